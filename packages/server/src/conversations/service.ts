@@ -29,7 +29,7 @@ import { handleSandboxPauses } from "./run/sandbox-pause.ts";
 import { type CreateDeps, createConversation, type SandboxTarget } from "./start/create.ts";
 import { forkConversation } from "./start/fork.ts";
 import { presentStartTask } from "./views/present.ts";
-import { startTaskReads } from "./views/start-task-reads.ts";
+import { startTaskReads } from "./views/reads.ts";
 import { type ConversationDependencies, makeParts } from "./wiring.ts";
 
 /** Conversations over the log: commands become records, reads come from the store, the runner does the work. */

@@ -4,30 +4,25 @@ import type { AppConversation } from "@sandpiper/wire";
 import yazl from "yazl";
 import type { EventLog } from "../../store/event-log.ts";
 
-/** Most events of an archive. */
 const maxEvents = 100_000;
-/** Events that are in memory at a time. */
+/** Events in memory at a time. */
 const pageSize = 100;
 
 /**
- * A conversation as a zip: `meta.json`, and a file `event_000000_<event id>.json` for each event (app-server.md section 2.9). Events are read while the
- * archive is taken, those that come meanwhile are not in it, and no credential is. Throws ConversationTooLarge. `id` is dashed.
+ * A conversation as a zip of `meta.json` and one `event_000000_<event id>.json` per event, without
+ * credentials and without events that arrive during the download (app-server.md section 2.9).
+ * `id` is dashed. Throws ConversationTooLarge.
  */
 export function conversationArchive(events: EventLog, id: string, conversation: AppConversation): Readable {
   const total = events.count(id);
-  if (total > maxEvents) {
-    throw new PlatformError(
-      "ConversationTooLarge",
-      `The conversation has more than ${maxEvents} events: read them page by page with GET /api/v1/conversation/{id}/events/search.`,
-    );
-  }
+  if (total > maxEvents) throw new PlatformError("TooManyEventsForArchive", { maxEvents });
   const zip = new yazl.ZipFile();
   const out = zip.outputStream as Readable;
   zip.on("error", (error) => out.destroy(error as Error));
   const meta = { ...conversation, session_api_key: null, conversation_url: null };
   zip.addBuffer(Buffer.from(JSON.stringify(meta, undefined, 2)), "meta.json");
 
-  // The next page is read when the last event of the one before is written, and each text is let go of then.
+  // A page is read when the last event of the previous page is written; written texts are released.
   const addPage = (first: number): void => {
     const { items } = events.search(id, { pageId: String(first), limit: Math.min(pageSize, total - first) });
     const texts: (string | undefined)[] = items;
@@ -35,14 +30,14 @@ export function conversationArchive(events: EventLog, id: string, conversation: 
     for (const [index, json] of items.entries()) {
       const { id: eventId } = JSON.parse(json) as { id: string };
       const name = `event_${String(first + index).padStart(6, "0")}_${eventId.replaceAll(/[^\w-]/g, "_")}.json`;
-      zip.addReadStreamLazy(name, (give) => {
+      zip.addReadStreamLazy(name, (callback) => {
         const text = Buffer.from(texts[index]!);
         texts[index] = undefined;
         if (first + index + 1 === next) addNext(next);
-        give(null, Readable.from([text]));
+        callback(null, Readable.from([text]));
       });
     }
-    // The conversation may be deleted meanwhile.
+    // The conversation may be deleted during the download.
     if (items.length === 0) zip.end();
   };
   const addNext = (first: number) => (first < total ? addPage(first) : zip.end());

@@ -6,25 +6,25 @@ import type { Store } from "../../store/store.ts";
 
 export interface ListCacheDeps {
   store: Pick<Store, "conversations" | "version">;
-  /** Conversations as clients see them, in the same order. */
+  /** Keeps the order of the rows. */
   present(rows: readonly ConversationRow[]): AppConversation[];
 }
 
-/** Pages of conversations as JSON. Clients poll their lists, so a page is kept until the next write to the store. */
+/** Conversation pages as JSON. Clients poll their lists, so a page is kept until the next write to the store. */
 export class ListCache {
-  readonly #sources: ListCacheDeps;
+  readonly #deps: ListCacheDeps;
   readonly #pages = new LRUCache<string, { json: string; version: number }>({
     max: 100,
     maxSize: 8 * 2 ** 20,
   });
 
-  constructor(sources: ListCacheDeps) {
-    this.#sources = sources;
+  constructor(deps: ListCacheDeps) {
+    this.#deps = deps;
   }
 
   /** `{"items": […], "next_page_id": …}` */
   page(filter: ConversationFilter, request: PageRequest): string {
-    const { store, present } = this.#sources;
+    const { store, present } = this.#deps;
     const version = store.version();
     const key = JSON.stringify([filter, request]);
     const known = this.#pages.get(key);

@@ -4,15 +4,16 @@ import type {
   AppConversation,
   AppConversationStartRequest,
   AppConversationStartTask,
+  ConversationInfo,
   SandboxStatus,
 } from "@sandpiper/wire";
 import { hexId, isoTime } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import { createdBy } from "../../users/default-user.ts";
-import { presentRequest } from "./present-request.ts";
+import type { AgentConfigResolver } from "../agent/agent-config.ts";
 
-/** A conversation as clients see it (app-server.md section 2.1). What only a running sandbox has is null without one. */
+/** A conversation as V1 clients see it (app-server.md section 2.1); what needs a running sandbox is null without one. */
 export function presentConversation(
   row: ConversationRow,
   facts: {
@@ -73,4 +74,75 @@ export function presentStartTask(row: StartTaskRow, publicUrl: string): AppConve
     created_at: isoTime(row.createdAt),
     updated_at: isoTime(row.updatedAt),
   };
+}
+
+/** Values of the start request fields that are left out or null. */
+const requestDefaults = {
+  sandbox_id: null,
+  conversation_id: null,
+  initial_message: null,
+  system_message_suffix: null,
+  processors: [],
+  llm_model: null,
+  agent_profile_id: null,
+  selected_repository: null,
+  selected_branch: null,
+  git_provider: null,
+  suggested_task: null,
+  title: null,
+  trigger: null,
+  pr_number: [],
+  parent_conversation_id: null,
+  agent_type: "default",
+  public: null,
+  plugins: null,
+  secrets: null,
+} as const;
+
+/** A start task's request with every field of the reference (app-server.md sections 2.4 and 10). */
+function presentRequest(request: AppConversationStartRequest): object {
+  const given = Object.fromEntries(Object.entries(request).filter(([, value]) => value !== null));
+  const message = request.initial_message && { role: "user", run: false, ...request.initial_message };
+  return { ...requestDefaults, ...given, ...(message && { initial_message: message }) };
+}
+
+interface InfoFacts {
+  row: ConversationRow;
+  /** Value of the conversation's `full_state` frame. */
+  state: Record<string, unknown>;
+  children: readonly string[];
+  agents: AgentConfigResolver;
+  /** Includes the skills of a client's own agent, which may be long. */
+  skills: boolean;
+}
+
+/** A conversation as the agent server shows it: its state and its record (agent-server.md section 3.2). */
+export function presentInfo({ row, state, children, agents, skills }: InfoFacts): ConversationInfo {
+  const { config, summary } = row;
+  const { forkedFrom, launchedProfile } = config;
+  return {
+    security_analyzer: null,
+    last_user_message_id: null,
+    leaf_event_id: null,
+    hook_config: null,
+    ...state,
+    ...(skills && { agent: agents.present(row, { skills: true }) }),
+    id: row.id,
+    title: row.title,
+    metrics: summary.metrics,
+    created_at: isoTime(row.createdAt),
+    updated_at: isoTime(row.updatedAt),
+    forked_from_conversation_id: forkedFrom?.conversationId ?? null,
+    forked_from_event_id: forkedFrom?.eventId ?? null,
+    parent_conversation_id: row.parentId,
+    sub_conversation_ids: children,
+    current_model_id: agents.model(row).model ?? null,
+    // Models are switched by LLM profile or description; an agent has no list of its own.
+    available_models: [],
+    supports_runtime_model_switch: false,
+    launched_agent_profile: launchedProfile
+      ? { agent_profile_id: launchedProfile.id, revision: launchedProfile.revision }
+      : null,
+    client_tools: agents.clientAgent(row)?.clientTools ?? [],
+  } as unknown as ConversationInfo;
 }

@@ -1,20 +1,21 @@
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
-import type { AppConversation, ConversationInfo } from "@sandpiper/wire";
+import type { AppConversation, AppConversationStartTask, ConversationInfo } from "@sandpiper/wire";
 import { hexId } from "@sandpiper/wire";
 import type {
   ConversationFilter,
   ConversationPage,
   ConversationRow,
 } from "../../store/conversation-store.ts";
+import type { StartTaskRow, StartTaskStore } from "../../store/start-task-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import { conversationModel } from "../agent/model.ts";
+import type { Conversations } from "../api.ts";
 import type { Histories } from "../run/histories.ts";
-import { presentInfo } from "./info.ts";
 import { ListCache } from "./list-cache.ts";
-import { presentConversation } from "./present.ts";
+import { presentConversation, presentInfo, presentStartTask } from "./present.ts";
 
 export interface ReadsDeps {
   store: Pick<Store, "conversations" | "version">;
@@ -25,7 +26,7 @@ export interface ReadsDeps {
   publicUrl: () => string;
 }
 
-/** Conversations as clients list and read them; each method as in `Conversations`. */
+/** Lists and reads conversations for clients; see `Conversations` for each method. */
 export class ConversationReads {
   readonly #deps: ReadsDeps;
   readonly #lists: ListCache;
@@ -71,10 +72,10 @@ export class ConversationReads {
     return presentInfo({ row, state: histories.stateOf(row), children, agents, skills });
   }
 
-  /** In the same order. */
+  /** Keeps the order of the rows. */
   present(rows: readonly ConversationRow[]): AppConversation[] {
     const { store, sandboxes, settings, publicUrl } = this.#deps;
-    // Clients of this API take each of these for a conversation that its user opened, the released GUI for its planner.
+    // Clients treat every listed child as a conversation that the user opened, so sub-agents are left out.
     const children = store.conversations.childrenOf(
       rows.map((row) => row.id),
       { subAgents: false },
@@ -88,4 +89,21 @@ export class ConversationReads {
       }),
     );
   }
+}
+
+/** Start tasks as clients read them (app-server.md section 2.4). */
+export function startTaskReads(tasks: StartTaskStore, publicUrl: () => string): Conversations["startTasks"] {
+  const present = (row: StartTaskRow): AppConversationStartTask => presentStartTask(row, publicUrl());
+  return {
+    search(filter, page) {
+      const { items, nextPageId } = tasks.search(filter, page);
+      return { items: items.map(present), nextPageId };
+    },
+    count: (filter) => tasks.count(filter),
+    batch: (userId, ids) =>
+      ids.map((id) => {
+        const row = id ? tasks.get(id) : undefined;
+        return row?.userId === userId ? present(row) : null;
+      }),
+  };
 }
