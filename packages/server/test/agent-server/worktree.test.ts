@@ -107,7 +107,7 @@ test("what git refuses is told, and nothing is left of the conversation", async 
   const refused = await make(project, { conversation_id: id });
   expect([refused.status, refused.body.detail]).toEqual([
     502,
-    expect.stringMatching(/worktree could not be made: .*already exists/),
+    expect.stringMatching(/worktree could not be created: .*already exists/),
   ]);
   expect((await agent.call("GET", `/api/conversations/${id}`)).status).toBe(404);
   expect(await branches()).not.toContain(`conversation-${id.slice(0, 8)}`);

@@ -1,7 +1,7 @@
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
 import { expect, test } from "vitest";
-import { loadPluginServers } from "../project/plugin-servers.ts";
+import { loadPluginServers } from "../project/plugin-parts.ts";
 import { type McpSpecsDeps, parseServers, resolveServerSpecs } from "./mcp-specs.ts";
 
 const row = { id: "one", userId: "ann", config: {} } as unknown as Parameters<typeof resolveServerSpecs>[1];

@@ -59,15 +59,15 @@ async function clone(
 
 const failing = (message: RegExp) => ({ code: "RepositoryFailed", message: expect.stringMatching(message) });
 
-test("without git in the image, the sentence says so", async () => {
+test("an image without git fails the clone with a sentence that says so", async () => {
   await expect(clone("none", {})).rejects.toMatchObject(
     failing(/ann\/tool cannot be cloned: the sandbox's image has no git/),
   );
 });
 
-test("a clone that takes too long is ended, and half of it is cleared away", async () => {
+test("a clone that exceeds its time-out is killed and its partial folder removed", async () => {
   const programs = {
-    // The time of a clone goes by in a second.
+    // The time-out of a clone passes in one second.
     timeout: 'shift 3; "$@" & sleep 1; kill -9 $!; exit 137',
     git: 'for last; do :; done; mkdir -p "$last/.git"; exec sleep 60',
   };
@@ -94,17 +94,17 @@ test.each([
     "fatal: unable to access https://me:pass@git.example/: no route",
     /could not be cloned: unable to access https:\/\/git\.example\/: no route\./,
   ],
-])("git that ends with an error (%s) becomes a sentence without credentials", async (name, text, message) => {
+])("a git error (%s) becomes a sentence without credentials", async (name, text, message) => {
   await expect(clone(name, { git: `echo "${text}" >&2; exit 128` })).rejects.toMatchObject(failing(message));
 });
 
-test("a folder that holds something else is left as it is", async () => {
+test("a target folder with other files is left unchanged", async () => {
   await sh(sandbox, "mkdir -p /tmp/full/tool && echo mine >/tmp/full/tool/file");
   await expect(clone("busy", { git: "exit 0" }, "/tmp/full/tool")).rejects.toMatchObject(
-    failing(/holds something else already/),
+    failing(/already contains something else/),
   );
   expect(await sh(sandbox, "cat /tmp/full/tool/file")).toBe("mine\n");
   await expect(clone("shut", { git: "exit 0" }, "/proc/none/tool")).rejects.toMatchObject(
-    failing(/the folder of .* cannot be made/),
+    failing(/the parent folder of .* cannot be created/),
   );
 });

@@ -10,10 +10,10 @@ const cloneSeconds = 120;
 
 export interface CloneRequest {
   repository: Repository;
-  /** Absolute path inside the sandbox that the repository is to have. */
+  /** Absolute path of the clone inside the sandbox. */
   target: string;
   branch: string | null;
-  /** A branch that is made where none is asked for; null stays on the repository's own. */
+  /** Branch to create when `branch` is null; null stays on the repository's default. */
   newBranch: string | null;
   full: boolean;
   identity: GitIdentity;
@@ -47,8 +47,9 @@ const codes = {
 } as const;
 
 /**
- * The clone is made beside its place and moved there when all is done, so that what has a \`.git\` is whole: a start that goes on after a crash
- * finds it, and clears away half of one. What the credential helper gives is a placeholder, which the egress proxy replaces.
+ * Clones into a neighbouring folder and moves it into place when complete, so that a folder with a
+ * `.git` is whole: a start that resumes after a crash finds it, or removes a partial clone. The
+ * credential helper returns a placeholder, which the egress proxy replaces.
  */
 const cloneScript = `
 target=$1 word=$2 url=$3 branch=$4 new=$5 depth=$6 name=$7 email=$8 helper=$9
@@ -87,8 +88,8 @@ cd / && { rmdir -- "$target" 2>/dev/null; mv -- "$new_folder" "$target"; } || { 
 trap - EXIT`;
 
 /**
- * Clones a repository inside a sandbox, through its egress proxy, and checks out a branch. Where it is there already it stays as it is, but for the branch.
- * Throws RepositoryFailed with one sentence on why and what to do, what `exec` throws, and the signal's reason.
+ * Clones a repository inside a sandbox, through its egress proxy, and checks out a branch. An existing
+ * clone is reused. Throws RepositoryFailed, what `exec` throws, and the signal's reason.
  */
 export async function cloneRepository(
   sandbox: CommandRunner,
@@ -100,19 +101,15 @@ export async function cloneRepository(
   const helper = login
     ? `!f() { test "$1" = get && test -n "$${login.variable}" && printf 'username=%s\\npassword=%s\\n' '${login.user}' "$${login.variable}"; }; f`
     : "";
-  const word = randomBytes(6).toString("hex");
-  const words = [
+  const command = toScriptCommand(sandbox, cloneScript, [
     target,
-    word,
+    randomBytes(6).toString("hex"),
     url,
     branch ?? "",
     newBranch ?? "",
     full ? "full" : "shallow",
     identity.name,
     identity.email,
-  ];
-  const command = toScriptCommand(sandbox, cloneScript, [
-    ...words,
     helper,
     new URL(url).origin,
     String(cloneSeconds),
@@ -122,52 +119,35 @@ export async function cloneRepository(
   if (code !== 0) throw toCloneError(timedOut ? codes.tooLong : code, `${stderr}${stdout}`, request);
 }
 
-function toCloneError(
-  code: number,
-  output: string,
-  { repository, target, branch, full }: CloneRequest,
-): PlatformError {
-  const { fullName, host } = repository;
-  const said = lastLine(output);
+function toCloneError(code: number, output: string, request: CloneRequest): PlatformError {
+  const { repository, target, branch, full } = request;
+  const { fullName: name, host, provider, login } = repository;
+  const reason = lastLine(output);
   switch (code) {
     case codes.noGit:
-      return refused(
-        `${fullName} cannot be cloned: the sandbox's image has no git; choose an image that has it.`,
-      );
+      return new PlatformError("CloneWithoutGit", { name });
     case codes.noFolder:
-      return refused(`${fullName} cannot be cloned: the folder of ${target} cannot be made (${said}).`);
+      return new PlatformError("CloneFolderFailed", { name, target, reason });
     case codes.otherRepository:
     case codes.notEmpty:
-      return refused(
-        `${fullName} cannot be cloned: ${target} holds something else already; start in another sandbox.`,
-      );
+      return new PlatformError("CloneTargetTaken", { name, target });
     case codes.tooLong:
-      return refused(
-        `Cloning ${fullName} took longer than ${cloneSeconds} s${full ? "; a shallow clone (git_full_clone off in the settings) takes less" : ""}.`,
-      );
+      return new PlatformError("CloneTimeout", { name, seconds: cloneSeconds, full });
     case codes.branch:
-      return refused(`The branch ${branch} of ${fullName} cannot be checked out: ${said}.`);
+      return new PlatformError("CheckoutFailed", { name, branch, reason });
   }
   if (/remote branch .* not found|could not find remote branch/i.test(output))
-    return refused(`${fullName} has no branch or tag ${branch}: choose another one.`);
+    return new PlatformError("BranchUnknown", { name, branch });
   if (/CONNECT tunnel failed|response 403 after CONNECT|HTTP code 403 from proxy/i.test(output))
-    return refused(`${fullName} cannot be cloned: the network policy of the sandbox does not allow ${host}.`);
-  if (
-    /could not read (Username|Password)|Authentication failed|returned error: 40[13]|not found|does not exist/i.test(
-      output,
-    )
-  )
-    return refused(accessSentence(repository));
-  return refused(`${fullName} could not be cloned: ${said}.`);
+    return new PlatformError("CloneHostBlocked", { name, host });
+  const isDenied =
+    /could not read (Username|Password)|Authentication failed|returned error: 40[13]|not found|does not exist/i;
+  return isDenied.test(output)
+    ? new PlatformError("CloneAccessDenied", { name, host, provider, hasToken: login !== null })
+    : new PlatformError("CloneFailed", { name, reason });
 }
 
-function accessSentence({ fullName, provider, host, login }: Repository): string {
-  if (login)
-    return `${fullName} cannot be read at ${host}: it does not exist, or the stored ${provider} token does not allow it.`;
-  return `${fullName} cannot be read at ${host}: it does not exist, or it is private and needs a ${provider} token in the settings.`;
-}
-
-/** The last line that says something, short and without addresses' credentials. */
+/** The last line of git's output that gives a reason, shortened and without credentials in URLs. */
 function lastLine(output: string): string {
   const lines = output.split(/[\r\n]+/).map((line) => line.trim());
   const line =
@@ -178,8 +158,4 @@ function lastLine(output: string): string {
     .replace(/[^\x20-\x7e]/g, "?")
     .replace(/\.$/, "")
     .slice(0, 300);
-}
-
-function refused(message: string): PlatformError {
-  return new PlatformError("RepositoryFailed", message);
 }

@@ -4,11 +4,13 @@ import { loadHooks } from "@sandpiper/agent/hooks/load";
 import { loadSkills } from "@sandpiper/agent/skills/load";
 import { mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { CommandRunner } from "@sandpiper/sandbox/files/files";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import type { PluginSpec } from "@sandpiper/wire";
 import type { Secrets, Settings } from "../../users/api.ts";
-import { cloneRepository, getGitIdentity } from "./clone.ts";
-import { loadPluginServers } from "./plugin-servers.ts";
-import { parsePlugin, pluginFolder } from "./plugins.ts";
+import { cloneRepository, type GitIdentity, getGitIdentity } from "./clone.ts";
+import { type Plugin, parsePlugin, pluginFolder } from "./plugins.ts";
 import type { ProjectContext } from "./project-context.ts";
 
 export interface PluginDeps {
@@ -17,7 +19,7 @@ export interface PluginDeps {
   secrets: Pick<Secrets, "providers">;
 }
 
-/** Where plugins are fetched for a conversation. */
+/** Where the plugins of a conversation are fetched. */
 export interface PluginTarget {
   userId: string;
   sandboxId: string;
@@ -31,13 +33,14 @@ export interface PluginParts {
   skills: Skill[];
   hooks: HookConfig;
   mcpServers: Record<string, unknown>;
-  /** Sentences about what cannot be used. */
+  /** Sentences about parts that cannot be used. */
   problems: string[];
 }
 
 /**
- * Fetches plugins into a sandbox, which wakes for it, and reads what they bring; skills of the project of the same name go before theirs. Throws InvalidParameter,
- * RepositoryFailed, what `Sandboxes.running` and `exec` throw, and the reason of `signal`.
+ * Fetches plugins into a sandbox, which it wakes, and reads their parts; the project's skills of the same
+ * name take precedence. Throws InvalidParameter, RepositoryFailed, what `Sandboxes.running` and `exec`
+ * throw, and the reason of `signal`.
  */
 export async function fetchPlugins(
   { sandboxes, settings, secrets }: PluginDeps,
@@ -49,19 +52,8 @@ export async function fetchPlugins(
   const plugins = specs.map((spec) => parsePlugin(spec, tokens));
   if (plugins.length === 0) return { folders: [], skills: [], hooks: {}, mcpServers: {}, problems: [] };
   const sandbox = await sandboxes.running(sandboxId);
-  const identity = getGitIdentity(settings.agent(userId));
-  const folders: string[] = [];
-  for (const plugin of plugins) {
-    const target = pluginFolder(sandbox.spec.user.home, plugin);
-    const { repository, ref: branch } = plugin;
-    await cloneRepository(
-      sandbox,
-      { repository, target, branch, newBranch: null, full: false, identity },
-      signal,
-    );
-    folders.push(posix.join(target, plugin.path));
-  }
-  const isTheirs = ({ location }: Skill) => folders.some((folder) => location?.startsWith(`${folder}/`));
+  const folders = await clonePlugins(sandbox, plugins, getGitIdentity(settings.agent(userId)), signal);
+  const isFromPlugin = ({ location }: Skill) => folders.some((folder) => location?.startsWith(`${folder}/`));
   const [found, hooks, mcpServers] = await Promise.all([
     loadSkills(sandbox, { workingDir, plugins: folders }),
     loadHooks(sandbox, { workingDir: undefined, plugins: folders }),
@@ -69,20 +61,74 @@ export async function fetchPlugins(
   ]);
   return {
     folders,
-    skills: found.filter(isTheirs),
+    skills: found.filter(isFromPlugin),
     hooks: hooks.config,
     mcpServers,
     problems: hooks.problems,
   };
 }
 
-/** A context with what plugins bring, in the place of what it has by the same names. */
+/** Clones plugins into the home folder of a sandbox; returns their folders. Throws as `cloneRepository`. */
+export async function clonePlugins(
+  sandbox: Sandbox,
+  plugins: readonly Plugin[],
+  identity: GitIdentity,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const folders: string[] = [];
+  for (const plugin of plugins) {
+    const { repository, ref: branch, path } = plugin;
+    const target = pluginFolder(sandbox.spec.user.home, plugin);
+    const request = { repository, target, branch, newBranch: null, full: false, identity };
+    await cloneRepository(sandbox, request, signal);
+    folders.push(posix.join(target, path));
+  }
+  return folders;
+}
+
+/** Maximum size of a `.mcp.json`, bytes. */
+const maxBytes = 262_144;
+
+const printScript = 'head -c "$2" -- "$1/.mcp.json" 2>/dev/null || :';
+
+/** The MCP servers in the `.mcp.json` files of plugins, by name; the first of a name wins. Unreadable files count as empty. */
+export async function loadPluginServers(
+  sandbox: CommandRunner,
+  folders: readonly string[],
+): Promise<Record<string, unknown>> {
+  const found: Record<string, unknown> = {};
+  for (const folder of folders) {
+    const argv = [...(sandbox.shell ?? ["sh"]), "-c", printScript, "sh", folder, String(maxBytes)];
+    const limits = { timeoutMs: 10_000, maxOutputBytes: maxBytes };
+    const { stdout } = await runToEnd(sandbox, { argv, cwd: "/" }, limits);
+    for (const [name, server] of Object.entries(parseServersFile(stdout.toString(), folder)))
+      if (!Object.hasOwn(found, name)) found[name] = server;
+  }
+  return found;
+}
+
+function parseServersFile(text: string, folder: string): Record<string, unknown> {
+  try {
+    // Files refer to the plugin's folder by a variable.
+    const root = JSON.stringify(posix.normalize(folder)).slice(1, -1);
+    const json = text.replaceAll(/\$\{(?:CLAUDE_|OPENHANDS_)?PLUGIN_ROOT\}/g, () => root);
+    const file = JSON.parse(json) as Record<string, unknown>;
+    const servers = file.mcpServers ?? file;
+    return typeof servers === "object" && servers !== null && !Array.isArray(servers)
+      ? (servers as Record<string, unknown>)
+      : {};
+  } catch {
+    return {};
+  }
+}
+
+/** A context with the parts of plugins, which replace its parts of the same names. */
 export function withPlugins(
   before: ProjectContext,
   { folders, skills, hooks, mcpServers, problems }: PluginParts,
 ): ProjectContext {
   const known = new Set(before.plugins);
-  // One that is loaded again does not run its hooks twice.
+  // A plugin that is loaded again must not run its hooks twice.
   const newHooks = folders.every((folder) => known.has(folder)) ? {} : hooks;
   return {
     ...before,

@@ -6,18 +6,18 @@ import { textContent } from "@sandpiper/wire";
 import type { ProviderToken } from "../../users/api.ts";
 import { checkBranch, type Repository, resolveRepository } from "./repository.ts";
 
-/** A plugin whose request was checked. */
+/** A validated plugin request. */
 export interface Plugin {
   repository: Repository;
   ref: string | null;
-  /** Folder of the plugin below its repository; empty for the whole. */
+  /** Folder of the plugin inside its repository; empty for the whole repository. */
   path: string;
 }
 
-/** Most characters of one parameter in the first message. */
+/** Maximum characters of one parameter in the first message. */
 const maxParameter = 4000;
 
-/** Reads where a plugin comes from: `github:owner/repo`, `owner/repo`, or an https address. Throws InvalidParameter. */
+/** Parses a plugin source: `github:owner/repo`, `owner/repo`, or an https URL. Throws InvalidParameter. */
 export function parsePlugin(spec: PluginSpec, tokens: ReadonlyMap<ProviderType, ProviderToken>): Plugin {
   const [, named, name] = /^(?:(github|gitlab|bitbucket|forgejo):)?([^:]+)$/.exec(spec.source.trim()) ?? [];
   const repository =
@@ -26,7 +26,7 @@ export function parsePlugin(spec: PluginSpec, tokens: ReadonlyMap<ProviderType, 
       : parsePluginUrl(spec.source.trim());
   const path = posix.normalize(spec.repo_path?.trim() || ".");
   if (path.startsWith("..") || path.startsWith("/") || path.includes("\0"))
-    throw invalid("repo_path of a plugin must be a folder inside its repository.");
+    throw new PlatformError("PluginPathInvalid");
   return { repository, ref: spec.ref ? checkBranch(spec.ref) : null, path: path === "." ? "" : path };
 }
 
@@ -41,36 +41,30 @@ function parsePluginUrl(text: string): Repository {
     url.search === "" &&
     url.hash === "";
   if (!url || !plain || !/^[A-Za-z0-9_.~][A-Za-z0-9_.~-]*$/.test(folder))
-    throw invalid(
-      "source of a plugin must be `github:owner/repo`, `owner/repo` or an https address without credentials.",
-    );
+    throw new PlatformError("PluginSourceInvalid");
   return { fullName: path, folder, provider: "github", host: url.host, url: url.href, login: null };
 }
 
-/** Where a plugin's repository lies inside a sandbox with this home folder: the same for the same source and ref. */
+/** Folder of a plugin's repository below a home folder; the same source and ref give the same folder. */
 export function pluginFolder(home: string, { repository, ref }: Plugin): string {
   const word = createHash("sha256").update(`${repository.url} ${ref}`).digest("hex").slice(0, 12);
   return posix.join(home, ".sandpiper-plugins", `${repository.folder}-${word}`);
 }
 
-/** The first message with the values that the user gave to plugins, as the reference sends them. Undefined where there is neither. */
+/** The first message followed by the plugin parameters, as the reference sends them; undefined when there is neither. */
 export function appendParameters(
   content: Content[] | undefined,
   plugins: readonly PluginSpec[],
 ): Content[] | undefined {
-  const given = plugins.filter(({ parameters }) => parameters && Object.keys(parameters).length > 0);
-  if (given.length === 0) return content;
-  const blocks = given.map(({ source, parameters }) => {
+  const configured = plugins.filter(({ parameters }) => parameters && Object.keys(parameters).length > 0);
+  if (configured.length === 0) return content;
+  const blocks = configured.map(({ source, parameters }) => {
     const lines = Object.entries(parameters ?? {}).map(([name, value]) => `- ${name}: ${formatValue(value)}`);
-    return `Plugin Configuration Parameters${given.length > 1 ? ` of ${source}` : ""}:\n${lines.join("\n")}`;
+    return `Plugin Configuration Parameters${configured.length > 1 ? ` of ${source}` : ""}:\n${lines.join("\n")}`;
   });
   return [...(content ?? []), textContent(blocks.join("\n\n"))];
 }
 
 function formatValue(value: unknown): string {
   return (typeof value === "string" ? value : JSON.stringify(value)).slice(0, maxParameter);
-}
-
-function invalid(message: string): PlatformError {
-  return new PlatformError("InvalidParameter", message);
 }

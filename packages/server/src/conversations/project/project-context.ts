@@ -6,31 +6,30 @@ import { LRUCache } from "lru-cache";
 import type { Store } from "../../store/store.ts";
 import type { FoldedFacts } from "../log/state.ts";
 
-/** What a conversation knows of its project: gathered at its start and kept beside it, so that a restart knows the same. */
+/** Facts about a conversation's project, collected at its start and stored for later processes. */
 export interface ProjectContext {
   skills: Skill[];
-  /** What the start has to tell the agent, such as a setup script that failed. */
+  /** Notes of the start for the agent, such as a failed setup script. */
   notes: string[];
-  /** MCP servers of its plugins, as their files name them. */
+  /** MCP servers of its plugins, unchecked. */
   mcpServers?: Record<string, unknown>;
-  /** Names of skills that came after the prompt: the next message tells the agent of them. */
+  /** Names of skills that were found after the prompt was written; the next message adds them. */
   late?: string[];
-  /** Kinds of sub-agents that it describes. */
+  /** Sub-agents that the project defines. */
   agents?: { name: string; description: string }[];
   /** Folders of its plugins inside the sandbox. */
   plugins?: string[];
-  /** Hooks of the project and of its plugins; undefined: nobody has looked for those of the project. */
+  /** Hooks of the project; undefined until they were loaded. */
   hooks?: HookConfig;
   pluginHooks?: HookConfig;
-  /** Sentences about what could not be used, which nobody has read yet. */
+  /** Sentences about unusable parts that were not reported yet. */
   problems?: string[];
-  /** Names of tools of which the agent was told that there are none. */
+  /** Names of unknown tools that were reported. */
   missedTools?: string[];
-  /** What the log tells of a conversation that sleeps. */
+  /** Facts folded from the log of a conversation at rest. */
   folded?: FoldedFacts;
 }
 
-/** Those of a conversation in which nothing of that has happened. */
 export const emptyFacts: FoldedFacts = {
   pathRules: [],
   invokedSkills: [],
@@ -38,15 +37,12 @@ export const emptyFacts: FoldedFacts = {
   blockedMessages: {},
 };
 
-const nothing: ProjectContext = { skills: [], notes: [] };
+const emptyContext: ProjectContext = { skills: [], notes: [] };
 
-/** Bounds of what is kept of them in memory. */
-const maxKept = { max: 200, maxSize: 32 * 2 ** 20 };
-
-/** The stored contexts of conversations. Those that were read are kept for a while: each step asks for them. */
+/** The stored contexts of conversations, cached because each step reads them. */
 export class ProjectContexts {
   readonly #contexts: Store["contexts"];
-  readonly #known = new LRUCache<string, ProjectContext>(maxKept);
+  readonly #cache = new LRUCache<string, ProjectContext>({ max: 200, maxSize: 32 * 2 ** 20 });
   readonly #changes = new KeyedMutex();
 
   constructor(contexts: Store["contexts"]) {
@@ -54,37 +50,37 @@ export class ProjectContexts {
   }
 
   get(id: string): ProjectContext {
-    const known = this.#known.get(id);
+    const known = this.#cache.get(id);
     if (known) return known;
     const stored = this.#contexts.get(id)?.document as ProjectContext | null | undefined;
-    // That of a conversation that is about to be stored may come by another way.
-    return stored ? this.#keep(id, stored) : nothing;
+    // An absent context is not cached: it may be stored together with a new conversation.
+    return stored ? this.#remember(id, stored) : emptyContext;
   }
 
-  /** Keeps what the log tells, where it is not kept already. */
+  /** Stores folded facts unless they are unchanged. */
   async saveFacts(id: string, folded: FoldedFacts): Promise<void> {
     const before = this.get(id).folded ?? emptyFacts;
     if (!isDeepStrictEqual(before, folded))
       await this.change(id, (context) => ({ ...context, folded: structuredClone(folded) }));
   }
 
-  /** Changes the context of a conversation, one change after the other. Throws ConversationNotFound. */
+  /** Changes a context; changes of one conversation are serialised. Throws ConversationNotFound. */
   async change(id: string, change: (before: ProjectContext) => ProjectContext): Promise<void> {
     await this.#changes.run(id, async () => {
       const context = change(this.get(id));
       await this.#contexts.put(id, context);
-      this.#keep(id, context);
+      this.#remember(id, context);
     });
   }
 
-  #keep(id: string, context: ProjectContext): ProjectContext {
+  #remember(id: string, context: ProjectContext): ProjectContext {
     const size = context.skills.reduce((sum, { content }) => sum + content.length + 500, 2_000);
-    this.#known.set(id, context, { size });
+    this.#cache.set(id, context, { size });
     return context;
   }
 }
 
-/** A stored context for a conversation that is made of another one. */
+/** A stored context without the facts that a fork must not inherit. */
 export function toForkContext(document: unknown): unknown {
   const {
     folded: _folded,

@@ -8,7 +8,7 @@ const none = new Map();
 const invalid = expect.objectContaining({ code: "InvalidParameter" });
 
 describe("a repository", () => {
-  test("is found at the named provider, else at the only one with a token, else at GitHub", () => {
+  test("is resolved at the given provider, else at the only one with a token, else at GitHub", () => {
     expect(resolveRepository("acme/widgets", null, none)).toEqual({
       ...{ fullName: "acme/widgets", folder: "widgets", provider: "github", host: "github.com" },
       ...{ url: "https://github.com/acme/widgets.git", login: null },
@@ -101,13 +101,13 @@ describe("a repository", () => {
   });
 });
 
-test("a plugin without an owner is told of the plugin", () => {
+test("an invalid plugin source names the field in the error", () => {
   expect(() => parsePlugin({ source: "nonsense" }, none)).toThrow(
     /^source of a plugin must be a name such as "owner\/name"/,
   );
 });
 
-test("plugins come from GitHub, another service or an https address, and nothing else", () => {
+test("a plugin source is a repository of a service or an https URL", () => {
   const url = (source: string) => parsePlugin({ source }, none).repository.url;
   expect(url("github:a/b")).toBe("https://github.com/a/b.git");
   expect(url("a/b")).toBe("https://github.com/a/b.git");
@@ -137,7 +137,7 @@ test("plugins come from GitHub, another service or an https address, and nothing
   ]);
 });
 
-test("every suggested task becomes a prompt that names repository and number and quotes the title", () => {
+test("every suggested task becomes a prompt with its repository, number and quoted title", () => {
   const task: SuggestedTask = {
     git_provider: "gitlab",
     task_type: "OPEN_PR",

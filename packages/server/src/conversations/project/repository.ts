@@ -3,22 +3,20 @@ import type { ProviderType } from "@sandpiper/wire";
 import type { ProviderToken } from "../../users/api.ts";
 import { providerSecretNames, publicHost } from "../../users/provider-hosts.ts";
 
-/** A repository that a conversation works on. */
 export interface Repository {
-  /** `owner/name`, with more groups on GitLab. */
+  /** `owner/name`; GitLab allows more groups. */
   fullName: string;
-  /** Name of its folder. */
   folder: string;
   provider: ProviderType;
-  /** `github.com`, with `:port` where it has one. */
+  /** Host name, with `:port` unless it is the default. */
   host: string;
-  /** Address without credentials: https, or http where the operator allows such a host. */
+  /** URL without credentials: https, or http for hosts that the operator allows. */
   url: string;
-  /** How git asks for access: the user name, and the environment variable with the placeholder of the token. Null without a token. */
+  /** User name and the variable with the token's placeholder; null without a token. */
   login: { user: string; variable: string } | null;
 }
 
-/** How git asks a service: `user` is the name that goes with a token, `nested` says that groups hold groups. */
+/** `user` is the login name for a token, `nested` allows groups in groups. */
 interface Service {
   user: string;
   nested?: boolean;
@@ -31,12 +29,12 @@ const services: Partial<Record<ProviderType, Service>> = {
   forgejo: { user: "token" },
 };
 
-/** Most parts of a name on GitLab, groups included. */
+/** Maximum parts of a GitLab name, groups included. */
 const maxParts = 20;
 
 /**
- * Checks the name of a repository and finds where it is: at the named provider, else at the only one that the user has a token for, else at GitHub.
- * Throws InvalidParameter.
+ * Validates a repository's name and resolves its URL: at the given provider, else at the only provider
+ * with a stored token, else at GitHub. Throws InvalidParameter.
  */
 export function resolveRepository(
   text: string,
@@ -47,7 +45,7 @@ export function resolveRepository(
   const only = tokens.size === 1 ? [...tokens.keys()][0] : undefined;
   const chosen = provider ?? (only && services[only] ? only : "github");
   const service = services[chosen];
-  if (!service) throw invalid(`Repositories of ${chosen} cannot be cloned by this server.`);
+  if (!service) throw new PlatformError("ProviderNotCloneable", { provider: chosen });
   const parts = checkRepositoryName(text, chosen, field);
   const token = tokens.get(chosen);
   const address = token?.host ?? publicHost(chosen) ?? "";
@@ -65,7 +63,7 @@ export function resolveRepository(
   };
 }
 
-/** The parts of a repository's name. Throws InvalidParameter that says what a name looks like in this field of the request. */
+/** Splits a repository's name into its parts. `field` names the request field. Throws InvalidParameter. */
 export function checkRepositoryName(
   text: string,
   provider: ProviderType | null,
@@ -74,28 +72,24 @@ export function checkRepositoryName(
   const parts = text.replace(/\.git$/, "").split("/");
   const nested = provider !== null && services[provider]?.nested === true;
   const count = nested ? parts.length >= 2 && parts.length <= maxParts : parts.length === 2;
-  // Names become arguments of git and parts of an address and a path.
+  // Names become git arguments and parts of a URL and a path.
   const plain = parts.every(
     (part) => /^[A-Za-z0-9_.~][A-Za-z0-9_.~-]{0,254}$/.test(part) && !/^\.+$/.test(part),
   );
   if (count && plain) return parts;
-  const shape = nested ? '"group/name", with as many groups as there are' : '"owner/name"';
-  throw invalid(`${field} must be a name such as ${shape}, of letters, digits and . _ - ~.`);
+  const shape = nested ? '"group/name", with any number of groups' : '"owner/name"';
+  throw new PlatformError("RepositoryNameInvalid", { field, shape });
 }
 
-/** Throws InvalidParameter for a text that is no name of a branch or tag. */
+/** Returns a valid name of a branch or tag. Throws InvalidParameter. */
 export function checkBranch(name: string): string {
   const wrong = /[\s\x00-\x20\x7f~^:?*[\\;&|$`'"<>(){}!]|\.\.|@\{|\/\/|\.lock(?:\/|$)|^[-/.]|\/\.|[/.]$/;
   if (name !== "" && name.length <= 255 && name !== "@" && !wrong.test(name)) return name;
-  throw invalid("selected_branch must be the name of a branch or tag, such as main or feature/one.");
+  throw new PlatformError("BranchNameInvalid");
 }
 
-/** Bitbucket's app passwords come as `user:password`; everything else is a token alone. */
+/** Bitbucket app passwords have the form `user:password`. */
 function loginName({ user }: Service, token: string): string {
   const named = /^([^:\s]{1,100}):/.exec(token)?.[1];
   return named && /^[A-Za-z0-9_.@+-]+$/.test(named) ? named : user;
-}
-
-function invalid(message: string): PlatformError {
-  return new PlatformError("InvalidParameter", message);
 }

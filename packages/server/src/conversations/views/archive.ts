@@ -15,7 +15,7 @@ const pageSize = 100;
  */
 export function conversationArchive(events: EventLog, id: string, conversation: AppConversation): Readable {
   const total = events.count(id);
-  if (total > maxEvents) throw new PlatformError("TooManyEventsForArchive", { maxEvents });
+  if (total > maxEvents) throw new PlatformError("TooManyEventsForArchive", { max: maxEvents });
   const zip = new yazl.ZipFile();
   const out = zip.outputStream as Readable;
   zip.on("error", (error) => out.destroy(error as Error));
