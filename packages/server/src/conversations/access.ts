@@ -6,7 +6,7 @@ import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 
 /** Conversations by their ids, as what is asked of them needs them. */
-export class Access {
+export class ConversationLookup {
   readonly #store: { conversations: Pick<Store["conversations"], "get"> };
   readonly #sandboxes: Pick<Sandboxes, "get">;
 
@@ -19,40 +19,40 @@ export class Access {
   }
 
   /** Throws ConversationNotFound. */
-  known(id: string): ConversationRow {
+  require(id: string): ConversationRow {
     const row = this.#store.conversations.get(id);
-    if (!row) throw missing(id);
+    if (!row) throw makeNotFoundError(id);
     return row;
   }
 
   /** Of a user. Throws ConversationNotFound. */
-  owned(userId: string, id: string): ConversationRow {
-    const row = this.known(id);
-    if (row.userId !== userId) throw missing(id);
+  requireOwned(userId: string, id: string): ConversationRow {
+    const row = this.require(id);
+    if (row.userId !== userId) throw makeNotFoundError(id);
     return row;
   }
 
   /** One that this server runs. Throws ConversationNotFound, ConversationExternal. */
-  runnable(id: string): ConversationRow {
-    const row = this.known(id);
-    refuseExternal(row);
+  requireLocal(id: string): ConversationRow {
+    const row = this.require(id);
+    requireLocal(row);
     return row;
   }
 
   /** One that can work. Throws ConversationNotFound, ConversationExternal, ConversationArchived. */
-  workable(id: string): ConversationRow {
-    const row = this.runnable(id);
+  requireWithSandbox(id: string): ConversationRow {
+    const row = this.requireLocal(id);
     requireSandbox(this.#sandboxes, row);
     return row;
   }
 }
 
-function missing(id: string): PlatformError {
+function makeNotFoundError(id: string): PlatformError {
   return new PlatformError("ConversationNotFound", `The conversation ${hexId(id)} does not exist.`);
 }
 
 /** Throws ConversationExternal where an agent server inside the sandbox runs the conversation: only there it can be worked on. */
-export function refuseExternal({ id, config }: Pick<ConversationRow, "id" | "config">): void {
+export function requireLocal({ id, config }: Pick<ConversationRow, "id" | "config">): void {
   if (!config.external) return;
   throw new PlatformError(
     "ConversationExternal",

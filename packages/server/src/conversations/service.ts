@@ -23,14 +23,14 @@ import type { PendingMessages } from "./commands/pending.ts";
 import { removeConversation } from "./commands/removal.ts";
 import type { ReportedConversations } from "./commands/reported-conversations.ts";
 import { condense } from "./run/condensing.ts";
-import { askedTitle } from "./run/generate-title.ts";
-import { wakeOrder } from "./run/run-queue.ts";
+import { generateTitle } from "./run/generate-title.ts";
+import { sortForWake } from "./run/run-queue.ts";
 import { handleSandboxPauses } from "./run/sandbox-pause.ts";
 import { type CreateDeps, createConversation, type SandboxTarget } from "./start/create.ts";
 import { forkConversation } from "./start/fork.ts";
 import { presentStartTask } from "./views/present.ts";
 import { startTaskReads } from "./views/reads.ts";
-import { type ConversationDependencies, makeParts } from "./wiring.ts";
+import { type ConversationsDeps, makeParts } from "./wiring.ts";
 
 /** Conversations over the log: commands become records, reads come from the store, the runner does the work. */
 export class ConversationService implements Conversations {
@@ -39,14 +39,14 @@ export class ConversationService implements Conversations {
   readonly external: ReportedConversations;
   readonly controls: ConversationSettings;
   readonly goal: Conversations["goal"];
-  readonly #deps: ConversationDependencies;
+  readonly #deps: ConversationsDeps;
   readonly #parts: ReturnType<typeof makeParts>;
   /** Copies of files, by sandbox. */
   readonly #replacements = new KeyedMutex();
   /** Conversations that clients make with ids of their own. */
   readonly #creations = new KeyedMutex();
 
-  constructor(deps: ConversationDependencies) {
+  constructor(deps: ConversationsDeps) {
     this.#deps = deps;
     this.#parts = makeParts(deps);
     const { access, controls, external, goals, pending } = this.#parts;
@@ -55,9 +55,9 @@ export class ConversationService implements Conversations {
     this.controls = controls;
     this.startTasks = startTaskReads(deps.store.startTasks, deps.publicUrl);
     this.goal = {
-      start: (id, objective, most) => goals.start(access.workable(id), objective, most),
-      stop: (id) => goals.stop(access.runnable(id)),
-      resume: (id) => goals.resume(access.workable(id)),
+      start: (id, objective, most) => goals.start(access.requireWithSandbox(id), objective, most),
+      stop: (id) => goals.stop(access.requireLocal(id)),
+      resume: (id) => goals.resume(access.requireWithSandbox(id)),
     };
   }
 
@@ -74,7 +74,7 @@ export class ConversationService implements Conversations {
       abortCall: (id) => runner.abortCall(id),
     });
     const running = store.conversations.listRunning().filter(({ config }) => !config.external);
-    for (const row of wakeOrder(running, store.events)) runner.wake(row.id);
+    for (const row of sortForWake(running, store.events)) runner.wake(row.id);
     goals.open();
   }
 
@@ -109,7 +109,7 @@ export class ConversationService implements Conversations {
   }
 
   async fork(id: string, request: ForkConversationRequest): Promise<{ row: ConversationRow } & FilesOutcome> {
-    const source = this.#parts.access.workable(id);
+    const source = this.#parts.access.requireWithSandbox(id);
     const deps = { ...this.#deps, replacements: this.#replacements };
     return this.#creations.run(parseId(request.id ?? "") ?? newId(), () =>
       forkConversation(deps, source, request),
@@ -146,7 +146,7 @@ export class ConversationService implements Conversations {
 
   fullState(id: string): Record<string, unknown> {
     const { access, runner } = this.#parts;
-    return runner.histories.stateOf(access.known(id));
+    return runner.histories.fullState(access.require(id));
   }
 
   skills(row: ConversationRow, sandbox: CommandRunner): Promise<Skill[]> {
@@ -155,20 +155,20 @@ export class ConversationService implements Conversations {
 
   async update(userId: string, id: string, change: AppConversationUpdateRequest): Promise<AppConversation> {
     const { access, reads } = this.#parts;
-    await this.#deps.store.conversations.update(id, parsePatch(access.owned(userId, id), change));
+    await this.#deps.store.conversations.update(id, parsePatch(access.requireOwned(userId, id), change));
     this.#deps.callbacks.changed(id);
     if (change.title !== undefined) this.#parts.runner.announcements.announceTitle(id);
-    return reads.present([access.owned(userId, id)])[0]!;
+    return reads.present([access.requireOwned(userId, id)])[0]!;
   }
 
   async switchProfile(userId: string, id: string, profile: string): Promise<void> {
-    await this.controls.switchProfile(this.#parts.access.owned(userId, id), profile);
+    await this.controls.switchProfile(this.#parts.access.requireOwned(userId, id), profile);
   }
 
   async remove(userId: string, id: string, options?: { keepSandbox?: boolean }): Promise<void> {
     await removeConversation(
       { ...this.#deps, ...this.#parts },
-      this.#parts.access.owned(userId, id),
+      this.#parts.access.requireOwned(userId, id),
       options,
     );
   }
@@ -195,24 +195,24 @@ export class ConversationService implements Conversations {
 
   async condense(id: string): Promise<void> {
     const { access, runner } = this.#parts;
-    await condense({ ...this.#deps, runner }, access.workable(id));
+    await condense({ ...this.#deps, runner }, access.requireWithSandbox(id));
   }
 
   async ask(id: string, question: string): Promise<string> {
     const { access, sideCalls } = this.#parts;
-    return sideCalls.ask(access.runnable(id), "ask-agent", [textContent(question)]);
+    return sideCalls.ask(access.requireLocal(id), "ask-agent", [textContent(question)]);
   }
 
   async title(id: string, options: { max: number; llm?: GivenLlm | undefined }): Promise<string> {
     const { access, sideCalls } = this.#parts;
-    return askedTitle({ ...this.#deps, sideCalls }, access.runnable(id), options);
+    return generateTitle({ ...this.#deps, sideCalls }, access.requireLocal(id), options);
   }
 
   async navigate(id: string, eventId: string | null): Promise<FilesOutcome> {
     const { access, runner } = this.#parts;
     return navigate(
       { ...this.#deps, runner, replacements: this.#replacements },
-      access.workable(id),
+      access.requireWithSandbox(id),
       eventId,
     );
   }

@@ -9,7 +9,7 @@ import type { Content } from "@sandpiper/wire";
 import type { Callbacks } from "../callbacks/api.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
-import { Access } from "./access.ts";
+import { ConversationLookup } from "./access.ts";
 import { AgentConfigResolver, type AgentConfigResolverDeps } from "./agent/agent-config.ts";
 import { McpTools } from "./agent/mcp.ts";
 import { OutputMasks, type OutputMasksDeps } from "./agent/output-masks.ts";
@@ -35,7 +35,7 @@ import { Titles } from "./run/titles.ts";
 import { ConversationStarter } from "./start/start.ts";
 import { ConversationReads } from "./views/reads.ts";
 
-export interface ConversationDependencies {
+export interface ConversationsDeps {
   store: Store;
   scheduler: EventLoopScheduler;
   callbacks: Callbacks;
@@ -59,9 +59,9 @@ export interface ConversationDependencies {
 }
 
 /** The parts of which the service of conversations is made, wired together. Some know each other both ways: by closures, which nobody calls before all are there. */
-export function makeParts(deps: ConversationDependencies) {
+export function makeParts(deps: ConversationsDeps) {
   const hub = new Hub(deps.store.events);
-  const access = new Access(deps);
+  const access = new ConversationLookup(deps);
   const agents = new AgentConfigResolver(deps);
   const masks = new OutputMasks({ ...deps, agents });
   const knowledge = new ProjectKnowledge({ ...deps, agents, masks });
@@ -85,7 +85,8 @@ export function makeParts(deps: ConversationDependencies) {
       new SwitchModelTool({
         ...deps,
         agents,
-        switchProfile: (userId, id, profile) => controls.switchProfile(access.owned(userId, id), profile),
+        switchProfile: (userId, id, profile) =>
+          controls.switchProfile(access.requireOwned(userId, id), profile),
       }),
     ],
     deps.adaptTools,
@@ -124,8 +125,8 @@ export function makeParts(deps: ConversationDependencies) {
     agents,
     runner,
     send,
-    known: (id) => knowledge.contexts.get(id).agents ?? [],
-    definitions: async (row) =>
+    listKnown: (id) => knowledge.contexts.get(id).agents ?? [],
+    loadDefinitions: async (row) =>
       loadAgentDefinitions(await runner.workspace(row).sandbox(), {
         workingDir: row.config.workingDir,
         plugins: knowledge.contexts.get(row.id).plugins ?? [],

@@ -110,7 +110,7 @@ export class Player {
   }
 
   get #rests(): boolean {
-    const { status, open } = this.#follower.state;
+    const { status, openActions: open } = this.#follower.state;
     return status !== "running" && (open.size === 0 || status === "waiting_for_confirmation");
   }
 

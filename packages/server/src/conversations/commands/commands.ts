@@ -3,9 +3,9 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { Content } from "@sandpiper/wire";
 import type { Store } from "../../store/store.ts";
-import type { Access } from "../access.ts";
+import type { ConversationLookup } from "../access.ts";
 import type { SendOptions } from "../api.ts";
-import { rejections, unansweredReason } from "../log/rejections.ts";
+import { rejectActions, unansweredReason } from "../log/rejections.ts";
 import type { Runner } from "../run/runner.ts";
 import type { SubAgents } from "../run/sub-agents.ts";
 import type { Goals } from "./goals.ts";
@@ -13,7 +13,7 @@ import type { Sending } from "./sending.ts";
 
 export interface CommandsDeps {
   store: Pick<Store, "conversations" | "events">;
-  access: Access;
+  access: ConversationLookup;
   runner: Runner;
   sending: Pick<Sending, "send">;
   goals: Pick<Goals, "stop">;
@@ -32,28 +32,29 @@ export class Commands {
 
   async send(id: string, content: Content[], options: SendOptions): Promise<void> {
     const { access, goals, sending, subAgents } = this.#deps;
-    const row = access.workable(id);
+    const row = access.requireWithSandbox(id);
     const stopsGoal = !options.ofGoal && row.config.goal?.status === "running";
     if (stopsGoal) await goals.stop(row);
     // It rejects what waits, unless an approval is on its way.
-    const rejects = options.run && access.workable(id).summary.executionStatus === "waiting_for_confirmation";
+    const rejects =
+      options.run && access.requireWithSandbox(id).summary.executionStatus === "waiting_for_confirmation";
     const send = async () => {
       if (rejects && subAgents.isWaiting(id))
         await this.#answerSubAgents(id, () => subAgents.reject(id, unansweredReason));
-      await sending.send(access.workable(id), content, options);
+      await sending.send(access.requireWithSandbox(id), content, options);
     };
     await (rejects ? this.#answers.run(id, send) : send());
   }
 
   run(id: string): Promise<void> {
-    this.#deps.runner.announcements.forgetEnd(id);
+    this.#deps.runner.announcements.cancelRepeat(id);
     // One at a time: of two approvals the second finds the run under way.
     return this.#answers.run(id, () => this.#run(id));
   }
 
   async #run(id: string): Promise<void> {
     const { access, runner, store, subAgents } = this.#deps;
-    const row = access.workable(id);
+    const row = access.requireWithSandbox(id);
     const status = row.summary.executionStatus;
     if (status === "running" && (runner.isAwake(id) || runner.isWaiting(row))) {
       throw new PlatformError(
@@ -82,10 +83,10 @@ export class Commands {
 
   async #reject(id: string, reason: string): Promise<void> {
     const { access, runner, store, subAgents } = this.#deps;
-    const status = access.runnable(id).summary.executionStatus;
+    const status = access.requireLocal(id).summary.executionStatus;
     if (status !== "waiting_for_confirmation") return;
     if (subAgents.isWaiting(id)) return this.#answerSubAgents(id, () => subAgents.reject(id, reason));
-    const records = rejections(runner.histories.openActions(id), reason);
+    const records = rejectActions(runner.histories.openActions(id), reason);
     await store.events.append(id, [...records, ...transition(status, "reject")]);
     runner.announcements.announceEnd(id);
   }
@@ -94,14 +95,14 @@ export class Commands {
   async #answerSubAgents(id: string, answer: () => Promise<void>): Promise<void> {
     const { access, runner, store } = this.#deps;
     await answer();
-    const records = transition(access.runnable(id).summary.executionStatus, "subAgentsAnswered");
+    const records = transition(access.requireLocal(id).summary.executionStatus, "subAgentsAnswered");
     if (records.length > 0) await store.events.append(id, records);
     runner.wake(id);
   }
 
   async pause(id: string): Promise<void> {
     const { access, runner, store } = this.#deps;
-    const records = transition(access.runnable(id).summary.executionStatus, "pause");
+    const records = transition(access.requireLocal(id).summary.executionStatus, "pause");
     if (records.length === 0) return;
     await store.events.append(id, records);
     runner.announcements.announceEnd(id);
@@ -109,7 +110,7 @@ export class Commands {
 
   async interrupt(id: string): Promise<void> {
     const { access, runner } = this.#deps;
-    access.runnable(id);
+    access.requireLocal(id);
     if (runner.isAwake(id)) await runner.abort(id, "interrupt");
     else await this.pause(id);
   }

@@ -15,7 +15,7 @@ import type { Callbacks } from "../../callbacks/api.ts";
 import type { ConversationConfig, ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
-import { refuseExternal } from "../access.ts";
+import { requireLocal } from "../access.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import { checkClientSize } from "../agent/client-size.ts";
 import { unmask } from "../agent/mask-secrets.ts";
@@ -36,7 +36,7 @@ export interface ConversationSettingsDeps {
   agents: AgentConfigResolver;
   knowledge: Pick<ProjectKnowledge, "addPlugins">;
   hub: Pick<Hub, "publishEvent">;
-  runner: Pick<Runner, "announcements" | "atRest" | "renewShell">;
+  runner: Pick<Runner, "announcements" | "requireAtRest" | "renewShell">;
 }
 
 /**
@@ -77,7 +77,7 @@ export class ConversationSettings {
 
   /** Adds secrets, over those of the same names. Throws what `resolveSecrets` throws, and TooManySecrets. */
   async addSecrets(row: ConversationRow, sources: Readonly<Record<string, SecretSource>>): Promise<void> {
-    refuseExternal(row);
+    requireLocal(row);
     const { userId, sandboxId, id: conversationId } = row;
     const values = await resolveSecrets(this.#deps, row, sources);
     const { runner, sandboxes, secrets, store } = this.#deps;
@@ -91,7 +91,7 @@ export class ConversationSettings {
       throw gone();
     }
     // A run that has told its end, and a shell that is asked for its state, count as work for a moment.
-    await runner.atRest(conversationId).catch(() => {});
+    await runner.requireAtRest(conversationId).catch(() => {});
     // A shell that does not answer keeps the variables that it has.
     await runner.renewShell(conversationId).catch(() => {});
     sandboxes.refreshSecretAccess(sandboxId);
@@ -112,7 +112,7 @@ export class ConversationSettings {
    * description that is too long.
    */
   async switchLlm(row: ConversationRow, given: GivenLlm): Promise<void> {
-    refuseExternal(row);
+    requireLocal(row);
     const { store, agents } = this.#deps;
     const { id } = row;
     await this.#changes.run(id, async () => {
@@ -133,7 +133,7 @@ export class ConversationSettings {
 
   /** Fetches a plugin into the sandbox; the agent has its skills from the next message on. Throws what `fetchPlugins` throws. */
   async loadPlugin(row: ConversationRow, plugin: PluginSpec): Promise<void> {
-    refuseExternal(row);
+    requireLocal(row);
     const { store, knowledge, runner } = this.#deps;
     const { id, userId, sandboxId, config } = row;
     await this.#changes.run(id, async () => {
@@ -162,7 +162,7 @@ export class ConversationSettings {
     key: string,
     value: unknown,
   ): Promise<void> {
-    refuseExternal(row);
+    requireLocal(row);
     await this.#deps.store.conversations.update(row.id, { config });
     this.#tell(row.id, key, value);
   }

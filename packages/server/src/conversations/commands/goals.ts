@@ -16,7 +16,7 @@ const judgeInstructions = `You judge whether a software engineer has reached a g
 export interface GoalsDeps {
   store: Pick<Store, "conversations" | "events">;
   runner: Pick<Runner, "announcements" | "histories" | "isAwake">;
-  sideCalls: Pick<SideCalls, "askAlone">;
+  sideCalls: Pick<SideCalls, "askWithoutHistory">;
   send(id: string, content: Content[], options: SendOptions): Promise<void>;
   logger: Logger;
 }
@@ -107,8 +107,8 @@ export class Goals {
       return same(() => this.#set(id, { ...goal, status: "failed", detail: `The run ended as ${status}.` }));
     if (status !== "finished") return;
 
-    const history = transcript((await runner.histories.history(row)).messages);
-    const answer = await sideCalls.askAlone(
+    const history = transcript((await runner.histories.promptHistory(row)).messages);
+    const answer = await sideCalls.askWithoutHistory(
       row,
       "goal",
       judgeInstructions,

@@ -6,14 +6,14 @@ import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { FilesOutcome } from "../api.ts";
-import { skillsOn } from "../log/branch.ts";
+import { collectSkills } from "../log/branch.ts";
 import type { Runner } from "../run/runner.ts";
 import { findSnapshot, stageFiles } from "./snapshot-lookup.ts";
 
 export interface BranchDeps {
   store: Store;
   sandboxes: Sandboxes;
-  runner: Pick<Runner, "atRest" | "workspace" | "announcements">;
+  runner: Pick<Runner, "requireAtRest" | "workspace" | "announcements">;
   /** By sandbox, since several conversations may work in one folder. */
   replacements: KeyedMutex;
 }
@@ -35,18 +35,18 @@ export async function navigate(
   if (row.config.goal?.status === "running")
     throw new PlatformError("GoalRunning", "A goal is being pursued: stop it first.");
   return replacements.run(row.sandboxId, async () => {
-    await runner.atRest(row.id);
+    await runner.requireAtRest(row.id);
     const { workingDir } = row.config;
     const snapshot = findSnapshot({ events, sandboxes }, row, way);
     const staged =
       snapshot && (await stageFiles(sandboxes, snapshot, row, { from: workingDir, to: workingDir }));
     const workspace = runner.workspace(row);
     // A run that begins between the move and the swap waits with its tools.
-    const release = workspace.hold();
+    const release = workspace.block();
     try {
       try {
         // One that began while the files were copied would write what it does on the branch that comes now.
-        await runner.atRest(row.id);
+        await runner.requireAtRest(row.id);
         const { summary } = store.conversations.get(row.id) ?? row;
         const leaf = stateRecord("leaf_event_id", eventId);
         const records = [leaf, ...transition(summary.executionStatus, "navigate")];
@@ -55,7 +55,7 @@ export async function navigate(
         await staged?.discard();
         throw error;
       }
-      await store.contexts.activate(row.id, await skillsOn(events, row.id, way.spans));
+      await store.contexts.activate(row.id, await collectSkills(events, row.id, way.spans));
       await staged?.swap();
     } finally {
       release();

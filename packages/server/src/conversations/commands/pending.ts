@@ -5,7 +5,7 @@ import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { type Content, hexId, newId, parseId } from "@sandpiper/wire";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import type { Store } from "../../store/store.ts";
-import { refuseExternal, requireSandbox } from "../access.ts";
+import { requireLocal, requireSandbox } from "../access.ts";
 
 /** Messages that may wait for one conversation (app-server.md section 2.8). */
 export const maxPendingMessages = 10;
@@ -96,7 +96,7 @@ export class PendingMessages {
     if (id === undefined) throw notFound();
     const row = conversations.get(id);
     if (row?.userId === userId) {
-      refuseExternal(row);
+      requireLocal(row);
       requireSandbox(this.#deps.sandboxes, row);
       return id;
     }

@@ -17,9 +17,9 @@ export interface RemovalDeps {
   store: Pick<Store, "conversations">;
   sandboxes: Pick<Sandboxes, "get" | "remove" | "running">;
   callbacks: Pick<Callbacks, "drop" | "farewell">;
-  runner: Pick<Runner, "forget">;
-  hub: Pick<Hub, "end">;
-  subAgents: Pick<SubAgents, "removed">;
+  runner: Pick<Runner, "remove">;
+  hub: Pick<Hub, "notifyDeletion">;
+  subAgents: Pick<SubAgents, "notifyRemoved">;
 }
 
 /**
@@ -47,12 +47,12 @@ export async function removeConversation(
       );
     for (const child of children)
       if (conversations.get(child.id)) await removeConversation(deps, child, { keepSandbox });
-    await deps.runner.forget(id);
+    await deps.runner.remove(id);
     await removeWithSandbox(deps, row, { keepSandbox });
     await callbacks.drop(id);
   } while (conversations.get(id));
-  deps.hub.end(id);
-  deps.subAgents.removed(id);
+  deps.hub.notifyDeletion(id);
+  deps.subAgents.notifyRemoved(id);
   await removeWorktree(deps, row, row.config.worktree);
   tellDeletion();
 }

@@ -9,8 +9,8 @@ import type { OutputMasks } from "../agent/output-masks.ts";
 import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { Toolsets } from "../agent/toolset.ts";
 import type { SendOptions } from "../api.ts";
-import { titleFrom, userMessage } from "../log/messages.ts";
-import { rejections, unansweredReason } from "../log/rejections.ts";
+import { makeTitle, userMessage } from "../log/messages.ts";
+import { rejectActions, unansweredReason } from "../log/rejections.ts";
 import type { Runner } from "../run/runner.ts";
 import type { Titles } from "../run/titles.ts";
 
@@ -21,7 +21,7 @@ export interface SendingDependencies {
   prepare(row: ConversationRow, signal: AbortSignal): Promise<readonly string[]>;
   knowledge: Pick<ProjectKnowledge, "activate" | "recordActivation" | "systemPrompt">;
   runner: Pick<Runner, "announcements" | "histories" | "wake">;
-  titles: Pick<Titles, "make">;
+  titles: Pick<Titles, "generate">;
   masks: Pick<OutputMasks, "forConversation">;
 }
 
@@ -51,7 +51,7 @@ export class Sending {
   async send(row: ConversationRow, content: Content[], options: SendOptions): Promise<void> {
     const { store, runner } = this.#deps;
     const { id } = row;
-    runner.announcements.forgetEnd(id);
+    runner.announcements.cancelRepeat(id);
     let opening = this.#opening.get(id);
     const waited = opening !== undefined;
     for (; opening; opening = this.#opening.get(id)) await opening;
@@ -82,7 +82,7 @@ export class Sending {
     };
     const status = row.summary.executionStatus;
     const waits = options.run && status === "waiting_for_confirmation";
-    const rejected = waits ? rejections(runner.histories.openActions(id), unansweredReason) : [];
+    const rejected = waits ? rejectActions(runner.histories.openActions(id), unansweredReason) : [];
     const records: NewRecord[] = [
       ...(begin ? [begin.prompt] : []),
       ...rejected,
@@ -93,11 +93,11 @@ export class Sending {
     const { delivers } = options;
     await store.events.append(id, records, { delivers });
     await knowledge.recordActivation(id, skills);
-    const ownTitle = titleFrom(content, (text) => masks.forConversation(row).text(text));
+    const ownTitle = makeTitle(content, (text) => masks.forConversation(row).text(text));
     const isFirst = begin !== undefined && row.config.autotitle !== false;
     const untitled = row.title === null ? isFirst : row.title === `Conversation ${hexId(id).slice(0, 5)}`;
     if (untitled && ownTitle) await store.conversations.update(id, { title: ownTitle });
-    if (untitled || (isFirst && row.title === ownTitle)) titles.make(id, content);
+    if (untitled || (isFirst && row.title === ownTitle)) titles.generate(id, content);
     if (options.run) runner.wake(id);
     else if (untitled && ownTitle) runner.announcements.announceTitle(id);
   }

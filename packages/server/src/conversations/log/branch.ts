@@ -7,7 +7,7 @@ import type { EventLog } from "../../store/event-log.ts";
 const pageSize = 100;
 
 /** Id of the event to which the next one is appended; undefined where there is none. */
-export function leafOf(
+export function getLeafId(
   events: EventLog,
   { id, head }: Pick<ConversationRow, "id" | "head">,
 ): string | undefined {
@@ -17,7 +17,7 @@ export function leafOf(
 }
 
 /** Names of the skills that the messages of a part of a log brought along. */
-export async function skillsOn(events: EventLog, id: string, spans: readonly Span[]): Promise<string[]> {
+export async function collectSkills(events: EventLog, id: string, spans: readonly Span[]): Promise<string[]> {
   const names = new Set<string>();
   for (const span of spans) {
     for (let pageId: string | null = "0"; pageId !== null; ) {

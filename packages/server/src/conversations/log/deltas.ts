@@ -1,10 +1,10 @@
 import type { Hub } from "./hub.ts";
 
 /** How long pieces of the model's answer are gathered before they are sent, ms: fewer frames, no visible delay. */
-const gatherMs = 25;
+const flushAfterMs = 25;
 
 /** Gathers the pieces of a model's answer into StreamingDeltaEvent frames (events.md section 4). */
-export class Deltas {
+export class DeltaBuffer {
   readonly #hub: Hub;
   readonly #conversationId: string;
   #content = "";
@@ -20,7 +20,7 @@ export class Deltas {
     if (this.#hub.followers(this.#conversationId) === 0) return;
     this.#content += delta.content ?? "";
     this.#reasoning += delta.reasoning ?? "";
-    this.#timer ??= setTimeout(() => this.flush(), gatherMs);
+    this.#timer ??= setTimeout(() => this.flush(), flushAfterMs);
   }
 
   /** Sends what was gathered; called before the stored event, so that no delta follows it. */

@@ -45,7 +45,7 @@ const result = (callId: string): NewRecord => ({
 });
 
 const shown = ({ state, view, recent }: LogFollower) => ({
-  state: { ...state, open: [...state.open.keys()] },
+  state: { ...state, open: [...state.openActions.keys()] },
   messages: structuredClone(view.messages),
   recent: recent.slice(-8).map(({ id }) => id),
 });
@@ -63,7 +63,7 @@ test("a follower that was there all along reads the same as one that comes later
       await live.ready;
       const ids: string[] = [];
       for (const { kind, to } of steps) {
-        const call = [...live.state.open.keys()][0];
+        const call = [...live.state.openActions.keys()][0];
         let records = [message(`text ${ids.length}`)];
         let navigate: { navigate: string | null } | undefined;
         if (kind === "call") records = [action(newId())];
@@ -99,9 +99,9 @@ test("what was open, asked or planned beside the branch is not part of it, and c
   const move = (to: string | null) =>
     store.events.append(row.id, [stateRecord("leaf_event_id", to)], { navigate: to });
   await follower.ready;
-  expect([...follower.state.open.keys()]).toEqual(["b"]);
+  expect([...follower.state.openActions.keys()]).toEqual(["b"]);
   await move(first!.event.id);
-  expect([...follower.state.open.keys()]).toEqual([]);
+  expect([...follower.state.openActions.keys()]).toEqual([]);
   expect(follower.state.lastUserMessageId).toBe(first!.event.id);
   await move(null);
   expect(follower.state).toMatchObject({

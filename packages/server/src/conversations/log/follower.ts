@@ -29,12 +29,12 @@ export class LogFollower {
   readonly #events: EventLog;
   readonly #scheduler: TurnScheduler;
   readonly #id: string;
-  readonly #leave: () => void;
+  readonly #unfollow: () => void;
   #branch: Branch;
   /** Listed events so far. */
   #listed = 0;
   /** Records up to here were written before the branch was read. */
-  #knownSeq: number;
+  #branchSeq: number;
   #isReady = false;
 
   constructor({ events, scheduler }: LogFollowerDeps, conversationId: string, view: View) {
@@ -42,8 +42,8 @@ export class LogFollower {
     this.#scheduler = scheduler;
     this.#id = conversationId;
     this.view = view;
-    this.#leave = events.follow(conversationId, (records) => this.#take(records));
-    this.#knownSeq = events.lastSeq(conversationId);
+    this.#unfollow = events.follow(conversationId, (records) => this.#receive(records));
+    this.#branchSeq = events.lastSeq(conversationId);
     this.#branch = events.branch(conversationId);
     this.ready = this.#load();
   }
@@ -60,7 +60,7 @@ export class LogFollower {
   }
 
   close(): void {
-    this.#leave();
+    this.#unfollow();
   }
 
   async #load(): Promise<void> {
@@ -84,7 +84,7 @@ export class LogFollower {
     return records.length;
   }
 
-  #take(records: readonly LogRecord[]): void {
+  #receive(records: readonly LogRecord[]): void {
     // They will be read in their turn.
     if (!this.#isReady) return;
     for (const record of records) {
@@ -96,7 +96,7 @@ export class LogFollower {
   #apply(record: ParsedRecord): void {
     const { event, seq, listed } = record;
     const moves = event.kind === "ConversationStateUpdateEvent" && event.key === "leaf_event_id";
-    if (moves && seq > this.#knownSeq) return this.#refold();
+    if (moves && seq > this.#branchSeq) return this.#refold();
     if (listed && !this.#isOnBranch(++this.#listed)) {
       this.state.seq = seq;
       return;
@@ -122,7 +122,7 @@ export class LogFollower {
     this.view.reset();
     this.recent = [];
     this.#listed = 0;
-    this.#knownSeq = this.#events.lastSeq(this.#id);
+    this.#branchSeq = this.#events.lastSeq(this.#id);
     this.#branch = this.#events.branch(this.#id);
     if (this.#isReady) this.#catchUp();
   }

@@ -5,9 +5,9 @@ import type { Frame } from "../api.ts";
 type Listener = (frame: Frame) => void;
 
 /** The followers of one conversation, with what each is told when it is deleted. */
-interface Room {
+interface Channel {
   listeners: Map<Listener, () => void>;
-  leave: () => void;
+  unfollow: () => void;
 }
 
 /**
@@ -16,7 +16,7 @@ interface Room {
  */
 export class Hub {
   readonly #events: EventLog;
-  readonly #rooms = new Map<string, Room>();
+  readonly #channels = new Map<string, Channel>();
 
   constructor(events: EventLog) {
     this.#events = events;
@@ -24,27 +24,27 @@ export class Hub {
 
   /** `onDeleted` is called once the conversation is deleted: no frame comes any more. */
   follow(conversationId: string, listener: Listener, onDeleted: () => void): () => void {
-    const room = this.#rooms.get(conversationId) ?? this.#open(conversationId);
+    const room = this.#channels.get(conversationId) ?? this.#open(conversationId);
     room.listeners.set(listener, onDeleted);
     return () => {
       room.listeners.delete(listener);
-      if (room.listeners.size > 0 || this.#rooms.get(conversationId) !== room) return;
-      room.leave();
-      this.#rooms.delete(conversationId);
+      if (room.listeners.size > 0 || this.#channels.get(conversationId) !== room) return;
+      room.unfollow();
+      this.#channels.delete(conversationId);
     };
   }
 
   /** Tells the followers of a conversation that it has been deleted. */
-  end(conversationId: string): void {
-    for (const onDeleted of [...(this.#rooms.get(conversationId)?.listeners.values() ?? [])]) onDeleted();
+  notifyDeletion(conversationId: string): void {
+    for (const onDeleted of [...(this.#channels.get(conversationId)?.listeners.values() ?? [])]) onDeleted();
   }
 
   followers(conversationId: string): number {
-    return this.#rooms.get(conversationId)?.listeners.size ?? 0;
+    return this.#channels.get(conversationId)?.listeners.size ?? 0;
   }
 
   publish(conversationId: string, frame: Frame): void {
-    for (const listener of this.#rooms.get(conversationId)?.listeners.keys() ?? []) listener(frame);
+    for (const listener of this.#channels.get(conversationId)?.listeners.keys() ?? []) listener(frame);
   }
 
   /** Sends an event that is not stored; nulls and undefined members must not be in it. */
@@ -54,16 +54,16 @@ export class Hub {
     this.publish(conversationId, { json: JSON.stringify(stamped) });
   }
 
-  #open(conversationId: string): Room {
-    const listeners: Room["listeners"] = new Map();
-    const leave = this.#events.follow(conversationId, (records) => {
+  #open(conversationId: string): Channel {
+    const listeners: Channel["listeners"] = new Map();
+    const unfollow = this.#events.follow(conversationId, (records) => {
       // One and the same frame for all: they share what they make of it.
       for (const record of records) {
         for (const listener of listeners.keys()) listener(record);
       }
     });
-    const room = { listeners, leave };
-    this.#rooms.set(conversationId, room);
+    const room = { listeners, unfollow };
+    this.#channels.set(conversationId, room);
     return room;
   }
 }

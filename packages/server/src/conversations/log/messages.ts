@@ -7,7 +7,7 @@ import { contentText } from "@sandpiper/wire";
 export const maxMessageLength = 8 * 1024 * 1024;
 
 /** A client's content parts in the stored form: OpenAI's image shape becomes ours (legacy-gui.md section 7.1). Throws InvalidParameter for a longer one. */
-export function readContent(parts: SendMessageRequest["content"]): Content[] {
+export function parseContent(parts: SendMessageRequest["content"]): Content[] {
   const content = parts.map((part): Content => {
     if (part.type === "text")
       return { type: "text", text: part.text, cache_prompt: part.cache_prompt ?? false };
@@ -41,8 +41,8 @@ export function userMessage(content: Content[], sender?: string, skills?: Activa
  * A title from the first message: its first line, at most 50 characters (agent-behaviour.md section 11, fallback). `hide` takes secrets out: more people read
  * titles than messages. Undefined when there is no text.
  */
-export function titleFrom(content: readonly Content[], hide: (text: string) => string): string | undefined {
-  const line = hide(contentText(content)).trim().split("\n", 1)[0]?.replace(/\s+/g, " ").trim();
+export function makeTitle(content: readonly Content[], mask: (text: string) => string): string | undefined {
+  const line = mask(contentText(content)).trim().split("\n", 1)[0]?.replace(/\s+/g, " ").trim();
   if (!line) return undefined;
   const characters = [...line];
   return characters.length > 50 ? `${characters.slice(0, 47).join("")}...` : line;

@@ -4,14 +4,14 @@ import type { EventLog } from "../../store/event-log.ts";
 
 /** Results that are read at a time, and at most. */
 const pageSize = 20;
-const most = 2_000;
+const maxObservations = 2_000;
 
 /** The results of a conversation's calls on its active branch, the last first, read while others are served. */
-export async function* pastObservations(
+export async function* readObservations(
   { events, scheduler }: { events: EventLog; scheduler: TurnScheduler },
   conversationId: string,
 ): AsyncGenerator<Observation> {
-  let left = most;
+  let left = maxObservations;
   for (const span of events.branch(conversationId).spans.toReversed()) {
     let pageId: string | undefined;
     do {

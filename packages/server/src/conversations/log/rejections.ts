@@ -6,6 +6,6 @@ import type { ActionEvent } from "@sandpiper/wire";
 export const unansweredReason = "it waited for the user's approval, and the user wrote instead.";
 
 /** The results of actions that waited for the user and are not to run (agent-server.md section 4). Those that no tool could run get their error from the run. */
-export function rejections(waiting: readonly ActionEvent[], reason: string): NewRecord[] {
+export function rejectActions(waiting: readonly ActionEvent[], reason: string): NewRecord[] {
   return waiting.filter(({ action }) => action).map((event) => rejection(event, "user", reason));
 }

@@ -26,7 +26,7 @@ export interface ConversationState {
   readSeq: number;
   leafEventId: string | undefined;
   /** Actions without a result, in order, by tool call id. */
-  open: Map<string, ActionEvent>;
+  openActions: Map<string, ActionEvent>;
   /** Ids of open actions that wait for the user's approval, also while the conversation is paused. */
   waiting: Set<string>;
   /** Ids of open actions that waited for the user, who wrote in the moment in which they began to. */
@@ -59,7 +59,7 @@ export function emptyState(): ConversationState {
     lastOtherSeq: 0,
     readSeq: 0,
     leafEventId: undefined,
-    open: new Map(),
+    openActions: new Map(),
     waiting: new Set(),
     unanswered: new Set(),
     taskList: [],
@@ -77,7 +77,8 @@ export function emptyState(): ConversationState {
 export function fold(state: ConversationState, { seq, listed, event }: ParsedRecord): void {
   state.seq = seq;
   if (listed) state.leafEventId = event.id;
-  if (event.kind === "ActionEvent") state.readSeq = state.open.size > 0 ? state.readSeq : state.lastOtherSeq;
+  if (event.kind === "ActionEvent")
+    state.readSeq = state.openActions.size > 0 ? state.readSeq : state.lastOtherSeq;
   else if (event.kind !== "MessageEvent" || event.source !== "user") state.lastOtherSeq = seq;
   switch (event.kind) {
     case "SystemPromptEvent":
@@ -85,15 +86,15 @@ export function fold(state: ConversationState, { seq, listed, event }: ParsedRec
       return;
     case "MessageEvent":
       state.turnOver = event.source === "agent" && event.llm_message.content.length > 0;
-      if (event.source === "agent") answered(state);
+      if (event.source === "agent") clearUnchecked(state);
       if (event.source !== "user") return;
       state.lastUserMessageId = event.id;
       state.lastUserMessageSeq = seq;
       state.unchecked.push(event);
       return;
     case "ActionEvent":
-      answered(state);
-      state.open.set(event.tool_call_id, event);
+      clearUnchecked(state);
+      state.openActions.set(event.tool_call_id, event);
       return;
     case "ObservationEvent":
       if (event.observation.kind === "TaskTrackerObservation") state.taskList = event.observation.task_list;
@@ -104,24 +105,24 @@ export function fold(state: ConversationState, { seq, listed, event }: ParsedRec
         const rule = pathRuleOf(text);
         if (rule !== undefined) state.pathRules.add(rule);
       }
-      state.open.delete(event.tool_call_id);
+      state.openActions.delete(event.tool_call_id);
       return;
     case "AgentErrorEvent":
     case "UserRejectObservation":
-      state.open.delete(event.tool_call_id);
+      state.openActions.delete(event.tool_call_id);
       return;
     case "HookExecutionEvent":
-      return checked(state, event);
+      return applyHookExecution(state, event);
     case "ConversationStateUpdateEvent":
-      if (event.key === "execution_status") becomes(state, event.value as ExecutionStatus, seq);
+      if (event.key === "execution_status") applyStatus(state, event.value as ExecutionStatus, seq);
       if (state.status === "finished") state.turnOver = false;
       if (event.key === "stats") state.stats = event.value as Stats;
   }
 }
 
 /** An approval says `running` twice in one append: the user may have written right before it, and the actions that waited are not unanswered then. */
-function becomes(state: ConversationState, status: ExecutionStatus, seq: number): void {
-  const open = [...state.open.values()].map(({ id }) => id);
+function applyStatus(state: ConversationState, status: ExecutionStatus, seq: number): void {
+  const open = [...state.openActions.values()].map(({ id }) => id);
   // Where it is a sub-agent that asks, the newest event is its question.
   if (status === "waiting_for_confirmation")
     state.waiting = new Set(open.includes(state.leafEventId ?? "") ? open : []);
@@ -141,34 +142,34 @@ function becomes(state: ConversationState, status: ExecutionStatus, seq: number)
 }
 
 /** What the agent has answered to needs no hook any more, where there were none. */
-function answered(state: ConversationState): void {
+function clearUnchecked(state: ConversationState): void {
   if (!state.checksMessages) state.unchecked = [];
 }
 
-function checked(state: ConversationState, event: HookExecutionEvent): void {
+function applyHookExecution(state: ConversationState, event: HookExecutionEvent): void {
   const { message_id: message, action_id: action, blocked, reason = "" } = event;
   if (message !== undefined) {
     state.checksMessages = true;
     state.unchecked = state.unchecked.slice(state.unchecked.findIndex(({ id }) => id === message) + 1);
   }
   if (!blocked) return;
-  if (message !== undefined) keepBlocked(state.blockedMessages, message, reason);
+  if (message !== undefined) addBlocked(state.blockedMessages, message, reason);
   if (action !== undefined && event.hook_event_type === "PreToolUse")
-    keepBlocked(state.blockedActions, action, reason);
+    addBlocked(state.blockedActions, action, reason);
 }
 
 /** Most blocked actions and messages that are remembered each, the newest, and characters of a reason. */
 const maxBlocked = 200;
-const maxReason = 1_000;
+const maxReasonChars = 1_000;
 
-function keepBlocked(blocked: Record<string, string>, id: string, reason: string): void {
-  blocked[id] = reason.slice(0, maxReason);
+function addBlocked(blocked: Record<string, string>, id: string, reason: string): void {
+  blocked[id] = reason.slice(0, maxReasonChars);
   const ids = Object.keys(blocked);
   if (ids.length > maxBlocked) delete blocked[ids[0]!];
 }
 
 /** What of the state clients are shown of a sleeping conversation too. */
-export function foldedFacts({
+export function pickFacts({
   pathRules,
   invokedSkills,
   blockedActions,

@@ -8,20 +8,20 @@ import type { Histories } from "./histories.ts";
  */
 const repeatMs = 200;
 
-export interface AnnouncementsDependencies {
+export interface AnnouncementsDeps {
   store: Pick<Store, "conversations">;
   hub: Pick<Hub, "followers" | "publishEvent">;
-  histories: Pick<Histories, "stateOf">;
+  histories: Pick<Histories, "fullState">;
   isAwake(conversationId: string): boolean;
 }
 
 /** Tells followers the whole state of conversations. */
 export class Announcements {
-  readonly #deps: AnnouncementsDependencies;
+  readonly #deps: AnnouncementsDeps;
   /** Closing states that are to be sent again, by conversation. */
   readonly #repeats = new Map<string, NodeJS.Timeout>();
 
-  constructor(deps: AnnouncementsDependencies) {
+  constructor(deps: AnnouncementsDeps) {
     this.#deps = deps;
   }
 
@@ -31,7 +31,7 @@ export class Announcements {
     if (hub.followers(conversationId) === 0) return;
     const row = store.conversations.get(conversationId);
     if (!row) return;
-    const value = histories.stateOf(row);
+    const value = histories.fullState(row);
     hub.publishEvent(conversationId, {
       kind: "ConversationStateUpdateEvent",
       source: "environment",
@@ -52,7 +52,7 @@ export class Announcements {
   /** Sends the whole state now, and once more for clients that were not ready for it. */
   announceEnd(conversationId: string): void {
     this.announce(conversationId);
-    this.forgetEnd(conversationId);
+    this.cancelRepeat(conversationId);
     const repeat = () => {
       this.#repeats.delete(conversationId);
       if (!this.#deps.isAwake(conversationId)) this.announce(conversationId);
@@ -64,7 +64,7 @@ export class Announcements {
    * Who writes or asks for a run has seen the end of the one before: it is not sent again. On the way to the next run that state would look like
    * its end, and a client that waits for it would stop.
    */
-  forgetEnd(conversationId: string): void {
+  cancelRepeat(conversationId: string): void {
     clearTimeout(this.#repeats.get(conversationId));
     this.#repeats.delete(conversationId);
   }

@@ -6,19 +6,16 @@ import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Runner } from "./runner.ts";
 
-export interface CondensingDependencies {
+export interface CondenseDeps {
   store: Pick<Store, "conversations" | "events">;
-  runner: Pick<Runner, "histories" | "summarise">;
+  runner: Pick<Runner, "histories" | "condense">;
 }
 
 /**
  * Has the history of a conversation summarised (agent-server.md section 3, condense): a run that goes on does it with its next step, else it is waited for.
  * Too little history is fine. Throws ModelFailed where no summary came of it, and ConversationNotFound for one that was deleted meanwhile.
  */
-export async function condense(
-  { store, runner }: CondensingDependencies,
-  row: ConversationRow,
-): Promise<void> {
+export async function condense({ store, runner }: CondenseDeps, row: ConversationRow): Promise<void> {
   const { id } = row;
   const request = listed({ kind: "CondensationRequest", source: "environment" });
   if (row.summary.executionStatus === "running") return void (await store.events.append(id, [request]));
@@ -34,7 +31,7 @@ export async function condense(
   });
   try {
     await store.events.append(id, [request]);
-    void runner.summarise(id).then(() => over.reject(noSummary(store, id)));
+    void runner.condense(id).then(() => over.reject(makeNoSummaryError(store, id)));
     await over.promise;
   } finally {
     unfollow();
@@ -42,7 +39,7 @@ export async function condense(
 }
 
 /** Why a conversation that was woken for a summary rests without one. */
-function noSummary({ conversations }: CondensingDependencies["store"], id: string): PlatformError {
+function makeNoSummaryError({ conversations }: CondenseDeps["store"], id: string): PlatformError {
   if (conversations.get(id)) return new PlatformError("ModelFailed", "The summary was interrupted.");
   return new PlatformError("ConversationNotFound", `The conversation ${hexId(id)} does not exist.`);
 }

@@ -12,7 +12,7 @@ import type { ProjectContexts } from "../project/project-context.ts";
 
 type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
-export interface ConversationHooksDependencies {
+export interface ConversationHooksDeps {
   contexts: ProjectContexts;
   agents: Pick<AgentConfigResolver, "clientAgent">;
   addUsage(id: string, usageId: string, model: string, response: ModelResponse): Promise<void>;
@@ -23,19 +23,19 @@ export interface ConversationHooksDependencies {
  * there later is for later conversations. Where nobody has looked before, the first tool call does, which needs the sandbox anyway.
  */
 export class ConversationHooks {
-  readonly #deps: ConversationHooksDependencies;
+  readonly #deps: ConversationHooksDeps;
   /** Conversations with hooks whose session has begun. */
   readonly #sessions = new Set<string>();
 
-  constructor(deps: ConversationHooksDependencies) {
+  constructor(deps: ConversationHooksDeps) {
     this.#deps = deps;
   }
 
   /** For one run. */
-  of(row: Row, run: HooksOfRun): Hooks {
-    return new LateHooks({
-      known: () => this.#known(row),
-      find: () => this.#find(row, run),
+  forRun(row: Row, run: HooksOfRun): Hooks {
+    return new LazyHooks({
+      known: () => this.#getConfig(row),
+      find: () => this.#loadConfig(row, run),
       open: (config) => this.#open(row, config, run),
       beginsSession: () => !this.#sessions.has(row.id) && this.#sessions.add(row.id) !== undefined,
     });
@@ -43,17 +43,17 @@ export class ConversationHooks {
 
   /** Runs the hooks of a session's end, where one has begun and has some. Throws the signal's reason. */
   async endSession(row: Row, run: HooksOfRun): Promise<void> {
-    const config = this.#sessions.delete(row.id) ? this.#known(row) : undefined;
+    const config = this.#sessions.delete(row.id) ? this.#getConfig(row) : undefined;
     if (config?.session_end) await this.#open(row, config, run).sessionEnd();
   }
 
   /** Whether `endSession` has something to do. */
-  hasEnd(row: Row): boolean {
-    return this.#sessions.has(row.id) && this.#known(row)?.session_end !== undefined;
+  hasSessionEnd(row: Row): boolean {
+    return this.#sessions.has(row.id) && this.#getConfig(row)?.session_end !== undefined;
   }
 
   /** Conversations whose session has begun. */
-  sessions(): string[] {
+  listSessions(): string[] {
     return [...this.#sessions];
   }
 
@@ -68,24 +68,24 @@ export class ConversationHooks {
   }
 
   /** Undefined where nobody has looked. */
-  #known(row: Row): HookConfig | undefined {
+  #getConfig(row: Row): HookConfig | undefined {
     const { hooks, pluginHooks = {} } = this.#deps.contexts.get(row.id);
     const given = this.#deps.agents.clientAgent(row)?.hookConfig;
     const own = given ? (readHookConfig(given) ?? {}) : hooks;
     return own && mergeHookConfigs([own, pluginHooks]);
   }
 
-  async #find(row: Row, { sandbox, append }: HooksOfRun): Promise<HookConfig> {
-    const known = this.#known(row);
+  async #loadConfig(row: Row, { sandbox, append }: HooksOfRun): Promise<HookConfig> {
+    const known = this.#getConfig(row);
     if (known) return known;
     const { config, problems } = await loadHooks(await sandbox(), { workingDir: row.config.workingDir });
     await this.#deps.contexts.change(row.id, (before) => ({ ...before, hooks: before.hooks ?? config }));
     if (problems.length > 0) await append(problems.map(nudge));
-    return this.#known(row) ?? config;
+    return this.#getConfig(row) ?? config;
   }
 }
 
-interface LateHooksParts {
+interface LazyHooksDeps {
   known(): HookConfig | undefined;
   find(): Promise<HookConfig>;
   open(config: HookConfig): ProjectHooks;
@@ -94,15 +94,15 @@ interface LateHooksParts {
 }
 
 /** Hooks that are looked for when they are first needed. Where they cannot be read, there are none. */
-class LateHooks implements Hooks {
-  readonly #parts: LateHooksParts;
+class LazyHooks implements Hooks {
+  readonly #deps: LazyHooksDeps;
   #hooks: Hooks | undefined;
-  #finding: Promise<Hooks> | undefined;
+  #loading: Promise<Hooks> | undefined;
 
-  constructor(parts: LateHooksParts) {
-    this.#parts = parts;
+  constructor(parts: LazyHooksDeps) {
+    this.#deps = parts;
     const known = parts.known();
-    if (known) this.#hooks = this.#made(known);
+    if (known) this.#hooks = this.#makeHooks(known);
   }
 
   get holdsEnd(): boolean {
@@ -110,7 +110,7 @@ class LateHooks implements Hooks {
   }
 
   async sessionStart(): Promise<void> {
-    if (this.#hooks && this.#hooks !== noHooks && this.#parts.beginsSession())
+    if (this.#hooks && this.#hooks !== noHooks && this.#deps.beginsSession())
       await this.#hooks.sessionStart();
   }
 
@@ -120,8 +120,8 @@ class LateHooks implements Hooks {
 
   async beforeTool(event: ActionEvent): Promise<HookVerdict> {
     if (!this.#hooks && !toolRegistry.roleOf(event.tool_name)) {
-      this.#finding ??= this.#find();
-      this.#hooks = await this.#finding;
+      this.#loading ??= this.#load();
+      this.#hooks = await this.#loading;
     }
     return this.#hooks?.beforeTool(event) ?? {};
   }
@@ -134,19 +134,19 @@ class LateHooks implements Hooks {
     return this.#hooks?.beforeStop() ?? {};
   }
 
-  async #find(): Promise<Hooks> {
+  async #load(): Promise<Hooks> {
     let hooks: Hooks;
     try {
-      hooks = this.#made(await this.#parts.find());
+      hooks = this.#makeHooks(await this.#deps.find());
     } catch {
       // The call itself tells what is wrong with the sandbox. The next run looks again.
       return noHooks;
     }
-    if (hooks !== noHooks && this.#parts.beginsSession()) await hooks.sessionStart();
+    if (hooks !== noHooks && this.#deps.beginsSession()) await hooks.sessionStart();
     return hooks;
   }
 
-  #made(config: HookConfig): Hooks {
-    return Object.keys(config).length > 0 ? this.#parts.open(config) : noHooks;
+  #makeHooks(config: HookConfig): Hooks {
+    return Object.keys(config).length > 0 ? this.#deps.open(config) : noHooks;
   }
 }

@@ -2,9 +2,9 @@ import { hexId, maskText } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { EventLog } from "../../store/event-log.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
-import { leafOf } from "../log/branch.ts";
-import { agentState } from "../log/present-goal.ts";
-import { type ConversationState, type FoldedFacts, foldedFacts } from "../log/state.ts";
+import { getLeafId } from "../log/branch.ts";
+import { presentAgentState } from "../log/present-goal.ts";
+import { type ConversationState, type FoldedFacts, pickFacts } from "../log/state.ts";
 
 interface FullStateInput {
   row: ConversationRow;
@@ -30,8 +30,8 @@ export function fullState({
   secretNames,
   ...rest
 }: FullStateInput): Record<string, unknown> {
-  const facts = state ? foldedFacts(state) : rest.facts;
-  const leaf = state && row.head === null ? state.leafEventId : leafOf(events, row);
+  const facts = state ? pickFacts(state) : rest.facts;
+  const leaf = state && row.head === null ? state.leafEventId : getLeafId(events, row);
   const lastUserMessage = state ? state.lastUserMessageId : newestUserMessage(events, row.id);
   const { metrics, stats, executionStatus } = row.summary;
   const hookConfig = agents.clientAgent(row)?.hookConfig;
@@ -58,7 +58,7 @@ export function fullState({
     stats: state?.stats ?? stats ?? { usage_to_metrics: metrics ? { agent: metrics } : {} },
     secret_registry: { secret_sources: Object.fromEntries(secretNames.map((name) => [name, maskedSource])) },
     tags: row.config.tags,
-    agent_state: agentState(row.config.goal),
+    agent_state: presentAgentState(row.config.goal),
     ...(hookConfig ? { hook_config: hookConfig } : {}),
   };
 }

@@ -3,19 +3,19 @@ import { contentText, type Event, type GivenLlm } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { EventLog } from "../../store/event-log.ts";
 import type { SideCalls } from "./side-calls.ts";
-import { readTitle, titledText, titleInstructions } from "./titles.ts";
+import { getTitleText, parseTitle, titleInstructions } from "./titles.ts";
 
-export interface AskedTitleDependencies {
+export interface GenerateTitleDeps {
   store: { events: Pick<EventLog, "branch" | "search"> };
-  sideCalls: Pick<SideCalls, "askAlone">;
+  sideCalls: Pick<SideCalls, "askWithoutHistory">;
 }
 
 /**
  * A title of at most `max` characters for what the user wrote first, by the model that a client names or the conversation's own; the message itself, cut,
  * where no model gives one (agent-server.md sections 11 and 12). Nothing is stored but the cost. Throws BadRequest before the first message.
  */
-export async function askedTitle(
-  { store, sideCalls }: AskedTitleDependencies,
+export async function generateTitle(
+  { store, sideCalls }: GenerateTitleDeps,
   row: ConversationRow,
   { max, llm }: { max: number; llm?: GivenLlm | undefined },
 ): Promise<string> {
@@ -23,21 +23,21 @@ export async function askedTitle(
   if (message === undefined)
     throw new PlatformError("BadRequest", "There is no message of the user to make a title of.");
   const answer = await sideCalls
-    .askAlone(row, "title", titleInstructions(max), message, llm)
+    .askWithoutHistory(row, "title", titleInstructions(max), message, llm)
     .catch((error: unknown) => {
       if (error instanceof PlatformError && error.code === "BudgetReached") throw error;
       return "";
     });
-  return readTitle(answer, max) ?? readTitle(message, max)!;
+  return parseTitle(answer, max) ?? parseTitle(message, max)!;
 }
 
 /** The first text of the user on the active branch. */
-function firstMessage(events: AskedTitleDependencies["store"]["events"], id: string): string | undefined {
+function firstMessage(events: GenerateTitleDeps["store"]["events"], id: string): string | undefined {
   for (const span of events.branch(id).spans) {
     for (const json of events.search(id, { kind: "MessageEvent", limit: 20, span }).items) {
       const event = JSON.parse(json) as Event;
       if (event.kind !== "MessageEvent" || event.source !== "user") continue;
-      if (contentText(event.llm_message.content).trim()) return titledText(event.llm_message.content);
+      if (contentText(event.llm_message.content).trim()) return getTitleText(event.llm_message.content);
     }
   }
   return undefined;

@@ -13,7 +13,7 @@ import { LogFollower } from "../log/follower.ts";
 import { emptyFacts } from "../project/project-context.ts";
 import { fullState } from "./full-state.ts";
 
-export interface HistoriesDependencies {
+export interface HistoriesDeps {
   store: Pick<Store, "conversations" | "conversationSecrets" | "events">;
   agents: AgentConfigResolver;
   knowledge: Pick<ProjectKnowledge, "activatedSkills" | "contexts">;
@@ -25,14 +25,14 @@ export interface HistoriesDependencies {
 
 /** What the logs of conversations tell: by their runs where these go on, else read at that moment. */
 export class Histories {
-  readonly #deps: HistoriesDependencies;
+  readonly #deps: HistoriesDeps;
 
-  constructor(deps: HistoriesDependencies) {
+  constructor(deps: HistoriesDeps) {
     this.#deps = deps;
   }
 
   /** Value of the `full_state` frame. */
-  stateOf(row: ConversationRow): Record<string, unknown> {
+  fullState(row: ConversationRow): Record<string, unknown> {
     const { store, knowledge, agents } = this.#deps;
     const follower = this.#deps.follower(row.id);
     return fullState({
@@ -47,12 +47,12 @@ export class Histories {
   }
 
   /** What the model reads of a conversation, up to its last complete answer. */
-  async history(row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">): Promise<{
+  async promptHistory(row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">): Promise<{
     system: string[];
     messages: ModelMessage[];
     tools: readonly Tool[];
   }> {
-    const { view, ready } = this.#followerOf(row.id);
+    const { view, ready } = this.#getFollower(row.id);
     await ready;
     return {
       system: [...view.system],
@@ -63,7 +63,7 @@ export class Histories {
 
   /** Whether there is enough history for a summary. */
   async canCondense(row: Pick<ConversationRow, "id" | "userId" | "config">): Promise<boolean> {
-    const { view, ready } = this.#followerOf(row.id);
+    const { view, ready } = this.#getFollower(row.id);
     await ready;
     return forgettable(view, { keepFirst: this.#deps.agents.condenser(row)?.keepFirst ?? 0 }) !== undefined;
   }
@@ -71,13 +71,13 @@ export class Histories {
   /** Actions without a result, in order. */
   openActions(conversationId: string): ActionEvent[] {
     if (!this.#deps.store.conversations.get(conversationId)) return [];
-    const follower = this.#followerOf(conversationId);
+    const follower = this.#getFollower(conversationId);
     follower.finish();
-    return [...follower.state.open.values()];
+    return [...follower.state.openActions.values()];
   }
 
   /** One that is made for this is not kept up to date. */
-  #followerOf(conversationId: string): LogFollower {
+  #getFollower(conversationId: string): LogFollower {
     const known = this.#deps.follower(conversationId);
     if (known) return known;
     const follower = new LogFollower(

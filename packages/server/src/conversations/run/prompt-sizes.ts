@@ -11,9 +11,9 @@ import type { LogFollower } from "../log/follower.ts";
 const [minSummaryChars, maxSummaryChars] = [2_000, 32_000];
 
 /** Tokens behind the beginning that a limit leaves at least: a smaller limit would have each answer forgotten at once. */
-const minRoom = 8_000;
+const minFreeTokens = 8_000;
 
-export interface PromptSizesEnvironment {
+export interface PromptSizesDeps {
   userId: string;
   follower: LogFollower;
   limits: Pick<ContextLimits, "of">;
@@ -21,36 +21,36 @@ export interface PromptSizesEnvironment {
 
 /** How long the prompts of a run are, and how long they and its summaries may be. */
 export class PromptSizes {
-  readonly #env: PromptSizesEnvironment;
+  readonly #deps: PromptSizesDeps;
 
-  constructor(env: PromptSizesEnvironment) {
-    this.#env = env;
+  constructor(env: PromptSizesDeps) {
+    this.#deps = env;
   }
 
   /** Tokens of the next prompt. */
-  tokens(): number {
-    return this.#env.follower.view.promptTokens(this.usage());
+  promptTokens(): number {
+    return this.#deps.follower.view.promptTokens(this.usage());
   }
 
   /** Tokens of the system prompt and the first message. */
-  beginning(): number {
-    const { view } = this.#env.follower;
+  prefixTokens(): number {
+    const { view } = this.#deps.follower;
     return view.systemTokens + (view.messages[0] ? view.tokensOf(view.messages[0]) : 0);
   }
 
   /** Tokens that a prompt may have. */
-  limit(model: Model | undefined, options: CondenserOptions | undefined): number {
-    const { limits, userId } = this.#env;
+  maxTokens(model: Model | undefined, options: CondenserOptions | undefined): number {
+    const { limits, userId } = this.#deps;
     const known = model ? limits.of(userId, model) : Number.POSITIVE_INFINITY;
     return Math.min(
       known,
-      Math.max(options?.maxTokens ?? Number.POSITIVE_INFINITY, this.beginning() + minRoom),
+      Math.max(options?.maxTokens ?? Number.POSITIVE_INFINITY, this.prefixTokens() + minFreeTokens),
     );
   }
 
   /** Of a summary for which there are so many tokens; `scale` makes what it is made of shorter. */
-  bounds(condenser: Model, room: number, scale: number): SummaryBounds {
-    const read = charsOf(Math.min(room, this.#env.limits.of(this.#env.userId, condenser) * 0.8));
+  summaryBounds(condenser: Model, room: number, scale: number): SummaryBounds {
+    const read = charsOf(Math.min(room, this.#deps.limits.of(this.#deps.userId, condenser) * 0.8));
     return {
       transcript: Math.max(minSummaryChars, Math.min(read, maxTranscriptChars) * scale),
       summary: Math.min(maxSummaryChars, Math.max(minSummaryChars, charsOf(room / 8))),
@@ -59,6 +59,6 @@ export class PromptSizes {
 
   /** What the provider counted at the agent's last call. */
   usage(): TokenUsage | undefined {
-    return this.#env.follower.state.stats.usage_to_metrics.agent?.accumulated_token_usage ?? undefined;
+    return this.#deps.follower.state.stats.usage_to_metrics.agent?.accumulated_token_usage ?? undefined;
   }
 }

@@ -21,7 +21,7 @@ import { PromptSizes } from "./prompt-sizes.ts";
 /** Longest time that one summary may take with all attempts, ms. */
 const timeoutMs = 600_000;
 
-export interface RunCondensingEnvironment {
+export interface RunCondensingDeps {
   userId: string;
   follower: LogFollower;
   /** Undefined: nothing is summarised unless somebody asks for it. */
@@ -33,7 +33,7 @@ export interface RunCondensingEnvironment {
   append(records: NewRecord[]): Promise<unknown>;
   onRetry(notice: RetryNotice): void;
   /** As in `RunEnvironment`. */
-  beside: ReadonlyMap<string, UsageMetrics>;
+  sideCallUsage: ReadonlyMap<string, UsageMetrics>;
   budget: number | null;
 }
 
@@ -45,7 +45,7 @@ interface Need {
 
 /** Keeps the history of one run short enough for its model (agent-behaviour.md section 6). */
 export class RunCondensing {
-  readonly #env: RunCondensingEnvironment;
+  readonly #deps: RunCondensingDeps;
   readonly #sizes: PromptSizes;
   /** Prompts in a row that were too long, and the tokens of the last of them. */
   #overflows = 0;
@@ -55,27 +55,27 @@ export class RunCondensing {
   /** What did not help is not tried again before the history is longer than this. */
   #tokensBefore = 0;
   #eventsBefore = 0;
-  #hasTold = false;
+  #hasReported = false;
 
-  constructor(env: RunCondensingEnvironment) {
-    this.#env = env;
+  constructor(env: RunCondensingDeps) {
+    this.#deps = env;
     this.#sizes = new PromptSizes(env);
   }
 
   /** Summarises where that is needed before `model` is called. True: something was tried, and the log has what came of it. Throws what ends the run. */
   async beforeStep(model: Model): Promise<boolean> {
-    const need = this.#need(model);
+    const need = this.#findNeed(model);
     if (!need) return false;
-    await this.#meet(need, model);
+    await this.#condense(need, model);
     return true;
   }
 
   /** Gives a conversation that sleeps the summary that it asks for. `refusal` says why its model may not be called. */
   async onRequest(refusal: string | undefined): Promise<void> {
-    const { view } = this.#env.follower;
-    const need = view.condensationRequested ? this.#need(undefined) : undefined;
-    if (need && refusal !== undefined) await this.#tell(refusal);
-    else if (need) await this.#meet(need, undefined);
+    const { view } = this.#deps.follower;
+    const need = view.condensationRequested ? this.#findNeed(undefined) : undefined;
+    if (need && refusal !== undefined) await this.#reportFailure(refusal);
+    else if (need) await this.#condense(need, undefined);
   }
 
   /**
@@ -83,17 +83,17 @@ export class RunCondensing {
    * itself where a summary would not help, and one that says what to do where there can be none.
    */
   async recover(error: unknown, model: Model): Promise<void> {
-    const { follower, userId, limits } = this.#env;
+    const { follower, userId, limits } = this.#deps;
     const isRefused = isHistoryRefused(error);
     if (!isContextExceeded(error) && !isRefused) throw error;
     const { code, message } = error as PlatformError;
-    const options = this.#env.options();
+    const options = this.#deps.options();
     if (!options)
       throw new PlatformError(
         code,
         `${message} This agent has no condenser: switch it on, or ask for a summary of the conversation.`,
       );
-    const tokens = this.#sizes.tokens();
+    const tokens = this.#sizes.promptTokens();
     if (!isRefused) limits.learn(userId, model, tokens, error);
     const isShorter = tokens < this.#overflowTokens * (1 - options.minimumProgress);
     if (isRefused ? this.#isRefused : !isShorter || this.#overflows >= options.resets)
@@ -107,28 +107,28 @@ export class RunCondensing {
       this.#overflowTokens = tokens;
     }
     await follower.ready;
-    await this.#env.append([listed({ kind: "CondensationRequest", source: "environment" })]);
+    await this.#deps.append([listed({ kind: "CondensationRequest", source: "environment" })]);
   }
 
   /** A call has succeeded. */
-  stepped(model: Model): void {
-    const { limits, userId } = this.#env;
+  noteSuccess(model: Model): void {
+    const { limits, userId } = this.#deps;
     this.#overflows = 0;
     this.#overflowTokens = Number.POSITIVE_INFINITY;
     this.#isRefused = false;
     limits.unlearn(userId, model, this.#sizes.usage()?.per_turn_token ?? 0);
   }
 
-  #need(model: Model | undefined): Need | undefined {
-    const { view } = this.#env.follower;
-    const options = this.#env.options();
+  #findNeed(model: Model | undefined): Need | undefined {
+    const { view } = this.#deps.follower;
+    const options = this.#deps.options();
     const { keepFirst = 0, minimumProgress: progress = 0 } = options ?? {};
-    const limit = this.#sizes.limit(model, options);
-    const tokens = this.#sizes.tokens();
+    const limit = this.#sizes.maxTokens(model, options);
+    const tokens = this.#sizes.promptTokens();
     // Half of the room behind the beginning, which stays.
     const half = {
       keepFirst,
-      tokens: Math.floor((Math.min(limit, tokens) + Math.min(limit, this.#sizes.beginning())) / 2),
+      tokens: Math.floor((Math.min(limit, tokens) + Math.min(limit, this.#sizes.prefixTokens())) / 2),
       progress,
     };
     if (view.condensationRequested)
@@ -145,18 +145,18 @@ export class RunCondensing {
    * Summarises a part of the history: of shorter and shorter extracts where the model that summarises cannot read them, and all of the history where a part does not do and
    * something has to go. Tells why there is no summary, or throws what ends the run.
    */
-  async #meet(need: Need, model: Model | undefined): Promise<void> {
-    const { follower, signal } = this.#env;
+  async #condense(need: Need, model: Model | undefined): Promise<void> {
+    const { follower, signal } = this.#deps;
     const { view } = follower;
-    const options = this.#env.options();
+    const options = this.#deps.options();
     const { resets = 0, scaling = 1, minimumProgress = 0 } = options ?? {};
     const isForced = this.#overflows > 0 || this.#isRefused;
     // Who asks for a summary of a part does not want the rest to go too.
     const isAsked = need.reason === "request" && !isForced;
     const mayReset = !isAsked && need.reason !== "events";
     const limit = Math.min(
-      this.#sizes.limit(model, options),
-      isForced ? this.#sizes.tokens() : Number.POSITIVE_INFINITY,
+      this.#sizes.maxTokens(model, options),
+      isForced ? this.#sizes.promptTokens() : Number.POSITIVE_INFINITY,
     );
     let isReset = this.#isRefused || this.#overflows > 1;
     let failure: unknown;
@@ -176,21 +176,21 @@ export class RunCondensing {
         isReset = true;
       }
     }
-    if (isForced) throw this.#hopeless(failure);
-    this.#tokensBefore = this.#sizes.tokens() * (1 + minimumProgress);
+    if (isForced) throw this.#makeFinalError(failure);
+    this.#tokensBefore = this.#sizes.promptTokens() * (1 + minimumProgress);
     this.#eventsBefore = view.eventCount * (1 + minimumProgress);
     // Where there is nothing to forget the model is simply asked: a short history is no trouble of anybody's before it is refused.
-    if (isAsked || (!this.#hasTold && !(failure instanceof NothingToForget)))
-      await this.#tell(errorText(failure));
-    if (!isAsked) this.#hasTold = true;
+    if (isAsked || (!this.#hasReported && !(failure instanceof NothingToForget)))
+      await this.#reportFailure(errorText(failure));
+    if (!isAsked) this.#hasReported = true;
   }
 
   /** Has a part of the history summarised. What the call cost counts also where no summary comes of it. */
   async #summarise(part: Forgettable, room: number, scale: number): Promise<void> {
-    const { follower, limits, userId, beside, budget, append, onRetry } = this.#env;
-    const model = this.#env.openCondenser();
-    const bounds = this.#sizes.bounds(model, room, scale);
-    const signal = AbortSignal.any([this.#env.signal, AbortSignal.timeout(timeoutMs)]);
+    const { follower, limits, userId, sideCallUsage: beside, budget, append, onRetry } = this.#deps;
+    const model = this.#deps.openCondenser();
+    const bounds = this.#sizes.summaryBounds(model, room, scale);
+    const signal = AbortSignal.any([this.#deps.signal, AbortSignal.timeout(timeoutMs)]);
     const { text, response } = await askForSummary(part, model, bounds, { signal, onRetry }).catch(
       (error: unknown) => {
         if (isContextExceeded(error)) limits.learn(userId, model, bounds.transcript / charsOf(1), error);
@@ -219,7 +219,7 @@ export class RunCondensing {
     await append([record, stateRecord("stats", stats)]);
   }
 
-  #hopeless(failure: unknown): PlatformError {
+  #makeFinalError(failure: unknown): PlatformError {
     const what = this.#isRefused
       ? "The model does not take this conversation any more"
       : "The conversation is too long for its model";
@@ -227,7 +227,7 @@ export class RunCondensing {
     return new PlatformError(code, `${what}, and could not be summarised: ${errorText(failure)}`);
   }
 
-  #tell(reason: string): Promise<void> {
+  #reportFailure(reason: string): Promise<void> {
     const detail = `The history could not be summarised: ${reason}`;
     const event = {
       kind: "ConversationErrorEvent",
@@ -235,7 +235,7 @@ export class RunCondensing {
       code: condensationFailed,
       detail,
     } as const;
-    return this.#env.append([listed(event)]).then(() => {});
+    return this.#deps.append([listed(event)]).then(() => {});
   }
 }
 

@@ -21,7 +21,7 @@ import type { Toolset, Toolsets } from "../agent/toolset.ts";
 import type { Hub } from "../log/hub.ts";
 import type { FoldedFacts } from "../log/state.ts";
 import type { ConversationHooks } from "./conversation-hooks.ts";
-import { spentBeside } from "./shared-budget.ts";
+import { sumSiblingSpend } from "./shared-budget.ts";
 
 /** What a run takes from its surroundings. */
 export interface RunEnvironment {
@@ -54,9 +54,9 @@ export interface RunEnvironment {
   concurrency: number;
   budget: number | null;
   /** USD that count against the same budget and are not in the conversation's own metrics: those of its sub-agents, or of the agent it works for. */
-  spentBeside(): number;
+  sumSiblingSpend(): number;
   /** Metrics of model calls beside the run, by usage id: its next record of metrics tells them too. */
-  beside: ReadonlyMap<string, UsageMetrics>;
+  sideCallUsage: ReadonlyMap<string, UsageMetrics>;
   /** Why the user's model is not called any more today; undefined while it is. */
   dailyBudgetExhausted(): string | undefined;
   /** Ids of the open actions that the user approved: they run instead of being reported as interrupted. */
@@ -64,7 +64,7 @@ export interface RunEnvironment {
 }
 
 /** Where the surroundings of runs come from. */
-export interface EnvironmentSources {
+export interface RunEnvironmentDeps {
   store: Store;
   scheduler: TurnScheduler;
   hub: Hub;
@@ -72,20 +72,20 @@ export interface EnvironmentSources {
   agents: AgentConfigResolver;
   toolsets: Pick<Toolsets, "forConversation">;
   knowledge: Pick<ProjectKnowledge, "systemPrompt" | "contexts" | "rulesFor">;
-  hooks: Pick<ConversationHooks, "of">;
+  hooks: Pick<ConversationHooks, "forRun">;
   masks: Pick<OutputMasks, "forConversation">;
   openModel: OpenModel;
   limits: { dailyBudget: DailyBudget };
 }
 
 /** What the runner itself knows of a run. */
-type OwnParts = Pick<RunEnvironment, "contextLimits" | "toolContext" | "beside" | "approved">;
+type RunnerValues = Pick<RunEnvironment, "contextLimits" | "toolContext" | "sideCallUsage" | "approved">;
 
 /** The surroundings of a run of a conversation. What clients change while it goes on is as it is at the moment. */
-export function runEnvironment(
-  sources: EnvironmentSources,
+export function makeRunEnvironment(
+  sources: RunEnvironmentDeps,
   row: ConversationRow,
-  own: OwnParts,
+  own: RunnerValues,
 ): RunEnvironment {
   const { store, scheduler, hub, settings, agents, toolsets, knowledge, hooks, masks, openModel, limits } =
     sources;
@@ -98,7 +98,7 @@ export function runEnvironment(
     toolset: toolsets.forConversation(row),
     systemPrompt: (tools) => knowledge.systemPrompt(row, tools),
     row,
-    openModel: modelOf(sources, row),
+    openModel: makeModelOpener(sources, row),
     openCondenser: () => {
       const { model, ...rest } = agents.condenserModel(now());
       return maskedModel(openModel({ model: model ?? "", ...rest }), masks.forConversation(row));
@@ -108,18 +108,18 @@ export function runEnvironment(
     analyzer: () => agents.analyzer(now()),
     keepFacts: (facts) => knowledge.contexts.saveFacts(row.id, facts),
     rulesFor: (action, known) => knowledge.rulesFor(row, action, known),
-    openHooks: (parts) => hooks.of(row, parts),
+    openHooks: (parts) => hooks.forRun(row, parts),
     mask: () => masks.forConversation(row),
     concurrency: agents.concurrency(row),
     budget: settings.agent(row.userId).maxBudgetPerTask,
-    spentBeside: () => spentBeside(store.conversations, now()),
+    sumSiblingSpend: () => sumSiblingSpend(store.conversations, now()),
     dailyBudgetExhausted: () => limits.dailyBudget.exhausted(row.userId),
   };
 }
 
 /** Opens the model of a conversation: once, and again when it was switched to another model (app-server.md section 2.9, agent-server.md section 3). */
-export function modelOf(
-  { store, agents, masks, openModel }: Pick<EnvironmentSources, "store" | "agents" | "masks" | "openModel">,
+export function makeModelOpener(
+  { store, agents, masks, openModel }: Pick<RunEnvironmentDeps, "store" | "agents" | "masks" | "openModel">,
   first: ConversationRow,
 ): () => Model {
   let opened: { name: string; model: Model } | undefined;

@@ -1,34 +1,34 @@
 import { expect, test } from "vitest";
 import { conversationRow, createTestStore, message, stateUpdate } from "../../../test/support/store.ts";
-import { RunQueue, wakeOrder } from "./run-queue.ts";
+import { RunQueue, sortForWake } from "./run-queue.ts";
 
 test("beyond the limit conversations wait in order, each user for themselves", () => {
   const queue = new RunQueue(2);
-  expect(["a", "b", "c", "d", "c"].map((id) => queue.enter("ann", id))).toEqual([
+  expect(["a", "b", "c", "d", "c"].map((id) => queue.acquire("ann", id))).toEqual([
     true,
     true,
     false,
     false,
     false,
   ]);
-  expect(queue.enter("bob", "x")).toBe(true);
+  expect(queue.acquire("bob", "x")).toBe(true);
   expect(queue.isWaiting("ann", "c")).toBe(true);
   expect(queue.next("ann")).toBeUndefined();
-  queue.leave("ann", "a");
+  queue.release("ann", "a");
   expect(queue.next("ann")).toBe("c");
-  expect(queue.enter("ann", "c")).toBe(true);
+  expect(queue.acquire("ann", "c")).toBe(true);
   expect(queue.next("ann")).toBeUndefined();
-  queue.leave("ann", "d");
-  queue.leave("ann", "b");
-  queue.leave("ann", "c");
+  queue.release("ann", "d");
+  queue.release("ann", "b");
+  queue.release("ann", "c");
   expect(queue.next("ann")).toBeUndefined();
 });
 
 test("a conversation that has its place enters again, and 0 is no limit", () => {
   const queue = new RunQueue(1);
-  expect([queue.enter("ann", "a"), queue.enter("ann", "a")]).toEqual([true, true]);
+  expect([queue.acquire("ann", "a"), queue.acquire("ann", "a")]).toEqual([true, true]);
   const open = new RunQueue(0);
-  for (let index = 0; index < 1_000; index++) expect(open.enter("ann", `${index}`)).toBe(true);
+  for (let index = 0; index < 1_000; index++) expect(open.acquire("ann", `${index}`)).toBe(true);
   expect(open.next("ann")).toBeUndefined();
 });
 
@@ -44,7 +44,7 @@ test("after a restart those that ran come first, then those that waited, in thei
   await store.events.append(first, [message("go"), running]);
   await store.events.append(second, [message("go"), running]);
   for (const id of [early, late]) await store.events.append(id, [message("a step of the agent")]);
-  const order = wakeOrder(store.conversations.listRunning(), store.events).map(({ title }) => title);
+  const order = sortForWake(store.conversations.listRunning(), store.events).map(({ title }) => title);
   expect(order).toEqual(["active early", "active late", "waits first", "waits second"]);
   await close();
 });

@@ -18,7 +18,7 @@ export class RunQueue {
   }
 
   /** Takes a place for a conversation; false: there is none, and it waits for one. */
-  enter(userId: string, conversationId: string): boolean {
+  acquire(userId: string, conversationId: string): boolean {
     if (this.#max === 0) return true;
     const runs = this.#users.get(userId) ?? { running: new Set(), waiting: new Set() };
     this.#users.set(userId, runs);
@@ -33,7 +33,7 @@ export class RunQueue {
   }
 
   /** Gives a conversation's place, or its turn, back. */
-  leave(userId: string, conversationId: string): void {
+  release(userId: string, conversationId: string): void {
     const runs = this.#users.get(userId);
     runs?.running.delete(conversationId);
     runs?.waiting.delete(conversationId);
@@ -54,7 +54,7 @@ export class RunQueue {
  * The order in which a new process wakes the conversations that are `running`: first those that ran when the old one ended, then those that
  * waited, by when they began to. A conversation that waits has nothing in its log behind the record that made it `running`.
  */
-export function wakeOrder<T extends Pick<ConversationRow, "id" | "updatedAt">>(
+export function sortForWake<T extends Pick<ConversationRow, "id" | "updatedAt">>(
   rows: readonly T[],
   events: Pick<EventLog, "lastSeq" | "read">,
 ): T[] {

@@ -15,12 +15,12 @@ import type { Model, RetryNotice } from "@sandpiper/models/model";
 import { CallRecorder } from "@sandpiper/models/recording/recorder";
 import type { Action, ActionEvent, MessageEvent, TextContent } from "@sandpiper/wire";
 import { ownCost } from "../../store/summary.ts";
-import { Deltas } from "../log/deltas.ts";
+import { DeltaBuffer } from "../log/deltas.ts";
 import { LogFollower } from "../log/follower.ts";
-import { pastObservations } from "../log/observation-history.ts";
-import { agentState } from "../log/present-goal.ts";
-import { rejections, unansweredReason } from "../log/rejections.ts";
-import { foldedFacts } from "../log/state.ts";
+import { readObservations } from "../log/observation-history.ts";
+import { presentAgentState } from "../log/present-goal.ts";
+import { rejectActions, unansweredReason } from "../log/rejections.ts";
+import { pickFacts } from "../log/state.ts";
 import { RunCondensing } from "./run-condensing.ts";
 import type { RunEnvironment } from "./run-environment.ts";
 
@@ -28,7 +28,7 @@ import type { RunEnvironment } from "./run-environment.ts";
 export type AbortCause = "interrupt" | "shutdown" | "removed" | "paused";
 
 /** How often the Stop hooks may let one run go on. */
-const mostHeldEnds = 10;
+const maxHeldEnds = 10;
 
 /** One awake conversation: folds the log and steps until nothing is runnable (agent-behaviour.md section 1). */
 export class Run {
@@ -41,7 +41,7 @@ export class Run {
   readonly #env: RunEnvironment;
   readonly #id: string;
   readonly #abort = new AbortController();
-  readonly #deltas: Deltas;
+  readonly #deltas: DeltaBuffer;
   readonly #calls: CallRecorder;
   readonly #condensing: RunCondensing;
   readonly #hooks: Hooks;
@@ -50,14 +50,14 @@ export class Run {
   /** Ids of the actions that this run has begun. */
   readonly #begun = new Set<string>();
   /** Names of the rules that results of this run bring along. */
-  readonly #toldRules = new Set<string>();
+  readonly #sentRules = new Set<string>();
   /** Sequence number up to which the model has read. */
   #readSeq = 0;
 
   constructor(env: RunEnvironment) {
     this.#env = env;
     this.#id = env.row.id;
-    this.#deltas = new Deltas(env.hub, env.row.id);
+    this.#deltas = new DeltaBuffer(env.hub, env.row.id);
     this.follower = new LogFollower(
       { events: env.store.events, scheduler: env.scheduler },
       env.row.id,
@@ -84,13 +84,13 @@ export class Run {
       limits: env.contextLimits,
       signal: this.#abort.signal,
       append: (records) => this.#append(records),
-      onRetry: (notice) => this.#tellRetry(notice),
-      beside: env.beside,
+      onRetry: (notice) => this.#publishRetry(notice),
+      sideCallUsage: env.sideCallUsage,
       budget: env.budget,
     });
-    this.done = this.#drive().finally(async () => {
+    this.done = this.#run().finally(async () => {
       // Where that fails the next run tells it.
-      if (this.follower.isReady) await env.keepFacts(foldedFacts(this.follower.state)).catch(() => {});
+      if (this.follower.isReady) await env.keepFacts(pickFacts(this.follower.state)).catch(() => {});
       this.follower.close();
     });
   }
@@ -99,7 +99,7 @@ export class Run {
     this.#abort.abort(cause);
   }
 
-  async #drive(): Promise<boolean> {
+  async #run(): Promise<boolean> {
     try {
       await this.follower.ready;
       this.#abort.signal.throwIfAborted();
@@ -123,7 +123,7 @@ export class Run {
     if (!state.initialised) {
       await this.#append([listed(this.#env.systemPrompt(toolset.tools))]);
     }
-    if (status !== "running") return this.#condensing.onRequest(this.#spent()?.detail);
+    if (status !== "running") return this.#condensing.onRequest(this.#findSpentBudget()?.detail);
     if (notes.length > 0) await this.#append(notes.map(nudge));
     await this.#hooks.sessionStart();
     await this.#settleOpenActions();
@@ -137,7 +137,7 @@ export class Run {
       }
       if (state.status !== "running" || state.lastUserMessageSeq === 0) break;
       this.#abort.signal.throwIfAborted();
-      if (state.turnOver && this.#hooks.holdsEnd && !this.#hasUnseenMessage() && (await this.#mayEnd()))
+      if (state.turnOver && this.#hooks.holdsEnd && !this.#hasUnseenMessage() && (await this.#checkEnd()))
         continue;
 
       if (iteration >= maxIterations) {
@@ -146,7 +146,7 @@ export class Run {
         );
         break;
       }
-      const spent = this.#spent();
+      const spent = this.#findSpentBudget();
       if (spent) {
         await this.#append(failure(spent.code, spent.detail));
         break;
@@ -161,7 +161,7 @@ export class Run {
       }
       if (verdict === "nudge")
         await this.#append([nudge("The same call failed three times. Change what you do.")]);
-      if (!(await this.#admit()) && iteration === 0) {
+      if (!(await this.#checkMessages()) && iteration === 0) {
         this.#readSeq = state.seq;
         await this.#append(transition(state.status, "finish"));
         continue;
@@ -174,9 +174,9 @@ export class Run {
         await this.#condensing.recover(error, model);
         continue;
       }
-      this.#condensing.stepped(model);
+      this.#condensing.noteSuccess(model);
       // Actions that wait for the user, who may have answered already: the run that comes next knows whether they are approved.
-      if (state.open.size > 0) return;
+      if (state.openActions.size > 0) return;
     }
     // A run that was asked for without any user message has nothing to do.
     if (state.status === "running" && state.lastUserMessageSeq === 0) {
@@ -185,9 +185,9 @@ export class Run {
   }
 
   /** Why no model may be called: what the conversation or its user has spent. */
-  #spent(): { code: string; detail: string } | undefined {
+  #findSpentBudget(): { code: string; detail: string } | undefined {
     const { budget } = this.#env;
-    if (budget !== null && ownCost(this.follower.state.stats) + this.#env.spentBeside() >= budget)
+    if (budget !== null && ownCost(this.follower.state.stats) + this.#env.sumSiblingSpend() >= budget)
       return { code: "MaxBudgetReached", detail: `The conversation reached its budget of ${budget} USD.` };
     const exhausted = this.#env.dailyBudgetExhausted();
     return exhausted === undefined ? undefined : { code: "DailyBudgetReached", detail: exhausted };
@@ -195,13 +195,13 @@ export class Run {
 
   /** Each rule comes once in a conversation, also where calls run side by side. */
   #rulesFor(action: Action): TextContent[] {
-    const rules = this.#env.rulesFor(action, this.#toldRules.union(this.follower.state.pathRules));
-    for (const { text } of rules) this.#toldRules.add(pathRuleOf(text)!);
+    const rules = this.#env.rulesFor(action, this.#sentRules.union(this.follower.state.pathRules));
+    for (const { text } of rules) this.#sentRules.add(pathRuleOf(text)!);
     return rules;
   }
 
   /** Shows new messages to the hooks. False when they blocked all of them. */
-  async #admit(): Promise<boolean> {
+  async #checkMessages(): Promise<boolean> {
     let blocked = 0;
     let admitted = 0;
     for (let next = this.#nextMessage(); next; next = this.#nextMessage()) {
@@ -217,11 +217,11 @@ export class Run {
   }
 
   /** Asks the Stop hooks about the end of the turn, and says in the log what they decide. True where the turn is over. */
-  async #mayEnd(): Promise<boolean> {
+  async #checkEnd(): Promise<boolean> {
     const { blocked } = await this.#hooks.beforeStop();
-    const ends = blocked === undefined || this.#heldEnds === mostHeldEnds;
+    const ends = blocked === undefined || this.#heldEnds === maxHeldEnds;
     if (!ends) this.#heldEnds++;
-    const last = `The Stop hooks asked ${mostHeldEnds} times to go on: the turn ends here.`;
+    const last = `The Stop hooks asked ${maxHeldEnds} times to go on: the turn ends here.`;
     await this.#append([
       ...(blocked === undefined ? [] : [nudge(ends ? last : stopHookText(blocked))]),
       ...(ends ? transition(this.follower.state.status, "finish") : []),
@@ -235,7 +235,7 @@ export class Run {
    */
   async #settleOpenActions(): Promise<void> {
     const { state } = this.follower;
-    if ([...state.open.values()].some(({ id }) => state.waiting.has(id))) {
+    if ([...state.openActions.values()].some(({ id }) => state.waiting.has(id))) {
       await this.#append(transition(state.status, "awaitApproval"));
       return;
     }
@@ -248,10 +248,10 @@ export class Run {
       context.tools.find(({ name }) => name === event.tool_name)?.idempotent === true;
     const canRun = (event: ActionEvent) =>
       event.action && (approved.has(event.id) || (isIdempotent(event) && !isUnanswered(event)));
-    const open = [...state.open.values()];
-    const rejected = rejections(open.filter(isUnanswered), unansweredReason);
+    const open = [...state.openActions.values()];
+    const rejected = rejectActions(open.filter(isUnanswered), unansweredReason);
     if (rejected.length > 0) await this.#append(rejected);
-    const left = open.filter((event) => state.open.has(event.tool_call_id));
+    const left = open.filter((event) => state.openActions.has(event.tool_call_id));
     for (const event of left) if (!canRun(event)) await this.#append([cutOff(event, { begun: true })]);
     await act(left.filter(canRun), context);
     this.#readSeq = state.seq;
@@ -272,20 +272,20 @@ export class Run {
         terminal: () => abortable(toolContext.terminal(), signal),
         browser: () => abortable(toolContext.browser(), signal),
         earlier: () =>
-          pastObservations({ events: this.#env.store.events, scheduler: this.#env.scheduler }, this.#id),
+          readObservations({ events: this.#env.store.events, scheduler: this.#env.scheduler }, this.#id),
         signal,
       },
       append: (records) => this.#append(records),
       begins: (actionId) => this.#begun.add(actionId),
       hasUnseenMessage: () => this.#hooks.holdsEnd || this.#hasUnseenMessage(),
       onProgress: ({ tool_call_id, tool_name }, progress) =>
-        this.#tellState({ tool_progress: { tool_call_id, tool_name, ...progress } }),
+        this.#publishAgentState({ tool_progress: { tool_call_id, tool_name, ...progress } }),
       rulesFor: (action) => this.#rulesFor(action),
     };
   }
 
   #stepContext(model: Model): StepContext {
-    const { budget, beside } = this.#env;
+    const { budget, sideCallUsage: beside } = this.#env;
     const { state, view } = this.follower;
     return {
       ...this.#actContext(),
@@ -299,18 +299,18 @@ export class Run {
         return withUsage(state.stats, beside);
       },
       onDelta: (delta) => this.#deltas.add(delta),
-      onRetry: (notice) => this.#tellRetry(notice),
+      onRetry: (notice) => this.#publishRetry(notice),
     };
   }
 
-  #tellRetry({ attempt, delayMs, reason }: RetryNotice): void {
-    this.#tellState({ model_retry: { attempt, delay_ms: delayMs, reason } });
+  #publishRetry({ attempt, delayMs, reason }: RetryNotice): void {
+    this.#publishAgentState({ model_retry: { attempt, delay_ms: delayMs, reason } });
   }
 
   /** Followers see why nothing comes: the frame is not stored. Clients put its value in the place of the whole state of the agent. */
-  #tellState(told: Record<string, unknown>): void {
+  #publishAgentState(told: Record<string, unknown>): void {
     if (this.#env.hub.followers(this.#id) === 0) return;
-    const value = { ...agentState(this.#env.store.conversations.get(this.#id)?.config.goal), ...told };
+    const value = { ...presentAgentState(this.#env.store.conversations.get(this.#id)?.config.goal), ...told };
     this.#env.hub.publishEvent(this.#id, {
       kind: "ConversationStateUpdateEvent",
       source: "environment",
@@ -325,13 +325,13 @@ export class Run {
 
   #append(records: NewRecord[]): Promise<LogRecord[]> {
     this.#deltas.flush();
-    const told = [...this.#lateMetrics(records), ...records];
+    const told = [...this.#unwrittenMetrics(records), ...records];
     return this.#env.store.events.append(this.#id, told, { calls: this.#calls.take() });
   }
 
   /** Who sees that a run has ended sees what it has cost, calls beside it included: what its steps have not told goes with its last records. */
-  #lateMetrics(records: readonly NewRecord[]): NewRecord[] {
-    const { beside } = this.#env;
+  #unwrittenMetrics(records: readonly NewRecord[]): NewRecord[] {
+    const { sideCallUsage: beside } = this.#env;
     const { stats } = this.follower.state;
     const told = new Map(
       records.map(({ event }) =>
@@ -350,8 +350,8 @@ export class Run {
     const cause = this.#abort.signal.aborted ? (this.#abort.signal.reason as AbortCause) : undefined;
     if (cause === "shutdown" || cause === "removed") return false;
     // The log tells that already, and nothing was begun.
-    if (cause === "paused" && this.follower.state.open.size === 0) return true;
-    const open = [...this.follower.state.open.values()].map((event) =>
+    if (cause === "paused" && this.follower.state.openActions.size === 0) return true;
+    const open = [...this.follower.state.openActions.values()].map((event) =>
       cutOff(event, { begun: this.#begun.has(event.id) }),
     );
     // Nothing is wrong with the run: it is taken up again.

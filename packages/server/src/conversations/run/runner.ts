@@ -15,15 +15,15 @@ import { Announcements } from "./announcements.ts";
 import type { ConversationHooks } from "./conversation-hooks.ts";
 import { Histories } from "./histories.ts";
 import { type AbortCause, Run } from "./run.ts";
-import { type EnvironmentSources, runEnvironment } from "./run-environment.ts";
+import { makeRunEnvironment, type RunEnvironmentDeps } from "./run-environment.ts";
 import { RunQueue } from "./run-queue.ts";
 import { endSession } from "./session-end.ts";
-import { UsageBeside } from "./side-call-usage.ts";
+import { SideCallUsage } from "./side-call-usage.ts";
 import type { Workspace } from "./workspace.ts";
 import { Workspaces } from "./workspaces.ts";
 
 /** How long a step that ends after a pause is waited for, ms. */
-const restMs = 10_000;
+const maxRestWaitMs = 10_000;
 
 /** Time for the hooks of sessions' ends, when a conversation is removed and when the server ends, ms. */
 const sessionEndMs = { removal: 10_000, shutdown: 2_000 };
@@ -31,7 +31,7 @@ const sessionEndMs = { removal: 10_000, shutdown: 2_000 };
 /** When a run that could not write its end is tried again, ms. */
 const retryMs = 5_000;
 
-export interface RunnerDependencies extends EnvironmentSources {
+export interface RunnerDeps extends RunEnvironmentDeps {
   sandboxes: Sandboxes;
   settings: Settings;
   toolsets: Toolsets;
@@ -55,19 +55,19 @@ export class Runner {
   readonly histories: Histories;
   readonly announcements: Announcements;
   readonly workspaces: Workspaces;
-  readonly #deps: RunnerDependencies;
+  readonly #deps: RunnerDeps;
   readonly #runs = new Map<string, Run>();
   readonly #queue: RunQueue;
-  readonly #beside: UsageBeside;
+  readonly #sideCallUsage: SideCallUsage;
   readonly #timers = new Set<NodeJS.Timeout>();
   /** Ids of the open actions that the user approved, by conversation, for its next run. */
   readonly #approved = new Map<string, ReadonlySet<string>>();
   /** Those who wait for the summaries of sleeping conversations. */
-  readonly #summaries = new Map<string, (() => void)[]>();
+  readonly #condensations = new Map<string, (() => void)[]>();
   readonly #contextLimits = new ContextLimits();
   #closing = false;
 
-  constructor(deps: RunnerDependencies) {
+  constructor(deps: RunnerDeps) {
     this.#deps = deps;
     this.histories = new Histories({ ...deps, follower: (id) => this.#runs.get(id)?.follower });
     this.announcements = new Announcements({
@@ -75,12 +75,12 @@ export class Runner {
       histories: this.histories,
       isAwake: (id) => this.isAwake(id),
     });
-    this.#beside = new UsageBeside(deps.store.events);
+    this.#sideCallUsage = new SideCallUsage(deps.store.events);
     this.#queue = new RunQueue(deps.limits.maxRuns);
     this.workspaces = new Workspaces({
       ...deps,
       isAwake: (row) => this.#runs.has(row.id) || this.isWaiting(row),
-      onUnload: (id) => this.#letGo(id),
+      onUnload: (id) => this.#release(id),
     });
   }
 
@@ -94,13 +94,13 @@ export class Runner {
   }
 
   /** Waits a little for the end of what a run does after it was paused. Throws ConversationRunning where a run goes on. */
-  async atRest(conversationId: string): Promise<void> {
+  async requireAtRest(conversationId: string): Promise<void> {
     const isRunning = () =>
       this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
     const run = this.#runs.get(conversationId);
     if (run && !isRunning()) {
       let timer: NodeJS.Timeout | undefined;
-      await Promise.race([run.done, new Promise((resolve) => (timer = setTimeout(resolve, restMs)))]);
+      await Promise.race([run.done, new Promise((resolve) => (timer = setTimeout(resolve, maxRestWaitMs)))]);
       clearTimeout(timer);
     }
     if (isRunning() || this.#runs.has(conversationId))
@@ -111,7 +111,7 @@ export class Runner {
   }
 
   workspace(row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">): Workspace {
-    return this.workspaces.of(row);
+    return this.workspaces.getOrCreate(row);
   }
 
   /** As `Workspace.renewShell`, where the conversation has a shell. */
@@ -135,7 +135,7 @@ export class Runner {
     if (current) {
       this.workspaces.get(conversationId)?.pauseGate.open();
       // The sandbox may have been paused under a tool call, which cannot end then. If it fails to wake, the call tells why.
-      if (current.follower.state.open.size > 0)
+      if (current.follower.state.openActions.size > 0)
         void this.workspaces
           .get(conversationId)
           ?.sandbox()
@@ -147,39 +147,39 @@ export class Runner {
     const workspace = this.workspace(row);
     workspace.pauseGate.open();
     // A sub-agent works in the place of the agent that waits for it.
-    if (!row.config.task && !this.#queue.enter(row.userId, row.id)) return;
+    if (!row.config.task && !this.#queue.acquire(row.userId, row.id)) return;
     const run = new Run(
-      runEnvironment(this.#deps, row, {
+      makeRunEnvironment(this.#deps, row, {
         contextLimits: this.#contextLimits,
         toolContext: workspace.toolContext(),
-        beside: this.#beside.of(conversationId),
+        sideCallUsage: this.#sideCallUsage.getPending(conversationId),
         approved: this.#approved.get(conversationId) ?? new Set(),
       }),
     );
     this.#approved.delete(conversationId);
     this.#runs.set(conversationId, run);
     this.announcements.announce(conversationId);
-    const isForSummary = this.#summaries.has(conversationId);
+    const isForSummary = this.#condensations.has(conversationId);
     void run.done.then((complete) => {
       // A run that was ending has not seen what is asked for.
       const wantsSummary = !isForSummary && run.follower.view.condensationRequested;
-      this.#ended(row, complete, run.follower.state.stats, wantsSummary);
+      this.#onEnded(row, complete, run.follower.state.stats, wantsSummary);
     });
   }
 
   /** Wakes a sleeping conversation for the summary that its log asks for. Resolves when it rests again, with the summary or without. */
-  summarise(conversationId: string): Promise<void> {
+  condense(conversationId: string): Promise<void> {
     if (this.#closing) return Promise.resolve();
     return new Promise((resolve) => {
-      this.#summaries.set(conversationId, [...(this.#summaries.get(conversationId) ?? []), resolve]);
+      this.#condensations.set(conversationId, [...(this.#condensations.get(conversationId) ?? []), resolve]);
       this.wake(conversationId);
-      if (!this.#deps.store.conversations.get(conversationId)) this.#summarised(conversationId);
+      if (!this.#deps.store.conversations.get(conversationId)) this.#resolveCondensations(conversationId);
     });
   }
 
-  #summarised(conversationId: string): void {
-    const waiting = this.#summaries.get(conversationId) ?? [];
-    this.#summaries.delete(conversationId);
+  #resolveCondensations(conversationId: string): void {
+    const waiting = this.#condensations.get(conversationId) ?? [];
+    this.#condensations.delete(conversationId);
     for (const resolve of waiting) resolve();
   }
 
@@ -192,46 +192,50 @@ export class Runner {
   ): Promise<void> {
     const row = this.#deps.store.conversations.get(conversationId);
     if (!row) return;
-    const stats = this.histories.stateOf(row).stats as Stats;
-    this.#beside.add(conversationId, usageId, model, response, stats);
-    if (!this.#runs.has(conversationId)) await this.#beside.write(conversationId, stats);
+    const stats = this.histories.fullState(row).stats as Stats;
+    this.#sideCallUsage.add(conversationId, usageId, model, response, stats);
+    if (!this.#runs.has(conversationId)) await this.#sideCallUsage.write(conversationId, stats);
   }
 
   /** Lets the metrics of a conversation tell what one of its sub-agents has used. */
-  useTaskMetrics(conversationId: string, usageId: string, metrics: UsageMetrics): void {
+  setTaskMetrics(conversationId: string, usageId: string, metrics: UsageMetrics): void {
     const known =
       this.#deps.store.conversations.get(conversationId)?.summary.stats?.usage_to_metrics[usageId];
-    if (!isDeepStrictEqual(known, metrics)) this.#beside.set(conversationId, usageId, metrics);
+    if (!isDeepStrictEqual(known, metrics)) this.#sideCallUsage.set(conversationId, usageId, metrics);
   }
 
   /** Ends the model call of a run that was paused, where one goes on: nobody waits for its answer. What a tool does goes on when its sandbox does. */
   abortCall(conversationId: string): void {
     const run = this.#runs.get(conversationId);
-    if (run?.follower.isReady && run.follower.state.status === "paused" && run.follower.state.open.size === 0)
-      this.#cutOff(conversationId, run, "paused");
+    if (
+      run?.follower.isReady &&
+      run.follower.state.status === "paused" &&
+      run.follower.state.openActions.size === 0
+    )
+      this.#abortRun(conversationId, run, "paused");
   }
 
   /** Cuts a run off and waits for its last record. */
   async abort(conversationId: string, cause: AbortCause): Promise<void> {
     const run = this.#runs.get(conversationId);
-    if (run) this.#cutOff(conversationId, run, cause);
+    if (run) this.#abortRun(conversationId, run, cause);
     await run?.done;
   }
 
   /** Forgets what is kept for a conversation while it is awake. */
-  async forget(conversationId: string): Promise<void> {
+  async remove(conversationId: string): Promise<void> {
     await this.abort(conversationId, "removed");
     await this.#endSession(conversationId, sessionEndMs.removal);
     this.#deps.hooks.drop(conversationId);
     const userId = this.#deps.store.conversations.get(conversationId)?.userId;
-    if (userId !== undefined) this.#queue.leave(userId, conversationId);
+    if (userId !== undefined) this.#queue.release(userId, conversationId);
     this.#approved.delete(conversationId);
-    this.#summarised(conversationId);
+    this.#resolveCondensations(conversationId);
     this.#dropWorkspace(conversationId);
   }
 
   /** Whoever interrupts a command wants it ended, for which a paused sandbox has to wake. */
-  #cutOff(conversationId: string, run: Run, cause: AbortCause): void {
+  #abortRun(conversationId: string, run: Run, cause: AbortCause): void {
     run.abort(cause);
     const workspace = this.workspaces.get(conversationId);
     if (cause === "interrupt") workspace?.pauseGate.open();
@@ -243,50 +247,52 @@ export class Runner {
   }
 
   #dropWorkspace(conversationId: string): void {
-    this.#letGo(conversationId);
+    this.#release(conversationId);
     this.workspaces.remove(conversationId);
   }
 
-  #letGo(conversationId: string): void {
+  #release(conversationId: string): void {
     this.#deps.toolsets.drop(conversationId);
     this.#deps.masks.drop(conversationId);
   }
 
   async close(graceMs: number): Promise<void> {
     this.#closing = true;
-    for (const id of [...this.#summaries.keys()]) if (!this.#runs.has(id)) this.#summarised(id);
+    for (const id of [...this.#condensations.keys()]) if (!this.#runs.has(id)) this.#resolveCondensations(id);
     this.announcements.close();
     for (const timer of this.#timers) clearTimeout(timer);
     const runs = [...this.#runs];
     const timer = setTimeout(() => {
-      for (const [id, run] of runs) this.#cutOff(id, run, "shutdown");
+      for (const [id, run] of runs) this.#abortRun(id, run, "shutdown");
     }, graceMs);
     await Promise.all(runs.map(([, run]) => run.done));
     clearTimeout(timer);
-    await Promise.all(this.#deps.hooks.sessions().map((id) => this.#endSession(id, sessionEndMs.shutdown)));
+    await Promise.all(
+      this.#deps.hooks.listSessions().map((id) => this.#endSession(id, sessionEndMs.shutdown)),
+    );
     this.workspaces.close();
   }
 
-  #ended(
+  #onEnded(
     { userId, id: conversationId }: ConversationRow,
     complete: boolean,
     stats: Stats,
     wantsSummary: boolean,
   ): void {
     this.#runs.delete(conversationId);
-    this.#queue.leave(userId, conversationId);
+    this.#queue.release(userId, conversationId);
     // A message may have woken it while it was being deleted.
     if (!this.#deps.store.conversations.get(conversationId)) this.#dropWorkspace(conversationId);
     const goesOnForSummary =
-      complete && wantsSummary && this.#summaries.has(conversationId) && !this.#closing;
-    if (!goesOnForSummary) this.#summarised(conversationId);
+      complete && wantsSummary && this.#condensations.has(conversationId) && !this.#closing;
+    if (!goesOnForSummary) this.#resolveCondensations(conversationId);
     if (this.#closing) return;
     this.#wakeNext(userId);
     // A message or a run command that came while the run was ending is in the log, and the row shows it.
     const goesOn = () =>
       this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
     if (goesOnForSummary || (complete && goesOn())) return this.wake(conversationId);
-    this.#beside.write(conversationId, stats).catch(() => {});
+    this.#sideCallUsage.write(conversationId, stats).catch(() => {});
     if (!complete && goesOn()) {
       // Its end could not be written, for example on a full disk: once it can, the run goes on.
       const timer = setTimeout(() => {
@@ -304,7 +310,7 @@ export class Runner {
   #wakeNext(userId: string): void {
     for (let id = this.#queue.next(userId); id !== undefined; id = this.#queue.next(userId)) {
       const isRunning = this.#deps.store.conversations.get(id)?.summary.executionStatus === "running";
-      if (isRunning || this.#summaries.has(id)) this.wake(id);
+      if (isRunning || this.#condensations.has(id)) this.wake(id);
       else this.#approved.delete(id);
     }
   }

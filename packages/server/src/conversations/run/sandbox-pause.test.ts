@@ -50,7 +50,7 @@ afterEach(async () => {
 });
 
 const open = (): Workspace =>
-  workspaces.of({
+  workspaces.getOrCreate({
     id: "00000000-0000-4000-8000-000000000001",
     userId: "me",
     sandboxId,

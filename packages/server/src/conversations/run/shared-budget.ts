@@ -5,7 +5,7 @@ import { ownCost } from "../../store/summary.ts";
  * USD that a conversation, the agent that it works for and the other sub-agents of that one have spent, without what this one has: one budget holds for all
  * of them.
  */
-export function spentBeside(
+export function sumSiblingSpend(
   conversations: Pick<ConversationStore, "get" | "childrenOf">,
   row: ConversationRow,
 ): number {

@@ -10,34 +10,34 @@ import type { EventLog } from "../../store/event-log.ts";
  * writers at the same time is lost; what it has not written when it ends is written then. What waits counts until it is durable, so that calls
  * that end at the same time add up.
  */
-export class UsageBeside {
+export class SideCallUsage {
   readonly #events: Pick<EventLog, "append">;
-  readonly #waiting = new Map<string, Map<string, UsageMetrics>>();
+  readonly #pending = new Map<string, Map<string, UsageMetrics>>();
 
   constructor(events: Pick<EventLog, "append">) {
     this.#events = events;
   }
 
   /** What waits for a conversation, by usage id: the same map until all of it is written. */
-  of(conversationId: string): ReadonlyMap<string, UsageMetrics> {
-    return this.#of(conversationId);
+  getPending(conversationId: string): ReadonlyMap<string, UsageMetrics> {
+    return this.#getPending(conversationId);
   }
 
   /** Adds a call to what waits; `stats` are the metrics of the log. */
   add(conversationId: string, usageId: string, model: string, response: ModelResponse, stats: Stats): void {
-    const waiting = this.#of(conversationId);
+    const waiting = this.#getPending(conversationId);
     const before = withUsage(stats, waiting);
     waiting.set(usageId, addUsage(before, usageId, model, response, null).usage_to_metrics[usageId]!);
   }
 
   /** Lets a usage id have these metrics, in the place of what it had. */
   set(conversationId: string, usageId: string, metrics: UsageMetrics): void {
-    this.#of(conversationId).set(usageId, metrics);
+    this.#getPending(conversationId).set(usageId, metrics);
   }
 
   /** Writes what waits and is not in the metrics of the log yet. Throws what `append` throws; it waits on then, unless the conversation is gone. */
   async write(conversationId: string, stats: Stats): Promise<void> {
-    const waiting = this.#of(conversationId);
+    const waiting = this.#getPending(conversationId);
     const written = [...waiting];
     try {
       if (!written.every(([id, metrics]) => isDeepStrictEqual(stats.usage_to_metrics[id], metrics)))
@@ -47,14 +47,14 @@ export class UsageBeside {
       if (error instanceof PlatformError && error.code === "ConversationNotFound") waiting.clear();
       throw error;
     } finally {
-      if (waiting.size === 0 && this.#waiting.get(conversationId) === waiting)
-        this.#waiting.delete(conversationId);
+      if (waiting.size === 0 && this.#pending.get(conversationId) === waiting)
+        this.#pending.delete(conversationId);
     }
   }
 
-  #of(conversationId: string): Map<string, UsageMetrics> {
-    const known = this.#waiting.get(conversationId) ?? new Map<string, UsageMetrics>();
-    this.#waiting.set(conversationId, known);
+  #getPending(conversationId: string): Map<string, UsageMetrics> {
+    const known = this.#pending.get(conversationId) ?? new Map<string, UsageMetrics>();
+    this.#pending.set(conversationId, known);
     return known;
   }
 }

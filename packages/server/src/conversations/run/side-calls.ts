@@ -17,10 +17,10 @@ import type { RunLimits, Runner } from "./runner.ts";
 const timeoutMs = 300_000;
 
 /** Questions of a user that are answered at a time, and that may be under way and wait: each takes the whole history to a model, beyond the limit of runs. */
-const maxAtOnce = 4;
-const maxQuestions = 100;
+const maxConcurrentQuestions = 4;
+const maxWaitingQuestions = 100;
 
-export interface SideCallDependencies {
+export interface SideCallsDeps {
   agents: Pick<AgentConfigResolver, "model" | "resolveModel">;
   runner: Pick<Runner, "addUsage" | "histories">;
   masks: OutputMasks;
@@ -32,13 +32,13 @@ export interface SideCallDependencies {
 
 /** Calls of a conversation's model that leave no event: they count in its metrics under a usage id of their own. */
 export class SideCalls {
-  readonly #deps: SideCallDependencies;
+  readonly #deps: SideCallsDeps;
   readonly #closing = new AbortController();
   readonly #lanes = new KeyedMutex();
   readonly #questions = new Map<string, number>();
-  #asked = 0;
+  #questionCount = 0;
 
-  constructor(deps: SideCallDependencies) {
+  constructor(deps: SideCallsDeps) {
     this.#deps = deps;
   }
 
@@ -49,16 +49,16 @@ export class SideCalls {
   async ask(row: ConversationRow, usageId: string, question: Content[]): Promise<string> {
     const { userId } = row;
     const waiting = this.#questions.get(userId) ?? 0;
-    if (waiting >= maxQuestions)
+    if (waiting >= maxWaitingQuestions)
       throw new PlatformError("TooManyRequests", "Too many questions wait for an answer: ask again later.", {
         retryAfter: 1,
       });
     this.#questions.set(userId, waiting + 1);
-    this.#asked++;
+    this.#questionCount++;
     try {
-      return await this.#lanes.run(`${userId} ${this.#asked % maxAtOnce}`, async () => {
+      return await this.#lanes.run(`${userId} ${this.#questionCount % maxConcurrentQuestions}`, async () => {
         this.#closing.signal.throwIfAborted();
-        const { system, messages, tools } = await this.#deps.runner.histories.history(row);
+        const { system, messages, tools } = await this.#deps.runner.histories.promptHistory(row);
         // Providers refuse calls in the history of tools that are not told.
         const request = {
           system,
@@ -76,7 +76,7 @@ export class SideCalls {
   }
 
   /** Asks without the history, `llm` in the place of the conversation's model. Throws as `ask`. */
-  async askAlone(
+  async askWithoutHistory(
     row: ConversationRow,
     usageId: string,
     system: string,

@@ -2,7 +2,7 @@ import { listed } from "@sandpiper/agent/loop/records";
 import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { conversationRow, createTestStore, message, stateUpdate } from "../../../test/support/store.ts";
-import type { SubAgentDependencies } from "./sub-agent-turn.ts";
+import type { SubAgentDeps } from "./sub-agent-turn.ts";
 import { SubAgentTurn } from "./sub-agent-turn.ts";
 
 let store: Awaited<ReturnType<typeof createTestStore>>["store"];
@@ -23,7 +23,7 @@ test("a sub-agent whose pause becomes durable only after its parent went on goes
   const parentGoesOn = Promise.withResolvers<void>();
   const deps = {
     store,
-    runner: { abort: async () => {}, useTaskMetrics: () => {} },
+    runner: { abort: async () => {}, setTaskMetrics: () => {} },
     async pause(id: string) {
       pauseAsked.resolve();
       await parentGoesOn.promise;
@@ -37,7 +37,7 @@ test("a sub-agent whose pause becomes durable only after its parent went on goes
       await becomes(id, "running");
       await becomes(id, "finished");
     },
-  } as Partial<SubAgentDependencies> as SubAgentDependencies;
+  } as Partial<SubAgentDeps> as SubAgentDeps;
 
   await becomes(parent.id, "paused");
   const turn = new SubAgentTurn(
@@ -47,7 +47,7 @@ test("a sub-agent whose pause becomes durable only after its parent went on goes
     newId(),
     new AbortController().signal,
   );
-  const observation = turn.observation(async () => {
+  const observation = turn.waitForResult(async () => {
     await store.events.append(child.id, [message("Work"), stateUpdate("execution_status", "running")]);
   });
   await pauseAsked.promise;

@@ -9,30 +9,30 @@ import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import type { SendOptions } from "../api.ts";
-import { derivedId } from "../log/derived-id.ts";
+import { deriveId } from "../log/derived-id.ts";
 import type { Runner } from "./runner.ts";
 
 /** Events from the end of a sub-agent's log among which its last words are looked for. */
-const lookBack = 100;
+const maxRecentEvents = 100;
 
 /** Longest answer that is handed on, characters. */
-const maxAnswer = 30_000;
+const maxAnswerChars = 30_000;
 
 /** What a call of the task tool waits for: one turn of a sub-agent, from its message to its end. */
 export class SubAgentTurn {
   readonly childId: string;
-  readonly #deps: SubAgentDependencies;
+  readonly #deps: SubAgentDeps;
   readonly #parent: ConversationRow;
   readonly #signal: AbortSignal;
-  readonly #over = Promise.withResolvers<void>();
+  readonly #ended = Promise.withResolvers<void>();
   #sent = false;
-  #telling: Promise<void> = Promise.resolve();
+  #parentUpdates: Promise<void> = Promise.resolve();
   /** The sub-agent was paused with its parent, and goes on with it. */
   #pausedWithParent: boolean;
 
   /** `actionId` is the call's, which an earlier process may have begun. */
   constructor(
-    deps: SubAgentDependencies,
+    deps: SubAgentDeps,
     parent: ConversationRow,
     childId: string,
     actionId: string,
@@ -43,32 +43,32 @@ export class SubAgentTurn {
     this.childId = childId;
     this.#signal = signal;
     this.#pausedWithParent =
-      this.#child()?.summary.executionStatus === "paused" && this.#parentWasPaused(actionId);
+      this.#getChild()?.summary.executionStatus === "paused" && this.#parentWasPaused(actionId);
   }
 
   /** Sends the task by `send` and waits for what comes of it. Throws the signal's reason; an interrupt reaches the sub-agent first. */
-  async observation(send: () => Promise<void>): Promise<TaskObservation> {
+  async waitForResult(send: () => Promise<void>): Promise<TaskObservation> {
     const { events } = this.#deps.store;
     const leave = [
       events.follow(this.childId, () => {
-        this.look();
+        this.checkStatus();
         // A pause that becomes durable after the parent went on is to end, too.
         this.#followParent();
       }),
       events.follow(this.#parent.id, () => this.#followParent()),
     ];
-    const onAbort = () => this.#over.resolve();
+    const onAbort = () => this.#ended.resolve();
     this.#signal.addEventListener("abort", onAbort, { once: true });
     try {
       await send();
       this.#sent = true;
-      this.look();
+      this.checkStatus();
       this.#followParent();
-      await this.#over.promise;
+      await this.#ended.promise;
       if (this.#signal.reason === "interrupt") await this.#deps.runner.abort(this.childId, "interrupt");
       this.#signal.throwIfAborted();
-      await this.#telling;
-      return this.#result();
+      await this.#parentUpdates;
+      return this.#toObservation();
     } finally {
       for (const end of leave) end();
       this.#signal.removeEventListener("abort", onAbort);
@@ -76,35 +76,39 @@ export class SubAgentTurn {
   }
 
   /** Looks where the sub-agent stands. */
-  look(): void {
-    const child = this.#child();
-    if (!child) return this.#over.resolve();
+  checkStatus(): void {
+    const child = this.#getChild();
+    if (!child) return this.#ended.resolve();
     if (!this.#sent) return;
     const { executionStatus: status } = child.summary;
-    this.#telling = this.#telling.then(() => this.#tellParent()).catch(() => {});
+    this.#parentUpdates = this.#parentUpdates.then(() => this.#updateParent()).catch(() => {});
     if (status === "running" || status === "waiting_for_confirmation") return;
     // One that is paused goes on some time; one that was interrupted does not.
-    if (status === "paused" && this.#last(["InterruptEvent", "PauseEvent"])?.kind !== "InterruptEvent")
+    if (status === "paused" && this.#findLast(["InterruptEvent", "PauseEvent"])?.kind !== "InterruptEvent")
       return;
-    this.#over.resolve();
+    this.#ended.resolve();
   }
 
   /** While the sub-agent waits for the user, so does its parent, where clients look. */
-  async #tellParent(): Promise<void> {
+  async #updateParent(): Promise<void> {
     const { events, conversations } = this.#deps.store;
     const parent = conversations.get(this.#parent.id);
-    const status = this.#child()?.summary.executionStatus;
+    const status = this.#getChild()?.summary.executionStatus;
     if (!parent || this.#signal.aborted) return;
     const shown = parent.summary.executionStatus;
     if (status === "waiting_for_confirmation" && shown === "running") {
-      const asks = this.#question();
+      const asks = this.#makeQuestion();
       await events.append(parent.id, [...asks, ...transition(shown, "awaitApproval")]);
     }
-    if (status !== "waiting_for_confirmation" && shown === "waiting_for_confirmation" && !this.#othersWait())
+    if (
+      status !== "waiting_for_confirmation" &&
+      shown === "waiting_for_confirmation" &&
+      !this.#siblingsWait()
+    )
       await events.append(parent.id, transition(shown, "subAgentsAnswered"));
   }
 
-  #othersWait(): boolean {
+  #siblingsWait(): boolean {
     const { conversations } = this.#deps.store;
     const siblings = conversations.childrenOf([this.#parent.id]).get(this.#parent.id) ?? [];
     return siblings.some((id) => {
@@ -114,13 +118,13 @@ export class SubAgentTurn {
   }
 
   /** What the sub-agent asks to do, as a message in the parent's log; once for each of its actions. */
-  #question(): ReturnType<typeof nudge>[] {
-    const action = this.#last(["ActionEvent"]);
+  #makeQuestion(): ReturnType<typeof nudge>[] {
+    const action = this.#findLast(["ActionEvent"]);
     if (action?.kind !== "ActionEvent") return [];
-    const id = derivedId("question", action.id);
+    const id = deriveId("question", action.id);
     const { events } = this.#deps.store;
     if (events.batch(this.#parent.id, [id])[0] !== null) return [];
-    const child = this.#child();
+    const child = this.#getChild();
     const what = action.tool_call.arguments.slice(0, 2000);
     const text =
       `The sub-agent ${child?.config.task?.id} (${child?.config.task?.subagent}) asks before it runs ${action.tool_name} ` +
@@ -132,7 +136,7 @@ export class SubAgentTurn {
   /** A pause of the parent reaches its sub-agents, and so does its end. */
   #followParent(): void {
     const status = this.#deps.store.conversations.get(this.#parent.id)?.summary.executionStatus;
-    const child = this.#child()?.summary.executionStatus;
+    const child = this.#getChild()?.summary.executionStatus;
     if (status === "paused" && child === "running" && !this.#pausedWithParent) {
       this.#pausedWithParent = true;
       void this.#deps.pause(this.childId).catch(() => {});
@@ -152,17 +156,21 @@ export class SubAgentTurn {
     return paused !== undefined && Boolean(called) && timeOf(paused) >= timeOf(called!);
   }
 
-  #result(): TaskObservation {
-    const child = this.#child();
+  #toObservation(): TaskObservation {
+    const child = this.#getChild();
     const task = child?.config.task;
     const status = child?.summary.executionStatus;
-    const said = child ? this.#lastWords() : undefined;
+    const said = child ? this.#findAnswer() : undefined;
     const done = status === "finished";
-    const text = done ? (said ?? "(The sub-agent finished without a word.)") : this.#failure(status, said);
+    const text = done
+      ? (said ?? "(The sub-agent finished without a word.)")
+      : this.#describeFailure(status, said);
     return {
       kind: "TaskObservation",
       content: [
-        textContent(text.length > maxAnswer ? `${text.slice(0, maxAnswer)}\n[The rest was cut off.]` : text),
+        textContent(
+          text.length > maxAnswerChars ? `${text.slice(0, maxAnswerChars)}\n[The rest was cut off.]` : text,
+        ),
       ],
       is_error: !done,
       task_id: task?.id ?? "",
@@ -171,8 +179,8 @@ export class SubAgentTurn {
     };
   }
 
-  #failure(status: ExecutionStatus | undefined, said: string | undefined): string {
-    const last = this.#last(["ConversationErrorEvent"]);
+  #describeFailure(status: ExecutionStatus | undefined, said: string | undefined): string {
+    const last = this.#findLast(["ConversationErrorEvent"]);
     const detail = status === "error" && last?.kind === "ConversationErrorEvent" ? `: ${last.detail}` : ".";
     const why = {
       error: `The sub-agent ended with an error${detail}`,
@@ -184,8 +192,8 @@ export class SubAgentTurn {
   }
 
   /** The message of its finish, or what it said last. */
-  #lastWords(): string | undefined {
-    for (const event of this.#recent()) {
+  #findAnswer(): string | undefined {
+    for (const event of this.#recentEvents()) {
       if (event.kind === "ActionEvent" && event.action?.kind === "FinishAction") return event.action.message;
       if (event.kind === "MessageEvent" && event.source === "agent") {
         const text = contentText(event.llm_message.content);
@@ -196,30 +204,33 @@ export class SubAgentTurn {
     return undefined;
   }
 
-  #last(kinds: readonly Event["kind"][]): Event | undefined {
-    return this.#recent().find(({ kind }) => kinds.includes(kind));
+  #findLast(kinds: readonly Event["kind"][]): Event | undefined {
+    return this.#recentEvents().find(({ kind }) => kinds.includes(kind));
   }
 
   /** Newest first. */
-  #recent(): Event[] {
-    const { items } = this.#deps.store.events.search(this.childId, { descending: true, limit: lookBack });
+  #recentEvents(): Event[] {
+    const { items } = this.#deps.store.events.search(this.childId, {
+      descending: true,
+      limit: maxRecentEvents,
+    });
     return items.map((json) => JSON.parse(json) as Event);
   }
 
-  #child(): ConversationRow | undefined {
+  #getChild(): ConversationRow | undefined {
     return this.#deps.store.conversations.get(this.childId);
   }
 }
 
-export interface SubAgentDependencies {
+export interface SubAgentDeps {
   store: Pick<Store, "conversations" | "events" | "contexts" | "agents">;
   settings: Pick<Settings, "agent" | "profileModel">;
   agents: Pick<AgentConfigResolver, "clientAgent" | "policy">;
-  runner: Pick<Runner, "abort" | "useTaskMetrics">;
+  runner: Pick<Runner, "abort" | "setTaskMetrics">;
   /** Those of the project that were there when the conversation began. */
-  known(id: string): readonly ListedAgent[];
+  listKnown(id: string): readonly ListedAgent[];
   /** Those of the project now. Throws what `exec` throws. */
-  definitions(row: ConversationRow): Promise<readonly AgentDefinition[]>;
+  loadDefinitions(row: ConversationRow): Promise<readonly AgentDefinition[]>;
   send(id: string, content: ReturnType<typeof textContent>[], options: SendOptions): Promise<void>;
   run(id: string): Promise<void>;
   pause(id: string): Promise<void>;

@@ -8,26 +8,26 @@ import type { ConfirmationPolicy, TaskAction, TaskObservation } from "@sandpiper
 import { textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { ToolSource } from "../agent/toolset.ts";
-import { derivedId } from "../log/derived-id.ts";
+import { deriveId } from "../log/derived-id.ts";
 import { toForkContext } from "../project/project-context.ts";
-import type { SubAgentDependencies } from "./sub-agent-turn.ts";
+import type { SubAgentDeps } from "./sub-agent-turn.ts";
 import { SubAgentTurn } from "./sub-agent-turn.ts";
 
 /** Sub-agents of one conversation at work at a time, and in all. */
-const maxAtOnce = 20;
-const maxInAll = 500;
+const maxConcurrent = 20;
+const maxTotal = 500;
 
 /**
  * Sub-agents are conversations of their own in the sandbox and the folder of their parent (agent-behaviour.md section 12): they survive what conversations
  * survive. Their ids follow from the call's, so that a call which is run again after a crash finds the sub-agent of the first time.
  */
 export class SubAgents implements ToolSource {
-  readonly #deps: SubAgentDependencies;
-  readonly #beginnings = new KeyedMutex();
+  readonly #deps: SubAgentDeps;
+  readonly #creations = new KeyedMutex();
   /** Turns that go on, by the parent's id. */
   readonly #turns = new Map<string, Set<SubAgentTurn>>();
 
-  constructor(deps: SubAgentDependencies) {
+  constructor(deps: SubAgentDeps) {
     this.#deps = deps;
   }
 
@@ -41,34 +41,35 @@ export class SubAgents implements ToolSource {
       ({ name }) => name === "task_tool_set" || name === "TaskToolSet" || name === "task",
     );
     if (!named && (own || !enableSubAgents)) return [];
-    const known = this.#deps.known(row.id).filter(({ name }) => name !== "general-purpose");
+    const known = this.#deps.listKnown(row.id).filter(({ name }) => name !== "general-purpose");
     const others = builtInSubAgents.filter(({ name }) => known.every((one) => one.name !== name));
     return [taskTool([...known, ...others], (...call) => this.#run(row.id, ...call)) as unknown as Tool];
   }
 
   /** What sub-agents have used meanwhile counts in the parent's metrics. */
   async prepare({ id }: Pick<ConversationRow, "id">): Promise<readonly string[]> {
-    for (const child of this.#childrenOf(id)) this.#tellMetrics(id, child);
+    for (const child of this.#listChildren(id)) this.#reportMetrics(id, child);
     return [];
   }
 
   /** Whether a sub-agent of a conversation waits for the user. */
   isWaiting(parentId: string): boolean {
-    return this.#waiting(parentId).length > 0;
+    return this.#listWaiting(parentId).length > 0;
   }
 
   /** Lets the sub-agents of a conversation do what they wait for. */
   async approve(parentId: string): Promise<void> {
-    await Promise.all(this.#waiting(parentId).map(({ id }) => this.#deps.run(id)));
+    await Promise.all(this.#listWaiting(parentId).map(({ id }) => this.#deps.run(id)));
   }
 
   async reject(parentId: string, reason: string): Promise<void> {
-    await Promise.all(this.#waiting(parentId).map(({ id }) => this.#deps.reject(id, reason)));
+    await Promise.all(this.#listWaiting(parentId).map(({ id }) => this.#deps.reject(id, reason)));
   }
 
   /** A conversation is gone: who waits for it is told. */
-  removed(id: string): void {
-    for (const turns of this.#turns.values()) for (const turn of turns) if (turn.childId === id) turn.look();
+  notifyRemoved(id: string): void {
+    for (const turns of this.#turns.values())
+      for (const turn of turns) if (turn.childId === id) turn.checkStatus();
   }
 
   async #run(
@@ -78,58 +79,68 @@ export class SubAgents implements ToolSource {
     signal: AbortSignal,
   ): Promise<TaskObservation> {
     const parent = this.#deps.store.conversations.get(parentId);
-    if (!parent) return failed("", action.subagent_type, "The conversation is gone.");
-    const begun = await this.#beginnings.run(parentId, () => this.#begin(parent, action, actionId));
+    if (!parent) return toFailure("", action.subagent_type, "The conversation is gone.");
+    const begun = await this.#creations.run(parentId, () => this.#findOrCreate(parent, action, actionId));
     if ("kind" in begun) return begun;
     const turns = this.#turns.get(parentId) ?? new Set();
     this.#turns.set(parentId, turns);
     const turn = new SubAgentTurn(this.#deps, parent, begun.id, actionId, signal);
     turns.add(turn);
     try {
-      return await turn.observation(() => this.#message(begun, action, actionId));
+      return await turn.waitForResult(() => this.#sendTask(begun, action, actionId));
     } finally {
       turns.delete(turn);
       if (turns.size === 0) this.#turns.delete(parentId);
       const child = this.#deps.store.conversations.get(begun.id);
-      if (child) this.#tellMetrics(parentId, child);
+      if (child) this.#reportMetrics(parentId, child);
     }
   }
 
   /** The sub-agent's conversation: that of an earlier run of the call, or of the task that is to go on, or a new one. */
-  async #begin(
+  async #findOrCreate(
     parent: ConversationRow,
     action: TaskAction,
     actionId: string,
   ): Promise<ConversationRow | TaskObservation> {
     const { conversations } = this.#deps.store;
-    const children = this.#childrenOf(parent.id);
+    const children = this.#listChildren(parent.id);
     const { resume, subagent_type: kind } = action;
     if (resume) {
       const found = children.find(({ config }) => config.task?.id === resume);
       if (!found)
-        return failed(
+        return toFailure(
           "",
           kind,
-          `There is no task ${resume}: the tasks are ${children.map(taskId).join(", ") || "none yet"}.`,
+          `There is no task ${resume}: the tasks are ${children.map(getTaskId).join(", ") || "none yet"}.`,
         );
       if (found.summary.executionStatus === "running" && !this.#hasMessage(found.id, actionId))
-        return failed(resume, kind, `The task ${resume} is still at work.`);
+        return toFailure(resume, kind, `The task ${resume} is still at work.`);
       return found;
     }
-    const id = derivedId("task", actionId);
+    const id = deriveId("task", actionId);
     const known = conversations.get(id);
     if (known) return known;
-    if (children.length >= maxInAll)
-      return failed("", kind, `This conversation has had its ${maxInAll} sub-agents: do the rest yourself.`);
-    if ((this.#turns.get(parent.id)?.size ?? 0) >= maxAtOnce)
-      return failed("", kind, `${maxAtOnce} sub-agents are at work: call this one again when they are done.`);
-    const definition = await this.#definition(parent, kind);
-    if (typeof definition === "string") return failed("", kind, definition);
-    const problem = this.#modelProblem(parent, definition);
-    if (problem) return failed("", kind, problem);
+    if (children.length >= maxTotal)
+      return toFailure(
+        "",
+        kind,
+        `This conversation has had its ${maxTotal} sub-agents: do the rest yourself.`,
+      );
+    if ((this.#turns.get(parent.id)?.size ?? 0) >= maxConcurrent)
+      return toFailure(
+        "",
+        kind,
+        `${maxConcurrent} sub-agents are at work: call this one again when they are done.`,
+      );
+    const definition = await this.#findDefinition(parent, kind);
+    if (typeof definition === "string") return toFailure("", kind, definition);
+    const problem = this.#checkModel(parent, definition);
+    if (problem) return toFailure("", kind, problem);
     const number =
-      Math.max(0, ...children.map((child) => Number.parseInt(taskId(child).slice("task_".length), 16) || 0)) +
-      1;
+      Math.max(
+        0,
+        ...children.map((child) => Number.parseInt(getTaskId(child).slice("task_".length), 16) || 0),
+      ) + 1;
     await this.#create(parent, id, definition, {
       id: `task_${number.toString(16).padStart(8, "0")}`,
       title: action.description?.trim() || action.prompt.trim(),
@@ -169,7 +180,7 @@ export class SubAgents implements ToolSource {
           ownAgent: own !== undefined || names !== undefined,
           systemMessageSuffix: suffix.filter(Boolean).join("\n\n"),
           maxIterations: definition.maxIterations ?? parent.config.maxIterations,
-          confirmationPolicy: policyOf(definition) ?? agents.policy(parent),
+          confirmationPolicy: toPolicy(definition) ?? agents.policy(parent),
           ...(definition.model && { llmProfile: definition.model }),
           task: { id: task.id, subagent: definition.name },
         },
@@ -180,23 +191,23 @@ export class SubAgents implements ToolSource {
   }
 
   /** Sends the task, once for each call. */
-  async #message(child: ConversationRow, action: TaskAction, actionId: string): Promise<void> {
+  async #sendTask(child: ConversationRow, action: TaskAction, actionId: string): Promise<void> {
     if (this.#hasMessage(child.id, actionId)) return;
     await this.#deps.send(child.id, [textContent(action.prompt)], {
       run: true,
-      eventId: derivedId("message", actionId),
+      eventId: deriveId("message", actionId),
     });
   }
 
   #hasMessage(childId: string, actionId: string): boolean {
-    return this.#deps.store.events.batch(childId, [derivedId("message", actionId)])[0] !== null;
+    return this.#deps.store.events.batch(childId, [deriveId("message", actionId)])[0] !== null;
   }
 
   /** A text says why there is none. */
-  async #definition(parent: ConversationRow, kind: string): Promise<AgentDefinition | string> {
+  async #findDefinition(parent: ConversationRow, kind: string): Promise<AgentDefinition | string> {
     // Those of the project are looked for only when one is asked for: nothing of a sandbox is read for others.
     const builtIn = builtInSubAgents.find(({ name }) => name === kind);
-    const own = builtIn && kind === "general-purpose" ? [] : await this.#deps.definitions(parent);
+    const own = builtIn && kind === "general-purpose" ? [] : await this.#deps.loadDefinitions(parent);
     const all = [...own, ...builtInSubAgents];
     return (
       all.find(({ name }) => name === kind) ??
@@ -204,41 +215,41 @@ export class SubAgents implements ToolSource {
     );
   }
 
-  #modelProblem({ userId }: ConversationRow, { name, model }: AgentDefinition): string | undefined {
+  #checkModel({ userId }: ConversationRow, { name, model }: AgentDefinition): string | undefined {
     if (!model || this.#deps.settings.profileModel(userId, model)?.model) return undefined;
     return `The sub-agent ${name} asks for the LLM profile ${model.slice(0, 60)}, which the settings do not have.`;
   }
 
-  #childrenOf(parentId: string): ConversationRow[] {
+  #listChildren(parentId: string): ConversationRow[] {
     const { conversations } = this.#deps.store;
     const ids = conversations.childrenOf([parentId]).get(parentId) ?? [];
     return ids.flatMap((id) => conversations.get(id) ?? []).filter(({ config }) => config.task);
   }
 
-  #waiting(parentId: string): ConversationRow[] {
-    return this.#childrenOf(parentId).filter(
+  #listWaiting(parentId: string): ConversationRow[] {
+    return this.#listChildren(parentId).filter(
       ({ summary }) => summary.executionStatus === "waiting_for_confirmation",
     );
   }
 
-  #tellMetrics(parentId: string, { config, summary }: ConversationRow): void {
+  #reportMetrics(parentId: string, { config, summary }: ConversationRow): void {
     if (config.task && summary.metrics)
-      this.#deps.runner.useTaskMetrics(parentId, taskUsage(config.task.id), summary.metrics);
+      this.#deps.runner.setTaskMetrics(parentId, taskUsage(config.task.id), summary.metrics);
   }
 }
 
-function taskId({ config }: ConversationRow): string {
+function getTaskId({ config }: ConversationRow): string {
   return config.task?.id ?? "";
 }
 
-function policyOf({ permissionMode }: AgentDefinition): ConfirmationPolicy | undefined {
+function toPolicy({ permissionMode }: AgentDefinition): ConfirmationPolicy | undefined {
   if (permissionMode === "always_confirm") return { kind: "AlwaysConfirm" };
   if (permissionMode === "never_confirm") return { kind: "NeverConfirm" };
   return permissionMode && { kind: "ConfirmRisky", threshold: "HIGH", confirm_unknown: true };
 }
 
 /** The result of a task that could not be begun. */
-function failed(task: string, subagent: string, text: string): TaskObservation {
+function toFailure(task: string, subagent: string, text: string): TaskObservation {
   return {
     kind: "TaskObservation",
     content: [textContent(text)],

@@ -28,9 +28,9 @@ export class Workspace {
   readonly #identity: () => GitIdentity;
   readonly #conversationId: string;
   readonly #memory = new Map<string, unknown>();
-  readonly #leave: () => void;
+  readonly #release: () => void;
   /** Resolves when nobody holds the sandbox any more, such as the start of the conversation that makes its project. */
-  #held: Promise<void> | undefined;
+  #blocked: Promise<void> | undefined;
   #prepared: { incarnation: string; done: Promise<void> } | undefined;
   #terminal: { incarnation: string; terminal: Terminal } | undefined;
   #browser: { incarnation: string; browser: Browser } | undefined;
@@ -47,7 +47,7 @@ export class Workspace {
     this.#sandboxId = row.sandboxId;
     this.#config = row.config;
     this.#identity = identity;
-    this.#leave = sandboxes.acquire(row.sandboxId, {
+    this.#release = sandboxes.acquire(row.sandboxId, {
       busy: () => isAwake() || this.#terminal?.terminal.isBusy === true,
       beforeStop: async () => this.#terminal?.terminal.saveState(),
     });
@@ -58,7 +58,7 @@ export class Workspace {
    * Throws SandboxFailed, SandboxNotFound.
    */
   async sandbox(mayWake?: () => Promise<void>): Promise<Sandbox> {
-    await this.#held;
+    await this.#blocked;
     const sandbox = await this.#sandboxes.running(this.#sandboxId, mayWake);
     if (this.#prepared?.incarnation !== sandbox.incarnation) {
       const done = prepare(sandbox, this.#config, this.#identity());
@@ -134,24 +134,24 @@ export class Workspace {
   }
 
   /** Lets everybody wait for the sandbox until the returned function is called. */
-  hold(): () => void {
+  block(): () => void {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const held = this.#held ? this.#held.then(() => promise) : promise;
-    this.#held = held;
+    const held = this.#blocked ? this.#blocked.then(() => promise) : promise;
+    this.#blocked = held;
     void held.then(() => {
-      if (this.#held === held) this.#held = undefined;
+      if (this.#blocked === held) this.#blocked = undefined;
     });
     return resolve;
   }
 
   /** Nobody would miss it: another one can be made at any time, which goes on where this one was. */
   get isIdle(): boolean {
-    return this.#held === undefined && this.#terminal?.terminal.isLive !== true;
+    return this.#blocked === undefined && this.#terminal?.terminal.isLive !== true;
   }
 
   /** Lets go of the sandbox. The browser goes on in it, unless the conversation is gone: then it ends. */
   close({ removed = false } = {}): void {
-    this.#leave();
+    this.#release();
     this.closeTerminal();
     if (removed) void this.#browser?.browser.end();
     else this.#browser?.browser.release();

@@ -31,7 +31,7 @@ afterEach(async () => {
 });
 
 const open = () =>
-  workspaces.of({
+  workspaces.getOrCreate({
     id,
     userId: "me",
     sandboxId,
@@ -61,7 +61,7 @@ test("a conversation at rest is unloaded once its shell has ended with its sandb
 
 test("one that runs, or whose project is being made, is not unloaded", async () => {
   const workspace = open();
-  const release = workspace.hold();
+  const release = workspace.block();
   workspaces.unload(0);
   expect(workspaces.get(id)).toBe(workspace);
   release();

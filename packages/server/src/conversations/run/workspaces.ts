@@ -7,9 +7,9 @@ import { Workspace } from "./workspace.ts";
 /** How long a conversation rests before what is kept for it is let go, ms. */
 const unloadAfterMs = 10 * 60_000;
 /** How often is looked for such, ms. */
-const lookEveryMs = 60_000;
+const checkEveryMs = 60_000;
 
-export interface WorkspacesDependencies {
+export interface WorkspacesDeps {
   sandboxes: Sandboxes;
   settings: Settings;
   /** Whether a run of a conversation goes on, or waits for its turn. */
@@ -25,36 +25,36 @@ type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
  * conversations cost as little as their rows. A shell lives as long as its sandbox's processes, so a conversation is unloaded after the hibernation at last.
  */
 export class Workspaces {
-  readonly #deps: WorkspacesDependencies;
+  readonly #deps: WorkspacesDeps;
   /** With the moment since which each rests, ms on the clock that never jumps. */
-  readonly #kept = new Map<string, { row: Row; workspace: Workspace; restsSince: number | undefined }>();
+  readonly #loaded = new Map<string, { row: Row; workspace: Workspace; restsSince: number | undefined }>();
   readonly #timer: NodeJS.Timeout;
 
-  constructor(deps: WorkspacesDependencies) {
+  constructor(deps: WorkspacesDeps) {
     this.#deps = deps;
-    this.#timer = setInterval(() => this.unload(), lookEveryMs).unref();
+    this.#timer = setInterval(() => this.unload(), checkEveryMs).unref();
   }
 
   /** That of a conversation, made where there is none. */
-  of(row: Row): Workspace {
-    const known = this.#kept.get(row.id)?.workspace;
+  getOrCreate(row: Row): Workspace {
+    const known = this.#loaded.get(row.id)?.workspace;
     if (known) return known;
     const { sandboxes, settings, isAwake } = this.#deps;
     const { id, userId } = row;
     // Who waits for a turn needs the sandbox soon.
     const awake = () => isAwake({ id, userId });
     const workspace = new Workspace(sandboxes, row, awake, () => getGitIdentity(settings.agent(userId)));
-    this.#kept.set(id, { row, workspace, restsSince: undefined });
+    this.#loaded.set(id, { row, workspace, restsSince: undefined });
     return workspace;
   }
 
   get(conversationId: string): Workspace | undefined {
-    return this.#kept.get(conversationId)?.workspace;
+    return this.#loaded.get(conversationId)?.workspace;
   }
 
   /** The loaded workspaces in a sandbox. */
   inSandbox(sandboxId: string): { workspace: Workspace; isAwake: boolean }[] {
-    return [...this.#kept.values()]
+    return [...this.#loaded.values()]
       .filter(({ row }) => row.sandboxId === sandboxId)
       .map(({ row, workspace }) => ({ workspace, isAwake: this.#deps.isAwake(row) }));
   }
@@ -62,28 +62,28 @@ export class Workspaces {
   /** Unloads what has rested for that long, ms. */
   unload(restedMs = unloadAfterMs): void {
     const now = performance.now();
-    for (const [id, kept] of this.#kept) {
+    for (const [id, kept] of this.#loaded) {
       if (this.#deps.isAwake(kept.row) || !kept.workspace.isIdle) kept.restsSince = undefined;
       else kept.restsSince ??= now;
-      if (kept.restsSince !== undefined && now - kept.restsSince >= restedMs) this.#letGo(id);
+      if (kept.restsSince !== undefined && now - kept.restsSince >= restedMs) this.#unload(id);
     }
   }
 
   /** The conversation is gone. */
   remove(conversationId: string): void {
     this.get(conversationId)?.close({ removed: true });
-    this.#kept.delete(conversationId);
+    this.#loaded.delete(conversationId);
   }
 
   /** The server ends, and the conversations go on in the next one. */
   close(): void {
     clearInterval(this.#timer);
-    for (const id of this.#kept.keys()) this.#letGo(id);
+    for (const id of this.#loaded.keys()) this.#unload(id);
   }
 
-  #letGo(id: string): void {
+  #unload(id: string): void {
     this.get(id)?.close();
-    this.#kept.delete(id);
+    this.#loaded.delete(id);
     this.#deps.onUnload(id);
   }
 }

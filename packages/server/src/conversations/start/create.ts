@@ -24,7 +24,7 @@ import { type OutputMasksDeps, userMask } from "../agent/output-masks.ts";
 import { describeSecrets, resolveSecrets } from "../agent/secret-sources.ts";
 import type { SendOptions } from "../api.ts";
 import { ignoreDelivered } from "../commands/pending.ts";
-import { readContent, titleFrom } from "../log/messages.ts";
+import { makeTitle, parseContent } from "../log/messages.ts";
 import { type PluginParts, type PluginTarget, withPlugins } from "../project/plugin-parts.ts";
 import { appendParameters } from "../project/plugins.ts";
 import { createWorktree, removeWorktree } from "../project/worktree.ts";
@@ -41,7 +41,7 @@ export interface CreateDeps {
   outbound: Pick<Outbound, "fetch">;
   publicUrl: () => string;
   fetchPlugins(place: PluginTarget, plugins: readonly PluginSpec[]): Promise<PluginParts>;
-  send(id: string, content: ReturnType<typeof readContent>, options: SendOptions): Promise<void>;
+  send(id: string, content: ReturnType<typeof parseContent>, options: SendOptions): Promise<void>;
   /** Sends what waits for a conversation. */
   deliver(id: string): Promise<void>;
 }
@@ -81,7 +81,7 @@ export async function createConversation(
   const { agent, condenser, launched } = resolveAgent(deps, userId, request);
   const clientTools = request.client_tools ?? [];
   const keptTools = checkTools(agent, clientTools);
-  const given = request.initial_message ? readContent(request.initial_message.content) : undefined;
+  const given = request.initial_message ? parseContent(request.initial_message.content) : undefined;
   const content = given && appendParameters(given, request.plugins ?? []);
   if (request.security_analyzer) checkAnalyzer(request.security_analyzer);
   const sources = { ...agent?.agent_context?.secrets, ...request.secrets };
@@ -114,7 +114,7 @@ export async function createConversation(
   checkClientSize(document);
   if (Object.keys(document).length > 0) config.ownAgent = true;
   const title =
-    (request.autotitle !== false && content && titleFrom(content, userMask(deps, userId))) || null;
+    (request.autotitle !== false && content && makeTitle(content, userMask(deps, userId))) || null;
   const parentId = parent?.id ?? null;
   // A crash before it is delivered leaves it to the next start of the server.
   const message = content && { id: newId(), content };

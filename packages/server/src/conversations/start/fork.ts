@@ -9,7 +9,7 @@ import type { Secrets } from "../../users/api.ts";
 import type { FilesOutcome } from "../api.ts";
 import type { BranchDeps } from "../commands/navigate.ts";
 import { findSnapshot, stageFiles } from "../commands/snapshot-lookup.ts";
-import { leafOf, skillsOn } from "../log/branch.ts";
+import { collectSkills, getLeafId } from "../log/branch.ts";
 import { toForkContext } from "../project/project-context.ts";
 import { dropSecrets } from "./create.ts";
 
@@ -36,7 +36,7 @@ export async function forkConversation(
   if (conversations.get(id))
     throw new PlatformError("ConversationExists", `A conversation with the id ${id} exists already.`);
   const { from_event_id: from } = request;
-  const eventId = from ? (parseId(from) ?? from) : (leafOf(events, source) ?? null);
+  const eventId = from ? (parseId(from) ?? from) : (getLeafId(events, source) ?? null);
   const way = events.wayTo(source.id, eventId);
   if (!way) throw new PlatformError("EventNotFound", "Event not found");
 
@@ -53,7 +53,7 @@ export async function forkConversation(
     ...(copied ? [nudge(movedText(workingDir, config.workingDir))] : []),
   ];
   const context = store.contexts.get(source.id);
-  const skills = await skillsOn(events, source.id, way.spans);
+  const skills = await collectSkills(events, source.id, way.spans);
   const forked = {
     ...{
       id,

@@ -9,7 +9,7 @@ import type { ConversationConfig, ConversationRow, NewConversation } from "../..
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
 import { type OutputMasksDeps, userMask } from "../agent/output-masks.ts";
-import { readContent, titleFrom } from "../log/messages.ts";
+import { makeTitle, parseContent } from "../log/messages.ts";
 import { appendParameters, type Plugin, parsePlugin } from "../project/plugins.ts";
 import { checkBranch, type Repository, resolveRepository } from "../project/repository.ts";
 import { suggestedTaskPrompt } from "./suggested-task.ts";
@@ -126,7 +126,7 @@ export function planStart(
   const hide = userMask(deps, userId);
   const title =
     request.title?.trim() ||
-    (task ? titleFrom([textContent(task.title)], hide) : titleFrom(work.message ?? [], hide));
+    (task ? makeTitle([textContent(task.title)], hide) : makeTitle(work.message ?? [], hide));
   const conversation = {
     id,
     userId,
@@ -154,7 +154,7 @@ export function planWork(
   const plugins = asked.map((plugin) => parsePlugin(plugin, tokens));
   const first = request.suggested_task
     ? [textContent(suggestedTaskPrompt(request.suggested_task))]
-    : request.initial_message && readContent(request.initial_message.content);
+    : request.initial_message && parseContent(request.initial_message.content);
   const preparesFirst = repository !== undefined || plugins.length > 0 || inOldSandbox;
   return { message: appendParameters(first ?? undefined, asked), repository, plugins, preparesFirst };
 }

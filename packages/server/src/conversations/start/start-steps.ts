@@ -18,7 +18,7 @@ import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { SendOptions } from "../api.ts";
 import type { PendingMessages } from "../commands/pending.ts";
 import { removeWithSandbox } from "../commands/removal.ts";
-import type { readContent } from "../log/messages.ts";
+import type { parseContent } from "../log/messages.ts";
 import { getGitIdentity } from "../project/clone.ts";
 import type { Runner } from "../run/runner.ts";
 import { type PreparedProject, prepareProject } from "./prepare-project.ts";
@@ -40,7 +40,7 @@ export interface StartStepsDeps {
   runner: Runner;
   knowledge: ProjectKnowledge;
   openModel: OpenModel;
-  send(id: string, content: ReturnType<typeof readContent>, options: SendOptions): Promise<void>;
+  send(id: string, content: ReturnType<typeof parseContent>, options: SendOptions): Promise<void>;
   pending: Pick<PendingMessages, "deliver">;
   /** Whether the first message of a conversation waits for tools, which may need the sandbox. */
   waitsForTools(conversation: NewConversation): boolean;
@@ -121,7 +121,7 @@ export class StartSteps {
     const { store, runner, knowledge, pending, closing } = this.#deps;
     const { preparesFirst } = this.#work;
     // Tools of a run that somebody else begins wait until the project is there.
-    const release = preparesFirst ? runner.workspace(this.#conversation).hold() : () => {};
+    const release = preparesFirst ? runner.workspace(this.#conversation).block() : () => {};
     let sandbox: Sandbox;
     try {
       sandbox = await this.#ready(release);
@@ -130,7 +130,7 @@ export class StartSteps {
       // The next start of the server goes on with it.
       closing.throwIfAborted();
       await runner.abort(id, "removed");
-      if (!store.conversations.get(id)) await runner.forget(id);
+      if (!store.conversations.get(id)) await runner.remove(id);
       else if (preparesFirst && this.#isEmpty()) await this.#discard(error);
       else await this.#reportFailure(error);
       throw error;
@@ -241,7 +241,7 @@ export class StartSteps {
 
   /** Nothing is left of a conversation that could not be started as a whole and that nobody has written to. */
   async #discard(error: unknown): Promise<void> {
-    await this.#deps.runner.forget(this.#conversation.id);
+    await this.#deps.runner.remove(this.#conversation.id);
     const how = { keepSandbox: !this.#ownSandbox, endsStart: toFailureReason(error) };
     await removeWithSandbox(this.#deps, this.#conversation, how).catch(() => {});
   }

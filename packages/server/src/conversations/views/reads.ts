@@ -22,7 +22,7 @@ export interface ReadsDeps {
   sandboxes: Pick<Sandboxes, "get">;
   settings: Settings;
   agents: AgentConfigResolver;
-  histories: Pick<Histories, "stateOf">;
+  histories: Pick<Histories, "fullState">;
   publicUrl: () => string;
 }
 
@@ -69,7 +69,7 @@ export class ConversationReads {
   info(row: ConversationRow, { skills = false } = {}): ConversationInfo {
     const { store, agents, histories } = this.#deps;
     const children = store.conversations.childrenOf([row.id]).get(row.id) ?? [];
-    return presentInfo({ row, state: histories.stateOf(row), children, agents, skills });
+    return presentInfo({ row, state: histories.fullState(row), children, agents, skills });
   }
 
   /** Keeps the order of the rows. */

@@ -4,7 +4,7 @@ import { newId, SendMessageRequest } from "@sandpiper/wire";
 import type { FastifyBaseLogger } from "fastify";
 import { Compile } from "typebox/compile";
 import type { Conversations } from "../../conversations/api.ts";
-import { readContent } from "../../conversations/log/messages.ts";
+import { parseContent } from "../../conversations/log/messages.ts";
 import { InvalidInput } from "../server/invalid-input.ts";
 import { parseJson } from "../server/json.ts";
 import { toIssues } from "../server/validation.ts";
@@ -39,7 +39,7 @@ export class Inbox {
     log: FastifyBaseLogger,
   ) {
     this.#send = ({ content, sender }) =>
-      conversations.send(conversationId, readContent(content), { run: true, sender: sender ?? undefined });
+      conversations.send(conversationId, parseContent(content), { run: true, sender: sender ?? undefined });
     this.#fail = fail;
     this.#log = log;
   }

@@ -6,7 +6,7 @@ import {
   Success,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { readContent } from "../../../conversations/log/messages.ts";
+import { parseContent } from "../../../conversations/log/messages.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
 import { agentConversationControlRoutes } from "./conversation-controls.ts";
@@ -68,7 +68,7 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
     async (request) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
       const { content, run = false, sender } = request.body;
-      await conversations.send(id, readContent(content), { run, sender: sender ?? undefined });
+      await conversations.send(id, parseContent(content), { run, sender: sender ?? undefined });
       return { success: true };
     },
   );

@@ -1,6 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { type ChatMessage, type Content, textContent } from "@sandpiper/wire";
-import { readContent } from "../../../conversations/log/messages.ts";
+import { parseContent } from "../../../conversations/log/messages.ts";
 
 /** Longest text of all system messages together, characters, as of a start's `system_message_suffix`. */
 const maxSystemLength = 32_768;
@@ -42,11 +42,11 @@ function isInstruction({ role }: ChatMessage): boolean {
 
 /** Throws InvalidParameter. */
 function readMessage({ content }: ChatMessage): Content[] {
-  if (typeof content === "string") return content === "" ? [] : readContent([textContent(content)]);
+  if (typeof content === "string") return content === "" ? [] : parseContent([textContent(content)]);
   const parts = (content ?? []).filter(({ type, text }) => type !== "text" || text);
   if (parts.length > maxParts)
     throw new PlatformError("InvalidParameter", `A message has at most ${maxParts} parts.`);
-  return readContent(
+  return parseContent(
     parts.map(({ type, text, image_url: image }) => {
       if (type === "text") return textContent(text!);
       const url = typeof image === "string" ? image : image?.url;

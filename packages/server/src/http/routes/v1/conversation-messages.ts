@@ -5,7 +5,7 @@ import {
   PendingMessageResponse,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { readContent } from "../../../conversations/log/messages.ts";
+import { parseContent } from "../../../conversations/log/messages.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 import { requireRunning } from "./conversation-sandbox.ts";
@@ -33,7 +33,7 @@ export function conversationMessageRoutes(
       const row = requireConversation(conversations, request.principal, request.params.conversation_id);
       const { status } = requireRunning(sandboxes, row);
       const { content, run = true } = request.body;
-      await conversations.send(row.id, readContent(content), { run });
+      await conversations.send(row.id, parseContent(content), { run });
       return { success: true, sandbox_status: status, message: null };
     },
   );
@@ -55,7 +55,7 @@ export function conversationMessageRoutes(
       const added = await conversations.pending.add(
         request.principal.userId,
         target,
-        readContent(request.body.content),
+        parseContent(request.body.content),
       );
       return reply.code(201).send({ ...added, queued: true });
     },
