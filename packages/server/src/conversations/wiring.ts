@@ -25,7 +25,6 @@ import { ConversationSettings } from "./commands/conversation-settings.ts";
 import { Goals } from "./commands/goals.ts";
 import { PendingMessages } from "./commands/pending.ts";
 import { ReportedConversations } from "./commands/reported-conversations.ts";
-import { Sending } from "./commands/sending.ts";
 import { Hub } from "./log/hub.ts";
 import { ConversationHooks } from "./run/conversation-hooks.ts";
 import { type RunLimits, Runner } from "./run/runner.ts";
@@ -103,22 +102,6 @@ export function makeParts(deps: ConversationsDeps) {
     knowledge,
   });
   const titles = new Titles({ ...deps, masks, runner, addUsage });
-  const sending = new Sending({
-    ...deps,
-    toolsets,
-    knowledge,
-    runner,
-    titles,
-    masks,
-    prepare: async (row, signal) => {
-      const recalled = knowledge.loadMemory(row, () => runner.workspace(row).sandbox(), signal);
-      const notes = await mcp.prepare(row, signal);
-      await recalled;
-      // Perhaps no run comes.
-      if (!runner.isAwake(row.id)) mcp.linger(row.id);
-      return notes;
-    },
-  });
   const goals: Goals = new Goals({ ...deps, runner, sideCalls, send });
   const subAgents: SubAgents = new SubAgents({
     ...deps,
@@ -135,7 +118,25 @@ export function makeParts(deps: ConversationsDeps) {
     pause: (id) => commands.pause(id),
     reject: (id, reason) => commands.reject(id, reason),
   });
-  const commands = new Commands({ ...deps, access, runner, sending, goals, subAgents });
+  const commands = new Commands({
+    ...deps,
+    access,
+    runner,
+    goals,
+    subAgents,
+    toolsets,
+    knowledge,
+    titles,
+    masks,
+    prepare: async (row, signal) => {
+      const recalled = knowledge.loadMemory(row, () => runner.workspace(row).sandbox(), signal);
+      const notes = await mcp.prepare(row, signal);
+      await recalled;
+      // No run may follow that would close the servers, so they are closed after a while.
+      if (!runner.isAwake(row.id)) mcp.linger(row.id);
+      return notes;
+    },
+  });
   const pending = new PendingMessages({ ...deps, send });
   const starter = new ConversationStarter({
     ...deps,
