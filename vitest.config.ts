@@ -1,4 +1,3 @@
-import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./vitest.sequence.ts";
 
@@ -28,8 +27,6 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     expect: { poll: { timeout: 40_000 } },
-    // Servers that tests start as processes load in half the time.
-    env: { NODE_COMPILE_CACHE: fileURLToPath(new URL("node_modules/.cache/compile", import.meta.url)) },
     setupFiles: ["packages/server/test/support/check-events.ts"],
     sequence: { sequencer: LongestFirst },
     projects: [

@@ -9,6 +9,7 @@ stamp=node_modules/.sandpiper-lock
 extras_refused=node_modules/.sandpiper-extras-refused
 minimum_node=24
 purpose=${1:-}
+elsewhere=${2:-}
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -66,6 +67,10 @@ missing_packages() {
     has dockerd || echo docker.io
     has docker-registry || echo docker-registry
     has chromium || echo chromium
+    if [ "$elsewhere" = elsewhere ]; then
+      has faketime || echo faketime
+      [ -e /usr/share/i18n/locales/de_DE ] || echo locales
+    fi
   fi
 }
 

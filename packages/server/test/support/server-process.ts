@@ -2,6 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { caller, type TestPlatform, testKey } from "./platform.ts";
 
+/** What makes a process run elsewhere (scripts/elsewhere). */
+const elsewhere = /^(?:LD_PRELOAD|FAKETIME\w*|NO_FAKE_STAT|TZ|LC_ALL|LOCPATH)$/;
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
 /** A server in a process of its own, as a user starts it, so that a test can kill it. */
@@ -25,11 +27,11 @@ export async function startServerProcess(
     env: {
       PATH: process.env.PATH ?? "",
       HOME: process.env.HOME ?? "/",
-      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? "",
       SANDPIPER_DATA: dataDir,
       SANDPIPER_API_KEY: testKey,
       SANDPIPER_PORT: "0",
       SANDPIPER_LOG_LEVEL: "error",
+      ...Object.fromEntries(Object.entries(process.env).filter(([name]) => elsewhere.test(name))),
       ...env,
     },
     stdio: ["ignore", "pipe", "pipe"],
