@@ -62,7 +62,7 @@ test("a secret is a placeholder in every command, goes out, changes and ends at 
       timeout: null,
       reset: false,
     },
-    AbortSignal.timeout(10_000),
+    AbortSignal.timeout(50_000),
   );
   terminal.close();
   expect(seen.get("/terminal")).toBe("Bearer second-value");

@@ -88,7 +88,7 @@ export class PreviewBench {
             ...headers,
           },
           agent: false,
-          timeout: 10_000,
+          timeout: 50_000,
         },
         (answer) => resolve(read(answer)),
       );

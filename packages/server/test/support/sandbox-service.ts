@@ -83,5 +83,5 @@ export function altered(one: OciDriver, change: Partial<SandboxDriver>): Sandbox
 
 /** What a shell command in the sandbox prints. */
 export async function sh(sandbox: Sandbox, command: string): Promise<string> {
-  return (await runToEnd(sandbox, { argv: ["sh", "-c", command] }, { timeoutMs: 20_000 })).stdout.toString();
+  return (await runToEnd(sandbox, { argv: ["sh", "-c", command] }, { timeoutMs: 50_000 })).stdout.toString();
 }

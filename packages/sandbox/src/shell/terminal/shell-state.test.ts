@@ -26,7 +26,7 @@ function open(): Terminal {
   return terminal;
 }
 async function run(terminal: Terminal, command: string, timeout: number | null = 20): Promise<string> {
-  const signal = AbortSignal.timeout(20_000);
+  const signal = AbortSignal.timeout(50_000);
   const action = { kind: "TerminalAction", command, timeout, is_input: false, reset: false } as const;
   return contentText((await terminal.run(action, signal)).content);
 }

@@ -59,7 +59,7 @@ const open = (): Workspace =>
 
 async function run(command: string): Promise<string> {
   const action = { kind: "TerminalAction", command, is_input: false, reset: false, timeout: 20 } as const;
-  return contentText((await (await open().terminal()).run(action, AbortSignal.timeout(20_000))).content);
+  return contentText((await (await open().terminal()).run(action, AbortSignal.timeout(50_000))).content);
 }
 
 const status = () => bench.service.get("me", sandboxId)?.status;

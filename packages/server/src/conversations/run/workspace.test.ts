@@ -29,7 +29,7 @@ function open(number: number, isAwake = () => false): Workspace {
 
 async function run(workspace: Workspace, command: string, timeout = 20): Promise<string> {
   const action = { kind: "TerminalAction", command, is_input: false, reset: false, timeout } as const;
-  return contentText((await (await workspace.terminal()).run(action, AbortSignal.timeout(20_000))).content);
+  return contentText((await (await workspace.terminal()).run(action, AbortSignal.timeout(50_000))).content);
 }
 
 async function hibernate(): Promise<void> {

@@ -40,7 +40,7 @@ const open = () =>
 
 async function run(command: string): Promise<string> {
   const action = { kind: "TerminalAction", command, is_input: false, reset: false, timeout: 20 } as const;
-  return contentText((await (await open().terminal()).run(action, AbortSignal.timeout(20_000))).content);
+  return contentText((await (await open().terminal()).run(action, AbortSignal.timeout(50_000))).content);
 }
 
 test("a conversation at rest is unloaded once its shell has ended with its sandbox, and goes on as if it had not been", async () => {

@@ -381,7 +381,7 @@ test("a socket that only follows is closed with 4001 when its key ends", async (
   const own = await startWith({ checkMs: 20 });
   const { key: short } = await own.apiKeys.add("default", {
     name: "short",
-    expiresAt: Date.now() + 300,
+    expiresAt: Date.now() + 1_500,
     readOnly: true,
   });
   const id = await own.addConversation();

@@ -49,7 +49,7 @@ const put = (query: string, body: string | ReadableStream, type = "application/x
     headers: { "x-session-api-key": key, "content-type": type },
     body,
     duplex: "half",
-    signal: AbortSignal.timeout(20_000),
+    signal: AbortSignal.timeout(50_000),
   } as RequestInit);
 
 test("a tar larger than the body limit goes in and comes out again", async () => {
