@@ -16,8 +16,7 @@ import type {
 import { newId, parseId, textContent } from "@sandpiper/wire";
 import type { ConversationFilter, ConversationPage, ConversationRow } from "../store/conversation-store.ts";
 import type { Conversations, FilesOutcome, Frame, SendOptions } from "./api.ts";
-import type { ConversationSettings } from "./commands/conversation-settings.ts";
-import { parsePatch } from "./commands/conversation-update.ts";
+import { type ConversationSettings, parsePatch } from "./commands/conversation-settings.ts";
 import { navigate } from "./commands/navigate.ts";
 import type { PendingMessages } from "./commands/pending.ts";
 import { removeConversation } from "./commands/removal.ts";

@@ -4,15 +4,17 @@ import type { Outbound } from "@sandpiper/core/outbound/api";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type {
+  AppConversationUpdateRequest,
   ConfirmationPolicy,
   GivenLlm,
   PatchConversationRequest,
   PluginSpec,
+  ProviderType,
   SecretSource,
   SecurityAnalyzer,
 } from "@sandpiper/wire";
 import type { Callbacks } from "../../callbacks/api.ts";
-import type { ConversationConfig, ConversationRow } from "../../store/conversation-store.ts";
+import type { ConversationChange, ConversationConfig, ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
 import { requireLocal } from "../access.ts";
@@ -23,6 +25,7 @@ import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import { describeSecrets, resolveSecrets } from "../agent/secret-sources.ts";
 import type { Hub } from "../log/hub.ts";
 import { fetchPlugins, type PluginParts, type PluginTarget } from "../project/plugin-parts.ts";
+import { checkBranch, checkRepositoryName } from "../project/repository.ts";
 import type { Runner } from "../run/runner.ts";
 
 export interface ConversationSettingsDeps {
@@ -40,12 +43,13 @@ export interface ConversationSettingsDeps {
 }
 
 /**
- * What clients of the agent server change of a conversation that is there (agent-server.md section 3). A run that goes on sees it with its next step.
- * All of them throw ConversationNotFound for one that was deleted meanwhile, and ConversationExternal.
+ * Changes that clients of the agent server make to an existing conversation (agent-server.md section 3).
+ * A run in progress uses them from its next step. Every method throws ConversationNotFound when the
+ * conversation was deleted in the meantime, and ConversationExternal.
  */
 export class ConversationSettings {
   readonly #deps: ConversationSettingsDeps;
-  /** Changes that read before they write, of one conversation one after the other. */
+  /** Serialises read-modify-write changes of a conversation. */
   readonly #changes = new KeyedMutex();
   readonly #closing = new AbortController();
 
@@ -53,29 +57,28 @@ export class ConversationSettings {
     this.#deps = deps;
   }
 
-  /** Title and tags; tags replace all that were there. */
+  /** Changes title and tags; `tags` replaces all earlier tags. */
   async describe(row: ConversationRow, { title, tags }: PatchConversationRequest): Promise<void> {
     await this.#deps.store.conversations.update(row.id, {
       ...(title && { title }),
       ...(tags && { config: { tags } }),
     });
     this.#deps.callbacks.changed(row.id);
-    if (tags) this.#tell(row.id, "tags", tags);
+    if (tags) this.#publish(row.id, "tags", tags);
     else if (title) this.#deps.runner.announcements.announceTitle(row.id);
   }
 
-  /** When the agent has to ask before it acts. */
   async setPolicy(row: ConversationRow, policy: ConfirmationPolicy): Promise<void> {
     await this.#configure(row, { confirmationPolicy: policy }, "confirmation_policy", policy);
   }
 
-  /** What judges the risk of actions; null: nothing does. Throws InvalidParameter for one that this server does not have. */
+  /** Sets the analyzer that rates the risk of actions; null for none. Throws InvalidParameter when it is unknown. */
   async setAnalyzer(row: ConversationRow, analyzer: SecurityAnalyzer | null): Promise<void> {
     if (analyzer) checkAnalyzer(analyzer);
     await this.#configure(row, { securityAnalyzer: analyzer }, "security_analyzer", analyzer);
   }
 
-  /** Adds secrets, over those of the same names. Throws what `resolveSecrets` throws, and TooManySecrets. */
+  /** Adds or replaces secrets. Throws what `resolveSecrets` throws, and TooManySecrets. */
   async addSecrets(row: ConversationRow, sources: Readonly<Record<string, SecretSource>>): Promise<void> {
     requireLocal(row);
     const { userId, sandboxId, id: conversationId } = row;
@@ -86,30 +89,30 @@ export class ConversationSettings {
       await secrets.putConversation(owner, values, describeSecrets(this.#deps, sources));
     }
     if (!store.conversations.get(conversationId)) {
-      // Those of a conversation that is gone would stay in its sandbox.
+      // The secrets of a deleted conversation would stay in its sandbox.
       await secrets.dropConversation(conversationId);
-      throw gone();
+      throw new PlatformError("ConversationGone");
     }
-    // A run that has told its end, and a shell that is asked for its state, count as work for a moment.
+    // A run that has just ended still counts as work for a moment.
     await runner.requireAtRest(conversationId).catch(() => {});
-    // A shell that does not answer keeps the variables that it has.
+    // A shell that does not answer keeps its variables.
     await runner.renewShell(conversationId).catch(() => {});
     sandboxes.refreshSecretAccess(sandboxId);
     runner.announcements.announce(conversationId);
   }
 
-  /** Lets the next model call use an LLM profile of the user. Throws ProfileNotFound. */
+  /** Makes the next model call use an LLM profile of the user. Throws ProfileNotFound. */
   async switchProfile({ id, userId }: ConversationRow, profile: string): Promise<void> {
     const { settings, store, runner } = this.#deps;
     if (!settings.profileModel(userId, profile)?.model)
-      throw new PlatformError("ProfileNotFound", `The settings have no LLM profile ${profile}.`);
+      throw new PlatformError("LlmProfileUnknown", { name: profile });
     await store.conversations.update(id, { config: { llmProfile: profile } });
     runner.announcements.announce(id);
   }
 
   /**
-   * Lets the next model call go to this model. A masked key means the one that the conversation's model of the same address has. Throws InvalidParameter for a
-   * description that is too long.
+   * Makes the next model call use this model. Masked secrets mean those of the conversation's current
+   * model at the same address. Throws InvalidParameter when the description is too long.
    */
   async switchLlm(row: ConversationRow, given: GivenLlm): Promise<void> {
     requireLocal(row);
@@ -128,10 +131,10 @@ export class ConversationSettings {
       });
     });
     const changed = store.conversations.get(id);
-    if (changed) this.#tell(id, "agent", agents.present(changed, { skills: false }));
+    if (changed) this.#publish(id, "agent", agents.present(changed, { skills: false }));
   }
 
-  /** Fetches a plugin into the sandbox; the agent has its skills from the next message on. Throws what `fetchPlugins` throws. */
+  /** Fetches a plugin into the sandbox; its skills apply from the next message. Throws what `fetchPlugins` throws. */
   async loadPlugin(row: ConversationRow, plugin: PluginSpec): Promise<void> {
     requireLocal(row);
     const { store, knowledge, runner } = this.#deps;
@@ -141,13 +144,13 @@ export class ConversationSettings {
       try {
         await knowledge.addPlugins(id, parts, { late: store.events.lastSeq(id) > 0 });
       } catch (error) {
-        throw store.conversations.get(id) ? error : gone();
+        throw store.conversations.get(id) ? error : new PlatformError("ConversationGone");
       }
     });
     runner.announcements.announce(id);
   }
 
-  /** As the function of this name, until this process is about to end. */
+  /** Calls `fetchPlugins` with a signal that is aborted at shutdown. */
   fetchPlugins(place: PluginTarget, plugins: readonly PluginSpec[]): Promise<PluginParts> {
     return fetchPlugins(this.#deps, place, plugins, this.#closing.signal);
   }
@@ -164,11 +167,11 @@ export class ConversationSettings {
   ): Promise<void> {
     requireLocal(row);
     await this.#deps.store.conversations.update(row.id, { config });
-    this.#tell(row.id, key, value);
+    this.#publish(row.id, key, value);
   }
 
-  /** Followers get the changed field, and the whole state. */
-  #tell(id: string, key: string, value: unknown): void {
+  /** Sends the changed field, then the whole state, to followers. */
+  #publish(id: string, key: string, value: unknown): void {
     const { hub, runner } = this.#deps;
     hub.publishEvent(id, {
       kind: "ConversationStateUpdateEvent",
@@ -180,16 +183,11 @@ export class ConversationSettings {
   }
 }
 
-/** Of a conversation that was deleted under a change. */
-function gone(): PlatformError {
-  return new PlatformError("ConversationNotFound", "Conversation not found");
-}
-
 const awsSecrets = ["aws_access_key_id", "aws_secret_access_key", "aws_session_token"] as const;
 
 /**
- * A model as a client gives it back after it has read it: with the key and the headers that it could not read. Another address, or another provider,
- * gets none of them.
+ * Replaces the masked secrets of a model description by those of the model before, if both have the same
+ * address and provider; otherwise removes them.
  */
 function restoreSecrets(given: GivenLlm, before: GivenLlm | undefined): GivenLlm {
   const provider = ({ model }: GivenLlm) => model.split("/").slice(0, -1).join("/");
@@ -210,4 +208,28 @@ function restoreSecrets(given: GivenLlm, before: GivenLlm | undefined): GivenLlm
     ),
     ...(headers && { extra_headers: Object.fromEntries(opened) }),
   };
+}
+
+/**
+ * Converts a patch request into the change of the record: absent keys stay, null clears, and clearing the
+ * repository clears branch and provider (app-server.md section 2.6). Throws InvalidParameter.
+ */
+export function parsePatch(
+  row: Pick<ConversationRow, "config">,
+  change: AppConversationUpdateRequest,
+): ConversationChange {
+  const { title, selected_repository: repository, selected_branch: branch, git_provider: provider } = change;
+  if (repository === null && (branch || provider)) throw new PlatformError("BranchWithoutRepository");
+  const config: ConversationChange["config"] = {};
+  if (change.public !== undefined) config.public = change.public;
+  if (provider !== undefined) config.gitProvider = provider;
+  if (typeof repository === "string") {
+    const { gitProvider = row.config.gitProvider } = config;
+    checkRepositoryName(repository, gitProvider as ProviderType | null);
+    config.selectedRepository = repository;
+  }
+  if (branch !== undefined) config.selectedBranch = branch ? checkBranch(branch) : null;
+  if (repository === null)
+    Object.assign(config, { selectedRepository: null, selectedBranch: null, gitProvider: null });
+  return { ...(title !== undefined && { title }), config };
 }

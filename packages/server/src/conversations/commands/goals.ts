@@ -22,16 +22,17 @@ export interface GoalsDeps {
 }
 
 /**
- * Goals: the agent works, its work is judged, and it is told what is missing, until the goal is reached or there were enough rounds
- * (agent-server.md section 3, goal). What comes next is stored before it is done, so a later process goes on where this one ended.
+ * Pursues goals: after each run the work is judged, and the agent gets feedback, until the goal is reached
+ * or the iterations are used up (agent-server.md section 3, goal). The next iteration is stored before it
+ * starts, so a later process can resume it.
  */
 export class Goals {
   readonly #deps: GoalsDeps;
-  /** Conversations whose verdict or next message is on its way. */
+  /** Conversations whose goal is being judged or continued. */
   readonly #busy = new Map<string, Promise<void>>();
-  /** Those that came to rest meanwhile: their goal was stopped and taken up again. */
+  /** Busy conversations that came to rest again, because their goal was stopped and resumed. */
   readonly #restedAgain = new Set<string>();
-  /** Changes of goals, of one conversation one after the other: each sees what the one before has left. */
+  /** Serialises the changes of a conversation's goal. */
   readonly #changes = new KeyedMutex();
   #closing = false;
 
@@ -39,40 +40,40 @@ export class Goals {
     this.#deps = deps;
   }
 
-  /** Goes on with the goals of a process that died. */
+  /** Resumes the goals of an earlier process. */
   open(): void {
     for (const { id } of this.#deps.store.conversations.listWithGoal()) this.onRest(id);
   }
 
-  /** Begins to pursue a goal. Throws BadRequest for an empty one, GoalRunning, and ConversationRunning. */
+  /** Throws BadRequest for an empty objective, GoalRunning, and ConversationRunning. */
   async start(row: ConversationRow, objective: string, maxIterations: number): Promise<void> {
-    if (objective.trim() === "") throw new PlatformError("BadRequest", "The objective of a goal is a text.");
+    if (objective.trim() === "") throw new PlatformError("GoalObjectiveEmpty");
     const text = `Reach this goal. Check the result yourself before you call finish: your work is judged against it.\n\n<GOAL>\n${objective}\n</GOAL>`;
-    const begun = { objective, maxIterations, status: "running", detail: null } as const;
+    const goal = { objective, maxIterations, status: "running", detail: null } as const;
     await this.#changes.run(row.id, async () => {
       this.#requireIdle(row.id);
-      await this.#startIteration(row.id, { ...begun, iteration: 1, messageId: newId(), message: text });
+      await this.#startIteration(row.id, { ...goal, iteration: 1, messageId: newId(), message: text });
     });
   }
 
-  /** Stops judging; the run goes on. Nothing to stop is fine. */
+  /** Stops an active goal; the run continues. */
   async stop(row: ConversationRow): Promise<void> {
     if (row.config.goal?.status === "running")
       await this.#change(row.id, (goal) => this.#set(row.id, { ...goal, status: "interrupted" }));
   }
 
-  /** Goes on with a goal that was stopped. Throws BadRequest where there is none, GoalRunning, and ConversationRunning. */
+  /** Resumes a stopped goal. Throws BadRequest when there is none, GoalRunning, and ConversationRunning. */
   async resume(row: ConversationRow): Promise<void> {
     await this.#changes.run(row.id, async () => {
       const goal = this.#requireIdle(row.id);
       if (goal?.status !== "interrupted" && goal?.status !== "failed")
-        throw new PlatformError("BadRequest", "There is no goal to resume: none was stopped.");
+        throw new PlatformError("NoGoalToResume");
       const message = `Go on with the goal where you were.\n\n<GOAL>\n${goal.objective}\n</GOAL>`;
       await this.#startIteration(row.id, { ...goal, status: "running", messageId: newId(), message });
     });
   }
 
-  /** A conversation rests: its goal, where it has one, is judged. */
+  /** Judges the active goal of a conversation whose run has ended. */
   onRest(id: string): void {
     if (this.#closing) return;
     if (this.#busy.has(id)) return void this.#restedAgain.add(id);
@@ -87,7 +88,7 @@ export class Goals {
     this.#busy.set(id, work);
   }
 
-  /** Leaves the rest to the next start. */
+  /** Waits for current work; the next process resumes the goals. */
   async close(): Promise<void> {
     this.#closing = true;
     await Promise.all(this.#busy.values());
@@ -115,34 +116,25 @@ export class Goals {
       `<GOAL>\n${goal.objective}\n</GOAL>\n\n<WORK>\n${history}\n</WORK>`,
     );
     const { done, feedback } = parseVerdict(answer);
-    // It may have been stopped, or written to, while it was judged.
+    // The goal may have been stopped, or a message sent, during the judgement.
     await same(async () => {
       if (runner.isAwake(id)) return;
       if (done) return this.#set(id, { ...goal, status: "complete", detail: feedback });
       if (goal.iteration >= goal.maxIterations)
         return this.#set(id, { ...goal, status: "exhausted", detail: feedback });
       const message = `The goal is not reached yet.\n\n<FEEDBACK>\n${feedback}\n</FEEDBACK>\n\nGo on until it is.`;
-      await this.#startIteration(id, {
-        ...goal,
-        iteration: goal.iteration + 1,
-        detail: feedback,
-        messageId: newId(),
-        message,
-      });
+      const iteration = goal.iteration + 1;
+      await this.#startIteration(id, { ...goal, iteration, detail: feedback, messageId: newId(), message });
     });
   }
 
-  /** Stores an iteration, and begins it. Where that fails nothing is pursued any more; a process that is ending leaves it to the next. */
+  /** Stores an iteration and sends its message; a failure ends the goal, except at shutdown. */
   async #startIteration(id: string, goal: Goal): Promise<void> {
     await this.#set(id, goal);
     const content = [textContent(goal.message)];
     try {
-      await this.#deps.send(id, content, {
-        run: true,
-        sender: "goal",
-        eventId: goal.messageId,
-        ofGoal: true,
-      });
+      const options = { run: true, sender: "goal", eventId: goal.messageId, ofGoal: true };
+      await this.#deps.send(id, content, options);
     } catch (error) {
       if (!this.#closing)
         await this.#set(id, { ...goal, status: "failed", detail: errorText(error) }).catch(() => {});
@@ -155,7 +147,7 @@ export class Goals {
     this.#deps.runner.announcements.announce(id);
   }
 
-  /** Changes the goal that is pursued, if there is one, as it is then. */
+  /** Changes the active goal, if there still is one when the change runs. */
   #change(id: string, change: (goal: Goal) => Promise<void> | undefined): Promise<void> {
     return this.#changes.run(id, async () => {
       const goal = this.#activeGoal(id);
@@ -173,16 +165,13 @@ export class Goals {
     ).catch(() => {});
   }
 
-  /** Gives the goal that there was. */
+  /** Returns the inactive goal. Throws GoalRunning and ConversationRunning. */
   #requireIdle(id: string): Goal | undefined {
     const { config, summary } = this.#deps.store.conversations.get(id) ?? {};
     if (config?.goal?.status === "running")
-      throw new PlatformError("GoalRunning", "A goal is being pursued already: stop it first.");
+      throw new PlatformError("GoalActive");
     if (summary?.executionStatus === "running" || this.#deps.runner.isAwake(id))
-      throw new PlatformError(
-        "ConversationRunning",
-        "Conversation already running. Wait for completion or pause first.",
-      );
+      throw new PlatformError("AlreadyRunning");
     return config?.goal;
   }
 
@@ -192,11 +181,11 @@ export class Goals {
   }
 }
 
-/** The verdict in a judge's answer. One that cannot be read is not done, and its text is the feedback. */
+/** The verdict in a judge's answer; an unreadable answer means not done, with its text as feedback. */
 function parseVerdict(answer: string): { done: boolean; feedback: string } {
-  const [object] = /\{[\s\S]*\}/.exec(answer) ?? [];
+  const [json] = /\{[\s\S]*\}/.exec(answer) ?? [];
   try {
-    const { done, feedback } = JSON.parse(object ?? "") as { done?: unknown; feedback?: unknown };
+    const { done, feedback } = JSON.parse(json ?? "") as { done?: unknown; feedback?: unknown };
     return { done: done === true, feedback: typeof feedback === "string" ? feedback : "" };
   } catch {
     return { done: false, feedback: answer };

@@ -14,14 +14,15 @@ export interface BranchDeps {
   store: Store;
   sandboxes: Sandboxes;
   runner: Pick<Runner, "requireAtRest" | "workspace" | "announcements">;
-  /** By sandbox, since several conversations may work in one folder. */
+  /** Keyed by sandbox, because several conversations may share a folder. */
   replacements: KeyedMutex;
 }
 
 /**
- * Moves HEAD of a conversation to an event, so that what comes next follows on it; null: on none (agent-server.md section 3). Everything stays in the log.
- * An ended or waiting conversation is idle then. Where a snapshot has the files of that time, the working folder gets them.
- * Throws EventNotFound, ConversationRunning, GoalRunning, and what the copy of the files throws; nothing is changed then.
+ * Moves HEAD of a conversation to an event, or before all events with null, without removing any event
+ * (agent-server.md section 3). An ended or waiting conversation becomes idle, and the working folder gets
+ * the files of that time if a snapshot has them. Throws EventNotFound, ConversationRunning, GoalRunning
+ * and the errors of the file copy, and changes nothing then.
  */
 export async function navigate(
   deps: BranchDeps,
@@ -31,9 +32,8 @@ export async function navigate(
   const { store, sandboxes, runner, replacements } = deps;
   const { events } = store;
   const way = events.wayTo(row.id, eventId);
-  if (!way) throw new PlatformError("EventNotFound", "Event not found");
-  if (row.config.goal?.status === "running")
-    throw new PlatformError("GoalRunning", "A goal is being pursued: stop it first.");
+  if (!way) throw new PlatformError("EventUnknown");
+  if (row.config.goal?.status === "running") throw new PlatformError("GoalActive");
   return replacements.run(row.sandboxId, async () => {
     await runner.requireAtRest(row.id);
     const { workingDir } = row.config;
@@ -41,11 +41,11 @@ export async function navigate(
     const staged =
       snapshot && (await stageFiles(sandboxes, snapshot, row, { from: workingDir, to: workingDir }));
     const workspace = runner.workspace(row);
-    // A run that begins between the move and the swap waits with its tools.
+    // The tools of a run that starts between the move and the swap have to wait.
     const release = workspace.block();
     try {
       try {
-        // One that began while the files were copied would write what it does on the branch that comes now.
+        // A run that started during the copy would write to the new branch.
         await runner.requireAtRest(row.id);
         const { summary } = store.conversations.get(row.id) ?? row;
         const leaf = stateRecord("leaf_event_id", eventId);

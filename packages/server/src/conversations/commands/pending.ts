@@ -7,18 +7,18 @@ import type { StartTaskRow } from "../../store/start-task-store.ts";
 import type { Store } from "../../store/store.ts";
 import { requireLocal, requireSandbox } from "../access.ts";
 
-/** Messages that may wait for one conversation (app-server.md section 2.8). */
+/** Maximum pending messages of a conversation (app-server.md section 2.8). */
 export const maxPendingMessages = 10;
 
 export interface PendingMessagesDeps {
   store: Pick<Store, "conversations" | "startTasks" | "pendingMessages">;
-  /** Appends a message and removes the pending one that it delivers, in one transaction. */
+  /** Appends a message and removes the delivered pending one in the same transaction. */
   send(id: string, content: Content[], options: { run: boolean; delivers: string }): Promise<void>;
   sandboxes: Pick<Sandboxes, "get">;
   logger: Logger;
 }
 
-/** Messages to conversations that are still being started: kept durably, delivered once and in order when the start is READY. */
+/** Stores messages to conversations that are being started, and delivers each once, in order, when the start is READY. */
 export class PendingMessages {
   readonly #deps: PendingMessagesDeps;
   readonly #arrivals = new KeyedMutex();
@@ -29,9 +29,10 @@ export class PendingMessages {
   }
 
   /**
-   * Queues a message. `target` is a conversation's id in either form, or `task-` and the id of its start task. A conversation that is ready gets
-   * the message at once. `position` counts from 1. Throws ConversationNotFound, ConversationExternal, ConversationArchived,
-   * StartTaskNotFound, StartFailed, TooManyMessages.
+   * Queues a message, and delivers it at once if the conversation is ready. `target` is a conversation's id in
+   * either form, or `task-` and the id of its start task; `position` counts from 1. Throws
+   * ConversationNotFound, ConversationExternal, ConversationArchived, StartTaskNotFound, StartFailed,
+   * TooManyMessages.
    */
   async add(userId: string, target: string, content: Content[]): Promise<{ id: string; position: number }> {
     const conversationId = this.#resolve(userId, target);
@@ -39,31 +40,27 @@ export class PendingMessages {
     const id = newId();
     const position = await this.#arrivals.run(conversationId, async () => {
       const waiting = pendingMessages.of(conversationId).length;
-      if (waiting >= maxPendingMessages) {
-        throw new PlatformError(
-          "TooManyMessages",
-          `${maxPendingMessages} messages wait for this conversation already: wait until it is ready.`,
-        );
-      }
+      if (waiting >= maxPendingMessages)
+        throw new PlatformError("PendingQueueFull", { max: maxPendingMessages });
       await pendingMessages.create({ id, userId, conversationId, content, createdAt: Date.now() });
       return waiting + 1;
     });
-    // Looked at after the message is stored: a start that became READY before that has delivered without it.
+    // Checked after storing: a start that became READY earlier has delivered without this message.
     if (this.#isReady(userId, conversationId)) void this.deliver(conversationId);
     return { id: hexId(id), position };
   }
 
-  /** Sends what waits for a conversation, in order, and runs the agent. Never rejects; what cannot be sent now is tried by the next delivery. */
+  /** Sends the pending messages in order and runs the agent. Never rejects; the next delivery retries failed ones. */
   deliver(conversationId: string): Promise<void> {
     return this.#deliveries.run(conversationId, () => this.#send(conversationId));
   }
 
-  /** Forgets what waits for a conversation that will never take it: its start has failed, or it or its sandbox is gone. */
+  /** Removes the pending messages of a conversation that cannot receive them any more. */
   async discard(conversationId: string): Promise<void> {
     await this.#deps.store.pendingMessages.removeOf(conversationId);
   }
 
-  /** Delivers what a former process left behind between the end of a start and the delivery. Starts that go on deliver by themselves. */
+  /** Delivers messages that an earlier process left behind; resumed starts deliver their own. */
   recover(): void {
     const { store } = this.#deps;
     const open = new Set(store.startTasks.listOpen().map((task) => task.conversationId));
@@ -88,12 +85,11 @@ export class PendingMessages {
     const id = parseId(target.replace(/^task-/, ""));
     if (target.startsWith("task-")) {
       const task = id === undefined ? undefined : this.#deps.store.startTasks.get(id);
-      if (!task || task.userId !== userId)
-        throw new PlatformError("StartTaskNotFound", "Start task not found");
+      if (!task || task.userId !== userId) throw new PlatformError("StartTaskUnknown");
       this.#check(task);
       return task.conversationId;
     }
-    if (id === undefined) throw notFound();
+    if (id === undefined) throw new PlatformError("ConversationGone");
     const row = conversations.get(id);
     if (row?.userId === userId) {
       requireLocal(row);
@@ -101,19 +97,17 @@ export class PendingMessages {
       return id;
     }
     const task = this.#taskOf(userId, id);
-    if (!task) throw notFound();
+    if (!task) throw new PlatformError("ConversationGone");
     this.#check(task);
     return id;
   }
 
-  /** Throws where the conversation of a start task will never take a message. */
+  /** Throws when the conversation of a start task cannot receive messages any more. */
   #check(task: StartTaskRow): void {
-    if (task.status === "ERROR") {
-      throw new PlatformError("StartFailed", "The start of this conversation has failed: start another one.");
-    }
+    if (task.status === "ERROR") throw new PlatformError("StartHasFailed");
     if (task.status !== "READY") return;
     const row = this.#deps.store.conversations.get(task.conversationId);
-    if (!row) throw notFound();
+    if (!row) throw new PlatformError("ConversationGone");
     requireSandbox(this.#deps.sandboxes, row);
   }
 
@@ -130,11 +124,7 @@ export class PendingMessages {
   }
 }
 
-function notFound(): PlatformError {
-  return new PlatformError("ConversationNotFound", "Conversation not found");
-}
-
-/** Another delivery was quicker. */
+/** Ignores that another delivery was faster. */
 export function ignoreDelivered(error: unknown): void {
   if (!(error instanceof PlatformError && error.code === "MessageDelivered")) throw error;
 }

@@ -23,8 +23,9 @@ export interface RemovalDeps {
 }
 
 /**
- * Ends the run of a conversation and removes it, after its sub-conversations; its sandbox as `removeWithSandbox`. Throws BadRequest where it has to stay and
- * sub-conversations are in others.
+ * Ends the run of a conversation and removes it after its sub-conversations, with its sandbox as in
+ * `removeWithSandbox`. Throws BadRequest when `keepSandbox` is set and sub-conversations are in other
+ * sandboxes.
  */
 export async function removeConversation(
   deps: RemovalDeps,
@@ -34,17 +35,14 @@ export async function removeConversation(
   const { store, callbacks } = deps;
   const { conversations } = store;
   const { id } = row;
-  const tellDeletion = callbacks.farewell(id);
-  // Again where it has got a child meanwhile.
+  const notifyDeletion = callbacks.farewell(id);
+  // Repeated when a child was created in the meantime.
   do {
     const children = (conversations.childrenOf([id]).get(id) ?? []).flatMap(
       (child) => conversations.get(child) ?? [],
     );
     if (keepSandbox && children.some(({ sandboxId }) => sandboxId !== row.sandboxId))
-      throw new PlatformError(
-        "BadRequest",
-        "The conversation has sub-conversations in other sandboxes: delete them first.",
-      );
+      throw new PlatformError("ChildrenInOtherSandboxes");
     for (const child of children)
       if (conversations.get(child.id)) await removeConversation(deps, child, { keepSandbox });
     await deps.runner.remove(id);
@@ -54,12 +52,13 @@ export async function removeConversation(
   deps.hub.notifyDeletion(id);
   deps.subAgents.notifyRemoved(id);
   await removeWorktree(deps, row, row.config.worktree);
-  tellDeletion();
+  notifyDeletion();
 }
 
 /**
- * Removes a conversation without children, and in the same transaction its sandbox where no other conversation is in it: no crash leaves one of them.
- * `endsStart` is what the task of a start says that goes on. One with children stays. Throws what the removal of a sandbox throws, and StorageFull.
+ * Removes a conversation without children, and in the same transaction its sandbox unless other
+ * conversations use it. `endsStart` becomes the detail of an open start task. A conversation with children
+ * stays. Throws what the removal of a sandbox throws, and StorageFull.
  */
 export async function removeWithSandbox(
   { store: { conversations }, sandboxes }: SandboxRemoval,

@@ -20,16 +20,15 @@ export interface ReportedConversationsDeps {
   runner: Pick<Runner, "announcements">;
 }
 
-/** External conversations of a sandbox, listed events of one, and characters of all events of a sandbox while this process runs. */
+/** Limits: conversations of a sandbox, listed events of a conversation, and characters of a sandbox's events per process. */
 const maxConversations = 100;
 const maxEvents = 100_000;
 const maxLength = 1024 ** 3;
-
 const maxTags = 50;
 
 /**
- * Conversations that an agent server inside a sandbox runs, as it reports them (app-server.md section 8). They are kept to be read: this
- * server's agent never works on them. A conversation that this server runs takes no report, for its own log is the truth.
+ * Stores conversations that an agent server inside a sandbox runs and reports (app-server.md section 8).
+ * They are read-only here; reports about conversations that this server runs are rejected.
  */
 export class ReportedConversations {
   readonly #deps: ReportedConversationsDeps;
@@ -41,8 +40,8 @@ export class ReportedConversations {
   }
 
   /**
-   * Takes what the agent server of a sandbox says of a conversation, which is made where it is unknown. Throws ConversationNotFound for one of
-   * another sandbox, ConversationExternal for one that this server runs and above the limits.
+   * Stores a reported state, creating the conversation if it is unknown. Throws ConversationNotFound when it
+   * belongs to another sandbox, and ConversationExternal when this server runs it or a limit is reached.
    */
   async report(sandbox: SandboxRow, id: string, info: ReportedConversation): Promise<void> {
     if (info.execution_status === "deleting") return;
@@ -68,79 +67,61 @@ export class ReportedConversations {
     });
   }
 
-  /** Appends what is new of reported events, in their order. Throws as `report`, and InvalidParameter: nothing is stored then. */
+  /** Appends the new ones of reported events, or none of them when it throws as `report` or InvalidParameter. */
   async take(sandbox: SandboxRow, id: string, events: readonly ReportedEvent[]): Promise<void> {
-    const read = events.map((event) => parseReportedEvent(event));
+    const parsed = events.map(parseReportedEvent);
     await this.#queues.run(id, async () => {
       const { events: log } = this.#deps.store;
       await this.#open(sandbox, id);
-      const ids = read.flatMap((record) => record?.event.id ?? []);
+      const ids = parsed.flatMap((record) => record?.event.id ?? []);
       const stored = log.batch(id, ids);
       const known = new Set(ids.filter((_id, index) => stored[index] !== null));
-      const fresh = read.filter((record): record is NewRecord => {
+      const fresh = parsed.filter((record): record is NewRecord => {
         if (!record?.event.id) return record !== undefined;
         const isNew = !known.has(record.event.id);
         known.add(record.event.id);
         return isNew;
       });
       if (fresh.length === 0) return;
-      this.#spend(sandbox.id, JSON.stringify(fresh).length);
-      if (log.count(id) + fresh.length > maxEvents) {
-        throw external(`The conversation has ${maxEvents} events, which is the most that are kept.`);
-      }
+      this.#countLength(sandbox.id, JSON.stringify(fresh).length);
+      if (log.count(id) + fresh.length > maxEvents)
+        throw new PlatformError("TooManyReportedEvents", { max: maxEvents });
       await log.append(id, fresh);
     });
   }
 
   async #open(sandbox: SandboxRow, id: string): Promise<ConversationRow> {
     const { conversations } = this.#deps.store;
-    // A sandbox that reports is in use.
+    // Reports keep the sandbox from becoming idle.
     if (sandbox.status === "RUNNING") this.#deps.sandboxes.running(sandbox.id).catch(() => {});
-    const row = conversations.get(id) ?? (await this.#make(sandbox, id));
-    if (row.userId !== sandbox.userId || row.sandboxId !== sandbox.id) {
-      throw new PlatformError("ConversationNotFound", "Conversation not found");
-    }
-    if (!row.config.external)
-      throw external("This server runs the conversation by itself and takes no reports of it.");
+    const row = conversations.get(id) ?? (await this.#create(sandbox, id));
+    if (row.userId !== sandbox.userId || row.sandboxId !== sandbox.id)
+      throw new PlatformError("ConversationGone");
+    if (!row.config.external) throw new PlatformError("RunHere");
     return row;
   }
 
-  async #make(sandbox: SandboxRow, id: string): Promise<ConversationRow> {
+  async #create(sandbox: SandboxRow, id: string): Promise<ConversationRow> {
     const { store, callbacks } = this.#deps;
-    if (store.conversations.bySandbox(sandbox.id).length >= maxConversations) {
-      throw external(
-        `The sandbox has ${maxConversations} conversations, which is the most that are kept: delete one.`,
-      );
-    }
+    if (store.conversations.bySandbox(sandbox.id).length >= maxConversations)
+      throw new PlatformError("TooManyReportedConversations", { max: maxConversations });
     await callbacks.register(sandbox.userId, id, []);
     const workingDir = (sandbox.spec as { workingDir?: string } | null)?.workingDir ?? "/workspace/project";
     const config: ConversationConfig = { ...emptyConfig(workingDir), external: true };
-    const row = {
-      id,
-      userId: sandbox.userId,
-      sandboxId: sandbox.id,
-      config,
-      title: null,
-      parentId: null,
-      createdAt: Date.now(),
-    };
-    await store.conversations.create(row);
+    const { userId, id: sandboxId } = sandbox;
+    const createdAt = Date.now();
+    await store.conversations.create({ id, userId, sandboxId, config, title: null, parentId: null, createdAt });
     return store.conversations.get(id)!;
   }
 
-  #spend(sandboxId: string, length: number): void {
-    const spent = (this.#lengths.get(sandboxId) ?? 0) + length;
-    if (spent > maxLength)
-      throw external("The sandbox has reported more than is kept: nothing further is taken of it.");
-    this.#lengths.set(sandboxId, spent);
+  #countLength(sandboxId: string, length: number): void {
+    const total = (this.#lengths.get(sandboxId) ?? 0) + length;
+    if (total > maxLength) throw new PlatformError("ReportsTooLarge");
+    this.#lengths.set(sandboxId, total);
   }
 }
 
-function external(sentence: string): PlatformError {
-  return new PlatformError("ConversationExternal", sentence);
-}
-
-/** Reported tags come over the known ones. */
+/** Reported tags replace known tags of the same name. */
 function mergeTags(known: Record<string, string>, reported: Record<string, string>): Record<string, string> {
   const bounded = Object.entries(reported).map(
     ([key, value]) => [key.slice(0, 64), value.slice(0, 256)] as const,

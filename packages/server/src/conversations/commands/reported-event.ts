@@ -25,7 +25,7 @@ const schemas = new Map(
   (Event.anyOf as unknown as KindSchema[]).map((schema) => [schema.properties.kind.const, schema]),
 );
 
-/** Never stored: they say nothing that a later event does not say. */
+/** Never stored, because later events contain their information. */
 const transientKinds = new Set([
   "StreamingDeltaEvent",
   "ServerErrorEvent",
@@ -34,19 +34,15 @@ const transientKinds = new Set([
 ]);
 
 /**
- * The record for an event that an agent server reports, or undefined for one that is not kept: passing ones, kinds that no client knows, and
- * state updates beyond status and stats. Fields that the wire does not know are left out, and the time becomes that of its arrival. Throws
- * InvalidParameter for an event that its kind does not allow: clients would fail over it.
+ * Converts a reported event into a record without unknown fields and with a new timestamp; undefined for
+ * transient events, unknown kinds, and state updates other than status and stats. Throws InvalidParameter
+ * when the event violates its kind's schema, because clients would fail to read it.
  */
 export function parseReportedEvent(event: ReportedEvent): NewRecord | undefined {
   if (!(eventKinds as readonly string[]).includes(event.kind) || transientKinds.has(event.kind))
     return undefined;
-  if (JSON.stringify(event).length > maxReportedEventLength) {
-    throw new PlatformError(
-      "InvalidParameter",
-      `The event ${event.id} is longer than ${maxReportedEventLength} characters.`,
-    );
-  }
+  if (JSON.stringify(event).length > maxReportedEventLength)
+    throw new PlatformError("ReportedEventTooLong", { id: String(event.id), max: maxReportedEventLength });
   if (event.kind === "ConversationStateUpdateEvent") return stateUpdate(event as Fields);
   const compact = withoutNulls(event as unknown as NewEvent) as unknown as Fields;
   const schema = schemas.get(event.kind);
@@ -56,17 +52,19 @@ export function parseReportedEvent(event: ReportedEvent): NewRecord | undefined 
   const [problem] = Value.Errors(schema as never, stamped);
   if (problem) {
     const place = problem.instancePath === "" ? "" : ` at ${problem.instancePath.slice(0, 128)}`;
-    throw new PlatformError(
-      "InvalidParameter",
-      `The event ${event.id} is no ${event.kind}: it ${problem.message}${place}.`,
-    );
+    const { id, kind } = event;
+    throw new PlatformError("ReportedEventInvalid", {
+      id: String(id),
+      kind,
+      problem: `${problem.message}${place}`,
+    });
   }
   return toRecord({ ...(cleaned(schema as never, stamped) as Fields), ...tool });
 }
 
 /**
- * Takes an action or observation of a tool that this server does not have out of an event, and puts a known one in its place: what is
- * around it is checked all the same.
+ * Replaces an action or observation of a tool that this server does not have by a known one, so that the
+ * rest of the event can be validated; `tool` holds the original.
  */
 function foreignTool(event: Fields): { tool: Fields; rest: Fields } {
   const { action, observation } = event as { action?: Fields; observation?: Fields };
@@ -107,14 +105,14 @@ function stateUpdate({ key, value }: Fields): NewRecord | undefined {
   };
 }
 
-/** A status that a conversation may have; `deleting` is none (app-server.md section 8). */
+/** A valid status other than `deleting` (app-server.md section 8); undefined otherwise. */
 export function parseStatus(value: unknown): ExecutionStatus | undefined {
   return executionStatuses.find((status) => status === value && status !== "deleting");
 }
 
 const maxUsageIds = 100;
 
-/** The stats of a report in the wire's form; undefined where they are none. */
+/** The stats of a report in wire form; undefined when they are missing. */
 export function parseStats(value: unknown): Stats | undefined {
   const usages = (value as { usage_to_metrics?: unknown } | null | undefined)?.usage_to_metrics;
   if (typeof usages !== "object" || usages === null) return undefined;

@@ -5,19 +5,20 @@ import type { Event } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { EventLog } from "../../store/event-log.ts";
 
-/** Time in which the files of a snapshot have to be copied, ms. */
-const copyMs = 600_000;
+/** Time limit for copying the files of a snapshot, ms. */
+const copyTimeoutMs = 600_000;
 
-/** A place in a log: a listed event by its index, 0 the beginning. */
+/** A position in a log: the index of a listed event, or 0 for the beginning. */
 export interface LogPosition {
   index: number;
-  /** When HEAD was first moved after it, microseconds since the epoch. */
+  /** Time at which HEAD first moved away from it, microseconds since the epoch. */
   leftAt: number | undefined;
 }
 
 /**
- * The snapshot of the conversation's sandbox that has the files as they were at an event: made after the last tool call before it and before the next one
- * after it. Undefined where there is none, and where no tool was called since: the files are as they were then.
+ * The snapshot of the conversation's sandbox with the files as they were at a position: taken after the last
+ * tool call before it and before the next one after it. Undefined when there is none, and when no tool was
+ * called since, because the files are unchanged then.
  */
 export function findSnapshot(
   { events, sandboxes }: { events: EventLog; sandboxes: Pick<Sandboxes, "snapshots"> },
@@ -31,7 +32,7 @@ export function findSnapshot(
   );
   if (until === Number.POSITIVE_INFINITY) return undefined;
   const last = toolTime(events, row.id, { first: 1, last: index }, true) ?? firstEventTime(events, row);
-  // The end of a fork's copied events is followed by more in the conversation that they are of.
+  // After the copied events of a fork, its source may have worked on until the fork was created.
   const since = until > row.createdAt ? Math.max(last, row.createdAt) : last;
   for (let pageId: string | undefined; ; ) {
     const page = sandboxes.snapshots.search(row.userId, {
@@ -47,7 +48,7 @@ export function findSnapshot(
   }
 }
 
-/** When the first or the last tool was at work in a part of a log, ms since the epoch. */
+/** Time of the first or last tool event in a span, ms since the epoch. */
 function toolTime(
   events: EventLog,
   id: string,
@@ -61,7 +62,7 @@ function toolTime(
   return times.length === 0 ? undefined : descending ? Math.max(...times) : Math.min(...times);
 }
 
-/** A fork begins with events that are older than it is. */
+/** Ms since the epoch; the events of a fork are older than the fork. */
 function firstEventTime(
   events: EventLog,
   { id, createdAt }: Pick<ConversationRow, "id" | "createdAt">,
@@ -75,8 +76,8 @@ function parseTimestamp(json: string): number {
 }
 
 /**
- * Lays the files of a folder in a snapshot ready beside those of a folder in the conversation's sandbox. Undefined where the snapshot has no such folder.
- * Throws SandboxFailed, SandboxNotFound, InvalidParameter; all is as before then.
+ * Stages a folder of a snapshot next to a folder of the conversation's sandbox; undefined when the snapshot
+ * has no such folder. Throws SandboxFailed, SandboxNotFound, InvalidParameter, and changes nothing then.
  */
 export async function stageFiles(
   sandboxes: Pick<Sandboxes, "running" | "snapshots">,
@@ -87,7 +88,7 @@ export async function stageFiles(
   const target = await sandboxes.running(sandboxId);
   const opened = await sandboxes.snapshots.open(snapshot.userId, snapshot.id);
   try {
-    return await stageFolder(opened.files, from, target, to, AbortSignal.timeout(copyMs));
+    return await stageFolder(opened.files, from, target, to, AbortSignal.timeout(copyTimeoutMs));
   } finally {
     await opened.close();
   }
