@@ -14,7 +14,11 @@ import type {
   SecurityAnalyzer,
 } from "@sandpiper/wire";
 import type { Callbacks } from "../../callbacks/api.ts";
-import type { ConversationChange, ConversationConfig, ConversationRow } from "../../store/conversation-store.ts";
+import type {
+  ConversationChange,
+  ConversationConfig,
+  ConversationRow,
+} from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
 import { requireLocal } from "../access.ts";

@@ -168,8 +168,7 @@ export class Goals {
   /** Returns the inactive goal. Throws GoalRunning and ConversationRunning. */
   #requireIdle(id: string): Goal | undefined {
     const { config, summary } = this.#deps.store.conversations.get(id) ?? {};
-    if (config?.goal?.status === "running")
-      throw new PlatformError("GoalActive");
+    if (config?.goal?.status === "running") throw new PlatformError("GoalActive");
     if (summary?.executionStatus === "running" || this.#deps.runner.isAwake(id))
       throw new PlatformError("AlreadyRunning");
     return config?.goal;

@@ -110,7 +110,15 @@ export class ReportedConversations {
     const config: ConversationConfig = { ...emptyConfig(workingDir), external: true };
     const { userId, id: sandboxId } = sandbox;
     const createdAt = Date.now();
-    await store.conversations.create({ id, userId, sandboxId, config, title: null, parentId: null, createdAt });
+    await store.conversations.create({
+      id,
+      userId,
+      sandboxId,
+      config,
+      title: null,
+      parentId: null,
+      createdAt,
+    });
     return store.conversations.get(id)!;
   }
 

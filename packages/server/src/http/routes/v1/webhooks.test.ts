@@ -117,7 +117,7 @@ test("events of tools that this server does not have are kept; what no client co
   const refused = await events(id, [said("fine", "x"), { ...broken, id: "broken" }]);
   expect(refused).toMatchObject({
     status: 422,
-    body: { detail: expect.stringContaining("broken is no ActionEvent") },
+    body: { detail: expect.stringContaining("broken is not a valid ActionEvent") },
   });
   expect(await stored(id)).toHaveLength(1);
 });
