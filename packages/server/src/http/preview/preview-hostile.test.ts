@@ -28,7 +28,7 @@ test("without a key there is a page that says so, and nothing of the app", async
     const own = path === "/" ? { host } : {};
     const page = await bench.call(path, { ...own, key: null, headers: navigation });
     expect(page).toMatchObject({ status: 401, headers: { "content-type": "text/html; charset=utf-8" } });
-    expect(page.text).toContain("open it again");
+    expect(page.text).toContain("open the preview again");
     expect(await bench.call(path, { ...own, key: "wrong-key-0123456789" })).toMatchObject({
       status: 401,
       text: expect.stringMatching(/^{"detail":"/),

@@ -16,8 +16,8 @@ const base = "/api/agent-profiles";
 const params = Type.Object({ name: AgentProfileName });
 
 /**
- * Agent profiles (app-server.md section 1, agent-server.md section 9). The path has no version, as in the reference. They are there for users,
- * and with the view of the agent server for holders of a session key too.
+ * Agent profiles (app-server.md section 1, agent-server.md section 9), for users and, with the
+ * agent server's view, for session keys. The path has no version, as in the reference.
  */
 export function agentProfileRoutes(
   app: App,
@@ -52,7 +52,7 @@ export function agentProfileRoutes(
       config: { ...config, failures: [409] },
       schema: {
         tags,
-        summary: "Save an agent profile; one of the same name keeps its id and gets the next revision",
+        summary: "Save an agent profile; an existing one keeps its id and gets the next revision",
         params,
         body: SaveAgentProfileRequest,
         response: { 201: AgentProfileMutation },
@@ -105,7 +105,7 @@ export function agentProfileRoutes(
       config,
       schema: {
         tags,
-        summary: "Let conversations that name no profile start with this one; agent_settings stay",
+        summary: "Make this the default profile of new conversations; agent_settings stay",
         params: Type.Object({
           profile_id: Type.String({ minLength: 1, maxLength: 128, description: "id of the profile" }),
         }),
@@ -128,7 +128,7 @@ export function agentProfileRoutes(
       config,
       schema: {
         tags,
-        summary: "What the profile comes to now, without changing anything",
+        summary: "Resolve the profile without changing anything",
         params,
         response: { 200: AgentProfileDiagnostics },
       },

@@ -4,14 +4,17 @@ import { Type } from "typebox";
 import type { App, HttpServices } from "../../server/services.ts";
 import { decodePath, getPublicUrl } from "../../server/urls.ts";
 
-/** What of the agent-server surface is reached so. What answers with whole files is not: answers are held in memory. */
+/**
+ * The reachable part of the agent-server surface. Whole-file routes are excluded, because responses
+ * are buffered.
+ */
 const surface = /^\/api\/(?:conversations|git)\//;
-const whole = /\/trajectory\/*$/;
+const wholeFile = /\/trajectory\/*$/;
 
 /**
- * Requests of browsers to the agent server of a conversation (remote-clients.md section 10). Released clients of a hosted service let its server
- * pass them on, as a browser may not ask the agent server's host. Here that is this same server, so the request is handled in place, with the
- * credentials that it names and no others: it opens nothing that they do not, and no other host is ever asked.
+ * Forwards browsers' requests to a conversation's agent server (remote-clients.md section 10).
+ * Clients of the hosted service use its server as proxy. Here both are the same server, so the
+ * request runs in place with only the credentials it names, and never reaches another host.
  */
 export function cloudProxyRoutes(app: App, { config }: Pick<HttpServices, "config">): void {
   app.post(
@@ -21,24 +24,18 @@ export function cloudProxyRoutes(app: App, { config }: Pick<HttpServices, "confi
       schema: {
         tags: ["agent server"],
         summary:
-          "Send a request to the agent server of a conversation: to this server itself, and to no other",
+          "Send a request to a conversation's agent server on this host",
         body: OwnRequest,
-        response: { 200: Type.Unknown({ description: "the answer of that request" }) },
+        response: { 200: Type.Unknown({ description: "the response to that request" }) },
       },
     },
     async ({ body: { host, method, path, headers, body }, ip }, reply) => {
       const own = new URL(getPublicUrl(config, app.server)).origin;
       if (!URL.canParse(host) || new URL(host).origin !== own)
-        throw new PlatformError(
-          "InvalidParameter",
-          `host has to be this server, ${own}: requests are passed on to no other.`,
-        );
+        throw new PlatformError("ProxyHostForeign", { own });
       const url = URL.canParse(path, own) ? new URL(path, own) : undefined;
-      if (url?.origin !== own || !surface.test(url.pathname) || whole.test(decodePath(url.pathname)))
-        throw new PlatformError(
-          "InvalidParameter",
-          "path has to be below /api/conversations/ or /api/git/, and a trajectory is read page by page.",
-        );
+      if (url?.origin !== own || !surface.test(url.pathname) || wholeFile.test(decodePath(url.pathname)))
+        throw new PlatformError("ProxyPathInvalid");
       const sent = body !== undefined && body !== null && method !== "GET";
       const answer = await app.inject({
         method,
@@ -57,7 +54,7 @@ export function cloudProxyRoutes(app: App, { config }: Pick<HttpServices, "confi
   );
 }
 
-/** The headers with keys, whatever the case of their names. */
+/** Keeps only headers with keys, in any case. */
 function credentials(headers: NonNullable<OwnRequest["headers"]>): Record<string, string> {
   const names = new Set(["authorization", "x-session-api-key"]);
   return Object.fromEntries(Object.entries(headers).filter(([name]) => names.has(name.toLowerCase())));

@@ -5,8 +5,8 @@ import type { ConversationRow } from "../../../store/conversation-store.ts";
 import type { Principal } from "../../server/principal.ts";
 
 /**
- * The conversation of a wire id that a caller may see: a user's own, or one of the sandbox whose session key was given.
- * Undefined for every other one and for texts that are no ids: callers cannot tell these apart.
+ * The caller's conversation of that id: a user's own, or one in the session key's sandbox.
+ * Undefined for all others and for malformed ids, which callers cannot tell apart.
  */
 export function visibleConversation(
   conversations: Pick<Conversations, "get">,
@@ -20,13 +20,13 @@ export function visibleConversation(
     : undefined;
 }
 
-/** Like `visibleConversation`. Throws PlatformError ConversationNotFound. */
+/** Like `visibleConversation`, but throws PlatformError ConversationNotFound. */
 export function requireConversation(
   conversations: Pick<Conversations, "get">,
   principal: Principal,
   text: string,
 ): ConversationRow {
   const row = visibleConversation(conversations, principal, text);
-  if (!row) throw new PlatformError("ConversationNotFound", "Conversation not found");
+  if (!row) throw new PlatformError("ConversationUnknown");
   return row;
 }

@@ -6,12 +6,12 @@ import { type TSchema, Type } from "typebox";
 import { sendJson } from "../../server/json-text.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
-/** The agent-server release whose wire this server speaks; clients refuse versions that they cannot read. */
+/** The agent-server release whose API this server implements; clients reject unknown versions. */
 const agentServerVersion = "1.43.1";
 
 /**
- * Routes that need no key (app-server.md section 0, agent-server.md section 2), and the agent server's list of tools. The two servers tell in
- * different words that they are there.
+ * Routes without a key (app-server.md section 0, agent-server.md section 2), and the agent server's
+ * tools. The two surfaces report health with different bodies.
  */
 export function healthRoutes(app: App, { config }: Pick<HttpServices, "config">): void {
   const startedAt = Date.now();
@@ -33,10 +33,10 @@ export function healthRoutes(app: App, { config }: Pick<HttpServices, "config">)
     ["/health", "ok"],
     ["/ready", "ready"],
   ] as const) {
-    app.get(path, answer("The server takes requests", Type.String()), (_request, reply) =>
+    app.get(path, answer("The server accepts requests", Type.String()), (_request, reply) =>
       sendJson(reply, '"OK"'),
     );
-    app.get(path, { constraints: agent, ...answer("The server takes requests", ServerStatus) }, () => ({
+    app.get(path, { constraints: agent, ...answer("The server accepts requests", ServerStatus) }, () => ({
       status,
     }));
   }

@@ -69,7 +69,7 @@ test("a key cannot make one that lasts longer than itself", async () => {
   const make = (body: object) => read(server.call("POST", "/api/keys", { key: short.key, body }));
   expect((await make({ name: "child" })).body.expires_at).toBe(short.expires_at);
   expect((await make({ name: "longer", expires_at: later })).body.detail).toMatch(
-    /^A key ends no later than the one that makes it/,
+    /^A new key may not expire after the key that creates it/,
   );
   expect((await make({ name: "past", expires_at: "2020-01-01T00:00:00Z" })).body.detail).toMatch(/past/);
 });

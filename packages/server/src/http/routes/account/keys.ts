@@ -6,8 +6,8 @@ import { parseTimeParam } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
 /**
- * API keys of the calling user; an addition to the contract. A key cannot make one that may do more or lasts longer than itself:
- * read-only keys make none, and a new key ends no later than the one that makes it.
+ * API keys of the calling user; an addition to the contract. A key cannot create a more powerful or
+ * longer-lived one: read-only keys create none, and a new key expires no later than its creator.
  */
 export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">): void {
   const tags = ["keys"];
@@ -25,7 +25,7 @@ export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">):
       config: { failures: [409] },
       schema: {
         tags,
-        summary: "Make an API key; the answer shows it once",
+        summary: "Create an API key, which only this response shows",
         body: ApiKeyRequest,
         response: { 201: NewApiKey },
       },
@@ -44,7 +44,7 @@ export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">):
     {
       schema: {
         tags,
-        summary: "Revoke one of your API keys, with the logins that were made with it",
+        summary: "Revoke one of your API keys, and the logins made with it",
         params: Type.Object({ key_id: Type.String({ description: "id of the key" }) }),
         response: { 200: Success },
       },
@@ -52,22 +52,22 @@ export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">):
     async (request) => {
       const id = parseId(request.params.key_id);
       const row = apiKeys.list(request.principal.userId).find((one) => one.id === id);
-      if (!row || !(await apiKeys.remove(row.id))) throw new PlatformError("KeyNotFound", "Key not found");
+      if (!row || !(await apiKeys.remove(row.id))) throw new PlatformError("ApiKeyUnknown");
       return { success: true };
     },
   );
 }
 
-/** When a new key ends: as asked, and no later than the key that makes it (`limit`, null: never). Throws InvalidInput, InvalidParameter. */
+/**
+ * A new key's expiry: as requested, but not after its creator's (`limit`, null: never). Throws
+ * InvalidInput, InvalidParameter.
+ */
 function expiryOf(text: string | null | undefined, limit: number | null): number | null {
   const asked = parseTimeParam(text ?? undefined, "expires_at", "body");
   if (asked === undefined) return limit;
-  if (asked <= Date.now()) throw new PlatformError("InvalidParameter", "expires_at lies in the past.");
+  if (asked <= Date.now()) throw new PlatformError("KeyExpiryInPast");
   if (limit !== null && asked > limit)
-    throw new PlatformError(
-      "InvalidParameter",
-      `A key ends no later than the one that makes it: ${isoTime(limit)}.`,
-    );
+    throw new PlatformError("KeyExpiryTooLate", { limit: isoTime(limit) });
   return asked;
 }
 

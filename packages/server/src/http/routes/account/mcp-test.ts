@@ -2,7 +2,7 @@ import { type ProbeOptions, probeMcpServer } from "@sandpiper/agent/mcp/probe";
 import type { McpServer, McpTestAnswer } from "@sandpiper/wire";
 import type { HttpServices } from "../../server/services.ts";
 
-/** Tests a user's MCP server as agents would use it: with the values of the secrets that its configuration names. */
+/** Tests a user's MCP server as agents use it, with the secrets that its configuration names. */
 export function testMcpServer(
   { secrets, outbound }: Pick<HttpServices, "secrets" | "outbound">,
   userId: string,

@@ -8,9 +8,9 @@ import { settingsProfileRoutes } from "../v1/settings-profiles.ts";
 const org_id = Type.String({ minLength: 1, maxLength: 128, description: "the user's id" });
 
 /**
- * What released clients ask of the hosted service. By the first two they tell whether a server can be reached and whether the login or the key is
- * good. They change LLM profiles only in an organization whose settings the user may edit, so every user has one of their own, as there: it has the
- * user's id, nobody else is in it, and its profiles are those of the user's settings.
+ * Routes of the hosted service for released clients. The first two check that the server is
+ * reachable and the key valid. Clients edit LLM profiles only in an organization, so each user has
+ * a personal one with the user's id and the profiles of the user's settings.
  */
 export function hostedRoutes(app: App, services: Pick<HttpServices, "settings">): void {
   const tags = ["keys"];
@@ -18,7 +18,7 @@ export function hostedRoutes(app: App, services: Pick<HttpServices, "settings">)
   app.get(
     "/api/organizations",
     {
-      schema: { tags, summary: "Your organizations: one of your own", response: { 200: OrganizationPage } },
+      schema: { tags, summary: "Your organizations: only your personal one", response: { 200: OrganizationPage } },
     },
     ({ principal: { userId } }, reply) => {
       const items = [{ id: userId, name: "Personal workspace", is_personal: true }];
@@ -37,7 +37,7 @@ export function hostedRoutes(app: App, services: Pick<HttpServices, "settings">)
     },
     ({ principal }, reply) => {
       const { keyId, userId, readOnly = false } = principal;
-      if (keyId === undefined) throw new PlatformError("KeyNotFound", "Key not found");
+      if (keyId === undefined) throw new PlatformError("ApiKeyUnknown");
       reply.send({ id: keyId, user_id: userId, org_id: userId, read_only: readOnly });
     },
   );
@@ -68,7 +68,7 @@ export function hostedRoutes(app: App, services: Pick<HttpServices, "settings">)
       preHandler: requireOwn,
       schema: {
         tags,
-        summary: "Keys that several LLM profiles share: none, each profile has its own",
+        summary: "Keys shared by LLM profiles: always empty, each profile has its own key",
         params: Type.Object({ org_id }),
         response: { 200: ProviderConnections },
       },
@@ -85,10 +85,10 @@ export function hostedRoutes(app: App, services: Pick<HttpServices, "settings">)
   });
 }
 
-/** Throws OrganizationNotFound for every organization but the user's own. */
+/** Throws OrganizationNotFound for any organization but the user's own. */
 function requireOwn(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
   const { org_id } = request.params as { org_id: string };
   if (org_id !== request.principal.userId)
-    throw new PlatformError("OrganizationNotFound", "Organization not found");
+    throw new PlatformError("OrganizationUnknown");
   done();
 }

@@ -6,8 +6,9 @@ export type ProviderTokenServices = Pick<HttpServices, "secrets" | "settings"> &
 };
 
 /**
- * Makes these the user's tokens of git providers, after each new one was tried at its provider: an empty one keeps what is stored, and
- * providers that are absent are dropped. MCP servers in the body are stored too. Throws ProviderTokenInvalid and what else the check throws.
+ * Replaces the user's tokens of git providers after checking each new one. An empty token keeps the
+ * stored one; absent providers are removed. Also stores the body's MCP servers. Throws
+ * ProviderTokenInvalid and other errors of the check.
  */
 export async function storeProviderTokens(
   { secrets, settings, git }: ProviderTokenServices,
@@ -27,7 +28,7 @@ export async function storeProviderTokens(
   await Promise.all(
     [...tokens].map(async ([provider, { token, host }]) => {
       const before = stored.get(provider);
-      // A stored token at another host is as good as a new one.
+      // Check a stored token against a changed host.
       const tried = token ?? (before && before.host !== host ? before.token : undefined);
       if (tried !== undefined) await git.check(provider, { token: tried, host });
     }),

@@ -6,8 +6,8 @@ import { getKeys } from "../../server/auth.ts";
 import { sandboxId } from "../v1/sandboxes.ts";
 
 /**
- * The sandbox that a request to the agent-server surface means: that of its session key, also where a user's key comes along (as behind a proxy that
- * adds one); with a user's key alone the one that the query names. Throws BadRequest, SandboxNotFound.
+ * The sandbox of a request to the agent-server surface: the session key's, even with a user's key
+ * added by a proxy, else the one in the query. Throws BadRequest, SandboxNotFound.
  */
 export function agentSandbox(
   sandboxes: Sandboxes,
@@ -21,12 +21,9 @@ export function agentSandbox(
   }
   const id = own ?? (named === undefined ? undefined : sandboxId(named));
   if (id === undefined) {
-    throw new PlatformError(
-      "BadRequest",
-      "Name the sandbox: send its session key as X-Session-API-Key, or sandbox_id in the query.",
-    );
+    throw new PlatformError("SandboxNotNamed");
   }
   const row = sandboxes.get(userId, id);
-  if (!row) throw new PlatformError("SandboxNotFound", "Sandbox not found");
+  if (!row) throw new PlatformError("SandboxUnknown");
   return row;
 }

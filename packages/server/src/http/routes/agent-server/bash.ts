@@ -23,34 +23,34 @@ import {
 } from "../../server/params.ts";
 import { readIdList } from "../../server/read-id-list.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { withoutSocketTimeout } from "../../server/without-socket-timeout.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
 
 const sandboxKey = {
-  sandbox_id: Type.Optional(Type.String({ description: "needed where no session key names the sandbox" })),
+  sandbox_id: Type.Optional(Type.String({ description: "required without a session key" })),
 };
 const SandboxQuery = Type.Object(sandboxKey);
 const SearchQuery = Type.Object({
   kind__eq: Type.Optional(StringEnum(["BashCommand", "BashOutput"])),
-  command_id__eq: Type.Optional(Type.String({ description: "only this command and its outputs" })),
+  command_id__eq: Type.Optional(Type.String({ description: "only this command and its output" })),
   timestamp__gte: Time,
   timestamp__lt: Time,
-  order__gt: Type.Optional(Type.Integer({ description: "only outputs after this one of their command" })),
+  order__gt: Type.Optional(Type.Integer({ description: "only output after this position" })),
   sort_order: TimestampOrder,
   ...pageKeys,
   ...sandboxKey,
 });
 const idText =
-  "ids of the events, the key repeated for each; released clients send them as a JSON list in the body";
+  "ids of the events; repeat the key for each; released clients send a JSON list in the body";
 const BatchQuery = Type.Object({
   ids: Type.Optional(Type.Array(Type.String(), { description: idText })),
   ...sandboxKey,
 });
 const EventPath = Type.Object({ event_id: Type.String() });
 
-/** Most ids of one batch. */
 const maxIds = 100;
 
-/** Commands in a sandbox (agent-server.md section 7); where they run is told in sandboxes/bash/api.ts. */
+/** Commands in a sandbox (agent-server.md section 7). */
 export function agentBashRoutes(
   app: App,
   { bash, sandboxes }: Pick<HttpServices, "bash" | "sandboxes">,
@@ -84,9 +84,9 @@ export function agentBashRoutes(
       config: running,
       schema: {
         tags,
-        summary: "Run a command to its end",
+        summary: "Run a command and wait for its end",
         description:
-          "Answers with the last output: all that the command printed, where that is less than about 1 MB.",
+          "Returns the last output: everything that the command printed, up to about 1 MB.",
         querystring: SandboxQuery,
         body: ExecuteBashRequest,
         response: { 200: BashOutput },
@@ -94,13 +94,7 @@ export function agentBashRoutes(
     },
     async (request, reply) => {
       const row = agentSandbox(sandboxes, request, request.query.sandbox_id);
-      // Nothing moves on the connection while the command runs.
-      request.raw.socket.setTimeout(0);
-      try {
-        sendJson(reply, await bash.execute(row, request.body));
-      } finally {
-        request.raw.socket.setTimeout(app.initialConfig.connectionTimeout ?? 0);
-      }
+      sendJson(reply, await withoutSocketTimeout(app, request, () => bash.execute(row, request.body)));
       return reply;
     },
   );
@@ -127,7 +121,7 @@ export function agentBashRoutes(
       config: reading,
       schema: {
         tags,
-        summary: "Read several events; null for unknown ones",
+        summary: "Read events by id; null for unknown ones",
         querystring: BatchQuery,
         response: { 200: Type.Array(Type.Union([BashEvent, Type.Null()])) },
       },
@@ -155,7 +149,7 @@ export function agentBashRoutes(
     async (request, reply) => {
       const { id } = agentSandbox(sandboxes, request, request.query.sandbox_id);
       const [json] = await bash.batch(id, [eventId(request.params.event_id)]);
-      if (!json) throw new PlatformError("EventNotFound", "Event not found");
+      if (!json) throw new PlatformError("EventUnknown");
       sendJson(reply, json);
       return reply;
     },
@@ -166,7 +160,7 @@ export function agentBashRoutes(
       config: reading,
       schema: {
         tags,
-        summary: "Remove commands that have ended, with their output",
+        summary: "Delete ended commands and their output",
         querystring: SandboxQuery,
         response: { 200: BashCleared },
       },
@@ -178,7 +172,7 @@ export function agentBashRoutes(
   );
 }
 
-/** Either form of an id as events have it; any other text is the id of none. */
+/** Normalises an id; other texts become an unknown id. */
 function eventId(text: string): string {
   return hexId(parseId(text) ?? "");
 }

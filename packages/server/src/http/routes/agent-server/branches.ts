@@ -8,10 +8,13 @@ import { requireConversation } from "../account/conversation-access.ts";
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const SkillsQuery = Type.Object({ include_skills: Type.Optional(Type.Boolean({ default: false })) });
 
-/** Tells what became of the files: `restored; snapshot=…`, or `unchanged`. Clients of the reference do not look at it. */
+/**
+ * Reports what happened to the files: `restored; snapshot=…` or `unchanged`. An addition to the
+ * reference.
+ */
 export const filesHeader = "x-sandpiper-files";
 
-/** The event tree of a conversation (agent-server.md section 3): copies that begin at an event, and moves of HEAD. */
+/** The event tree of a conversation (agent-server.md section 3): forks, and moves of HEAD. */
 export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
   const tags = ["agent server"];
   const base = "/api/conversations/:conversation_id";
@@ -24,7 +27,7 @@ export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices
       schema: {
         tags,
         summary:
-          "Make a conversation that begins with the events up to one of this conversation, with the files of that time where a snapshot has them",
+          "Fork a conversation at one of its events, with the files of that time if a snapshot has them",
         params: ConversationPath,
         querystring: SkillsQuery,
         body: ForkConversationRequest,
@@ -45,7 +48,7 @@ export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices
       schema: {
         tags,
         summary:
-          "Go on from an event, or anew from none, with the files of that time where a snapshot has them; all branches stay",
+          "Continue from an event, or from the start, with the files of that time if a snapshot has them; all branches stay",
         params: ConversationPath,
         querystring: SkillsQuery,
         body: NavigateRequest,

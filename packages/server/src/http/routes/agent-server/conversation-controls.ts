@@ -17,7 +17,9 @@ import { readPluginRef } from "./plugin-ref.ts";
 
 const params = Type.Object({ conversation_id: Type.String() });
 
-/** What changes how the agent of a conversation goes on (agent-server.md section 3): secrets, confirmation, model, plugins. */
+/**
+ * Changes of a conversation's secrets, confirmation, model and plugins (agent-server.md section 3).
+ */
 export function agentConversationControlRoutes(
   app: App,
   {
@@ -37,7 +39,7 @@ export function agentConversationControlRoutes(
 
   app.post(
     `${base}/secrets`,
-    options("Add secrets: values, or addresses that give them", UpdateSecretsRequest, [409, 502]),
+    options("Add secrets: values, or URLs that return them", UpdateSecretsRequest, [409, 502]),
     async ({ principal, params, body }) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
       await controls.addSecrets(row, sealed.openAll(row.userId, body.secrets));
@@ -46,7 +48,7 @@ export function agentConversationControlRoutes(
   );
   app.post(
     `${base}/confirmation_policy`,
-    options("Set when the agent has to ask before it acts", SetConfirmationPolicyRequest),
+    options("Set when the agent must ask before it acts", SetConfirmationPolicyRequest),
     async ({ principal, params, body }) => {
       await controls.setPolicy(
         requireConversation(conversations, principal, params.conversation_id),
@@ -57,7 +59,7 @@ export function agentConversationControlRoutes(
   );
   app.post(
     `${base}/security_analyzer`,
-    options("Set what judges the risk of actions; null: nothing", SetSecurityAnalyzerRequest),
+    options("Set the risk analyzer of actions; null for none", SetSecurityAnalyzerRequest),
     async ({ principal, params, body }) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
       await controls.setAnalyzer(row, body.security_analyzer);
@@ -67,7 +69,7 @@ export function agentConversationControlRoutes(
   app.post(
     `${base}/load_plugin`,
     options(
-      "Fetch a plugin into the sandbox: the agent has its skills from the next message on",
+      "Fetch a plugin into the sandbox; its skills apply from the next message",
       LoadPluginRequest,
       [409, 502, 503],
     ),
@@ -82,7 +84,7 @@ export function agentConversationControlRoutes(
   );
   app.post(
     `${base}/switch_llm`,
-    options("Let the next model call use this model", SwitchLlmRequest),
+    options("Use this model from the next model call", SwitchLlmRequest),
     async ({ principal, params, body }) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
       await controls.switchLlm(row, sealed.openAll(row.userId, body.llm));
@@ -91,7 +93,7 @@ export function agentConversationControlRoutes(
   );
   app.post(
     `${base}/switch_profile`,
-    options("Let the next model call use an LLM profile of the settings", SwitchProfileRequest),
+    options("Use an LLM profile of the settings from the next model call", SwitchProfileRequest),
     async ({ principal, params, body }) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       await conversations.switchProfile(userId, id, body.profile_name);
@@ -100,13 +102,10 @@ export function agentConversationControlRoutes(
   );
   app.post(
     `${base}/switch_acp_model`,
-    options("Refused: agents of this server are no ACP agents", SwitchAcpModelRequest, [400]),
+    options("Refused: this server has no ACP agents", SwitchAcpModelRequest, [400]),
     ({ principal, params }) => {
       requireConversation(conversations, principal, params.conversation_id);
-      throw new PlatformError(
-        "BadRequest",
-        "The agent of this conversation is no ACP agent: use switch_llm or switch_profile.",
-      );
+      throw new PlatformError("AcpModelUnsupported", { use: "switch_llm or switch_profile" });
     },
   );
 }

@@ -12,7 +12,9 @@ export function conversationInfo(conversations: Reads, row: ConversationRow, opt
   return { ...conversations.info(row, options), ...legacy(conversations, shown!) };
 }
 
-/** A conversation whose start has not made it yet, for clients that know its id from the answer to the V0 start. */
+/**
+ * A conversation that its start has not created yet, for clients that know its id from a V0 start.
+ */
 export function startingInfo(
   conversations: Pick<Conversations, "startTasks">,
   { userId, sandboxId }: Principal,
@@ -37,7 +39,7 @@ export function startingInfo(
   return { ...row, updated_at, ...legacyStart(hexId(conversationId), created_at, updated_at) };
 }
 
-/** A conversation in the legacy shape, with the number of its followers. */
+/** The legacy shape of a conversation, with its number of followers. */
 export function legacy(conversations: Pick<Conversations, "followers">, shown: AppConversation) {
   return legacyConversation(shown, { connections: conversations.followers(parseId(shown.id)!) });
 }

@@ -28,12 +28,11 @@ const SearchQuery = Type.Object({
 
 type ConversationLists = Pick<HttpServices, "conversations" | "longReads">;
 
-/** Most ids of one batch. */
 const maxIds = 99;
 
 /**
- * Lists of conversations as the agent server shows them (agent-server.md section 3): for a session key those of its sandbox, for a user's key all of
- * the user's.
+ * Lists of conversations in the agent server's shape (agent-server.md section 3): the session key's
+ * sandbox, or all of the user's.
  */
 export function agentConversationListRoutes(app: App, services: ConversationLists): void {
   const { conversations } = services;
@@ -48,7 +47,7 @@ export function agentConversationListRoutes(app: App, services: ConversationList
     ...(sandboxId !== undefined && { sandboxId }),
     ...(query.status !== undefined && { status: query.status }),
   });
-  // Texts are made one by one: those after the end of a page never.
+  // Lazy: texts after the end of a page are never built.
   function* texts(rows: readonly ConversationRow[], skills: boolean) {
     for (const row of rows) yield JSON.stringify(conversations.info(row, { skills }));
   }
@@ -100,7 +99,7 @@ export function agentConversationListRoutes(app: App, services: ConversationList
       config: { ...config, failures: [400, 413] },
       schema: {
         tags,
-        summary: "Read conversations by their ids, null where there is none",
+        summary: "Read conversations by id; null for unknown ones",
         querystring: Type.Object({ ids: Type.Array(Type.String()) }),
         response: { 200: Type.Array(Nullable(ConversationInfo)) },
       },
@@ -113,8 +112,8 @@ export function agentConversationListRoutes(app: App, services: ConversationList
 }
 
 /**
- * Makes texts while other work goes on, up to the first beyond a length. Lists of one user are made
- * one after another: agents of many megabytes take the server's time.
+ * Builds texts up to `maxLength` characters, yielding to other work. Lists of one user are built
+ * one at a time, because they may have many megabytes.
  */
 function collect<Text extends string | null>(
   { longReads }: ConversationLists,
@@ -134,7 +133,10 @@ function collect<Text extends string | null>(
   });
 }
 
-/** The JSON of the conversations of a batch, null for each that the caller cannot see. Throws TooManyIds, BadRequest, AnswerTooLarge. */
+/**
+ * The JSON of a batch of conversations, with null for those the caller cannot see. Throws
+ * TooManyIds, BadRequest, AnswerTooLarge.
+ */
 export async function conversationBatch(
   services: ConversationLists,
   principal: Principal,

@@ -7,7 +7,7 @@ import { finalResponse } from "./final-response.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
-/** Title, tags, result and end of one conversation, over the agent server's routes (agent-server.md section 3). */
+/** Title, tags, final response and deletion of a conversation (agent-server.md section 3). */
 export function agentConversationRecordRoutes(
   app: App,
   { conversations, events }: Pick<HttpServices, "conversations" | "events">,
@@ -23,7 +23,7 @@ export function agentConversationRecordRoutes(
       config: { access: "agent" },
       schema: {
         tags,
-        summary: "Change the title or replace the tags; of an unknown conversation success is false",
+        summary: "Change the title or replace the tags; success is false for an unknown conversation",
         params: ConversationPath,
         body: PatchConversationRequest,
         response: { 200: Success },
@@ -49,7 +49,7 @@ export function agentConversationRecordRoutes(
     },
     async ({ principal, params }) => {
       const row = visibleConversation(conversations, principal, params.conversation_id);
-      if (!row) throw new PlatformError("BadRequest", "There is no such conversation.");
+      if (!row) throw new PlatformError("DeletedConversationUnknown");
       await conversations.remove(row.userId, row.id, { keepSandbox: true });
       return { success: true };
     },
@@ -60,7 +60,7 @@ export function agentConversationRecordRoutes(
       config: { access: "agent" },
       schema: {
         tags,
-        summary: "Read the last thing that the agent has told the user; empty where there is none",
+        summary: "Read the agent's last message to the user; empty if there is none",
         params: ConversationPath,
         response: { 200: AgentFinalResponse },
       },

@@ -17,8 +17,8 @@ import { agentConversationRecordRoutes } from "./conversation-record.ts";
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
 /**
- * A conversation's agent-server surface (agent-server.md sections 3 to 5), for a user's key and for the session key of the
- * conversation's sandbox. Any other conversation answers 404.
+ * A conversation's agent-server surface (agent-server.md sections 3 to 5), for user keys and the
+ * sandbox's session key. Other conversations are 404.
  */
 export function agentConversationRoutes(app: App, services: HttpServices): void {
   const { conversations } = services;
@@ -27,18 +27,18 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
   agentConversationControlRoutes(app, services);
   const tags = ["agent server"];
   const config = { access: "agent", failures: [409] } as const;
-  // A conversation whose sandbox is gone takes no more work.
+  // A conversation without its sandbox accepts no more work.
   const working = { ...config, failures: [409, 410] } as const;
   const base = "/api/conversations/:conversation_id";
 
   app.get(
     base,
     {
-      // Both texts of a refusal: this route belongs to the V0 family too.
+      // This route also belongs to the V0 family, so errors have both texts.
       config: { ...config, errors: "error" },
       schema: {
         tags,
-        summary: "Read a conversation, in the agent server's shape and in the legacy one",
+        summary: "Read a conversation, in the agent server's and the legacy shape",
         params: ConversationPath,
         querystring: Type.Object({ include_skills: Type.Boolean({ default: false }) }),
         response: { 200: ConversationInfoWithLegacy },
@@ -49,7 +49,7 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
       const shown = row
         ? conversationInfo(conversations, row, { skills: query.include_skills })
         : startingInfo(conversations, principal, params);
-      if (!shown) throw new PlatformError("ConversationNotFound", "Conversation not found");
+      if (!shown) throw new PlatformError("ConversationUnknown");
       reply.send(shown);
     },
   );
@@ -59,7 +59,7 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
       config: working,
       schema: {
         tags,
-        summary: "Send a message; with run the agent starts",
+        summary: "Send a message; run starts the agent",
         params: ConversationPath,
         body: SendMessageRequest,
         response: { 200: Success },
@@ -78,7 +78,7 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
       config: working,
       schema: {
         tags,
-        summary: "Approve or refuse the actions that wait for confirmation",
+        summary: "Approve or reject the actions that wait for confirmation",
         params: ConversationPath,
         body: ConfirmationResponse,
         response: { 200: Success },
@@ -93,7 +93,7 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
     },
   );
   const verbs = {
-    run: "Start the agent, or approve what waits for confirmation",
+    run: "Start the agent, or approve the waiting actions",
     pause: "Pause after the current step",
     interrupt: "Cancel the current step and pause",
   } as const;
@@ -114,7 +114,7 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
   }
 }
 
-/** An approval that comes twice finds the run under way. */
+/** A repeated approval finds the run already started. */
 function ignoreRunning(error: unknown): void {
   if (!(error instanceof PlatformError && error.code === "ConversationRunning")) throw error;
 }

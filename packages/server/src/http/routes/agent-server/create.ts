@@ -3,7 +3,10 @@ import type { App, HttpServices } from "../../server/services.ts";
 import { withoutSocketTimeout } from "../../server/without-socket-timeout.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
 
-/** `POST /api/conversations` of the agent server (agent-server.md section 3): 201, or 200 where the id is taken by a conversation of this sandbox. */
+/**
+ * `POST /api/conversations` of the agent server (agent-server.md section 3): 201, or 200 if this
+ * sandbox already has a conversation of that id.
+ */
 export function agentCreateRoutes(
   app: App,
   { conversations, sandboxes, sealed }: Pick<HttpServices, "conversations" | "sandboxes" | "sealed">,
@@ -15,7 +18,7 @@ export function agentCreateRoutes(
       config: { access: "agent", failures: [404, 409, 502, 503] },
       schema: {
         tags: ["agent server"],
-        summary: "Make a conversation in the sandbox",
+        summary: "Create a conversation in the sandbox",
         body: StartConversationRequest,
         response: { 200: ConversationInfo, 201: ConversationInfo },
       },

@@ -3,8 +3,8 @@ import type { EventLog, EventQuery } from "../../../store/event-log.ts";
 import { countScanned, matches, needsScan, type ScanFilter, type Scanning } from "./event-scan.ts";
 
 /**
- * The page that a page id means: where it is the id of an event, the page that starts at that event, as in the reference (agent-server.md section 5),
- * else the id itself.
+ * Resolves a page id: an event's id becomes the position of that event, as in the reference
+ * (agent-server.md section 5).
  */
 export async function pageAt(
   events: EventLog,
@@ -33,7 +33,7 @@ export async function pageAt(
   return String(later);
 }
 
-/** A page whose next one is named by the event that it begins with, so that events that are written meanwhile move nothing. */
+/** A page whose next page id is an event's id, so that new events do not shift pages. */
 export function pageWithId(
   events: EventLog,
   conversationId: string,

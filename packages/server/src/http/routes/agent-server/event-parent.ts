@@ -2,8 +2,9 @@ import type { Event } from "@sandpiper/wire";
 import type { EventLog } from "../../../store/event-log.ts";
 
 /**
- * The JSON of an event with the id of the one before it on its branch (events.md section 1, parent_id), which the first event has not. Released
- * clients read it to fork a conversation before a message. Stored events name it only where a conversation was navigated.
+ * Adds `parent_id`, the previous event on the branch, to an event's JSON (events.md section 1); the
+ * first event has none. Released clients need it to fork before a message. Stored events have it
+ * only after a navigation.
  */
 export function withParent(events: EventLog, conversationId: string, json: string): string {
   const event = JSON.parse(json) as Event;

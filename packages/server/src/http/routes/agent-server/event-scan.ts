@@ -3,29 +3,29 @@ import type { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import { contentText, type Event } from "@sandpiper/wire";
 import type { EventLog, EventQuery } from "../../../store/event-log.ts";
 
-/** What the log has no index for (agent-server.md section 5): who an event is from, and a text inside of messages. */
+/** Filters without an index in the log (agent-server.md section 5). */
 export interface ScanFilter {
   source?: string | undefined;
-  /** Matched without regard to case, in MessageEvents only. */
+  /** Case-insensitive, in MessageEvents only. */
   body?: string | undefined;
 }
 
-/** Events that are read before others get their turn. */
+/** Events that are read between pauses for other work. */
 const scanPage = 100;
 
-/** Who scans, and whether the answer still has a reader. */
+/** The scan's owner, and whether the client still waits. */
 export interface Scanning {
   userId: string;
   longReads: KeyedMutex;
   isWanted: () => boolean;
 }
 
-/** Whether a filter asks for more than the log's own search can do. */
+/** Whether the log's own search cannot apply a filter. */
 export function needsScan({ source, body }: ScanFilter): boolean {
   return source !== undefined || body !== undefined;
 }
 
-/** A page of the events that match, found by reading those that the log's own filters leave. */
+/** A page of the matching events, found by reading all that the log's own filters select. */
 export async function scanEvents(
   events: EventLog,
   id: string,
@@ -46,7 +46,7 @@ export async function scanEvents(
   return { items, nextPageId };
 }
 
-/** The number of events that match. */
+/** Counts the matching events. */
 export async function countScanned(
   events: EventLog,
   id: string,
@@ -72,7 +72,7 @@ async function* matching(
     if (matches(JSON.parse(json) as Event, filter)) yield json;
 }
 
-/** The events that a search finds, read page by page in turns with other work, while somebody wants them. */
+/** Yields the events of a search, pausing between pages, while the client waits. */
 export async function* scanned(
   events: EventLog,
   id: string,
@@ -91,7 +91,6 @@ export async function* scanned(
   }
 }
 
-/** Whether an event is one that is asked for. */
 export function matches(event: Event, { source, body }: ScanFilter): boolean {
   if (source !== undefined && event.source !== source) return false;
   if (body === undefined) return true;

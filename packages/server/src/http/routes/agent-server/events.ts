@@ -15,7 +15,7 @@ const filterKeys = {
   kind: Type.Optional(Type.String({ description: "class name, or the path of the class in the reference" })),
   source: Type.Optional(StringEnum(["agent", "user", "environment", "hook"])),
   body: Type.Optional(
-    Type.String({ maxLength: 1000, description: "text inside of messages, without regard to case" }),
+    Type.String({ maxLength: 1000, description: "text in messages, case-insensitive" }),
   ),
   timestamp__gte: Time,
   timestamp__lt: Time,
@@ -23,15 +23,17 @@ const filterKeys = {
 const CountQuery = Type.Object(filterKeys);
 const SearchQuery = Type.Object({ ...filterKeys, ...pageKeys, sort_order: TimestampOrder });
 const idText =
-  "ids of the events, the key repeated for each; released clients send them as a JSON list in the body";
+  "ids of the events; repeat the key for each; released clients send a JSON list in the body";
 const BatchQuery = Type.Object({ ids: Type.Optional(Type.Array(Type.String(), { description: idText })) });
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const EventPath = Type.Object({ conversation_id: Type.String(), event_id: Type.String() });
 
-/** Most ids of one batch. */
 const maxIds = 1_000;
 
-/** Events as the agent server lists them (agent-server.md section 5). A page id is the event to start at; that of a scan may be a number. */
+/**
+ * Events in the agent server's lists (agent-server.md section 5). A page id is the first event's
+ * id, or a position for scans.
+ */
 export function agentEventRoutes(
   app: App,
   { conversations, events, longReads }: Pick<HttpServices, "conversations" | "events" | "longReads">,
@@ -100,7 +102,7 @@ export function agentEventRoutes(
       config: { ...config, failures: [400, 413] },
       schema: {
         tags,
-        summary: "Read events by their ids, null where there is none",
+        summary: "Read events by id; null for unknown ones",
         params: ConversationPath,
         querystring: BatchQuery,
         response: { 200: Type.Array(Nullable(Event)) },
@@ -123,7 +125,7 @@ export function agentEventRoutes(
     ({ principal, params }, reply) => {
       const { id } = requireConversation(conversations, principal, params.conversation_id);
       const [json] = events.batch(id, [parseId(params.event_id) ?? params.event_id]);
-      if (!json) throw new PlatformError("EventNotFound", "Event not found");
+      if (!json) throw new PlatformError("EventUnknown");
       sendJson(reply, withParent(events, id, json));
     },
   );

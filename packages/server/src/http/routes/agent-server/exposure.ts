@@ -5,20 +5,20 @@ import type { SealedValues } from "../../../users/encrypted-values.ts";
 import type { ShowSecret } from "../../../users/settings/fields.ts";
 
 /**
- * How a request wants to see secrets: the header `X-Expose-Secrets` (agent-server.md section 9), without which they are masked.
- * Throws ReadOnlyKey, and InvalidParameter for another word.
+ * How to present secrets, from the header `X-Expose-Secrets` (agent-server.md section 9); masked by
+ * default. Throws ReadOnlyKey, and InvalidParameter for unknown values.
  */
 export function exposureOf({ headers, principal }: FastifyRequest, sealed: SealedValues): ShowSecret {
   const wanted = headers["x-expose-secrets"];
   if (wanted === undefined) return () => maskText;
   if (principal.readOnly)
-    throw new PlatformError("ReadOnlyKey", "This key is read-only: it may not read secrets.");
+    throw new PlatformError("KeyReadOnlyForSecrets");
   switch (String(wanted).toLowerCase()) {
     case "plaintext":
       return (secret) => secret;
     case "encrypted":
       return (secret) => sealed.seal(principal.userId, secret);
     default:
-      throw new PlatformError("InvalidParameter", "X-Expose-Secrets has to be encrypted or plaintext.");
+      throw new PlatformError("ExposureInvalid");
   }
 }

@@ -10,8 +10,8 @@ import { Type } from "typebox";
 import type { App, HttpServices } from "../../server/services.ts";
 
 /**
- * What extends agents (agent-server.md section 9). Skills and plugins are not installed one by one here: they come from the sandbox and from
- * the marketplaces of the user's settings, so lists of installed ones are empty.
+ * Extensions of agents (agent-server.md section 9). Skills and plugins come from the sandbox and
+ * the user's marketplaces, so lists of installed ones are empty.
  */
 export function agentExtensionRoutes(
   app: App,
@@ -23,7 +23,7 @@ export function agentExtensionRoutes(
     "/api/skills/installed",
     {
       config,
-      schema: { tags: ["skills"], summary: "Installed skills: none", response: { 200: InstalledSkills } },
+      schema: { tags: ["skills"], summary: "List installed skills: always empty", response: { 200: InstalledSkills } },
     },
     () => ({ skills: [] }),
   );
@@ -54,7 +54,7 @@ export function agentExtensionRoutes(
   for (const path of ["/api/plugins", "/api/plugins/installed"] as const) {
     const schema = {
       tags: ["plugins"],
-      summary: "Plugins of the sandbox: none; a conversation names those that it starts with",
+      summary: "List plugins of the sandbox: always empty; conversations name their plugins at the start",
       response: { 200: InstalledPlugins },
     };
     if (path === "/api/plugins") app.post(path, { config, schema }, () => ({ plugins: [] }));
@@ -87,7 +87,7 @@ export function agentExtensionRoutes(
       config,
       schema: {
         tags: ["sub-agents"],
-        summary: "Sub-agents of the sandbox: none",
+        summary: "List sub-agents of the sandbox: always empty",
         response: { 200: SubAgents },
       },
     },
@@ -99,7 +99,7 @@ export function agentExtensionRoutes(
       config,
       schema: {
         tags: ["profiles"],
-        summary: "Ways to choose a model by the task: none",
+        summary: "List meta-profiles: always empty",
         response: { 200: MetaProfileList },
       },
     },
@@ -111,7 +111,7 @@ export function agentExtensionRoutes(
       config,
       schema: {
         tags: ["profiles"],
-        summary: "Keys that several LLM profiles share: none, each profile has its own",
+        summary: "Keys shared by LLM profiles: always empty, each profile has its own key",
         response: { 200: Type.Array(Type.Unknown()) },
       },
     },

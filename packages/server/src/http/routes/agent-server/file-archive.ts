@@ -13,12 +13,12 @@ import { agentSandbox } from "./agent-sandbox.ts";
 import { absolute, path, sandboxKeys, usable } from "./file-paths.ts";
 import { gitAnswer } from "./git.ts";
 
-/** What tools make again, and git's own files. A slash at the end means a folder. */
-const usualExcludes =
+/** Generated files and git's own; a final slash means a folder. */
+const defaultExcludes =
   ".git/ node_modules/ .venv/ venv/ __pycache__/ .mypy_cache/ .pytest_cache/ .ruff_cache/ dist/ build/ .next/ target/ *.pyc".split(
     " ",
   );
-/** May hold credentials of remotes, and never belong to an archive. */
+/** May contain credentials of remotes; never archived. */
 const privateFiles = [".git/config", ".git/logs"];
 
 const pattern = Type.String({ minLength: 1, maxLength: 1_000, pattern: "^[^\\n\\0]*$" });
@@ -26,27 +26,28 @@ const Query = Type.Object({
   path,
   format: StringEnum(["git-delta", "tar.gz"], {
     default: "git-delta",
-    description: "a patch for `git apply`, or everything",
+    description: "a patch for `git apply`, or all files",
   }),
   base_ref: Type.Optional(
     Type.String({
       maxLength: 1_000,
-      description: "what a patch is made against; default: where the work began",
+      description: "the patch's base; by default the state at the start",
     }),
   ),
   use_default_excludes: Type.Boolean({
     default: true,
-    description: "leave out what tools make again, and .git",
+    description: "leave out generated files and .git",
   }),
   exclude: Type.Optional(
-    Type.Array(pattern, { maxItems: 100, description: "patterns of names that are left out too" }),
+    Type.Array(pattern, { maxItems: 100, description: "further patterns of names to leave out" }),
   ),
   ...sandboxKeys,
 });
 
 /**
- * A folder of a sandbox to keep: as a gzipped tar, or as a patch of what changed in its git repository (agent-server.md section 8). It is made while it
- * is taken. `X-Archive-*` headers, percent-encoded, say which repository it is and what a patch applies to.
+ * Streams a folder of a sandbox as a gzipped tar, or as a patch of the changes in its git
+ * repository (agent-server.md section 8). Percent-encoded `X-Archive-*` headers describe the
+ * repository and the patch's base.
  */
 export function agentArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
   app.get(
@@ -56,7 +57,7 @@ export function agentArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "
       exposeHeadRoute: false,
       schema: {
         tags: ["agent server"],
-        summary: "Download a folder as a gzipped tar, or as a patch of what changed in its git repository",
+        summary: "Download a folder as a gzipped tar, or as a patch of the changes in its git repository",
         querystring: Query,
         produces: ["application/gzip", "text/x-patch"],
       },
@@ -66,7 +67,7 @@ export function agentArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "
       const folder = absolute(request.query.path);
       const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, sandbox_id).id);
       await usable(requireFolder(sandbox, folder));
-      const excludes = [...(use_default_excludes ? usualExcludes : []), ...exclude];
+      const excludes = [...(use_default_excludes ? defaultExcludes : []), ...exclude];
       const repository = await gitAnswer(findRepository(sandbox, folder));
       if (format === "tar.gz") {
         const content = await packArchive(sandbox, folder, {
@@ -74,7 +75,7 @@ export function agentArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "
           named: true,
           excludes: [...excludes.map((text) => text.replace(/(?<=.)\/+$/, "")), ...privateFiles],
         });
-        // What fails before the first byte is still an answer in words.
+        // An error before the first byte still gets an error response.
         await usable(once(content, "readable"));
         return reply
           .headers({
@@ -84,10 +85,7 @@ export function agentArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "
           .send(content);
       }
       if (!repository) {
-        throw new PlatformError(
-          "BadRequest",
-          `Not a git repository: ${folder} is in none, and there is not exactly one below it.`,
-        );
+        throw new PlatformError("NotAGitRepository", { folder });
       }
       const { base, content } = await gitAnswer(
         gitDelta(sandbox, repository.folder, { ref: base_ref, excludes }),
@@ -104,8 +102,8 @@ export function agentArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "
 
 async function requireFolder(sandbox: Sandbox, folder: string): Promise<void> {
   const found = await stat(sandbox, folder);
-  if (!found) throw new PlatformError("FileNotFound", `There is no ${folder} in the sandbox.`);
-  if (found.kind !== "directory") throw new PlatformError("BadRequest", `${folder} is not a directory.`);
+  if (!found) throw new PlatformError("SandboxFileMissing", { path: folder });
+  if (found.kind !== "directory") throw new PlatformError("NotADirectory", { path: folder });
 }
 
 function headersOf(name: string, repository: Repository | undefined): Record<string, string> {
@@ -119,7 +117,7 @@ function headersOf(name: string, repository: Repository | undefined): Record<str
   return { ...getDownloadHeaders(name), ...Object.fromEntries(told) };
 }
 
-/** Text as a header may carry it; nobody's headers are made too long by what a repository says. */
+/** Encodes and truncates text for a header. */
 function safe(text: string): string {
   return encodeURIComponent(text.slice(0, 1_000).toWellFormed());
 }

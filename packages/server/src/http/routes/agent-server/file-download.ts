@@ -12,7 +12,9 @@ import { absolute, PathParams, PathQuery, SandboxQuery, SlashedParams, usable } 
 
 const bytes = "application/octet-stream";
 
-/** Downloads out of a sandbox as streams, and of a conversation with its events (agent-server.md sections 8 and 12). */
+/**
+ * Downloads from a sandbox, and of conversations with events (agent-server.md sections 8 and 12).
+ */
 export function agentFileDownloadRoutes(
   app: App,
   { sandboxes, conversations, events }: Pick<HttpServices, "sandboxes" | "conversations" | "events">,

@@ -7,13 +7,13 @@ import type { App, HttpServices } from "../../server/services.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
 import { absolute, PathQuery, path, sandboxKeys, usable } from "./file-paths.ts";
 
-/** Most folders of a home that are told. */
+/** Maximum listed folders of a home. */
 const maxFavorites = 50;
 const hidden = {
-  include_hidden: Type.Boolean({ default: false, description: "also those whose names begin with a dot" }),
+  include_hidden: Type.Boolean({ default: false, description: "include names that begin with a dot" }),
 };
 
-/** Folders of a sandbox for people who pick one, and one more where it is wanted (agent-server.md section 8). */
+/** Folders of a sandbox, for folder pickers (agent-server.md section 8). */
 export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
   const tags = ["agent server"];
   const config = { access: "agent", failures: [400, 404, 503] } as const;
@@ -24,7 +24,7 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       config,
       schema: {
         tags,
-        summary: "Make a folder and those above it",
+        summary: "Create a folder and its parents",
         querystring: PathQuery,
         response: { 200: Success },
       },
@@ -42,7 +42,7 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       config,
       schema: {
         tags,
-        summary: "The home of the sandbox's user, and the folders in it",
+        summary: "Read the home of the sandbox's user and its folders",
         querystring: Type.Object({ ...hidden, ...sandboxKeys }),
         response: { 200: HomeResponse },
       },
@@ -68,7 +68,7 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       config,
       schema: {
         tags,
-        summary: "List the folders in a folder by name, without regard to case and without links",
+        summary: "List subfolders by name, case-insensitive, without links",
         querystring: Type.Object({ path, ...pageKeys, ...hidden, ...sandboxKeys }),
         response: { 200: SubdirectoryPage },
       },
@@ -93,7 +93,7 @@ function below(folder: string, name: string): string {
   return `${folder.replace(/\/+$/, "")}/${name}`;
 }
 
-/** A user whose home is not there, or not to be looked into, has no folders in it. */
+/** A missing or unreadable home has no folders. */
 function withoutHome(error: unknown): { names: string[] } {
   const known =
     error instanceof PlatformError && ["FileNotFound", "FileForbidden", "NotAFile"].includes(error.code);

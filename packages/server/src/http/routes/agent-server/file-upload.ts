@@ -9,29 +9,29 @@ import { agentSandbox } from "./agent-sandbox.ts";
 import { absolute, PathParams, PathQuery, SandboxQuery, SlashedParams, usable } from "./file-paths.ts";
 
 /**
- * Uploads of forms into a sandbox, as clients of the agent server send them (agent-server.md section 8); the path in one encoded segment of the address is
- * the GUI's form (legacy-gui.md section 7.1). Nothing is buffered, so the size of a file is not subject to the body limit.
+ * Form uploads into a sandbox (agent-server.md section 8); the GUI sends the path as one encoded
+ * segment (legacy-gui.md section 7.1). Files are not buffered, so the body limit does not apply.
  */
 export function agentFileUploadRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
   const config = { access: "agent", failures: [400, 403, 404, 413, 415, 503] } as const;
   const common = { tags: ["agent server"], consumes: ["multipart/form-data"], response: { 200: Success } };
   const options = { config, bodyLimit: Number.MAX_SAFE_INTEGER };
-  const summary = "Upload a file: the field `file` of a form; folders above it are made";
+  const summary = "Upload a file in the form field `file`; creates missing folders";
 
   async function store(request: FastifyRequest, target: string, named: string | undefined) {
     absolute(target);
     const row = agentSandbox(sandboxes, request, named);
     if (!request.body)
-      throw new PlatformError("UnsupportedMediaType", "Unsupported media type: send multipart/form-data");
+      throw new PlatformError("MediaTypeUnsupported", { types: "multipart/form-data" });
     const body = request.body as Readable;
     const content = await parseFormFile(body, request.headers["content-type"], "file");
     await usable(upload(await sandboxes.running(row.id), target, content, undefined));
-    // What comes after the file.
+    // Skip the parts after the file.
     body.resume();
     return { success: true };
   }
 
-  // A scope of its own: only here a body is a stream.
+  // In its own scope, because only here a body is a stream.
   app.register(async (scope: App) => {
     scope.addContentTypeParser("multipart/form-data", (_request, payload, done) => done(null, payload));
     scope.post(

@@ -3,8 +3,8 @@ import type { EventLog, EventQuery } from "../../../store/event-log.ts";
 import { type Scanning, scanned } from "./event-scan.ts";
 
 /**
- * The last thing that the agent has told the user (agent-server.md section 3): the message of its last finish, or its last message with text, whichever
- * came later. Empty where there is none.
+ * The agent's last message to the user (agent-server.md section 3): the later of its last finish
+ * message and its last message with text. Empty if there is none.
  */
 export async function finalResponse(
   events: EventLog,
@@ -12,7 +12,7 @@ export async function finalResponse(
   who: Pick<Scanning, "isWanted">,
 ): Promise<string> {
   const said = await newest(events, id, { kind: "MessageEvent" }, who, saidBy);
-  // Only what came after that message can be later than it.
+  // Only events after that message can be later.
   const after = said && { timestampGte: said.event.timestamp };
   const finished = await newest(events, id, { kind: "ActionEvent", ...after }, who, finishedWith);
   return finished?.text ?? said?.text ?? "";

@@ -5,7 +5,7 @@ import type { App, HttpServices } from "../../server/services.ts";
 import { sandboxKeys } from "./file-paths.ts";
 import { lookInside, path } from "./git.ts";
 
-/** The history of git repositories of a sandbox (agent-server.md section 8). */
+/** The history of git repositories in a sandbox (agent-server.md section 8). */
 export function agentGitCommitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
   const tags = ["agent server"];
   const config = { access: "agent", failures: [400, 404, 503] } as const;
@@ -41,7 +41,7 @@ export function agentGitCommitRoutes(app: App, { sandboxes }: Pick<HttpServices,
         tags,
         summary: "List the files that a commit changed",
         params: Type.Object({
-          sha: Type.String({ description: "id of the commit, whole or its first digits" }),
+          sha: Type.String({ description: "id of the commit, or a prefix of it" }),
         }),
         querystring: Type.Object({ path, ...sandboxKeys }),
         response: { 200: Type.Array(GitChange) },

@@ -13,14 +13,14 @@ import { sandboxKeys } from "./file-paths.ts";
 export const path = Type.String({
   minLength: 1,
   maxLength: 4_000,
-  description: "relative ones start at the sandbox's working folder",
+  description: "absolute, or relative to the sandbox's working folder",
 });
 const ref = {
-  ref: Type.Optional(Type.String({ description: "what to compare with; default: where the work began" })),
+  ref: Type.Optional(Type.String({ description: "what to compare with; by default the state at the start" })),
 };
 const commit = {
   commit: Type.Optional(
-    Type.String({ description: "what this commit changed against its first parent; not beside ref" }),
+    Type.String({ description: "show this commit's changes against its first parent; excludes ref" }),
   ),
 };
 const ChangesKeys = Type.Object({ ...ref, ...sandboxKeys });
@@ -29,8 +29,9 @@ const Path = Type.Object({ path });
 const SlashedPath = Type.Object({ "*": path });
 
 /**
- * Changes in git repositories of a sandbox (agent-server.md section 8). The path stands in the query, or, as released clients have it, in one encoded
- * segment of the address or with its own slashes (legacy-gui.md section 7.2, agent-server.md section 12).
+ * Changes in git repositories of a sandbox (agent-server.md section 8). The path is in the query
+ * or, for released clients, in one encoded segment or with its own slashes (legacy-gui.md section
+ * 7.2, agent-server.md section 12).
  */
 export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
   const tags = ["agent server"];
@@ -42,7 +43,7 @@ export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
     path: string,
     { ref, commit, sandbox_id }: Static<typeof DiffKeys>,
   ) => {
-    if (ref && commit) throw new PlatformError("BadRequest", "Send ref or commit, not both.");
+    if (ref && commit) throw new PlatformError("RefAndCommit");
     return lookInside(sandboxes, request, path, sandbox_id, (sandbox, file) =>
       commit ? gitCommitDiff(sandbox, file, commit) : gitDiff(sandbox, file, ref),
     );
@@ -86,7 +87,7 @@ export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
       config,
       schema: {
         tags,
-        summary: "Read a file before and now",
+        summary: "Read a file before and after the changes",
         querystring: Type.Object({ path, ...ref, ...commit, ...sandboxKeys }),
         response: { 200: GitDiff },
       },
@@ -99,7 +100,7 @@ export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
       config,
       schema: {
         tags,
-        summary: "Read a file before and now; its path is one encoded segment",
+        summary: "Read a file before and after the changes; its path is one encoded segment",
         params: Path,
         querystring: DiffKeys,
         response: { 200: GitDiff },
@@ -114,7 +115,10 @@ export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
   );
 }
 
-/** Looks at a path in the sandbox that a request means. Throws what `agentSandbox` and `running` throw, and GitRefused where git fails. */
+/**
+ * Inspects a path in the request's sandbox. Throws what `agentSandbox` and `running` throw, and
+ * GitRefused when git fails.
+ */
 export async function lookInside<T>(
   sandboxes: HttpServices["sandboxes"],
   request: FastifyRequest,
@@ -126,12 +130,15 @@ export async function lookInside<T>(
   return gitAnswer(look(sandbox, resolveInside(sandbox.spec.workingDir, path)));
 }
 
-/** What git says; where it fails that is a 400, as in the reference: the repository is the sandbox's, not the server's. */
+/**
+ * Converts failures of git to 400, as in the reference: the repository is the sandbox's, not the
+ * server's.
+ */
 export async function gitAnswer<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
     if (!(error instanceof PlatformError && error.code === "GitFailed")) throw error;
-    throw new PlatformError("GitRefused", error.message, { cause: error });
+    throw new PlatformError("GitRefusedInSandbox", { reason: error.message }, { cause: error });
   }
 }

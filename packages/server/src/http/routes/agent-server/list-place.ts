@@ -3,12 +3,18 @@ import type { ConversationRow, ConversationSort, ListPlace } from "../../../stor
 
 type Times = Pick<ConversationRow, "id" | "createdAt" | "updatedAt">;
 
-/** The page id of the page after a conversation: its time and id, so that nothing is left out when conversations before it are deleted meanwhile. */
+/**
+ * The page id after a conversation: time and id, so that deletions on earlier pages do not skip
+ * items.
+ */
 export function pageIdAfter(row: Times, sort: ConversationSort): string {
   return `${timeOf(row, sort)}_${hexId(row.id)}`;
 }
 
-/** Reads such a page id, or the bare id of a conversation that `find` knows, to begin with that one (agent-server.md section 3). Undefined: begin again. */
+/**
+ * Parses such a page id, or the id of a conversation known to `find`, which then comes first
+ * (agent-server.md section 3). Undefined starts at the beginning.
+ */
 export function readPlace(
   pageId: string | undefined,
   sort: ConversationSort,

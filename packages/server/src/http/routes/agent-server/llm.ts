@@ -9,7 +9,7 @@ import {
 import { Type } from "typebox";
 import type { App } from "../../server/services.ts";
 
-/** The models that the server knows, as the agent server lists them (agent-server.md section 9). */
+/** Known models in the agent server's shape (agent-server.md section 9). */
 export function agentLlmRoutes(app: App): void {
   const tags = ["models"];
   const config = { access: "agent" } as const;
@@ -26,7 +26,7 @@ export function agentLlmRoutes(app: App): void {
       config,
       schema: {
         tags,
-        summary: "List models, those of one provider or all",
+        summary: "List models of one provider or all",
         querystring: Type.Object({
           provider: Type.Optional(Type.String({ maxLength: 256, description: "name of the provider" })),
         }),
@@ -44,7 +44,7 @@ export function agentLlmRoutes(app: App): void {
       config,
       schema: {
         tags,
-        summary: "List the models that are known to work, by provider",
+        summary: "List verified models by provider",
         response: { 200: VerifiedModels },
       },
     },
@@ -59,7 +59,7 @@ export function agentLlmRoutes(app: App): void {
     },
   );
 
-  // Models are called with keys here: nobody is logged in to a vendor's subscription.
+  // Models are called with keys; vendor subscriptions are not supported.
   const status = { vendor: "openai", connected: false, account_email: null, expires_at: null } as const;
   app.get(
     "/api/llm/subscription/openai/models",
@@ -67,7 +67,7 @@ export function agentLlmRoutes(app: App): void {
       config,
       schema: {
         tags,
-        summary: "Models of a subscription: none, there are no subscriptions",
+        summary: "List models of a subscription: always empty",
         response: { 200: SubscriptionModels },
       },
     },
@@ -79,7 +79,7 @@ export function agentLlmRoutes(app: App): void {
       config,
       schema: {
         tags,
-        summary: "Login to a subscription: none, there are no subscriptions",
+        summary: "Read the subscription login: never connected",
         response: { 200: SubscriptionStatus },
       },
     },
@@ -91,7 +91,7 @@ export function agentLlmRoutes(app: App): void {
       config,
       schema: {
         tags,
-        summary: "End a login to a subscription: there is none",
+        summary: "End a subscription login: has no effect",
         response: { 200: SubscriptionStatus },
       },
     },

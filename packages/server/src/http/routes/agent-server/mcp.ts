@@ -3,7 +3,7 @@ import { McpOAuthStart, type McpServer, McpTestAnswer, McpTestRequest } from "@s
 import type { App, HttpServices } from "../../server/services.ts";
 import { testMcpServer } from "../account/mcp-test.ts";
 
-/** Tests of MCP servers before they are stored (agent-server.md section 9). */
+/** Tests MCP servers before they are stored (agent-server.md section 9). */
 export function agentMcpRoutes(
   app: App,
   services: Pick<HttpServices, "settings" | "sealed" | "secrets" | "outbound">,
@@ -17,7 +17,7 @@ export function agentMcpRoutes(
       config,
       schema: {
         tags,
-        summary: "Connect to a remote MCP server, list its tools, and call one where asked to",
+        summary: "Connect to a remote MCP server, list its tools, and optionally call one",
         body: McpTestRequest,
         response: { 200: McpTestAnswer },
       },
@@ -35,7 +35,7 @@ export function agentMcpRoutes(
       config,
       schema: {
         tags,
-        summary: "Logins of MCP servers are not offered: the answer says so",
+        summary: "Refused: this server does not log in to MCP servers",
         body: McpTestRequest,
         response: { 200: McpOAuthStart },
       },
@@ -44,13 +44,13 @@ export function agentMcpRoutes(
       ok: false,
       job_id: null,
       authorization_url: null,
-      error: "This server makes no OAuth logins: give the MCP server a token or a header instead.",
+      error: "This server does not support OAuth logins: give the MCP server a token or a header instead.",
       error_kind: "unknown" as const,
     }),
   );
 }
 
-/** The form in which servers are stored. */
+/** Converts a server to its stored form. */
 function serverOf({
   type: given,
   transport: stored,

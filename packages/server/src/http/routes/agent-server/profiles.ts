@@ -19,7 +19,10 @@ import { exposureOf } from "./exposure.ts";
 const base = "/api/profiles";
 const params = Type.Object({ name: ProfileName });
 
-/** LLM profiles as the agent server has them (agent-server.md section 9): those of `/api/v1/settings/profiles`. */
+/**
+ * LLM profiles of `/api/v1/settings/profiles` in the agent server's shape (agent-server.md section
+ * 9).
+ */
 export function agentLlmProfileRoutes(
   app: App,
   { settings: { profiles }, sealed, openModel }: Pick<HttpServices, "settings" | "sealed" | "openModel">,
@@ -68,7 +71,7 @@ export function agentLlmProfileRoutes(
       config: { ...config, failures: [409] },
       schema: {
         tags,
-        summary: "Save an LLM profile; a masked key stays as it is",
+        summary: "Save an LLM profile; a masked key keeps the stored one",
         params,
         body: AgentServerSaveProfile,
         response: { 201: ProfileMutation },
@@ -103,7 +106,7 @@ export function agentLlmProfileRoutes(
       config: { ...config, failures: [404] },
       schema: {
         tags,
-        summary: "Make the profile's model that of the settings",
+        summary: "Use the profile's model in the settings",
         params,
         response: { 200: AgentServerActivatedProfile },
       },
@@ -139,7 +142,7 @@ export function agentLlmProfileRoutes(
       schema: {
         tags,
         summary:
-          "Try a model before it is saved: one short call; a masked key is that of the profile of this name",
+          "Verify a model with one short call before it is saved; a masked key stands for the stored profile's",
         params,
         body: ValidateProfileRequest,
         response: { 200: ValidateProfileResponse },

@@ -18,10 +18,10 @@ import type { App, HttpServices } from "../../server/services.ts";
 import { agentSandbox } from "./agent-sandbox.ts";
 
 const querystring = Type.Object({
-  sandbox_id: Type.Optional(Type.String({ description: "needed where no session key names the sandbox" })),
+  sandbox_id: Type.Optional(Type.String({ description: "required without a session key" })),
 });
 
-/** What a project in the sandbox gives to its agents: hooks and skills (agent-server.md section 9). */
+/** Hooks and skills of a project in the sandbox (agent-server.md section 9). */
 export function agentProjectRoutes(
   app: App,
   { sandboxes, skills, settings }: Pick<HttpServices, "sandboxes" | "skills" | "settings">,
@@ -72,7 +72,7 @@ export function agentProjectRoutes(
       schema: {
         tags: ["skills"],
         summary:
-          "Load skills: of the project and the home folder in the sandbox, of this server and the user's marketplaces",
+          "Load skills of the project, the sandbox's home folder, this server and the user's marketplaces",
         querystring,
         body: SkillsRequest,
         response: { 200: LoadedSkills },
@@ -86,7 +86,7 @@ export function agentProjectRoutes(
         const { sandbox, folder } = await project(request, request.query.sandbox_id, project_dir);
         inside = await loadSkills(sandbox, { workingDir: folder, model: settings.model(userId).model });
       }
-      // Waits for marketplaces that are not read yet; `known` then has what is in them.
+      // Reads missing marketplaces, which `known` then includes.
       if (load_public) await skills.list(userId);
       const lists = {
         project: load_project ? inside.filter(({ source }) => source === "project") : [],
@@ -107,7 +107,7 @@ export function agentProjectRoutes(
       const found = await skills.list(principal.userId);
       return {
         status: "success" as const,
-        message: `${found.length} skills of this server and of marketplaces are there.`,
+        message: `${found.length} skills are available from this server and marketplaces.`,
       };
     },
   );

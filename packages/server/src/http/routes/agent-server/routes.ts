@@ -9,7 +9,7 @@ import { agentSettingsRoutes } from "./settings.ts";
 import { notOfferedRoutes } from "./unsupported-routes.ts";
 import { agentWorkspaceRoutes } from "./workspaces.ts";
 
-/** What the agent server has besides conversations, commands and files: settings, profiles, catalogues, skills (agent-server.md section 9). */
+/** The agent server's settings, profiles, catalogues and skills (agent-server.md section 9). */
 export function agentServerRoutes(app: App, services: HttpServices): void {
   agentSettingsRoutes(app, services);
   agentSecretRoutes(app, services);

@@ -12,8 +12,8 @@ const SecretPath = Type.Object({
 });
 
 /**
- * Secrets as the agent server has them (agent-server.md section 9): what applies in the sandbox, provider tokens too. What is stored here is
- * the user's and applies in all sandboxes.
+ * Secrets that apply in the sandbox, including provider tokens (agent-server.md section 9). Secrets
+ * stored here are the user's and apply in all sandboxes.
  */
 export function agentSecretRoutes(
   app: App,
@@ -59,7 +59,7 @@ export function agentSecretRoutes(
     },
     ({ principal, params }, reply) => {
       const found = all(principal).find((secret) => secret.name === params.name);
-      if (!found) throw new PlatformError("SecretNotFound", "Secret not found");
+      if (!found) throw new PlatformError("SecretUnknown");
       sendSecret(reply, found.value);
     },
   );
@@ -70,7 +70,7 @@ export function agentSecretRoutes(
       config: { ...config, failures: [409] },
       schema: {
         tags,
-        summary: "Store a secret; one of the same name gets the new value",
+        summary: "Store a secret; replaces one of the same name",
         body: Type.Object({ name, description, value }),
         response: { 200: SandboxSecretNames.properties.secrets.items },
       },
@@ -92,7 +92,7 @@ export function agentSecretRoutes(
       config: { ...config, failures: [404] },
       schema: {
         tags,
-        summary: "Delete a secret of the user's",
+        summary: "Delete a secret of the user",
         params: SecretPath,
         response: { 200: Deleted },
       },
@@ -104,7 +104,7 @@ export function agentSecretRoutes(
   );
 }
 
-/** Only what a secret has: bodies may hold more. */
+/** Keeps only known fields: bodies may have more. */
 function given({ name, description }: { name: string; description?: string | null | undefined }) {
   return { name, ...(description !== undefined && { description }) };
 }

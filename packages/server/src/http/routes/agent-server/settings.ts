@@ -18,8 +18,8 @@ const fields = Object.keys(
 ) as (keyof AgentServerSettingsUpdate)[];
 
 /**
- * The user's settings as the agent server has them (agent-server.md section 9): the same document that the platform's own routes show. These
- * routes are there for holders of a session key and below `/agent/<sandbox id>` only, for they can show secrets.
+ * The user's settings in the agent server's shape (agent-server.md section 9). They can show
+ * secrets, so these routes need a session key or the prefix `/agent/<sandbox id>`.
  */
 export function agentSettingsRoutes(
   app: App,
@@ -64,7 +64,7 @@ export function agentSettingsRoutes(
       config: changing,
       schema: {
         tags,
-        summary: "Change settings: the diffs are merged, null resets, a masked secret stays as it is",
+        summary: "Change settings: the diffs are merged, null resets, a masked secret keeps the stored one",
         body: AgentServerSettingsUpdate,
         response: { 200: AgentServerSettings },
       },
@@ -72,10 +72,7 @@ export function agentSettingsRoutes(
     async (request, reply) => {
       const { userId } = request.principal;
       if (!fields.some((field) => request.body[field] !== undefined))
-        throw new PlatformError(
-          "BadRequest",
-          `Nothing to change: send at least one of ${fields.join(", ")}.`,
-        );
+        throw new PlatformError("NothingToChange", { fields: fields.join(", ") });
       await own.update(userId, sealed.openAll(userId, request.body));
       return show(request, reply);
     },
@@ -106,7 +103,7 @@ export function agentSettingsRoutes(
       config: changing,
       schema: {
         tags,
-        summary: "Change some of an MCP server's fields",
+        summary: "Change fields of an MCP server",
         params: ServerPath,
         body: McpServerPatch,
         response: { 200: AgentServerSettings },
@@ -146,7 +143,7 @@ export function agentSettingsRoutes(
         config,
         schema: {
           tags,
-          summary: `What a form needs to show ${name}_settings`,
+          summary: `Form schema of ${name}_settings`,
           response: { 200: SettingsSchema },
         },
       },

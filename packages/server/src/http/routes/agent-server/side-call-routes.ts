@@ -12,7 +12,10 @@ import { requireConversation } from "../account/conversation-access.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
-/** What goes on beside the runs of a conversation (agent-server.md section 3): questions, summaries of its history, goals. */
+/**
+ * Questions, summaries and goals of a conversation, concurrent to its runs (agent-server.md section
+ * 3).
+ */
 export function agentBesideRoutes(
   app: App,
   { conversations, sealed }: Pick<HttpServices, "conversations" | "sealed">,
@@ -28,7 +31,7 @@ export function agentBesideRoutes(
       config: calling,
       schema: {
         tags,
-        summary: "Ask the agent beside its work: the answer does not enter the conversation",
+        summary: "Ask the agent a question that does not enter the conversation",
         params,
         body: AskAgentRequest,
         response: { 200: AskAgentResponse },
@@ -45,7 +48,7 @@ export function agentBesideRoutes(
       config: calling,
       schema: {
         tags,
-        summary: "Make a title of what the user wrote first; it is not stored",
+        summary: "Generate a title from the user's first message, without storing it",
         params,
         body: GenerateTitleRequest,
         response: { 200: GenerateTitleResponse },
@@ -63,7 +66,7 @@ export function agentBesideRoutes(
       config: calling,
       schema: {
         tags,
-        summary: "Have the history summarised for the model; the events stay",
+        summary: "Condense the history for the model; the events stay",
         params,
         response: { 200: Success },
       },
@@ -81,7 +84,7 @@ export function agentBesideRoutes(
       config: calling,
       schema: {
         tags,
-        summary: "Let the agent work, be judged and go on until a goal is reached",
+        summary: "Run and judge the agent until a goal is reached",
         params,
         body: GoalRequest,
         response: { 200: Success },
@@ -95,8 +98,8 @@ export function agentBesideRoutes(
     },
   );
   const verbs = {
-    stop: "Stop judging the goal; the run goes on",
-    resume: "Go on with the goal that was stopped",
+    stop: "Stop judging the goal; the run continues",
+    resume: "Resume the stopped goal",
   } as const;
   for (const verb of ["stop", "resume"] as const) {
     app.post(

@@ -3,14 +3,14 @@ import type { HTTPMethods } from "fastify";
 import type { App } from "../../server/services.ts";
 
 const skill =
-  "Skills are not installed one by one here: put them into .agents/skills of the repository, or register a marketplace.";
+  "Single skills cannot be installed: put them into .agents/skills of the repository, or register a marketplace.";
 const plugin =
-  "Plugins are not installed here: name them when a conversation starts, or register a marketplace.";
+  "Plugins cannot be installed: name them when a conversation starts, or register a marketplace.";
 const metaProfile = "This server has no meta-profiles: choose an LLM profile.";
 const connection = "This server has no provider connections: store the key in the LLM profile.";
-const subscription = "This server makes no logins to subscriptions: store an API key.";
+const subscription = "This server does not support subscription logins: store an API key.";
 
-/** Requests of the agent server's clients that ask for what there is not: each is told so. */
+/** Requests for features that this server does not offer, with the reason. */
 const refusals: readonly [method: HTTPMethods, path: string, sentence: string][] = [
   ["POST", "/api/skills/install", skill],
   ["POST", "/api/plugins/install", plugin],
@@ -20,7 +20,7 @@ const refusals: readonly [method: HTTPMethods, path: string, sentence: string][]
   ["POST", "/api/llm/subscription/openai/device/poll", subscription],
 ];
 
-/** Paths of single things of which there are none. */
+/** Paths of single items of which none exist. */
 const missing: readonly [path: string, methods: HTTPMethods[], what: string][] = [
   ["/api/skills/installed/:name", ["GET", "PATCH", "DELETE"], "Skill"],
   ["/api/skills/installed/:name/refresh", ["POST"], "Skill"],
@@ -33,7 +33,10 @@ const missing: readonly [path: string, methods: HTTPMethods[], what: string][] =
   ["/api/mcp/oauth/callback/:name", ["POST"], "Job"],
 ];
 
-/** The parts of the agent server that this platform does not offer (agent-server.md section 9). They stand in no document. */
+/**
+ * The agent server's features that this platform does not offer (agent-server.md section 9). Not
+ * documented.
+ */
 export function notOfferedRoutes(app: App): void {
   const config = { access: "agent" } as const;
   const schema = { hide: true };
@@ -44,11 +47,12 @@ export function notOfferedRoutes(app: App): void {
       config,
       schema,
       handler: () => {
-        throw new PlatformError("NotOffered", sentence);
+        throw new PlatformError("FeatureNotOffered", { reason: sentence });
       },
     });
   }
-  // The GUI asks for them on its first page, and shows an error for every other answer. That there is no service of automations its health tells: 404.
+  // The GUI's first page needs this list. There is no automation service; its health route returns
+  // 404.
   app.get("/api/automation/v1", { config, schema }, () => ({ automations: [], total: 0 }));
   for (const [url, method, what] of missing) {
     app.route({
@@ -57,7 +61,7 @@ export function notOfferedRoutes(app: App): void {
       config,
       schema,
       handler: () => {
-        throw new PlatformError("PathNotFound", `${what} not found`);
+        throw new PlatformError("UnsupportedItemMissing", { what });
       },
     });
   }

@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 
-/** The part of a URL that says it means the agent-server surface of one sandbox: `/agent/<sandbox id>/…`. */
+/** The prefix of URLs of one sandbox's agent-server surface: `/agent/<sandbox id>/…`. */
 const prefix = /^\/agent\/([\w-]{1,63})(?=[/?]|$)/;
 
 const viewed = new WeakMap<IncomingMessage, string>();
 
-/** The id in a URL under `/agent/<sandbox id>`, and the URL below it. Undefined for every other URL. */
+/** Splits a URL under `/agent/<sandbox id>`; undefined for other URLs. */
 export function splitAgentUrl(url: string): { sandboxId: string; url: string } | undefined {
   const found = prefix.exec(url);
   if (!found) return undefined;
@@ -13,7 +13,10 @@ export function splitAgentUrl(url: string): { sandboxId: string; url: string } |
   return { sandboxId: found[1]!, url: rest.startsWith("/") ? rest : `/${rest}` };
 }
 
-/** Takes the prefix off a request's URL and remembers the sandbox that it names. Fastify calls it before routing. */
+/**
+ * Strips the prefix from a request's URL and remembers its sandbox. Fastify calls it before
+ * routing.
+ */
 export function takePrefix(request: IncomingMessage): string {
   const split = splitAgentUrl(request.url ?? "/");
   if (!split) return request.url ?? "/";
@@ -21,14 +24,13 @@ export function takePrefix(request: IncomingMessage): string {
   return split.url;
 }
 
-/** The sandbox that the prefix of a request's URL named. */
 export function prefixSandbox(request: IncomingMessage): string | undefined {
   return viewed.get(request);
 }
 
 /**
- * Tells routes of the platform and of the agent server apart that have one path (`constraints: { view: "agent" }`): under the prefix, and for
- * holders of a session key anywhere, the agent server's answers.
+ * Distinguishes platform and agent-server routes of the same path (`constraints: { view: "agent"
+ * }`): the agent server responds under the prefix and to session keys.
  */
 export function viewConstraint(isSession: (headers: IncomingHttpHeaders) => boolean) {
   return {

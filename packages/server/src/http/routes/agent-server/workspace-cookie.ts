@@ -2,26 +2,27 @@ import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { makeToken, verifyToken } from "../../preview/token.ts";
 
-/** How long a browser may show files of a workspace without asking for a new cookie, seconds. */
+/** Lifetime of the cookie, seconds. */
 const lifeSeconds = 30 * 24 * 3_600;
 const name = "oh_workspace_session_key";
 
-/** What a cookie is for: `path` is where the conversations stand, `secure` whether the browser takes cookies that only go by https. */
+/** `path` is the path of conversations; `secure` whether the browser accepts https-only cookies. */
 export interface CookieScope {
   path: string;
   secure: boolean;
 }
 
 /**
- * The Set-Cookie header that lets a browser read files of the workspaces in one sandbox, in frames and pictures too, which carry no key
- * (agent-server.md section 1). It holds no key: it opens nothing else, for a month at most, and not longer than there is the sandbox.
+ * The Set-Cookie header that lets a browser read files of one sandbox's workspaces, also in frames
+ * and images, which send no key (agent-server.md section 1). It contains no key, grants nothing
+ * else, and ends with the sandbox or after a month.
  */
 export function workspaceCookie(row: SandboxRow, scope: CookieScope): string {
   const token = makeToken(row, 0, "workspace", Date.now() + lifeSeconds * 1_000);
   return cookie(`${row.id}~${token}`, scope, lifeSeconds);
 }
 
-/** The Set-Cookie header that takes it away. */
+/** The Set-Cookie header that deletes the cookie. */
 export function clearedWorkspaceCookie(scope: CookieScope): string {
   return cookie("", scope, 0);
 }
@@ -31,7 +32,7 @@ function cookie(value: string, { path, secure }: CookieScope, seconds: number): 
   return `${name}=${value}; Path=${path}; HttpOnly; Max-Age=${seconds}; ${site}`;
 }
 
-/** The sandbox that a Cookie header opens, `only` this one where it is named. */
+/** The sandbox that a Cookie header grants, which must be `only` if given. */
 export function workspaceSandbox(
   header: string | undefined,
   only: string | undefined,

@@ -16,8 +16,9 @@ const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const file = Type.String({ maxLength: 4_000, description: "path of the file in the workspace" });
 
 /**
- * Files of a conversation's workspace as a browser shows them: a report, its pictures (agent-server.md section 3). The cookie of
- * `POST /api/auth/workspace-session` opens them too. A folder shows its `index.html`. Whoever made the file, its page has no origin.
+ * Shows files of a conversation's workspace in a browser, such as a report (agent-server.md section
+ * 3), also with the cookie of `POST /api/auth/workspace-session`. A folder shows its `index.html`.
+ * Pages have no origin.
  */
 export function workspaceFileRoutes(
   app: App,
@@ -28,7 +29,7 @@ export function workspaceFileRoutes(
     exposeHeadRoute: false,
   } as const;
   const leadsOn = Type.Null({
-    description: "A folder: the same address with a slash at its end shows its index.html",
+    description: "A folder: redirects to the same URL with a final slash, which shows its index.html",
   });
   const common = {
     tags: ["agent server"],
@@ -44,7 +45,7 @@ export function workspaceFileRoutes(
     path: string,
   ): Promise<FastifyReply> {
     if (request.headers["service-worker"] !== undefined) {
-      throw new PlatformError("CrossOrigin", "Files of a workspace are no service workers.");
+      throw new PlatformError("WorkspaceServiceWorker");
     }
     const row = requireConversation(conversations, request.principal, id);
     const { workingDir } = row.config;
@@ -53,10 +54,10 @@ export function workspaceFileRoutes(
       wanted !== workingDir &&
       !wanted.startsWith(workingDir.endsWith("/") ? workingDir : `${workingDir}/`)
     ) {
-      throw new PlatformError("FileNotFound", "The path leads out of the workspace.");
+      throw new PlatformError("PathOutsideWorkspace");
     }
     if (!sandboxes.get(row.userId, row.sandboxId)) {
-      throw new PlatformError("SandboxNotFound", "The sandbox of this conversation is gone.");
+      throw new PlatformError("ConversationSandboxMissing");
     }
     const sandbox = await sandboxes.running(row.sandboxId);
     const headers = (name: string) =>
@@ -64,7 +65,7 @@ export function workspaceFileRoutes(
     const found = await fileOrFolder(sandbox, wanted);
     if (found !== "folder") return sendFile(reply, found, headers(wanted));
     const url = request.url.split("?", 1)[0]!;
-    // Links of the page count from its own folder.
+    // Links of the page are relative to its folder.
     if (!url.endsWith("/")) return reply.redirect(`./${url.slice(url.lastIndexOf("/") + 1)}/`);
     const index = await usable(download(sandbox, posix.join(wanted, "index.html")));
     return sendFile(reply, index, headers("index.html"));

@@ -10,7 +10,7 @@ import { type CookieScope, clearedWorkspaceCookie, workspaceCookie } from "./wor
 
 const url = "/api/auth/workspace-session";
 
-/** Gives browsers a cookie for the files of workspaces, and takes it away (agent-server.md sections 1 and 9). */
+/** Sets and clears the cookie for files of workspaces (agent-server.md sections 1 and 9). */
 export function workspaceSessionRoutes(
   app: App,
   { sandboxes, config }: Pick<HttpServices, "sandboxes" | "config">,
@@ -20,7 +20,7 @@ export function workspaceSessionRoutes(
     const viewed = prefixSandbox(request.raw);
     return {
       path: `${viewed === undefined ? "" : `/agent/${viewed}`}/api/conversations`,
-      // Browsers take these cookies from the machine itself without https too.
+      // Browsers accept these cookies from loopback without https.
       secure:
         isSecure({ protocol: request.protocol, publicUrl: config.publicUrl }) ||
         loopback.test(request.hostname),
@@ -52,7 +52,7 @@ export function workspaceSessionRoutes(
       config: { access: "agent" },
       schema: {
         tags,
-        summary: "Take that cookie away",
+        summary: "Clear that cookie",
         querystring: SandboxQuery,
         response: { 204: Type.Null({ description: "The cookie is cleared" }) },
       },
@@ -71,8 +71,9 @@ const paths =
   /^(?:\/agent\/[^/]+)?\/api\/(?:auth\/workspace-session|conversations\/[^/?]+\/workspace)(?:[/?]|$)/;
 
 /**
- * Whether pages of any site may make this request and read its answer: those around the cookie, for who sends a key (agent-server.md section 1). A
- * request that has the cookie alone is one of the browser's, not of the page, so there the configured origins count.
+ * Whether pages of any site may send this request and read its response: the workspace paths, with
+ * a key (agent-server.md section 1). A request with only the cookie is subject to the configured
+ * origins.
  */
 export function opensToAnySite({ method, raw, originalUrl, headers }: FastifyRequest): boolean {
   return paths.test(originalUrl ?? raw.url ?? "") && (method === "OPTIONS" || getKeys(headers).length > 0);

@@ -13,7 +13,10 @@ const FolderQuery = Type.Object({
   path: Type.String({ minLength: 1, maxLength: 4_000, description: "path of the folder" }),
 });
 
-/** Folders that clients remember for the user, and the editor and desktop that sandboxes do not have (agent-server.md section 9). */
+/**
+ * Folders that clients save for the user, and the editor and desktop that sandboxes lack
+ * (agent-server.md section 9).
+ */
 export function agentWorkspaceRoutes(
   app: App,
   { settings: { workspaces } }: Pick<HttpServices, "settings">,
@@ -32,7 +35,7 @@ export function agentWorkspaceRoutes(
       config,
       schema: {
         tags,
-        summary: "Save folders; one of the same path is replaced",
+        summary: "Save folders; replaces one of the same path",
         body: AddWorkspaces,
         response: { 200: SavedWorkspaces },
       },
@@ -78,14 +81,14 @@ export function agentWorkspaceRoutes(
     }),
   );
 
-  const base_url = Type.Optional(Type.String({ maxLength: 8_192, description: "accepted and not read" }));
+  const base_url = Type.Optional(Type.String({ maxLength: 8_192, description: "accepted but ignored" }));
   app.get(
     "/api/vscode/url",
     {
       config,
       schema: {
         tags,
-        summary: "Address of an editor: null, sandboxes have none",
+        summary: "Read the editor's URL: always null",
         querystring: Type.Object({ base_url, workspace_dir: base_url }),
         response: { 200: ServiceUrl },
       },
@@ -94,7 +97,7 @@ export function agentWorkspaceRoutes(
   );
   app.get(
     "/api/vscode/status",
-    { config, schema: { tags, summary: "Whether an editor runs: no", response: { 200: VsCodeStatus } } },
+    { config, schema: { tags, summary: "Read whether an editor runs: never", response: { 200: VsCodeStatus } } },
     () => ({ running: false, enabled: false, message: "Sandboxes have no VS Code." }),
   );
   app.get(
@@ -103,7 +106,7 @@ export function agentWorkspaceRoutes(
       config,
       schema: {
         tags,
-        summary: "Address of a desktop: null, sandboxes have none",
+        summary: "Read the desktop's URL: always null",
         querystring: Type.Object({ base_url }),
         response: { 200: ServiceUrl },
       },

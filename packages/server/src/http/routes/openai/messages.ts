@@ -2,36 +2,36 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { type ChatMessage, type Content, textContent } from "@sandpiper/wire";
 import { parseContent } from "../../../conversations/log/messages.ts";
 
-/** Longest text of all system messages together, characters, as of a start's `system_message_suffix`. */
+/** Maximum characters of all system messages together, like a start's `system_message_suffix`. */
 const maxSystemLength = 32_768;
 
-/** Most parts of the message that is sent on. */
+/** Maximum parts of the forwarded message. */
 const maxParts = 100;
 
-/** What of a chat goes to the agent. */
+/** The parts of a chat that the agent gets. */
 export interface Turn {
-  /** The last message of the user. */
+  /** The user's last message. */
   message: Content[];
-  /** What was said before it: for a conversation that does not know it yet. */
+  /** Earlier messages, for a new conversation. */
   before: Content[];
-  /** Texts of the system's messages. */
+  /** Texts of the system messages. */
   system: string;
 }
 
-/** Reads the messages of a chat. Throws BadRequest without a message of the user that says something, InvalidParameter for parts that cannot be sent on. */
+/**
+ * Parses the messages of a chat. Throws BadRequest without a non-empty user message,
+ * InvalidParameter for unsupported parts.
+ */
 export function readChat(messages: readonly ChatMessage[]): Turn {
   const last = messages.findLastIndex(({ role }) => role === "user");
-  if (last < 0) throw new PlatformError("BadRequest", "The messages need one with the role user.");
+  if (last < 0) throw new PlatformError("ChatWithoutUserMessage");
   const message = readMessage(messages[last]!);
   if (message.length === 0)
-    throw new PlatformError("BadRequest", "The last message of the user says nothing.");
+    throw new PlatformError("ChatMessageEmpty");
   const instructions = messages.filter(isInstruction).map(textOf);
   const system = instructions.filter((text) => text !== "").join("\n\n");
   if (system.length > maxSystemLength)
-    throw new PlatformError(
-      "InvalidParameter",
-      `The system messages have at most ${maxSystemLength} characters.`,
-    );
+    throw new PlatformError("SystemMessagesTooLong", { maxLength: maxSystemLength });
   const before = messages.slice(0, last).filter((one) => !isInstruction(one) && textOf(one) !== "");
   return { message, before: context(before), system };
 }
@@ -40,21 +40,17 @@ function isInstruction({ role }: ChatMessage): boolean {
   return role === "system" || role === "developer";
 }
 
-/** Throws InvalidParameter. */
 function readMessage({ content }: ChatMessage): Content[] {
   if (typeof content === "string") return content === "" ? [] : parseContent([textContent(content)]);
   const parts = (content ?? []).filter(({ type, text }) => type !== "text" || text);
   if (parts.length > maxParts)
-    throw new PlatformError("InvalidParameter", `A message has at most ${maxParts} parts.`);
+    throw new PlatformError("TooManyMessageParts", { maxParts });
   return parseContent(
     parts.map(({ type, text, image_url: image }) => {
       if (type === "text") return textContent(text!);
       const url = typeof image === "string" ? image : image?.url;
       if (type === "image_url" && url) return { type, image_url: { url } };
-      throw new PlatformError(
-        "InvalidParameter",
-        `Parts of the type '${type}' are not supported: send text and image_url.`,
-      );
+      throw new PlatformError("MessagePartUnsupported", { type });
     }),
   );
 }
@@ -64,7 +60,7 @@ function textOf({ content }: ChatMessage): string {
   return (content ?? []).flatMap(({ type, text }) => (type === "text" && text ? [text] : [])).join("\n");
 }
 
-/** A chat that was led elsewhere, as one part of a message. */
+/** An earlier chat as one part of a message. */
 function context(messages: readonly ChatMessage[]): Content[] {
   if (messages.length === 0) return [];
   const told = messages.map((one) => `<message role="${one.role}">\n${textOf(one)}\n</message>`);

@@ -24,22 +24,23 @@ import { Turn } from "./turn.ts";
 
 type Services = Pick<HttpServices, "conversations" | "sandboxes" | "settings">;
 
-/** How long a turn may take, ms: as long as OpenAI's clients wait by themselves. */
+/** Maximum duration of a turn, ms: the default timeout of OpenAI's clients. */
 const turnMs = 10 * 60_000;
 
-/** Turns that a user may wait for at a time. */
+/** Maximum concurrent completions per user. */
 const maxWaiting = 100;
 
 const SandboxQuery = Type.Object({ sandbox_id: Type.Optional(Type.String()) });
 const Headers = Type.Object({
   [serverConversationHeader.toLowerCase()]: Type.Optional(
-    Type.String({ description: "the conversation to go on with; without it a new one begins" }),
+    Type.String({ description: "the conversation to continue; by default a new one starts" }),
   ),
 });
 
 /**
- * Agents as models of OpenAI's API (agent-server.md section 9): each chat completion is a turn of a conversation, in the sandbox of the session key, or
- * with a user's key in a new one. `limitMs` bounds a turn.
+ * Agents as models of OpenAI's API (agent-server.md section 9): each chat completion is a turn of a
+ * conversation, in the session key's sandbox or, with a user's key, a new one. `limitMs` bounds a
+ * turn.
  */
 export function openAiRoutes(app: App, services: Services, limitMs = turnMs): void {
   const { conversations, settings } = services;
@@ -50,7 +51,7 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
   app.addHook("preClose", async () => {
     for (const turn of turns)
       turn.stop(
-        new PlatformError("TurnUnfinished", "The server is ending; the agent goes on when it is back."),
+        new PlatformError("TurnServerClosing"),
       );
   });
 
@@ -60,7 +61,7 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
       config,
       schema: {
         tags,
-        summary: "List the models that chat completions can ask",
+        summary: "List the models of chat completions",
         response: { 200: OpenAiModelList },
       },
     },
@@ -78,7 +79,7 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
       config: { ...config, failures: [400, 404, 409, 410, 502, 503, 504] },
       schema: {
         tags,
-        summary: "Send a message to an agent and wait until its turn has ended",
+        summary: "Send a message to an agent and wait until its turn ends",
         querystring: SandboxQuery,
         headers: Headers,
         body: ChatCompletionRequest,
@@ -97,26 +98,23 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
       const { body, principal, raw } = request;
       const leave = places.tryAcquire([principal.userId]);
       if (!leave)
-        throw new PlatformError(
-          "TooManyRequests",
-          `${maxWaiting} chat completions are under way: wait for one of them.`,
-        );
+        throw new PlatformError("TooManyCompletions", { limit: maxWaiting });
       let turn: Turn | undefined;
       const onGone = () => {
         leave();
         if (turn) turns.delete(turn);
-        turn?.stop(new PlatformError("TurnUnfinished", "The client has gone."));
+        turn?.stop(new PlatformError("TurnClientGone"));
       };
       reply.raw.once("close", onGone);
-      // An answer that takes minutes is no silent connection.
+      // The connection is silent while the agent works.
       raw.socket.setTimeout(limitMs + 60_000);
       const { row, message } = await conversationOf(services, request);
       reply.header(serverConversationHeader, row.id);
-      // Clients repeat by themselves what failed, and the agent would do its work again.
+      // Stops clients from retrying automatically, which would repeat the agent's work.
       reply.header("x-should-retry", "false");
       turn = new Turn(conversations, row, limitMs);
       if (!reply.raw.closed) turns.add(turn);
-      else turn.stop(new PlatformError("TurnUnfinished", "The client has gone."));
+      else turn.stop(new PlatformError("TurnClientGone"));
       await turn.begin(message);
       const head = {
         id: `chatcmpl-${hexId(newId())}`,
@@ -142,7 +140,10 @@ type CompletionRequest = FastifyRequest<{
   Querystring: Static<typeof SandboxQuery>;
 }>;
 
-/** The conversation that a request goes on with or begins, and the message for it. Throws what starting one throws, ModelNotFound, ConversationNotFound. */
+/**
+ * The conversation that a request continues or starts, and the message for it. Throws what starting
+ * throws, ModelNotFound, ConversationNotFound.
+ */
 async function conversationOf({ conversations, sandboxes, settings }: Services, request: CompletionRequest) {
   const { body, query, principal, headers } = request;
   const { userId } = principal;
@@ -164,14 +165,17 @@ async function conversationOf({ conversations, sandboxes, settings }: Services, 
   return { row, message: [...chat.before, ...chat.message] };
 }
 
-/** Starts a conversation and waits until its sandbox is ready. Nothing is left of one whose own sandbox does not start. Throws SandboxFailed. */
+/**
+ * Starts a conversation and waits for its sandbox; removes it if its own sandbox fails to start.
+ * Throws SandboxFailed.
+ */
 async function begin(
   conversations: Services["conversations"],
   userId: string,
   start: AppConversationStartRequest,
 ): Promise<ConversationRow> {
   const id = newId();
-  let reason = "The conversation could not be started: the server is ending.";
+  let reason = "The conversation could not be started: the server is shutting down.";
   for await (const { status, detail } of await conversations.startStream(userId, {
     ...start,
     conversation_id: id,
@@ -182,10 +186,10 @@ async function begin(
     reason = detail ?? "The conversation could not be started.";
     if (!start.sandbox_id && conversations.get(userId, id)) await conversations.remove(userId, id);
   }
-  throw new PlatformError("SandboxFailed", reason);
+  throw new PlatformError("ChatStartFailed", { reason });
 }
 
-/** The text that the user's system prompts end with anyway, and the chat's own. */
+/** Appends a text to the user's standing suffix of system prompts. */
 function withStandingSuffix(settings: Services["settings"], userId: string, text: string): string {
   const standing =
     settings.agentProfiles.active(userId)?.system_message_suffix ??

@@ -2,17 +2,20 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { openAiFailure } from "../../server/errors.ts";
 import type { Turn } from "./turn.ts";
 
-/** How long a stream is silent at most, ms. */
+/** Maximum silence of a stream, ms. */
 const beatMs = 15_000;
 
-/** What every chunk of one completion says. */
+/** The common fields of a completion's chunks. */
 export interface ChunkHead {
   id: string;
   created: number;
   model: string;
 }
 
-/** A turn as server-sent events of `chat.completion.chunk`, with a comment where nothing comes for a while. A turn that fails ends in an error. */
+/**
+ * Streams a turn as server-sent events of `chat.completion.chunk`, with comments during silence. A
+ * failed turn ends in an error.
+ */
 export async function* chunkStream(
   turn: Turn,
   head: ChunkHead,

@@ -3,19 +3,22 @@ import { type CompletionUsage, type Content, contentText, type Event, newId } fr
 import type { Conversations, Frame } from "../../../conversations/api.ts";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
 
-/** Most characters that may wait for a client that does not read. */
+/** Maximum characters that wait for a slow client. */
 const maxWaiting = 8 * 1024 * 1024;
 
-/** New text of the agent, or of its reasoning; undefined after a time without any. */
+/** New text or reasoning of the agent; undefined after a period of silence. */
 export type Piece = { content?: string; reasoning?: string } | undefined;
 
-/** The answer to a message, and what it has cost. */
+/** The reply to a message, and its cost. */
 export interface Answer {
   text: string;
   usage: CompletionUsage;
 }
 
-/** One message to an agent and everything that the agent says until its turn ends. Who stops listening does not stop the agent. */
+/**
+ * Sends a message to an agent and follows its output until the turn ends. The agent continues when
+ * the client stops listening.
+ */
 export class Turn {
   readonly #conversations: Conversations;
   readonly #row: ConversationRow;
@@ -24,22 +27,22 @@ export class Turn {
   readonly #ended = Promise.withResolvers<void>();
   readonly #leave: () => void;
   readonly #timer: NodeJS.Timeout;
-  /** The message is in the log. */
+  /** Whether the message is in the log. */
   #begun = false;
   #isOver = false;
   #failure: PlatformError | undefined;
-  /** The last thing that the agent has said to the user. */
+  /** The agent's last message to the user. */
   #answer = "";
   #error = "";
-  /** Text of the step that goes on, as deltas have brought it. */
+  /** Text of the current step so far, from deltas. */
   #step = "";
-  /** Not taken yet. */
+  /** Text that the client has not read yet. */
   #content = "";
   #reasoning = "";
   #hasContent = false;
   #wake = () => {};
 
-  /** `limitMs`: how long the turn may take. */
+  /** `limitMs`: maximum duration of the turn. */
   constructor(conversations: Conversations, row: ConversationRow, limitMs: number) {
     this.#conversations = conversations;
     this.#row = row;
@@ -50,39 +53,36 @@ export class Turn {
       (frame) => this.#take(frame),
       () =>
         this.stop(
-          new PlatformError(
-            "ConversationNotFound",
-            "The conversation was deleted before the agent had answered.",
-          ),
+          new PlatformError("TurnConversationDeleted"),
         ),
     );
     const late = () =>
       this.stop(
-        new PlatformError(
-          "TurnTimeout",
-          `The agent has not ended its turn within ${limitMs / 60_000} minutes; it goes on.`,
-        ),
+        new PlatformError("TurnTooLong", { minutes: limitMs / 60_000 }),
       );
     this.#timer = setTimeout(late, limitMs);
   }
 
-  /** Sends the message. Throws what `Conversations.send` throws; the turn is over then. */
+  /** Sends the message. On failure the turn is over. Throws what `Conversations.send` throws. */
   async begin(message: Content[]): Promise<void> {
     try {
       await this.#conversations.send(this.#row.id, message, { run: true, eventId: this.#messageId });
     } catch (error) {
-      this.stop(new PlatformError("TurnFailed", "The message could not be sent."));
+      this.stop(new PlatformError("TurnMessageNotSent"));
       throw error;
     }
   }
 
-  /** Stops listening; `answer` throws the reason. */
+  /** Stops listening with `reason`, which `answer` throws. */
   stop(reason: PlatformError): void {
     this.#failure ??= this.#isOver ? undefined : reason;
     this.#close();
   }
 
-  /** Waits for the end of the turn. Throws TurnUnfinished, TurnFailed, TurnTimeout, ConversationNotFound. */
+  /**
+   * Waits for the end of the turn. Throws TurnUnfinished, TurnFailed, TurnTimeout,
+   * ConversationNotFound.
+   */
   async answer(): Promise<Answer> {
     await this.#ended.promise;
     if (this.#failure) throw this.#failure;
@@ -90,7 +90,9 @@ export class Turn {
     return { text: this.#answer, usage: difference(usageOf(now ?? this.#row), this.#before) };
   }
 
-  /** What the agent says, as it comes, until the turn is over. Undefined comes after `beatMs` without anything. */
+  /**
+   * Yields the agent's output until the turn is over, and undefined after each `beatMs` of silence.
+   */
   async *pieces(beatMs: number): AsyncGenerator<Piece> {
     for (;;) {
       const [content, reasoning] = [this.#content, this.#reasoning];
@@ -143,14 +145,16 @@ export class Turn {
     }
   }
 
-  /** What the agent says to the user. */
   #say(text: string): void {
     this.#tell(text);
     this.#step = "";
     this.#answer = text;
   }
 
-  /** The whole text of a step: what the deltas have not brought of it. A call that was tried again may have brought more. */
+  /**
+   * Adds the part of a step's text that deltas have not delivered; a retried call may have sent
+   * more.
+   */
   #tell(text: string): void {
     const [told, whole] = [this.#step.trim(), text.trim()];
     if (told.endsWith(whole)) return;
@@ -158,7 +162,7 @@ export class Turn {
     else this.#add(this.#separator() + whole);
   }
 
-  /** Between the texts of two steps. */
+  /** Separates the texts of two steps. */
   #separator(): string {
     return this.#hasContent ? "\n\n" : "";
   }
@@ -168,26 +172,21 @@ export class Turn {
     this.#content += content;
     this.#reasoning += reasoning;
     if (this.#content.length + this.#reasoning.length > maxWaiting)
-      this.stop(new PlatformError("TurnTimeout", "The client does not read what the agent says."));
+      this.stop(new PlatformError("TurnClientTooSlow"));
     this.#wake();
   }
 
-  /** The frame of the whole state comes when a run is over, also where another message has lengthened it. */
+  /** The full state arrives when a run ends; a queued message may continue the run. */
   #end(status: string): void {
     if (status === "running") return;
-    const detail = this.#error || `The agent has ended its turn with the status ${status}.`;
-    if (status === "error" || status === "stuck") this.stop(new PlatformError("TurnFailed", detail));
-    else if (status === "waiting_for_confirmation") {
-      const how = "approve or refuse it in the conversation, or let the settings ask for no confirmation";
-      this.stop(new PlatformError("TurnUnfinished", `The agent waits for a confirmation: ${how}.`));
-    } else if (status !== "finished") {
+    if (status === "error" || status === "stuck")
       this.stop(
-        new PlatformError(
-          "TurnUnfinished",
-          `The conversation was stopped before the agent had answered: it is ${status}.`,
-        ),
+        this.#error
+          ? new PlatformError("TurnFailedWith", { detail: this.#error })
+          : new PlatformError("TurnEnded", { status }),
       );
-    }
+    else if (status === "waiting_for_confirmation") this.stop(new PlatformError("TurnNeedsConfirmation"));
+    else if (status !== "finished") this.stop(new PlatformError("TurnStopped", { status }));
     this.#close();
   }
 

@@ -8,10 +8,10 @@ import { requireConversation } from "../account/conversation-access.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const index = Type.Integer({ minimum: 0, maximum: 1e9 });
-/** Events that are in memory at a time. */
+/** Maximum events in memory at a time. */
 const pageSize = 100;
 
-/** Events over V0 routes. They are V1 events, numbered from 0 in their order: that number is V0's event id. */
+/** Events over V0 routes: V1 events, whose position from 0 is the V0 event id. */
 export function legacyEventRoutes(
   app: App,
   { conversations, events }: Pick<HttpServices, "conversations" | "events">,
@@ -26,7 +26,7 @@ export function legacyEventRoutes(
       config,
       schema: {
         tags,
-        summary: "List events by their number, both ends included",
+        summary: "List events by number, start and end inclusive",
         params: ConversationPath,
         querystring: Type.Object({
           start_id: Type.Integer({ ...index, default: 0 }),
@@ -70,7 +70,7 @@ export function legacyEventRoutes(
   );
 }
 
-/** The events that are there at the beginning, read as they are taken. */
+/** Streams the events that exist at the start. */
 function* trajectory(events: EventLog, id: string): Generator<string> {
   const total = events.count(id);
   yield '{"trajectory":[';

@@ -8,7 +8,10 @@ import { requireConversation } from "../account/conversation-access.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
-/** The sandbox of a conversation over V0 routes: its id, its start and stop, what it serves (legacy-gui.md sections 4.3 and 8). */
+/**
+ * A conversation's sandbox over V0 routes: id, start and stop, URLs (legacy-gui.md sections 4.3 and
+ * 8).
+ */
 export function legacySandboxRoutes(
   app: App,
   { conversations, sandboxes, config }: Pick<HttpServices, "conversations" | "sandboxes" | "config">,
@@ -52,10 +55,7 @@ export function legacySandboxRoutes(
       async ({ principal, params }) => {
         const { row, sandbox } = find(principal, params);
         if (!sandbox)
-          throw new PlatformError(
-            "ConversationArchived",
-            "The conversation is archived: its sandbox is gone.",
-          );
+          throw new PlatformError("ConversationSandboxGone");
         await sandboxes[method](row.userId, sandbox.id);
         return { status: "ok", conversation_id: hexId(row.id), message: null, conversation_status: status };
       },
@@ -67,7 +67,7 @@ export function legacySandboxRoutes(
       config: { errors, grantsAccess: true },
       schema: {
         tags,
-        summary: "List the addresses of servers inside the sandbox, with their ports",
+        summary: "List the URLs and ports of servers in the sandbox",
         params: ConversationPath,
         response: { 200: Type.Object({ hosts: Type.Record(Type.String(), Type.Integer()) }) },
       },
@@ -82,11 +82,11 @@ export function legacySandboxRoutes(
   app.get(
     `${base}/vscode-url`,
     {
-      // The GUI sends the session key here; there is nothing to be seen.
+      // The GUI sends the session key here, which grants nothing.
       config: { errors, access: "agent" },
       schema: {
         tags,
-        summary: "Read the address of an editor in the sandbox: there is none",
+        summary: "Read the URL of the sandbox's editor: always null",
         params: ConversationPath,
         response: { 200: Type.Object({ vscode_url: Type.Null() }) },
       },

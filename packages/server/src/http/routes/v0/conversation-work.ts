@@ -14,14 +14,17 @@ import { requireRunning } from "../v1/conversation-sandbox.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
-/** Most names of a folder that are listed. */
+/** Maximum listed names of a folder. */
 const maxNames = 1_000;
-/** Largest file that is read, bytes. */
+/** Maximum file that is read, bytes. */
 const maxFileBytes = 5 * 2 ** 20;
-/** V0's letters of changes. */
+/** V0's letters for changes. */
 const letters = { ADDED: "A", DELETED: "D", UPDATED: "M", MOVED: "R" } as const;
 
-/** What is in a conversation's sandbox, over V0 routes. It has to run; paths are relative to the working folder. */
+/**
+ * Files, changes and skills of a conversation's running sandbox over V0 routes; paths are relative
+ * to the working folder.
+ */
 export function legacyWorkRoutes(
   app: App,
   { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
@@ -76,14 +79,11 @@ export function legacyWorkRoutes(
         maxBytes: maxFileBytes,
       });
       if (file.kind === "missing")
-        throw new PlatformError("FileNotFound", `There is no ${query.file} in the sandbox.`);
+        throw new PlatformError("SandboxFileMissing", { path: query.file });
       if (file.kind !== "file")
-        throw new PlatformError(
-          "InvalidParameter",
-          `${query.file} is no file that can be read, or too large.`,
-        );
+        throw new PlatformError("SandboxFileUnreadable", { path: query.file });
       if (file.content.includes(0))
-        throw new PlatformError("UnsupportedMediaType", `${query.file} is no text file.`);
+        throw new PlatformError("SandboxFileNotText", { path: query.file });
       return { code: file.content.toString() };
     },
   );
@@ -110,7 +110,7 @@ export function legacyWorkRoutes(
       config,
       schema: {
         tags,
-        summary: "Read a file before and now",
+        summary: "Read a file before and after the changes",
         params: ConversationPath,
         querystring: Type.Object({ path: Type.String({ minLength: 1 }) }),
         response: { 200: GitDiff },

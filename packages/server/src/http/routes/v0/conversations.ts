@@ -31,12 +31,13 @@ const ListQuery = Type.Object({
   selected_repository: repository,
   conversation_trigger: Type.Optional(Trigger),
   ids: Type.Optional(
-    Type.Array(Type.String(), { description: "read these instead, as the agent server shows them" }),
+    Type.Array(Type.String(), { description: "read these instead, in the agent server's shape" }),
   ),
 });
 
 /**
- * Conversations over the V0 routes that released clients still call (legacy-gui.md sections 4.3, 7.4 and 8). All are V1 conversations.
+ * V0 routes that released clients still call (legacy-gui.md sections 4.3, 7.4 and 8), over V1
+ * conversations.
  */
 export function legacyConversationRoutes(
   app: App,
@@ -63,7 +64,7 @@ export function legacyConversationRoutes(
       config: { errors, failures: [400, 413] },
       schema: {
         tags,
-        summary: "List conversations, newest first; with ids: read these, null where there is none",
+        summary: "List conversations, newest first; with ids: read these, null for unknown ones",
         querystring: ListQuery,
         response: { 200: Type.Union([LegacyConversationPage, Type.Array(Nullable(ConversationInfo))]) },
       },
@@ -95,7 +96,7 @@ export function legacyConversationRoutes(
       config: { errors, failures: [404, 409] },
       schema: {
         tags,
-        summary: "Start a conversation; it can be read by its id at once",
+        summary: "Start a conversation, which can be read immediately",
         body: Type.Object(InitSessionRequest.properties, { default: {} }),
         response: { 200: ConversationResponse },
       },
@@ -150,18 +151,18 @@ function sendTrue<Reply extends { type(type: string): { send(payload: never): Re
   return reply.type("application/json").send("true" as never);
 }
 
-/** The V1 start request of a V0 one. Its id is chosen here, for the V0 answer tells it at once. Throws InvalidParameter. */
+/**
+ * Converts a V0 start request to V1. Chooses the id, because the V0 response contains it. Throws
+ * InvalidParameter.
+ */
 function startRequest(body: InitSessionRequest): AppConversationStartRequest {
   if (body.agent !== undefined || body.workspace !== undefined) {
-    throw new PlatformError(
-      "InvalidParameter",
-      "Conversations are started by POST /api/v1/app-conversations, or in a sandbox by POST /agent/<sandbox id>/api/conversations.",
-    );
+    throw new PlatformError("V0StartUnsupported");
   }
   if (body.replay_json)
-    throw new PlatformError("InvalidParameter", "Trajectories cannot be replayed: leave out replay_json.");
+    throw new PlatformError("ReplayUnsupported");
   const id = body.conversation_id ? parseId(body.conversation_id) : newId();
-  if (!id) throw new PlatformError("InvalidParameter", "conversation_id is not a UUID.");
+  if (!id) throw new PlatformError("ConversationIdInvalid");
   const { create_microagent: microagent, initial_user_msg: text, image_urls: images } = body;
   const content: NonNullable<AppConversationStartRequest["initial_message"]>["content"] = [];
   if (text) content.push({ type: "text", text });

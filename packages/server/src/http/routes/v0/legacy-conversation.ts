@@ -8,7 +8,7 @@ const statuses: Record<AppConversation["sandbox_status"], LegacyStatus> = {
   MISSING: "ARCHIVED",
 };
 
-/** A conversation in the shape of the V0 API (legacy-gui.md section 4.3). */
+/** Converts a conversation to its V0 shape (legacy-gui.md section 4.3). */
 export function legacyConversation(
   shown: AppConversation,
   { connections }: { connections: number },
@@ -34,7 +34,7 @@ export function legacyConversation(
   };
 }
 
-/** The same for a conversation of which there is only its start yet. */
+/** The V0 shape of a conversation whose start has not created it yet. */
 export function legacyStart(id: string, createdAt: string, updatedAt: string): LegacyConversation {
   return {
     conversation_id: id,

@@ -5,7 +5,6 @@ import { legacyWorkRoutes } from "./conversation-work.ts";
 import { legacyConversationRoutes } from "./conversations.ts";
 import { goneRoutes } from "./removed-routes.ts";
 
-/** The V0 routes of conversations. */
 export function legacyRoutes(app: App, services: HttpServices): void {
   legacyConversationRoutes(app, services);
   legacySandboxRoutes(app, services);

@@ -4,7 +4,10 @@ import { Type } from "typebox";
 import { supportedProviders } from "../../../git/services.ts";
 import type { App } from "../../server/services.ts";
 
-/** Choices of the settings page, and what the released GUI reads first of all (legacy-gui.md sections 3 and 8). */
+/**
+ * Choices of the settings page, and the first request of the released GUI (legacy-gui.md sections 3
+ * and 8).
+ */
 export function optionRoutes(app: App): void {
   const tags = ["options"];
   const models = knownModels
@@ -34,14 +37,15 @@ export function optionRoutes(app: App): void {
       ENABLE_LINEAR: false,
     },
   };
-  // Public like its successor, `GET /api/v1/web-client/config`: nothing of a user is in it, and a login page needs it.
+  // Public like its successor, `GET /api/v1/web-client/config`: a login page needs it, and it
+  // contains no user data.
   app.get(
     "/api/options/config",
     {
       config: { access: "public" },
       schema: {
         tags,
-        summary: "What the released GUI shows",
+        summary: "Configuration of the released GUI",
         security: [],
         response: { 200: LegacyConfigSchema },
       },

@@ -5,14 +5,14 @@ import { requireConversation } from "../account/conversation-access.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
-/** V0 routes without a V1 counterpart: what to use in their place. */
+/** V0 routes without a V1 counterpart, and their replacements. */
 const gone = [
   [
     "GET",
     "zip-directory",
     "Folders are not zipped: get a tar from GET /api/v1/sandboxes/{sandbox_id}/archive.",
   ],
-  ["GET", "remember-prompt", "Prompts for microagents are not written by this server."],
+  ["GET", "remember-prompt", "This server does not write prompts for microagents."],
   ["POST", "submit-feedback", "This server collects no feedback."],
   [
     "POST",
@@ -21,7 +21,7 @@ const gone = [
   ],
 ] as const;
 
-/** Answers 410 with a sentence for what this server leaves out of the V0 API; 404 where there is no such conversation. */
+/** Responds 410 to V0 routes that this server does not implement; 404 for unknown conversations. */
 export function goneRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
   for (const [method, name, sentence] of gone) {
     app.route({
@@ -29,14 +29,14 @@ export function goneRoutes(app: App, { conversations }: Pick<HttpServices, "conv
       url: `/api/conversations/:conversation_id/${name}`,
       exposeHeadRoute: false,
       config: { errors: "error", failures: [410] },
-      schema: { tags: ["legacy conversations"], summary: `Left out: ${sentence}`, params: ConversationPath },
+      schema: { tags: ["legacy conversations"], summary: `Not implemented: ${sentence}`, params: ConversationPath },
       handler: ({ principal, params }) => {
         requireConversation(
           conversations,
           principal,
           (params as { conversation_id: string }).conversation_id,
         );
-        throw new PlatformError("Gone", sentence);
+        throw new PlatformError("RouteRemoved", { reason: sentence });
       },
     });
   }

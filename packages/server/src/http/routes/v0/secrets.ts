@@ -12,7 +12,7 @@ import { type ProviderTokenServices, storeProviderTokens } from "../account/prov
 
 const SecretPath = Type.Object({ secret_id: Type.String({ description: "name of the secret" }) });
 
-/** The V0 reads and writes of secrets (app-server.md section 5, legacy-gui.md section 8), over the same store as V1. */
+/** V0 routes of secrets (app-server.md section 5, legacy-gui.md section 8), over the V1 store. */
 export function legacySecretRoutes(app: App, services: ProviderTokenServices): void {
   const { secrets } = services;
   const tags = ["secrets"];
@@ -52,7 +52,7 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
       config,
       schema: {
         tags,
-        summary: "Rename or redescribe a secret; its value stays",
+        summary: "Change a secret's name or description",
         params: SecretPath,
         body: LegacySecretUpdate,
         response: { 200: EditResponse, 400: EditResponse },
@@ -83,7 +83,7 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
       config: { ...config, failures: [502] },
       schema: {
         tags,
-        summary: "Make these the tokens of git providers; each new one is tried first",
+        summary: "Replace the tokens of git providers; each new one is checked first",
         body: ProviderTokens,
         response: { 200: EditResponse },
       },
@@ -106,7 +106,7 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
   );
 }
 
-/** Clashes of names have their text in `message` here (app-server.md section 0). */
+/** Returns a name clash as `message` (app-server.md section 0). */
 async function clash(work: Promise<void>): Promise<{ message: string } | undefined> {
   try {
     await work;

@@ -4,7 +4,7 @@ import { Type } from "typebox";
 import { sendJson } from "../../server/json-text.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
-/** `/api/settings` and `/api/reset-settings` (platform.md sections 2.1 and 4.1, app-server.md section 5 "V0 settings"). */
+/** V0 settings (platform.md sections 2.1 and 4.1, app-server.md section 5 "V0 settings"). */
 export function settingsRoutes(app: App, { settings }: Pick<HttpServices, "settings">): void {
   const config = { errors: "error" } as const;
   const tags = ["settings"];
@@ -29,7 +29,7 @@ export function settingsRoutes(app: App, { settings }: Pick<HttpServices, "setti
       config,
       schema: {
         tags,
-        summary: "Store settings: fields that are absent keep their value",
+        summary: "Store settings; absent fields keep their values",
         body: SettingsUpdate,
         response: { 200: Type.Object({ message: Type.String() }) },
       },
@@ -43,10 +43,10 @@ export function settingsRoutes(app: App, { settings }: Pick<HttpServices, "setti
     "/api/reset-settings",
     {
       config: { ...config, failures: [410] },
-      schema: { tags, summary: "Gone: settings are changed, not reset" },
+      schema: { tags, summary: "Removed: settings cannot be reset" },
     },
     () => {
-      throw new PlatformError("Gone", "Reset settings functionality has been removed.");
+      throw new PlatformError("SettingsResetRemoved");
     },
   );
 }

@@ -23,19 +23,21 @@ const text = (description: string) => Type.Optional(Type.String({ maxLength: 1_0
 const needed = Type.String({ maxLength: 1_000 });
 const perPage = (by: number) =>
   Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 100, default: by, description: "most items of the page" }),
+    Type.Integer({ minimum: 1, maximum: 100, default: by, description: "maximum items of the page" }),
   );
 const page = Type.Optional(
   Type.Integer({ minimum: 1, maximum: 100_000, default: 1, description: "number of the page" }),
 );
 const selected_provider = Type.Optional(
-  StringEnum(providerTypes, { description: "the provider; without it all of the user's are asked" }),
+  StringEnum(providerTypes, { description: "the provider; by default all of the user's" }),
 );
-const sort = text("stars, forks or updated; the list of the user's own is always by the last change");
+const sort = text("stars, forks or updated; the user's own repositories are always sorted by last change");
 const order = text("asc or desc");
-const installation_id = text("one of the installations, workspaces, groups or organizations");
+const installation_id = text("an installation, workspace, group or organization");
 
-/** The legacy reads of git providers (legacy-gui.md section 8). Without `selected_provider` all of the user's providers are asked. */
+/**
+ * V0 reads of git providers (legacy-gui.md section 8), by default of all of the user's providers.
+ */
 export function userRoutes(app: App, { git }: { git: GitHosting }): void {
   app.get(
     "/api/user/info",
@@ -64,7 +66,7 @@ export function userRoutes(app: App, { git }: { git: GitHosting }): void {
       config,
       schema: {
         tags,
-        summary: "List pull requests and issues that wait for the user",
+        summary: "List pull requests and issues that need the user",
         response: { 200: Type.Array(SuggestedTask) },
       },
     },
@@ -83,7 +85,7 @@ function repositoryRoutes(app: App, git: GitHosting): void {
       config,
       schema: {
         ...schema,
-        summary: "List the user's repositories, the last changed first; link_header names the next page",
+        summary: "List the user's repositories, last changed first; link_header has the next page",
         querystring: Type.Object({ sort, selected_provider, page, per_page: perPage(30), installation_id }),
       },
     },
@@ -162,7 +164,7 @@ function branchRoutes(app: App, git: GitHosting): void {
   );
 }
 
-/** The documented path has `owner/name` in one segment, encoded; clients send it as two. */
+/** The documented path has `owner/name` in one encoded segment; clients send two. */
 function microagentRoutes(app: App, git: GitHosting): void {
   const list = {
     tags,
@@ -214,7 +216,7 @@ function microagentRoutes(app: App, git: GitHosting): void {
   );
 }
 
-/** Of one provider, or of all that answer. */
+/** Lists repositories of one provider, or of all that respond. */
 async function repositoriesOf(
   git: GitHosting,
   userId: string,
@@ -235,7 +237,7 @@ async function repositoriesOf(
   };
 }
 
-/** Legacy clients also send orders that only one provider knows; those are passed over. */
+/** Ignores orders that only one provider supports, which legacy clients also send. */
 function orderOf(sort = "stars", order = "desc"): RepositoryOrder | undefined {
   return repositoryOrders.find((known) => known === `${sort}-${order}`);
 }

@@ -57,7 +57,7 @@ export function appConversationRoutes(
       config: { failures: [404, 409, 503] },
       schema: {
         tags,
-        summary: "Start a conversation; answers with its start task",
+        summary: "Start a conversation; returns its start task",
         body: StartBody,
         response: { 200: AppConversationStartTask },
       },
@@ -71,7 +71,7 @@ export function appConversationRoutes(
       schema: {
         tags,
         summary:
-          "Start a conversation; answers with an array that gets its start task in every state, as it is reached",
+          "Start a conversation; streams an array with its start task in each state",
         body: StartBody,
         response: { 200: Type.Array(AppConversationStartTask) },
       },
@@ -107,7 +107,7 @@ export function appConversationRoutes(
       },
     },
     (request, reply) => {
-      // The count takes sub-conversations in, as documented.
+      // The count includes sub-conversations, as documented.
       const filter = { ...filterOf(request.principal.userId, request.query), includeSubConversations: true };
       reply.send(conversations.count(filter));
     },
@@ -118,7 +118,7 @@ export function appConversationRoutes(
       config: { failures: [400] },
       schema: {
         tags,
-        summary: "With ids: read these, null where there is none. Without: list as search does",
+        summary: "With ids: read these, null for unknown ones; without: list like search",
         querystring: ListQuery,
         response: { 200: Type.Union([Type.Array(Nullable(AppConversation)), AppConversationPage]) },
       },
@@ -145,7 +145,7 @@ export function appConversationRoutes(
       const id = parseId(request.params.conversation_id);
       const { userId } = request.principal;
       if (id === undefined || !conversations.get(userId, id)) {
-        throw new PlatformError("ConversationNotFound", "unknown_app_conversation");
+        throw new PlatformError("AppConversationUnknown");
       }
       return conversations.update(userId, id, request.body);
     },
@@ -164,14 +164,14 @@ export function appConversationRoutes(
       const { userId } = request.principal;
       const [id] = parseIds([request.params.conversation_id], 1);
       if (!conversations.get(userId, id!))
-        throw new PlatformError("ConversationNotFound", "Conversation not found");
+        throw new PlatformError("ConversationUnknown");
       await conversations.remove(userId, id!);
       return { success: true };
     },
   );
 }
 
-/** A JSON array as it grows: a line an item. */
+/** Streams a JSON array, one item per line. */
 async function* arrayText(items: AsyncIterable<unknown>): AsyncGenerator<string> {
   let before = "[\n";
   for await (const item of items) {

@@ -7,7 +7,10 @@ import { requireConversation } from "../account/conversation-access.ts";
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const CallbackPath = Type.Object({ conversation_id: Type.String(), callback_id: Type.String() });
 
-/** The callbacks of a conversation and how their delivery goes on; an extension of the contract (docs/event-delivery.md). */
+/**
+ * The callbacks of a conversation and their delivery state; an extension of the contract
+ * (docs/event-delivery.md).
+ */
 export function callbackRoutes(
   app: App,
   { conversations, callbacks }: Pick<HttpServices, "conversations" | "callbacks">,
@@ -39,7 +42,7 @@ export function callbackRoutes(
       config: { failures: [404, 409] },
       schema: {
         tags,
-        summary: "Add a callback for the events from now on",
+        summary: "Add a callback for new events",
         params: ConversationPath,
         body: CallbackProcessor,
         response: { 201: CallbackInfo },
@@ -56,7 +59,7 @@ export function callbackRoutes(
       config,
       schema: {
         tags,
-        summary: "Try a callback again now",
+        summary: "Retry a callback now",
         params: CallbackPath,
         response: { 200: CallbackInfo },
       },

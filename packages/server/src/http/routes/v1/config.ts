@@ -13,7 +13,10 @@ const filterKeys = {
 const ProviderQuery = Type.Object(filterKeys);
 const ModelQuery = Type.Object({ ...filterKeys, provider__eq: Type.Optional(Type.String()) });
 
-/** The models and providers that the server knows (app-server.md section 7). Page ids are base64 of an offset. */
+/**
+ * The server's known models and providers (app-server.md section 7). Page ids are base64 of an
+ * offset.
+ */
 export function configRoutes(app: App): void {
   const tags = ["config"];
   app.get(
@@ -21,7 +24,7 @@ export function configRoutes(app: App): void {
     {
       schema: {
         tags,
-        summary: "List the models that the server knows",
+        summary: "List known models",
         querystring: ModelQuery,
         response: { 200: LLMModelPage },
       },

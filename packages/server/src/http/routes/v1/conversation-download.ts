@@ -5,7 +5,7 @@ import { getDownloadHeaders } from "../../server/file-headers.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 
-/** A conversation with all of its events as a zip file (app-server.md section 2.9). It needs no sandbox. */
+/** A conversation with all events as a zip file (app-server.md section 2.9); needs no sandbox. */
 export function conversationDownloadRoutes(
   app: App,
   { conversations, events }: Pick<HttpServices, "conversations" | "events">,

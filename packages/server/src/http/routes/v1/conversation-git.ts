@@ -13,12 +13,15 @@ const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const Query = Type.Object({
   path: Type.String({
     minLength: 1,
-    description: "relative ones start at the conversation's working folder",
+    description: "absolute, or relative to the conversation's working folder",
   }),
-  ref: Type.Optional(Type.String({ description: "what to compare with; default: where the work began" })),
+  ref: Type.Optional(Type.String({ description: "what to compare with; by default the state at the start" })),
 });
 
-/** What a conversation's agent changed in a git repository of its sandbox (app-server.md section 2.9). A paused sandbox is not woken. */
+/**
+ * An agent's changes in a git repository of its sandbox (app-server.md section 2.9). Does not wake
+ * the sandbox.
+ */
 export function conversationGitRoutes(
   app: App,
   services: Pick<HttpServices, "conversations" | "sandboxes">,
@@ -33,7 +36,7 @@ export function conversationGitRoutes(
       config,
       schema: {
         tags,
-        summary: "List the files that were changed",
+        summary: "List changed files",
         params: ConversationPath,
         querystring: Query,
         response: { 200: Type.Array(GitChange) },
@@ -50,7 +53,7 @@ export function conversationGitRoutes(
       config,
       schema: {
         tags,
-        summary: "Read a file as it was and as it is",
+        summary: "Read a file before and after the changes",
         params: ConversationPath,
         querystring: Query,
         response: { 200: GitDiff },
@@ -63,7 +66,10 @@ export function conversationGitRoutes(
   );
 }
 
-/** Throws ConversationNotFound, SandboxNotFound, SandboxNotRunning, and GitFailed where the sandbox cannot be reached. */
+/**
+ * Throws ConversationNotFound, SandboxNotFound, SandboxNotRunning, and GitFailed when the sandbox
+ * is unreachable.
+ */
 async function inSandbox<T>(
   { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
   principal: Principal,
@@ -73,13 +79,13 @@ async function inSandbox<T>(
 ): Promise<T> {
   const row = requireConversation(conversations, principal, id);
   if (!sandboxes.get(row.userId, row.sandboxId)) {
-    throw new PlatformError("SandboxNotFound", "The sandbox of this conversation is gone.");
+    throw new PlatformError("ConversationSandboxMissing");
   }
   try {
     const { id: sandboxId } = requireRunning(sandboxes, row);
     return await read(await sandboxes.running(sandboxId), resolveInside(row.config.workingDir, path));
   } catch (error) {
     if (!(error instanceof PlatformError && error.status === 503)) throw error;
-    throw new PlatformError("GitFailed", error.message, { cause: error });
+    throw new PlatformError("GitSandboxUnreachable", { reason: error.message }, { cause: error });
   }
 }

@@ -12,7 +12,10 @@ import { requireRunning } from "./conversation-sandbox.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
-/** Messages to a conversation: at once to one that runs, or kept for one that is still being started (app-server.md sections 2.7 and 2.8). */
+/**
+ * Messages to a running conversation, or queued for one that is starting (app-server.md sections
+ * 2.7 and 2.8).
+ */
 export function conversationMessageRoutes(
   app: App,
   { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
@@ -23,7 +26,7 @@ export function conversationMessageRoutes(
       config: { failures: [409, 410, 503] },
       schema: {
         tags: ["app conversations"],
-        summary: "Send a message to a conversation whose sandbox runs; the agent starts unless run is false",
+        summary: "Send a message to a conversation with a running sandbox; starts the agent unless run is false",
         params: ConversationPath,
         body: AppSendMessageRequest,
         response: { 200: AppSendMessageResponse },
@@ -44,7 +47,7 @@ export function conversationMessageRoutes(
       schema: {
         tags: ["pending messages"],
         summary:
-          "Keep a message until the conversation is ready; the id may be `task-` and the id of its start task",
+          "Queue a message until the conversation is ready; the id may be `task-` plus its start task's id",
         params: ConversationPath,
         body: PendingMessageRequest,
         response: { 201: PendingMessageResponse },

@@ -6,7 +6,7 @@ import { requireConversation } from "../account/conversation-access.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
-/** The model of a conversation that is there already (app-server.md section 2.9). */
+/** Changes of an existing conversation's model (app-server.md section 2.9). */
 export function conversationModelRoutes(
   app: App,
   { conversations }: Pick<HttpServices, "conversations">,
@@ -19,7 +19,7 @@ export function conversationModelRoutes(
     {
       schema: {
         tags,
-        summary: "Let the next model call use an LLM profile of the settings",
+        summary: "Use an LLM profile of the settings from the next model call",
         params: ConversationPath,
         body: SwitchProfileRequest,
         response: { 200: Success },
@@ -36,7 +36,7 @@ export function conversationModelRoutes(
     {
       schema: {
         tags,
-        summary: "Refused: agents of this server are no ACP agents",
+        summary: "Refused: this server has no ACP agents",
         params: ConversationPath,
         body: SwitchAcpModelRequest,
         response: { 200: Success },
@@ -44,10 +44,7 @@ export function conversationModelRoutes(
     },
     ({ principal, params }) => {
       requireConversation(conversations, principal, params.conversation_id);
-      throw new PlatformError(
-        "BadRequest",
-        "The agent of this conversation is no ACP agent: use switch_profile.",
-      );
+      throw new PlatformError("AcpModelUnsupported", { use: "switch_profile" });
     },
   );
 }

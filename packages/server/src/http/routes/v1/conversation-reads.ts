@@ -11,14 +11,17 @@ import { requireRunning, sandboxIfRunning } from "./conversation-sandbox.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
-/** Largest file that is read, bytes. */
+/** Maximum file that is read, bytes. */
 const maxFileBytes = 5 * 2 ** 20;
-/** Most files of a folder that are listed. */
+/** Maximum listed files of a folder. */
 const maxFiles = 2_000;
-/** Time for reading one, ms: the file may be a pipe of the kernel's. */
+/** Timeout of a read, ms; the file may be a pipe. */
 const readMs = 10_000;
 
-/** What lies in a conversation's sandbox now: files, its skills, its hooks (app-server.md section 2.9). A paused sandbox is not woken. */
+/**
+ * Files, skills and hooks in a conversation's sandbox (app-server.md section 2.9). Does not wake
+ * the sandbox.
+ */
 export function conversationReadRoutes(
   app: App,
   { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
@@ -32,12 +35,12 @@ export function conversationReadRoutes(
       schema: {
         tags,
         summary:
-          "Read a text file of the sandbox; an empty text where that is not possible, for whatever reason",
+          "Read a text file of the sandbox; empty if that fails for any reason",
         params: ConversationPath,
         querystring: Type.Object({
           file_path: Type.String({
             default: "/workspace/project/PLAN.md",
-            description: "relative ones start at the conversation's working folder",
+            description: "absolute, or relative to the conversation's working folder",
           }),
         }),
         response: { 200: Type.String() },
@@ -52,7 +55,7 @@ export function conversationReadRoutes(
         (await readFile(sandbox, path, { maxBytes: maxFileBytes, signal: AbortSignal.timeout(readMs) }).catch(
           () => undefined,
         ));
-      // A JSON text, not plain text.
+      // The contract wants a JSON string, not plain text.
       return reply
         .type("application/json")
         .send(JSON.stringify(found?.kind === "file" ? found.content.toString() : ""));
@@ -65,12 +68,12 @@ export function conversationReadRoutes(
       schema: {
         tags,
         summary:
-          "List the files below a folder of the sandbox, 2,000 at most, without those of tools (.git, node_modules, …)",
+          "List up to 2,000 files below a folder of the sandbox, without those of tools (.git, node_modules, …)",
         params: ConversationPath,
         querystring: Type.Object({
           path: Type.String({
             default: ".",
-            description: "relative ones start at the conversation's working folder",
+            description: "absolute, or relative to the conversation's working folder",
           }),
         }),
         response: { 200: Type.Array(Type.String({ description: "relative to `path`" })) },
@@ -88,7 +91,7 @@ export function conversationReadRoutes(
       config: { errors: "error" },
       schema: {
         tags,
-        summary: "List the skills in the sandbox; none while it does not run",
+        summary: "List the skills in the sandbox; empty unless it runs",
         params: ConversationPath,
         response: { 200: ConversationSkills },
       },
@@ -108,7 +111,7 @@ export function conversationReadRoutes(
       config: { errors: "error", failures: [409, 422] },
       schema: {
         tags,
-        summary: "List the hooks that the project's .openhands/hooks.json has now",
+        summary: "List the hooks of the project's .openhands/hooks.json",
         params: ConversationPath,
         response: { 200: ConversationHooks },
       },
@@ -117,10 +120,7 @@ export function conversationReadRoutes(
       const row = requireConversation(conversations, principal, params.conversation_id);
       const sandbox = await sandboxIfRunning(sandboxes, row);
       if (!sandbox)
-        throw new PlatformError(
-          "SandboxNotRunning",
-          "The sandbox is not running: resume it to read its hooks.",
-        );
+        throw new PlatformError("HooksNeedSandbox");
       const file = await readFile(sandbox, resolveInside(row.config.workingDir, ".openhands/hooks.json"), {
         maxBytes: 2 ** 20,
       });

@@ -4,7 +4,10 @@ import { getDownloadHeaders } from "../../server/file-headers.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 
-/** A conversation with its model traffic, to be replayed offline (docs/command-line.md). It needs no sandbox. */
+/**
+ * A conversation with its model traffic, for offline replay (docs/command-line.md); needs no
+ * sandbox.
+ */
 export function conversationRecordingRoutes(
   app: App,
   { conversations, recordings }: Pick<HttpServices, "conversations" | "recordings">,
@@ -17,7 +20,7 @@ export function conversationRecordingRoutes(
         tags: ["app conversations"],
         summary: "Export a conversation with its model traffic",
         description:
-          "One JSON object a line: the header, the events, the parts of prompts, the calls, and the end. Secrets are masked. The agent replays it offline with `sandpiper replay`.",
+          "One JSON object per line: the header, the events, the parts of prompts, the calls, and the end. Secrets are masked. The agent replays it offline with `sandpiper replay`.",
         params: Type.Object({ conversation_id: Type.String() }),
         response: {
           200: { description: "The recording", content: { [recordingType]: { schema: RecordingLine } } },
@@ -26,7 +29,7 @@ export function conversationRecordingRoutes(
     },
     ({ principal, params }, reply) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
-      // Its lines fit the schema, which is that of one of them.
+      // The schema describes one line.
       reply
         .headers({
           ...getDownloadHeaders(`conversation_${hexId(row.id)}.jsonl`),

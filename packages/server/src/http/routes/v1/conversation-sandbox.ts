@@ -6,25 +6,20 @@ import { requireSandbox } from "../../../conversations/access.ts";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
 
 /**
- * The record of a conversation's sandbox, which must be running now: these routes do not wake one (app-server.md sections 2.7 and 2.9).
- * Throws ConversationArchived where it is gone, SandboxInError, and SandboxNotRunning otherwise.
+ * The record of a conversation's sandbox, which must be running: these routes do not wake it
+ * (app-server.md sections 2.7 and 2.9). Throws ConversationArchived when it is deleted,
+ * SandboxInError, and SandboxNotRunning otherwise.
  */
 export function requireRunning(sandboxes: Sandboxes, conversation: ConversationRow): SandboxRow {
   const row = requireSandbox(sandboxes, conversation);
   if (row.status === "RUNNING") return row;
   if (row.status === "ERROR") {
-    throw new PlatformError(
-      "SandboxInError",
-      `The sandbox ${row.id} has failed${row.statusDetail ? `: ${row.statusDetail}` : "."}`,
-    );
+    throw new PlatformError("ConversationSandboxFailed", { id: row.id, detail: row.statusDetail ? `: ${row.statusDetail}` : "." });
   }
-  throw new PlatformError(
-    "SandboxNotRunning",
-    `The sandbox is not running (its status is ${row.status}): resume it with POST /api/v1/sandboxes/${row.id}/resume and try again.`,
-  );
+  throw new PlatformError("ConversationSandboxNotRunning", { id: row.id, status: row.status });
 }
 
-/** The running sandbox of a conversation; undefined where it does not run now, or cannot be reached. */
+/** The running sandbox of a conversation; undefined if it does not run or is unreachable. */
 export async function sandboxIfRunning(
   sandboxes: Sandboxes,
   row: ConversationRow,

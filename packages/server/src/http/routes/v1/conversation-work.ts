@@ -6,7 +6,7 @@ import { conversationModelRoutes } from "./conversation-model.ts";
 import { conversationReadRoutes } from "./conversation-reads.ts";
 import { conversationRecordingRoutes } from "./conversation-recording.ts";
 
-/** Everything that can be done with one conversation besides its start and its record (app-server.md sections 2.7 to 2.9). */
+/** Work with a conversation other than its start and record (app-server.md sections 2.7 to 2.9). */
 export function conversationWorkRoutes(app: App, services: HttpServices): void {
   conversationMessageRoutes(app, services);
   conversationReadRoutes(app, services);

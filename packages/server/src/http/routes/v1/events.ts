@@ -16,8 +16,8 @@ const SearchQuery = Type.Object(searchKeys);
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
 /**
- * The events of a conversation (app-server.md section 3). The older paths name the conversation in the query (section 9, delta 2).
- * A conversation that is unknown, malformed or another user's answers 404.
+ * The events of a conversation (app-server.md section 3). The older paths have the conversation in
+ * the query (section 9, delta 2). Responds 404 to unknown, malformed and other users' ids.
  */
 export function eventRoutes(
   app: App,
@@ -43,7 +43,7 @@ export function eventRoutes(
   const summaries = {
     search: "List events",
     count: "Count events",
-    batch: "Read events by id; null where there is none",
+    batch: "Read events by id; null for unknown ones",
   };
 
   const config = { failures: [400, 404, 413] };

@@ -14,7 +14,7 @@ import type { GitHosting, Listed } from "../../../git/api.ts";
 import { makePageKeys, pageKeys, parsePageMark, slicePage, toMarkPage } from "../../server/params.ts";
 import type { App } from "../../server/services.ts";
 
-/** What a provider's refusal can become. */
+/** Statuses of a provider's refusals. */
 const config = { failures: [400, 403, 404, 422, 502] };
 const fewer = makePageKeys(30);
 const ProviderQuery = Type.Object({ provider: ProviderType, ...pageKeys });
@@ -24,7 +24,7 @@ const RepositoryQuery = Type.Object({
   installation_id: Type.Optional(
     Type.String({
       maxLength: 1_000,
-      description: "one of the installations, workspaces, groups or organizations",
+      description: "an installation, workspace, group or organization",
     }),
   ),
   sort_order: Type.Optional(RepositoryOrder),
@@ -36,7 +36,10 @@ const BranchQuery = Type.Object({
   ...fewer,
 });
 
-/** Repositories, branches and tasks at git providers, and the user there (app-server.md section 7). Page ids are base64 of the provider's marks. */
+/**
+ * Repositories, branches, tasks and user at git providers (app-server.md section 7). Page ids are
+ * base64 of the provider's marks.
+ */
 export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
   const tags = ["git"];
   app.get(
@@ -45,7 +48,7 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
       config,
       schema: {
         tags,
-        summary: "List what installation_id can be: installations, workspaces, groups or organizations",
+        summary: "List values of installation_id: installations, workspaces, groups or organizations",
         querystring: ProviderQuery,
         response: { 200: InstallationPage },
       },
@@ -62,7 +65,7 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
       config,
       schema: {
         tags,
-        summary: "List the user's repositories, or search for some",
+        summary: "List or search repositories",
         querystring: RepositoryQuery,
         response: { 200: RepositoryPage },
       },
@@ -70,7 +73,7 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
     async (request) => {
       const { provider, query, installation_id, page_id, limit, sort_order } = request.query;
       if (sort_order !== undefined && !query)
-        throw new PlatformError("BadRequest", "sort_order needs a query to sort the results of.");
+        throw new PlatformError("SortNeedsQuery");
       const ask = {
         query,
         installation: installation_id,
@@ -104,7 +107,7 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
       config,
       schema: {
         tags,
-        summary: "List open pull requests with something to do, and issues that are assigned to the user",
+        summary: "List open pull requests that need work, and issues assigned to the user",
         querystring: Type.Object(fewer),
         response: { 200: SuggestedTaskPage },
       },

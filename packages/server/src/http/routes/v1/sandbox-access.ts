@@ -5,8 +5,8 @@ import type { Principal } from "../../server/principal.ts";
 import { sandboxId } from "./sandboxes.ts";
 
 /**
- * The running sandbox of that id, for its user and for the holder of its own session key. It is woken when it is paused.
- * Throws SandboxNotFound, also for another's sandbox, and what `running` throws.
+ * The sandbox of that id, for its user and its session key; wakes a paused one. Throws
+ * SandboxNotFound, also for another user's sandbox, and what `running` throws.
  */
 export async function runningSandbox(
   sandboxes: Sandboxes,
@@ -15,6 +15,6 @@ export async function runningSandbox(
 ): Promise<Sandbox> {
   const row = sandboxes.get(principal.userId, sandboxId(text));
   if (!row || (principal.sandboxId !== undefined && principal.sandboxId !== row.id))
-    throw new PlatformError("SandboxNotFound", "Sandbox not found");
+    throw new PlatformError("SandboxUnknown");
   return sandboxes.running(row.id);
 }

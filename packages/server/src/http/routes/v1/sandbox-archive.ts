@@ -11,21 +11,21 @@ const SandboxPath = Type.Object({ sandbox_id: Type.String() });
 const folder = Type.String({
   minLength: 1,
   default: ".",
-  description: "folder; relative ones start at the working directory",
+  description: "folder, absolute or relative to the working directory",
 });
 const url = "/api/v1/sandboxes/:sandbox_id/archive";
 const tar = "application/x-tar";
 const gzip = "application/gzip";
 
 /**
- * Folders of a sandbox as tar streams, both ways; an addition to the contract, for the command line. Nothing is buffered, so
- * the size of an archive is not subject to the body limit.
+ * Folders of a sandbox as tar streams, both ways; an addition to the contract, for the command
+ * line. Archives are not buffered, so the body limit does not apply.
  */
 export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
   const tags = ["sandboxes"];
   const config = { access: "agent", failures: [403, 409, 413, 415, 503, 507] } as const;
 
-  // A scope of its own: only here a body is a stream.
+  // In its own scope, because only here a body is a stream.
   app.register(async (scope: App) => {
     scope.addContentTypeParser([tar, gzip], (_request, payload, done) => done(null, payload));
     scope.put(
@@ -35,7 +35,7 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
         bodyLimit: Number.MAX_SAFE_INTEGER,
         schema: {
           tags,
-          summary: `Unpack a tar (${tar}, or ${gzip} when it is compressed) into a folder of the sandbox`,
+          summary: `Unpack a tar (${tar}, or ${gzip} if compressed) into a folder of the sandbox`,
           consumes: [tar, gzip],
           params: SandboxPath,
           querystring: Type.Object({ path: folder }),
@@ -44,7 +44,7 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
       },
       async (request) => {
         if (!request.body)
-          throw new PlatformError("UnsupportedMediaType", `Unsupported media type: send ${tar} or ${gzip}`);
+          throw new PlatformError("MediaTypeUnsupported", { types: `${tar} or ${gzip}` });
         const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
         const compressed = request.headers["content-type"]?.startsWith(gzip) ?? false;
         await unpackArchive(sandbox, request.query.path, request.body as Readable, { gzip: compressed });
@@ -68,7 +68,7 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
           gzip: Type.Boolean({ default: false }),
           sparse: Type.Boolean({
             default: false,
-            description: "leave out the holes of files; GNU tar, bsdtar and Python read that",
+            description: "omit holes of sparse files; GNU tar, bsdtar and Python can read the result",
           }),
         }),
       },
@@ -77,7 +77,7 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
       const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
       const { path, exclude, ...how } = request.query;
       const stream = await packArchive(sandbox, path, { ...how, excludes: exclude ?? [] });
-      // What fails before the first byte, such as a folder that is not there, is still an answer in words.
+      // An error before the first byte, such as a missing folder, still gets an error response.
       await once(stream, "readable");
       return reply.type(how.gzip ? gzip : tar).send(stream);
     },

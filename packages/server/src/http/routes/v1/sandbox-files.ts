@@ -10,13 +10,13 @@ import type { App, HttpServices } from "../../server/services.ts";
 import { runningSandbox } from "./sandbox-access.ts";
 
 const SandboxPath = Type.Object({ sandbox_id: Type.String() });
-const path = Type.String({ minLength: 1, description: "relative ones start at the working directory" });
+const path = Type.String({ minLength: 1, description: "absolute, or relative to the working directory" });
 const FileQuery = Type.Object({ path });
 const url = "/api/v1/sandboxes/:sandbox_id/files";
 
 /**
- * Files of a sandbox as streams, with the rights of its user; an addition to the contract. Nothing is buffered, so the size of a file is not
- * subject to the body limit. A link leads wherever it leads inside the sandbox, and nowhere else.
+ * Files of a sandbox as streams, with its user's rights; an addition to the contract. Files are not
+ * buffered, so the body limit does not apply. Links are resolved inside the sandbox.
  */
 export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
   const tags = ["sandboxes"];
@@ -29,7 +29,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       exposeHeadRoute: false,
       schema: {
         tags,
-        summary: "Download a file of the sandbox; HEAD gives its size, type and time",
+        summary: "Download a file of the sandbox; HEAD returns its size, type and time",
         params: SandboxPath,
         querystring: FileQuery,
       },
@@ -57,7 +57,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       return reply.headers(withFileHeaders(getDownloadHeaders(request.query.path), file, file.size)).send();
     },
   );
-  // A scope of its own: only here a body is a stream, whatever its type.
+  // In its own scope, because only here a body of any type is a stream.
   app.register(async (scope: App) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
@@ -68,7 +68,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
         bodyLimit: Number.MAX_SAFE_INTEGER,
         schema: {
           tags,
-          summary: "Upload a file into the sandbox: the body is its content; folders above it are made",
+          summary: "Upload a file into the sandbox: the body is its content; creates missing folders",
           consumes: ["application/octet-stream"],
           params: SandboxPath,
           querystring: FileQuery,
@@ -97,7 +97,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
           path,
           recursive: Type.Boolean({
             default: false,
-            description: "a folder with everything in it; without it only an empty one",
+            description: "delete a folder with its content; by default only an empty one",
           }),
         }),
         response: { 200: Success },

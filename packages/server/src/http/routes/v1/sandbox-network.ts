@@ -10,7 +10,10 @@ import { sandboxId } from "./sandboxes.ts";
 const SandboxPath = Type.Object({ sandbox_id: Type.String() });
 const url = "/api/v1/sandboxes/:sandbox_id/network";
 
-/** What a sandbox may reach, and what it tried; an addition to the contract. Neither wakes the sandbox. */
+/**
+ * A sandbox's network policy and the proxy's decisions; an addition to the contract. Does not wake
+ * the sandbox.
+ */
 export function sandboxNetworkRoutes(
   app: App,
   { sandboxes, egress, secrets }: Pick<HttpServices, "sandboxes" | "egress" | "secrets">,
@@ -18,7 +21,7 @@ export function sandboxNetworkRoutes(
   const tags = ["sandboxes"];
   const owned = (principal: Principal, text: string) => {
     const row = sandboxes.get(principal.userId, sandboxId(text));
-    if (!row) throw new PlatformError("SandboxNotFound", "Sandbox not found");
+    if (!row) throw new PlatformError("SandboxUnknown");
     return row;
   };
 
@@ -27,7 +30,7 @@ export function sandboxNetworkRoutes(
     {
       schema: {
         tags,
-        summary: "Read what the sandbox may reach",
+        summary: "Read the sandbox's network policy",
         params: SandboxPath,
         response: { 200: SandboxNetwork },
       },
@@ -48,7 +51,7 @@ export function sandboxNetworkRoutes(
     {
       schema: {
         tags,
-        summary: "List what the sandbox asked for and what the egress proxy decided, the newest first",
+        summary: "List the sandbox's requests and the egress proxy's decisions, newest first",
         params: SandboxPath,
         querystring: PageQuery,
         response: { 200: NetworkDecisionPage },
@@ -58,7 +61,7 @@ export function sandboxNetworkRoutes(
       const { id } = owned(request.principal, request.params.sandbox_id);
       const { limit, page_id: pageId } = request.query;
       const before = /^\d{1,15}$/.test(pageId ?? "") ? Number(pageId) : undefined;
-      // One more than is shown tells whether there is another page.
+      // The additional item shows whether there is a next page.
       const found = await egress.decisions(id, { limit: limit + 1, before });
       const items = found.slice(0, limit);
       return toPage({

@@ -10,8 +10,9 @@ const url = "/api/v1/sandboxes/:sandbox_id/settings/secrets";
 const SandboxPath = Type.Object({ sandbox_id: Type.String() });
 
 /**
- * What applies in a sandbox, for the holder of its session key and for its user (app-server.md section 4): secrets, provider tokens under
- * names such as `github_token`, and over them the secrets of its conversations. The session key is never inside of the sandbox.
+ * A sandbox's secrets, for its session key and its user (app-server.md section 4): the user's
+ * secrets, provider tokens under names such as `github_token`, and secrets of its conversations.
+ * The session key never enters the sandbox.
  */
 export function sandboxSecretRoutes(
   app: App,
@@ -23,8 +24,8 @@ export function sandboxSecretRoutes(
   const all = ({ userId, sandboxId: own }: Principal, text: string): readonly SandboxSecret[] => {
     const id = sandboxId(text);
     if (own !== undefined && own !== id)
-      throw new PlatformError("SandboxForeign", "This key belongs to another sandbox");
-    if (!sandboxes.get(userId, id)) throw new PlatformError("SandboxNotFound", "Sandbox not found");
+      throw new PlatformError("SandboxKeyForeign");
+    if (!sandboxes.get(userId, id)) throw new PlatformError("SandboxUnknown");
     return secrets.forSandbox(userId, id);
   };
 
@@ -59,13 +60,13 @@ export function sandboxSecretRoutes(
     (request, reply) => {
       const { sandbox_id, secret_name } = request.params;
       const found = all(request.principal, sandbox_id).find(({ name }) => name === secret_name);
-      if (!found) throw new PlatformError("SecretNotFound", "Secret not found");
+      if (!found) throw new PlatformError("SecretUnknown");
       sendSecret(reply, found.value);
     },
   );
 }
 
-/** Sends a value as plain text that nobody keeps. */
+/** Sends a secret as plain text that must not be cached. */
 export function sendSecret(
   reply: { header(name: string, value: string): unknown; send(value: string): unknown },
   value: string,

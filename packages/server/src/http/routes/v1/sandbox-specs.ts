@@ -4,7 +4,7 @@ import { Type } from "typebox";
 import { checkCount, PageQuery, pageRequest, slicePage, toPage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
-/** Templates for sandboxes, the default first (app-server.md section 4). */
+/** Sandbox templates, the default first (app-server.md section 4). */
 export function sandboxSpecRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
   const tags = ["sandbox specs"];
   const createdAt = isoTime(Date.now());
@@ -28,7 +28,7 @@ export function sandboxSpecRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
     {
       schema: {
         tags,
-        summary: "Read specs by id; null where there is none",
+        summary: "Read specs by id; null for unknown ones",
         querystring: Type.Object({ id: Type.Array(Type.String()) }),
         response: { 200: Type.Array(Nullable(SandboxSpecInfo)) },
       },

@@ -41,7 +41,7 @@ export function sandboxRoutes(
       config: { failures: [400] },
       schema: {
         tags,
-        summary: "Read sandboxes by id; null where there is none",
+        summary: "Read sandboxes by id; null for unknown ones",
         querystring: Type.Object({ id: Type.Array(Type.String()) }),
         response: { 200: Type.Array(Nullable(SandboxInfo)) },
       },
@@ -63,7 +63,7 @@ export function sandboxRoutes(
           sandbox_spec_id: Type.Optional(Type.String()),
           snapshot_id: Type.Optional(
             Type.String({
-              description: "begin with the files of this snapshot, and its spec unless one is named",
+              description: "start with the files of this snapshot, and by default its spec",
             }),
           ),
         }),
@@ -83,7 +83,7 @@ export function sandboxRoutes(
   );
   const verbs = {
     pause: "Freeze the processes of a sandbox and pause its conversations; any use wakes it",
-    resume: "Let the processes of a sandbox go on, or start them anew after a hibernation or an error",
+    resume: "Resume the processes of a sandbox, or restart them after a hibernation or an error",
   };
   for (const verb of ["pause", "resume"] as const) {
     app.post(
@@ -103,7 +103,7 @@ export function sandboxRoutes(
     {
       schema: {
         tags,
-        summary: "Delete a sandbox; the query's id counts before the path's",
+        summary: "Delete a sandbox; the query's id overrides the path's",
         params: SandboxPath,
         querystring: Type.Object({ sandbox_id: Type.Optional(Type.String()) }),
         response: { 200: Success },
@@ -117,12 +117,12 @@ export function sandboxRoutes(
   );
 }
 
-/** A sandbox id from outside as the id that is stored: UUIDs are accepted in both forms. */
+/** Normalises a client's sandbox id: UUIDs are accepted in both forms. */
 export function sandboxId(text: string): string {
   return parseId(text) ?? text;
 }
 
-/** The wire form of a sandbox. */
+/** Converts a sandbox to its wire form. */
 export function sandboxInfo(row: SandboxRow, config: Config, server: Server): SandboxInfo {
   const running = row.status === "RUNNING";
   return {

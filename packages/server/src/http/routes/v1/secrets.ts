@@ -12,7 +12,10 @@ import { type ProviderTokenServices, storeProviderTokens } from "../account/prov
 
 const SecretPath = Type.Object({ secret_id: Type.String({ description: "name of the secret" }) });
 
-/** Custom secrets and tokens of git providers (app-server.md section 6). Values go in and never come out. */
+/**
+ * Custom secrets and tokens of git providers (app-server.md section 6). Values can be written, but
+ * never read.
+ */
 export function secretRoutes(app: App, services: ProviderTokenServices): void {
   const { secrets } = services;
   const tags = ["secrets"];
@@ -26,7 +29,7 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
         querystring: Type.Object({
           name__contains: Type.Optional(Type.String({ description: "part of the name" })),
           ...pageKeys,
-          page_id: Type.Optional(Type.String({ description: "name of the last secret of the page before" })),
+          page_id: Type.Optional(Type.String({ description: "name of the last secret of the previous page" })),
         }),
         response: { 200: CustomSecretPage },
       },
@@ -48,7 +51,7 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
       config: { failures: [409] },
       schema: {
         tags,
-        summary: "Store a secret; one of the same name gets the new value",
+        summary: "Store a secret; replaces one of the same name",
         body: CustomSecretCreate,
         response: { 201: EditResponse },
       },
@@ -63,7 +66,7 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
     {
       schema: {
         tags,
-        summary: "Rename or redescribe a secret; its value stays",
+        summary: "Change a secret's name or description",
         params: SecretPath,
         body: CustomSecretUpdate,
         response: { 200: EditResponse },
@@ -88,7 +91,7 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
       config: { failures: [502] },
       schema: {
         tags,
-        summary: "Make these the tokens of git providers; each new one is tried first",
+        summary: "Replace the tokens of git providers; each new one is checked first",
         body: ProviderTokens,
         response: { 200: EditResponse },
       },

@@ -11,16 +11,19 @@ import type { preHandlerHookHandler } from "fastify";
 import { type TString, Type } from "typebox";
 import type { App, HttpServices } from "../../server/services.ts";
 
-/** Where the routes stand: the path, what its parameters are besides a profile's name, and what has to hold of them. */
+/** Variants of the routes: their path, further path parameters and checks. */
 export interface ProfilePlace {
   base: string;
   keys: { org_id?: TString };
   preHandler: preHandlerHookHandler[];
-  /** A model without `api_key` leaves the profile's key as it is: released clients of the place never see it, and edit without it. */
+  /**
+   * A model without `api_key` keeps the profile's key: released clients of this path never see the
+   * key.
+   */
   keepsKeys?: true;
 }
 
-/** LLM profiles (app-server.md section 5), here or in another place. */
+/** LLM profiles (app-server.md section 5), by default of the settings. */
 export function settingsProfileRoutes(
   app: App,
   { settings: { profiles } }: Pick<HttpServices, "settings">,
@@ -65,7 +68,7 @@ export function settingsProfileRoutes(
       preHandler,
       schema: {
         tags,
-        summary: "Save an LLM profile: the given model, or without one that of the settings",
+        summary: "Save an LLM profile; by default with the settings' model",
         params,
         body: SaveProfileBody,
         response: { 201: ProfileMutation },
@@ -104,7 +107,7 @@ export function settingsProfileRoutes(
       preHandler,
       schema: {
         tags,
-        summary: "Make the profile's model that of the settings",
+        summary: "Use the profile's model in the settings",
         params,
         response: { 200: ActivatedProfile },
       },

@@ -9,10 +9,10 @@ import { testMcpServer } from "../account/mcp-test.ts";
 
 const base = "/api/v1/settings";
 
-/** Keys that are written by their `*_diff` only. */
+/** Keys that only their `*_diff` changes. */
 const readOnlyKeys = ["agent_settings", "conversation_settings"];
 
-/** The settings as V1 has them (app-server.md section 5). */
+/** V1 settings (app-server.md section 5). */
 export function settingsV1Routes(
   app: App,
   services: Pick<HttpServices, "settings" | "secrets" | "outbound">,
@@ -34,7 +34,7 @@ export function settingsV1Routes(
     },
     (request, reply) => {
       const view = settings.viewV1(request.principal.userId);
-      if (view === undefined) throw new PlatformError("SettingsNotFound", "Settings not found");
+      if (view === undefined) throw new PlatformError("SettingsMissing");
       sendJson(reply, JSON.stringify(view));
     },
   );
@@ -46,13 +46,13 @@ export function settingsV1Routes(
       schema: {
         tags,
         summary:
-          "Store settings: top-level fields overwrite, `agent_settings_diff` and `conversation_settings_diff` are merged",
+          "Store settings: top-level fields are replaced, `agent_settings_diff` and `conversation_settings_diff` are merged",
         body: SettingsV1Update,
         response: { 200: Message },
       },
     },
     async (request) => {
-      // Released clients name an organization exactly where they change MCP servers one by one.
+      // Released clients send an organization only when they change single MCP servers.
       const keepServers = request.headers["x-org-id"] !== undefined;
       await settings.updateV1(request.principal.userId, request.body, { keepServers });
       return { message: "Settings stored" };
@@ -64,7 +64,7 @@ export function settingsV1Routes(
       config,
       schema: {
         tags,
-        summary: "What a form needs to show agent_settings",
+        summary: "Form schema of agent_settings",
         response: { 200: SettingsSchema },
       },
     },
@@ -76,7 +76,7 @@ export function settingsV1Routes(
       config,
       schema: {
         tags,
-        summary: "What a form needs to show conversation_settings",
+        summary: "Form schema of conversation_settings",
         response: { 200: SettingsSchema },
       },
     },
@@ -97,13 +97,13 @@ export function settingsV1Routes(
     },
     async ({ principal, params }) => {
       const server = settings.mcpServer(principal.userId, params.key);
-      if (!server) throw new PlatformError("McpServerNotFound", "MCP server not found");
+      if (!server) throw new PlatformError("McpServerUnknown");
       return testMcpServer(services, principal.userId, { name: params.key, server });
     },
   );
 }
 
-/** Whole `agent_settings` would silently reset what a client does not know, so only diffs are taken. */
+/** Rejects whole `agent_settings`, which would reset fields that a client does not know. */
 async function refuseWholeSettings({ body }: FastifyRequest, reply: FastifyReply): Promise<void> {
   const keys = readOnlyKeys.filter(
     (key) => body !== null && typeof body === "object" && Object.hasOwn(body, key),

@@ -2,7 +2,10 @@ import { MarketplaceRegistrations, MarketplaceSkillsPreviewResponse, SkillPage }
 import { PageQuery } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
-/** Skills outside of conversations (app-server.md section 7). A page id is the name of the last skill before. */
+/**
+ * Skills outside of conversations (app-server.md section 7). A page id is the previous page's last
+ * name.
+ */
 export function skillRoutes(app: App, { skills }: Pick<HttpServices, "skills">): void {
   const tags = ["skills"];
   const config = { errors: "error" } as const;
@@ -31,7 +34,7 @@ export function skillRoutes(app: App, { skills }: Pick<HttpServices, "skills">):
       config,
       schema: {
         tags,
-        summary: "Read what marketplaces hold, without registering them",
+        summary: "Preview marketplaces without registering them",
         body: MarketplaceRegistrations,
         response: { 200: MarketplaceSkillsPreviewResponse },
       },

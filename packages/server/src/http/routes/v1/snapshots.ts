@@ -6,7 +6,10 @@ import { PageQuery, pageRequest, toPage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { sandboxId } from "./sandboxes.ts";
 
-/** Snapshots of sandboxes; an extension of the contract. `POST /api/v1/sandboxes?snapshot_id=` makes a sandbox out of one. */
+/**
+ * Snapshots of sandboxes; an extension of the contract. `POST /api/v1/sandboxes?snapshot_id=`
+ * creates a sandbox from one.
+ */
 export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
   const tags = ["snapshots"];
   const { snapshots } = sandboxes;
@@ -17,7 +20,7 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
       config: { failures: [409, 503] },
       schema: {
         tags,
-        summary: "Keep the files of a sandbox as they are now",
+        summary: "Take a snapshot of a sandbox's files",
         params: Type.Object({ sandbox_id: Type.String() }),
         response: { 201: SnapshotInfo },
       },
@@ -55,7 +58,7 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
     },
     (request, reply) => {
       const row = snapshots.get(request.principal.userId, request.params.snapshot_id);
-      if (!row) throw new PlatformError("SnapshotNotFound", "Snapshot not found");
+      if (!row) throw new PlatformError("SnapshotUnknown");
       reply.send(snapshotInfo(row));
     },
   );
@@ -64,7 +67,7 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
     {
       schema: {
         tags,
-        summary: "Delete a snapshot; sandboxes that were made out of it keep their files",
+        summary: "Delete a snapshot; sandboxes made from it keep their files",
         params: Type.Object({ snapshot_id: Type.String() }),
         response: { 200: Success },
       },

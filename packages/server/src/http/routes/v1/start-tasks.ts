@@ -28,7 +28,7 @@ const SearchQuery = Type.Object({
   }),
 });
 
-/** How the starts of conversations go (app-server.md section 2.4). */
+/** Progress of conversation starts (app-server.md section 2.4). */
 export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
   const tags = ["start tasks"];
   const { startTasks } = conversations;
@@ -72,7 +72,7 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
       config: { failures: [400, 413] },
       schema: {
         tags,
-        summary: "Read start tasks by id; null where there is none",
+        summary: "Read start tasks by id; null for unknown ones",
         querystring: Type.Object({ ids: Type.Array(Type.String()) }),
         response: { 200: Type.Array(Nullable(AppConversationStartTask)) },
       },

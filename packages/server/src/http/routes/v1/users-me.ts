@@ -17,7 +17,7 @@ export function usersMeRoutes(
         tags: ["users"],
         summary: "Read the calling user and their settings",
         description:
-          "With expose_secrets the secrets are plain: then X-Session-API-Key has to be the key of one of the user's running sandboxes, and the user's own key stands in Authorization.",
+          "expose_secrets returns plain secrets: X-Session-API-Key must then be the key of one of the user's running sandboxes, and Authorization the user's own key.",
         querystring: Type.Object({
           expose_secrets: Type.Boolean({ default: false, description: "show the values of secrets" }),
         }),
@@ -33,18 +33,18 @@ export function usersMeRoutes(
   );
 }
 
-/** Secrets are for programs that work for the user in a sandbox. Throws PlatformError Unauthorized, SandboxForeign, ReadOnlyKey. */
+/**
+ * Only programs in the user's sandboxes may read secrets. Throws PlatformError Unauthorized,
+ * SandboxForeign, ReadOnlyKey.
+ */
 function checkSandbox({ principal, headers }: FastifyRequest, sandboxes: HttpServices["sandboxes"]): void {
   if (principal.readOnly)
-    throw new PlatformError("ReadOnlyKey", "This key is read-only: it may not read secrets.");
+    throw new PlatformError("KeyReadOnlyForSecrets");
   const key = headers["x-session-api-key"];
   const row = typeof key === "string" && key !== "" ? sandboxes.bySessionKey(key) : undefined;
   if (row?.status !== "RUNNING") {
-    throw new PlatformError(
-      "Unauthorized",
-      "Secrets are shown together with the session key of a running sandbox in X-Session-API-Key only.",
-    );
+    throw new PlatformError("SecretsNeedSessionKey");
   }
   if (row.userId !== principal.userId)
-    throw new PlatformError("SandboxForeign", "The sandbox belongs to another user.");
+    throw new PlatformError("SandboxOfOtherUser");
 }

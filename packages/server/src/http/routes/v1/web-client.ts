@@ -3,7 +3,10 @@ import { supportedProviders } from "../../../git/services.ts";
 import { publicHost } from "../../../users/provider-hosts.ts";
 import type { App } from "../../server/services.ts";
 
-/** `GET /api/v1/web-client/config`: what a web client has to know before it has a key (app-server.md section 7). */
+/**
+ * `GET /api/v1/web-client/config`: the configuration of a web client without a key (app-server.md
+ * section 7).
+ */
 export function webClientRoutes(app: App): void {
   const config: WebClientConfig = {
     app_mode: "oss",
@@ -19,7 +22,7 @@ export function webClientRoutes(app: App): void {
       hide_integrations_page: false,
       hide_personal_workspaces: true,
       allow_user_llm_configuration: true,
-      // Agents of this server are its own, and it has no automations.
+      // This server has neither ACP agents nor automations.
       enable_acp: false,
       deployment_mode: "self_hosted",
       enable_onboarding: false,
@@ -54,7 +57,7 @@ export function webClientRoutes(app: App): void {
       config: { access: "public" },
       schema: {
         tags: ["config"],
-        summary: "What a web client shows",
+        summary: "Configuration of a web client",
         security: [],
         response: { 200: WebClientConfigSchema },
       },

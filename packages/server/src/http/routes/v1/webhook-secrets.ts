@@ -6,7 +6,10 @@ import { sendSecret } from "./sandbox-secrets.ts";
 
 const url = "/api/v1/webhooks/secrets";
 
-/** Provider tokens for programs that hold a signed token instead of a key (app-server.md section 8); making one is an addition. */
+/**
+ * Provider tokens for programs with a signed token instead of a key (app-server.md section 8);
+ * issuing tokens is an addition.
+ */
 export function webhookSecretRoutes(
   app: App,
   services: Pick<HttpServices, "secrets" | "providerAccess">,
@@ -20,10 +23,10 @@ export function webhookSecretRoutes(
       config: { access: "public", failures: [401] },
       schema: {
         tags,
-        summary: "Read a provider's token with the signed token of X-Access-Token",
+        summary: "Read a provider's token with the signed token in X-Access-Token",
         headers: Type.Object({
           "x-access-token": Type.Optional(
-            Type.String({ maxLength: 4_096, description: "what POST of this path gave" }),
+            Type.String({ maxLength: 4_096, description: "a token from POST of this path" }),
           ),
         }),
         produces: ["text/plain"],
@@ -33,7 +36,7 @@ export function webhookSecretRoutes(
     async (request, reply) => {
       const access = await providerAccess.read(request.headers["x-access-token"] ?? "");
       const token = access && secrets.providers(access.userId).get(access.provider)?.token;
-      if (token === undefined) throw new PlatformError("Unauthorized", "Unauthorized");
+      if (token === undefined) throw new PlatformError("KeyRequired");
       sendSecret(reply, token);
       return reply;
     },
@@ -43,7 +46,7 @@ export function webhookSecretRoutes(
     {
       schema: {
         tags,
-        summary: "Make a token for X-Access-Token that opens one provider's token for 14 days",
+        summary: "Issue a token for X-Access-Token that grants one provider's token for 14 days",
         body: ProviderAccessRequest,
         response: { 200: ProviderAccess },
       },

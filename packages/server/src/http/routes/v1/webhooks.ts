@@ -6,12 +6,12 @@ import { Type } from "typebox";
 import { requireId } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
-/** Largest report, bytes: agent servers send 5 MB at most (agent-server.md section 10). */
+/** Maximum report, bytes; agent servers send at most 5 MB (agent-server.md section 10). */
 const bodyLimit = 16 * 1024 * 1024;
 
 /**
- * What agent servers inside sandboxes report (app-server.md section 8). The key is a sandbox's own, and only that sandbox's conversations
- * are open to it.
+ * Reports of agent servers inside sandboxes (app-server.md section 8). The session key grants
+ * access only to that sandbox's conversations.
  */
 export function webhookRoutes(
   app: App,
@@ -23,7 +23,7 @@ export function webhookRoutes(
   const reporter = ({ headers }: FastifyRequest): SandboxRow => {
     const key = headers["x-session-api-key"];
     const row = typeof key === "string" ? sandboxes.bySessionKey(key) : undefined;
-    if (!row) throw new PlatformError("Unauthorized", "Unauthorized");
+    if (!row) throw new PlatformError("KeyRequired");
     return row;
   };
 
@@ -34,7 +34,7 @@ export function webhookRoutes(
       bodyLimit: Math.min(bodyLimit, app.initialConfig.bodyLimit ?? bodyLimit),
       schema: {
         tags,
-        summary: "Report a conversation that an agent server in a sandbox runs",
+        summary: "Report a conversation of an agent server in a sandbox",
         operationId: "on_conversation_update",
         body: ReportedConversation,
         response: { 200: Success },
@@ -53,7 +53,7 @@ export function webhookRoutes(
       bodyLimit: Math.min(bodyLimit, app.initialConfig.bodyLimit ?? bodyLimit),
       schema: {
         tags,
-        summary: "Report events of such a conversation; known ones are ignored",
+        summary: "Report events of such a conversation; duplicates are ignored",
         operationId: "on_event",
         params: Type.Object({ conversation_id: Type.String() }),
         body: ReportedEvents,

@@ -1,29 +1,27 @@
 import type { IncomingHttpHeaders } from "node:http";
 
-/** Over https the name makes browsers refuse a cookie of this name that a neighbouring host sets. */
+/** The `__Host-` prefix stops neighbouring hosts from setting this cookie over https. */
 const secureName = "__Host-sandpiper_login";
 const plainName = "sandpiper_login";
 
-/** What a request carries that tells whether it comes by https, and the server's own address. */
 export interface Surroundings {
   headers: IncomingHttpHeaders;
-  /** The scheme of the request, as the connection or a trusted proxy tells it. */
+  /** The request's scheme, from the connection or a trusted proxy. */
   protocol: string;
-  /** The configured public address, if there is one. */
   publicUrl: string | undefined;
 }
 
-/** Whether browsers reach the server by https. */
+/** Whether browsers reach the server over https. */
 export function isSecure({ protocol, publicUrl }: Pick<Surroundings, "protocol" | "publicUrl">): boolean {
   return publicUrl === undefined ? protocol === "https" : publicUrl.startsWith("https:");
 }
 
-/** The Set-Cookie header of a login that ends at `expiresAt`, ms since the epoch. */
+/** The Set-Cookie header of a login that ends at `expiresAt` (ms since the epoch). */
 export function loginCookie(token: string, secure: boolean, expiresAt: number): string {
   return cookie(token, secure, Math.max(1, Math.floor((expiresAt - Date.now()) / 1000)));
 }
 
-/** The Set-Cookie headers that take a login away, whichever name it has. */
+/** The Set-Cookie headers that delete the login cookie under both names. */
 export function clearedCookies(): string[] {
   return [cookie("", true, 0), cookie("", false, 0)];
 }
@@ -33,7 +31,7 @@ function cookie(value: string, secure: boolean, seconds: number): string {
   return secure ? `${secureName}=${value}; ${attributes}; Secure` : `${plainName}=${value}; ${attributes}`;
 }
 
-/** The tokens of logins in a Cookie header, the name that only https can set first. */
+/** The login tokens in a Cookie header; those of the https-only name come first. */
 export function loginTokens(header: string | undefined): string[] {
   if (header === undefined || !header.includes(plainName)) return [];
   const values = (name: string) =>

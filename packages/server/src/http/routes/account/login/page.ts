@@ -5,7 +5,7 @@ const style =
   "h1{font-size:1.4em}label,input,button{display:block;width:100%;box-sizing:border-box;font:inherit}" +
   "input{margin:.3em 0 1em;padding:.5em}button{padding:.5em}p[role=alert]{color:#b3261e}";
 
-/** The pages have no script, load nothing, and send their form to this server alone. */
+/** The pages have no script, load nothing, and submit forms only to this server. */
 const policy = [
   "default-src 'none'",
   `style-src 'sha256-${createHash("sha256").update(style).digest("base64")}'`,
@@ -14,10 +14,7 @@ const policy = [
   "frame-ancestors 'none'",
 ].join("; ");
 
-/**
- * Headers of every page. With a stricter referrer policy browsers would tell the form's request that it comes from nowhere
- * (`Origin: null`).
- */
+/** Headers of every page. A stricter referrer policy would make browsers send `Origin: null`. */
 export const pageHeaders = {
   "content-type": "text/html; charset=utf-8",
   "content-security-policy": policy,
@@ -26,7 +23,7 @@ export const pageHeaders = {
   "cache-control": "no-store",
 } as const;
 
-/** The form that takes a key; `problem` says why the last one was not taken. */
+/** The login form; `problem` says why the last key was rejected. */
 export function loginPage(problem?: string): string {
   return page(
     "Log in",
@@ -34,7 +31,7 @@ export function loginPage(problem?: string): string {
   );
 }
 
-/** What a browser that is logged in sees. */
+/** The page of a logged-in browser. */
 export function welcomePage(user: string, readOnly: boolean): string {
   const rights = readOnly ? " The key is read-only." : "";
   return page(

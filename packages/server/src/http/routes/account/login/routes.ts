@@ -11,17 +11,19 @@ import { clearedCookies, isSecure, loginCookie, loginTokens } from "./cookie.ts"
 import { loginPage, pageHeaders, welcomePage } from "./page.ts";
 import { fromOwnPage } from "./same-origin.ts";
 
-/** Failed logins of one address: ten at once, then ten a minute. */
+/** Failed logins per address: ten at once, then ten per minute. */
 const failedLogins = { perSecond: 1 / 6, burst: 10 };
 
-/** Largest body, bytes: whoever has no key yet may not make the server hold more. */
+/** Maximum body, bytes; small, because callers have no key yet. */
 const bodyLimit = 8_192;
 
 const formType = "application/x-www-form-urlencoded";
 
-/** Exchanges an API key for a cookie, so that a browser's requests and sockets need no header; an addition to the contract. */
+/**
+ * Exchanges an API key for a cookie, so that browsers need no header; an addition to the contract.
+ */
 export function loginRoutes(app: App, services: Pick<HttpServices, "apiKeys" | "logins" | "config">): void {
-  // Forms are read here alone: routes elsewhere take JSON.
+  // Only these routes parse forms.
   app.register(async (scope) => {
     scope.addContentTypeParser<string>(formType, { parseAs: "string" }, (_request, text, done) => {
       done(null, Object.fromEntries(new URLSearchParams(text)));
@@ -41,18 +43,16 @@ function routes(
       .map((token) => logins.authenticate(token))
       .find((holder) => holder !== undefined);
 
-  /** Takes the key of a login. Throws Unauthorized, TooManyRequests. */
+  /** Checks the key of a login. Throws Unauthorized, TooManyRequests. */
   const authenticate = (key: string, request: FastifyRequest): KeyHolder => {
     const address = toClientNetwork(request.ip);
     const wait = failures.peek(address);
     if (wait > 0)
-      throw new PlatformError("TooManyRequests", "Too many wrong keys: wait and try again.", {
-        retryAfter: wait,
-      });
+      throw new PlatformError("TooManyWrongKeys", { retryAfter: wait });
     const holder = apiKeys.authenticate(key.trim());
     if (holder) return holder;
     failures.take(address);
-    throw new PlatformError("Unauthorized", "This key is unknown, revoked or expired.");
+    throw new PlatformError("KeyInvalid");
   };
 
   const logIn = async (holder: KeyHolder, request: FastifyRequest, reply: FastifyReply): Promise<number> => {
@@ -93,7 +93,7 @@ function routes(
         summary: "Exchange an API key for a login cookie; a form gets a page, JSON gets JSON",
         consumes: ["application/json", formType],
         body: LoginRequest,
-        response: { 200: LoginAnswer, 303: Type.Null({ description: "The browser goes on to the page" }) },
+        response: { 200: LoginAnswer, 303: Type.Null({ description: "Redirects to the page" }) },
       },
     },
     async (request, reply) => {
@@ -122,8 +122,8 @@ function routes(
       bodyLimit,
       schema: {
         tags,
-        summary: "End the login and take its cookie away",
-        response: { 200: Success, 303: Type.Null({ description: "The browser goes back to the page" }) },
+        summary: "Log out and delete the cookie",
+        response: { 200: Success, 303: Type.Null({ description: "Redirects to the page" }) },
       },
     },
     async (request, reply) => {
@@ -136,19 +136,22 @@ function routes(
   );
 }
 
-/** `reply` is one of whatever statuses its schema names. */
+/** `reply` is typed by one of its schema's statuses. */
 function sendPage(reply: unknown, status: number, html: string): FastifyReply {
   return (reply as FastifyReply).code(status).headers(pageHeaders).send(html);
 }
 
-/** After a form, so that loading the page again does not send it again. */
+/** Redirects after a form, so that a reload does not submit it again. */
 function toPage(reply: unknown): FastifyReply {
   return (reply as FastifyReply).code(303).header("location", "login").send();
 }
 
-/** Another site's page may neither log a browser in nor out; programs that are no browsers say nothing of where they are. Throws CrossOrigin. */
+/**
+ * Rejects login and logout from other sites' pages; non-browsers send no origin. Throws
+ * CrossOrigin.
+ */
 function checkOrigin({ method, headers }: FastifyRequest, publicUrl: string | undefined): void {
   const silent = headers["sec-fetch-site"] === undefined && headers.origin === undefined;
   if (silent || fromOwnPage({ method, headers, publicUrl, upgrading: false })) return;
-  throw new PlatformError("CrossOrigin", "A login begins and ends on this server's own page.");
+  throw new PlatformError("LoginNotFromOwnPage");
 }

@@ -1,22 +1,19 @@
 import type { IncomingHttpHeaders } from "node:http";
 
-/** What tells where a request comes from. */
 export interface RequestOrigin {
   method: string;
   headers: IncomingHttpHeaders;
-  /** The configured public address, if there is one. */
   publicUrl: string | undefined;
-  /** A WebSocket's handshake: a page that makes one can send and read. */
+  /** A WebSocket handshake, after which a page can send and read. */
   upgrading: boolean;
 }
 
 const safeMethods = new Set(["GET", "HEAD"]);
 
 /**
- * Whether a request that the login cookie came along with was made by a page of this server, or by the user in person. Sites on
- * neighbouring host names, such as previews, count as the same site for SameSite, so the cookie alone does not tell. What browsers say in
- * `Sec-Fetch-Site` decides; where it is absent (plain http, handshakes) the `Origin` has to be this server's, which
- * only a reading request may leave out.
+ * Whether this server's own page or the user sent a request with the login cookie. SameSite does
+ * not suffice, because neighbouring hosts (previews) are the same site. `Sec-Fetch-Site` decides;
+ * without it (plain http, handshakes) `Origin` must be this server's, and only a read may omit it.
  */
 export function fromOwnPage({ method, headers, publicUrl, upgrading }: RequestOrigin): boolean {
   const site = headers["sec-fetch-site"];
