@@ -10,7 +10,7 @@ import { cloudProxyRoutes } from "./routes/account/cloud-proxy.ts";
 import { healthRoutes } from "./routes/account/health.ts";
 import { keyRoutes } from "./routes/account/keys.ts";
 import { loginRoutes } from "./routes/account/login/routes.ts";
-import { hostedRoutes } from "./routes/account/organization-stubs.ts";
+import { organizationStubRoutes } from "./routes/account/organization-stubs.ts";
 import { agentBashRoutes } from "./routes/agent-server/bash.ts";
 import { agentBranchRoutes, filesHeader } from "./routes/agent-server/branches.ts";
 import { agentConversationRoutes } from "./routes/agent-server/conversations.ts";
@@ -18,9 +18,9 @@ import { agentCreateRoutes } from "./routes/agent-server/create.ts";
 import { agentEventRoutes } from "./routes/agent-server/events.ts";
 import { agentFileRoutes } from "./routes/agent-server/files.ts";
 import { agentServerRoutes } from "./routes/agent-server/routes.ts";
-import { agentBesideRoutes } from "./routes/agent-server/side-call-routes.ts";
-import { takePrefix, viewConstraint } from "./routes/agent-server/view.ts";
-import { opensToAnySite } from "./routes/agent-server/workspace-session.ts";
+import { agentSideCallRoutes } from "./routes/agent-server/side-call-routes.ts";
+import { stripPrefix, makeViewConstraint } from "./routes/agent-server/view.ts";
+import { allowsAnySite } from "./routes/agent-server/workspace-session.ts";
 import { openAiRoutes } from "./routes/openai/routes.ts";
 import { legacyRoutes } from "./routes/v0/legacy.ts";
 import { optionRoutes } from "./routes/v0/options.ts";
@@ -90,14 +90,14 @@ export function buildApp(services: HttpServices): FastifyInstance {
     connectionTimeout: idleTimeoutMs,
     trustProxy: config.trustedProxies.length > 0 && config.trustedProxies,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
-    rewriteUrl: takePrefix,
+    rewriteUrl: stripPrefix,
     serverFactory: (handler, options) => createListener(handler, previews, scheduler, options),
     frameworkErrors: (error, request, reply) => sendError(error, request, reply as never),
     clientErrorHandler: respondToClientError,
   });
 
   app.addConstraintStrategy(
-    viewConstraint((headers) => authenticator.byHeaders(headers)?.sandboxId !== undefined) as never,
+    makeViewConstraint((headers) => authenticator.byHeaders(headers)?.sandboxId !== undefined) as never,
   );
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
@@ -114,7 +114,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
   const configuredOrigins = { ...corsOptions, origin: [localOrigin, ...config.corsOrigins] };
   const anySite = { ...corsOptions, origin: /^https?:\/\// };
   app.register(cors, {
-    delegator: (request, done) => done(null, opensToAnySite(request) ? anySite : configuredOrigins),
+    delegator: (request, done) => done(null, allowsAnySite(request) ? anySite : configuredOrigins),
   });
   // CORS registers its hooks first, so that refusals carry its headers too.
   app.after(() => {
@@ -125,7 +125,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     healthRoutes(app, services);
     loginRoutes(app, services);
     keyRoutes(app, services);
-    hostedRoutes(app, services);
+    organizationStubRoutes(app, services);
     cloudProxyRoutes(app, services);
     documentRoutes(app, agentServer);
     settingsRoutes(app, services);
@@ -159,7 +159,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     optionRoutes(app);
     webhookRoutes(app, services);
     agentConversationRoutes(app, services);
-    agentBesideRoutes(app, services);
+    agentSideCallRoutes(app, services);
     agentBranchRoutes(app, services);
     agentCreateRoutes(app, services);
     agentEventRoutes(app, services);

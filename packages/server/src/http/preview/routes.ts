@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { isoTime, PreviewLink } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { sandboxId } from "../routes/v1/sandboxes.ts";
+import { normalizeSandboxId } from "../routes/v1/sandboxes.ts";
 import type { App, HttpServices } from "../server/services.ts";
 import { getPublicUrl } from "../server/urls.ts";
 import { makePreviewLinks } from "./links.ts";
@@ -28,7 +28,7 @@ export function previewRoutes(
     },
     (request, reply) => {
       const { principal, params, query } = request;
-      const row = sandboxes.get(principal.userId, sandboxId(params.sandbox_id));
+      const row = sandboxes.get(principal.userId, normalizeSandboxId(params.sandbox_id));
       if (!row || (principal.sandboxId ?? row.id) !== row.id) throw new PlatformError("SandboxUnknown");
       const expires = Math.floor(Date.now() / 1000) * 1000 + linkMs;
       const { url, pathUrl } = makePreviewLinks(row, query.port, getPublicUrl(config, app.server), expires);

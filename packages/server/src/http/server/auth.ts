@@ -3,10 +3,10 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { ApiKeys, Logins } from "../../users/api.ts";
-import { loginTokens } from "../routes/account/login/cookie.ts";
-import { fromOwnPage } from "../routes/account/login/same-origin.ts";
-import { prefixSandbox } from "../routes/agent-server/view.ts";
-import { workspaceSandbox } from "../routes/agent-server/workspace-cookie.ts";
+import { parseLoginTokens } from "../routes/account/login/cookie.ts";
+import { isFromOwnPage } from "../routes/account/login/same-origin.ts";
+import { getPrefixSandbox } from "../routes/agent-server/view.ts";
+import { authenticateWorkspaceCookie } from "../routes/agent-server/workspace-cookie.ts";
 import type { RequestLimit } from "./limits/request-limit.ts";
 import type { Principal } from "./principal.ts";
 import { decodePath } from "./urls.ts";
@@ -95,16 +95,16 @@ export function createAuthenticator({
       return undefined;
     },
     byCookie({ method = "GET", headers }, upgrading) {
-      for (const token of loginTokens(headers.cookie)) {
+      for (const token of parseLoginTokens(headers.cookie)) {
         const holder = logins.authenticate(token);
         if (!holder) continue;
-        if (fromOwnPage({ method, headers, publicUrl: config.publicUrl, upgrading })) return holder;
+        if (isFromOwnPage({ method, headers, publicUrl: config.publicUrl, upgrading })) return holder;
         throw new PlatformError("LoginFromOtherSite");
       }
       return undefined;
     },
     byWorkspaceCookie({ cookie }, only) {
-      const row = workspaceSandbox(cookie, only, sandboxes);
+      const row = authenticateWorkspaceCookie(cookie, only, sandboxes);
       return row && { userId: row.userId, sandboxId: row.id, readOnly: true };
     },
     scopeToSandbox(sandboxId, caller) {
@@ -151,7 +151,7 @@ function authorizeRequest(request: FastifyRequest, authenticator: Authenticator,
   const caller = open ? undefined : findCaller(request, authenticator);
   limit.count(caller, () => request.ip);
   if (open) return;
-  const sandboxId = prefixSandbox(raw);
+  const sandboxId = getPrefixSandbox(raw);
   const principal = sandboxId === undefined ? caller : authenticator.scopeToSandbox(sandboxId, caller);
   if (!principal || (access === "user" && principal.sandboxId !== undefined)) {
     throw new PlatformError("KeyRequired");
@@ -174,7 +174,7 @@ export function findCaller(request: FastifyRequest, authenticator: Authenticator
   const found = authenticator.byHeaders(headers);
   if (found || getKeys(headers).length > 0) return found;
   const shown =
-    routeOptions.config.workspaceCookie && authenticator.byWorkspaceCookie(headers, prefixSandbox(raw));
+    routeOptions.config.workspaceCookie && authenticator.byWorkspaceCookie(headers, getPrefixSandbox(raw));
   return shown || authenticator.byCookie(raw, false);
 }
 

@@ -4,7 +4,7 @@ import { type ErrorCode, PlatformError } from "@sandpiper/core/errors";
 import { newId, type OpenAiFailure } from "@sandpiper/wire";
 import type { FastifyError, FastifyReply, FastifyRequest, onRequestHookHandler } from "fastify";
 import type { Static } from "typebox";
-import { prefixSandbox } from "../routes/agent-server/view.ts";
+import { getPrefixSandbox } from "../routes/agent-server/view.ts";
 import { InvalidInput, type Issue } from "./invalid-input.ts";
 import type { App } from "./services.ts";
 import { decodePath, maskUrl } from "./urls.ts";
@@ -42,7 +42,7 @@ export function installErrors(app: App): { rejectUnknownPath: onRequestHookHandl
   const table = routeTable(app);
   const respondNotFound = (request: FastifyRequest, reply: FastifyReply) => {
     const isAgentView =
-      prefixSandbox(request.raw) !== undefined || request.principal?.sandboxId !== undefined;
+      getPrefixSandbox(request.raw) !== undefined || request.principal?.sandboxId !== undefined;
     const allowed = table.methods(decodePath(request.url), isAgentView);
     if (allowed.length === 0) return sendFailure(request, reply, { status: 404, text: "Not Found" });
     reply.header("allow", allowed.join(", "));

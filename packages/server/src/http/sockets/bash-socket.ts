@@ -8,7 +8,7 @@ import { ExecuteBashRequest } from "@sandpiper/wire";
 import type { FastifyBaseLogger } from "fastify";
 import { Compile } from "typebox/compile";
 import type { RawData, WebSocket } from "ws";
-import { sandboxId } from "../routes/v1/sandboxes.ts";
+import { normalizeSandboxId } from "../routes/v1/sandboxes.ts";
 import { InvalidInput } from "../server/invalid-input.ts";
 import { parseJson } from "../server/json.ts";
 import type { Principal } from "../server/principal.ts";
@@ -52,7 +52,7 @@ export function serveBashSocket(
   const mode = query.get("resend_mode");
   if (mode !== null && mode !== "all") return socket.close(1008, "resend_mode: Input should be 'all'");
   const inQuery = query.get("sandbox_id");
-  const named = caller.sandboxId ?? (inQuery === null ? undefined : sandboxId(inQuery));
+  const named = caller.sandboxId ?? (inQuery === null ? undefined : normalizeSandboxId(inQuery));
   if (named === undefined)
     return socket.close(4004, "Name the sandbox: send its session key, or sandbox_id in the query");
   const row = services.sandboxes.get(caller.userId, named);

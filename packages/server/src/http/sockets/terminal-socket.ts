@@ -6,7 +6,7 @@ import { type InteractiveShell, openInteractiveShell } from "@sandpiper/sandbox/
 import { exitCode } from "@sandpiper/sandbox/shell/run";
 import type { FastifyBaseLogger } from "fastify";
 import type { WebSocket } from "ws";
-import { sandboxId } from "../routes/v1/sandboxes.ts";
+import { normalizeSandboxId } from "../routes/v1/sandboxes.ts";
 import type { Principal } from "../server/principal.ts";
 import { type Credential, rejectSocket } from "./authenticate.ts";
 import { parseTerminalFrame, parseTerminalRequest, type TerminalRequest } from "./terminal-frames.ts";
@@ -49,7 +49,7 @@ export function serveTerminal(
   if (caller.readOnly) return socket.close(4001, "This key is read-only: it opens no terminal");
   const request = parseTerminalRequest(query);
   if (typeof request === "string") return closeWith(socket, 1008, request);
-  const named = caller.sandboxId ?? (request.sandboxId && sandboxId(request.sandboxId));
+  const named = caller.sandboxId ?? (request.sandboxId && normalizeSandboxId(request.sandboxId));
   if (named === undefined)
     return socket.close(4004, "Name the sandbox: send its session key, or sandbox_id in the query");
   const row = services.sandboxes.get(caller.userId, named);

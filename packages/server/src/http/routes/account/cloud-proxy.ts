@@ -41,7 +41,7 @@ export function cloudProxyRoutes(app: App, { config }: Pick<HttpServices, "confi
         method,
         url: url.pathname + url.search,
         remoteAddress: ip,
-        headers: { ...credentials(headers ?? {}), ...(sent && { "content-type": "application/json" }) },
+        headers: { ...pickKeyHeaders(headers ?? {}), ...(sent && { "content-type": "application/json" }) },
         ...(sent && { payload: JSON.stringify(body) }),
       });
       const { "content-type": type, "retry-after": retryAfter } = answer.headers;
@@ -55,7 +55,7 @@ export function cloudProxyRoutes(app: App, { config }: Pick<HttpServices, "confi
 }
 
 /** Keeps only headers with keys, in any case. */
-function credentials(headers: NonNullable<OwnRequest["headers"]>): Record<string, string> {
+function pickKeyHeaders(headers: NonNullable<OwnRequest["headers"]>): Record<string, string> {
   const names = new Set(["authorization", "x-session-api-key"]);
   return Object.fromEntries(Object.entries(headers).filter(([name]) => names.has(name.toLowerCase())));
 }

@@ -16,7 +16,7 @@ export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">):
     "/api/keys",
     { schema: { tags, summary: "List your API keys, oldest first", response: { 200: Type.Array(ApiKey) } } },
     (request, reply) => {
-      reply.send(apiKeys.list(request.principal.userId).map(presentKey));
+      reply.send(apiKeys.list(request.principal.userId).map(toApiKey));
     },
   );
   app.post(
@@ -33,10 +33,10 @@ export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">):
     async (request, reply) => {
       const { name, expires_at, read_only } = request.body;
       const { userId, keyExpiresAt = null } = request.principal;
-      const expiresAt = expiryOf(expires_at, keyExpiresAt);
+      const expiresAt = resolveExpiry(expires_at, keyExpiresAt);
       const { key, row } = await apiKeys.add(userId, { name, expiresAt, readOnly: read_only === true });
       reply.code(201).header("cache-control", "no-store");
-      return { ...presentKey(row), key };
+      return { ...toApiKey(row), key };
     },
   );
   app.delete(
@@ -62,7 +62,7 @@ export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">):
  * A new key's expiry: as requested, but not after its creator's (`limit`, null: never). Throws
  * InvalidInput, InvalidParameter.
  */
-function expiryOf(text: string | null | undefined, limit: number | null): number | null {
+function resolveExpiry(text: string | null | undefined, limit: number | null): number | null {
   const asked = parseTimeParam(text ?? undefined, "expires_at", "body");
   if (asked === undefined) return limit;
   if (asked <= Date.now()) throw new PlatformError("KeyExpiryInPast");
@@ -71,7 +71,7 @@ function expiryOf(text: string | null | undefined, limit: number | null): number
   return asked;
 }
 
-function presentKey(row: ApiKeyRow): ApiKey {
+function toApiKey(row: ApiKeyRow): ApiKey {
   return {
     id: row.id,
     name: row.name,

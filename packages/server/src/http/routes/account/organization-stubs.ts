@@ -12,7 +12,7 @@ const org_id = Type.String({ minLength: 1, maxLength: 128, description: "the use
  * reachable and the key valid. Clients edit LLM profiles only in an organization, so each user has
  * a personal one with the user's id and the profiles of the user's settings.
  */
-export function hostedRoutes(app: App, services: Pick<HttpServices, "settings">): void {
+export function organizationStubRoutes(app: App, services: Pick<HttpServices, "settings">): void {
   const tags = ["keys"];
 
   app.get(
@@ -44,7 +44,7 @@ export function hostedRoutes(app: App, services: Pick<HttpServices, "settings">)
   app.get(
     "/api/organizations/:org_id/me",
     {
-      preHandler: requireOwn,
+      preHandler: requireOwnOrganization,
       schema: {
         tags,
         summary: "What you may do in your organization",
@@ -65,7 +65,7 @@ export function hostedRoutes(app: App, services: Pick<HttpServices, "settings">)
   app.get(
     "/api/organizations/:org_id/provider-connections",
     {
-      preHandler: requireOwn,
+      preHandler: requireOwnOrganization,
       schema: {
         tags,
         summary: "Keys shared by LLM profiles: always empty, each profile has its own key",
@@ -80,13 +80,13 @@ export function hostedRoutes(app: App, services: Pick<HttpServices, "settings">)
   settingsProfileRoutes(app, services, {
     base: "/api/organizations/:org_id/profiles",
     keys: { org_id },
-    preHandler: [requireOwn],
+    preHandler: [requireOwnOrganization],
     keepsKeys: true,
   });
 }
 
 /** Throws OrganizationNotFound for any organization but the user's own. */
-function requireOwn(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
+function requireOwnOrganization(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
   const { org_id } = request.params as { org_id: string };
   if (org_id !== request.principal.userId)
     throw new PlatformError("OrganizationUnknown");

@@ -3,13 +3,13 @@ import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import type { FastifyRequest } from "fastify";
 import { getKeys } from "../../server/auth.ts";
-import { sandboxId } from "../v1/sandboxes.ts";
+import { normalizeSandboxId } from "../v1/sandboxes.ts";
 
 /**
  * The sandbox of a request to the agent-server surface: the session key's, even with a user's key
  * added by a proxy, else the one in the query. Throws BadRequest, SandboxNotFound.
  */
-export function agentSandbox(
+export function requireAgentSandbox(
   sandboxes: Sandboxes,
   request: FastifyRequest,
   named: string | undefined,
@@ -19,7 +19,7 @@ export function agentSandbox(
     const row = sandboxes.bySessionKey(key);
     if (row?.userId === userId) return row;
   }
-  const id = own ?? (named === undefined ? undefined : sandboxId(named));
+  const id = own ?? (named === undefined ? undefined : normalizeSandboxId(named));
   if (id === undefined) {
     throw new PlatformError("SandboxNotNamed");
   }

@@ -24,7 +24,7 @@ import {
 import { readIdList } from "../../server/read-id-list.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { withoutSocketTimeout } from "../../server/without-socket-timeout.ts";
-import { agentSandbox } from "./agent-sandbox.ts";
+import { requireAgentSandbox } from "./agent-sandbox.ts";
 
 const sandboxKey = {
   sandbox_id: Type.Optional(Type.String({ description: "required without a session key" })),
@@ -73,7 +73,7 @@ export function agentBashRoutes(
       },
     },
     async (request, reply) => {
-      const row = agentSandbox(sandboxes, request, request.query.sandbox_id);
+      const row = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
       sendJson(reply, await bash.start(row, request.body));
       return reply;
     },
@@ -93,7 +93,7 @@ export function agentBashRoutes(
       },
     },
     async (request, reply) => {
-      const row = agentSandbox(sandboxes, request, request.query.sandbox_id);
+      const row = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
       sendJson(reply, await withoutSocketTimeout(app, request, () => bash.execute(row, request.body)));
       return reply;
     },
@@ -110,8 +110,8 @@ export function agentBashRoutes(
       },
     },
     async (request, reply) => {
-      const { id } = agentSandbox(sandboxes, request, request.query.sandbox_id);
-      sendJson(reply, toPageBytes(await bash.search(id, queryOf(request.query))));
+      const { id } = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
+      sendJson(reply, toPageBytes(await bash.search(id, toBashQuery(request.query))));
       return reply;
     },
   );
@@ -127,10 +127,10 @@ export function agentBashRoutes(
       },
     },
     async (request, reply) => {
-      const { id } = agentSandbox(sandboxes, request, request.query.sandbox_id);
+      const { id } = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
       const ids = [...(request.query.ids ?? []), ...(await readIdList(request))];
       checkCount(ids, maxIds);
-      sendJson(reply, toArrayJson(await bash.batch(id, ids.map(eventId))));
+      sendJson(reply, toArrayJson(await bash.batch(id, ids.map(normalizeEventId))));
       return reply;
     },
   );
@@ -147,8 +147,8 @@ export function agentBashRoutes(
       },
     },
     async (request, reply) => {
-      const { id } = agentSandbox(sandboxes, request, request.query.sandbox_id);
-      const [json] = await bash.batch(id, [eventId(request.params.event_id)]);
+      const { id } = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
+      const [json] = await bash.batch(id, [normalizeEventId(request.params.event_id)]);
       if (!json) throw new PlatformError("EventUnknown");
       sendJson(reply, json);
       return reply;
@@ -166,26 +166,26 @@ export function agentBashRoutes(
       },
     },
     async (request) => {
-      const { id } = agentSandbox(sandboxes, request, request.query.sandbox_id);
+      const { id } = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
       return { cleared_count: await bash.clear(id) };
     },
   );
 }
 
 /** Normalises an id; other texts become an unknown id. */
-function eventId(text: string): string {
+function normalizeEventId(text: string): string {
   return hexId(parseId(text) ?? "");
 }
 
-function queryOf(query: Static<typeof SearchQuery>): BashQuery {
+function toBashQuery(query: Static<typeof SearchQuery>): BashQuery {
   return {
     kind: query.kind__eq,
     commandId:
       query.command_id__eq === undefined
         ? undefined
         : hexId(requireId(query.command_id__eq, "query", "command_id__eq")),
-    timeGte: microsOf(query.timestamp__gte, "timestamp__gte"),
-    timeLt: microsOf(query.timestamp__lt, "timestamp__lt"),
+    timeGte: parseMicros(query.timestamp__gte, "timestamp__gte"),
+    timeLt: parseMicros(query.timestamp__lt, "timestamp__lt"),
     orderGt: query.order__gt,
     descending: query.sort_order === "TIMESTAMP_DESC",
     pageId: query.page_id,
@@ -193,7 +193,7 @@ function queryOf(query: Static<typeof SearchQuery>): BashQuery {
   };
 }
 
-function microsOf(text: string | undefined, name: string): number | undefined {
+function parseMicros(text: string | undefined, name: string): number | undefined {
   const time = parseEventTimeParam(text, name);
   return time === undefined
     ? undefined

@@ -37,7 +37,7 @@ export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices
     async (request, reply) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
       const { row, ...files } = await conversations.fork(id, request.body);
-      tellFiles(reply, files);
+      setFilesHeader(reply, files);
       return reply.code(201).send(conversations.info(row, { skills: request.query.include_skills === true }));
     },
   );
@@ -59,7 +59,7 @@ export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices
       const { principal, params, body, query } = request;
       const { id } = requireConversation(conversations, principal, params.conversation_id);
       const { event_id: eventId } = body;
-      tellFiles(
+      setFilesHeader(
         reply,
         await conversations.navigate(id, eventId === null ? null : (parseId(eventId) ?? eventId)),
       );
@@ -70,6 +70,6 @@ export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices
   );
 }
 
-function tellFiles(reply: FastifyReply, { restored }: FilesOutcome): void {
+function setFilesHeader(reply: FastifyReply, { restored }: FilesOutcome): void {
   reply.header(filesHeader, restored === undefined ? "unchanged" : `restored; snapshot=${restored}`);
 }

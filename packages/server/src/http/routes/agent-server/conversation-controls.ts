@@ -13,7 +13,7 @@ import { type TSchema, Type } from "typebox";
 import type { App, HttpServices } from "../../server/services.ts";
 import { withoutSocketTimeout } from "../../server/without-socket-timeout.ts";
 import { requireConversation } from "../account/conversation-access.ts";
-import { readPluginRef } from "./plugin-ref.ts";
+import { resolvePluginRef } from "./plugin-ref.ts";
 
 const params = Type.Object({ conversation_id: Type.String() });
 
@@ -77,7 +77,7 @@ export function agentConversationControlRoutes(
       const row = requireConversation(conversations, request.principal, request.params.conversation_id);
       const { marketplaces } = settings.agent(row.userId);
       await withoutSocketTimeout(app, request, async () => {
-        await controls.loadPlugin(row, await readPluginRef(request.body.plugin_ref, marketplaces, skills));
+        await controls.loadPlugin(row, await resolvePluginRef(request.body.plugin_ref, marketplaces, skills));
       });
       return success;
     },

@@ -2,20 +2,20 @@ import { type AppConversation, hexId, parseId } from "@sandpiper/wire";
 import type { Conversations } from "../../../conversations/api.ts";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
 import type { Principal } from "../../server/principal.ts";
-import { legacyConversation, legacyStart } from "../v0/legacy-conversation.ts";
+import { toLegacyConversation, toLegacyStart } from "../v0/legacy-conversation.ts";
 
 type Reads = Pick<Conversations, "batch" | "followers" | "info">;
 
 /** A conversation in both shapes (agent-server.md section 3.2, legacy-gui.md section 7.4). */
-export function conversationInfo(conversations: Reads, row: ConversationRow, options?: { skills: boolean }) {
+export function toConversationInfo(conversations: Reads, row: ConversationRow, options?: { skills: boolean }) {
   const [shown] = conversations.batch(row.userId, [row.id]);
-  return { ...conversations.info(row, options), ...legacy(conversations, shown!) };
+  return { ...conversations.info(row, options), ...toLegacy(conversations, shown!) };
 }
 
 /**
  * A conversation that its start has not created yet, for clients that know its id from a V0 start.
  */
-export function startingInfo(
+export function findStartingInfo(
   conversations: Pick<Conversations, "startTasks">,
   { userId, sandboxId }: Principal,
   path: { conversation_id: string },
@@ -36,10 +36,10 @@ export function startingInfo(
     execution_status: "idle" as const,
     parent_conversation_id: null,
   };
-  return { ...row, updated_at, ...legacyStart(hexId(conversationId), created_at, updated_at) };
+  return { ...row, updated_at, ...toLegacyStart(hexId(conversationId), created_at, updated_at) };
 }
 
 /** The legacy shape of a conversation, with its number of followers. */
-export function legacy(conversations: Pick<Conversations, "followers">, shown: AppConversation) {
-  return legacyConversation(shown, { connections: conversations.followers(parseId(shown.id)!) });
+export function toLegacy(conversations: Pick<Conversations, "followers">, shown: AppConversation) {
+  return toLegacyConversation(shown, { connections: conversations.followers(parseId(shown.id)!) });
 }

@@ -14,7 +14,7 @@ import { pageKeys, parseIds } from "../../server/params.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { visibleConversation } from "../account/conversation-access.ts";
-import { pageIdAfter, readPlace } from "./list-place.ts";
+import { makePageId, parsePageId } from "./conversation-page-id.ts";
 
 const status = Type.Optional(ExecutionStatus);
 const SearchQuery = Type.Object({
@@ -26,7 +26,7 @@ const SearchQuery = Type.Object({
   include_skills: Type.Boolean({ default: false }),
 });
 
-type ConversationLists = Pick<HttpServices, "conversations" | "longReads">;
+type ConversationListDeps = Pick<HttpServices, "conversations" | "longReads">;
 
 const maxIds = 99;
 
@@ -34,7 +34,7 @@ const maxIds = 99;
  * Lists of conversations in the agent server's shape (agent-server.md section 3): the session key's
  * sandbox, or all of the user's.
  */
-export function agentConversationListRoutes(app: App, services: ConversationLists): void {
+export function agentConversationListRoutes(app: App, services: ConversationListDeps): void {
   const { conversations } = services;
   const tags = ["agent server"];
   const config = { access: "agent" } as const;
@@ -65,14 +65,14 @@ export function agentConversationListRoutes(app: App, services: ConversationList
     },
     async ({ principal, query }, reply) => {
       const { limit, sort_order: sort } = query;
-      const from = readPlace(query.page_id, sort, (id) => visibleConversation(conversations, principal, id));
+      const from = parsePageId(query.page_id, sort, (id) => visibleConversation(conversations, principal, id));
       const found = conversations.rows(filterOf(principal, query), { limit, sort, from });
       const all = await collect(services, principal, texts(found.items, query.include_skills), maxPageLength);
       const { items, nextPageId } = boundedPage(all, ({ length }) => length, { limit });
       const isLast = (nextPageId ?? found.nextPageId) === null;
       sendJson(
         reply,
-        toPageJson({ items, nextPageId: isLast ? null : pageIdAfter(found.items[items.length - 1]!, sort) }),
+        toPageJson({ items, nextPageId: isLast ? null : makePageId(found.items[items.length - 1]!, sort) }),
       );
       return reply;
     },
@@ -105,7 +105,7 @@ export function agentConversationListRoutes(app: App, services: ConversationList
       },
     },
     async ({ principal, query }, reply) => {
-      sendJson(reply, await conversationBatch(services, principal, query.ids));
+      sendJson(reply, await readConversationBatch(services, principal, query.ids));
       return reply;
     },
   );
@@ -116,7 +116,7 @@ export function agentConversationListRoutes(app: App, services: ConversationList
  * one at a time, because they may have many megabytes.
  */
 function collect<Text extends string | null>(
-  { longReads }: ConversationLists,
+  { longReads }: ConversationListDeps,
   { userId }: Principal,
   texts: Iterable<Text>,
   maxLength: number,
@@ -137,8 +137,8 @@ function collect<Text extends string | null>(
  * The JSON of a batch of conversations, with null for those the caller cannot see. Throws
  * TooManyIds, BadRequest, AnswerTooLarge.
  */
-export async function conversationBatch(
-  services: ConversationLists,
+export async function readConversationBatch(
+  services: ConversationListDeps,
   principal: Principal,
   ids: readonly string[],
 ): Promise<string> {

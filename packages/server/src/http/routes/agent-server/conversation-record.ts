@@ -3,7 +3,7 @@ import { AgentFinalResponse, PatchConversationRequest, Success } from "@sandpipe
 import { Type } from "typebox";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
-import { finalResponse } from "./final-response.ts";
+import { findFinalResponse } from "./final-response.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
@@ -67,7 +67,7 @@ export function agentConversationRecordRoutes(
     },
     async ({ principal, params }, reply) => {
       const { id } = requireConversation(conversations, principal, params.conversation_id);
-      return { response: await finalResponse(events, id, { isWanted: () => !reply.raw.destroyed }) };
+      return { response: await findFinalResponse(events, id, { isWanted: () => !reply.raw.destroyed }) };
     },
   );
 }

@@ -10,7 +10,7 @@ import { parseContent } from "../../../conversations/log/messages.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
 import { agentConversationControlRoutes } from "./conversation-controls.ts";
-import { conversationInfo, startingInfo } from "./conversation-info.ts";
+import { toConversationInfo, findStartingInfo } from "./conversation-info.ts";
 import { agentConversationListRoutes } from "./conversation-lists.ts";
 import { agentConversationRecordRoutes } from "./conversation-record.ts";
 
@@ -47,8 +47,8 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
     ({ principal, params, query }, reply) => {
       const row = visibleConversation(conversations, principal, params.conversation_id);
       const shown = row
-        ? conversationInfo(conversations, row, { skills: query.include_skills })
-        : startingInfo(conversations, principal, params);
+        ? toConversationInfo(conversations, row, { skills: query.include_skills })
+        : findStartingInfo(conversations, principal, params);
       if (!shown) throw new PlatformError("ConversationUnknown");
       reply.send(shown);
     },

@@ -1,7 +1,7 @@
 import { ConversationInfo, StartConversationRequest } from "@sandpiper/wire";
 import type { App, HttpServices } from "../../server/services.ts";
 import { withoutSocketTimeout } from "../../server/without-socket-timeout.ts";
-import { agentSandbox } from "./agent-sandbox.ts";
+import { requireAgentSandbox } from "./agent-sandbox.ts";
 
 /**
  * `POST /api/conversations` of the agent server (agent-server.md section 3): 201, or 200 if this
@@ -24,7 +24,7 @@ export function agentCreateRoutes(
       },
     },
     async (request, reply) => {
-      const { userId, id: sandboxId } = agentSandbox(sandboxes, request, undefined);
+      const { userId, id: sandboxId } = requireAgentSandbox(sandboxes, request, undefined);
       const wanted = request.body.secrets_encrypted ? sealed.openAll(userId, request.body) : request.body;
       const { row, created } = await withoutSocketTimeout(app, request, () =>
         conversations.create({ userId, sandboxId }, wanted),

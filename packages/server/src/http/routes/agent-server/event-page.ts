@@ -1,17 +1,17 @@
 import { type Event, parseId } from "@sandpiper/wire";
 import type { EventLog, EventQuery } from "../../../store/event-log.ts";
-import { countScanned, matches, needsScan, type ScanFilter, type Scanning } from "./event-scan.ts";
+import { countScanned, matches, needsScan, type ScanFilter, type ScanContext } from "./event-scan.ts";
 
 /**
  * Resolves a page id: an event's id becomes the position of that event, as in the reference
  * (agent-server.md section 5).
  */
-export async function pageAt(
+export async function resolvePageId(
   events: EventLog,
   conversationId: string,
   query: Omit<EventQuery, "limit">,
   filter: ScanFilter,
-  who: Scanning,
+  who: ScanContext,
 ): Promise<string | undefined> {
   const { pageId, descending, ...wanted } = query;
   const [json] = pageId === undefined ? [] : events.batch(conversationId, [parseId(pageId) ?? pageId]);
@@ -29,12 +29,12 @@ export async function pageAt(
   const earlier = await count(before);
   if (!descending) return String(earlier);
   const isOne = matches(event, filter) && (kind === undefined || event.kind === kind);
-  const later = (await count(wanted)) - earlier - (isOne && inTime(event, query) ? 1 : 0);
+  const later = (await count(wanted)) - earlier - (isOne && isInTime(event, query) ? 1 : 0);
   return String(later);
 }
 
 /** A page whose next page id is an event's id, so that new events do not shift pages. */
-export function pageWithId(
+export function searchWithEventId(
   events: EventLog,
   conversationId: string,
   query: EventQuery,
@@ -45,7 +45,7 @@ export function pageWithId(
   return { items, nextPageId: next === undefined ? nextPageId : (JSON.parse(next) as Event).id };
 }
 
-function inTime({ timestamp }: Event, { timestampGte, timestampLt }: Omit<EventQuery, "limit">): boolean {
+function isInTime({ timestamp }: Event, { timestampGte, timestampLt }: Omit<EventQuery, "limit">): boolean {
   return (
     (timestampGte === undefined || timestamp >= timestampGte) &&
     (timestampLt === undefined || timestamp < timestampLt)

@@ -6,7 +6,7 @@ import type { EventLog } from "../../../store/event-log.ts";
  * first event has none. Released clients need it to fork before a message. Stored events have it
  * only after a navigation.
  */
-export function withParent(events: EventLog, conversationId: string, json: string): string {
+export function addParentId(events: EventLog, conversationId: string, json: string): string {
   const event = JSON.parse(json) as Event;
   if (event.parent_id !== undefined) return json;
   const spans = events.wayTo(conversationId, event.id)?.spans ?? [];

@@ -14,7 +14,7 @@ export interface ScanFilter {
 const scanPage = 100;
 
 /** The scan's owner, and whether the client still waits. */
-export interface Scanning {
+export interface ScanContext {
   userId: string;
   longReads: KeyedMutex;
   isWanted: () => boolean;
@@ -31,12 +31,12 @@ export async function scanEvents(
   id: string,
   query: EventQuery,
   filter: ScanFilter,
-  who: Scanning,
+  who: ScanContext,
 ) {
   const found: string[] = [];
   let before = pageOffset(query.pageId);
   await who.longReads.run(`events of ${who.userId}`, async () => {
-    for await (const json of matching(events, id, query, filter, who)) {
+    for await (const json of scanMatching(events, id, query, filter, who)) {
       if (before-- > 0) continue;
       found.push(json);
       if (found.length > query.limit) break;
@@ -52,32 +52,32 @@ export async function countScanned(
   id: string,
   query: Omit<EventQuery, "limit">,
   filter: ScanFilter,
-  who: Scanning,
+  who: ScanContext,
 ): Promise<number> {
   let count = 0;
   await who.longReads.run(`events of ${who.userId}`, async () => {
-    for await (const _ of matching(events, id, query, filter, who)) count++;
+    for await (const _ of scanMatching(events, id, query, filter, who)) count++;
   });
   return count;
 }
 
-async function* matching(
+async function* scanMatching(
   events: EventLog,
   id: string,
   query: Omit<EventQuery, "limit">,
   filter: ScanFilter,
-  who: Scanning,
+  who: ScanContext,
 ): AsyncGenerator<string> {
-  for await (const json of scanned(events, id, query, who))
+  for await (const json of scan(events, id, query, who))
     if (matches(JSON.parse(json) as Event, filter)) yield json;
 }
 
 /** Yields the events of a search, pausing between pages, while the client waits. */
-export async function* scanned(
+export async function* scan(
   events: EventLog,
   id: string,
   query: Omit<EventQuery, "limit">,
-  { isWanted }: Pick<Scanning, "isWanted">,
+  { isWanted }: Pick<ScanContext, "isWanted">,
 ): AsyncGenerator<string> {
   for (let pageId: string | null = "0"; pageId !== null && isWanted(); ) {
     const page: { items: string[]; nextPageId: string | null } = events.search(id, {

@@ -7,8 +7,8 @@ import { checkCount, pageKeys, parseEventTimeParam, Time, TimestampOrder } from 
 import { readIdList } from "../../server/read-id-list.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
-import { pageAt, pageWithId } from "./event-page.ts";
-import { withParent } from "./event-parent.ts";
+import { resolvePageId, searchWithEventId } from "./event-page.ts";
+import { addParentId } from "./event-parent.ts";
 import { countScanned, needsScan, scanEvents } from "./event-scan.ts";
 
 const filterKeys = {
@@ -58,17 +58,17 @@ export function agentEventRoutes(
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       const descending = query.sort_order === "TIMESTAMP_DESC";
       const scanning = { userId, longReads, isWanted: () => !reply.raw.destroyed };
-      const pageId = await pageAt(
+      const pageId = await resolvePageId(
         events,
         id,
-        { ...filterOf(query), descending, pageId: query.page_id },
+        { ...toFilter(query), descending, pageId: query.page_id },
         query,
         scanning,
       );
-      const wanted = { ...filterOf(query), descending, pageId, limit: query.limit };
+      const wanted = { ...toFilter(query), descending, pageId, limit: query.limit };
       const page = needsScan(query)
         ? await scanEvents(events, id, wanted, query, scanning)
-        : pageWithId(events, id, wanted);
+        : searchWithEventId(events, id, wanted);
       sendJson(reply, toPageJson(page));
       return reply;
     },
@@ -87,8 +87,8 @@ export function agentEventRoutes(
     },
     async ({ principal, params, query }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
-      if (!needsScan(query)) return events.count(id, filterOf(query));
-      return countScanned(events, id, filterOf(query), query, {
+      if (!needsScan(query)) return events.count(id, toFilter(query));
+      return countScanned(events, id, toFilter(query), query, {
         userId,
         longReads,
         isWanted: () => !reply.raw.destroyed,
@@ -126,12 +126,12 @@ export function agentEventRoutes(
       const { id } = requireConversation(conversations, principal, params.conversation_id);
       const [json] = events.batch(id, [parseId(params.event_id) ?? params.event_id]);
       if (!json) throw new PlatformError("EventUnknown");
-      sendJson(reply, withParent(events, id, json));
+      sendJson(reply, addParentId(events, id, json));
     },
   );
 }
 
-function filterOf(query: Static<typeof CountQuery>): EventFilter {
+function toFilter(query: Static<typeof CountQuery>): EventFilter {
   return {
     kind: query.kind?.slice(query.kind.lastIndexOf(".") + 1),
     timestampGte: parseEventTimeParam(query.timestamp__gte, "timestamp__gte"),

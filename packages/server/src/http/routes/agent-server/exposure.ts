@@ -8,7 +8,7 @@ import type { ShowSecret } from "../../../users/settings/fields.ts";
  * How to present secrets, from the header `X-Expose-Secrets` (agent-server.md section 9); masked by
  * default. Throws ReadOnlyKey, and InvalidParameter for unknown values.
  */
-export function exposureOf({ headers, principal }: FastifyRequest, sealed: SealedValues): ShowSecret {
+export function parseExposure({ headers, principal }: FastifyRequest, sealed: SealedValues): ShowSecret {
   const wanted = headers["x-expose-secrets"];
   if (wanted === undefined) return () => maskText;
   if (principal.readOnly)

@@ -9,9 +9,9 @@ import { StringEnum } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { getDownloadHeaders } from "../../server/file-headers.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { agentSandbox } from "./agent-sandbox.ts";
-import { absolute, path, sandboxKeys, usable } from "./file-paths.ts";
-import { gitAnswer } from "./git.ts";
+import { requireAgentSandbox } from "./agent-sandbox.ts";
+import { requireAbsolute, path, sandboxKeys, toBadRequest } from "./file-paths.ts";
+import { toGitRefused } from "./git.ts";
 
 /** Generated files and git's own; a final slash means a folder. */
 const defaultExcludes =
@@ -64,11 +64,11 @@ export function agentArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "
     },
     async (request, reply) => {
       const { format, base_ref, use_default_excludes, exclude = [], sandbox_id } = request.query;
-      const folder = absolute(request.query.path);
-      const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, sandbox_id).id);
-      await usable(requireFolder(sandbox, folder));
+      const folder = requireAbsolute(request.query.path);
+      const sandbox = await sandboxes.running(requireAgentSandbox(sandboxes, request, sandbox_id).id);
+      await toBadRequest(requireFolder(sandbox, folder));
       const excludes = [...(use_default_excludes ? defaultExcludes : []), ...exclude];
-      const repository = await gitAnswer(findRepository(sandbox, folder));
+      const repository = await toGitRefused(findRepository(sandbox, folder));
       if (format === "tar.gz") {
         const content = await packArchive(sandbox, folder, {
           gzip: true,
@@ -76,10 +76,10 @@ export function agentArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "
           excludes: [...excludes.map((text) => text.replace(/(?<=.)\/+$/, "")), ...privateFiles],
         });
         // An error before the first byte still gets an error response.
-        await usable(once(content, "readable"));
+        await toBadRequest(once(content, "readable"));
         return reply
           .headers({
-            ...headersOf(`${basename(folder) || "root"}.tar.gz`, repository),
+            ...buildHeaders(`${basename(folder) || "root"}.tar.gz`, repository),
             "content-type": "application/gzip",
           })
           .send(content);
@@ -87,12 +87,12 @@ export function agentArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "
       if (!repository) {
         throw new PlatformError("NotAGitRepository", { folder });
       }
-      const { base, content } = await gitAnswer(
+      const { base, content } = await toGitRefused(
         gitDelta(sandbox, repository.folder, { ref: base_ref, excludes }),
       );
       const known =
-        base === "" ? {} : { "x-archive-base-commit": base, "x-archive-base-ref": safe(base_ref || "auto") };
-      const headers = headersOf(`${basename(repository.folder)}.patch`, repository);
+        base === "" ? {} : { "x-archive-base-commit": base, "x-archive-base-ref": toHeaderValue(base_ref || "auto") };
+      const headers = buildHeaders(`${basename(repository.folder)}.patch`, repository);
       return reply
         .headers({ ...headers, ...known, "content-type": "text/x-patch; charset=utf-8" })
         .send(content);
@@ -106,18 +106,18 @@ async function requireFolder(sandbox: Sandbox, folder: string): Promise<void> {
   if (found.kind !== "directory") throw new PlatformError("NotADirectory", { path: folder });
 }
 
-function headersOf(name: string, repository: Repository | undefined): Record<string, string> {
+function buildHeaders(name: string, repository: Repository | undefined): Record<string, string> {
   const facts = {
     "x-archive-repo-root": repository?.root,
     "x-archive-repo-remote": repository?.remote,
     "x-archive-branch": repository?.branch,
     "x-archive-head-commit": repository?.commit,
   };
-  const told = Object.entries(facts).flatMap(([key, value]) => (value ? [[key, safe(value)]] : []));
+  const told = Object.entries(facts).flatMap(([key, value]) => (value ? [[key, toHeaderValue(value)]] : []));
   return { ...getDownloadHeaders(name), ...Object.fromEntries(told) };
 }
 
 /** Encodes and truncates text for a header. */
-function safe(text: string): string {
+function toHeaderValue(text: string): string {
   return encodeURIComponent(text.slice(0, 1_000).toWellFormed());
 }

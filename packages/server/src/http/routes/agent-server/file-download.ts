@@ -7,8 +7,8 @@ import { getDownloadHeaders } from "../../server/file-headers.ts";
 import { sendFile } from "../../server/file-response.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
-import { agentSandbox } from "./agent-sandbox.ts";
-import { absolute, PathParams, PathQuery, SandboxQuery, SlashedParams, usable } from "./file-paths.ts";
+import { requireAgentSandbox } from "./agent-sandbox.ts";
+import { requireAbsolute, PathParams, PathQuery, SandboxQuery, SlashedParams, toBadRequest } from "./file-paths.ts";
 
 const bytes = "application/octet-stream";
 
@@ -24,9 +24,9 @@ export function agentFileDownloadRoutes(
   const options = { config, exposeHeadRoute: false };
 
   async function send(request: FastifyRequest, reply: FastifyReply, path: string, named: string | undefined) {
-    absolute(path);
-    const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, named).id);
-    const file = await usable(download(sandbox, path));
+    requireAbsolute(path);
+    const sandbox = await sandboxes.running(requireAgentSandbox(sandboxes, request, named).id);
+    const file = await toBadRequest(download(sandbox, path));
     return sendFile(reply, file, { ...getDownloadHeaders(path), "content-type": bytes });
   }
 

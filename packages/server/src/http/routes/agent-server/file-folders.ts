@@ -4,8 +4,8 @@ import { HomeResponse, SubdirectoryPage, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { pageKeys, toPage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { agentSandbox } from "./agent-sandbox.ts";
-import { absolute, PathQuery, path, sandboxKeys, usable } from "./file-paths.ts";
+import { requireAgentSandbox } from "./agent-sandbox.ts";
+import { requireAbsolute, PathQuery, path, sandboxKeys, toBadRequest } from "./file-paths.ts";
 
 /** Maximum listed folders of a home. */
 const maxFavorites = 50;
@@ -30,9 +30,9 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       },
     },
     async (request) => {
-      const target = absolute(request.query.path);
-      const row = agentSandbox(sandboxes, request, request.query.sandbox_id);
-      await usable(createFolder(await sandboxes.running(row.id), target));
+      const target = requireAbsolute(request.query.path);
+      const row = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
+      await toBadRequest(makeFolder(await sandboxes.running(row.id), target));
       return { success: true };
     },
   );
@@ -49,15 +49,15 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
     },
     async (request) => {
       const { include_hidden, sandbox_id } = request.query;
-      const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, sandbox_id).id);
+      const sandbox = await sandboxes.running(requireAgentSandbox(sandboxes, request, sandbox_id).id);
       const { home } = sandbox.spec.user;
       const { names } = await listSubfolders(sandbox, home, {
         limit: maxFavorites,
         hidden: include_hidden,
-      }).catch(withoutHome);
+      }).catch(ignoreMissingHome);
       return {
         home,
-        favorites: names.map((name) => ({ label: name, path: below(home, name) })),
+        favorites: names.map((name) => ({ label: name, path: joinPath(home, name) })),
         locations: [{ label: "/", path: "/" }],
       };
     },
@@ -75,26 +75,26 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
     },
     async (request) => {
       const { path, page_id, limit, include_hidden, sandbox_id } = request.query;
-      const folder = absolute(path);
-      const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, sandbox_id).id);
+      const folder = requireAbsolute(path);
+      const sandbox = await sandboxes.running(requireAgentSandbox(sandboxes, request, sandbox_id).id);
       const after = page_id === undefined ? undefined : Buffer.from(page_id, "base64url").toString();
-      const { names, next } = await usable(
-        listSubfolders(sandbox, folder, { limit, after, hidden: include_hidden }),
+      const { names, next } = await toBadRequest(
+        subfolders(sandbox, folder, { limit, after, hidden: include_hidden }),
       );
       return toPage({
-        items: names.map((name) => ({ name, path: below(folder, name) })),
+        items: names.map((name) => ({ name, path: joinPath(folder, name) })),
         nextPageId: next === undefined ? null : Buffer.from(next).toString("base64url"),
       });
     },
   );
 }
 
-function below(folder: string, name: string): string {
+function joinPath(folder: string, name: string): string {
   return `${folder.replace(/\/+$/, "")}/${name}`;
 }
 
 /** A missing or unreadable home has no folders. */
-function withoutHome(error: unknown): { names: string[] } {
+function ignoreMissingHome(error: unknown): { names: string[] } {
   const known =
     error instanceof PlatformError && ["FileNotFound", "FileForbidden", "NotAFile"].includes(error.code);
   if (!known) throw error;

@@ -21,7 +21,7 @@ export const PathParams = Type.Object({ path });
 export const SlashedParams = Type.Object({ "*": path });
 
 /** Throws PlatformError BadRequest for a relative path. */
-export function absolute(text: string): string {
+export function requireAbsolute(text: string): string {
   if (!text.startsWith("/")) throw new PlatformError("PathNotAbsolute");
   return text;
 }
@@ -30,7 +30,7 @@ export function absolute(text: string): string {
  * Converts errors for unusable paths to BadRequest, as in the reference (agent-server.md section
  * 8).
  */
-export async function usable<T>(work: Promise<T>): Promise<T> {
+export async function toBadRequest<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {

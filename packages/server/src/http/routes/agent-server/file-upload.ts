@@ -5,8 +5,8 @@ import { Success } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { parseFormFile } from "../../server/multipart.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { agentSandbox } from "./agent-sandbox.ts";
-import { absolute, PathParams, PathQuery, SandboxQuery, SlashedParams, usable } from "./file-paths.ts";
+import { requireAgentSandbox } from "./agent-sandbox.ts";
+import { requireAbsolute, PathParams, PathQuery, SandboxQuery, SlashedParams, toBadRequest } from "./file-paths.ts";
 
 /**
  * Form uploads into a sandbox (agent-server.md section 8); the GUI sends the path as one encoded
@@ -19,13 +19,13 @@ export function agentFileUploadRoutes(app: App, { sandboxes }: Pick<HttpServices
   const summary = "Upload a file in the form field `file`; creates missing folders";
 
   async function store(request: FastifyRequest, target: string, named: string | undefined) {
-    absolute(target);
-    const row = agentSandbox(sandboxes, request, named);
+    requireAbsolute(target);
+    const row = requireAgentSandbox(sandboxes, request, named);
     if (!request.body)
       throw new PlatformError("MediaTypeUnsupported", { types: "multipart/form-data" });
     const body = request.body as Readable;
     const content = await parseFormFile(body, request.headers["content-type"], "file");
-    await usable(upload(await sandboxes.running(row.id), target, content, undefined));
+    await toBadRequest(upload(await sandboxes.running(row.id), target, content, undefined));
     // Skip the parts after the file.
     body.resume();
     return { success: true };

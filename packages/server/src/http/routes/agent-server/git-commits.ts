@@ -3,7 +3,7 @@ import { GitChange, GitCommitsPage } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { App, HttpServices } from "../../server/services.ts";
 import { sandboxKeys } from "./file-paths.ts";
-import { lookInside, path } from "./git.ts";
+import { inspectInSandbox, path } from "./git.ts";
 
 /** The history of git repositories in a sandbox (agent-server.md section 8). */
 export function agentGitCommitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
@@ -27,7 +27,7 @@ export function agentGitCommitRoutes(app: App, { sandboxes }: Pick<HttpServices,
     },
     async (request) => {
       const { path, limit, sandbox_id } = request.query;
-      const { commits, hasMore } = await lookInside(sandboxes, request, path, sandbox_id, (sandbox, folder) =>
+      const { commits, hasMore } = await inspectInSandbox(sandboxes, request, path, sandbox_id, (sandbox, folder) =>
         gitCommits(sandbox, folder, limit),
       );
       return { commits, has_more: hasMore };
@@ -49,7 +49,7 @@ export function agentGitCommitRoutes(app: App, { sandboxes }: Pick<HttpServices,
     },
     (request) => {
       const { path, sandbox_id } = request.query;
-      return lookInside(sandboxes, request, path, sandbox_id, (sandbox, folder) =>
+      return inspectInSandbox(sandboxes, request, path, sandbox_id, (sandbox, folder) =>
         gitCommitChanges(sandbox, folder, request.params.sha),
       );
     },

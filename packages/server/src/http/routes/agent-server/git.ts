@@ -7,7 +7,7 @@ import { GitChange, GitDiff } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import type { App, HttpServices } from "../../server/services.ts";
-import { agentSandbox } from "./agent-sandbox.ts";
+import { requireAgentSandbox } from "./agent-sandbox.ts";
 import { sandboxKeys } from "./file-paths.ts";
 
 export const path = Type.String({
@@ -37,14 +37,14 @@ export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
   const tags = ["agent server"];
   const config = { access: "agent", failures: [400, 404, 503] } as const;
   const changes = (request: FastifyRequest, path: string, { ref, sandbox_id }: Static<typeof ChangesKeys>) =>
-    lookInside(sandboxes, request, path, sandbox_id, (sandbox, folder) => gitChanges(sandbox, folder, ref));
+    inspectInSandbox(sandboxes, request, path, sandbox_id, (sandbox, folder) => gitChanges(sandbox, folder, ref));
   const diff = (
     request: FastifyRequest,
     path: string,
     { ref, commit, sandbox_id }: Static<typeof DiffKeys>,
   ) => {
     if (ref && commit) throw new PlatformError("RefAndCommit");
-    return lookInside(sandboxes, request, path, sandbox_id, (sandbox, file) =>
+    return inspectInSandbox(sandboxes, request, path, sandbox_id, (sandbox, file) =>
       commit ? gitCommitDiff(sandbox, file, commit) : gitDiff(sandbox, file, ref),
     );
   };
@@ -119,22 +119,22 @@ export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
  * Inspects a path in the request's sandbox. Throws what `agentSandbox` and `running` throw, and
  * GitRefused when git fails.
  */
-export async function lookInside<T>(
+export async function inspectInSandbox<T>(
   sandboxes: HttpServices["sandboxes"],
   request: FastifyRequest,
   path: string,
   named: string | undefined,
   look: (sandbox: Sandbox, path: string) => Promise<T>,
 ): Promise<T> {
-  const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, named).id);
-  return gitAnswer(look(sandbox, resolveInside(sandbox.spec.workingDir, path)));
+  const sandbox = await sandboxes.running(requireAgentSandbox(sandboxes, request, named).id);
+  return toGitRefused(look(sandbox, resolveInside(sandbox.spec.workingDir, path)));
 }
 
 /**
  * Converts failures of git to 400, as in the reference: the repository is the sandbox's, not the
  * server's.
  */
-export async function gitAnswer<T>(work: Promise<T>): Promise<T> {
+export async function toGitRefused<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {

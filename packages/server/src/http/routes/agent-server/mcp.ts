@@ -1,7 +1,7 @@
 import { restore } from "@sandpiper/agent/mcp/config";
 import { McpOAuthStart, type McpServer, McpTestAnswer, McpTestRequest } from "@sandpiper/wire";
 import type { App, HttpServices } from "../../server/services.ts";
-import { testMcpServer } from "../account/mcp-test.ts";
+import { testMcpServer } from "../account/test-mcp-server.ts";
 
 /** Tests MCP servers before they are stored (agent-server.md section 9). */
 export function agentMcpRoutes(
@@ -24,7 +24,7 @@ export function agentMcpRoutes(
     },
     ({ principal: { userId }, body }) => {
       const { name = "", timeout = 15, tool_call } = body;
-      const server = restore(sealed.openAll(userId, serverOf(body.server)), settings.mcpServer(userId, name));
+      const server = restore(sealed.openAll(userId, toMcpServer(body.server)), settings.mcpServer(userId, name));
       const options = { timeoutMs: Math.ceil(timeout * 1000), toolCall: tool_call ?? undefined };
       return testMcpServer(services, userId, { name, server }, options);
     },
@@ -51,7 +51,7 @@ export function agentMcpRoutes(
 }
 
 /** Converts a server to its stored form. */
-function serverOf({
+function toMcpServer({
   type: given,
   transport: stored,
   url,

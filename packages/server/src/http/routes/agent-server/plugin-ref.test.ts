@@ -1,6 +1,6 @@
 import type { MarketplaceRegistration } from "@sandpiper/wire";
 import { expect, test } from "vitest";
-import { readPluginRef } from "./plugin-ref.ts";
+import { resolvePluginRef } from "./plugin-ref.ts";
 
 const acme = {
   name: "acme",
@@ -23,7 +23,7 @@ const library = {
     errors: registrations.includes(other) ? ["other: It could not be read."] : [],
   }),
 };
-const read = (text: string) => readPluginRef(text, [acme, other], library);
+const read = (text: string) => resolvePluginRef(text, [acme, other], library);
 
 test("a name is looked up in the registered marketplaces, and everything else is a source", async () => {
   const fmt = { source: "github:acme/market", ref: "v1", repo_path: "pack/plugins/fmt" };
@@ -36,7 +36,7 @@ test("a name is looked up in the registered marketplaces, and everything else is
 
 test.each([
   ["fmt@nowhere", /no marketplace nowhere/],
-  ["none@acme", /called none/],
+  ["none@acme", /no plugin none/],
   ["fmt@other", /other: It could not be read/],
 ])("%s is not found, with the reason", async (text, reason) => {
   await expect(read(text)).rejects.toMatchObject({
@@ -46,5 +46,5 @@ test.each([
 });
 
 test("without marketplaces a name is not found", async () => {
-  await expect(readPluginRef("fmt", [], library)).rejects.toMatchObject({ code: "PluginNotFound" });
+  await expect(resolvePluginRef("fmt", [], library)).rejects.toMatchObject({ code: "PluginNotFound" });
 });

@@ -7,7 +7,7 @@ import type { MarketplaceRegistration, PluginSpec } from "@sandpiper/wire";
  * Resolves a `plugin_ref` (agent-server.md section 3): `name@marketplace` or a name is looked up in
  * the user's marketplaces; anything else is a plugin source. Throws PluginNotFound.
  */
-export async function readPluginRef(
+export async function resolvePluginRef(
   text: string,
   registered: readonly MarketplaceRegistration[],
   library: Pick<SkillLibrary, "preview">,

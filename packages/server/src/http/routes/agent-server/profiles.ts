@@ -14,7 +14,7 @@ import {
 import { Type } from "typebox";
 import { modelOf } from "../../../users/profiles.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { exposureOf } from "./exposure.ts";
+import { parseExposure } from "./exposure.ts";
 
 const base = "/api/profiles";
 const params = Type.Object({ name: ProfileName });
@@ -60,7 +60,7 @@ export function agentLlmProfileRoutes(
     (request, reply) => {
       reply.header("cache-control", "no-store");
       return profiles.get(request.principal.userId, request.params.name, {
-        exposed: exposureOf(request, sealed),
+        exposed: parseExposure(request, sealed),
       });
     },
   );

@@ -15,7 +15,7 @@ import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { parseHooksFile } from "../../../conversations/project/parse-hooks-file.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { agentSandbox } from "./agent-sandbox.ts";
+import { requireAgentSandbox } from "./agent-sandbox.ts";
 
 const querystring = Type.Object({
   sandbox_id: Type.Optional(Type.String({ description: "required without a session key" })),
@@ -33,7 +33,7 @@ export function agentProjectRoutes(
     named: string | undefined,
     folder: string | null | undefined,
   ) => {
-    const sandbox = await sandboxes.running(agentSandbox(sandboxes, request, named).id);
+    const sandbox = await sandboxes.running(requireAgentSandbox(sandboxes, request, named).id);
     return { sandbox, folder: resolveInside(sandbox.spec.workingDir, folder ?? ".") };
   };
 
@@ -94,7 +94,7 @@ export function agentProjectRoutes(
         public: load_public ? skills.known(userId) : [],
       };
       const sources = Object.fromEntries(Object.entries(lists).map(([name, list]) => [name, list.length]));
-      return { skills: mergeSkills(lists.project, lists.user, lists.public).map(shownSkill), sources };
+      return { skills: mergeSkills(lists.project, lists.user, lists.public).map(toLoadedSkill), sources };
     },
   );
   app.post(
@@ -113,7 +113,7 @@ export function agentProjectRoutes(
   );
 }
 
-function shownSkill({
+function toLoadedSkill({
   name,
   type,
   content,

@@ -6,7 +6,7 @@ import { agentLlmProfileRoutes } from "./profiles.ts";
 import { agentProjectRoutes } from "./project.ts";
 import { agentSecretRoutes } from "./secrets.ts";
 import { agentSettingsRoutes } from "./settings.ts";
-import { notOfferedRoutes } from "./unsupported-routes.ts";
+import { unsupportedRoutes } from "./unsupported-routes.ts";
 import { agentWorkspaceRoutes } from "./workspaces.ts";
 
 /** The agent server's settings, profiles, catalogues and skills (agent-server.md section 9). */
@@ -19,5 +19,5 @@ export function agentServerRoutes(app: App, services: HttpServices): void {
   agentProjectRoutes(app, services);
   agentExtensionRoutes(app, services);
   agentWorkspaceRoutes(app, services);
-  notOfferedRoutes(app);
+  unsupportedRoutes(app);
 }

@@ -78,7 +78,7 @@ export function agentSecretRoutes(
     async ({ principal: { userId }, body }) => {
       await secrets.put(
         userId,
-        { ...given(body), value: sealed.open(userId, body.value) },
+        { ...pickFields(body), value: sealed.open(userId, body.value) },
         { replace: true },
       );
       const stored = secrets.list(userId).find((secret) => secret.name === body.name);
@@ -105,6 +105,6 @@ export function agentSecretRoutes(
 }
 
 /** Keeps only known fields: bodies may have more. */
-function given({ name, description }: { name: string; description?: string | null | undefined }) {
+function pickFields({ name, description }: { name: string; description?: string | null | undefined }) {
   return { name, ...(description !== undefined && { description }) };
 }

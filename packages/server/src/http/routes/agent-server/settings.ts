@@ -11,7 +11,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { agentSchema, conversationSchema } from "../../../users/settings/schema.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { exposureOf } from "./exposure.ts";
+import { parseExposure } from "./exposure.ts";
 
 const fields = Object.keys(
   (AgentServerSettingsUpdate as unknown as { properties: object }).properties,
@@ -40,7 +40,7 @@ export function agentSettingsRoutes(
 
   const show = (request: FastifyRequest, reply: FastifyReply) => {
     reply.header("cache-control", "no-store");
-    return own.view(request.principal.userId, exposureOf(request, sealed));
+    return own.view(request.principal.userId, parseExposure(request, sealed));
   };
 
   app.get(

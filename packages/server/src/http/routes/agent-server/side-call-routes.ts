@@ -16,7 +16,7 @@ const ConversationPath = Type.Object({ conversation_id: Type.String() });
  * Questions, summaries and goals of a conversation, concurrent to its runs (agent-server.md section
  * 3).
  */
-export function agentBesideRoutes(
+export function agentSideCallRoutes(
   app: App,
   { conversations, sealed }: Pick<HttpServices, "conversations" | "sealed">,
 ): void {

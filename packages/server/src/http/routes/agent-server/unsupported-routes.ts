@@ -37,7 +37,7 @@ const missing: readonly [path: string, methods: HTTPMethods[], what: string][] =
  * The agent server's features that this platform does not offer (agent-server.md section 9). Not
  * documented.
  */
-export function notOfferedRoutes(app: App): void {
+export function unsupportedRoutes(app: App): void {
   const config = { access: "agent" } as const;
   const schema = { hide: true };
   for (const [method, url, sentence] of refusals) {

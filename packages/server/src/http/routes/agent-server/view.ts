@@ -17,14 +17,14 @@ export function splitAgentUrl(url: string): { sandboxId: string; url: string } |
  * Strips the prefix from a request's URL and remembers its sandbox. Fastify calls it before
  * routing.
  */
-export function takePrefix(request: IncomingMessage): string {
+export function stripPrefix(request: IncomingMessage): string {
   const split = splitAgentUrl(request.url ?? "/");
   if (!split) return request.url ?? "/";
   viewed.set(request, split.sandboxId);
   return split.url;
 }
 
-export function prefixSandbox(request: IncomingMessage): string | undefined {
+export function getPrefixSandbox(request: IncomingMessage): string | undefined {
   return viewed.get(request);
 }
 
@@ -32,7 +32,7 @@ export function prefixSandbox(request: IncomingMessage): string | undefined {
  * Distinguishes platform and agent-server routes of the same path (`constraints: { view: "agent"
  * }`): the agent server responds under the prefix and to session keys.
  */
-export function viewConstraint(isSession: (headers: IncomingHttpHeaders) => boolean) {
+export function makeViewConstraint(isSession: (headers: IncomingHttpHeaders) => boolean) {
   return {
     name: "view",
     storage() {
@@ -46,7 +46,7 @@ export function viewConstraint(isSession: (headers: IncomingHttpHeaders) => bool
       if (view !== "agent") throw new Error(`There is no view ${view}.`);
     },
     deriveConstraint(request: IncomingMessage) {
-      return prefixSandbox(request) !== undefined || isSession(request.headers) ? "agent" : undefined;
+      return getPrefixSandbox(request) !== undefined || isSession(request.headers) ? "agent" : undefined;
     },
   };
 }

@@ -17,23 +17,23 @@ export interface CookieScope {
  * and images, which send no key (agent-server.md section 1). It contains no key, grants nothing
  * else, and ends with the sandbox or after a month.
  */
-export function workspaceCookie(row: SandboxRow, scope: CookieScope): string {
+export function makeWorkspaceCookie(row: SandboxRow, scope: CookieScope): string {
   const token = makeToken(row, 0, "workspace", Date.now() + lifeSeconds * 1_000);
-  return cookie(`${row.id}~${token}`, scope, lifeSeconds);
+  return formatCookie(`${row.id}~${token}`, scope, lifeSeconds);
 }
 
 /** The Set-Cookie header that deletes the cookie. */
-export function clearedWorkspaceCookie(scope: CookieScope): string {
-  return cookie("", scope, 0);
+export function makeClearingWorkspaceCookie(scope: CookieScope): string {
+  return formatCookie("", scope, 0);
 }
 
-function cookie(value: string, { path, secure }: CookieScope, seconds: number): string {
+function formatCookie(value: string, { path, secure }: CookieScope, seconds: number): string {
   const site = secure ? "Secure; SameSite=None; Partitioned" : "SameSite=Lax";
   return `${name}=${value}; Path=${path}; HttpOnly; Max-Age=${seconds}; ${site}`;
 }
 
 /** The sandbox that a Cookie header grants, which must be `only` if given. */
-export function workspaceSandbox(
+export function authenticateWorkspaceCookie(
   header: string | undefined,
   only: string | undefined,
   sandboxes: Pick<Sandboxes, "get">,

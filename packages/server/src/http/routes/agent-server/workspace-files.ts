@@ -10,7 +10,7 @@ import { sendFile } from "../../server/file-response.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { getPublicUrl } from "../../server/urls.ts";
 import { requireConversation } from "../account/conversation-access.ts";
-import { usable } from "./file-paths.ts";
+import { toBadRequest } from "./file-paths.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const file = Type.String({ maxLength: 4_000, description: "path of the file in the workspace" });
@@ -62,12 +62,12 @@ export function workspaceFileRoutes(
     const sandbox = await sandboxes.running(row.sandboxId);
     const headers = (name: string) =>
       getInlineHeaders(name, getFrameAncestors(getPublicUrl(config, app.server), config.corsOrigins));
-    const found = await fileOrFolder(sandbox, wanted);
+    const found = await openFileOrFolder(sandbox, wanted);
     if (found !== "folder") return sendFile(reply, found, headers(wanted));
     const url = request.url.split("?", 1)[0]!;
     // Links of the page are relative to its folder.
     if (!url.endsWith("/")) return reply.redirect(`./${url.slice(url.lastIndexOf("/") + 1)}/`);
-    const index = await usable(download(sandbox, posix.join(wanted, "index.html")));
+    const index = await toBadRequest(download(sandbox, posix.join(wanted, "index.html")));
     return sendFile(reply, index, headers("index.html"));
   }
 
@@ -98,7 +98,7 @@ export function workspaceFileRoutes(
   );
 }
 
-async function fileOrFolder(sandbox: Sandbox, path: string): Promise<Download | "folder"> {
+async function openFileOrFolder(sandbox: Sandbox, path: string): Promise<Download | "folder"> {
   try {
     return await download(sandbox, path);
   } catch (error) {

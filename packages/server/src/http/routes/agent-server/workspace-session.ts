@@ -3,10 +3,10 @@ import { Type } from "typebox";
 import { getKeys } from "../../server/auth.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { isSecure } from "../account/login/cookie.ts";
-import { agentSandbox } from "./agent-sandbox.ts";
+import { requireAgentSandbox } from "./agent-sandbox.ts";
 import { SandboxQuery } from "./file-paths.ts";
-import { prefixSandbox } from "./view.ts";
-import { type CookieScope, clearedWorkspaceCookie, workspaceCookie } from "./workspace-cookie.ts";
+import { getPrefixSandbox } from "./view.ts";
+import { type CookieScope, makeClearingWorkspaceCookie, makeWorkspaceCookie } from "./workspace-cookie.ts";
 
 const url = "/api/auth/workspace-session";
 
@@ -17,7 +17,7 @@ export function workspaceSessionRoutes(
 ): void {
   const tags = ["agent server"];
   const scope = (request: FastifyRequest): CookieScope => {
-    const viewed = prefixSandbox(request.raw);
+    const viewed = getPrefixSandbox(request.raw);
     return {
       path: `${viewed === undefined ? "" : `/agent/${viewed}`}/api/conversations`,
       // Browsers accept these cookies from loopback without https.
@@ -39,10 +39,10 @@ export function workspaceSessionRoutes(
       },
     },
     (request, reply) => {
-      const row = agentSandbox(sandboxes, request, request.query.sandbox_id);
+      const row = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
       reply
         .code(204)
-        .header("set-cookie", workspaceCookie(row, scope(request)))
+        .header("set-cookie", makeWorkspaceCookie(row, scope(request)))
         .send(null);
     },
   );
@@ -60,14 +60,14 @@ export function workspaceSessionRoutes(
     (request, reply) => {
       reply
         .code(204)
-        .header("set-cookie", clearedWorkspaceCookie(scope(request)))
+        .header("set-cookie", makeClearingWorkspaceCookie(scope(request)))
         .send(null);
     },
   );
 }
 
 const loopback = /^(?:localhost|127\.0\.0\.1|\[?::1\]?)(?::\d+)?$/i;
-const paths =
+const workspacePaths =
   /^(?:\/agent\/[^/]+)?\/api\/(?:auth\/workspace-session|conversations\/[^/?]+\/workspace)(?:[/?]|$)/;
 
 /**
@@ -75,6 +75,6 @@ const paths =
  * a key (agent-server.md section 1). A request with only the cookie is subject to the configured
  * origins.
  */
-export function opensToAnySite({ method, raw, originalUrl, headers }: FastifyRequest): boolean {
-  return paths.test(originalUrl ?? raw.url ?? "") && (method === "OPTIONS" || getKeys(headers).length > 0);
+export function allowsAnySite({ method, raw, originalUrl, headers }: FastifyRequest): boolean {
+  return workspacePaths.test(originalUrl ?? raw.url ?? "") && (method === "OPTIONS" || getKeys(headers).length > 0);
 }

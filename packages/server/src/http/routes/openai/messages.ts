@@ -9,7 +9,7 @@ const maxSystemLength = 32_768;
 const maxParts = 100;
 
 /** The parts of a chat that the agent gets. */
-export interface Turn {
+export interface ChatInput {
   /** The user's last message. */
   message: Content[];
   /** Earlier messages, for a new conversation. */
@@ -22,25 +22,25 @@ export interface Turn {
  * Parses the messages of a chat. Throws BadRequest without a non-empty user message,
  * InvalidParameter for unsupported parts.
  */
-export function readChat(messages: readonly ChatMessage[]): Turn {
+export function parseChat(messages: readonly ChatMessage[]): ChatInput {
   const last = messages.findLastIndex(({ role }) => role === "user");
   if (last < 0) throw new PlatformError("ChatWithoutUserMessage");
-  const message = readMessage(messages[last]!);
+  const message = parseMessage(messages[last]!);
   if (message.length === 0)
     throw new PlatformError("ChatMessageEmpty");
-  const instructions = messages.filter(isInstruction).map(textOf);
+  const instructions = messages.filter(isInstruction).map(getText);
   const system = instructions.filter((text) => text !== "").join("\n\n");
   if (system.length > maxSystemLength)
     throw new PlatformError("SystemMessagesTooLong", { maxLength: maxSystemLength });
-  const before = messages.slice(0, last).filter((one) => !isInstruction(one) && textOf(one) !== "");
-  return { message, before: context(before), system };
+  const before = messages.slice(0, last).filter((one) => !isInstruction(one) && getText(one) !== "");
+  return { message, before: toContext(before), system };
 }
 
 function isInstruction({ role }: ChatMessage): boolean {
   return role === "system" || role === "developer";
 }
 
-function readMessage({ content }: ChatMessage): Content[] {
+function parseMessage({ content }: ChatMessage): Content[] {
   if (typeof content === "string") return content === "" ? [] : parseContent([textContent(content)]);
   const parts = (content ?? []).filter(({ type, text }) => type !== "text" || text);
   if (parts.length > maxParts)
@@ -55,14 +55,14 @@ function readMessage({ content }: ChatMessage): Content[] {
   );
 }
 
-function textOf({ content }: ChatMessage): string {
+function getText({ content }: ChatMessage): string {
   if (typeof content === "string") return content;
   return (content ?? []).flatMap(({ type, text }) => (type === "text" && text ? [text] : [])).join("\n");
 }
 
 /** An earlier chat as one part of a message. */
-function context(messages: readonly ChatMessage[]): Content[] {
+function toContext(messages: readonly ChatMessage[]): Content[] {
   if (messages.length === 0) return [];
-  const told = messages.map((one) => `<message role="${one.role}">\n${textOf(one)}\n</message>`);
+  const told = messages.map((one) => `<message role="${one.role}">\n${getText(one)}\n</message>`);
   return [textContent(`What was said before this message:\n\n${told.join("\n")}\n\nThe message:`)];
 }

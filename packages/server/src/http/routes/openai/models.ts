@@ -10,7 +10,7 @@ const prefix = "openhands_";
 /**
  * Ids of the models that a user can choose: the settings' default, if any, and the LLM profiles.
  */
-export function modelIds(settings: Settings, userId: string): string[] {
+export function listModelIds(settings: Settings, userId: string): string[] {
   const profiles = settings.profiles.list(userId).profiles.map(({ name }) => prefix + name);
   return [...(settings.model(userId).model ? [defaultModel] : []), ...profiles.sort()];
 }
@@ -19,7 +19,7 @@ export function modelIds(settings: Settings, userId: string): string[] {
  * The LLM profile of a model id, with or without prefix; undefined for the default model. Throws
  * ModelNotFound.
  */
-export function profileOf(settings: Settings, userId: string, model: string): string | undefined {
+export function resolveProfile(settings: Settings, userId: string, model: string): string | undefined {
   const names = [model.startsWith(prefix) ? model.slice(prefix.length) : "", model];
   const name = names.find((one) => one !== "" && settings.profileModel(userId, one)?.model);
   if (name !== undefined) return name;

@@ -7,7 +7,7 @@ import {
   strangerKey,
   type TestServer,
 } from "../../../../test/support/test-server.ts";
-import { readChat } from "./messages.ts";
+import { parseChat } from "./messages.ts";
 import { Turn } from "./turn.ts";
 
 let server: TestServer;
@@ -143,7 +143,7 @@ test("a start that fails is told, and leaves nothing", async () => {
 test("a turn that takes too long, or that is stopped, ends the wait; the agent's later words are no answer", async () => {
   server.model.thinking = true;
   const slow = new Turn(server.conversations, row(), 20);
-  await slow.begin([textContent("Think")]);
+  await slow.start([textContent("Think")]);
   await expect(slow.answer()).rejects.toMatchObject({ code: "TurnTimeout", status: 504 });
   const paused = ask({}, { [header]: conversation });
   const messages = () =>
@@ -164,8 +164,8 @@ test("a message that finds the agent at work is answered when both are", async (
 test("a stream beats while nothing comes, and ends with its turn", async () => {
   server.model.thinking = true;
   const turn = new Turn(server.conversations, row(), 60_000);
-  await turn.begin([textContent("Think")]);
-  const pieces = turn.pieces(10);
+  await turn.start([textContent("Think")]);
+  const pieces = turn.deltas(10);
   expect(await pieces.next()).toEqual({ value: undefined, done: false });
   await server.conversations.interrupt(conversation);
   server.model.thinking = false;
@@ -175,7 +175,7 @@ test("a stream beats while nothing comes, and ends with its turn", async () => {
 });
 
 test("of a chat the last message of the user is sent, and what came before it as what was said", () => {
-  const { message, before, system } = readChat([
+  const { message, before, system } = parseChat([
     { role: "developer", content: "Be brief." },
     { role: "user", content: "One" },
     { role: "assistant", content: null },

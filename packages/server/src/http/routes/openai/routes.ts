@@ -16,10 +16,10 @@ import { type Static, Type } from "typebox";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
-import { agentSandbox } from "../agent-server/agent-sandbox.ts";
-import { readChat } from "./messages.ts";
-import { modelIds, profileOf } from "./models.ts";
-import { chunkStream } from "./stream.ts";
+import { requireAgentSandbox } from "../agent-server/agent-sandbox.ts";
+import { parseChat } from "./messages.ts";
+import { listModelIds, resolveProfile } from "./models.ts";
+import { streamChunks } from "./stream.ts";
 import { Turn } from "./turn.ts";
 
 type Services = Pick<HttpServices, "conversations" | "sandboxes" | "settings">;
@@ -66,7 +66,7 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
       },
     },
     ({ principal }, reply) => {
-      const ids = modelIds(settings, principal.userId);
+      const ids = listModelIds(settings, principal.userId);
       reply.send({
         object: "list",
         data: ids.map((id) => ({ id, object: "model", created: 0, owned_by: "sandpiper" })),
@@ -108,21 +108,21 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
       reply.raw.once("close", onGone);
       // The connection is silent while the agent works.
       raw.socket.setTimeout(limitMs + 60_000);
-      const { row, message } = await conversationOf(services, request);
+      const { row, message } = await resolveConversation(services, request);
       reply.header(serverConversationHeader, row.id);
       // Stops clients from retrying automatically, which would repeat the agent's work.
       reply.header("x-should-retry", "false");
       turn = new Turn(conversations, row, limitMs);
       if (!reply.raw.closed) turns.add(turn);
       else turn.stop(new PlatformError("TurnClientGone"));
-      await turn.begin(message);
+      await turn.start(message);
       const head = {
         id: `chatcmpl-${hexId(newId())}`,
         created: Math.floor(Date.now() / 1_000),
         model: body.model,
       };
       if (body.stream)
-        return sendStream(reply, chunkStream(turn, head, body.stream_options?.include_usage === true));
+        return sendStream(reply, streamChunks(turn, head, body.stream_options?.include_usage === true));
       const { text, usage } = await turn.answer();
       const answer: ChatCompletion = {
         ...head,
@@ -144,11 +144,11 @@ type CompletionRequest = FastifyRequest<{
  * The conversation that a request continues or starts, and the message for it. Throws what starting
  * throws, ModelNotFound, ConversationNotFound.
  */
-async function conversationOf({ conversations, sandboxes, settings }: Services, request: CompletionRequest) {
+async function resolveConversation({ conversations, sandboxes, settings }: Services, request: CompletionRequest) {
   const { body, query, principal, headers } = request;
   const { userId } = principal;
-  const profile = profileOf(settings, userId, body.model);
-  const chat = readChat(body.messages);
+  const profile = resolveProfile(settings, userId, body.model);
+  const chat = parseChat(body.messages);
   const named = headers[serverConversationHeader.toLowerCase()];
   if (typeof named === "string" && named !== "") {
     const row = requireConversation(conversations, principal, named);
@@ -157,9 +157,9 @@ async function conversationOf({ conversations, sandboxes, settings }: Services, 
     return { row, message: chat.message };
   }
   const isInSandbox = principal.sandboxId !== undefined || query.sandbox_id !== undefined;
-  const row = await begin(conversations, userId, {
-    ...(isInSandbox && { sandbox_id: agentSandbox(sandboxes, request, query.sandbox_id).id }),
-    ...(chat.system !== "" && { system_message_suffix: withStandingSuffix(settings, userId, chat.system) }),
+  const row = await startConversation(conversations, userId, {
+    ...(isInSandbox && { sandbox_id: requireAgentSandbox(sandboxes, request, query.sandbox_id).id }),
+    ...(chat.system !== "" && { system_message_suffix: appendToSuffix(settings, userId, chat.system) }),
   });
   if (profile !== undefined) await conversations.switchProfile(userId, row.id, profile);
   return { row, message: [...chat.before, ...chat.message] };
@@ -169,7 +169,7 @@ async function conversationOf({ conversations, sandboxes, settings }: Services, 
  * Starts a conversation and waits for its sandbox; removes it if its own sandbox fails to start.
  * Throws SandboxFailed.
  */
-async function begin(
+async function startConversation(
   conversations: Services["conversations"],
   userId: string,
   start: AppConversationStartRequest,
@@ -190,7 +190,7 @@ async function begin(
 }
 
 /** Appends a text to the user's standing suffix of system prompts. */
-function withStandingSuffix(settings: Services["settings"], userId: string, text: string): string {
+function appendToSuffix(settings: Services["settings"], userId: string, text: string): string {
   const standing =
     settings.agentProfiles.active(userId)?.system_message_suffix ??
     settings.agent(userId).systemMessageSuffix;

@@ -7,7 +7,7 @@ import type { ConversationRow } from "../../../store/conversation-store.ts";
 const maxWaiting = 8 * 1024 * 1024;
 
 /** New text or reasoning of the agent; undefined after a period of silence. */
-export type Piece = { content?: string; reasoning?: string } | undefined;
+export type Delta = { content?: string; reasoning?: string } | undefined;
 
 /** The reply to a message, and its cost. */
 export interface Answer {
@@ -28,7 +28,7 @@ export class Turn {
   readonly #leave: () => void;
   readonly #timer: NodeJS.Timeout;
   /** Whether the message is in the log. */
-  #begun = false;
+  #started = false;
   #isOver = false;
   #failure: PlatformError | undefined;
   /** The agent's last message to the user. */
@@ -46,11 +46,11 @@ export class Turn {
   constructor(conversations: Conversations, row: ConversationRow, limitMs: number) {
     this.#conversations = conversations;
     this.#row = row;
-    this.#before = usageOf(row);
+    this.#before = getUsage(row);
     this.#ended.promise.catch(() => {});
     this.#leave = conversations.follow(
       row.id,
-      (frame) => this.#take(frame),
+      (frame) => this.#onFrame(frame),
       () =>
         this.stop(
           new PlatformError("TurnConversationDeleted"),
@@ -64,7 +64,7 @@ export class Turn {
   }
 
   /** Sends the message. On failure the turn is over. Throws what `Conversations.send` throws. */
-  async begin(message: Content[]): Promise<void> {
+  async start(message: Content[]): Promise<void> {
     try {
       await this.#conversations.send(this.#row.id, message, { run: true, eventId: this.#messageId });
     } catch (error) {
@@ -87,23 +87,23 @@ export class Turn {
     await this.#ended.promise;
     if (this.#failure) throw this.#failure;
     const now = this.#conversations.get(this.#row.userId, this.#row.id);
-    return { text: this.#answer, usage: difference(usageOf(now ?? this.#row), this.#before) };
+    return { text: this.#answer, usage: subtractUsage(getUsage(now ?? this.#row), this.#before) };
   }
 
   /**
    * Yields the agent's output until the turn is over, and undefined after each `beatMs` of silence.
    */
-  async *pieces(beatMs: number): AsyncGenerator<Piece> {
+  async *deltas(beatMs: number): AsyncGenerator<Delta> {
     for (;;) {
       const [content, reasoning] = [this.#content, this.#reasoning];
       this.#content = this.#reasoning = "";
       if (content || reasoning) yield { ...(reasoning && { reasoning }), ...(content && { content }) };
       else if (this.#isOver) return;
-      else if (!(await this.#woken(beatMs))) yield undefined;
+      else if (!(await this.#waitForText(beatMs))) yield undefined;
     }
   }
 
-  #woken(beatMs: number): Promise<boolean> {
+  #waitForText(beatMs: number): Promise<boolean> {
     return new Promise((resolve) => {
       const timer = setTimeout(() => resolve(false), beatMs);
       this.#wake = () => {
@@ -113,13 +113,13 @@ export class Turn {
     });
   }
 
-  #take({ json }: Frame): void {
+  #onFrame({ json }: Frame): void {
     const event = JSON.parse(json) as Event;
-    if (event.id === this.#messageId) this.#begun = true;
-    else if (this.#begun) this.#read(event);
+    if (event.id === this.#messageId) this.#started = true;
+    else if (this.#started) this.#onEvent(event);
   }
 
-  #read(event: Event): void {
+  #onEvent(event: Event): void {
     switch (event.kind) {
       case "StreamingDeltaEvent":
         if (event.reasoning_content) this.#add("", event.reasoning_content);
@@ -129,24 +129,24 @@ export class Turn {
         return;
       case "MessageEvent":
         if (event.source !== "agent") return;
-        this.#say(contentText(event.llm_message.content));
+        this.#addMessage(contentText(event.llm_message.content));
         return;
       case "ActionEvent":
-        this.#tell(contentText(event.thought));
+        this.#addStep(contentText(event.thought));
         this.#step = "";
-        if (event.action?.kind === "FinishAction") this.#say(event.action.message);
+        if (event.action?.kind === "FinishAction") this.#addMessage(event.action.message);
         return;
       case "ConversationErrorEvent":
         this.#error = event.detail;
         return;
       case "ConversationStateUpdateEvent":
         if (event.key === "full_state")
-          this.#end((event.value as { execution_status: string }).execution_status);
+          this.#onStatus((event.value as { execution_status: string }).execution_status);
     }
   }
 
-  #say(text: string): void {
-    this.#tell(text);
+  #addMessage(text: string): void {
+    this.#addStep(text);
     this.#step = "";
     this.#answer = text;
   }
@@ -155,7 +155,7 @@ export class Turn {
    * Adds the part of a step's text that deltas have not delivered; a retried call may have sent
    * more.
    */
-  #tell(text: string): void {
+  #addStep(text: string): void {
     const [told, whole] = [this.#step.trim(), text.trim()];
     if (told.endsWith(whole)) return;
     if (told !== "" && whole.startsWith(told)) this.#add(whole.slice(told.length));
@@ -177,7 +177,7 @@ export class Turn {
   }
 
   /** The full state arrives when a run ends; a queued message may continue the run. */
-  #end(status: string): void {
+  #onStatus(status: string): void {
     if (status === "running") return;
     if (status === "error" || status === "stuck")
       this.stop(
@@ -200,12 +200,12 @@ export class Turn {
   }
 }
 
-function usageOf({ summary }: ConversationRow): CompletionUsage {
+function getUsage({ summary }: ConversationRow): CompletionUsage {
   const { prompt_tokens = 0, completion_tokens = 0 } = summary.metrics?.accumulated_token_usage ?? {};
   return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens };
 }
 
-function difference(after: CompletionUsage, before: CompletionUsage): CompletionUsage {
+function subtractUsage(after: CompletionUsage, before: CompletionUsage): CompletionUsage {
   const [prompt_tokens, completion_tokens] = [
     after.prompt_tokens - before.prompt_tokens,
     after.completion_tokens - before.completion_tokens,

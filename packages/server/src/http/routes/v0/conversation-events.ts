@@ -58,7 +58,7 @@ export function legacyEventRoutes(
         tags,
         summary: "Read all events",
         params: ConversationPath,
-        response: { 200: Type.Object({ trajectory: Type.Array(Event) }) },
+        response: { 200: Type.Object({ streamTrajectory: Type.Array(Event) }) },
       },
     },
     ({ principal, params }, reply) => {

@@ -19,8 +19,8 @@ import { makePageKeys, pageRequest } from "../../server/params.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
-import { legacy } from "../agent-server/conversation-info.ts";
-import { conversationBatch } from "../agent-server/conversation-lists.ts";
+import { toLegacy } from "../agent-server/conversation-info.ts";
+import { readConversationBatch } from "../agent-server/conversation-lists.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const pageKeys = makePageKeys(20);
@@ -55,7 +55,7 @@ export function legacyConversationRoutes(
     const { selected_repository: selectedRepository } = query;
     const filter = { userId: principal.userId, includeSubConversations: false, selectedRepository, trigger };
     const { items, nextPageId } = conversations.search(filter, pageRequest(query));
-    return { results: items.map((item) => legacy(conversations, item)), next_page_id: nextPageId };
+    return { results: items.map((item) => toLegacy(conversations, item)), next_page_id: nextPageId };
   };
 
   app.get(
@@ -71,7 +71,7 @@ export function legacyConversationRoutes(
     },
     async ({ principal, query }, reply) => {
       if (query.ids === undefined) return list(principal, query, query.conversation_trigger);
-      sendJson(reply, await conversationBatch(services, principal, query.ids));
+      sendJson(reply, await readConversationBatch(services, principal, query.ids));
       return reply;
     },
   );
@@ -102,7 +102,7 @@ export function legacyConversationRoutes(
       },
     },
     async ({ principal, body }) => {
-      const request = startRequest(body);
+      const request = toStartRequest(body);
       await conversations.start(principal.userId, request);
       const conversation_id = hexId(request.conversation_id!);
       return { status: "ok", conversation_id, message: null, conversation_status: "STARTING" as const };
@@ -155,7 +155,7 @@ function sendTrue<Reply extends { type(type: string): { send(payload: never): Re
  * Converts a V0 start request to V1. Chooses the id, because the V0 response contains it. Throws
  * InvalidParameter.
  */
-function startRequest(body: InitSessionRequest): AppConversationStartRequest {
+function toStartRequest(body: InitSessionRequest): AppConversationStartRequest {
   if (body.agent !== undefined || body.workspace !== undefined) {
     throw new PlatformError("V0StartUnsupported");
   }

@@ -9,7 +9,7 @@ const statuses: Record<AppConversation["sandbox_status"], LegacyStatus> = {
 };
 
 /** Converts a conversation to its V0 shape (legacy-gui.md section 4.3). */
-export function legacyConversation(
+export function toLegacyConversation(
   shown: AppConversation,
   { connections }: { connections: number },
 ): LegacyConversation {
@@ -35,7 +35,7 @@ export function legacyConversation(
 }
 
 /** The V0 shape of a conversation whose start has not created it yet. */
-export function legacyStart(id: string, createdAt: string, updatedAt: string): LegacyConversation {
+export function toLegacyStart(id: string, createdAt: string, updatedAt: string): LegacyConversation {
   return {
     conversation_id: id,
     title: null,

@@ -3,12 +3,12 @@ import { legacyEventRoutes } from "./conversation-events.ts";
 import { legacySandboxRoutes } from "./conversation-sandbox.ts";
 import { legacyWorkRoutes } from "./conversation-work.ts";
 import { legacyConversationRoutes } from "./conversations.ts";
-import { goneRoutes } from "./removed-routes.ts";
+import { removedRoutes } from "./removed-routes.ts";
 
 export function legacyRoutes(app: App, services: HttpServices): void {
   legacyConversationRoutes(app, services);
   legacySandboxRoutes(app, services);
   legacyWorkRoutes(app, services);
   legacyEventRoutes(app, services);
-  goneRoutes(app, services);
+  removedRoutes(app, services);
 }

@@ -6,7 +6,7 @@ import { requireConversation } from "../account/conversation-access.ts";
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
 /** V0 routes without a V1 counterpart, and their replacements. */
-const gone = [
+const removed = [
   [
     "GET",
     "zip-directory",
@@ -22,8 +22,8 @@ const gone = [
 ] as const;
 
 /** Responds 410 to V0 routes that this server does not implement; 404 for unknown conversations. */
-export function goneRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
-  for (const [method, name, sentence] of gone) {
+export function removedRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+  for (const [method, name, sentence] of removed) {
     app.route({
       method,
       url: `/api/conversations/:conversation_id/${name}`,

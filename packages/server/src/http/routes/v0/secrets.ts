@@ -41,7 +41,7 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
       },
     },
     async (request, reply) => {
-      const taken = await clash(secrets.put(request.principal.userId, request.body, { replace: false }));
+      const taken = await catchNameClash(secrets.put(request.principal.userId, request.body, { replace: false }));
       if (taken) return reply.code(400).send(taken);
       return reply.code(201).send({ message: "Secret created successfully" });
     },
@@ -59,7 +59,7 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
       },
     },
     async (request, reply) => {
-      const taken = await clash(
+      const taken = await catchNameClash(
         secrets.rename(request.principal.userId, request.params.secret_id, request.body),
       );
       if (taken) return reply.code(400).send(taken);
@@ -107,7 +107,7 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
 }
 
 /** Returns a name clash as `message` (app-server.md section 0). */
-async function clash(work: Promise<void>): Promise<{ message: string } | undefined> {
+async function catchNameClash(work: Promise<void>): Promise<{ message: string } | undefined> {
   try {
     await work;
     return undefined;

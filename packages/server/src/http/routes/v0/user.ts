@@ -19,8 +19,8 @@ import type { App } from "../../server/services.ts";
 
 const config = { errors: "error", failures: [400, 403, 404, 422, 502] } as const;
 const tags = ["git"];
-const text = (description: string) => Type.Optional(Type.String({ maxLength: 1_000, description }));
-const needed = Type.String({ maxLength: 1_000 });
+const optionalText = (description: string) => Type.Optional(Type.String({ maxLength: 1_000, description }));
+const requiredText = Type.String({ maxLength: 1_000 });
 const perPage = (by: number) =>
   Type.Optional(
     Type.Integer({ minimum: 1, maximum: 100, default: by, description: "maximum items of the page" }),
@@ -31,9 +31,9 @@ const page = Type.Optional(
 const selected_provider = Type.Optional(
   StringEnum(providerTypes, { description: "the provider; by default all of the user's" }),
 );
-const sort = text("stars, forks or updated; the user's own repositories are always sorted by last change");
-const order = text("asc or desc");
-const installation_id = text("an installation, workspace, group or organization");
+const sort = optionalText("stars, forks or updated; the user's own repositories are always sorted by last change");
+const order = optionalText("asc or desc");
+const installation_id = optionalText("an installation, workspace, group or organization");
 
 /**
  * V0 reads of git providers (legacy-gui.md section 8), by default of all of the user's providers.
@@ -92,7 +92,7 @@ function repositoryRoutes(app: App, git: GitHosting): void {
     async (request) => {
       const { selected_provider, page = 1, per_page = 30, installation_id } = request.query;
       const ask = { from: String(page), limit: per_page, installation: installation_id };
-      const { items, next } = await repositoriesOf(git, request.principal.userId, selected_provider, ask);
+      const { items, next } = await listRepositories(git, request.principal.userId, selected_provider, ask);
       const link_header = next === null ? null : `</api/user/repositories?page=${page + 1}>; rel="next"`;
       return items.map((item) => ({ ...item, link_header }));
     },
@@ -104,13 +104,13 @@ function repositoryRoutes(app: App, git: GitHosting): void {
       schema: {
         ...schema,
         summary: "Search for repositories",
-        querystring: Type.Object({ query: needed, per_page: perPage(5), sort, order, selected_provider }),
+        querystring: Type.Object({ query: requiredText, per_page: perPage(5), sort, order, selected_provider }),
       },
     },
     async (request) => {
       const { query, per_page = 5, sort, order, selected_provider } = request.query;
-      const ask = { query, limit: per_page, order: orderOf(sort, order) };
-      return (await repositoriesOf(git, request.principal.userId, selected_provider, ask)).items;
+      const ask = { query, limit: per_page, order: parseOrder(sort, order) };
+      return (await listRepositories(git, request.principal.userId, selected_provider, ask)).items;
     },
   );
 }
@@ -123,7 +123,7 @@ function branchRoutes(app: App, git: GitHosting): void {
       schema: {
         tags,
         summary: "List branches of a repository",
-        querystring: Type.Object({ repository: needed, page, per_page: perPage(30), selected_provider }),
+        querystring: Type.Object({ repository: requiredText, page, per_page: perPage(30), selected_provider }),
         response: { 200: PaginatedBranches },
       },
     },
@@ -147,8 +147,8 @@ function branchRoutes(app: App, git: GitHosting): void {
         tags,
         summary: "Search for branches of a repository",
         querystring: Type.Object({
-          repository: needed,
-          query: needed,
+          repository: requiredText,
+          query: requiredText,
           per_page: perPage(30),
           selected_provider,
         }),
@@ -174,11 +174,11 @@ function microagentRoutes(app: App, git: GitHosting): void {
   const read = {
     tags,
     summary: "Read a skill file of a repository",
-    querystring: Type.Object({ file_path: needed }),
+    querystring: Type.Object({ file_path: requiredText }),
     response: { 200: MicroagentContentResponse },
   };
-  const one = Type.Object({ repository_name: needed });
-  const two = Type.Object({ owner: needed, name: needed });
+  const one = Type.Object({ repository_name: requiredText });
+  const two = Type.Object({ owner: requiredText, name: requiredText });
   const content = async (userId: string, repository: string, path: string) => {
     const { content, provider } = await git.microagent(userId, repository, path);
     const skill = parseSkill(path, content, "project");
@@ -217,7 +217,7 @@ function microagentRoutes(app: App, git: GitHosting): void {
 }
 
 /** Lists repositories of one provider, or of all that respond. */
-async function repositoriesOf(
+async function listRepositories(
   git: GitHosting,
   userId: string,
   provider: Parameters<GitHosting["repositories"]>[1] | undefined,
@@ -238,6 +238,6 @@ async function repositoriesOf(
 }
 
 /** Ignores orders that only one provider supports, which legacy clients also send. */
-function orderOf(sort = "stars", order = "desc"): RepositoryOrder | undefined {
+function parseOrder(sort = "stars", order = "desc"): RepositoryOrder | undefined {
   return repositoryOrders.find((known) => known === `${sort}-${order}`);
 }

@@ -16,7 +16,7 @@ import type { ConversationFilter } from "../../../store/conversation-store.ts";
 import { sendJson } from "../../server/json-text.ts";
 import { pageKeys, pageRequest, parseIds, parseTimeParam, Time } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { sandboxId } from "./sandboxes.ts";
+import { normalizeSandboxId } from "./sandboxes.ts";
 
 const filterKeys = {
   title__contains: Type.Optional(Type.String()),
@@ -47,7 +47,7 @@ export function appConversationRoutes(
   const tags = ["app conversations"];
   const search = (userId: string, query: Static<typeof SearchQuery>) =>
     conversations.searchJson(
-      { ...filterOf(userId, query), includeSubConversations: query.include_sub_conversations ?? false },
+      { ...toFilter(userId, query), includeSubConversations: query.include_sub_conversations ?? false },
       pageRequest(query),
     );
 
@@ -78,7 +78,7 @@ export function appConversationRoutes(
     },
     async (request, reply) => {
       const tasks = await conversations.startStream(request.principal.userId, request.body);
-      const stream = Readable.from(arrayText(tasks), { objectMode: false });
+      const stream = Readable.from(streamArray(tasks), { objectMode: false });
       return reply.type("application/json").send(stream as never);
     },
   );
@@ -108,7 +108,7 @@ export function appConversationRoutes(
     },
     (request, reply) => {
       // The count includes sub-conversations, as documented.
-      const filter = { ...filterOf(request.principal.userId, request.query), includeSubConversations: true };
+      const filter = { ...toFilter(request.principal.userId, request.query), includeSubConversations: true };
       reply.send(conversations.count(filter));
     },
   );
@@ -172,7 +172,7 @@ export function appConversationRoutes(
 }
 
 /** Streams a JSON array, one item per line. */
-async function* arrayText(items: AsyncIterable<unknown>): AsyncGenerator<string> {
+async function* streamArray(items: AsyncIterable<unknown>): AsyncGenerator<string> {
   let before = "[\n";
   for await (const item of items) {
     yield before + JSON.stringify(item);
@@ -181,7 +181,7 @@ async function* arrayText(items: AsyncIterable<unknown>): AsyncGenerator<string>
   yield "\n]";
 }
 
-function filterOf(userId: string, query: Static<typeof FilterQuery>): ConversationFilter {
+function toFilter(userId: string, query: Static<typeof FilterQuery>): ConversationFilter {
   return {
     userId,
     titleContains: query.title__contains,
@@ -189,6 +189,6 @@ function filterOf(userId: string, query: Static<typeof FilterQuery>): Conversati
     createdAtLt: parseTimeParam(query.created_at__lt, "created_at__lt"),
     updatedAtGte: parseTimeParam(query.updated_at__gte, "updated_at__gte"),
     updatedAtLt: parseTimeParam(query.updated_at__lt, "updated_at__lt"),
-    sandboxId: query.sandbox_id__eq === undefined ? undefined : sandboxId(query.sandbox_id__eq),
+    sandboxId: query.sandbox_id__eq === undefined ? undefined : normalizeSandboxId(query.sandbox_id__eq),
   };
 }

@@ -37,7 +37,7 @@ export function configRoutes(app: App): void {
           (query.verified__eq === undefined || verified === query.verified__eq) &&
           (query.provider__eq === undefined || provider === query.provider__eq),
       );
-      return page(found, query);
+      return toPageOf(found, query);
     },
   );
   app.get(
@@ -57,11 +57,11 @@ export function configRoutes(app: App): void {
           (wanted === undefined || name.includes(wanted)) &&
           (query.verified__eq === undefined || verified === query.verified__eq),
       );
-      return page(found, query);
+      return toPageOf(found, query);
     },
   );
 }
 
-function page<T>(items: readonly T[], { page_id, limit }: { page_id?: string; limit: number }) {
+function toPageOf<T>(items: readonly T[], { page_id, limit }: { page_id?: string; limit: number }) {
   return toMarkPage(slicePage(items, { pageId: parsePageMark(page_id), limit }));
 }

@@ -43,7 +43,7 @@ export function conversationGitRoutes(
       },
     },
     ({ principal, params, query }) =>
-      inSandbox(services, principal, params.conversation_id, query.path, (sandbox, path) =>
+      readInSandbox(services, principal, params.conversation_id, query.path, (sandbox, path) =>
         gitChanges(sandbox, path, query.ref),
       ),
   );
@@ -60,7 +60,7 @@ export function conversationGitRoutes(
       },
     },
     ({ principal, params, query }) =>
-      inSandbox(services, principal, params.conversation_id, query.path, (sandbox, path) =>
+      readInSandbox(services, principal, params.conversation_id, query.path, (sandbox, path) =>
         gitDiff(sandbox, path, query.ref),
       ),
   );
@@ -70,7 +70,7 @@ export function conversationGitRoutes(
  * Throws ConversationNotFound, SandboxNotFound, SandboxNotRunning, and GitFailed when the sandbox
  * is unreachable.
  */
-async function inSandbox<T>(
+async function readInSandbox<T>(
   { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
   principal: Principal,
   id: string,

@@ -7,7 +7,7 @@ import { Type } from "typebox";
 import { parseHooksFile } from "../../../conversations/project/parse-hooks-file.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
-import { requireRunning, sandboxIfRunning } from "./conversation-sandbox.ts";
+import { requireRunning, findRunningSandbox } from "./conversation-sandbox.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
@@ -16,7 +16,7 @@ const maxFileBytes = 5 * 2 ** 20;
 /** Maximum listed files of a folder. */
 const maxFiles = 2_000;
 /** Timeout of a read, ms; the file may be a pipe. */
-const readMs = 10_000;
+const readTimeoutMs = 10_000;
 
 /**
  * Files, skills and hooks in a conversation's sandbox (app-server.md section 2.9). Does not wake
@@ -48,11 +48,11 @@ export function conversationReadRoutes(
     },
     async ({ principal, params, query }, reply) => {
       const row = visibleConversation(conversations, principal, params.conversation_id);
-      const sandbox = row && (await sandboxIfRunning(sandboxes, row));
+      const sandbox = row && (await findRunningSandbox(sandboxes, row));
       const path = resolveInside(row?.config.workingDir ?? "/", query.file_path);
       const found =
         sandbox &&
-        (await readFile(sandbox, path, { maxBytes: maxFileBytes, signal: AbortSignal.timeout(readMs) }).catch(
+        (await readFile(sandbox, path, { maxBytes: maxFileBytes, signal: AbortSignal.timeout(readTimeoutMs) }).catch(
           () => undefined,
         ));
       // The contract wants a JSON string, not plain text.
@@ -98,7 +98,7 @@ export function conversationReadRoutes(
     },
     async ({ principal, params }) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
-      const sandbox = await sandboxIfRunning(sandboxes, row);
+      const sandbox = await findRunningSandbox(sandboxes, row);
       const found = sandbox ? await conversations.skills(row, sandbox) : [];
       return {
         skills: found.map(({ name, type, content, triggers }) => ({ name, type, content, triggers })),
@@ -118,7 +118,7 @@ export function conversationReadRoutes(
     },
     async ({ principal, params }) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
-      const sandbox = await sandboxIfRunning(sandboxes, row);
+      const sandbox = await findRunningSandbox(sandboxes, row);
       if (!sandbox)
         throw new PlatformError("HooksNeedSandbox");
       const file = await readFile(sandbox, resolveInside(row.config.workingDir, ".openhands/hooks.json"), {

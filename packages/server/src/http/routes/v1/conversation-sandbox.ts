@@ -20,7 +20,7 @@ export function requireRunning(sandboxes: Sandboxes, conversation: ConversationR
 }
 
 /** The running sandbox of a conversation; undefined if it does not run or is unreachable. */
-export async function sandboxIfRunning(
+export async function findRunningSandbox(
   sandboxes: Sandboxes,
   row: ConversationRow,
 ): Promise<Sandbox | undefined> {

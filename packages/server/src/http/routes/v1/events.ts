@@ -28,7 +28,7 @@ export function eventRoutes(
     requireConversation(conversations, principal, id).id;
   const search = (id: string, query: Static<typeof SearchQuery>) => {
     const descending = query.sort_order === "TIMESTAMP_DESC";
-    return events.pageJson(id, { ...filterOf(query), descending, pageId: query.page_id, limit: query.limit });
+    return events.pageJson(id, { ...toFilter(query), descending, pageId: query.page_id, limit: query.limit });
   };
   const batch = (id: string, ids: string[]) => {
     checkCount(ids, 100);
@@ -60,7 +60,7 @@ export function eventRoutes(
     `${base}/count`,
     { schema: { tags, summary: summaries.count, params, querystring: CountQuery, response: counts } },
     ({ principal, params: path, query }, reply) => {
-      reply.send(events.count(find(principal, path.conversation_id), filterOf(query)));
+      reply.send(events.count(find(principal, path.conversation_id), toFilter(query)));
     },
   );
   app.get(
@@ -107,7 +107,7 @@ export function eventRoutes(
       },
     },
     ({ principal, query }, reply) => {
-      reply.send(events.count(find(principal, query.conversation_id__eq), filterOf(query)));
+      reply.send(events.count(find(principal, query.conversation_id__eq), toFilter(query)));
     },
   );
   app.get(
@@ -127,7 +127,7 @@ export function eventRoutes(
   );
 }
 
-function filterOf(query: Static<typeof CountQuery>): EventFilter {
+function toFilter(query: Static<typeof CountQuery>): EventFilter {
   return {
     kind: query.kind__eq,
     timestampGte: parseEventTimeParam(query.timestamp__gte, "timestamp__gte"),

@@ -16,7 +16,7 @@ import type { App } from "../../server/services.ts";
 
 /** Statuses of a provider's refusals. */
 const config = { failures: [400, 403, 404, 422, 502] };
-const fewer = makePageKeys(30);
+const pageKeysOf30 = makePageKeys(30);
 const ProviderQuery = Type.Object({ provider: ProviderType, ...pageKeys });
 const RepositoryQuery = Type.Object({
   ...ProviderQuery.properties,
@@ -33,7 +33,7 @@ const BranchQuery = Type.Object({
   provider: ProviderType,
   repository: Type.String({ maxLength: 1_000 }),
   query: Type.String({ maxLength: 1_000 }),
-  ...fewer,
+  ...pageKeysOf30,
 });
 
 /**
@@ -56,7 +56,7 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
     async (request) => {
       const { provider, page_id, limit } = request.query;
       const all = await git.installations(request.principal.userId, provider);
-      return sliced(all, page_id, limit);
+      return toSlicedPage(all, page_id, limit);
     },
   );
   app.get(
@@ -81,7 +81,7 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
         from: parsePageMark(page_id),
         limit,
       };
-      return listed(await git.repositories(request.principal.userId, provider, ask));
+      return toListPage(await git.repositories(request.principal.userId, provider, ask));
     },
   );
   app.get(
@@ -98,7 +98,7 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
     async (request) => {
       const { provider, repository, query, page_id, limit } = request.query;
       const ask = { repository, query, from: parsePageMark(page_id), limit };
-      return listed(await git.branches(request.principal.userId, provider, ask));
+      return toListPage(await git.branches(request.principal.userId, provider, ask));
     },
   );
   app.get(
@@ -108,13 +108,13 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
       schema: {
         tags,
         summary: "List open pull requests that need work, and issues assigned to the user",
-        querystring: Type.Object(fewer),
+        querystring: Type.Object(pageKeysOf30),
         response: { 200: SuggestedTaskPage },
       },
     },
     async (request) => {
       const { page_id, limit } = request.query;
-      return sliced(await git.suggestedTasks(request.principal.userId), page_id, limit);
+      return toSlicedPage(await git.suggestedTasks(request.principal.userId), page_id, limit);
     },
   );
   app.get(
@@ -143,10 +143,10 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
   );
 }
 
-function sliced<T>(items: readonly T[], pageId: string | undefined, limit: number) {
+function toSlicedPage<T>(items: readonly T[], pageId: string | undefined, limit: number) {
   return toMarkPage(slicePage(items, { pageId: parsePageMark(pageId), limit }));
 }
 
-function listed<T>({ items, next }: Listed<T>) {
+function toListPage<T>({ items, next }: Listed<T>) {
   return toMarkPage({ items, nextPageId: next });
 }

@@ -5,7 +5,7 @@ import { packArchive, unpackArchive } from "@sandpiper/sandbox/files/archives";
 import { Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { App, HttpServices } from "../../server/services.ts";
-import { runningSandbox } from "./sandbox-access.ts";
+import { openSandbox } from "./sandbox-access.ts";
 
 const SandboxPath = Type.Object({ sandbox_id: Type.String() });
 const folder = Type.String({
@@ -45,7 +45,7 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
       async (request) => {
         if (!request.body)
           throw new PlatformError("MediaTypeUnsupported", { types: `${tar} or ${gzip}` });
-        const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
+        const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
         const compressed = request.headers["content-type"]?.startsWith(gzip) ?? false;
         await unpackArchive(sandbox, request.query.path, request.body as Readable, { gzip: compressed });
         return { success: true };
@@ -74,7 +74,7 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
       },
     },
     async (request, reply) => {
-      const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
+      const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
       const { path, exclude, ...how } = request.query;
       const stream = await packArchive(sandbox, path, { ...how, excludes: exclude ?? [] });
       // An error before the first byte, such as a missing folder, still gets an error response.

@@ -7,7 +7,7 @@ import { getDownloadHeaders } from "../../server/file-headers.ts";
 import { sendFile, withFileHeaders } from "../../server/file-response.ts";
 import { pageKeys, toPage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { runningSandbox } from "./sandbox-access.ts";
+import { openSandbox } from "./sandbox-access.ts";
 
 const SandboxPath = Type.Object({ sandbox_id: Type.String() });
 const path = Type.String({ minLength: 1, description: "absolute, or relative to the working directory" });
@@ -35,7 +35,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       },
     },
     async (request, reply) => {
-      const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
+      const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
       const file = await download(sandbox, request.query.path);
       return sendFile(reply, file, getDownloadHeaders(request.query.path));
     },
@@ -52,7 +52,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       },
     },
     async (request, reply) => {
-      const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
+      const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
       const file = await download(sandbox, request.query.path, "facts");
       return reply.headers(withFileHeaders(getDownloadHeaders(request.query.path), file, file.size)).send();
     },
@@ -76,7 +76,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
         },
       },
       async (request) => {
-        const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
+        const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
         const length = request.headers["content-length"];
         const body = (request.body as Readable | undefined) ?? Readable.from([]);
         const size = length !== undefined ? Number(length) : request.body ? undefined : 0;
@@ -104,7 +104,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       },
     },
     async (request) => {
-      const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
+      const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
       await remove(sandbox, request.query.path, request.query.recursive);
       return { success: true };
     },
@@ -122,16 +122,16 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       },
     },
     async (request) => {
-      const sandbox = await runningSandbox(sandboxes, request.principal, request.params.sandbox_id);
+      const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
       const { path, limit, page_id } = request.query;
       const after = page_id === undefined ? undefined : Buffer.from(page_id, "base64url").toString();
       const { entries, next } = await listFolder(sandbox, path, { limit, after });
       const nextPageId = next === undefined ? null : Buffer.from(next).toString("base64url");
-      return toPage({ items: entries.map(wireEntry), nextPageId });
+      return toPage({ items: entries.map(toFileEntry), nextPageId });
     },
   );
 }
 
-function wireEntry({ name, kind, size, mode, modifiedAt }: FolderEntry) {
+function toFileEntry({ name, kind, size, mode, modifiedAt }: FolderEntry) {
   return { name, kind, size, mode: mode.toString(8).padStart(4, "0"), modified_at: isoTime(modifiedAt) };
 }

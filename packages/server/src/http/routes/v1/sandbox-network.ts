@@ -5,7 +5,7 @@ import { Type } from "typebox";
 import { PageQuery, toPage } from "../../server/params.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { sandboxId } from "./sandboxes.ts";
+import { normalizeSandboxId } from "./sandboxes.ts";
 
 const SandboxPath = Type.Object({ sandbox_id: Type.String() });
 const url = "/api/v1/sandboxes/:sandbox_id/network";
@@ -20,7 +20,7 @@ export function sandboxNetworkRoutes(
 ): void {
   const tags = ["sandboxes"];
   const owned = (principal: Principal, text: string) => {
-    const row = sandboxes.get(principal.userId, sandboxId(text));
+    const row = sandboxes.get(principal.userId, normalizeSandboxId(text));
     if (!row) throw new PlatformError("SandboxUnknown");
     return row;
   };
@@ -65,13 +65,13 @@ export function sandboxNetworkRoutes(
       const found = await egress.decisions(id, { limit: limit + 1, before });
       const items = found.slice(0, limit);
       return toPage({
-        items: items.map(wireDecision),
+        items: items.map(toNetworkDecision),
         nextPageId: found.length > limit ? String(items.at(-1)!.seq) : null,
       });
     },
   );
 }
 
-function wireDecision({ at, bytesUp, bytesDown, durationMs, ...decision }: Decision): NetworkDecision {
+function toNetworkDecision({ at, bytesUp, bytesDown, durationMs, ...decision }: Decision): NetworkDecision {
   return { ...decision, at: isoTime(at), bytes_up: bytesUp, bytes_down: bytesDown, duration_ms: durationMs };
 }

@@ -4,7 +4,7 @@ import { SandboxSecretNames } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { sandboxId } from "./sandboxes.ts";
+import { normalizeSandboxId } from "./sandboxes.ts";
 
 const url = "/api/v1/sandboxes/:sandbox_id/settings/secrets";
 const SandboxPath = Type.Object({ sandbox_id: Type.String() });
@@ -22,7 +22,7 @@ export function sandboxSecretRoutes(
   const config = { access: "agent", failures: [403] } as const;
 
   const all = ({ userId, sandboxId: own }: Principal, text: string): readonly SandboxSecret[] => {
-    const id = sandboxId(text);
+    const id = normalizeSandboxId(text);
     if (own !== undefined && own !== id)
       throw new PlatformError("SandboxKeyForeign");
     if (!sandboxes.get(userId, id)) throw new PlatformError("SandboxUnknown");

@@ -25,7 +25,7 @@ export function sandboxRoutes(
   { sandboxes, config }: Pick<HttpServices, "sandboxes" | "config">,
 ): void {
   const tags = ["sandboxes"];
-  const info = (row: SandboxRow) => sandboxInfo(row, config, app.server);
+  const info = (row: SandboxRow) => toSandboxInfo(row, config, app.server);
 
   app.get(
     "/api/v1/sandboxes/search",
@@ -48,7 +48,7 @@ export function sandboxRoutes(
     },
     (request, reply) => {
       checkCount(request.query.id, 100);
-      const rows = request.query.id.map((id) => sandboxes.get(request.principal.userId, sandboxId(id)));
+      const rows = request.query.id.map((id) => sandboxes.get(request.principal.userId, normalizeSandboxId(id)));
       reply.send(rows.map((row) => (row ? info(row) : null)));
     },
   );
@@ -93,7 +93,7 @@ export function sandboxRoutes(
         schema: { tags, summary: verbs[verb], params: SandboxPath, response: { 200: Success } },
       },
       async (request) => {
-        await sandboxes[verb](request.principal.userId, sandboxId(request.params.sandbox_id));
+        await sandboxes[verb](request.principal.userId, normalizeSandboxId(request.params.sandbox_id));
         return { success: true };
       },
     );
@@ -111,19 +111,19 @@ export function sandboxRoutes(
     },
     async (request) => {
       const id = request.query.sandbox_id ?? request.params.sandbox_id;
-      await sandboxes.remove(request.principal.userId, sandboxId(id));
+      await sandboxes.remove(request.principal.userId, normalizeSandboxId(id));
       return { success: true };
     },
   );
 }
 
 /** Normalises a client's sandbox id: UUIDs are accepted in both forms. */
-export function sandboxId(text: string): string {
+export function normalizeSandboxId(text: string): string {
   return parseId(text) ?? text;
 }
 
 /** Converts a sandbox to its wire form. */
-export function sandboxInfo(row: SandboxRow, config: Config, server: Server): SandboxInfo {
+export function toSandboxInfo(row: SandboxRow, config: Config, server: Server): SandboxInfo {
   const running = row.status === "RUNNING";
   return {
     id: row.id,

@@ -12,7 +12,7 @@ import { type TString, Type } from "typebox";
 import type { App, HttpServices } from "../../server/services.ts";
 
 /** Variants of the routes: their path, further path parameters and checks. */
-export interface ProfilePlace {
+export interface ProfileRouteOptions {
   base: string;
   keys: { org_id?: TString };
   preHandler: preHandlerHookHandler[];
@@ -27,7 +27,7 @@ export interface ProfilePlace {
 export function settingsProfileRoutes(
   app: App,
   { settings: { profiles } }: Pick<HttpServices, "settings">,
-  { base, keys, preHandler, keepsKeys }: ProfilePlace = {
+  { base, keys, preHandler, keepsKeys }: ProfileRouteOptions = {
     base: "/api/v1/settings/profiles",
     keys: {},
     preHandler: [],

@@ -5,12 +5,12 @@ import { Type } from "typebox";
 import { agentSchema, conversationSchema } from "../../../users/settings/schema.ts";
 import { sendJson } from "../../server/json-text.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { testMcpServer } from "../account/mcp-test.ts";
+import { testMcpServer } from "../account/test-mcp-server.ts";
 
 const base = "/api/v1/settings";
 
 /** Keys that only their `*_diff` changes. */
-const readOnlyKeys = ["agent_settings", "conversation_settings"];
+const diffOnlyKeys = ["agent_settings", "conversation_settings"];
 
 /** V1 settings (app-server.md section 5). */
 export function settingsV1Routes(
@@ -42,7 +42,7 @@ export function settingsV1Routes(
     base,
     {
       config,
-      preValidation: refuseWholeSettings,
+      preValidation: rejectWholeSettings,
       schema: {
         tags,
         summary:
@@ -104,8 +104,8 @@ export function settingsV1Routes(
 }
 
 /** Rejects whole `agent_settings`, which would reset fields that a client does not know. */
-async function refuseWholeSettings({ body }: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const keys = readOnlyKeys.filter(
+async function rejectWholeSettings({ body }: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const keys = diffOnlyKeys.filter(
     (key) => body !== null && typeof body === "object" && Object.hasOwn(body, key),
   );
   if (keys.length === 0) return;

@@ -4,7 +4,7 @@ import { isoTime, SnapshotInfo, SnapshotPage, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { PageQuery, pageRequest, toPage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { sandboxId } from "./sandboxes.ts";
+import { normalizeSandboxId } from "./sandboxes.ts";
 
 /**
  * Snapshots of sandboxes; an extension of the contract. `POST /api/v1/sandboxes?snapshot_id=`
@@ -26,9 +26,9 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
       },
     },
     async (request, reply) => {
-      const id = sandboxId(request.params.sandbox_id);
+      const id = normalizeSandboxId(request.params.sandbox_id);
       const row = await snapshots.create(request.principal.userId, id);
-      return reply.code(201).send(snapshotInfo(row));
+      return reply.code(201).send(toSnapshotInfo(row));
     },
   );
   app.get(
@@ -43,7 +43,7 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
     },
     (request, reply) => {
       const { items, nextPageId } = snapshots.search(request.principal.userId, pageRequest(request.query));
-      reply.send(toPage({ items: items.map(snapshotInfo), nextPageId }));
+      reply.send(toPage({ items: items.map(toSnapshotInfo), nextPageId }));
     },
   );
   app.get(
@@ -59,7 +59,7 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
     (request, reply) => {
       const row = snapshots.get(request.principal.userId, request.params.snapshot_id);
       if (!row) throw new PlatformError("SnapshotUnknown");
-      reply.send(snapshotInfo(row));
+      reply.send(toSnapshotInfo(row));
     },
   );
   app.delete(
@@ -79,7 +79,7 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
   );
 }
 
-function snapshotInfo({ id, sandboxId, spec, createdAt }: SnapshotRow): SnapshotInfo {
+function toSnapshotInfo({ id, sandboxId, spec, createdAt }: SnapshotRow): SnapshotInfo {
   return {
     id,
     sandbox_id: sandboxId,

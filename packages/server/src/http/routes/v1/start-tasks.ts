@@ -49,7 +49,7 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
     (request, reply) => {
       const { query } = request;
       const page = { ...pageRequest(query), sort: query.sort_order };
-      reply.send(toPage(startTasks.search(filterOf(request.principal.userId, query), page)));
+      reply.send(toPage(startTasks.search(toFilter(request.principal.userId, query), page)));
     },
   );
   app.get(
@@ -63,7 +63,7 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
       },
     },
     (request, reply) => {
-      reply.send(startTasks.count(filterOf(request.principal.userId, request.query)));
+      reply.send(startTasks.count(toFilter(request.principal.userId, request.query)));
     },
   );
   app.get(
@@ -84,7 +84,7 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
   );
 }
 
-function filterOf(userId: string, query: Static<typeof FilterQuery>): StartTaskFilter {
+function toFilter(userId: string, query: Static<typeof FilterQuery>): StartTaskFilter {
   return {
     userId,
     conversationId: parseOptionalId(query.conversation_id__eq, "query", "conversation_id__eq"),

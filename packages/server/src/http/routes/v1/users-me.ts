@@ -26,7 +26,7 @@ export function usersMeRoutes(
     },
     (request, reply) => {
       const exposeSecrets = request.query.expose_secrets;
-      if (exposeSecrets) checkSandbox(request, sandboxes);
+      if (exposeSecrets) requireSandboxKey(request, sandboxes);
       reply.header("cache-control", "no-store");
       return settings.me(request.principal.userId, { exposeSecrets });
     },
@@ -37,7 +37,7 @@ export function usersMeRoutes(
  * Only programs in the user's sandboxes may read secrets. Throws PlatformError Unauthorized,
  * SandboxForeign, ReadOnlyKey.
  */
-function checkSandbox({ principal, headers }: FastifyRequest, sandboxes: HttpServices["sandboxes"]): void {
+function requireSandboxKey({ principal, headers }: FastifyRequest, sandboxes: HttpServices["sandboxes"]): void {
   if (principal.readOnly)
     throw new PlatformError("KeyReadOnlyForSecrets");
   const key = headers["x-session-api-key"];

@@ -7,7 +7,7 @@ import { requireId } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
 /** Maximum report, bytes; agent servers send at most 5 MB (agent-server.md section 10). */
-const bodyLimit = 16 * 1024 * 1024;
+const maxBodyBytes = 16 * 1024 * 1024;
 
 /**
  * Reports of agent servers inside sandboxes (app-server.md section 8). The session key grants
@@ -31,7 +31,7 @@ export function webhookRoutes(
     "/api/v1/webhooks/conversations",
     {
       config,
-      bodyLimit: Math.min(bodyLimit, app.initialConfig.bodyLimit ?? bodyLimit),
+      bodyLimit: Math.min(maxBodyBytes, app.initialConfig.bodyLimit ?? maxBodyBytes),
       schema: {
         tags,
         summary: "Report a conversation of an agent server in a sandbox",
@@ -50,7 +50,7 @@ export function webhookRoutes(
     "/api/v1/webhooks/events/:conversation_id",
     {
       config,
-      bodyLimit: Math.min(bodyLimit, app.initialConfig.bodyLimit ?? bodyLimit),
+      bodyLimit: Math.min(maxBodyBytes, app.initialConfig.bodyLimit ?? maxBodyBytes),
       schema: {
         tags,
         summary: "Report events of such a conversation; duplicates are ignored",

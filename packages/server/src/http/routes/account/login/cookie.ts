@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders } from "node:http";
 const secureName = "__Host-sandpiper_login";
 const plainName = "sandpiper_login";
 
-export interface Surroundings {
+export interface RequestContext {
   headers: IncomingHttpHeaders;
   /** The request's scheme, from the connection or a trusted proxy. */
   protocol: string;
@@ -12,27 +12,27 @@ export interface Surroundings {
 }
 
 /** Whether browsers reach the server over https. */
-export function isSecure({ protocol, publicUrl }: Pick<Surroundings, "protocol" | "publicUrl">): boolean {
+export function isSecure({ protocol, publicUrl }: Pick<RequestContext, "protocol" | "publicUrl">): boolean {
   return publicUrl === undefined ? protocol === "https" : publicUrl.startsWith("https:");
 }
 
 /** The Set-Cookie header of a login that ends at `expiresAt` (ms since the epoch). */
-export function loginCookie(token: string, secure: boolean, expiresAt: number): string {
-  return cookie(token, secure, Math.max(1, Math.floor((expiresAt - Date.now()) / 1000)));
+export function makeLoginCookie(token: string, secure: boolean, expiresAt: number): string {
+  return formatCookie(token, secure, Math.max(1, Math.floor((expiresAt - Date.now()) / 1000)));
 }
 
 /** The Set-Cookie headers that delete the login cookie under both names. */
-export function clearedCookies(): string[] {
-  return [cookie("", true, 0), cookie("", false, 0)];
+export function makeClearingCookies(): string[] {
+  return [formatCookie("", true, 0), formatCookie("", false, 0)];
 }
 
-function cookie(value: string, secure: boolean, seconds: number): string {
+function formatCookie(value: string, secure: boolean, seconds: number): string {
   const attributes = `Path=/; HttpOnly; SameSite=Strict; Max-Age=${seconds}`;
   return secure ? `${secureName}=${value}; ${attributes}; Secure` : `${plainName}=${value}; ${attributes}`;
 }
 
 /** The login tokens in a Cookie header; those of the https-only name come first. */
-export function loginTokens(header: string | undefined): string[] {
+export function parseLoginTokens(header: string | undefined): string[] {
   if (header === undefined || !header.includes(plainName)) return [];
   const values = (name: string) =>
     header

@@ -24,26 +24,26 @@ export const pageHeaders = {
 } as const;
 
 /** The login form; `problem` says why the last key was rejected. */
-export function loginPage(problem?: string): string {
-  return page(
+export function renderLoginPage(problem?: string): string {
+  return renderPage(
     "Log in",
-    `${problem === undefined ? "" : `<p role="alert">${escaped(problem)}</p>`}<form method="post" action="login"><label for="key">API key</label><input id="key" name="key" type="password" autocomplete="current-password" required autofocus maxlength="1024"><button>Log in</button></form>`,
+    `${problem === undefined ? "" : `<p role="alert">${escapeHtml(problem)}</p>`}<form method="post" action="login"><label for="key">API key</label><input id="key" name="key" type="password" autocomplete="current-password" required autofocus maxlength="1024"><button>Log in</button></form>`,
   );
 }
 
 /** The page of a logged-in browser. */
-export function welcomePage(user: string, readOnly: boolean): string {
+export function renderWelcomePage(user: string, readOnly: boolean): string {
   const rights = readOnly ? " The key is read-only." : "";
-  return page(
+  return renderPage(
     "Logged in",
-    `<p>This browser is logged in as ${escaped(user)}.${rights}</p><p><a href="./">Go on</a> · <a href="docs">API documentation</a></p><form method="post" action="logout"><button>Log out</button></form>`,
+    `<p>This browser is logged in as ${escapeHtml(user)}.${rights}</p><p><a href="./">Go on</a> · <a href="docs">API documentation</a></p><form method="post" action="logout"><button>Log out</button></form>`,
   );
 }
 
-function page(title: string, content: string): string {
+function renderPage(title: string, content: string): string {
   return `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title} · Sandpiper</title><style>${style}</style><h1>${title}</h1>${content}</html>\n`;
 }
 
-function escaped(text: string): string {
+function escapeHtml(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

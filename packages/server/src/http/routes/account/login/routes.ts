@@ -7,15 +7,15 @@ import { createdBy } from "../../../../users/default-user.ts";
 import { toClientNetwork } from "../../../server/limits/request-limit.ts";
 import { TokenBucketLimiter } from "../../../server/limits/token-bucket-limiter.ts";
 import type { App, HttpServices } from "../../../server/services.ts";
-import { clearedCookies, isSecure, loginCookie, loginTokens } from "./cookie.ts";
-import { loginPage, pageHeaders, welcomePage } from "./page.ts";
-import { fromOwnPage } from "./same-origin.ts";
+import { makeClearingCookies, isSecure, makeLoginCookie, parseLoginTokens } from "./cookie.ts";
+import { renderLoginPage, pageHeaders, renderWelcomePage } from "./page.ts";
+import { isFromOwnPage } from "./same-origin.ts";
 
 /** Failed logins per address: ten at once, then ten per minute. */
 const failedLogins = { perSecond: 1 / 6, burst: 10 };
 
 /** Maximum body, bytes; small, because callers have no key yet. */
-const bodyLimit = 8_192;
+const maxBodyBytes = 8_192;
 
 const formType = "application/x-www-form-urlencoded";
 
@@ -28,18 +28,18 @@ export function loginRoutes(app: App, services: Pick<HttpServices, "apiKeys" | "
     scope.addContentTypeParser<string>(formType, { parseAs: "string" }, (_request, text, done) => {
       done(null, Object.fromEntries(new URLSearchParams(text)));
     });
-    routes(scope as App, services);
+    registerRoutes(scope as App, services);
   });
 }
 
-function routes(
+function registerRoutes(
   app: App,
   { apiKeys, logins, config }: Pick<HttpServices, "apiKeys" | "logins" | "config">,
 ): void {
   const tags = ["login"];
   const failures = new TokenBucketLimiter(failedLogins);
   const holderOf = ({ headers }: FastifyRequest): KeyHolder | undefined =>
-    loginTokens(headers.cookie)
+    parseLoginTokens(headers.cookie)
       .map((token) => logins.authenticate(token))
       .find((holder) => holder !== undefined);
 
@@ -59,12 +59,12 @@ function routes(
     await endLogins(request);
     const { token, expiresAt } = await logins.begin(holder);
     const secure = isSecure({ protocol: request.protocol, publicUrl: config.publicUrl });
-    reply.header("set-cookie", loginCookie(token, secure, expiresAt)).header("cache-control", "no-store");
+    reply.header("set-cookie", makeLoginCookie(token, secure, expiresAt)).header("cache-control", "no-store");
     return expiresAt;
   };
 
   const endLogins = async ({ headers }: FastifyRequest): Promise<void> => {
-    for (const token of loginTokens(headers.cookie)) await logins.end(token);
+    for (const token of parseLoginTokens(headers.cookie)) await logins.end(token);
   };
 
   app.get(
@@ -80,14 +80,14 @@ function routes(
     },
     (request, reply) => {
       const holder = holderOf(request);
-      sendPage(reply, 200, holder ? welcomePage(holder.userId, holder.readOnly) : loginPage());
+      sendPage(reply, 200, holder ? renderWelcomePage(holder.userId, holder.readOnly) : renderLoginPage());
     },
   );
   app.post(
     "/login",
     {
       config: { access: "public", failures: [401, 403, 429, 507] },
-      bodyLimit,
+      bodyLimit: maxBodyBytes,
       schema: {
         tags,
         summary: "Exchange an API key for a login cookie; a form gets a page, JSON gets JSON",
@@ -102,7 +102,7 @@ function routes(
       try {
         const holder = authenticate(request.body.key, request);
         const expiresAt = await logIn(holder, request, reply);
-        if (byForm) return toPage(reply);
+        if (byForm) return redirectToPage(reply);
         return reply.send({
           user: createdBy(holder.userId),
           read_only: holder.readOnly,
@@ -111,7 +111,7 @@ function routes(
       } catch (error) {
         if (!byForm || !(error instanceof PlatformError) || error.status >= 500) throw error;
         if (error.retryAfter !== undefined) reply.header("retry-after", Math.ceil(error.retryAfter));
-        return sendPage(reply, error.status, loginPage(error.message));
+        return sendPage(reply, error.status, renderLoginPage(error.message));
       }
     },
   );
@@ -119,7 +119,7 @@ function routes(
     "/logout",
     {
       config: { access: "public", failures: [403, 413, 507] },
-      bodyLimit,
+      bodyLimit: maxBodyBytes,
       schema: {
         tags,
         summary: "Log out and delete the cookie",
@@ -129,8 +129,8 @@ function routes(
     async (request, reply) => {
       checkOrigin(request, config.publicUrl);
       await endLogins(request);
-      reply.header("set-cookie", clearedCookies()).header("cache-control", "no-store");
-      if (request.headers["content-type"]?.startsWith(formType)) return toPage(reply);
+      reply.header("set-cookie", makeClearingCookies()).header("cache-control", "no-store");
+      if (request.headers["content-type"]?.startsWith(formType)) return redirectToPage(reply);
       return reply.send({ success: true });
     },
   );
@@ -142,7 +142,7 @@ function sendPage(reply: unknown, status: number, html: string): FastifyReply {
 }
 
 /** Redirects after a form, so that a reload does not submit it again. */
-function toPage(reply: unknown): FastifyReply {
+function redirectToPage(reply: unknown): FastifyReply {
   return (reply as FastifyReply).code(303).header("location", "login").send();
 }
 
@@ -152,6 +152,6 @@ function toPage(reply: unknown): FastifyReply {
  */
 function checkOrigin({ method, headers }: FastifyRequest, publicUrl: string | undefined): void {
   const silent = headers["sec-fetch-site"] === undefined && headers.origin === undefined;
-  if (silent || fromOwnPage({ method, headers, publicUrl, upgrading: false })) return;
+  if (silent || isFromOwnPage({ method, headers, publicUrl, upgrading: false })) return;
   throw new PlatformError("LoginNotFromOwnPage");
 }

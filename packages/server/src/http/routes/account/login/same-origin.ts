@@ -15,7 +15,7 @@ const safeMethods = new Set(["GET", "HEAD"]);
  * not suffice, because neighbouring hosts (previews) are the same site. `Sec-Fetch-Site` decides;
  * without it (plain http, handshakes) `Origin` must be this server's, and only a read may omit it.
  */
-export function fromOwnPage({ method, headers, publicUrl, upgrading }: RequestOrigin): boolean {
+export function isFromOwnPage({ method, headers, publicUrl, upgrading }: RequestOrigin): boolean {
   const site = headers["sec-fetch-site"];
   if (site !== undefined) return site === "same-origin" || (site === "none" && !upgrading);
   const { origin } = headers;

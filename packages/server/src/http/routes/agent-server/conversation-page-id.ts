@@ -7,15 +7,15 @@ type Times = Pick<ConversationRow, "id" | "createdAt" | "updatedAt">;
  * The page id after a conversation: time and id, so that deletions on earlier pages do not skip
  * items.
  */
-export function pageIdAfter(row: Times, sort: ConversationSort): string {
-  return `${timeOf(row, sort)}_${hexId(row.id)}`;
+export function makePageId(row: Times, sort: ConversationSort): string {
+  return `${getTime(row, sort)}_${hexId(row.id)}`;
 }
 
 /**
  * Parses such a page id, or the id of a conversation known to `find`, which then comes first
  * (agent-server.md section 3). Undefined starts at the beginning.
  */
-export function readPlace(
+export function parsePageId(
   pageId: string | undefined,
   sort: ConversationSort,
   find: (id: string) => Times | undefined,
@@ -25,9 +25,9 @@ export function readPlace(
   if (id === undefined) return undefined;
   if (digits !== undefined) return { id, time: Number(digits), isFirst: false };
   const row = find(id);
-  return row && { id, time: timeOf(row, sort), isFirst: true };
+  return row && { id, time: getTime(row, sort), isFirst: true };
 }
 
-function timeOf({ createdAt, updatedAt }: Times, sort: ConversationSort): number {
+function getTime({ createdAt, updatedAt }: Times, sort: ConversationSort): number {
   return sort.startsWith("CREATED") ? createdAt : updatedAt;
 }
