@@ -96,10 +96,7 @@ export const httpErrors = {
   FeatureNotOffered: ["NotOffered", ({ reason }: { reason: string }) => reason],
   UnsupportedItemMissing: ["PathNotFound", ({ what }: { what: string }) => `${what} not found`],
 
-  SandboxFileMissing: [
-    "FileNotFound",
-    ({ path }: { path: string }) => `There is no ${path} in the sandbox.`,
-  ],
+  SandboxFileMissing: ["FileNotFound", ({ path }: { path: string }) => `There is no ${path} in the sandbox.`],
   SandboxFileUnreadable: [
     "InvalidParameter",
     ({ path }: { path: string }) => `${path} is not a readable file, or it is too large.`,
@@ -133,8 +130,7 @@ export const httpErrors = {
   ],
   MessagePartUnsupported: [
     "InvalidParameter",
-    ({ type }: { type: string }) =>
-      `Parts of the type '${type}' are not supported: send text and image_url.`,
+    ({ type }: { type: string }) => `Parts of the type '${type}' are not supported: send text and image_url.`,
   ],
   DefaultModelMissing: [
     "ModelNotFound",

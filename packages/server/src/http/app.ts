@@ -19,7 +19,7 @@ import { agentEventRoutes } from "./routes/agent-server/events.ts";
 import { agentFileRoutes } from "./routes/agent-server/files.ts";
 import { agentServerRoutes } from "./routes/agent-server/routes.ts";
 import { agentSideCallRoutes } from "./routes/agent-server/side-call-routes.ts";
-import { stripPrefix, makeViewConstraint } from "./routes/agent-server/view.ts";
+import { makeViewConstraint, stripPrefix } from "./routes/agent-server/view.ts";
 import { allowsAnySite } from "./routes/agent-server/workspace-session.ts";
 import { openAiRoutes } from "./routes/openai/routes.ts";
 import { legacyRoutes } from "./routes/v0/legacy.ts";

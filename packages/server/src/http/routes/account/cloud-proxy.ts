@@ -23,8 +23,7 @@ export function cloudProxyRoutes(app: App, { config }: Pick<HttpServices, "confi
       config: { failures: [404, 409, 410, 502, 503] },
       schema: {
         tags: ["agent server"],
-        summary:
-          "Send a request to a conversation's agent server on this host",
+        summary: "Send a request to a conversation's agent server on this host",
         body: OwnRequest,
         response: { 200: Type.Unknown({ description: "the response to that request" }) },
       },

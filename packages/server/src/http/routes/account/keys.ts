@@ -66,8 +66,7 @@ function resolveExpiry(text: string | null | undefined, limit: number | null): n
   const asked = parseTimeParam(text ?? undefined, "expires_at", "body");
   if (asked === undefined) return limit;
   if (asked <= Date.now()) throw new PlatformError("KeyExpiryInPast");
-  if (limit !== null && asked > limit)
-    throw new PlatformError("KeyExpiryTooLate", { limit: isoTime(limit) });
+  if (limit !== null && asked > limit) throw new PlatformError("KeyExpiryTooLate", { limit: isoTime(limit) });
   return asked;
 }
 

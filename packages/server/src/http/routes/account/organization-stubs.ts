@@ -18,7 +18,11 @@ export function organizationStubRoutes(app: App, services: Pick<HttpServices, "s
   app.get(
     "/api/organizations",
     {
-      schema: { tags, summary: "Your organizations: only your personal one", response: { 200: OrganizationPage } },
+      schema: {
+        tags,
+        summary: "Your organizations: only your personal one",
+        response: { 200: OrganizationPage },
+      },
     },
     ({ principal: { userId } }, reply) => {
       const items = [{ id: userId, name: "Personal workspace", is_personal: true }];
@@ -88,7 +92,6 @@ export function organizationStubRoutes(app: App, services: Pick<HttpServices, "s
 /** Throws OrganizationNotFound for any organization but the user's own. */
 function requireOwnOrganization(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
   const { org_id } = request.params as { org_id: string };
-  if (org_id !== request.principal.userId)
-    throw new PlatformError("OrganizationUnknown");
+  if (org_id !== request.principal.userId) throw new PlatformError("OrganizationUnknown");
   done();
 }

@@ -40,8 +40,7 @@ const SearchQuery = Type.Object({
   ...pageKeys,
   ...sandboxKey,
 });
-const idText =
-  "ids of the events; repeat the key for each; released clients send a JSON list in the body";
+const idText = "ids of the events; repeat the key for each; released clients send a JSON list in the body";
 const BatchQuery = Type.Object({
   ids: Type.Optional(Type.Array(Type.String(), { description: idText })),
   ...sandboxKey,
@@ -85,8 +84,7 @@ export function agentBashRoutes(
       schema: {
         tags,
         summary: "Run a command and wait for its end",
-        description:
-          "Returns the last output: everything that the command printed, up to about 1 MB.",
+        description: "Returns the last output: everything that the command printed, up to about 1 MB.",
         querystring: SandboxQuery,
         body: ExecuteBashRequest,
         response: { 200: BashOutput },

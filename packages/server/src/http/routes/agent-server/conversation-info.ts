@@ -7,7 +7,11 @@ import { toLegacyConversation, toLegacyStart } from "../v0/legacy-conversation.t
 type Reads = Pick<Conversations, "batch" | "followers" | "info">;
 
 /** A conversation in both shapes (agent-server.md section 3.2, legacy-gui.md section 7.4). */
-export function toConversationInfo(conversations: Reads, row: ConversationRow, options?: { skills: boolean }) {
+export function toConversationInfo(
+  conversations: Reads,
+  row: ConversationRow,
+  options?: { skills: boolean },
+) {
   const [shown] = conversations.batch(row.userId, [row.id]);
   return { ...conversations.info(row, options), ...toLegacy(conversations, shown!) };
 }

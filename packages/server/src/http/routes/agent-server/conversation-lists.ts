@@ -65,7 +65,9 @@ export function agentConversationListRoutes(app: App, services: ConversationList
     },
     async ({ principal, query }, reply) => {
       const { limit, sort_order: sort } = query;
-      const from = parsePageId(query.page_id, sort, (id) => visibleConversation(conversations, principal, id));
+      const from = parsePageId(query.page_id, sort, (id) =>
+        visibleConversation(conversations, principal, id),
+      );
       const found = conversations.rows(filterOf(principal, query), { limit, sort, from });
       const all = await collect(services, principal, texts(found.items, query.include_skills), maxPageLength);
       const { items, nextPageId } = boundedPage(all, ({ length }) => length, { limit });

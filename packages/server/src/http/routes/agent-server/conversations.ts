@@ -10,7 +10,7 @@ import { parseContent } from "../../../conversations/log/messages.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
 import { agentConversationControlRoutes } from "./conversation-controls.ts";
-import { toConversationInfo, findStartingInfo } from "./conversation-info.ts";
+import { findStartingInfo, toConversationInfo } from "./conversation-info.ts";
 import { agentConversationListRoutes } from "./conversation-lists.ts";
 import { agentConversationRecordRoutes } from "./conversation-record.ts";
 

@@ -1,6 +1,6 @@
 import { type Event, parseId } from "@sandpiper/wire";
 import type { EventLog, EventQuery } from "../../../store/event-log.ts";
-import { countScanned, matches, needsScan, type ScanFilter, type ScanContext } from "./event-scan.ts";
+import { countScanned, matches, needsScan, type ScanContext, type ScanFilter } from "./event-scan.ts";
 
 /**
  * Resolves a page id: an event's id becomes the position of that event, as in the reference

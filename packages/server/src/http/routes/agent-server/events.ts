@@ -14,16 +14,13 @@ import { countScanned, needsScan, scanEvents } from "./event-scan.ts";
 const filterKeys = {
   kind: Type.Optional(Type.String({ description: "class name, or the path of the class in the reference" })),
   source: Type.Optional(StringEnum(["agent", "user", "environment", "hook"])),
-  body: Type.Optional(
-    Type.String({ maxLength: 1000, description: "text in messages, case-insensitive" }),
-  ),
+  body: Type.Optional(Type.String({ maxLength: 1000, description: "text in messages, case-insensitive" })),
   timestamp__gte: Time,
   timestamp__lt: Time,
 };
 const CountQuery = Type.Object(filterKeys);
 const SearchQuery = Type.Object({ ...filterKeys, ...pageKeys, sort_order: TimestampOrder });
-const idText =
-  "ids of the events; repeat the key for each; released clients send a JSON list in the body";
+const idText = "ids of the events; repeat the key for each; released clients send a JSON list in the body";
 const BatchQuery = Type.Object({ ids: Type.Optional(Type.Array(Type.String(), { description: idText })) });
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 const EventPath = Type.Object({ conversation_id: Type.String(), event_id: Type.String() });

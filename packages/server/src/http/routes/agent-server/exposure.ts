@@ -11,8 +11,7 @@ import type { ShowSecret } from "../../../users/settings/fields.ts";
 export function parseExposure({ headers, principal }: FastifyRequest, sealed: SealedValues): ShowSecret {
   const wanted = headers["x-expose-secrets"];
   if (wanted === undefined) return () => maskText;
-  if (principal.readOnly)
-    throw new PlatformError("KeyReadOnlyForSecrets");
+  if (principal.readOnly) throw new PlatformError("KeyReadOnlyForSecrets");
   switch (String(wanted).toLowerCase()) {
     case "plaintext":
       return (secret) => secret;

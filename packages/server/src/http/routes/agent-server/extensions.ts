@@ -23,7 +23,11 @@ export function agentExtensionRoutes(
     "/api/skills/installed",
     {
       config,
-      schema: { tags: ["skills"], summary: "List installed skills: always empty", response: { 200: InstalledSkills } },
+      schema: {
+        tags: ["skills"],
+        summary: "List installed skills: always empty",
+        response: { 200: InstalledSkills },
+      },
     },
     () => ({ skills: [] }),
   );

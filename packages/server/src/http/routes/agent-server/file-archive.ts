@@ -10,7 +10,7 @@ import { Type } from "typebox";
 import { getDownloadHeaders } from "../../server/file-headers.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
-import { requireAbsolute, path, sandboxKeys, toBadRequest } from "./file-paths.ts";
+import { path, requireAbsolute, sandboxKeys, toBadRequest } from "./file-paths.ts";
 import { toGitRefused } from "./git.ts";
 
 /** Generated files and git's own; a final slash means a folder. */
@@ -91,7 +91,9 @@ export function agentArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "
         gitDelta(sandbox, repository.folder, { ref: base_ref, excludes }),
       );
       const known =
-        base === "" ? {} : { "x-archive-base-commit": base, "x-archive-base-ref": toHeaderValue(base_ref || "auto") };
+        base === ""
+          ? {}
+          : { "x-archive-base-commit": base, "x-archive-base-ref": toHeaderValue(base_ref || "auto") };
       const headers = buildHeaders(`${basename(repository.folder)}.patch`, repository);
       return reply
         .headers({ ...headers, ...known, "content-type": "text/x-patch; charset=utf-8" })

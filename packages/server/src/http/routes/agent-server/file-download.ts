@@ -8,7 +8,14 @@ import { sendFile } from "../../server/file-response.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
-import { requireAbsolute, PathParams, PathQuery, SandboxQuery, SlashedParams, toBadRequest } from "./file-paths.ts";
+import {
+  PathParams,
+  PathQuery,
+  requireAbsolute,
+  SandboxQuery,
+  SlashedParams,
+  toBadRequest,
+} from "./file-paths.ts";
 
 const bytes = "application/octet-stream";
 

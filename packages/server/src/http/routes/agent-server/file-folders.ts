@@ -5,7 +5,7 @@ import { Type } from "typebox";
 import { pageKeys, toPage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
-import { requireAbsolute, PathQuery, path, sandboxKeys, toBadRequest } from "./file-paths.ts";
+import { PathQuery, path, requireAbsolute, sandboxKeys, toBadRequest } from "./file-paths.ts";
 
 /** Maximum listed folders of a home. */
 const maxFavorites = 50;
@@ -32,7 +32,7 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
     async (request) => {
       const target = requireAbsolute(request.query.path);
       const row = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
-      await toBadRequest(makeFolder(await sandboxes.running(row.id), target));
+      await toBadRequest(createFolder(await sandboxes.running(row.id), target));
       return { success: true };
     },
   );
@@ -79,7 +79,7 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       const sandbox = await sandboxes.running(requireAgentSandbox(sandboxes, request, sandbox_id).id);
       const after = page_id === undefined ? undefined : Buffer.from(page_id, "base64url").toString();
       const { names, next } = await toBadRequest(
-        subfolders(sandbox, folder, { limit, after, hidden: include_hidden }),
+        listSubfolders(sandbox, folder, { limit, after, hidden: include_hidden }),
       );
       return toPage({
         items: names.map((name) => ({ name, path: joinPath(folder, name) })),

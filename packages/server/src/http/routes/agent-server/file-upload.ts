@@ -6,7 +6,14 @@ import type { FastifyRequest } from "fastify";
 import { parseFormFile } from "../../server/multipart.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
-import { requireAbsolute, PathParams, PathQuery, SandboxQuery, SlashedParams, toBadRequest } from "./file-paths.ts";
+import {
+  PathParams,
+  PathQuery,
+  requireAbsolute,
+  SandboxQuery,
+  SlashedParams,
+  toBadRequest,
+} from "./file-paths.ts";
 
 /**
  * Form uploads into a sandbox (agent-server.md section 8); the GUI sends the path as one encoded
@@ -21,8 +28,7 @@ export function agentFileUploadRoutes(app: App, { sandboxes }: Pick<HttpServices
   async function store(request: FastifyRequest, target: string, named: string | undefined) {
     requireAbsolute(target);
     const row = requireAgentSandbox(sandboxes, request, named);
-    if (!request.body)
-      throw new PlatformError("MediaTypeUnsupported", { types: "multipart/form-data" });
+    if (!request.body) throw new PlatformError("MediaTypeUnsupported", { types: "multipart/form-data" });
     const body = request.body as Readable;
     const content = await parseFormFile(body, request.headers["content-type"], "file");
     await toBadRequest(upload(await sandboxes.running(row.id), target, content, undefined));

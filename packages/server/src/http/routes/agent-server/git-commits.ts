@@ -27,8 +27,12 @@ export function agentGitCommitRoutes(app: App, { sandboxes }: Pick<HttpServices,
     },
     async (request) => {
       const { path, limit, sandbox_id } = request.query;
-      const { commits, hasMore } = await inspectInSandbox(sandboxes, request, path, sandbox_id, (sandbox, folder) =>
-        gitCommits(sandbox, folder, limit),
+      const { commits, hasMore } = await inspectInSandbox(
+        sandboxes,
+        request,
+        path,
+        sandbox_id,
+        (sandbox, folder) => gitCommits(sandbox, folder, limit),
       );
       return { commits, has_more: hasMore };
     },

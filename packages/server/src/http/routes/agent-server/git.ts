@@ -37,7 +37,9 @@ export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
   const tags = ["agent server"];
   const config = { access: "agent", failures: [400, 404, 503] } as const;
   const changes = (request: FastifyRequest, path: string, { ref, sandbox_id }: Static<typeof ChangesKeys>) =>
-    inspectInSandbox(sandboxes, request, path, sandbox_id, (sandbox, folder) => gitChanges(sandbox, folder, ref));
+    inspectInSandbox(sandboxes, request, path, sandbox_id, (sandbox, folder) =>
+      gitChanges(sandbox, folder, ref),
+    );
   const diff = (
     request: FastifyRequest,
     path: string,

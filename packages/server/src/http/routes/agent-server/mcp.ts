@@ -24,7 +24,10 @@ export function agentMcpRoutes(
     },
     ({ principal: { userId }, body }) => {
       const { name = "", timeout = 15, tool_call } = body;
-      const server = restore(sealed.openAll(userId, toMcpServer(body.server)), settings.mcpServer(userId, name));
+      const server = restore(
+        sealed.openAll(userId, toMcpServer(body.server)),
+        settings.mcpServer(userId, name),
+      );
       const options = { timeoutMs: Math.ceil(timeout * 1000), toolCall: tool_call ?? undefined };
       return testMcpServer(services, userId, { name, server }, options);
     },

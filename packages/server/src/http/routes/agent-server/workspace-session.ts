@@ -76,5 +76,7 @@ const workspacePaths =
  * origins.
  */
 export function allowsAnySite({ method, raw, originalUrl, headers }: FastifyRequest): boolean {
-  return workspacePaths.test(originalUrl ?? raw.url ?? "") && (method === "OPTIONS" || getKeys(headers).length > 0);
+  return (
+    workspacePaths.test(originalUrl ?? raw.url ?? "") && (method === "OPTIONS" || getKeys(headers).length > 0)
+  );
 }

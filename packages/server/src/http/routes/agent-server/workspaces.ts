@@ -97,7 +97,10 @@ export function agentWorkspaceRoutes(
   );
   app.get(
     "/api/vscode/status",
-    { config, schema: { tags, summary: "Read whether an editor runs: never", response: { 200: VsCodeStatus } } },
+    {
+      config,
+      schema: { tags, summary: "Read whether an editor runs: never", response: { 200: VsCodeStatus } },
+    },
     () => ({ running: false, enabled: false, message: "Sandboxes have no VS Code." }),
   );
   app.get(

@@ -26,8 +26,7 @@ export function parseChat(messages: readonly ChatMessage[]): ChatInput {
   const last = messages.findLastIndex(({ role }) => role === "user");
   if (last < 0) throw new PlatformError("ChatWithoutUserMessage");
   const message = parseMessage(messages[last]!);
-  if (message.length === 0)
-    throw new PlatformError("ChatMessageEmpty");
+  if (message.length === 0) throw new PlatformError("ChatMessageEmpty");
   const instructions = messages.filter(isInstruction).map(getText);
   const system = instructions.filter((text) => text !== "").join("\n\n");
   if (system.length > maxSystemLength)
@@ -43,8 +42,7 @@ function isInstruction({ role }: ChatMessage): boolean {
 function parseMessage({ content }: ChatMessage): Content[] {
   if (typeof content === "string") return content === "" ? [] : parseContent([textContent(content)]);
   const parts = (content ?? []).filter(({ type, text }) => type !== "text" || text);
-  if (parts.length > maxParts)
-    throw new PlatformError("TooManyMessageParts", { maxParts });
+  if (parts.length > maxParts) throw new PlatformError("TooManyMessageParts", { maxParts });
   return parseContent(
     parts.map(({ type, text, image_url: image }) => {
       if (type === "text") return textContent(text!);

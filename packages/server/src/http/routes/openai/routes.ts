@@ -49,10 +49,7 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
   const places = new KeyedSemaphore([maxWaiting]);
   const turns = new Set<Turn>();
   app.addHook("preClose", async () => {
-    for (const turn of turns)
-      turn.stop(
-        new PlatformError("TurnServerClosing"),
-      );
+    for (const turn of turns) turn.stop(new PlatformError("TurnServerClosing"));
   });
 
   app.get(
@@ -97,8 +94,7 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
     async (request, reply) => {
       const { body, principal, raw } = request;
       const leave = places.tryAcquire([principal.userId]);
-      if (!leave)
-        throw new PlatformError("TooManyCompletions", { limit: maxWaiting });
+      if (!leave) throw new PlatformError("TooManyCompletions", { limit: maxWaiting });
       let turn: Turn | undefined;
       const onGone = () => {
         leave();
@@ -144,7 +140,10 @@ type CompletionRequest = FastifyRequest<{
  * The conversation that a request continues or starts, and the message for it. Throws what starting
  * throws, ModelNotFound, ConversationNotFound.
  */
-async function resolveConversation({ conversations, sandboxes, settings }: Services, request: CompletionRequest) {
+async function resolveConversation(
+  { conversations, sandboxes, settings }: Services,
+  request: CompletionRequest,
+) {
   const { body, query, principal, headers } = request;
   const { userId } = principal;
   const profile = resolveProfile(settings, userId, body.model);

@@ -51,15 +51,9 @@ export class Turn {
     this.#leave = conversations.follow(
       row.id,
       (frame) => this.#onFrame(frame),
-      () =>
-        this.stop(
-          new PlatformError("TurnConversationDeleted"),
-        ),
+      () => this.stop(new PlatformError("TurnConversationDeleted")),
     );
-    const late = () =>
-      this.stop(
-        new PlatformError("TurnTooLong", { minutes: limitMs / 60_000 }),
-      );
+    const late = () => this.stop(new PlatformError("TurnTooLong", { minutes: limitMs / 60_000 }));
     this.#timer = setTimeout(late, limitMs);
   }
 

@@ -54,8 +54,7 @@ export function legacySandboxRoutes(
       },
       async ({ principal, params }) => {
         const { row, sandbox } = find(principal, params);
-        if (!sandbox)
-          throw new PlatformError("ConversationSandboxGone");
+        if (!sandbox) throw new PlatformError("ConversationSandboxGone");
         await sandboxes[method](row.userId, sandbox.id);
         return { status: "ok", conversation_id: hexId(row.id), message: null, conversation_status: status };
       },

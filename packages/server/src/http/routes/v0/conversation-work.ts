@@ -78,12 +78,9 @@ export function legacyWorkRoutes(
       const file = await readFile(sandbox, resolveInside(row.config.workingDir, query.file), {
         maxBytes: maxFileBytes,
       });
-      if (file.kind === "missing")
-        throw new PlatformError("SandboxFileMissing", { path: query.file });
-      if (file.kind !== "file")
-        throw new PlatformError("SandboxFileUnreadable", { path: query.file });
-      if (file.content.includes(0))
-        throw new PlatformError("SandboxFileNotText", { path: query.file });
+      if (file.kind === "missing") throw new PlatformError("SandboxFileMissing", { path: query.file });
+      if (file.kind !== "file") throw new PlatformError("SandboxFileUnreadable", { path: query.file });
+      if (file.content.includes(0)) throw new PlatformError("SandboxFileNotText", { path: query.file });
       return { code: file.content.toString() };
     },
   );

@@ -159,8 +159,7 @@ function toStartRequest(body: InitSessionRequest): AppConversationStartRequest {
   if (body.agent !== undefined || body.workspace !== undefined) {
     throw new PlatformError("V0StartUnsupported");
   }
-  if (body.replay_json)
-    throw new PlatformError("ReplayUnsupported");
+  if (body.replay_json) throw new PlatformError("ReplayUnsupported");
   const id = body.conversation_id ? parseId(body.conversation_id) : newId();
   if (!id) throw new PlatformError("ConversationIdInvalid");
   const { create_microagent: microagent, initial_user_msg: text, image_urls: images } = body;

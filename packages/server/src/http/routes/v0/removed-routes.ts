@@ -29,7 +29,11 @@ export function removedRoutes(app: App, { conversations }: Pick<HttpServices, "c
       url: `/api/conversations/:conversation_id/${name}`,
       exposeHeadRoute: false,
       config: { errors: "error", failures: [410] },
-      schema: { tags: ["legacy conversations"], summary: `Not implemented: ${sentence}`, params: ConversationPath },
+      schema: {
+        tags: ["legacy conversations"],
+        summary: `Not implemented: ${sentence}`,
+        params: ConversationPath,
+      },
       handler: ({ principal, params }) => {
         requireConversation(
           conversations,

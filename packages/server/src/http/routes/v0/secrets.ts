@@ -41,7 +41,9 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
       },
     },
     async (request, reply) => {
-      const taken = await catchNameClash(secrets.put(request.principal.userId, request.body, { replace: false }));
+      const taken = await catchNameClash(
+        secrets.put(request.principal.userId, request.body, { replace: false }),
+      );
       if (taken) return reply.code(400).send(taken);
       return reply.code(201).send({ message: "Secret created successfully" });
     },

@@ -31,7 +31,9 @@ const page = Type.Optional(
 const selected_provider = Type.Optional(
   StringEnum(providerTypes, { description: "the provider; by default all of the user's" }),
 );
-const sort = optionalText("stars, forks or updated; the user's own repositories are always sorted by last change");
+const sort = optionalText(
+  "stars, forks or updated; the user's own repositories are always sorted by last change",
+);
 const order = optionalText("asc or desc");
 const installation_id = optionalText("an installation, workspace, group or organization");
 
@@ -104,7 +106,13 @@ function repositoryRoutes(app: App, git: GitHosting): void {
       schema: {
         ...schema,
         summary: "Search for repositories",
-        querystring: Type.Object({ query: requiredText, per_page: perPage(5), sort, order, selected_provider }),
+        querystring: Type.Object({
+          query: requiredText,
+          per_page: perPage(5),
+          sort,
+          order,
+          selected_provider,
+        }),
       },
     },
     async (request) => {
@@ -123,7 +131,12 @@ function branchRoutes(app: App, git: GitHosting): void {
       schema: {
         tags,
         summary: "List branches of a repository",
-        querystring: Type.Object({ repository: requiredText, page, per_page: perPage(30), selected_provider }),
+        querystring: Type.Object({
+          repository: requiredText,
+          page,
+          per_page: perPage(30),
+          selected_provider,
+        }),
         response: { 200: PaginatedBranches },
       },
     },

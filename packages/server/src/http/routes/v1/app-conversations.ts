@@ -70,8 +70,7 @@ export function appConversationRoutes(
       config: { failures: [404, 409, 503] },
       schema: {
         tags,
-        summary:
-          "Start a conversation; streams an array with its start task in each state",
+        summary: "Start a conversation; streams an array with its start task in each state",
         body: StartBody,
         response: { 200: Type.Array(AppConversationStartTask) },
       },
@@ -163,8 +162,7 @@ export function appConversationRoutes(
     async (request) => {
       const { userId } = request.principal;
       const [id] = parseIds([request.params.conversation_id], 1);
-      if (!conversations.get(userId, id!))
-        throw new PlatformError("ConversationUnknown");
+      if (!conversations.get(userId, id!)) throw new PlatformError("ConversationUnknown");
       await conversations.remove(userId, id!);
       return { success: true };
     },

@@ -26,7 +26,8 @@ export function conversationMessageRoutes(
       config: { failures: [409, 410, 503] },
       schema: {
         tags: ["app conversations"],
-        summary: "Send a message to a conversation with a running sandbox; starts the agent unless run is false",
+        summary:
+          "Send a message to a conversation with a running sandbox; starts the agent unless run is false",
         params: ConversationPath,
         body: AppSendMessageRequest,
         response: { 200: AppSendMessageResponse },

@@ -7,7 +7,7 @@ import { Type } from "typebox";
 import { parseHooksFile } from "../../../conversations/project/parse-hooks-file.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
-import { requireRunning, findRunningSandbox } from "./conversation-sandbox.ts";
+import { findRunningSandbox, requireRunning } from "./conversation-sandbox.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
@@ -34,8 +34,7 @@ export function conversationReadRoutes(
     {
       schema: {
         tags,
-        summary:
-          "Read a text file of the sandbox; empty if that fails for any reason",
+        summary: "Read a text file of the sandbox; empty if that fails for any reason",
         params: ConversationPath,
         querystring: Type.Object({
           file_path: Type.String({
@@ -52,9 +51,10 @@ export function conversationReadRoutes(
       const path = resolveInside(row?.config.workingDir ?? "/", query.file_path);
       const found =
         sandbox &&
-        (await readFile(sandbox, path, { maxBytes: maxFileBytes, signal: AbortSignal.timeout(readTimeoutMs) }).catch(
-          () => undefined,
-        ));
+        (await readFile(sandbox, path, {
+          maxBytes: maxFileBytes,
+          signal: AbortSignal.timeout(readTimeoutMs),
+        }).catch(() => undefined));
       // The contract wants a JSON string, not plain text.
       return reply
         .type("application/json")
@@ -119,8 +119,7 @@ export function conversationReadRoutes(
     async ({ principal, params }) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
       const sandbox = await findRunningSandbox(sandboxes, row);
-      if (!sandbox)
-        throw new PlatformError("HooksNeedSandbox");
+      if (!sandbox) throw new PlatformError("HooksNeedSandbox");
       const file = await readFile(sandbox, resolveInside(row.config.workingDir, ".openhands/hooks.json"), {
         maxBytes: 2 ** 20,
       });

@@ -14,7 +14,10 @@ export function requireRunning(sandboxes: Sandboxes, conversation: ConversationR
   const row = requireSandbox(sandboxes, conversation);
   if (row.status === "RUNNING") return row;
   if (row.status === "ERROR") {
-    throw new PlatformError("ConversationSandboxFailed", { id: row.id, detail: row.statusDetail ? `: ${row.statusDetail}` : "." });
+    throw new PlatformError("ConversationSandboxFailed", {
+      id: row.id,
+      detail: row.statusDetail ? `: ${row.statusDetail}` : ".",
+    });
   }
   throw new PlatformError("ConversationSandboxNotRunning", { id: row.id, status: row.status });
 }

@@ -72,8 +72,7 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
     },
     async (request) => {
       const { provider, query, installation_id, page_id, limit, sort_order } = request.query;
-      if (sort_order !== undefined && !query)
-        throw new PlatformError("SortNeedsQuery");
+      if (sort_order !== undefined && !query) throw new PlatformError("SortNeedsQuery");
       const ask = {
         query,
         installation: installation_id,

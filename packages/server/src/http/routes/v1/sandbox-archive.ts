@@ -43,8 +43,7 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
         },
       },
       async (request) => {
-        if (!request.body)
-          throw new PlatformError("MediaTypeUnsupported", { types: `${tar} or ${gzip}` });
+        if (!request.body) throw new PlatformError("MediaTypeUnsupported", { types: `${tar} or ${gzip}` });
         const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
         const compressed = request.headers["content-type"]?.startsWith(gzip) ?? false;
         await unpackArchive(sandbox, request.query.path, request.body as Readable, { gzip: compressed });

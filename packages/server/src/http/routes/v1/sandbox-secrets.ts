@@ -23,8 +23,7 @@ export function sandboxSecretRoutes(
 
   const all = ({ userId, sandboxId: own }: Principal, text: string): readonly SandboxSecret[] => {
     const id = normalizeSandboxId(text);
-    if (own !== undefined && own !== id)
-      throw new PlatformError("SandboxKeyForeign");
+    if (own !== undefined && own !== id) throw new PlatformError("SandboxKeyForeign");
     if (!sandboxes.get(userId, id)) throw new PlatformError("SandboxUnknown");
     return secrets.forSandbox(userId, id);
   };

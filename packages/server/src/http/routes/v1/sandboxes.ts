@@ -48,7 +48,9 @@ export function sandboxRoutes(
     },
     (request, reply) => {
       checkCount(request.query.id, 100);
-      const rows = request.query.id.map((id) => sandboxes.get(request.principal.userId, normalizeSandboxId(id)));
+      const rows = request.query.id.map((id) =>
+        sandboxes.get(request.principal.userId, normalizeSandboxId(id)),
+      );
       reply.send(rows.map((row) => (row ? info(row) : null)));
     },
   );

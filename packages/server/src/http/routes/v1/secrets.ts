@@ -29,7 +29,9 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
         querystring: Type.Object({
           name__contains: Type.Optional(Type.String({ description: "part of the name" })),
           ...pageKeys,
-          page_id: Type.Optional(Type.String({ description: "name of the last secret of the previous page" })),
+          page_id: Type.Optional(
+            Type.String({ description: "name of the last secret of the previous page" }),
+          ),
         }),
         response: { 200: CustomSecretPage },
       },

@@ -37,14 +37,15 @@ export function usersMeRoutes(
  * Only programs in the user's sandboxes may read secrets. Throws PlatformError Unauthorized,
  * SandboxForeign, ReadOnlyKey.
  */
-function requireSandboxKey({ principal, headers }: FastifyRequest, sandboxes: HttpServices["sandboxes"]): void {
-  if (principal.readOnly)
-    throw new PlatformError("KeyReadOnlyForSecrets");
+function requireSandboxKey(
+  { principal, headers }: FastifyRequest,
+  sandboxes: HttpServices["sandboxes"],
+): void {
+  if (principal.readOnly) throw new PlatformError("KeyReadOnlyForSecrets");
   const key = headers["x-session-api-key"];
   const row = typeof key === "string" && key !== "" ? sandboxes.bySessionKey(key) : undefined;
   if (row?.status !== "RUNNING") {
     throw new PlatformError("SecretsNeedSessionKey");
   }
-  if (row.userId !== principal.userId)
-    throw new PlatformError("SandboxOfOtherUser");
+  if (row.userId !== principal.userId) throw new PlatformError("SandboxOfOtherUser");
 }

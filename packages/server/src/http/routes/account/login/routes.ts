@@ -7,8 +7,8 @@ import { createdBy } from "../../../../users/default-user.ts";
 import { toClientNetwork } from "../../../server/limits/request-limit.ts";
 import { TokenBucketLimiter } from "../../../server/limits/token-bucket-limiter.ts";
 import type { App, HttpServices } from "../../../server/services.ts";
-import { makeClearingCookies, isSecure, makeLoginCookie, parseLoginTokens } from "./cookie.ts";
-import { renderLoginPage, pageHeaders, renderWelcomePage } from "./page.ts";
+import { isSecure, makeClearingCookies, makeLoginCookie, parseLoginTokens } from "./cookie.ts";
+import { pageHeaders, renderLoginPage, renderWelcomePage } from "./page.ts";
 import { isFromOwnPage } from "./same-origin.ts";
 
 /** Failed logins per address: ten at once, then ten per minute. */
@@ -47,8 +47,7 @@ function registerRoutes(
   const authenticate = (key: string, request: FastifyRequest): KeyHolder => {
     const address = toClientNetwork(request.ip);
     const wait = failures.peek(address);
-    if (wait > 0)
-      throw new PlatformError("TooManyWrongKeys", { retryAfter: wait });
+    if (wait > 0) throw new PlatformError("TooManyWrongKeys", { retryAfter: wait });
     const holder = apiKeys.authenticate(key.trim());
     if (holder) return holder;
     failures.take(address);
