@@ -8,17 +8,23 @@ import type { Lease } from "./service/runtime-state.ts";
 
 /** Lifecycle and ownership of sandboxes, over one driver. */
 export interface Sandboxes {
-  /** Opens the driver and brings records and engine into line: finds running ones again, removes half-made ones and orphans. */
+  /**
+   * Opens the driver and reconciles records with the engine: adopts running sandboxes, removes
+   * orphans.
+   */
   open(): Promise<void>;
   /** The specs, the default first. */
   specs(): SandboxSpec[];
-  /** The spec that a new sandbox of the user gets. Throws SandboxSpecNotFound. */
+  /** The spec of a new sandbox of the user. Throws SandboxSpecNotFound. */
   resolveSpec(userId: string, specId?: string): SandboxSpec;
-  /** The spec of a sandbox that there is. Throws SandboxSpecNotFound for one of an older version whose spec is not configured any more. */
+  /**
+   * The spec of a sandbox. Throws SandboxSpecNotFound when a row of an older schema names an
+   * unknown spec.
+   */
   getSpec(row: SandboxRow): SandboxSpec;
   /**
-   * Stores a STARTING record, and prepares and starts in the background. While the root is prepared, `statusDetail` tells how it goes on.
-   * Throws SandboxSpecNotFound, SnapshotNotFound.
+   * Stores a STARTING record, and prepares and starts in the background; `statusDetail` shows the
+   * progress. Throws SandboxSpecNotFound, SnapshotNotFound.
    */
   create(userId: string, specId?: string, options?: CreateOptions): Promise<SandboxRow>;
   /** Undefined for an unknown id and for another user's. */
@@ -26,29 +32,39 @@ export interface Sandboxes {
   search(userId: string, page: PageRequest): PageResult<SandboxRow>;
   bySessionKey(key: string): SandboxRow | undefined;
   /**
-   * Waits until the sandbox runs: a STARTING one is awaited, a PAUSED one resumed, one whose processes are gone is started again on its files.
-   * Counts as use. `beforeWake` is awaited before a PAUSED one is resumed, now and whenever a command through the handle finds it so: for work that its
-   * user has stopped with the sandbox. Throws SandboxNotFound, or SandboxFailed with the reason in one sentence and what to do, and what `beforeWake` throws.
+   * Waits until the sandbox runs: awaits a start, resumes a PAUSED sandbox, and restarts ended
+   * processes on the sandbox's files. Counts as use. `beforeWake` is awaited before each resume,
+   * also one by a later command of the handle. Throws SandboxNotFound, SandboxFailed with the
+   * reason and what to do, and what `beforeWake` throws.
    */
   running(id: string, beforeWake?: () => Promise<void>): Promise<Sandbox>;
-  /** Throws SandboxNotFound, SandboxFailed. Operations on one sandbox wait for each other; each is idempotent. */
-  pause(userId: string, id: string): Promise<void>;
-  /** Also starts one that was stopped for its size, for a minute, so that files can be deleted in it. */
-  resume(userId: string, id: string): Promise<void>;
-  /** Breaks off a start that is under way. Snapshots stay. A write that `beside` begins at once is one transaction with the removal of the record. */
-  remove(userId: string, id: string, beside?: () => Promise<unknown>): Promise<void>;
   /**
-   * Connects to a TCP port on the loopback address inside, waking the sandbox. Counts as use whenever bytes pass. The connection is cut when the
-   * sandbox is paused. Throws what `running` throws, and PortUnreachable.
+   * Throws SandboxNotFound, SandboxFailed. Operations on one sandbox are serialised; each is
+   * idempotent.
+   */
+  pause(userId: string, id: string): Promise<void>;
+  /**
+   * A sandbox that was stopped for its size runs for a minute, so that files can be deleted in it.
+   */
+  resume(userId: string, id: string): Promise<void>;
+  /**
+   * Cancels a start in progress. Snapshots stay. Writes that `alongside` begins at once are one
+   * transaction with the removal of the record.
+   */
+  remove(userId: string, id: string, alongside?: () => Promise<unknown>): Promise<void>;
+  /**
+   * Connects to a TCP port on the loopback address inside, waking the sandbox. Traffic counts as
+   * use; a pause cuts the connection. Throws what `running` throws, and PortUnreachable.
    */
   connect(id: string, port: number): Promise<Duplex>;
   /**
-   * Says that a sandbox has got secrets. One that runs without the way for them, as the first ones come, ends its processes (open shells keep their
-   * directory and environment) and starts anew with its next use; while somebody works in it, it gets the way with a later start. Does not wait for a start.
+   * Call after a sandbox got secrets. An idle sandbox that was started without access for secrets
+   * is stopped, so that its next use starts it with access; a busy one gets access at a later
+   * start. Returns at once.
    */
   refreshSecretAccess(id: string): void;
-  /** Tells who works in a sandbox, until the returned function is called. An unknown sandbox is fine. */
-  acquire(id: string, occupant: Lease): () => void;
+  /** Registers an owner that works in a sandbox, until the returned function is called. */
+  acquire(id: string, lease: Lease): () => void;
   readonly snapshots: Snapshots;
   /** Calls back after every change of a record. */
   onChange(listener: (row: SandboxRow | { id: string; removed: true }) => void): () => void;
@@ -56,27 +72,33 @@ export interface Sandboxes {
 }
 
 export interface CreateOptions {
-  /** From `newSandboxId`, for a caller that has to know it before; default: a new one. */
+  /** From `newSandboxId`; default: a new one. */
   id?: string;
-  /** Something that goes before the start; it must end, and not reject. */
+  /** Awaited before the start; must not reject. */
   after?: Promise<void>;
-  /** In the place of the spec's own; its credentials stay those of the spec. */
+  /** Replaces the network of the spec; the spec's credentials stay. */
   network?: Partial<Pick<NetworkPolicy, "mode" | "allow">>;
-  /** The sandbox begins with the files of this snapshot, and has its spec unless `specId` names one. */
+  /**
+   * The sandbox begins with the files of this snapshot, and has its spec unless `specId` names one.
+   */
   snapshotId?: string;
 }
 
-/** Files of sandboxes as they were once. They outlive their sandbox. */
+/** Copies of sandboxes' files at one moment. They outlive their sandbox. */
 export interface Snapshots {
   /**
-   * Keeps the files of a sandbox in a time that does not depend on their size. Where the engine has to stop a running one for that, it is started
-   * again, and open shells keep their directory and environment. Throws SandboxNotFound, SandboxFailed.
+   * Takes constant time. Where the engine must stop a running sandbox for it, the sandbox is
+   * started again, and open shells keep their directory and environment. Throws SandboxNotFound,
+   * SandboxFailed.
    */
   create(userId: string, sandboxId: string): Promise<SnapshotRow>;
   /** Undefined for an unknown id and for another user's. */
   get(userId: string, id: string): SnapshotRow | undefined;
   search(userId: string, page: PageRequest): PageResult<SnapshotRow>;
-  /** Opens the files of a snapshot for reading; whoever does that closes it. Throws SnapshotNotFound, SandboxFailed. */
+  /**
+   * Opens a snapshot's files for reading; the caller closes it. Throws SnapshotNotFound,
+   * SandboxFailed.
+   */
   open(userId: string, id: string): Promise<OpenedSnapshot>;
   /** Sandboxes that were started from it keep their files. Throws SnapshotNotFound. */
   remove(userId: string, id: string): Promise<void>;

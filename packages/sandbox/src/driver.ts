@@ -1,59 +1,77 @@
 import type { Duplex, Readable, Writable } from "node:stream";
 
 /**
- * The one interface of a sandbox engine. Nothing above it knows which engine runs.
- * A driver keeps no state that it cannot find again after a kill -9: `list` asks the engine.
+ * The interface of a sandbox engine; nothing above it depends on the engine. A driver keeps no
+ * state that a kill -9 could lose: `list` asks the engine.
  */
 export interface SandboxDriver {
   readonly name: string;
-  /** argv words before a script that run a POSIX shell with file tools in every sandbox; known after `open`. Undefined: `sh` of the sandbox. */
+  /**
+   * argv prefix of a POSIX shell with file tools, set by `open`. Undefined: `sh` of the sandbox.
+   */
   readonly shell?: string[] | undefined;
-  /** Checks once that the engine works here, and makes it ready. Throws PlatformError SandboxFailed with one sentence on what to install or change. */
+  /**
+   * Checks that the engine works here. Throws SandboxFailed with one sentence on what to install or
+   * change.
+   */
   open(): Promise<void>;
   /**
-   * Makes the root filesystem of a spec ready (fetches an image, unpacks it, …) and gives the spec with everything that the root decides
-   * filled in. Idempotent and quick when all is there; calls for the same root share the work.
-   * Throws SandboxSpecUnusable with one sentence on what is wrong (bad reference, unreachable registry, wrong credentials, …); nothing half-made is left.
+   * Makes the root filesystem of a spec ready (fetches and unpacks an image, …) and fills in what
+   * the root decides. Idempotent, fast when the root is ready; calls for the same root share the
+   * work. Throws SandboxSpecUnusable with one sentence on what is wrong (bad reference, unreachable
+   * registry, …) and leaves nothing half-made.
    */
   prepare(spec: SandboxSpec, options?: PrepareOptions): Promise<PreparedSpec>;
-  /** Starts a new sandbox, or a stopped one on its files, and resolves when commands can be run in it. A half-made one is removed before it throws SandboxFailed. */
+  /**
+   * Starts a new sandbox, or a stopped one on its files, and resolves when it can run commands.
+   * Removes a half-made one before it throws SandboxFailed.
+   */
   start(request: StartRequest): Promise<void>;
-  /** Runs a command. Resolves once it is started; a missing binary shows as exit code 127 or 126, not as a throw. */
+  /** Starts a command. A missing binary gives exit code 127 or 126 and does not throw. */
   exec(id: string, command: ExecRequest): Promise<SandboxProcess>;
-  /** Freezes every process. Pausing a paused sandbox is fine. */
+  /** Freezes every process. Idempotent. */
   pause(id: string): Promise<void>;
   resume(id: string): Promise<void>;
-  /** Ends every process, in order where that goes in a second or so, from any state. The files stay and cost no process and no mount. Idempotent. */
+  /**
+   * Ends every process from any state, gracefully within about a second. Only the files stay.
+   * Idempotent.
+   */
   stop(id: string): Promise<void>;
-  /** Kills and removes everything that belongs to the sandbox. Removing an unknown one is fine. Snapshots of it stay. */
+  /** Kills and removes everything but the snapshots of the sandbox. An unknown id is ignored. */
   remove(id: string): Promise<void>;
-  /** Every sandbox of this installation that the engine knows. */
+  /** All sandboxes of this installation in the engine. */
   list(): Promise<DriverSandbox[]>;
   /**
-   * Keeps the files of a sandbox as they are now, under a name, in a time that does not depend on their size. The sandbox is stopped by it
-   * where the engine cannot do it otherwise; `start` brings it back on its files.
+   * Saves the current files of a sandbox in constant time. The engine may stop the sandbox for it;
+   * `start` brings it back on its files.
    */
   snapshot(id: string, snapshotId: string): Promise<void>;
-  /** Removing an unknown snapshot is fine; sandboxes that were started from it keep their files. */
+  /** Sandboxes that were started from it keep their files. An unknown id is ignored. */
   removeSnapshot(snapshotId: string): Promise<void>;
   snapshots(): Promise<string[]>;
-  /** Connects to a TCP port on the loopback address inside a running sandbox. Throws SandboxNotRunning, or PortUnreachable when nothing listens there. */
+  /**
+   * Connects to a TCP port on the loopback address inside. Throws SandboxNotRunning,
+   * PortUnreachable.
+   */
   connect(id: string, port: number): Promise<Duplex>;
   /**
-   * Listens on a loopback TCP port inside a running sandbox; connections from inside arrive here. It ends with the sandbox's processes or by
-   * `close`. This is a sandbox's only way out.
+   * Listens on a loopback TCP port inside a running sandbox, until its processes end or `close` is
+   * called. This is the only network access of a sandbox.
    */
   listen(id: string, port: number, accept: (connection: Duplex) => void): Promise<{ close(): void }>;
-  /** What a sandbox uses now. Throws SandboxNotFound. */
+  /** Current usage. Throws SandboxNotFound. */
   usage(id: string): Promise<SandboxUsage>;
-  /** Brings in order what a crash may have left: removes what belongs to no sandbox (`known` ids) and no snapshot. Called at start and from time to time. */
+  /**
+   * Removes what belongs to none of the known sandboxes and snapshots. Called at start and
+   * periodically.
+   */
   reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void>;
-  /** Releases what the driver itself holds. Sandboxes go on running. */
+  /** Releases the driver's own resources. Sandboxes continue to run. */
   close(): Promise<void>;
 }
 
 export interface PrepareOptions {
-  /** Called with one line a time about long work, for people. */
+  /** Gets lines about the progress of long work, for people. */
   onProgress?: (text: string) => void;
   signal?: AbortSignal;
 }
@@ -67,18 +85,18 @@ export interface SandboxUsage {
   memoryBytes: number;
   /** Size of the writable layer. */
   diskBytes: number;
-  /** CPU time since the processes began, ms. */
+  /** CPU time since the start of the processes, ms. */
   cpuMs: number;
   pids: number;
 }
 
 export interface StartRequest {
-  /** Name of the sandbox: `[a-z0-9-]{1,63}`; also its host name. */
+  /** `[a-z0-9-]{1,63}`; also the host name. */
   id: string;
   spec: PreparedSpec;
   /** A new sandbox begins with the files of this snapshot. */
   snapshot?: string;
-  /** Files of root, readable by all, that the sandbox has beside those of its root; written at every start. */
+  /** Additional files, owned by root and readable by all; written at every start. */
   files?: SandboxFile[];
 }
 
@@ -88,29 +106,38 @@ export interface SandboxFile {
   content: string;
 }
 
-/** Where the root filesystem comes from. `host` is `/usr` of this machine read-only under a generated minimal root. */
+/**
+ * Source of the root filesystem. `host`: this machine's `/usr`, read-only, under a generated
+ * minimal root.
+ */
 export type SandboxRoot =
   | { kind: "host" }
   /** An OCI image: `docker.io/library/debian:12`, `localhost:5000/app@sha256:…`. */
   | { kind: "image"; reference: string }
-  /** A folder with a root filesystem; it is only read. */
+  /** A folder with a root filesystem; never written. */
   | { kind: "folder"; path: string };
 
-/** A template for sandboxes, as it is configured. */
+/** A configured template for sandboxes. */
 export interface SandboxSpec {
   id: string;
   root: SandboxRoot;
-  /** Command of the first process, or null for an init that only reaps. */
+  /** The first process; null: an init that only reaps. */
   command: string[] | null;
   env: Record<string, string>;
   workingDir: string;
-  /** A text (`name`, `uid` or `uid:gid`) is looked up in the root. Null: the user that the image names, else root; for `host` its own user. */
+  /**
+   * A string (`name`, `uid` or `uid:gid`) is looked up in the root. Null: the image's user, else
+   * root; for `host` its own.
+   */
   user: SandboxUser | string | null;
   limits: SandboxLimits;
   network: NetworkPolicy;
 }
 
-/** A spec whose root is ready: an image is pinned by its digest, its environment is merged into `env`, its user is looked up. */
+/**
+ * A spec with a ready root: the image is pinned by digest, its environment merged, its user looked
+ * up.
+ */
 export interface PreparedSpec extends SandboxSpec {
   user: SandboxUser;
 }
@@ -125,22 +152,22 @@ export interface SandboxUser {
 export interface SandboxLimits {
   memoryBytes: number;
   pids: number;
-  /** CPUs, may be a fraction. */
+  /** CPUs, possibly a fraction. */
   cpus: number;
   /** Size of the writable layer. */
   diskBytes: number;
 }
 
-/** What a sandbox may reach, by the egress proxy alone. */
+/** What a sandbox may reach through the egress proxy. */
 export interface NetworkPolicy {
   mode: "none" | "allowlist" | "open";
-  /** With `allowlist`: what is allowed. Without meaning otherwise. */
+  /** Only used with `allowlist`. */
   allow: AllowRule[];
-  /** Secrets that the proxy puts in the place of a placeholder. */
+  /** Secrets by which the proxy replaces placeholders. */
   credentials: CredentialRule[];
-  /** Address ranges (CIDR) that may be reached although they are private, such as that of an internal registry. */
+  /** Private address ranges (CIDR) that may be reached, such as that of an internal registry. */
   private?: string[];
-  /** The user's secrets go out too: the sandbox was started with the certificates that this takes. */
+  /** The sandbox was started with the certificates that the user's secrets need. */
   userSecrets?: boolean;
 }
 
@@ -148,15 +175,20 @@ export interface AllowRule {
   /** `example.com`, or `*.example.com` for every name below it. */
   host: string;
   ports: number[];
-  /** HTTP methods, upper case; null allows all. A rule with methods needs the proxy to see into TLS. */
+  /**
+   * HTTP methods, upper case; null allows all. For a rule with methods the proxy terminates TLS.
+   */
   methods: string[] | null;
 }
 
-/** The sandbox sees a placeholder in the environment variable `name`; on the way to `hosts` the proxy replaces it in request headers. */
+/**
+ * The variable `name` holds a placeholder that the proxy replaces in headers of requests to
+ * `hosts`.
+ */
 export interface CredentialRule {
   name: string;
   hosts: string[];
-  /** Name of the server's environment variable that holds the secret. */
+  /** The server's environment variable that holds the secret. */
   fromEnv: string;
 }
 
@@ -166,7 +198,7 @@ export interface ExecRequest {
   cwd?: string;
   /** Added to the spec's environment. */
   env?: Record<string, string>;
-  /** Runs on a pseudo-terminal of this size; stdout then carries everything. */
+  /** Size of a pseudo-terminal; stdout then carries all output. */
   tty?: { cols: number; rows: number };
 }
 
@@ -175,9 +207,9 @@ export interface SandboxProcess {
   readonly stdout: Readable;
   /** Empty with `tty`. */
   readonly stderr: Readable;
-  /** Resolves when the process ended and its output is read out. Never rejects. */
+  /** Resolves when the process has ended and its output was read. Never rejects. */
   readonly exit: Promise<ExitStatus>;
-  /** Sends a signal (default SIGKILL) to the process. A process that ended is fine. */
+  /** Sends a signal (default SIGKILL). Does nothing after the end. */
   kill(signal?: NodeJS.Signals): void;
   /** Only with `tty`. */
   resize(cols: number, rows: number): void;

@@ -4,21 +4,24 @@ export interface SandboxRow {
   id: string;
   userId: string;
   specId: string;
-  /** The state that was last asked for or reached. A hibernated sandbox is PAUSED. */
+  /** The last requested or reached state. A hibernated sandbox is PAUSED. */
   status: "STARTING" | "RUNNING" | "PAUSED" | "ERROR";
-  /** How a start goes on, why it failed, or, of a PAUSED one, why it was stopped: that one starts again only when a user asks for it. */
+  /**
+   * Progress or failure of a start. On PAUSED, why the sandbox was stopped: only its user resumes
+   * it then.
+   */
   statusDetail: string | null;
   incarnation: string;
   /** Plain here; encrypted on disk by the store. */
   sessionKey: string;
   createdAt: number;
-  /** The sandbox's own spec, JSON that its service reads; null in a row of an older schema. */
+  /** The sandbox's own spec as JSON; null in a row of an older schema. */
   spec: unknown;
-  /** The root of the spec is ready, and what it decides is filled in. */
+  /** `spec` is a prepared spec. */
   prepared: boolean;
-  /** The snapshot with whose files the sandbox begins; null once it has them. */
+  /** The snapshot that the first start copies; null afterwards. */
   snapshotId: string | null;
-  /** The last use, as far as it was written: it is written rarely. */
+  /** The last stored use; stored rarely. */
   lastUsedAt: number;
 }
 
@@ -37,11 +40,11 @@ export interface SandboxStore {
   remove(id: string): Promise<void>;
 }
 
-/** The files of a sandbox as they were once. */
+/** A copy of a sandbox's files at one moment. */
 export interface SnapshotRow {
   id: string;
   userId: string;
-  /** The sandbox that it was made of, which may be gone. */
+  /** The source, which may be deleted. */
   sandboxId: string;
   /** That sandbox's prepared spec. */
   spec: unknown;

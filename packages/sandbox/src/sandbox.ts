@@ -1,20 +1,20 @@
 import type { ExecRequest, PreparedSpec, SandboxProcess } from "./driver.ts";
 
 /**
- * A running sandbox as its users (tools, routes) hold it: bound to one incarnation.
- * After the sandbox was replaced or deleted every call throws PlatformError SandboxFailed, so a stale handle cannot act on another sandbox.
+ * A handle of a running sandbox for tools and routes, bound to one incarnation. After a restart or
+ * deletion of the sandbox every call throws SandboxFailed.
  */
 export interface Sandbox {
   readonly id: string;
-  /** Changes whenever the processes of the sandbox are new ones. */
+  /** Changes with every start of the sandbox's processes. */
   readonly incarnation: string;
   readonly spec: PreparedSpec;
-  /** argv words before a script that run a POSIX shell with file tools. Default: `sh`. */
+  /** argv prefix of a POSIX shell with file tools. Default: `sh`. */
   readonly shell?: string[] | undefined;
   exec(command: ExecRequest): Promise<SandboxProcess>;
 }
 
-/** Output of a command that was run to its end. */
+/** Result of a completed command. */
 export interface ExecResult {
   code: number;
   stdout: Buffer;

@@ -171,7 +171,7 @@ class Files {
     const file: PatchFile = { name, before: undefined, now: undefined, format: newFormat };
     if (found.kind === "directory") throw new PatchError(`${name} is a directory.`);
     if (found.kind === "too_large") throw new PatchError(`${name} is larger than 10 MB.`);
-    if (found.kind === "unreadable") throw new PatchError(`${name} cannot be read: ${found.failureReason}.`);
+    if (found.kind === "unreadable") throw new PatchError(`${name} cannot be read: ${found.reason}.`);
     if (found.kind === "file") {
       const { text, format } = decodeText(path, found.content);
       Object.assign(file, { before: text, now: text, format });

@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
 import { collect, exitCode } from "../shell/run.ts";
 import { packScript, unpackScript } from "./file-scripts.ts";
-import { type CommandRunner, checkAlive, checkPath, reason, toScriptCommand } from "./files.ts";
+import { type CommandRunner, checkAlive, checkPath, failureReason, toScriptCommand } from "./files.ts";
 import { pipeToStdin } from "./pipe-to-stdin.ts";
 
 /** How much of a failing tar's stderr is kept, bytes. */
@@ -86,6 +86,6 @@ export async function packArchive(
 function failure(what: string, folder: string, code: number, stderr: Buffer): PlatformError {
   return new PlatformError(
     "InvalidParameter",
-    `The archive could not be ${what} ${folder}: ${reason({ code, stderr })}.`,
+    `The archive could not be ${what} ${folder}: ${failureReason({ code, stderr })}.`,
   );
 }

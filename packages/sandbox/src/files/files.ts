@@ -20,7 +20,7 @@ export type FileContent =
   | { kind: "missing" }
   | { kind: "directory" }
   | { kind: "too_large"; size: number }
-  | { kind: "unreadable"; failureReason: string };
+  | { kind: "unreadable"; reason: string };
 
 /** Reads a whole file of at most `maxBytes` (default 16 MiB). */
 export async function readFile(
@@ -43,9 +43,9 @@ export async function readFile(
     case codes.directory:
       return { kind: "directory" };
     case codes.special:
-      return { kind: "unreadable", failureReason: "it is neither a file nor a directory" };
+      return { kind: "unreadable", reason: "it is neither a file nor a directory" };
     default:
-      return { kind: "unreadable", failureReason: reason(result) };
+      return { kind: "unreadable", reason: failureReason(result) };
   }
 }
 
@@ -71,7 +71,7 @@ export async function writeFile(
     },
   );
   if (result.code === 0 || result.code === codes.inPlace) return;
-  const why = result.code === codes.directory ? "it is a directory" : reason(result);
+  const why = result.code === codes.directory ? "it is a directory" : failureReason(result);
   throw new PlatformError("InvalidParameter", `${path} cannot be written: ${why}.`);
 }
 
@@ -91,7 +91,7 @@ export async function stat(sandbox: CommandRunner, path: string): Promise<FileSt
   if (result.code === codes.missing) return undefined;
   const [raw, size, seconds] = result.stdout.toString().trim().split(" ");
   if (result.code !== 0 || raw === undefined)
-    throw new PlatformError("InvalidParameter", `${path} cannot be examined: ${reason(result)}.`);
+    throw new PlatformError("InvalidParameter", `${path} cannot be examined: ${failureReason(result)}.`);
   const bits = Number.parseInt(raw, 16);
   const kind = getFileKind(bits);
   return {
@@ -122,7 +122,7 @@ export async function list(sandbox: CommandRunner, path: string): Promise<Listin
   const result = await runScript(sandbox, listScript, [checkPath(path)], { maxOutputBytes: 4 * 2 ** 20 });
   if (result.code === codes.missing) return undefined;
   if (result.code === codes.denied)
-    throw new PlatformError("InvalidParameter", `${path} cannot be listed: ${reason(result)}.`);
+    throw new PlatformError("InvalidParameter", `${path} cannot be listed: ${failureReason(result)}.`);
   // Records end in NUL, so the piece after the last one is empty or cut off.
   const records = result.stdout.toString().split("\0").slice(0, -1);
   const entries: Listing["entries"] = [];
@@ -221,7 +221,7 @@ export function toFileError(
       "NotAFile",
       `${path} cannot be ${what}: it is ${what === "listed" ? "no" : "a"} directory.`,
     );
-  const why = reason(result);
+  const why = failureReason(result);
   const denied = /denied|read-only|not permitted/i.test(why);
   return new PlatformError(
     denied ? "FileForbidden" : "InvalidParameter",
@@ -230,7 +230,7 @@ export function toFileError(
 }
 
 /** The last part of the last line of stderr: `cat: /x: Permission denied` gives `Permission denied`. */
-export function reason(result: { code: number; stderr: Buffer }): string {
+export function failureReason(result: { code: number; stderr: Buffer }): string {
   const line = result.stderr.toString().trim().split("\n").at(-1) ?? "";
   return line.slice(line.lastIndexOf(": ") + 1).trim() || `it ended with code ${result.code}`;
 }

@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { packArchive, unpackArchive } from "./archives.ts";
 import { codes } from "./file-scripts.ts";
-import { type CommandRunner, randomSuffix, reason, runScript, stat } from "./files.ts";
+import { type CommandRunner, failureReason, randomSuffix, runScript, stat } from "./files.ts";
 
 /** Time for one step of a replacement, ms: folders may be large. */
 const stepMs = 600_000;
@@ -76,6 +76,6 @@ async function must(sandbox: CommandRunner, text: string, args: string[], folder
   if (result.code === 0) return;
   throw new PlatformError(
     "SandboxFailed",
-    `The files in ${folder} could not be replaced, and are as they were: ${reason(result)}.`,
+    `The files in ${folder} could not be replaced, and are as they were: ${failureReason(result)}.`,
   );
 }

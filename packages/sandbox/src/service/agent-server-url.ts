@@ -1,4 +1,4 @@
-/** Where the agent-server surface of a sandbox stands, below the server's own address; without a trailing slash. */
+/** URL of a sandbox's agent-server surface below the server's own, without a trailing slash. */
 export function toAgentServerUrl(publicUrl: string, sandboxId: string): string {
   return `${publicUrl}/agent/${sandboxId}`;
 }

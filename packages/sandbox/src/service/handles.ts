@@ -6,140 +6,128 @@ import type { SandboxRow } from "../sandbox-store.ts";
 import type { SandboxRuntimeState } from "./runtime-state.ts";
 
 export interface SandboxHandlesDeps {
-  driver: SandboxDriver;
-  live: ReadonlyMap<string, SandboxRuntimeState>;
+  driver: Pick<SandboxDriver, "exec" | "connect" | "shell">;
+  states: ReadonlyMap<string, SandboxRuntimeState>;
   /** Milliseconds since the epoch. */
   now: () => number;
   onUse: (id: string) => void;
-  /** Resolves when the operations on a sandbox that are under way have ended. */
+  /** Resolves when the pending operations on a sandbox have ended. */
   settled: (id: string) => Promise<void>;
   /** Makes a paused sandbox run. */
   wake: (id: string) => Promise<unknown>;
-  /** Variables that every command gets beside its own. */
+  /** Variables that every command gets in addition to its own. */
   environment: (row: SandboxRow) => Record<string, string>;
 }
 
-/** Handles of running sandboxes and connections into them, with their use noted. */
+/** Handles of running sandboxes, and connections into them. Both count as use. */
 export class SandboxHandles {
-  readonly #options: SandboxHandlesDeps;
+  readonly #deps: SandboxHandlesDeps;
 
-  constructor(options: SandboxHandlesDeps) {
-    this.#options = options;
+  constructor(deps: SandboxHandlesDeps) {
+    this.#deps = deps;
   }
 
-  /** Notes a use. An unknown sandbox is fine. */
-  used(id: string): void {
-    const live = this.#options.live.get(id);
-    if (!live) return;
-    live.lastUsedAt = this.#options.now();
-    this.#options.onUse(id);
+  /** Records a use. Does nothing for an unknown sandbox. */
+  noteUse(id: string): void {
+    const state = this.#deps.states.get(id);
+    if (!state) return;
+    state.lastUsedAt = this.#deps.now();
+    this.#deps.onUse(id);
   }
 
-  /** A handle of the incarnation that the record names; `beforeWake` as of `Sandboxes.running`. */
-  handle(row: SandboxRow, beforeWake?: () => Promise<void>): Sandbox {
+  /** A handle of the incarnation in the record; `beforeWake` as in `Sandboxes.running`. */
+  open(row: SandboxRow, beforeWake?: () => Promise<void>): Sandbox {
     const { id, incarnation } = row;
     return {
       id,
       incarnation,
       spec: row.spec as PreparedSpec,
-      shell: this.#options.driver.shell,
+      shell: this.#deps.driver.shell,
       exec: (command) => {
-        const env = { ...this.#options.environment(row), ...command.env };
-        return this.#exec(
-          id,
-          incarnation,
-          Object.keys(env).length > 0 ? { ...command, env } : command,
-          beforeWake,
-        );
+        const env = { ...this.#deps.environment(row), ...command.env };
+        const request = Object.keys(env).length > 0 ? { ...command, env } : command;
+        return this.#exec(row, request, beforeWake);
       },
     };
   }
 
   /** Connects to the incarnation of a handle. Throws SandboxFailed, PortUnreachable. */
-  async connect({ id, incarnation }: Sandbox, port: number): Promise<Duplex> {
-    const { driver, live } = this.#options;
-    const connection = await this.#awake(id, incarnation, () => driver.connect(id, port));
-    const one = live.get(id);
-    if (one?.status !== "RUNNING") {
+  async connect(sandbox: Sandbox, port: number): Promise<Duplex> {
+    const { id } = sandbox;
+    const connection = await this.#callAwake(sandbox, () => this.#deps.driver.connect(id, port));
+    const state = this.#deps.states.get(id);
+    if (state?.status !== "RUNNING") {
       connection.destroy();
-      throw new PlatformError("SandboxFailed", `The sandbox ${id} does not run any more; try again.`);
+      throw new PlatformError("SandboxNoLongerRuns", { id });
     }
-    one.connections.set(connection, 0);
-    connection.once("close", () => one.connections.delete(connection));
+    state.connections.set(connection, 0);
+    connection.once("close", () => state.connections.delete(connection));
     return connection;
   }
 
   async #exec(
-    id: string,
-    incarnation: string,
+    row: SandboxRow,
     command: ExecRequest,
     beforeWake: (() => Promise<void>) | undefined,
   ): Promise<SandboxProcess> {
-    const live = this.#current(id, incarnation);
-    this.used(id);
-    const start = () =>
-      this.#awake(id, incarnation, () => this.#options.driver.exec(id, command), beforeWake);
-    // A shell on a terminal is there for long; who uses it tells when it is at work.
+    const state = this.#current(row);
+    this.noteUse(row.id);
+    const start = () => this.#callAwake(row, () => this.#deps.driver.exec(row.id, command), beforeWake);
+    // A shell on a terminal stays open while idle; its owner reports activity by a lease.
     if (command.tty) return start();
-    live.runningCommands += 1;
+    state.runningCommands += 1;
+    const end = () => {
+      state.runningCommands -= 1;
+      state.lastUsedAt = this.#deps.now();
+    };
     try {
       const process = await start();
-      void process.exit.then(() => this.#commandEnded(live));
+      void process.exit.then(end);
       return process;
     } catch (error) {
-      this.#commandEnded(live);
+      end();
       throw error;
     }
   }
 
-  #commandEnded(live: SandboxRuntimeState): void {
-    live.runningCommands -= 1;
-    live.lastUsedAt = this.#options.now();
-  }
-
-  /** Throws SandboxFailed where the processes are not those of the incarnation any more. */
-  #current(id: string, incarnation: string): SandboxRuntimeState {
-    const live = this.#options.live.get(id);
-    if (live?.incarnation === incarnation) return live;
-    const what = live ? "has been started anew; try again" : "has been deleted";
-    throw new PlatformError("SandboxFailed", `The sandbox ${id} ${what}.`);
+  /** Throws SandboxFailed when the processes are no longer those of the incarnation. */
+  #current({ id, incarnation }: Pick<Sandbox, "id" | "incarnation">): SandboxRuntimeState {
+    const state = this.#deps.states.get(id);
+    if (state?.incarnation === incarnation) return state;
+    throw new PlatformError(state ? "SandboxRestarted" : "SandboxGone", { id });
   }
 
   /**
-   * Has the driver do something in a sandbox. An operation may have paused it meanwhile, or may just be at it: then it is waited for, and the
-   * sandbox woken. One whose processes are gone is to be started anew.
+   * Calls the driver. When an operation has paused the sandbox or is about to, waits for it, wakes
+   * the sandbox and calls again. When the processes are gone, the next use starts the sandbox anew.
    */
-  async #awake<T>(
-    id: string,
-    incarnation: string,
-    work: () => Promise<T>,
+  async #callAwake<T>(
+    sandbox: Pick<Sandbox, "id" | "incarnation">,
+    call: () => Promise<T>,
     beforeWake?: () => Promise<void>,
   ): Promise<T> {
-    const { settled, wake } = this.#options;
+    const { settled, wake } = this.#deps;
     try {
-      return await work();
+      return await call();
     } catch (error) {
-      if (!isGone(error)) throw error;
+      if (!isNotRunning(error)) throw error;
     }
-    await settled(id);
-    if (beforeWake && this.#current(id, incarnation).status === "PAUSED") await beforeWake();
-    if (this.#current(id, incarnation).status === "PAUSED") await wake(id);
-    const live = this.#current(id, incarnation);
+    await settled(sandbox.id);
+    if (beforeWake && this.#current(sandbox).status === "PAUSED") await beforeWake();
+    if (this.#current(sandbox).status === "PAUSED") await wake(sandbox.id);
+    const state = this.#current(sandbox);
     try {
-      return await work();
+      return await call();
     } catch (error) {
-      if (!isGone(error)) throw error;
-      if (live.status === "RUNNING" && live.incarnation === incarnation) live.incarnation = undefined;
-      throw new PlatformError(
-        "SandboxFailed",
-        `${error.message} The next use brings it back with its files.`,
-        { cause: error },
-      );
+      if (!isNotRunning(error)) throw error;
+      if (state.status === "RUNNING" && state.incarnation === sandbox.incarnation)
+        state.incarnation = undefined;
+      throw new PlatformError("SandboxProcessesGone", { reason: error.message }, { cause: error });
     }
   }
 }
 
-function isGone(error: unknown): error is PlatformError {
+function isNotRunning(error: unknown): error is PlatformError {
   return (
     error instanceof PlatformError && (error.code === "SandboxNotRunning" || error.code === "SandboxNotFound")
   );

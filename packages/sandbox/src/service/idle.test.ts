@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { chooseEvictions } from "./capacity.ts";
 import { type IdlePolicy, nextIdleStep } from "./idle.ts";
 import {
   hasTraffic,
@@ -8,6 +7,7 @@ import {
   notifyBeforeStop,
   type SandboxRuntimeState,
 } from "./runtime-state.ts";
+import { chooseEvictions } from "./suspender.ts";
 
 const policy: IdlePolicy = { pauseAfterMs: 100, hibernateAfterMs: 50, deleteAfterMs: 1_000 };
 
@@ -22,9 +22,9 @@ function live(change: Partial<SandboxRuntimeState> = {}): SandboxRuntimeState {
   } as const;
   const rest = { spec: null, prepared: true, snapshotId: null, lastUsedAt: 0 } as const;
   const base = newRuntimeState({ ...row, ...rest, id: "s", status: "RUNNING" }, 0);
-  return Object.assign(base, { incarnation: "1", hasRoom: true }, change);
+  return Object.assign(base, { incarnation: "1", hasSlot: true }, change);
 }
-const occupant = (busy: boolean) => new Set([{ busy: () => busy, beforeStop: async () => {} }]);
+const lease = (busy: boolean) => new Set([{ busy: () => busy, beforeStop: async () => {} }]);
 
 test("a sandbox that nobody uses is paused, then hibernated, then deleted, each when its time has come", () => {
   expect(nextIdleStep(live(), policy, 99)).toBeUndefined();
@@ -39,9 +39,9 @@ test("a sandbox that nobody uses is paused, then hibernated, then deleted, each 
 });
 
 test("a sandbox in which work goes on, or that is being started, is left alone", () => {
-  for (const change of [{ commands: 1 }, { occupants: occupant(true) }, { status: "STARTING" as const }])
+  for (const change of [{ runningCommands: 1 }, { leases: lease(true) }, { status: "STARTING" as const }])
     expect(nextIdleStep(live(change), policy, 5_000)).toBeUndefined();
-  expect(nextIdleStep(live({ leases: occupant(false) }), policy, 100)).toBe("pause");
+  expect(nextIdleStep(live({ leases: lease(false) }), policy, 100)).toBe("pause");
 });
 
 test("0 switches each step off", () => {
@@ -78,16 +78,16 @@ test("bytes that pass through a connection are traffic once", () => {
   expect(hasTraffic(one)).toBe(false);
 });
 
-test("occupants that fail or never answer do not keep a sandbox from being stopped", async () => {
+test("lease holders that fail or never answer do not keep a sandbox from being stopped", async () => {
   const never = () => new Promise<void>(() => {});
   const failing = async () => Promise.reject(new Error("no"));
   const busy = () => false;
   const told: string[] = [];
-  const occupants = new Set([
+  const leases = new Set([
     { busy, beforeStop: never },
     { busy, beforeStop: failing },
     { busy, beforeStop: async () => void told.push("last") },
   ]);
-  await notifyBeforeStop(live({ leases: occupants }), 20);
+  await notifyBeforeStop(live({ leases }), 20);
   expect(told).toEqual(["last"]);
 });

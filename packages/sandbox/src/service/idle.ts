@@ -1,6 +1,6 @@
 import { isBusy, type SandboxRuntimeState } from "./runtime-state.ts";
 
-/** When sandboxes that nobody uses are paused, hibernated and deleted. 0 means never. */
+/** When idle sandboxes are paused, hibernated and deleted; 0 means never. */
 export interface IdlePolicy {
   /** Time without use, ms. */
   pauseAfterMs: number;
@@ -12,18 +12,18 @@ export interface IdlePolicy {
 
 export type IdleStep = "pause" | "hibernate" | "delete";
 
-/** What is due for a sandbox at a time. One in which work goes on is left alone, and one that is just being started. */
+/** The step that is due at `now`; none for a busy or starting sandbox. */
 export function nextIdleStep(
-  live: SandboxRuntimeState,
+  state: SandboxRuntimeState,
   policy: IdlePolicy,
   now: number,
 ): IdleStep | undefined {
-  if (live.status === "STARTING" || isBusy(live)) return undefined;
-  const unused = now - live.lastUsedAt;
-  if (isDue(policy.deleteAfterMs, unused)) return "delete";
-  if (live.status === "RUNNING" && isDue(policy.pauseAfterMs, unused)) return "pause";
-  const processes = live.status === "PAUSED" && !live.stopped;
-  if (processes && isDue(policy.hibernateAfterMs, now - live.pausedAt)) return "hibernate";
+  if (state.status === "STARTING" || isBusy(state)) return undefined;
+  const unusedMs = now - state.lastUsedAt;
+  if (isDue(policy.deleteAfterMs, unusedMs)) return "delete";
+  if (state.status === "RUNNING" && isDue(policy.pauseAfterMs, unusedMs)) return "pause";
+  const isFrozen = state.status === "PAUSED" && !state.stopped;
+  if (isFrozen && isDue(policy.hibernateAfterMs, now - state.pausedAt)) return "hibernate";
   return undefined;
 }
 

@@ -5,19 +5,18 @@ import type { CommandRunner } from "../files/files.ts";
 import { newSandboxId } from "../ids.ts";
 import type { SnapshotRow } from "../sandbox-store.ts";
 
-/** Time for the start, ms. */
-const startMs = 60_000;
+const startTimeoutMs = 60_000;
 
-/** The files of a snapshot, to be read. */
+/** Read access to the files of a snapshot. */
 export interface OpenedSnapshot {
   files: CommandRunner;
-  /** Ends it. Never rejects. */
+  /** Never rejects. */
   close(): Promise<void>;
 }
 
 export interface OpenSnapshotDeps {
   driver: Pick<SandboxDriver, "start" | "exec" | "shell">;
-  /** Ids that the engine may know: what is not among them is reaped. */
+  /** Ids that the engine may know; others are reaped. */
   ids: Set<string>;
   /** Keeps the snapshot while a sandbox begins with it. */
   snapshots: {
@@ -29,14 +28,11 @@ export interface OpenSnapshotDeps {
 }
 
 /**
- * Opens a snapshot in a sandbox that nobody knows: it has no record, no way out and no key, so it is in no list and counts for no limit, and one that a
- * crash leaves belongs to nobody and is reaped. Throws SandboxFailed.
+ * Opens a snapshot in a temporary sandbox without record, network and key: no list shows it, no
+ * limit counts it, and the reaper removes what a crash leaves. Throws SandboxFailed.
  */
-export async function openSnapshot(
-  options: OpenSnapshotDeps,
-  snapshot: SnapshotRow,
-): Promise<OpenedSnapshot> {
-  const { driver, ids, snapshots, remove } = options;
+export async function openSnapshot(deps: OpenSnapshotDeps, snapshot: SnapshotRow): Promise<OpenedSnapshot> {
+  const { driver, ids, snapshots, remove } = deps;
   const id = newSandboxId();
   const spec = snapshot.spec as PreparedSpec;
   ids.add(id);
@@ -55,21 +51,16 @@ export async function openSnapshot(
       spec: { ...spec, command: null, network: { mode: "none", allow: [], credentials: [] } },
       snapshot: snapshot.id,
     });
-    await Promise.race([start, late(AbortSignal.timeout(startMs))]);
+    await Promise.race([start, rejectAtTimeout(AbortSignal.timeout(startTimeoutMs))]);
   } catch (error) {
     await close();
     if (error instanceof PlatformError) throw error;
-    throw new PlatformError("SandboxFailed", `The snapshot ${snapshot.id} could not be opened.`, {
-      cause: error,
-    });
+    throw new PlatformError("SnapshotNotOpened", { id: snapshot.id }, { cause: error });
   }
   return { files: { shell: driver.shell, exec: (command) => driver.exec(id, command) }, close };
 }
 
-async function late(signal: AbortSignal): Promise<never> {
+async function rejectAtTimeout(signal: AbortSignal): Promise<never> {
   await once(signal, "abort");
-  throw new PlatformError(
-    "SandboxFailed",
-    `A sandbox for a snapshot did not start within ${startMs / 1000} s; look at the load of the machine.`,
-  );
+  throw new PlatformError("SnapshotOpenTimeout", { seconds: startTimeoutMs / 1000 });
 }

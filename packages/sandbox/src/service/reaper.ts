@@ -9,52 +9,50 @@ import { hasTraffic, isBusy, type SandboxRuntimeState } from "./runtime-state.ts
 export interface ReaperDeps {
   driver: Pick<SandboxDriver, "usage" | "reap">;
   policy: IdlePolicy;
-  live: ReadonlyMap<string, SandboxRuntimeState>;
-  /** The ids that the engine may know, as they are at any time. */
+  states: ReadonlyMap<string, SandboxRuntimeState>;
+  /** The ids that the engine may know; both sets change over time. */
   known: { sandboxes: Set<string>; snapshots: Set<string> };
-  egress?: Pick<Egress, "reap"> | undefined;
-  /** When something last passed through a sandbox's way out, ms since the epoch. */
-  lastTraffic: (id: string) => number | undefined;
+  egress: Pick<Egress, "reap" | "lastTraffic"> | undefined;
   space: () => Promise<{ free: number; total: number } | undefined>;
-  /** What the patrol has done. `due` tells, once it is the step's turn, whether it is due still. */
-  perform: Record<IdleStep, (id: string, due: () => boolean) => Promise<void>> & {
+  /** The reaper's actions. `isDue` is checked again when the action gets its turn. */
+  perform: Record<IdleStep, (id: string, isDue: () => boolean) => Promise<void>> & {
     stop: (id: string, reason: string) => Promise<void>;
-    write: (live: SandboxRuntimeState) => Promise<void>;
+    storeUse: (state: SandboxRuntimeState) => Promise<void>;
   };
   logger: Pick<Logger, "info" | "warn">;
   now: () => number;
-  /** Milliseconds by a clock that nobody sets. */
+  /** Milliseconds of a monotonic clock. */
   steady: () => number;
   /** 0: only `tick` and `reap`. */
-  everyMs: number;
+  intervalMs: number;
 }
 
-const reapEveryMs = 300_000;
-/** How old the stored time of the last use may get, ms. */
-const writeUseMs = 600_000;
-/** By how much the clock may differ from the steady one between two looks before it has been set, or the machine has slept, ms. */
-const jumpMs = 5_000;
-/** Steps that are done at the same time. */
-const together = 16;
+const reapIntervalMs = 300_000;
+/** Maximum age of the stored time of the last use, ms. */
+const storeUseIntervalMs = 600_000;
+/** A larger difference between the clocks means that the clock was set or the machine slept, ms. */
+const maxDriftMs = 5_000;
+const maxConcurrentSteps = 16;
 
-/** Looks at all sandboxes every few seconds: pauses, hibernates and deletes those that nobody uses, stops those that grow too large, and has orphans reaped. */
+/**
+ * Checks all sandboxes every few seconds: pauses, hibernates and deletes idle ones, stops those
+ * that grow too large, and has the engine remove orphans.
+ */
 export class Reaper {
   readonly disk: DiskWatch;
-  readonly known: ReaperDeps["known"];
-  readonly #options: ReaperDeps;
+  readonly #deps: ReaperDeps;
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> | undefined;
   #reapedAt = 0;
-  /** How far the clock is ahead of the steady one, ms. */
-  #ahead: number;
+  /** Difference between the clock and the steady clock, ms. */
+  #offset: number;
 
-  constructor(options: ReaperDeps) {
-    const { driver, space, perform, now, steady, logger } = options;
-    this.#options = options;
-    this.#ahead = now() - steady();
-    this.known = options.known;
+  constructor(deps: ReaperDeps) {
+    const { driver, space, perform, now, steady, logger } = deps;
+    this.#deps = deps;
+    this.#offset = now() - steady();
     this.disk = new DiskWatch({
-      running: () => this.#watched(),
+      running: () => this.#runningSandboxes(),
       usage: (id) => driver.usage(id),
       stop: perform.stop,
       space,
@@ -64,13 +62,13 @@ export class Reaper {
   }
 
   start(): void {
-    const { everyMs } = this.#options;
-    if (everyMs > 0) this.#timer = setInterval(() => void this.tick(), everyMs).unref();
+    const { intervalMs } = this.#deps;
+    if (intervalMs > 0) this.#timer = setInterval(() => void this.tick(), intervalMs).unref();
   }
 
-  /** One round; one that is under way is waited for. Never rejects. */
+  /** Runs one round, or waits for the round in progress. Never rejects. */
   tick(): Promise<void> {
-    this.#round ??= this.#look().finally(() => {
+    this.#round ??= this.#check().finally(() => {
       this.#round = undefined;
     });
     return this.#round;
@@ -78,12 +76,14 @@ export class Reaper {
 
   /** Has the engine remove what belongs to no sandbox and no snapshot. Never rejects. */
   async reap(): Promise<void> {
-    const { driver, egress, known, steady } = this.#options;
+    const { driver, egress, known, steady } = this.#deps;
     this.#reapedAt = steady();
-    await this.#try(undefined, "logs of sandboxes that are gone could not be removed", async () =>
+    await this.#try(undefined, "network logs of deleted sandboxes could not be removed", async () =>
       egress?.reap(known.sandboxes),
     );
-    await this.#try(undefined, "what a crash may have left could not be removed", () => driver.reap(known));
+    await this.#try(undefined, "orphans in the sandbox engine could not be removed", () =>
+      driver.reap(known),
+    );
   }
 
   async close(): Promise<void> {
@@ -91,47 +91,47 @@ export class Reaper {
     await this.#round;
   }
 
-  async #look(): Promise<void> {
-    const { live, now, steady, perform, policy, lastTraffic } = this.#options;
-    this.#followClock();
+  async #check(): Promise<void> {
+    const { states, now, steady, perform, policy, egress } = this.#deps;
+    this.#adjustToClock();
     const due: { id: string; step: IdleStep }[] = [];
-    for (const one of live.values()) {
-      if (isBusy(one) || hasTraffic(one)) one.lastUsedAt = now();
-      one.lastUsedAt = Math.max(one.lastUsedAt, lastTraffic(one.id) ?? 0);
-      const step = nextIdleStep(one, policy, now());
-      if (step) due.push({ id: one.id, step });
-      else if (one.lastUsedAt - one.storedUseAt > writeUseMs)
-        await this.#try(one.id, "the use of a sandbox could not be written down", () => perform.write(one));
+    for (const state of states.values()) {
+      if (isBusy(state) || hasTraffic(state)) state.lastUsedAt = now();
+      state.lastUsedAt = Math.max(state.lastUsedAt, egress?.lastTraffic(state.id) ?? 0);
+      const step = nextIdleStep(state, policy, now());
+      if (step) due.push({ id: state.id, step });
+      else if (state.lastUsedAt - state.storedUseAt > storeUseIntervalMs)
+        await this.#try(state.id, "last use of the sandbox not stored", () => perform.storeUse(state));
     }
-    for (let i = 0; i < due.length; i += together)
-      await Promise.all(due.slice(i, i + together).map(({ id, step }) => this.#perform(id, step)));
-    await this.#try(undefined, "the disk use of sandboxes could not be looked at", () => this.disk.tick());
-    if (steady() - this.#reapedAt > reapEveryMs) await this.reap();
+    for (let i = 0; i < due.length; i += maxConcurrentSteps)
+      await Promise.all(due.slice(i, i + maxConcurrentSteps).map(({ id, step }) => this.#perform(id, step)));
+    await this.#try(undefined, "disk usage check failed", () => this.disk.tick());
+    if (steady() - this.#reapedAt > reapIntervalMs) await this.reap();
   }
 
-  /** A clock that has been set, and the sleep of the machine, make no sandbox unused. */
-  #followClock(): void {
-    const { live, now, steady } = this.#options;
-    const jump = now() - steady() - this.#ahead;
-    if (Math.abs(jump) < jumpMs) return;
-    this.#ahead += jump;
-    // What came after the jump has the new time already; where that cannot be told, a sandbox counts as used later than it was.
-    const moved = (at: number) => (jump > 0 || at > now() ? Math.min(at + jump, now()) : at);
-    for (const one of live.values()) {
-      one.lastUsedAt = moved(one.lastUsedAt);
-      one.pausedAt = moved(one.pausedAt);
+  /** A changed clock or the sleep of the machine must not make sandboxes idle. */
+  #adjustToClock(): void {
+    const { states, now, steady } = this.#deps;
+    const jump = now() - steady() - this.#offset;
+    if (Math.abs(jump) < maxDriftMs) return;
+    this.#offset += jump;
+    // A time after the jump is right already. In doubt a sandbox counts as used later than it was.
+    const shift = (at: number) => (jump > 0 || at > now() ? Math.min(at + jump, now()) : at);
+    for (const state of states.values()) {
+      state.lastUsedAt = shift(state.lastUsedAt);
+      state.pausedAt = shift(state.pausedAt);
     }
   }
 
   async #perform(id: string, step: IdleStep): Promise<void> {
-    const { live, policy, now, perform, logger } = this.#options;
+    const { states, policy, now, perform, logger } = this.#deps;
     const isDue = () => {
-      const one = live.get(id);
-      return one !== undefined && nextIdleStep(one, policy, now()) === step;
+      const state = states.get(id);
+      return state !== undefined && nextIdleStep(state, policy, now()) === step;
     };
-    await this.#try(id, `a sandbox that nobody uses could not be dealt with (${step})`, async () => {
+    await this.#try(id, `idle sandbox: ${step} failed`, async () => {
       await perform[step](id, isDue);
-      logger.info({ sandbox: id, step }, "a sandbox is not used");
+      logger.info({ sandbox: id, step }, "idle sandbox");
     });
   }
 
@@ -139,12 +139,12 @@ export class Reaper {
     try {
       await work();
     } catch (error) {
-      this.#options.logger.warn({ sandbox, reason: errorText(error) }, text);
+      this.#deps.logger.warn({ sandbox, reason: errorText(error) }, text);
     }
   }
 
-  *#watched(): Iterable<WatchedSandbox> {
-    for (const { id, status, incarnation, diskLimit } of this.#options.live.values()) {
+  *#runningSandboxes(): Iterable<WatchedSandbox> {
+    for (const { id, status, incarnation, diskLimit } of this.#deps.states.values()) {
       if (status === "RUNNING" && incarnation !== undefined && diskLimit !== undefined)
         yield { id, limitBytes: diskLimit };
     }

@@ -1,38 +1,42 @@
 import type { Duplex } from "node:stream";
 import type { SandboxRow } from "../sandbox-store.ts";
 
-/** Someone who works in a sandbox over many calls, such as a conversation with its shell. */
+/**
+ * Held by an owner that works in a sandbox over many calls, such as a conversation with its shell.
+ */
 export interface Lease {
-  /** Work goes on for which the sandbox has to run. */
+  /** True while the owner has work for which the sandbox must run. */
   busy(): boolean;
-  /** The processes are about to be ended: what has to outlive them is to be written into the sandbox's files now. Nobody waits longer than a second. */
+  /**
+   * Saves what must outlive the processes in the sandbox's files. Callers wait at most a second.
+   */
   beforeStop(): Promise<void>;
 }
 
-/** What the server knows of a sandbox beyond its record. */
+/** What the server knows of a sandbox in addition to its record. */
 export interface SandboxRuntimeState {
   readonly id: string;
   readonly userId: string;
   /** As recorded. */
   status: SandboxRow["status"];
-  /** Incarnation of the processes that are there, as far as is known. */
+  /** Incarnation of the known processes. */
   incarnation: string | undefined;
   /** The processes were ended on purpose, so the engine need not be asked for them. */
   stopped: boolean;
-  /** Bytes that its files may take; undefined before its first start. */
+  /** Limit of the sandbox's files, bytes; undefined before its first start. */
   diskLimit: number | undefined;
   lastUsedAt: number;
-  /** The last use that the store knows. */
+  /** The last use that is stored. */
   storedUseAt: number;
   pausedAt: number;
-  /** Has a place among the running sandboxes of its user; see `room.ts`. */
+  /** Counts towards the limit of running sandboxes of its user (see `suspender.ts`). */
   hasSlot: boolean;
-  /** Commands without a terminal that run. */
+  /** Commands without a terminal. */
   runningCommands: number;
   readonly leases: Set<Lease>;
-  /** Connections into the sandbox, with the bytes that had passed when they were last looked at. */
+  /** Connections into the sandbox, with the bytes that had passed at the last check. */
   readonly connections: Map<Duplex, number>;
-  /** Aborted while it is deleted: what is under way is broken off. */
+  /** Aborted by the deletion of the sandbox. */
   removal: AbortController;
 }
 
@@ -55,9 +59,9 @@ export function newRuntimeState(row: SandboxRow, now: number): SandboxRuntimeSta
   };
 }
 
-/** True while work goes on for which the sandbox has to run. */
-export function isBusy(live: SandboxRuntimeState): boolean {
-  return live.runningCommands > 0 || [...live.leases].some((occupant) => occupant.busy());
+/** True while there is work for which the sandbox must run. */
+export function isBusy({ runningCommands, leases }: SandboxRuntimeState): boolean {
+  return runningCommands > 0 || [...leases].some((lease) => lease.busy());
 }
 
 /** True when bytes have passed through a connection into the sandbox since the last call. */
@@ -72,20 +76,17 @@ export function hasTraffic({ connections }: SandboxRuntimeState): boolean {
   return traffic;
 }
 
-/** Ends the connections into a sandbox whose processes will not answer: a client that connects again wakes it. */
+/** Ends the connections into a sandbox; a client that reconnects wakes the sandbox. */
 export function cutConnections({ connections }: SandboxRuntimeState): void {
   for (const connection of connections.keys()) connection.destroy();
   connections.clear();
 }
 
-/** Gives the occupants a second to write what has to outlive the processes. */
-export async function notifyBeforeStop(
-  { leases: occupants }: SandboxRuntimeState,
-  patienceMs = 1_000,
-): Promise<void> {
+/** Gives the lease holders a second to save what must outlive the processes. */
+export async function notifyBeforeStop({ leases }: SandboxRuntimeState, timeoutMs = 1_000): Promise<void> {
   const { promise: late, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, patienceMs);
-  const told = Promise.allSettled([...occupants].map(async (occupant) => occupant.beforeStop()));
-  await Promise.race([told, late]);
+  const timer = setTimeout(resolve, timeoutMs);
+  const saved = Promise.allSettled([...leases].map(async (lease) => lease.beforeStop()));
+  await Promise.race([saved, late]);
   clearTimeout(timer);
 }

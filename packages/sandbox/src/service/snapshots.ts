@@ -15,25 +15,28 @@ export interface SnapshotServiceDeps {
   store: SnapshotStore;
   /** Milliseconds since the epoch. */
   now: () => number;
-  /** Serves work on a user's sandbox that may end its processes. */
-  stopped: <T>(userId: string, sandboxId: string, work: (row: SandboxRow) => Promise<T>) => Promise<T>;
+  /** Runs work on a user's sandbox that may end its processes. */
+  withStopped: <T>(userId: string, sandboxId: string, work: (row: SandboxRow) => Promise<T>) => Promise<T>;
 }
 
-/** Snapshots: what the engine keeps, and the records of whom it belongs to. A record is made last and removed first, so a crash leaves orphans only. */
+/**
+ * A snapshot's record is created last and removed first, so a crash leaves only orphans in the
+ * engine.
+ */
 export class SnapshotService implements Snapshots {
-  /** Ids that the engine may know: also those that are being made or removed. */
+  /** Ids that the engine may know, including those that are being created or removed. */
   readonly ids = new Set<string>();
-  readonly #options: SnapshotServiceDeps;
-  /** The sandboxes that have yet to begin with a snapshot. For them the engine keeps it also after its record is gone. */
+  readonly #deps: SnapshotServiceDeps;
+  /** Sandboxes that have yet to begin with a snapshot; for them it outlives its record. */
   readonly #awaited = new Map<string, Set<string>>();
 
-  constructor(options: SnapshotServiceDeps) {
-    this.#options = options;
+  constructor(deps: SnapshotServiceDeps) {
+    this.#deps = deps;
   }
 
   create(userId: string, sandboxId: string): Promise<SnapshotRow> {
-    const { driver, store, now, stopped } = this.#options;
-    return stopped(userId, sandboxId, async ({ spec }) => {
+    const { driver, store, now, withStopped } = this.#deps;
+    return withStopped(userId, sandboxId, async ({ spec }) => {
       const row: SnapshotRow = { id: newSnapshotId(), userId, sandboxId, spec, createdAt: now() };
       this.ids.add(row.id);
       try {
@@ -49,46 +52,52 @@ export class SnapshotService implements Snapshots {
   }
 
   get(userId: string, id: string): SnapshotRow | undefined {
-    const row = this.#options.store.get(id);
+    const row = this.#deps.store.get(id);
     return row?.userId === userId ? row : undefined;
   }
 
+  /** Throws SnapshotNotFound. */
+  require(userId: string, id: string): SnapshotRow {
+    const row = this.get(userId, id);
+    if (!row) throw new PlatformError("UnknownSnapshot", { id });
+    return row;
+  }
+
   search(userId: string, page: PageRequest): PageResult<SnapshotRow> {
-    return this.#options.store.search({ userId }, page);
+    return this.#deps.store.search({ userId }, page);
   }
 
   async open(userId: string, id: string): Promise<OpenedSnapshot> {
-    const row = this.get(userId, id);
-    if (!row) throw new PlatformError("SnapshotNotFound", `There is no snapshot ${id}.`);
-    const { driver, sandboxes: ids, removeSandbox: remove } = this.#options;
+    const row = this.require(userId, id);
+    const { driver, sandboxes: ids, removeSandbox: remove } = this.#deps;
     return openSnapshot({ driver, ids, snapshots: this, remove }, row);
   }
 
   async remove(userId: string, id: string): Promise<void> {
-    if (!this.get(userId, id)) throw new PlatformError("SnapshotNotFound", `There is no snapshot ${id}.`);
-    await this.#options.store.remove(id);
+    this.require(userId, id);
+    await this.#deps.store.remove(id);
     if (!this.#awaited.has(id)) await this.#discard(id);
   }
 
-  /** A sandbox is going to begin with a snapshot, until `release` is called. */
+  /** Keeps a snapshot with which a sandbox is going to begin, until `release` is called. */
   hold(id: string, sandboxId: string): void {
     this.ids.add(id);
     this.#awaited.set(id, (this.#awaited.get(id) ?? new Set()).add(sandboxId));
   }
 
-  /** A sandbox has begun with a snapshot, or is gone. Never rejects. */
+  /** Ends `hold`: the sandbox has its own files now, or is gone. Never rejects. */
   async release(id: string, sandboxId: string): Promise<void> {
     const sandboxes = this.#awaited.get(id);
     if (!sandboxes?.delete(sandboxId) || sandboxes.size > 0) return;
     this.#awaited.delete(id);
-    if (!this.#options.store.get(id)) await this.#discard(id).catch(() => {});
+    if (!this.#deps.store.get(id)) await this.#discard(id).catch(() => {});
   }
 
   async #discard(id: string): Promise<void> {
     try {
-      await this.#options.driver.removeSnapshot(id);
+      await this.#deps.driver.removeSnapshot(id);
     } finally {
-      // What could not be removed is reaped.
+      // The reaper removes what is left.
       this.ids.delete(id);
     }
   }

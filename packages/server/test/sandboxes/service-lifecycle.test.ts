@@ -44,7 +44,7 @@ test("a sandbox that nobody uses is paused, hibernated, and wakes on its files w
   expect(await sh(after, "cat file")).toBe("kept\n");
   await expect(before.exec({ argv: ["true"] })).rejects.toMatchObject({
     code: "SandboxFailed",
-    message: expect.stringMatching(/anew/),
+    message: expect.stringMatching(/has been restarted/),
   });
 });
 

@@ -122,7 +122,7 @@ test("starts a sandbox whose processes died again on its files, as a new incarna
   expect(await sh(fresh, "cat file")).toBe("kept\n");
   await expect(old.exec({ argv: ["true"] })).rejects.toMatchObject({
     code: "SandboxFailed",
-    message: expect.stringMatching(/anew/),
+    message: expect.stringMatching(/has been restarted/),
   });
 
   await killProcesses(id);

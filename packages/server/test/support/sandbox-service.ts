@@ -10,7 +10,7 @@ import { openSqliteStore } from "../../src/store/sqlite/open.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openVault } from "../../src/store/vault.ts";
 
-/** For tests: services over the real driver and a real store, on a folder of their own. The reaper runs only by `patrol.tick`. */
+/** For tests: services over the real driver and a real store, on a folder of their own. The reaper runs only by `reaper.tick`. */
 export class ServiceBench {
   /** The clock of the services, ms. */
   time = Date.now();

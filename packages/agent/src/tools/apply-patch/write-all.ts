@@ -1,6 +1,6 @@
 import { posix } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
-import { randomSuffix, reason, runScript, writeFile } from "@sandpiper/sandbox/files/files";
+import { failureReason, randomSuffix, runScript, writeFile } from "@sandpiper/sandbox/files/files";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 
 /** What a file is to hold; undefined: it goes. */
@@ -66,5 +66,5 @@ export async function writeAll(
   const result = await runScript(sandbox, commitScript, [word, ...args]);
   if (result.code === 0) return;
   await undo();
-  throw new PlatformError("InvalidParameter", `Nothing was changed: ${reason(result)}.`);
+  throw new PlatformError("InvalidParameter", `Nothing was changed: ${failureReason(result)}.`);
 }

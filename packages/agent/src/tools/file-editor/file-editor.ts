@@ -182,7 +182,7 @@ class Editor {
       case "too_large":
         throw invalidFile(path, tooLarge(found.size));
       case "unreadable":
-        throw invalidFile(path, found.failureReason);
+        throw invalidFile(path, found.reason);
     }
   }
 

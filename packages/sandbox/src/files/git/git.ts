@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { GitChange, GitDiff } from "@sandpiper/wire";
 import { type RunResult, runToEnd } from "../../shell/run.ts";
-import { type CommandRunner, checkPath, reason, toScriptCommand } from "../files.ts";
+import { type CommandRunner, checkPath, failureReason, toScriptCommand } from "../files.ts";
 import { changesScript, diffScript, gitCodes } from "./git-script.ts";
 
 /** Largest file of which a difference is shown, bytes (as in the reference). */
@@ -79,7 +79,7 @@ export function toGitError(
     return new PlatformError("GitFailed", "There is no git in the sandbox: use an image that has it.");
   if (result.code === gitCodes.badReference)
     return new PlatformError("GitRefused", `The repository has no reference ${(ref ?? "").slice(0, 200)}.`);
-  return new PlatformError("GitFailed", `git could not read the repository: ${reason(result)}.`);
+  return new PlatformError("GitFailed", `git could not read the repository: ${failureReason(result)}.`);
 }
 
 const letters: Record<string, GitChange["status"]> = { A: "ADDED", D: "DELETED" };

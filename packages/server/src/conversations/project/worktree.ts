@@ -1,7 +1,7 @@
 import { posix } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
-import { checkPath, reason, runScript } from "@sandpiper/sandbox/files/files";
+import { checkPath, failureReason, runScript } from "@sandpiper/sandbox/files/files";
 import { gitCodes, prelude } from "@sandpiper/sandbox/files/git/git-script";
 import type { ConversationRow, Worktree } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
@@ -55,7 +55,7 @@ export async function createWorktree(
     timeoutMs: createTimeoutMs,
   });
   if (result.code === gitCodes.noRepository || result.code === gitCodes.noGit) return undefined;
-  if (result.code !== 0) throw new PlatformError("WorktreeFailed", { reason: reason(result) });
+  if (result.code !== 0) throw new PlatformError("WorktreeFailed", { reason: failureReason(result) });
   const [repository, tree, inner] = result.stdout.toString().split("\0");
   return {
     worktree: { repository: repository!, folder: tree!, branch },

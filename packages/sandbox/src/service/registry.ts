@@ -1,0 +1,141 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { CreateOptions, Sandboxes } from "../api.ts";
+import type { SandboxSpec } from "../driver.ts";
+import { newSandboxId } from "../ids.ts";
+import type { SandboxChange, SandboxRow, SandboxStore } from "../sandbox-store.ts";
+import { cutConnections, newRuntimeState, type SandboxRuntimeState } from "./runtime-state.ts";
+import type { SnapshotService } from "./snapshots.ts";
+
+export interface SandboxRegistryDeps {
+  store: SandboxStore;
+  /** Ids that the engine may know, including those that are being removed. */
+  ids: Set<string>;
+  snapshots: Pick<SnapshotService, "hold" | "release">;
+  /** Milliseconds since the epoch. */
+  now: () => number;
+}
+
+type Listener = Parameters<Sandboxes["onChange"]>[0];
+
+/** The records of all sandboxes, their runtime state, and the listeners of their changes. */
+export class SandboxRegistry {
+  /** The state of every sandbox that has a record. */
+  readonly states = new Map<string, SandboxRuntimeState>();
+  readonly now: () => number;
+  readonly #deps: SandboxRegistryDeps;
+  readonly #listeners = new Set<Listener>();
+
+  constructor(deps: SandboxRegistryDeps) {
+    this.#deps = deps;
+    this.now = deps.now;
+  }
+
+  get(id: string): SandboxRow | undefined {
+    return this.#deps.store.get(id);
+  }
+
+  /** Throws SandboxNotFound. */
+  require(id: string): SandboxRow {
+    const row = this.get(id);
+    if (!row) throw new PlatformError("UnknownSandbox", { id });
+    return row;
+  }
+
+  /** Throws SandboxNotFound, also for a sandbox of another user. */
+  requireOwned(userId: string, id: string): SandboxRow {
+    const row = this.require(id);
+    if (row.userId !== userId) throw new PlatformError("UnknownSandbox", { id });
+    return row;
+  }
+
+  onChange(listener: Listener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Creates the runtime state of a record. */
+  admit(row: SandboxRow): SandboxRuntimeState {
+    const state = newRuntimeState(row, this.now());
+    this.states.set(row.id, state);
+    this.#deps.ids.add(row.id);
+    if (row.snapshotId !== null) this.#deps.snapshots.hold(row.snapshotId, row.id);
+    return state;
+  }
+
+  async create(row: SandboxRow): Promise<void> {
+    const state = this.admit(row);
+    try {
+      await this.#deps.store.create(row);
+    } catch (error) {
+      await this.forget(row);
+      throw error;
+    }
+    state.stopped = true;
+    this.#notify(row);
+  }
+
+  async change(id: string, change: SandboxChange): Promise<void> {
+    await this.#deps.store.update(id, change);
+    const row = this.get(id);
+    if (!row) return;
+    const state = this.states.get(id);
+    if (state) state.status = row.status;
+    this.#notify(row);
+  }
+
+  async storeUse(state: SandboxRuntimeState): Promise<void> {
+    const { id, lastUsedAt } = state;
+    if (lastUsedAt === state.storedUseAt) return;
+    state.storedUseAt = lastUsedAt;
+    await this.#deps.store.update(id, { lastUsedAt });
+  }
+
+  /** Removes a record in one transaction with the writes that `alongside` begins at once. */
+  async remove(id: string, alongside?: () => Promise<unknown>): Promise<void> {
+    await Promise.all([this.#deps.store.remove(id), alongside?.()]);
+    const state = this.states.get(id);
+    if (state) cutConnections(state);
+    this.states.delete(id);
+    this.#notify({ id, removed: true });
+  }
+
+  /** Drops a sandbox that is gone from the engine. */
+  async forget({ id, snapshotId }: SandboxRow): Promise<void> {
+    this.states.delete(id);
+    this.#deps.ids.delete(id);
+    if (snapshotId !== null) await this.#deps.snapshots.release(snapshotId, id);
+  }
+
+  /** The sandbox has its own copy of the files of its snapshot now. */
+  async releaseSnapshot({ id, snapshotId }: SandboxRow): Promise<void> {
+    if (snapshotId !== null) await this.#deps.snapshots.release(snapshotId, id);
+  }
+
+  #notify(change: Parameters<Listener>[0]): void {
+    for (const listener of this.#listeners) listener(change);
+  }
+}
+
+/** The record of a sandbox that is to be started; `prepared`: the root of the spec is ready. */
+export function newSandboxRow(
+  userId: string,
+  spec: SandboxSpec,
+  options: Pick<CreateOptions, "id" | "network" | "snapshotId"> & { prepared: boolean; now: number },
+): SandboxRow {
+  const { id = newSandboxId(), network, snapshotId = null, prepared, now } = options;
+  return {
+    id,
+    userId,
+    specId: spec.id,
+    status: "STARTING",
+    statusDetail: null,
+    incarnation: randomUUID(),
+    sessionKey: randomBytes(32).toString("base64url"),
+    createdAt: now,
+    spec: network ? { ...spec, network: { ...spec.network, ...network } } : spec,
+    prepared,
+    snapshotId,
+    lastUsedAt: now,
+  };
+}

@@ -1,0 +1,134 @@
+import { errorText, PlatformError } from "@sandpiper/core/errors";
+import type { Logger } from "@sandpiper/core/log/logger";
+import type { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
+import type { DriverSandbox, PreparedSpec, SandboxSpec } from "../driver.ts";
+import type { SandboxRow } from "../sandbox-store.ts";
+import type { SandboxProcesses } from "./processes.ts";
+import type { SandboxRegistry } from "./registry.ts";
+import type { SandboxRuntimeState } from "./runtime-state.ts";
+import type { SandboxSuspender } from "./suspender.ts";
+
+export interface SandboxStarterDeps {
+  registry: SandboxRegistry;
+  processes: SandboxProcesses;
+  suspender: SandboxSuspender;
+  mutex: KeyedMutex;
+  getSpec: (row: SandboxRow) => SandboxSpec;
+  logger: Pick<Logger, "warn">;
+}
+
+type EngineState = DriverSandbox["state"];
+
+/** Delay until a start whose outcome could not be stored is retried, ms. */
+const retryMs = 5_000;
+
+/**
+ * Starts sandboxes from whatever state they are in. Callers of `start` hold the mutex of the
+ * sandbox.
+ */
+export class SandboxStarter {
+  readonly #deps: SandboxStarterDeps;
+  readonly #closing = new AbortController();
+
+  constructor(deps: SandboxStarterDeps) {
+    this.#deps = deps;
+  }
+
+  startInBackground(id: string, engineState?: EngineState, after?: Promise<void>): void {
+    const { registry, mutex, logger } = this.#deps;
+    const isPending = () => !this.#closing.signal.aborted && registry.get(id)?.status === "STARTING";
+    mutex
+      .run(id, async () => {
+        await after;
+        const row = registry.get(id);
+        if (row) await this.start(row, engineState);
+      })
+      .catch((error) => {
+        logger.warn({ sandbox: id, reason: errorText(error) }, "sandbox start failed");
+        // A full disk cannot store the failure either; without a retry readers of the record wait
+        // forever.
+        const retry = () => isPending() && this.startInBackground(id);
+        if (isPending()) setTimeout(retry, retryMs).unref();
+      });
+  }
+
+  /**
+   * Makes a sandbox run; asks the engine for an unknown state. A failure becomes the record's
+   * ERROR.
+   */
+  async start(row: SandboxRow, engineState?: EngineState): Promise<void> {
+    const { registry, processes, suspender } = this.#deps;
+    const { id } = row;
+    const state = registry.states.get(id)!;
+    try {
+      const prepared = row.prepared ? (row.spec as PreparedSpec) : await this.#prepare(row, state);
+      await suspender.evictFor(state);
+      const { incarnation, spec } = await processes.start(state, row, prepared, engineState);
+      await registry.change(id, {
+        ...{ status: "RUNNING", statusDetail: null, incarnation, snapshotId: null },
+        ...(spec !== row.spec && { spec, prepared: true }),
+        lastUsedAt: state.lastUsedAt,
+      });
+      await registry.releaseSnapshot(row);
+      state.incarnation = incarnation;
+      state.diskLimit = spec.limits.diskBytes;
+      state.storedUseAt = state.lastUsedAt;
+      // Sandboxes that started concurrently could not be paused before.
+      void suspender.evictFor(state);
+    } catch (error) {
+      state.hasSlot = false;
+      // A start cut off by the shutdown or a deletion leaves the record as it is.
+      this.#closing.signal.throwIfAborted();
+      state.removal.signal.throwIfAborted();
+      const known = error instanceof PlatformError;
+      const failure = known
+        ? error
+        : new PlatformError("SandboxStartFailed", { reason: errorText(error) }, { cause: error });
+      await registry.change(id, { status: "ERROR", statusDetail: failure.message });
+      throw failure;
+    }
+  }
+
+  /** Brings one record into line with the engine after a restart of the server. */
+  async adopt(row: SandboxRow, engineState: EngineState): Promise<void> {
+    const { registry, processes, logger } = this.#deps;
+    const { id } = row;
+    const state = registry.states.get(id)!;
+    if (row.status === "STARTING") return this.startInBackground(id, engineState);
+    state.stopped = engineState === "stopped";
+    if (engineState === "stopped") return;
+    const running = engineState === "running";
+    state.hasSlot = running;
+    // The time while the server was down does not count as idle.
+    if (running) state.lastUsedAt = registry.now();
+    if (row.status === "RUNNING" && !running) await registry.change(id, { status: "PAUSED" });
+    else if (row.status === "PAUSED" && running)
+      await registry.change(id, { status: "RUNNING", statusDetail: null });
+    if (!row.prepared) return;
+    const spec = row.spec as PreparedSpec;
+    state.diskLimit = spec.limits.diskBytes;
+    // A paused sandbox is attached when it resumes; after a failure the next use attaches it.
+    if (!running) return;
+    try {
+      await processes.attach(row, spec);
+      state.incarnation = row.incarnation;
+    } catch (error) {
+      logger.warn({ sandbox: id, reason: errorText(error) }, "sandbox network could not be reattached");
+    }
+  }
+
+  /** Aborts all starts; the next server continues them. */
+  close(): void {
+    this.#closing.abort(new PlatformError("SandboxStartInterrupted"));
+  }
+
+  async #prepare(row: SandboxRow, state: SandboxRuntimeState): Promise<PreparedSpec> {
+    const { registry, processes, getSpec } = this.#deps;
+    const { id } = row;
+    if (row.status !== "STARTING") await registry.change(id, { status: "STARTING", statusDetail: null });
+    const signal = AbortSignal.any([state.removal.signal, this.#closing.signal]);
+    return processes.prepare(getSpec(row), signal, (text) => {
+      registry.change(id, { statusDetail: text }).catch(() => {});
+    });
+  }
+}
