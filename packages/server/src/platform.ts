@@ -31,7 +31,8 @@ import type { Config } from "./config/config.ts";
 import { makeDataFolder } from "./config/data-folder.ts";
 import { registerSecrets } from "./conversations/agent/output-masks.ts";
 import type { AdaptTools } from "./conversations/agent/toolset.ts";
-import { ConversationService } from "./conversations/service.ts";
+import type { Conversations } from "./conversations/api.ts";
+import { createConversations } from "./conversations/wiring.ts";
 import { GitHostingService } from "./git/hosting.ts";
 import { buildApp } from "./http/app.ts";
 import { getPublicUrl } from "./http/server/urls.ts";
@@ -64,7 +65,7 @@ export interface Platform {
   sandboxes: Sandboxes;
   settings: Settings;
   secrets: Secrets;
-  conversations: ConversationService;
+  conversations: Conversations;
   /** Ends gracefully: no new requests, current steps get some seconds, sandboxes go on. */
   close(): Promise<void>;
 }
@@ -192,13 +193,13 @@ export async function startPlatform(
       server: config.webhook,
       conversationInfo: (id) => {
         const row = store.conversations.get(id);
-        return row && conversations.info(row);
+        return row && conversations.reads.info(row);
       },
       registerSecret: (value) => mask.registerSecret(value, "callbacks of users"),
       logger,
     });
     opened.push(() => callbacks.close());
-    const conversations: ConversationService = new ConversationService({
+    const conversations: Conversations = createConversations({
       scheduler,
       store,
       callbacks,

@@ -58,7 +58,7 @@ test("of twenty starts with one conversation id at once, one wins and one sandbo
   // Straight at the service: over sockets they would not arrive in one turn of the event loop.
   const { conversations } = server.platform;
   const starts = await Promise.allSettled(
-    Array.from({ length: 20 }, () => conversations.start(defaultUser, request)),
+    Array.from({ length: 20 }, () => conversations.starts.start(defaultUser, request)),
   );
   expect(starts.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
   for (const start of starts)

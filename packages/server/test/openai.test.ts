@@ -218,7 +218,7 @@ test("the agent goes on for a client that has gone, and a deleted conversation e
   );
   const id = gone.headers.get(header)!;
   leaving.abort();
-  await until(() => server.platform.conversations.followers(id) === 0);
+  await until(() => server.platform.conversations.live.followers(id) === 0);
   end();
   await until(async () =>
     (await events(id)).find((event) => event.llm_message?.content[0].text === "Done anyway."),

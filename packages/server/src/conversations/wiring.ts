@@ -3,9 +3,10 @@ import type { Skill } from "@sandpiper/agent/skills/skill";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { OpenModel } from "@sandpiper/models/model";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
-import type { Content } from "@sandpiper/wire";
+import { type Content, newId, parseId, textContent } from "@sandpiper/wire";
 import type { Callbacks } from "../callbacks/api.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
@@ -19,20 +20,29 @@ import { SkillTools } from "./agent/skill-tools.ts";
 import { SwitchModelTool } from "./agent/switch-model-tool.ts";
 import { type AdaptTools, Toolsets } from "./agent/toolset.ts";
 import { UnknownToolWarnings } from "./agent/unknown-tool-warnings.ts";
-import type { SendOptions } from "./api.ts";
+import type { Conversations, SendOptions } from "./api.ts";
 import { Commands } from "./commands/commands.ts";
-import { ConversationSettings } from "./commands/conversation-settings.ts";
+import { ConversationSettings, parsePatch } from "./commands/conversation-settings.ts";
 import { Goals } from "./commands/goals.ts";
+import { navigate } from "./commands/navigate.ts";
 import { PendingMessages } from "./commands/pending.ts";
+import { removeConversation } from "./commands/removal.ts";
 import { ReportedConversations } from "./commands/reported-conversations.ts";
 import { Hub } from "./log/hub.ts";
+import { condense } from "./run/condensing.ts";
 import { ConversationHooks } from "./run/conversation-hooks.ts";
+import { generateTitle } from "./run/generate-title.ts";
+import { sortForWake } from "./run/run-queue.ts";
 import { type RunLimits, Runner } from "./run/runner.ts";
+import { handleSandboxPauses } from "./run/sandbox-pause.ts";
 import { SideCalls } from "./run/side-calls.ts";
 import { SubAgents } from "./run/sub-agents.ts";
 import { Titles } from "./run/titles.ts";
+import { createConversation } from "./start/create.ts";
+import { forkConversation } from "./start/fork.ts";
 import { ConversationStarter } from "./start/start.ts";
-import { ConversationReads } from "./views/reads.ts";
+import { presentStartTask } from "./views/present.ts";
+import { ConversationReads, startTaskReads } from "./views/reads.ts";
 
 export interface ConversationsDeps {
   store: Store;
@@ -47,29 +57,46 @@ export interface ConversationsDeps {
   adaptTools?: AdaptTools | undefined;
   /** Skills that this server gives to every conversation of a user. */
   globalSkills?: (userId: string) => readonly Skill[];
-  /** Knows the secrets that outputs must not show. */
+  /** Masks secrets in outputs. */
   mask: OutputMasksDeps["mask"];
   openModel: OpenModel;
   limits: RunLimits;
   publicUrl: () => string;
-  /** Is told secrets of users that are used now, so that they are masked in what is logged. */
+  /** Registers a secret of a user, so that logs do not show it. */
   registerSecret?: (value: string, userId: string) => void;
   logger: Logger;
 }
 
-/** The parts of which the service of conversations is made, wired together. Some know each other both ways: by closures, which nobody calls before all are there. */
-export function makeParts(deps: ConversationsDeps) {
-  const hub = new Hub(deps.store.events);
-  const access = new ConversationLookup(deps);
-  const agents = new AgentConfigResolver(deps);
-  const masks = new OutputMasks({ ...deps, agents });
-  const knowledge = new ProjectKnowledge({ ...deps, agents, masks });
+/**
+ * Conversations over the log: commands append records, reads come from the store, the runner works.
+ * Some parts need each other; they get closures, which must not be called during construction.
+ */
+export function createConversations(deps: ConversationsDeps): Conversations {
+  const { store, scheduler, callbacks, sandboxes, outbound, settings, secrets } = deps;
+  const { mask, openModel, limits, publicUrl, logger, toolsFor, globalSkills, registerSecret } = deps;
+  const { events } = store;
+  /** Copies of files, by sandbox. */
+  const replacements = new KeyedMutex();
+  /** Creations with an id of the client. */
+  const creations = new KeyedMutex();
+
+  const hub = new Hub(events);
+  const access = new ConversationLookup({ store, sandboxes });
+  const agents = new AgentConfigResolver({ store, settings, toolsFor });
+  const masks = new OutputMasks({ mask, secrets, settings, agents });
+  const knowledge = new ProjectKnowledge({ store, settings, agents, masks, secrets, globalSkills });
   const send = (id: string, content: Content[], options: SendOptions): Promise<void> =>
     commands.send(id, content, options);
   const addUsage: Runner["addUsage"] = (...call) => runner.addUsage(...call);
+  const switchProfile = (userId: string, id: string, profile: string): Promise<void> =>
+    controls.switchProfile(access.requireOwned(userId, id), profile);
   const mcp = new McpTools({
-    ...deps,
     agents,
+    settings,
+    sandboxes,
+    secrets,
+    outbound,
+    registerSecret,
     foundServers: (row, invoked) => knowledge.servers(row, invoked),
     sandbox: (row) => runner.workspace(row).sandbox(),
   });
@@ -78,33 +105,59 @@ export function makeParts(deps: ConversationsDeps) {
       agents,
       mcp,
       { tools: (row) => subAgents.tools(row), prepare: (row) => subAgents.prepare(row) },
-      new RefreshedSecrets(deps),
+      new RefreshedSecrets({ store, secrets, outbound }),
       new UnknownToolWarnings({ agents, contexts: knowledge.contexts }),
-      new SkillTools({ ...deps, knowledge, joinServers: (...skill) => mcp.join(...skill) }),
-      new SwitchModelTool({
-        ...deps,
-        agents,
-        switchProfile: (userId, id, profile) =>
-          controls.switchProfile(access.requireOwned(userId, id), profile),
-      }),
+      new SkillTools({ store, knowledge, joinServers: (...skill) => mcp.join(...skill) }),
+      new SwitchModelTool({ settings, agents, switchProfile }),
     ],
     deps.adaptTools,
   );
   const hooks = new ConversationHooks({ contexts: knowledge.contexts, agents, addUsage });
-  const onRest = (id: string): void => goals.onRest(id);
-  const runner: Runner = new Runner({ ...deps, masks, hub, knowledge, hooks, agents, toolsets, onRest });
-  const sideCalls = new SideCalls({ ...deps, masks, agents, runner });
-  const controls: ConversationSettings = new ConversationSettings({
-    ...deps,
+  const runner: Runner = new Runner({
+    store,
+    scheduler,
     hub,
-    runner,
+    settings,
+    agents,
+    toolsets,
+    knowledge,
+    hooks,
+    masks,
+    openModel,
+    limits,
+    sandboxes,
+    onRest: (id) => goals.onRest(id),
+  });
+  const sideCalls = new SideCalls({ agents, runner, masks, store, scheduler, openModel, limits });
+  const controls: ConversationSettings = new ConversationSettings({
+    store,
+    callbacks,
+    settings,
+    sandboxes,
+    secrets,
+    outbound,
+    publicUrl,
     agents,
     knowledge,
+    hub,
+    runner,
   });
-  const titles = new Titles({ ...deps, masks, runner, addUsage });
-  const goals: Goals = new Goals({ ...deps, runner, sideCalls, send });
+  const titles = new Titles({
+    store,
+    scheduler,
+    callbacks,
+    runner,
+    settings,
+    masks,
+    openModel,
+    limits,
+    addUsage,
+    logger,
+  });
+  const goals: Goals = new Goals({ store, runner, sideCalls, send, logger });
   const subAgents: SubAgents = new SubAgents({
-    ...deps,
+    store,
+    settings,
     agents,
     runner,
     send,
@@ -119,7 +172,7 @@ export function makeParts(deps: ConversationsDeps) {
     reject: (id, reason) => commands.reject(id, reason),
   });
   const commands = new Commands({
-    ...deps,
+    store,
     access,
     runner,
     goals,
@@ -137,19 +190,131 @@ export function makeParts(deps: ConversationsDeps) {
       return notes;
     },
   });
-  const pending = new PendingMessages({ ...deps, send });
+  const pending = new PendingMessages({ store, send, sandboxes, logger });
   const starter = new ConversationStarter({
-    ...deps,
+    store,
+    callbacks,
+    secrets,
+    sandboxes,
+    settings,
     runner,
     knowledge,
+    openModel,
     send,
     pending,
+    logger,
+    mask,
     waitsForTools: (row) => mcp.hasServers(row) || knowledge.usesMemory(row),
   });
-  const reads = new ConversationReads({ ...deps, agents, histories: runner.histories });
-  const external = new ReportedConversations({ ...deps, runner });
+  const reads = new ConversationReads({
+    store,
+    sandboxes,
+    settings,
+    agents,
+    histories: runner.histories,
+    publicUrl,
+  });
+
   return {
-    ...{ access, commands, controls, external, goals, hub, knowledge, pending },
-    ...{ reads, runner, sideCalls, starter, subAgents, titles, toolsets },
+    reads,
+    commands,
+    pending,
+    settings: controls,
+    reports: new ReportedConversations({ store, callbacks, sandboxes, runner }),
+    starts: {
+      async start(userId, request) {
+        return presentStartTask(await starter.start(userId, request), publicUrl());
+      },
+      async startStream(userId, request) {
+        const rows = await starter.follow(userId, request);
+        return (async function* () {
+          for await (const row of rows) yield presentStartTask(row, publicUrl());
+        })();
+      },
+      create: (target, request) =>
+        // A retry with the same id returns the conversation that the first attempt created.
+        creations.run(parseId(request.conversation_id ?? "") ?? newId(), () =>
+          createConversation(
+            {
+              store,
+              settings,
+              secrets,
+              mask,
+              callbacks,
+              sandboxes,
+              outbound,
+              publicUrl,
+              send,
+              fetchPlugins: (...plugins) => controls.fetchPlugins(...plugins),
+              deliver: (id) => pending.deliver(id),
+            },
+            target,
+            request,
+          ),
+        ),
+      tasks: startTaskReads(store.startTasks, publicUrl),
+    },
+    branches: {
+      navigate: async (id, eventId) =>
+        navigate({ store, sandboxes, runner, replacements }, access.requireWithSandbox(id), eventId),
+      async fork(id, request) {
+        const source = access.requireWithSandbox(id);
+        return creations.run(parseId(request.id ?? "") ?? newId(), () =>
+          forkConversation({ store, sandboxes, replacements, secrets, callbacks }, source, request),
+        );
+      },
+    },
+    live: {
+      fullState: (id) => runner.histories.fullState(access.require(id)),
+      follow: (id, listener, onDeleted) => hub.follow(id, listener, onDeleted),
+      followers: (id) => hub.followers(id),
+    },
+    sideCalls: {
+      ask: async (id, question) =>
+        sideCalls.ask(access.requireLocal(id), "ask-agent", [textContent(question)]),
+      title: async (id, options) => generateTitle({ store, sideCalls }, access.requireLocal(id), options),
+      condense: async (id) => condense({ store, runner }, access.requireWithSandbox(id)),
+    },
+    goals: {
+      start: async (id, objective, maxIterations) =>
+        goals.start(access.requireWithSandbox(id), objective, maxIterations),
+      stop: async (id) => goals.stop(access.requireLocal(id)),
+      resume: async (id) => goals.resume(access.requireWithSandbox(id)),
+    },
+    async update(userId, id, change) {
+      await store.conversations.update(id, parsePatch(access.requireOwned(userId, id), change));
+      callbacks.changed(id);
+      if (change.title !== undefined) runner.announcements.announceTitle(id);
+      return reads.present([access.requireOwned(userId, id)])[0]!;
+    },
+    skills: (row, sandbox) => knowledge.listSkills(row, sandbox),
+    switchProfile: async (userId, id, profile) => switchProfile(userId, id, profile),
+    remove: async (userId, id, options) =>
+      removeConversation(
+        { store, sandboxes, callbacks, runner, hub, subAgents },
+        access.requireOwned(userId, id),
+        options,
+      ),
+    async open() {
+      pending.recover();
+      starter.recover();
+      handleSandboxPauses({
+        sandboxes,
+        conversations: store.conversations,
+        workspaces: runner.workspaces,
+        pause: (id) => commands.pause(id),
+        abortCall: (id) => runner.abortCall(id),
+      });
+      const running = store.conversations.listRunning().filter(({ config }) => !config.external);
+      for (const row of sortForWake(running, events)) runner.wake(row.id);
+      goals.open();
+    },
+    async close(graceMs) {
+      titles.close();
+      controls.close();
+      sideCalls.close();
+      const runs = runner.close(graceMs).then(() => toolsets.close());
+      await Promise.all([runs, starter.close(), goals.close()]);
+    },
   };
 }

@@ -11,7 +11,7 @@ export interface HeaderDependencies {
   store: Pick<Store, "agents" | "contexts" | "conversations" | "sandboxes">;
   settings: Pick<Settings, "agent">;
   secrets: Pick<Secrets, "forSandbox">;
-  conversations: Pick<Conversations, "info">;
+  conversations: Pick<Conversations, "reads">;
   /** Skills that the server gives to every conversation of a user. */
   globalSkills: (userId: string) => readonly Skill[];
   /** Version of this program. */
@@ -21,7 +21,7 @@ export interface HeaderDependencies {
 /** What a recording says of its conversation before the events: everything that the agent obeyed and the log does not tell. It holds no secret. */
 export function recordingHeader(deps: HeaderDependencies, row: ConversationRow): RecordingHeader {
   const { store, secrets, conversations } = deps;
-  const { confirmation_policy, security_analyzer } = conversations.info(row);
+  const { confirmation_policy, security_analyzer } = conversations.reads.info(row);
   const own = row.config.ownAgent ? store.agents.get(row.id) : undefined;
   const sandbox = store.sandboxes.get(row.sandboxId);
   return {

@@ -10,7 +10,7 @@ import type { PlacedInput } from "./inputs.ts";
 import type { ReplayModel } from "./replay-model.ts";
 
 export interface PlayerParts {
-  conversations: Pick<Conversations, "send" | "run" | "reject" | "pause" | "interrupt" | "condense">;
+  conversations: Pick<Conversations, "commands" | "sideCalls">;
   events: EventLog;
   scheduler: TurnScheduler;
   /** The conversation of the replay. */
@@ -155,21 +155,24 @@ export class Player {
     const { conversations, id } = this.#parts;
     switch (input.kind) {
       case "message":
-        return conversations.send(id, input.content, {
+        return conversations.commands.send(id, input.content, {
           run: input.run,
           ...(input.sender && { sender: input.sender }),
         });
       case "run":
         // One that runs already needs no second one.
-        return conversations.run(id).catch(() => {});
+        return conversations.commands.run(id).catch(() => {});
       case "reject":
-        return conversations.reject(id, input.reason);
+        return conversations.commands.reject(id, input.reason);
       case "condense":
         // What comes of it is seen in the log.
-        await Promise.race([conversations.condense(id).catch(() => {}), this.#until(() => this.#holds)]);
+        await Promise.race([
+          conversations.sideCalls.condense(id).catch(() => {}),
+          this.#until(() => this.#holds),
+        ]);
         return;
       default:
-        return conversations[input.kind](id);
+        return conversations.commands[input.kind](id);
     }
   }
 }

@@ -122,7 +122,7 @@ export async function replay(recording: Recording, options: ReplayOptions): Prom
     };
   } finally {
     player?.close();
-    await platform.conversations.interrupt(id).catch(() => {});
+    await platform.conversations.commands.interrupt(id).catch(() => {});
     await platform.sandboxes.remove(defaultUser, sandboxId).catch(() => {});
   }
 }

@@ -72,7 +72,7 @@ export async function stopGoals({
   store,
   conversations,
 }: Pick<HttpServices, "conversations"> & { store: Store }): Promise<void> {
-  for (const { id } of store.conversations.listWithGoal()) await conversations.goal.stop(id);
+  for (const { id } of store.conversations.listWithGoal()) await conversations.goals.stop(id);
 }
 
 /** Collects what a server logs. */

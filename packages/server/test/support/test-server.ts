@@ -18,7 +18,8 @@ import { WebSocket } from "ws";
 import { CallbackService } from "../../src/callbacks/service.ts";
 import type { Config } from "../../src/config/config.ts";
 import { readConfig } from "../../src/config/read-config.ts";
-import { ConversationService } from "../../src/conversations/service.ts";
+import type { Conversations } from "../../src/conversations/api.ts";
+import { createConversations } from "../../src/conversations/wiring.ts";
 import { GitHostingService } from "../../src/git/hosting.ts";
 import { buildApp } from "../../src/http/app.ts";
 import { getPublicUrl } from "../../src/http/server/urls.ts";
@@ -125,13 +126,13 @@ export async function startServer(change: Partial<Config> = {}) {
     server: config.webhook,
     conversationInfo: (id) => {
       const row = store.conversations.get(id);
-      return row && conversations.info(row);
+      return row && conversations.reads.info(row);
     },
     registerSecret: () => {},
     logger,
     collectMs: 20,
   });
-  const conversations: ConversationService = new ConversationService({
+  const conversations: Conversations = createConversations({
     scheduler,
     store,
     callbacks,

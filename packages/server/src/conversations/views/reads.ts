@@ -12,7 +12,7 @@ import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import { conversationModel } from "../agent/model.ts";
-import type { Conversations } from "../api.ts";
+import type { ConversationStarts } from "../api.ts";
 import type { Histories } from "../run/histories.ts";
 import { ListCache } from "./list-cache.ts";
 import { presentConversation, presentInfo, presentStartTask } from "./present.ts";
@@ -92,7 +92,7 @@ export class ConversationReads {
 }
 
 /** Start tasks as clients read them (app-server.md section 2.4). */
-export function startTaskReads(tasks: StartTaskStore, publicUrl: () => string): Conversations["startTasks"] {
+export function startTaskReads(tasks: StartTaskStore, publicUrl: () => string): ConversationStarts["tasks"] {
   const present = (row: StartTaskRow): AppConversationStartTask => presentStartTask(row, publicUrl());
   return {
     search(filter, page) {

@@ -67,7 +67,7 @@ export function serveEventSocket(
   const reader = followEvents(sink, encode, id, resend, services, limits).then((outbox) => {
     if (!outbox) return () => {};
     const fail = (code: string, detail: string) => outbox.sendNow({ json: makeErrorFrame(code, detail) });
-    const target = caller.readOnly ? readOnlyTarget : conversations;
+    const target = caller.readOnly ? readOnlyTarget : conversations.commands;
     const inbox = new Inbox(target, id, ({ code, detail }) => fail(code, detail), logger);
     return (data: RawData, isBinary: boolean) => {
       if (isBinary) return fail("InvalidFrame", "Binary frames are not supported; send JSON text");

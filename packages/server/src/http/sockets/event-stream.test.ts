@@ -156,7 +156,7 @@ test("keys stand in a header or in the query; others, and other conversations, g
 
 test("below /agent/<sandbox id> a stream is that sandbox's only", async () => {
   const id = await server.addConversation();
-  const { sandboxId } = server.conversations.get("default", id)!;
+  const { sandboxId } = server.conversations.reads.get("default", id)!;
   const at = (sandbox: string) =>
     new EventStream(`${server.url}/agent/${sandbox}/sockets/events/${id}?resend_mode=all`, own);
   await at(sandboxId).until(isFullState);
@@ -196,9 +196,9 @@ test("a stream that is left stops following, and a server that shuts down ends i
     EventStream,
   ];
   await Promise.all([left.until(isFullState), stays.until(isFullState)]);
-  expect(other.conversations.followers(id)).toBe(2);
+  expect(other.conversations.live.followers(id)).toBe(2);
   left.end();
-  await expect.poll(() => other.conversations.followers(id)).toBe(1);
+  await expect.poll(() => other.conversations.live.followers(id)).toBe(1);
   await other.close();
   await stays.ended;
   expect(stays.received.length).toBeGreaterThan(0);

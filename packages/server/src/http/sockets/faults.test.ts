@@ -65,7 +65,7 @@ test("100 reconnects, half of them without a goodbye, leave no descriptor, no fo
     if (index % 2 === 0) stream.end();
     else stream.resetAndDestroy();
     stream.resume();
-    await expect.poll(() => other.conversations.followers(id), { interval: 1 }).toBe(0);
+    await expect.poll(() => other.conversations.live.followers(id), { interval: 1 }).toBe(0);
   };
   for (let index = 0; index < 5; index++) await round(index);
   const before = descriptors();
@@ -83,11 +83,11 @@ test("a client that vanishes without a goodbye is ended after the next ping, and
   const ended = once(gone, "close");
   const stays = new TestSocket(other, `/sockets/events/${id}`, own);
   await stays.until(isFullState);
-  await expect.poll(() => other.conversations.followers(id)).toBe(2);
+  await expect.poll(() => other.conversations.live.followers(id)).toBe(2);
   // It reads, so that it sees its end, and answers nothing.
   gone.resume();
   await ended;
-  await expect.poll(() => other.conversations.followers(id)).toBe(1);
+  await expect.poll(() => other.conversations.live.followers(id)).toBe(1);
   await other.addMessages(id, "still here");
   await stays.until(isUserMessage);
   stays.socket.terminate();
@@ -149,9 +149,9 @@ test("a client that never reads what it asked for is cut off too, and has lost n
 test("an event stream that is not read is ended, and goes on exactly with its last id", async () => {
   const id = await server.addConversation();
   const stream = await rawRequest(server.url, `/sockets/events/${id}`, false);
-  await expect.poll(() => server.conversations.followers(id)).toBe(1);
+  await expect.poll(() => server.conversations.live.followers(id)).toBe(1);
   let sent = 0;
-  while (server.conversations.followers(id) === 1 && sent < 100)
+  while (server.conversations.live.followers(id) === 1 && sent < 100)
     await server.addMessages(id, `${sent++} ${"x".repeat(500_000)}`);
   expect(sent).toBeLessThan(100);
   const chunks: Buffer[] = [];

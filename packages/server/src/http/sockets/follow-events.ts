@@ -10,7 +10,7 @@ import { Outbox, type OutboxLimits, type Sink } from "./outbox.ts";
 import { findResendStart, resendEvents } from "./resend.ts";
 
 export interface FollowDeps {
-  conversations: Pick<Conversations, "follow" | "fullState">;
+  conversations: Pick<Conversations, "live">;
   events: EventLog;
   scheduler: EventLoopScheduler;
   logger: FastifyBaseLogger;
@@ -65,7 +65,7 @@ function startFollowing(
   const from = findResendStart(events, id, resend, upTo);
   const onCutOff = (seq: number) => logger.warn({ conversationId: id, seq }, "a slow follower was cut off");
   const outbox = new Outbox(sink, encode, resend.mode === "none" ? 0 : upTo, limits, onCutOff);
-  const unfollow = conversations.follow(
+  const unfollow = conversations.live.follow(
     id,
     (frame) => outbox.live(frame),
     () => sink.deleted(),
@@ -94,7 +94,7 @@ function getState(
   id: string,
 ): Record<string, unknown> | undefined {
   try {
-    return conversations.fullState(id);
+    return conversations.live.fullState(id);
   } catch (error) {
     if (error instanceof PlatformError && error.code === "ConversationNotFound") return undefined;
     throw error;

@@ -3,7 +3,7 @@ import { cleaned } from "@sandpiper/core/strip-unknown-fields";
 import { newId, SendMessageRequest } from "@sandpiper/wire";
 import type { FastifyBaseLogger } from "fastify";
 import { Compile } from "typebox/compile";
-import type { Conversations } from "../../conversations/api.ts";
+import type { ConversationCommands } from "../../conversations/api.ts";
 import { parseContent } from "../../conversations/log/messages.ts";
 import { InvalidInput } from "../server/invalid-input.ts";
 import { parseJson } from "../server/json.ts";
@@ -33,13 +33,13 @@ export class Inbox {
   #waiting = 0;
 
   constructor(
-    conversations: Pick<Conversations, "send">,
+    target: Pick<ConversationCommands, "send">,
     conversationId: string,
     fail: (error: FrameError) => void,
     log: FastifyBaseLogger,
   ) {
     this.#send = ({ content, sender }) =>
-      conversations.send(conversationId, parseContent(content), { run: true, sender: sender ?? undefined });
+      target.send(conversationId, parseContent(content), { run: true, sender: sender ?? undefined });
     this.#fail = fail;
     this.#log = log;
   }

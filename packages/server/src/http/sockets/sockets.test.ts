@@ -406,7 +406,7 @@ test("a client that does not read is cut off with the number to resume from, and
   await Promise.all([slow.until(isFullState), quick.until(isFullState)]);
   slow.socket.pause();
   let sent = 0;
-  while (own.conversations.followers(id) === 2 && sent < 2000) {
+  while (own.conversations.live.followers(id) === 2 && sent < 2000) {
     await own.addMessages(id, `${sent++} ${"x".repeat(100_000)}`);
     // The server learns that the client left when its kernel buffers are full; the cut-off itself takes the socket's close.
     if (own.logs.some((line) => line.includes("cut off"))) break;
@@ -467,10 +467,10 @@ test("a socket that closes stops following", async () => {
   const id = await server.addConversation();
   const socket = connect(id);
   await socket.until(isFullState);
-  expect(server.conversations.followers(id)).toBe(1);
+  expect(server.conversations.live.followers(id)).toBe(1);
   socket.socket.close();
   await socket.closed;
-  await expect.poll(() => server.conversations.followers(id)).toBe(0);
+  await expect.poll(() => server.conversations.live.followers(id)).toBe(0);
 });
 
 test("deltas and states that are not stored arrive live", async () => {

@@ -9,12 +9,12 @@ import type { Principal } from "../../server/principal.ts";
  * Undefined for all others and for malformed ids, which callers cannot tell apart.
  */
 export function visibleConversation(
-  conversations: Pick<Conversations, "get">,
+  conversations: Pick<Conversations, "reads">,
   principal: Principal,
   text: string,
 ): ConversationRow | undefined {
   const id = parseId(text);
-  const row = id === undefined ? undefined : conversations.get(principal.userId, id);
+  const row = id === undefined ? undefined : conversations.reads.get(principal.userId, id);
   return row && (principal.sandboxId === undefined || principal.sandboxId === row.sandboxId)
     ? row
     : undefined;
@@ -22,7 +22,7 @@ export function visibleConversation(
 
 /** Like `visibleConversation`, but throws PlatformError ConversationNotFound. */
 export function requireConversation(
-  conversations: Pick<Conversations, "get">,
+  conversations: Pick<Conversations, "reads">,
   principal: Principal,
   text: string,
 ): ConversationRow {

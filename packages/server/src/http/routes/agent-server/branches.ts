@@ -36,9 +36,11 @@ export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices
     },
     async (request, reply) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
-      const { row, ...files } = await conversations.fork(id, request.body);
+      const { row, ...files } = await conversations.branches.fork(id, request.body);
       setFilesHeader(reply, files);
-      return reply.code(201).send(conversations.info(row, { skills: request.query.include_skills === true }));
+      return reply
+        .code(201)
+        .send(conversations.reads.info(row, { skills: request.query.include_skills === true }));
     },
   );
   app.post(
@@ -61,9 +63,9 @@ export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices
       const { event_id: eventId } = body;
       setFilesHeader(
         reply,
-        await conversations.navigate(id, eventId === null ? null : (parseId(eventId) ?? eventId)),
+        await conversations.branches.navigate(id, eventId === null ? null : (parseId(eventId) ?? eventId)),
       );
-      return conversations.info(requireConversation(conversations, principal, id), {
+      return conversations.reads.info(requireConversation(conversations, principal, id), {
         skills: query.include_skills === true,
       });
     },

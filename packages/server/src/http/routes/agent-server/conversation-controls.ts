@@ -30,7 +30,7 @@ export function agentConversationControlRoutes(
   }: Pick<HttpServices, "conversations" | "settings" | "skills" | "sealed">,
 ): void {
   const base = "/api/conversations/:conversation_id";
-  const { controls } = conversations;
+  const { settings: controls } = conversations;
   const options = <Body extends TSchema>(summary: string, body: Body, failures: number[] = [409]) => ({
     config: { access: "agent" as const, failures },
     schema: { tags: ["agent server"], summary, params, body, response: { 200: Success } },

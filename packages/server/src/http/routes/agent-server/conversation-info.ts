@@ -4,7 +4,7 @@ import type { ConversationRow } from "../../../store/conversation-store.ts";
 import type { Principal } from "../../server/principal.ts";
 import { toLegacyConversation, toLegacyStart } from "../v0/legacy-conversation.ts";
 
-type Reads = Pick<Conversations, "batch" | "followers" | "info">;
+type Reads = Pick<Conversations, "reads" | "live">;
 
 /** A conversation in both shapes (agent-server.md section 3.2, legacy-gui.md section 7.4). */
 export function toConversationInfo(
@@ -12,21 +12,21 @@ export function toConversationInfo(
   row: ConversationRow,
   options?: { skills: boolean },
 ) {
-  const [shown] = conversations.batch(row.userId, [row.id]);
-  return { ...conversations.info(row, options), ...toLegacy(conversations, shown!) };
+  const [shown] = conversations.reads.batch(row.userId, [row.id]);
+  return { ...conversations.reads.info(row, options), ...toLegacy(conversations, shown!) };
 }
 
 /**
  * A conversation that its start has not created yet, for clients that know its id from a V0 start.
  */
 export function findStartingInfo(
-  conversations: Pick<Conversations, "startTasks">,
+  conversations: Pick<Conversations, "starts">,
   { userId, sandboxId }: Principal,
   path: { conversation_id: string },
 ) {
   const conversationId = sandboxId === undefined ? parseId(path.conversation_id) : undefined;
   if (conversationId === undefined) return undefined;
-  const [task] = conversations.startTasks.search(
+  const [task] = conversations.starts.tasks.search(
     { userId, conversationId },
     { limit: 1, sort: "CREATED_AT_DESC" },
   ).items;
@@ -44,6 +44,6 @@ export function findStartingInfo(
 }
 
 /** The legacy shape of a conversation, with its number of followers. */
-export function toLegacy(conversations: Pick<Conversations, "followers">, shown: AppConversation) {
-  return toLegacyConversation(shown, { connections: conversations.followers(parseId(shown.id)!) });
+export function toLegacy(conversations: Pick<Conversations, "live">, shown: AppConversation) {
+  return toLegacyConversation(shown, { connections: conversations.live.followers(parseId(shown.id)!) });
 }

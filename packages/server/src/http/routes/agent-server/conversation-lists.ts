@@ -49,7 +49,7 @@ export function agentConversationListRoutes(app: App, services: ConversationList
   });
   // Lazy: texts after the end of a page are never built.
   function* texts(rows: readonly ConversationRow[], skills: boolean) {
-    for (const row of rows) yield JSON.stringify(conversations.info(row, { skills }));
+    for (const row of rows) yield JSON.stringify(conversations.reads.info(row, { skills }));
   }
 
   app.get(
@@ -68,7 +68,7 @@ export function agentConversationListRoutes(app: App, services: ConversationList
       const from = parsePageId(query.page_id, sort, (id) =>
         visibleConversation(conversations, principal, id),
       );
-      const found = conversations.rows(filterOf(principal, query), { limit, sort, from });
+      const found = conversations.reads.rows(filterOf(principal, query), { limit, sort, from });
       const all = await collect(services, principal, texts(found.items, query.include_skills), maxPageLength);
       const { items, nextPageId } = boundedPage(all, ({ length }) => length, { limit });
       const isLast = (nextPageId ?? found.nextPageId) === null;
@@ -91,7 +91,7 @@ export function agentConversationListRoutes(app: App, services: ConversationList
       },
     },
     ({ principal, query }, reply) => {
-      reply.send(conversations.count(filterOf(principal, query)));
+      reply.send(conversations.reads.count(filterOf(principal, query)));
     },
   );
   app.get(
@@ -149,7 +149,7 @@ export async function readConversationBatch(
   function* texts() {
     for (const id of wanted) {
       const row = visibleConversation(conversations, principal, id);
-      yield row ? JSON.stringify(conversations.info(row)) : null;
+      yield row ? JSON.stringify(conversations.reads.info(row)) : null;
     }
   }
   return toArrayJson(await collect(services, principal, texts(), maxListLength));

@@ -31,7 +31,7 @@ export function agentConversationRecordRoutes(
     },
     async ({ principal, params, body }) => {
       const row = visibleConversation(conversations, principal, params.conversation_id);
-      if (row) await conversations.controls.describe(row, body);
+      if (row) await conversations.settings.describe(row, body);
       return { success: row !== undefined };
     },
   );

@@ -68,7 +68,7 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
     async (request) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
       const { content, run = false, sender } = request.body;
-      await conversations.send(id, parseContent(content), { run, sender: sender ?? undefined });
+      await conversations.commands.send(id, parseContent(content), { run, sender: sender ?? undefined });
       return { success: true };
     },
   );
@@ -87,8 +87,8 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
     async (request) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
       const { accept, reason = "User rejected the action." } = request.body;
-      if (accept) await conversations.run(id).catch(ignoreRunning);
-      else await conversations.reject(id, reason);
+      if (accept) await conversations.commands.run(id).catch(ignoreRunning);
+      else await conversations.commands.reject(id, reason);
       return { success: true };
     },
   );
@@ -105,7 +105,7 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
         schema: { tags, summary: verbs[verb], params: ConversationPath, response: { 200: Success } },
       },
       async (request) => {
-        await conversations[verb](
+        await conversations.commands[verb](
           requireConversation(conversations, request.principal, request.params.conversation_id).id,
         );
         return { success: true };

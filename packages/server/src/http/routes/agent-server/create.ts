@@ -27,9 +27,9 @@ export function agentCreateRoutes(
       const { userId, id: sandboxId } = requireAgentSandbox(sandboxes, request, undefined);
       const wanted = request.body.secrets_encrypted ? sealed.openAll(userId, request.body) : request.body;
       const { row, created } = await withoutSocketTimeout(app, request, () =>
-        conversations.create({ userId, sandboxId }, wanted),
+        conversations.starts.create({ userId, sandboxId }, wanted),
       );
-      return reply.code(created ? 201 : 200).send(conversations.info(row));
+      return reply.code(created ? 201 : 200).send(conversations.reads.info(row));
     },
   );
 }

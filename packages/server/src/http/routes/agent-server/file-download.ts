@@ -74,7 +74,7 @@ export function agentFileDownloadRoutes(
     },
     ({ principal, params }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
-      const [shown] = conversations.batch(userId, [id]);
+      const [shown] = conversations.reads.batch(userId, [id]);
       reply.headers(getDownloadHeaders(`${hexId(id)}.zip`)).send(conversationArchive(events, id, shown!));
     },
   );

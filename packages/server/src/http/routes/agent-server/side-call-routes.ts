@@ -39,7 +39,7 @@ export function agentSideCallRoutes(
     },
     async (request) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
-      return { response: await conversations.ask(id, request.body.question) };
+      return { response: await conversations.sideCalls.ask(id, request.body.question) };
     },
   );
   app.post(
@@ -57,7 +57,7 @@ export function agentSideCallRoutes(
     async ({ principal, params, body }) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       const llm = body.llm ? sealed.openAll(userId, body.llm) : undefined;
-      return { title: await conversations.title(id, { max: body.max_length ?? 50, llm }) };
+      return { title: await conversations.sideCalls.title(id, { max: body.max_length ?? 50, llm }) };
     },
   );
   app.post(
@@ -72,7 +72,7 @@ export function agentSideCallRoutes(
       },
     },
     async (request) => {
-      await conversations.condense(
+      await conversations.sideCalls.condense(
         requireConversation(conversations, request.principal, request.params.conversation_id).id,
       );
       return { success: true };
@@ -93,7 +93,7 @@ export function agentSideCallRoutes(
     async (request) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
       const { objective, max_iterations = 10 } = request.body;
-      await conversations.goal.start(id, objective, max_iterations);
+      await conversations.goals.start(id, objective, max_iterations);
       return { success: true };
     },
   );
@@ -106,7 +106,7 @@ export function agentSideCallRoutes(
       `${base}/goal/${verb}`,
       { config: calling, schema: { tags, summary: verbs[verb], params, response: { 200: Success } } },
       async (request) => {
-        await conversations.goal[verb](
+        await conversations.goals[verb](
           requireConversation(conversations, request.principal, request.params.conversation_id).id,
         );
         return { success: true };

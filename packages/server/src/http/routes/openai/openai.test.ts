@@ -33,7 +33,7 @@ const ask = (body: object, headers: Record<string, string> = {}, caller: string 
       key: caller,
     }),
   );
-const row = () => server.conversations.get("default", conversation)!;
+const row = () => server.conversations.reads.get("default", conversation)!;
 
 test("a chat goes on in a conversation, by its id in either form", async () => {
   for (const id of [conversation, conversation.replaceAll("-", "").toUpperCase()]) {
@@ -150,10 +150,10 @@ test("a turn that takes too long, or that is stopped, ends the wait; the agent's
     server.events.search(conversation, { kind: "MessageEvent", limit: 100 }).items.length;
   const before = messages();
   while (messages() === before) await new Promise((resolve) => setTimeout(resolve, 5));
-  await server.conversations.interrupt(conversation);
+  await server.conversations.commands.interrupt(conversation);
   expect(await paused).toMatchObject({ status: 409, body: { error: { code: "turn_unfinished" } } });
   server.model.thinking = false;
-  expect(server.conversations.followers(conversation)).toBe(0);
+  expect(server.conversations.live.followers(conversation)).toBe(0);
 });
 
 test("a message that finds the agent at work is answered when both are", async () => {
@@ -167,7 +167,7 @@ test("a stream beats while nothing comes, and ends with its turn", async () => {
   await turn.start([textContent("Think")]);
   const pieces = turn.deltas(10);
   expect(await pieces.next()).toEqual({ value: undefined, done: false });
-  await server.conversations.interrupt(conversation);
+  await server.conversations.commands.interrupt(conversation);
   server.model.thinking = false;
   let last = await pieces.next();
   while (!last.done) last = await pieces.next();

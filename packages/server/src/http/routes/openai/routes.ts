@@ -175,15 +175,15 @@ async function startConversation(
 ): Promise<ConversationRow> {
   const id = newId();
   let reason = "The conversation could not be started: the server is shutting down.";
-  for await (const { status, detail } of await conversations.startStream(userId, {
+  for await (const { status, detail } of await conversations.starts.startStream(userId, {
     ...start,
     conversation_id: id,
   })) {
-    const row = status === "READY" ? conversations.get(userId, id) : undefined;
+    const row = status === "READY" ? conversations.reads.get(userId, id) : undefined;
     if (row) return row;
     if (status !== "ERROR") continue;
     reason = detail ?? "The conversation could not be started.";
-    if (!start.sandbox_id && conversations.get(userId, id)) await conversations.remove(userId, id);
+    if (!start.sandbox_id && conversations.reads.get(userId, id)) await conversations.remove(userId, id);
   }
   throw new PlatformError("ChatStartFailed", { reason });
 }

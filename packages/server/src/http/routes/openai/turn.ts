@@ -48,7 +48,7 @@ export class Turn {
     this.#row = row;
     this.#before = getUsage(row);
     this.#ended.promise.catch(() => {});
-    this.#leave = conversations.follow(
+    this.#leave = conversations.live.follow(
       row.id,
       (frame) => this.#onFrame(frame),
       () => this.stop(new PlatformError("TurnConversationDeleted")),
@@ -60,7 +60,7 @@ export class Turn {
   /** Sends the message. On failure the turn is over. Throws what `Conversations.send` throws. */
   async start(message: Content[]): Promise<void> {
     try {
-      await this.#conversations.send(this.#row.id, message, { run: true, eventId: this.#messageId });
+      await this.#conversations.commands.send(this.#row.id, message, { run: true, eventId: this.#messageId });
     } catch (error) {
       this.stop(new PlatformError("TurnMessageNotSent"));
       throw error;
@@ -80,7 +80,7 @@ export class Turn {
   async answer(): Promise<Answer> {
     await this.#ended.promise;
     if (this.#failure) throw this.#failure;
-    const now = this.#conversations.get(this.#row.userId, this.#row.id);
+    const now = this.#conversations.reads.get(this.#row.userId, this.#row.id);
     return { text: this.#answer, usage: subtractUsage(getUsage(now ?? this.#row), this.#before) };
   }
 

@@ -54,7 +54,7 @@ export function legacyConversationRoutes(
   ) => {
     const { selected_repository: selectedRepository } = query;
     const filter = { userId: principal.userId, includeSubConversations: false, selectedRepository, trigger };
-    const { items, nextPageId } = conversations.search(filter, pageRequest(query));
+    const { items, nextPageId } = conversations.reads.search(filter, pageRequest(query));
     return { results: items.map((item) => toLegacy(conversations, item)), next_page_id: nextPageId };
   };
 
@@ -103,7 +103,7 @@ export function legacyConversationRoutes(
     },
     async ({ principal, body }) => {
       const request = toStartRequest(body);
-      await conversations.start(principal.userId, request);
+      await conversations.starts.start(principal.userId, request);
       const conversation_id = hexId(request.conversation_id!);
       return { status: "ok", conversation_id, message: null, conversation_status: "STARTING" as const };
     },

@@ -46,7 +46,7 @@ export function appConversationRoutes(
 ): void {
   const tags = ["app conversations"];
   const search = (userId: string, query: Static<typeof SearchQuery>) =>
-    conversations.searchJson(
+    conversations.reads.searchJson(
       { ...toFilter(userId, query), includeSubConversations: query.include_sub_conversations ?? false },
       pageRequest(query),
     );
@@ -62,7 +62,7 @@ export function appConversationRoutes(
         response: { 200: AppConversationStartTask },
       },
     },
-    (request) => conversations.start(request.principal.userId, request.body),
+    (request) => conversations.starts.start(request.principal.userId, request.body),
   );
   app.post(
     "/api/v1/app-conversations/stream-start",
@@ -76,7 +76,7 @@ export function appConversationRoutes(
       },
     },
     async (request, reply) => {
-      const tasks = await conversations.startStream(request.principal.userId, request.body);
+      const tasks = await conversations.starts.startStream(request.principal.userId, request.body);
       const stream = Readable.from(streamArray(tasks), { objectMode: false });
       return reply.type("application/json").send(stream as never);
     },
@@ -108,7 +108,7 @@ export function appConversationRoutes(
     (request, reply) => {
       // The count includes sub-conversations, as documented.
       const filter = { ...toFilter(request.principal.userId, request.query), includeSubConversations: true };
-      reply.send(conversations.count(filter));
+      reply.send(conversations.reads.count(filter));
     },
   );
   app.get(
@@ -126,7 +126,7 @@ export function appConversationRoutes(
       const { ids } = request.query;
       const { userId } = request.principal;
       if (ids === undefined) sendJson(reply, search(userId, request.query));
-      else reply.send(conversations.batch(userId, parseIds(ids, 99)));
+      else reply.send(conversations.reads.batch(userId, parseIds(ids, 99)));
     },
   );
   app.patch(
@@ -143,7 +143,7 @@ export function appConversationRoutes(
     (request) => {
       const id = parseId(request.params.conversation_id);
       const { userId } = request.principal;
-      if (id === undefined || !conversations.get(userId, id)) {
+      if (id === undefined || !conversations.reads.get(userId, id)) {
         throw new PlatformError("AppConversationUnknown");
       }
       return conversations.update(userId, id, request.body);
@@ -162,7 +162,7 @@ export function appConversationRoutes(
     async (request) => {
       const { userId } = request.principal;
       const [id] = parseIds([request.params.conversation_id], 1);
-      if (!conversations.get(userId, id!)) throw new PlatformError("ConversationUnknown");
+      if (!conversations.reads.get(userId, id!)) throw new PlatformError("ConversationUnknown");
       await conversations.remove(userId, id!);
       return { success: true };
     },

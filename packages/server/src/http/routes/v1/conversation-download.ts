@@ -24,7 +24,7 @@ export function conversationDownloadRoutes(
     },
     ({ principal, params }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
-      const [shown] = conversations.batch(userId, [id]);
+      const [shown] = conversations.reads.batch(userId, [id]);
       reply
         .headers(getDownloadHeaders(`conversation_${hexId(id)}.zip`))
         .send(conversationArchive(events, id, shown!));

@@ -37,7 +37,7 @@ export function conversationMessageRoutes(
       const row = requireConversation(conversations, request.principal, request.params.conversation_id);
       const { status } = requireRunning(sandboxes, row);
       const { content, run = true } = request.body;
-      await conversations.send(row.id, parseContent(content), { run });
+      await conversations.commands.send(row.id, parseContent(content), { run });
       return { success: true, sandbox_status: status, message: null };
     },
   );

@@ -32,8 +32,8 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 test("a conversation is in the lists when its start is answered", async () => {
-  const task = await server.conversations.start("default", { title: "At once" });
-  const { items } = server.conversations.search({ userId: "default" }, { limit: 100 });
+  const task = await server.conversations.starts.start("default", { title: "At once" });
+  const { items } = server.conversations.reads.search({ userId: "default" }, { limit: 100 });
   expect(items.map(({ title }) => title)).toContain("At once");
   expect(task.status).toBe("WORKING");
 });

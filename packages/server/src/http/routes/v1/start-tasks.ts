@@ -31,7 +31,7 @@ const SearchQuery = Type.Object({
 /** Progress of conversation starts (app-server.md section 2.4). */
 export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
   const tags = ["start tasks"];
-  const { startTasks } = conversations;
+  const { tasks: startTasks } = conversations.starts;
   function* texts(userId: string, ids: string[]) {
     for (const id of ids) yield JSON.stringify(startTasks.batch(userId, [id])[0] ?? null);
   }

@@ -42,7 +42,7 @@ export function webhookRoutes(
     },
     async (request) => {
       const sandbox = reporter(request);
-      await conversations.external.report(sandbox, requireId(request.body.id, "body", "id"), request.body);
+      await conversations.reports.report(sandbox, requireId(request.body.id, "body", "id"), request.body);
       return { success: true };
     },
   );
@@ -63,7 +63,7 @@ export function webhookRoutes(
     async (request) => {
       const sandbox = reporter(request);
       const id = requireId(request.params.conversation_id, "path", "conversation_id");
-      await conversations.external.take(sandbox, id, request.body);
+      await conversations.reports.take(sandbox, id, request.body);
       return { success: true };
     },
   );
