@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-test("of a conversation that cannot be stored, and of a fork, no secret stays in the sandbox", async () => {
+test("a conversation or fork that cannot be stored leaves no secret in the sandbox", async () => {
   const sandbox = server.sandboxes.add();
   const call = (path: string, body: unknown) =>
     read(server.call("POST", path, { key: sandbox.sessionKey, body }));

@@ -2,7 +2,7 @@ import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import { nudge, stateRecord } from "@sandpiper/agent/loop/records";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ForkConversationRequest } from "@sandpiper/wire";
-import { hexId, newId, parseId } from "@sandpiper/wire";
+import { hexId, parseId } from "@sandpiper/wire";
 import type { Callbacks } from "../../callbacks/api.ts";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Secrets } from "../../users/api.ts";
@@ -11,6 +11,7 @@ import type { BranchDeps } from "../commands/navigate.ts";
 import { findSnapshot, stageFiles } from "../commands/snapshot-lookup.ts";
 import { collectSkills, getLeafId } from "../log/branch.ts";
 import { toForkContext } from "../project/project-context.ts";
+import { parseOrCreateId } from "./checks.ts";
 import { dropSecrets } from "./create.ts";
 
 export interface ForkDeps extends Omit<BranchDeps, "runner"> {
@@ -19,9 +20,10 @@ export interface ForkDeps extends Omit<BranchDeps, "runner"> {
 }
 
 /**
- * Makes a conversation that begins with the events up to one of another, by default its HEAD, in the same sandbox with the same agent, secrets and policies
- * (agent-server.md section 3). What a conversation that runs has written is taken. Where a snapshot has the files of that time, the new one works on them in
- * a folder of its own; else both share a folder. Throws EventNotFound, ConversationExists, InvalidParameter, and what the copy of the files throws.
+ * Creates a conversation from the events of another one up to an event, by default its HEAD, in the same
+ * sandbox with the same agent, secrets and policies (agent-server.md section 3). If a snapshot has the files
+ * of that time, the fork works on a copy of them in its own folder; else both share a folder. Throws
+ * EventNotFound, ConversationExists, InvalidParameter, and the errors of the file copy.
  */
 export async function forkConversation(
   deps: ForkDeps,
@@ -31,14 +33,12 @@ export async function forkConversation(
   const { store, secrets, callbacks } = deps;
   const { events, conversations } = store;
   const { userId, sandboxId } = source;
-  const id = request.id ? parseId(request.id) : newId();
-  if (!id) throw new PlatformError("InvalidParameter", "id is not a UUID.");
-  if (conversations.get(id))
-    throw new PlatformError("ConversationExists", `A conversation with the id ${id} exists already.`);
+  const id = parseOrCreateId(request.id, "id");
+  if (conversations.get(id)) throw new PlatformError("ConversationIdTaken", { id });
   const { from_event_id: from } = request;
   const eventId = from ? (parseId(from) ?? from) : (getLeafId(events, source) ?? null);
   const way = events.wayTo(source.id, eventId);
-  if (!way) throw new PlatformError("EventNotFound", "Event not found");
+  if (!way) throw new PlatformError("EventUnknown");
 
   const { goal: _, worktree, ...config } = source.config;
   const ownFolder = `${config.workingDir.replace(/\/+$/, "")}-${hexId(id).slice(0, 8)}`;
@@ -55,14 +55,8 @@ export async function forkConversation(
   const context = store.contexts.get(source.id);
   const skills = await collectSkills(events, source.id, way.spans);
   const forked = {
-    ...{
-      id,
-      userId,
-      sandboxId,
-      parentId: null,
-      createdAt: Date.now(),
-      title: forkTitle(source, id, request.title),
-    },
+    ...{ id, userId, sandboxId, parentId: null, createdAt: Date.now() },
+    title: forkTitle(source, id, request.title),
     config: {
       ...config,
       workingDir,
@@ -79,7 +73,7 @@ export async function forkConversation(
   let log: string | undefined;
   try {
     log = await conversations.copyLog(source.id, way.spans);
-    // Writes of one turn are one transaction.
+    // Writes that are issued together are one transaction.
     await Promise.all([
       callbacks.register(userId, id, []),
       conversations.create(forked, agent, { log, head, metrics: keepsMetrics ? metrics : null }),
@@ -93,7 +87,7 @@ export async function forkConversation(
   return { row: conversations.get(id)!, restored: copied ? snapshot?.id : undefined };
 }
 
-/** False where the snapshot has no working folder. */
+/** Returns false when the snapshot has no working folder. */
 async function copyFiles(
   { sandboxes, replacements }: ForkDeps,
   snapshot: Parameters<typeof stageFiles>[1],
@@ -107,7 +101,7 @@ async function copyFiles(
   });
 }
 
-/** One without a name of its own gets the one that new conversations have, until its first message. */
+/** A fork of a conversation with a default title gets a default title. */
 function forkTitle(
   { id, title }: ConversationRow,
   forkId: string,

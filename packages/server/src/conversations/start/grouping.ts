@@ -11,15 +11,15 @@ export interface GroupingCandidate {
   conversations: number;
 }
 
-/** Conversations above which a sandbox takes no more (app-server.md section 4, reuse rule 2). */
-const full = 20;
+/** Maximum conversations of a shared sandbox (app-server.md section 4, reuse rule 2). */
+const maxConversations = 20;
 
-/** The running sandbox of a user that a new conversation joins, or undefined for a new one. */
+/** The running sandbox that a new conversation joins; undefined for a new sandbox. */
 export function chooseSandbox(
   strategy: GroupingStrategy,
   candidates: readonly GroupingCandidate[],
 ): string | undefined {
-  const open = candidates.filter(({ conversations }) => conversations < full);
+  const open = candidates.filter(({ conversations }) => conversations < maxConversations);
   switch (strategy) {
     case "NO_GROUPING":
       return undefined;
@@ -34,10 +34,7 @@ export function chooseSandbox(
   }
 }
 
-/**
- * The user's sandbox that a conversation joins, where the settings let conversations share sandboxes: one of its spec that may reach what is cloned
- * into it.
- */
+/** A running sandbox of the user with the right spec and network access that the conversation may share. */
 export function findSharedSandbox(
   {
     store,

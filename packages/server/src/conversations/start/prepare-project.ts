@@ -1,35 +1,34 @@
 import { randomBytes } from "node:crypto";
-import { posix } from "node:path";
+import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { StartTaskStatus } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import { cloneRepository, type GitIdentity } from "../project/clone.ts";
-import { pluginFolder } from "../project/plugins.ts";
-import { installHooks } from "./hooks-install.ts";
+import { clonePlugins } from "../project/plugin-parts.ts";
 import { runSetupScript, setupNote } from "./setup.ts";
 import type { StartWork } from "./start-plan.ts";
 
 export interface ProjectPreparation {
   conversation: Pick<ConversationRow, "id" | "config">;
   work: Pick<StartWork, "repository" | "plugins">;
-  /** The working directory was made ready for another conversation, which this one joins. */
+  /** The working directory was prepared for the parent conversation. */
   joinsProject: boolean;
   identity: GitIdentity;
   fullClone: boolean;
-  /** Called before each state; what it throws ends the preparation. */
+  /** Called before each state; an error ends the preparation. */
   onStep(status: StartTaskStatus, detail: string | null): Promise<void>;
   signal: AbortSignal;
 }
 
-/** What the preparation found out: folders of plugins, and notes for the agent. */
+/** Folders of plugins, and notes for the agent. */
 export interface PreparedProject {
   plugins: string[];
   notes: string[];
 }
 
 /**
- * Makes a project ready inside a sandbox (app-server.md section 2.4): clone, setup script, hooks, plugins. Every step finds what a start before a
- * crash has done. Throws RepositoryFailed, what `exec` throws, and the signal's reason.
+ * Prepares a project inside a sandbox: clone, setup script, hooks, plugins (app-server.md section 2.4). Every
+ * step can be repeated after a crash. Throws RepositoryFailed, what `exec` throws, and the signal's reason.
  */
 export async function prepareProject(
   sandbox: Sandbox,
@@ -46,11 +45,8 @@ export async function prepareProject(
   );
   if (repository) {
     const newBranch = branch ? null : `openhands-workspace-${randomBytes(4).toString("hex")}`;
-    await cloneRepository(
-      sandbox,
-      { repository, target: workingDir, branch, newBranch, full, identity },
-      signal,
-    );
+    const request = { repository, target: workingDir, branch, newBranch, full, identity };
+    await cloneRepository(sandbox, request, signal);
   }
   await onStep("RUNNING_SETUP_SCRIPT", null);
   if (repository && !joinsProject) {
@@ -61,19 +57,37 @@ export async function prepareProject(
   if (repository) await installHooks(sandbox, workingDir, signal);
 
   await onStep("SETTING_UP_SKILLS", plugins.length > 0 ? "Fetching plugins." : null);
-  const folders: string[] = [];
-  for (const plugin of plugins) {
-    const target = pluginFolder(sandbox.spec.user.home, plugin);
-    const request = {
-      repository: plugin.repository,
-      target,
-      branch: plugin.ref,
-      newBranch: null,
-      full: false,
-      identity,
-    };
-    await cloneRepository(sandbox, request, signal);
-    folders.push(posix.join(target, plugin.path));
-  }
-  return { plugins: folders, notes };
+  return { plugins: await clonePlugins(sandbox, plugins, identity, signal), notes };
+}
+
+const hooksTimeoutMs = 30_000;
+
+/** Runs the repository's earlier hook, then its script. The first comment line identifies the hook. */
+const hook = `#!/bin/sh
+# Installed by Sandpiper: runs .openhands/pre-commit.sh
+before=$(git rev-parse --git-path hooks)/pre-commit.local
+if [ -x "$before" ]; then "$before" "$@" || exit $?; fi
+cd "$(git rev-parse --show-toplevel)" && [ -f .openhands/pre-commit.sh ] || exit 0
+[ -x .openhands/pre-commit.sh ] && exec ./.openhands/pre-commit.sh "$@"
+exec "$(command -v bash || echo sh)" .openhands/pre-commit.sh "$@"
+`;
+
+/**
+ * Arguments: project folder, hook text. It may run twice concurrently when the server was killed, so each
+ * run writes its own draft and moves it into place. The text is an argument because a kill could truncate
+ * standard input.
+ */
+const installScript = `
+cd -- "$1" && [ -f .openhands/pre-commit.sh ] && command -v git >/dev/null 2>&1 || exit 0
+hooks=$(git rev-parse --git-path hooks 2>/dev/null) && mkdir -p -- "$hooks" || exit 0
+own='^# Installed by Sandpiper' draft="$hooks/.pre-commit.$$"
+trap 'rm -f -- "$draft"' EXIT
+if cp -- "$hooks/pre-commit" "$draft" 2>/dev/null && ! grep -q "$own" "$draft"; then
+  chmod +x "$draft" && mv -f -- "$draft" "$hooks/pre-commit.local"
+fi
+printf %s "$2" >"$draft" && chmod 755 "$draft" && mv -f -- "$draft" "$hooks/pre-commit"`;
+
+/** Installs `.openhands/pre-commit.sh` as pre-commit hook; another hook becomes `pre-commit.local`. Idempotent. */
+async function installHooks(sandbox: CommandRunner, workingDir: string, signal: AbortSignal): Promise<void> {
+  await runScript(sandbox, installScript, [workingDir, hook], { timeoutMs: hooksTimeoutMs, signal });
 }

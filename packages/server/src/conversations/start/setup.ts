@@ -2,12 +2,13 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { type CommandRunner, toScriptCommand } from "@sandpiper/sandbox/files/files";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 
-/** Time for a setup script, s (app-server.md section 2.4). */
+/** Time limit of a setup script, s (app-server.md section 2.4). */
 const setupSeconds = 600;
 
 /**
- * Project folder, state file, seconds. A background shell runs the script and writes how it ended, so that a start that goes on after a crash
- * waits for the script that still runs, and never has two of them. The words `sandpiper-setup` tell that shell from a later process of its id.
+ * Arguments: project folder, state file, seconds. A background shell runs the script and writes its exit
+ * code, so that a start resumed after a crash waits for the same script. The word `sandpiper-setup` in its
+ * command line distinguishes that shell from a later process with its id.
  */
 const setupScript = `
 cd -- "$1" || exit 1
@@ -29,15 +30,15 @@ tail -c 2000 "$state.log" 2>/dev/null
 exit 0`;
 
 export interface SetupResult {
-  /** Exit code of the script; 124 when its time was over. */
+  /** Exit code of the script; 124 after a time-out. */
   code: number;
-  /** End of what it wrote. */
+  /** End of its output. */
   output: string;
 }
 
 /**
- * Runs `.openhands/setup.sh` of a project once for a conversation; undefined where there is none. A script that fails is a result, not a throw.
- * Throws what `exec` throws, and the signal's reason.
+ * Runs `.openhands/setup.sh` of a project once for a conversation; undefined when there is none. A failed
+ * script is a result, not an error. Throws what `exec` throws, and the signal's reason.
  */
 export async function runSetupScript(
   sandbox: CommandRunner,
@@ -52,15 +53,12 @@ export async function runSetupScript(
   if (timedOut) return { code: 124, output: "" };
   if (code === 60) return undefined;
   if (code !== 0)
-    throw new PlatformError(
-      "SandboxFailed",
-      `The setup script cannot be run: ${stderr.toString().trim().slice(0, 300)}.`,
-    );
+    throw new PlatformError("SetupScriptUnrunnable", { reason: stderr.toString().trim().slice(0, 300) });
   const [first = "", ...rest] = stdout.toString().split("\n");
   return { code: Number.parseInt(first, 10) || 0, output: rest.join("\n").trim() };
 }
 
-/** What the agent reads of a setup script that failed; undefined where it did not. */
+/** The note for the agent about a failed setup script; undefined when it succeeded. */
 export function setupNote(result: SetupResult | undefined): string | undefined {
   if (!result || result.code === 0) return undefined;
   const how =

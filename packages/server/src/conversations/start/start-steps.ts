@@ -25,10 +25,10 @@ import { type PreparedProject, prepareProject } from "./prepare-project.ts";
 import { type StartWork, sourceHosts } from "./start-plan.ts";
 import type { TaskFeed } from "./task-feed.ts";
 
-/** What connecting to the model and writing the request take of this process, before its sandbox is started, ms. */
+/** Delay of the sandbox's start, so that the first model request is written before it, ms. */
 const headStartMs = 5;
 
-/** How often the steps in a sandbox are done whose processes are ended under them. */
+/** Maximum attempts when the sandbox restarts in the middle of a start. */
 const maxAttempts = 5;
 
 export interface StartStepsDeps {
@@ -45,18 +45,18 @@ export interface StartStepsDeps {
   /** Whether the first message of a conversation waits for tools, which may need the sandbox. */
   waitsForTools(conversation: NewConversation): boolean;
   tasks: TaskFeed;
-  /** Aborted when this process is about to end. */
+  /** Aborted at shutdown. */
   closing: AbortSignal;
   logger: Logger;
 }
 
-/** The steps of one start, from its sandbox to READY. Each can be done again by a later process. */
+/** The steps of one start up to READY; a later process can repeat each of them. */
 export class StartSteps {
   readonly #deps: StartStepsDeps;
   readonly #task: StartTaskRow;
   readonly #conversation: NewConversation;
   readonly #work: StartWork;
-  /** The sandbox is made for this conversation. */
+  /** Whether the sandbox is created for this conversation. */
   readonly #ownSandbox: boolean;
 
   constructor(
@@ -74,9 +74,9 @@ export class StartSteps {
   }
 
   /**
-   * The conversation is made, and where nothing has to be read before, its first model call is under way, before the sandbox runs: the agent's tools
-   * wait for it. A failing sandbox ends the task; the conversation then shows the same reason. Throws why the start failed, or the reason of `closing`.
-   * `onStored` is called once the conversation is stored.
+   * Stores the conversation and calls `onStored`, starts the first model call if nothing has to be read before
+   * it, and waits for the sandbox, in which the agent's tools run. A failing sandbox ends the task, and the
+   * conversation shows the same reason. Throws the reason of the failure, or that of `closing`.
    */
   async start(request: AppConversationStartRequest, onStored?: () => void): Promise<void> {
     const { store, settings, openModel } = this.#deps;
@@ -85,18 +85,18 @@ export class StartSteps {
       const { model, ...rest } = conversationModel(this.#conversation, settings);
       openModel({ model: model ?? "", ...rest });
     }
-    // Starting a sandbox keeps this process busy for some milliseconds, so the model's first request goes out before.
+    // Starting a sandbox blocks this process for some milliseconds, so the first model request goes first.
     const { promise: asked, resolve: startSandbox } = Promise.withResolvers<void>();
     const goesFirst = work.message !== undefined && !work.preparesFirst;
     if (!goesFirst || this.#deps.waitsForTools(this.#conversation)) startSandbox();
     try {
-      // All in one go, and the task first: no crash leaves a sandbox that nothing leads to.
+      // One transaction, task first, so that a crash cannot leave an unreferenced sandbox.
       const stored = await Promise.allSettled([
         this.#step("WAITING_FOR_SANDBOX"),
-        this.#ownSandbox && this.#newSandbox(request, asked),
+        this.#ownSandbox && this.#createSandbox(request, asked),
         store.conversations.create(this.#conversation),
       ]);
-      for (const one of stored) if (one.status === "rejected") throw one.reason;
+      for (const result of stored) if (result.status === "rejected") throw result.reason;
       onStored?.();
       if (goesFirst) await this.#sendFirst();
     } catch (error) {
@@ -108,26 +108,26 @@ export class StartSteps {
     await this.#finish();
   }
 
-  /** Goes on with a start whose conversation is there. Throws as `begin`. */
+  /** Resumes a start whose conversation is stored. Throws as `start`. */
   async resume(): Promise<void> {
     const { message, preparesFirst } = this.#work;
     if (!preparesFirst && message && this.#isEmpty()) await this.#sendFirst();
     await this.#finish();
   }
 
-  /** Waits for the sandbox and makes the project ready. The task shows how that goes on. */
+  /** Waits for the sandbox and prepares the project; the task shows the progress. */
   async #finish(): Promise<void> {
     const { id } = this.#conversation;
     const { store, runner, knowledge, pending, closing } = this.#deps;
     const { preparesFirst } = this.#work;
-    // Tools of a run that somebody else begins wait until the project is there.
+    // The tools of a run that a client starts wait for the project.
     const release = preparesFirst ? runner.workspace(this.#conversation).block() : () => {};
     let sandbox: Sandbox;
     try {
       sandbox = await this.#ready(release);
       await this.#step("READY");
     } catch (error) {
-      // The next start of the server goes on with it.
+      // The next process resumes the start.
       closing.throwIfAborted();
       await runner.abort(id, "removed");
       if (!store.conversations.get(id)) await runner.remove(id);
@@ -138,7 +138,7 @@ export class StartSteps {
       release();
     }
     void pending.deliver(id);
-    // The image may bring skills along: messages from now on may name them.
+    // Later messages may name skills of the image.
     const row = store.conversations.get(id);
     if (row && !preparesFirst)
       await knowledge
@@ -146,7 +146,7 @@ export class StartSteps {
         .catch(() => {});
   }
 
-  /** The sandbox with its project, and the conversation with its first message. A snapshot or a stop may end a step's processes: then all are done again. */
+  /** Prepares the sandbox and sends the first message; repeats all steps when the sandbox restarts in between. */
   async #ready(release: () => void): Promise<Sandbox> {
     for (let attempt = 1; ; attempt++) {
       const sandbox = await this.#sandbox();
@@ -179,7 +179,7 @@ export class StartSteps {
     if (message && store.events.batch(row.id, [this.#task.id])[0] === null) await this.#sendFirst();
   }
 
-  /** The running sandbox; until it runs, the task tells how its start goes on. */
+  /** The running sandbox; until then the task shows the progress of its start. */
   async #sandbox(): Promise<Sandbox> {
     const { sandboxes, tasks } = this.#deps;
     const { sandboxId } = this.#conversation;
@@ -209,8 +209,8 @@ export class StartSteps {
     });
   }
 
-  /** A new sandbox may reach the hosts of what is cloned into it. */
-  async #newSandbox(request: AppConversationStartRequest, after: Promise<void>): Promise<void> {
+  /** Creates the sandbox with access to the hosts of repository and plugins. */
+  async #createSandbox(request: AppConversationStartRequest, after: Promise<void>): Promise<void> {
     const { sandboxes } = this.#deps;
     const { userId, sandboxId: id } = this.#conversation;
     const specId = request.sandbox_spec_id ?? undefined;
@@ -225,7 +225,7 @@ export class StartSteps {
     await sandboxes.create(userId, specId, { id, after, ...(network && { network }) });
   }
 
-  /** The first message has an id that the task knows: it is never sent twice. */
+  /** The message has the task's id, so that it is never sent twice. */
   async #sendFirst(): Promise<void> {
     await this.#deps.send(this.#conversation.id, this.#work.message!, { run: true, eventId: this.#task.id });
   }
@@ -239,21 +239,21 @@ export class StartSteps {
     runner.announcements.announceEnd(id);
   }
 
-  /** Nothing is left of a conversation that could not be started as a whole and that nobody has written to. */
+  /** Removes a conversation whose start failed before its first message. */
   async #discard(error: unknown): Promise<void> {
     await this.#deps.runner.remove(this.#conversation.id);
     const how = { keepSandbox: !this.#ownSandbox, endsStart: toFailureReason(error) };
     await removeWithSandbox(this.#deps, this.#conversation, how).catch(() => {});
   }
 
-  /** The conversation as it is now. Throws where it, or the parent that it was started for, was deleted meanwhile. */
+  /** The current record. Throws when the conversation or its parent was deleted in the meantime. */
   #requireRow(): ConversationRow {
     const { conversations } = this.#deps.store;
     const { id, parentId } = this.#conversation;
     const row = conversations.get(id);
     if (row && (parentId === null || conversations.get(parentId))) return row;
     const what = row ? "The parent conversation" : "The conversation";
-    throw new PlatformError("ConversationNotFound", `${what} was deleted while it was being started.`);
+    throw new PlatformError("DeletedDuringStart", { what });
   }
 
   #isEmpty(): boolean {
@@ -264,13 +264,13 @@ export class StartSteps {
     await this.#deps.tasks.update(this.#task.id, { status, detail });
   }
 
-  /** The work's result; throws when this process is about to end before it is there. */
-  async #untilClosing<T>(work: Promise<T>): Promise<T> {
+  /** The result of the work; throws the reason of `closing` when that comes first. */
+  #untilClosing<T>(work: Promise<T>): Promise<T> {
     return abortable(work, this.#deps.closing);
   }
 }
 
-/** What a start task says of an error. */
+/** The detail of a failed start task. */
 export function toFailureReason(error: unknown): string {
   if (error instanceof PlatformError) return error.message;
   return "The conversation could not be started: an unexpected error, see the server's log.";

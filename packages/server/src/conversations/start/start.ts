@@ -12,21 +12,21 @@ import { planStart, planWork } from "./start-plan.ts";
 import { StartSteps, type StartStepsDeps, toFailureReason } from "./start-steps.ts";
 import { TaskFeed } from "./task-feed.ts";
 
-/** When a start that could not write is gone on with, ms. */
-const retryMs = 5_000;
+/** Delay before a start retries after a failed write, ms. */
+const retryDelayMs = 5_000;
 
 export interface StarterDeps extends Omit<StartStepsDeps, "tasks" | "closing"> {
   pending: Pick<PendingMessages, "deliver" | "discard">;
   mask: OutputMasksDeps["mask"];
 }
 
-/** Starts conversations in the background and keeps their start tasks (app-server.md sections 2.3 and 2.4). */
+/** Starts conversations in the background and updates their start tasks (app-server.md sections 2.3 and 2.4). */
 export class ConversationStarter {
   readonly tasks: TaskFeed;
   readonly #deps: StarterDeps;
   readonly #stepsDeps: StartStepsDeps;
   readonly #active = new Set<Promise<void>>();
-  /** Conversations that are being started: the store may not have their rows yet. */
+  /** Conversations that are being started and may not be stored yet. */
   readonly #starting = new Set<string>();
   readonly #closing = new AbortController();
 
@@ -37,8 +37,8 @@ export class ConversationStarter {
   }
 
   /**
-   * Starts a conversation; it is in the lists when this resolves, as clients ask for them at once, or its task says why not.
-   * Throws what `planStart` throws, and InvalidParameter for a callback that cannot be used; nothing is stored then.
+   * Starts a conversation; when this resolves, clients find it in the lists, or its task has the error.
+   * Throws what `planStart` throws, and InvalidParameter for an invalid callback; nothing is stored then.
    */
   async start(userId: string, request: AppConversationStartRequest): Promise<StartTaskRow> {
     const { task, stored } = await this.#start(userId, request);
@@ -46,7 +46,7 @@ export class ConversationStarter {
     return task;
   }
 
-  /** Starts a conversation and gives its task in every state. Throws as `start`. */
+  /** Starts a conversation and yields its task in every state. Throws as `start`. */
   async follow(userId: string, request: AppConversationStartRequest): Promise<AsyncGenerator<StartTaskRow>> {
     const { task } = await this.#start(userId, request);
     return this.tasks.follow(task);
@@ -76,12 +76,12 @@ export class ConversationStarter {
     };
     this.#starting.add(conversationId);
     try {
-      // Values are not in the task's request, so they are kept before the task is: a start that goes on after a crash has them. What a crash leaves
-      // without its task, the store removes when it is opened.
+      // The task's request has no secret values, so they are stored first, for a start that resumes after a
+      // crash. The store removes values without a task when it is opened.
       const owner = { userId, conversationId, sandboxId };
       if (request.secrets && Object.keys(request.secrets).length > 0)
         await secrets.putConversation(owner, request.secrets);
-      // Given in one turn, so they are one transaction.
+      // Issued together, so they are one transaction.
       await Promise.all([
         callbacks.register(userId, conversationId, processors),
         store.startTasks.create(task),
@@ -103,7 +103,7 @@ export class ConversationStarter {
     return { task, stored };
   }
 
-  /** Goes on with the starts of a process that died: with what is missing of a conversation, or from the beginning. */
+  /** Resumes the open starts of an earlier process. */
   recover(): void {
     for (const task of this.#deps.store.startTasks.listOpen()) this.#track(task, this.#resume(task));
   }
@@ -115,16 +115,12 @@ export class ConversationStarter {
     const conversation = store.conversations.get(conversationId);
     const named = Boolean(request.sandbox_id || request.parent_conversation_id);
     if (!conversation) {
-      // The sandbox that was made for it has its network already.
-      const made = task.sandboxId !== null && sandboxes.get(userId, task.sandboxId) !== undefined;
-      const plan = planStart(
-        this.#deps,
-        userId,
-        { ...request, conversation_id: conversationId },
-        () => false,
-      );
+      // A sandbox that was created for it already has its network.
+      const hasSandbox = task.sandboxId !== null && sandboxes.get(userId, task.sandboxId) !== undefined;
+      const sameId = { ...request, conversation_id: conversationId };
+      const plan = planStart(this.#deps, userId, sameId, () => false);
       const planned = { ...plan.conversation, sandboxId: task.sandboxId ?? newSandboxId() };
-      return new StartSteps(this.#stepsDeps, task, planned, plan.work, !made).start(request);
+      return new StartSteps(this.#stepsDeps, task, planned, plan.work, !hasSandbox).start(request);
     }
     const work = planWork({ secrets }, userId, request, conversation.config, named);
     const ownSandbox =
@@ -141,7 +137,7 @@ export class ConversationStarter {
     });
   }
 
-  /** Waits for the starts that go on; those that wait for their sandbox or work in it are left to the next process. */
+  /** Interrupts starts that wait for their sandbox, which the next process resumes, and waits for the others. */
   async close(): Promise<void> {
     this.#closing.abort(new Error("The server is ending."));
     this.tasks.close();
@@ -154,13 +150,13 @@ export class ConversationStarter {
   }
 
   async #fail(task: StartTaskRow, error: unknown): Promise<void> {
-    // The next start of the server goes on with it.
+    // The next process resumes the start.
     if (this.#closing.signal.aborted && error === this.#closing.signal.reason) return;
     const { pending, logger, store } = this.#deps;
     if (error instanceof PlatformError && (error.code === "StorageFull" || error.code === "StorageBusy")) {
-      // Nor could its end be written. What a server does that finds the task, this one does once there is space.
+      // The failure could not be stored either, so the start is resumed once there is space.
       logger.warn({ task: task.id, reason: error.message }, "a start waits for the store");
-      const waited = await sleep(retryMs, true, { signal: this.#closing.signal }).catch(() => false);
+      const waited = await sleep(retryDelayMs, true, { signal: this.#closing.signal }).catch(() => false);
       if (waited) await this.#resume(task).catch((again) => this.#fail(task, again));
       return;
     }
@@ -175,7 +171,7 @@ export class ConversationStarter {
   }
 }
 
-/** The request as its task keeps and shows it: without the values of secrets. */
+/** The request as stored and shown with its task: without secret values. */
 function storedRequest(
   request: AppConversationStartRequest,
   conversationId: string,

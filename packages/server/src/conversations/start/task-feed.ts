@@ -2,13 +2,13 @@ import type { StartTaskRow, StartTaskStore } from "../../store/start-task-store.
 
 type Change = Parameters<StartTaskStore["update"]>[1];
 
-/** A reader of a task's changes: what it has not read yet, and how it is told of more. */
+/** A reader of a task: its unread states, and the callback for new ones. */
 interface Follower {
   rows: StartTaskRow[];
   wake: () => void;
 }
 
-/** Changes of start tasks: stored first, then told to those who follow a task. */
+/** Stores changes of start tasks, then reports them to the followers of the task. */
 export class TaskFeed {
   readonly #store: Pick<StartTaskStore, "update">;
   readonly #followers = new Map<string, Set<Follower>>();
@@ -29,8 +29,8 @@ export class TaskFeed {
   }
 
   /**
-   * A task as it is now and after every change from now on, until it is READY or ERROR or this process ends. It is to be called in the moment in which the
-   * task is made.
+   * Yields a task's current state and every later one, until it is READY or ERROR or the server closes. Must
+   * be called synchronously after the task is created.
    */
   follow(first: StartTaskRow): AsyncGenerator<StartTaskRow> {
     const follower: Follower = { rows: [first], wake() {} };
@@ -39,7 +39,7 @@ export class TaskFeed {
     return this.#read(follower, followers);
   }
 
-  /** Ends what follows. */
+  /** Ends all followers. */
   close(): void {
     this.#closed = true;
     for (const followers of this.#followers.values()) for (const { wake } of followers) wake();
