@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { Command } from "commander";
 import { keepCompiledCode } from "./cli/compile-cache.ts";
 import { CliError, exitCodes } from "./cli/errors.ts";
-import { variablesHelp } from "./config/documentation.ts";
+import { formatVariablesHelp } from "./config/documentation.ts";
 
 /** The command line. Every command loads its own code when it is called, so that help and errors come at once. */
 function commands(): Command {
@@ -20,7 +20,7 @@ function commands(): Command {
   program
     .command("serve")
     .description("start the platform and serve until a signal ends it")
-    .addHelpText("after", () => `\n${variablesHelp()}`)
+    .addHelpText("after", () => `\n${formatVariablesHelp()}`)
     .action(async () => {
       const { serve } = await import("./cli/serve.ts");
       await serve();

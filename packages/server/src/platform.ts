@@ -28,7 +28,8 @@ import type { SettingsView } from "@sandpiper/wire";
 import type { DestinationStream } from "pino";
 import { CallbackService } from "./callbacks/service.ts";
 import type { Config } from "./config/config.ts";
-import { makeDataFolder } from "./config/data-folder.ts";
+import { createDataFolder } from "./config/data-folder.ts";
+import { platformVersion } from "./config/version.ts";
 import { registerSecrets } from "./conversations/agent/output-masks.ts";
 import type { AdaptTools } from "./conversations/agent/toolset.ts";
 import type { Conversations } from "./conversations/api.ts";
@@ -37,7 +38,6 @@ import { GitHostingService } from "./git/hosting.ts";
 import { buildApp } from "./http/app.ts";
 import { getPublicUrl } from "./http/server/urls.ts";
 import { Recordings } from "./recording/export.ts";
-import { platformVersion } from "./recording/version.ts";
 import { sqliteStoreExists } from "./store/sqlite/folder.ts";
 import { openSqliteStore } from "./store/sqlite/open.ts";
 import type { Store } from "./store/store.ts";
@@ -46,8 +46,8 @@ import type { ApiKeys, Secrets, Settings } from "./users/api.ts";
 import { StoredApiKeys } from "./users/api-keys.ts";
 import { DailyBudget } from "./users/daily-budget.ts";
 import { defaultUser } from "./users/default-user.ts";
-import { SealedValues } from "./users/encrypted-values.ts";
-import { KeyMemory } from "./users/key-cache.ts";
+import { EncryptedValues } from "./users/encrypted-values.ts";
+import { KeyCache } from "./users/key-cache.ts";
 import { StoredLogins } from "./users/logins.ts";
 import { ProviderAccess } from "./users/provider-access.ts";
 import { StoredSecrets } from "./users/secrets.ts";
@@ -71,7 +71,7 @@ export interface Platform {
 }
 
 /** Parts that a replay has in the place of the platform's own. */
-export interface ReplacedParts {
+export interface PlatformOverrides {
   openModel?: OpenModel;
   adaptTools?: AdaptTools;
 }
@@ -94,7 +94,7 @@ export async function startPlatform(
   config: Config,
   env: NodeJS.ProcessEnv = process.env,
   logs?: DestinationStream,
-  replaced: ReplacedParts = {},
+  replaced: PlatformOverrides = {},
 ): Promise<Platform> {
   const opened: (() => Promise<unknown>)[] = [];
   const close = async () => {
@@ -107,7 +107,7 @@ export async function startPlatform(
       if (value && /_(API_KEY|TOKEN|SECRET|SECRET_ACCESS_KEY|TOKEN_BEDROCK)$/.test(name))
         mask.registerSecret(value);
     const logger = createLogger(config.logLevel, mask, logs);
-    await makeDataFolder(config.dataDir);
+    await createDataFolder(config.dataDir);
     const vault = await openVault(join(config.dataDir, "vault.key"), {
       create: !sqliteStoreExists(config.dataDir),
     });
@@ -115,7 +115,7 @@ export async function startPlatform(
     const store = await openSqliteStore({ dir: config.dataDir, vault, scheduler });
     opened.push(() => store.close());
 
-    const keyMemory = new KeyMemory(store.apiKeys);
+    const keyMemory = new KeyCache(store.apiKeys);
     const apiKeys = new StoredApiKeys(store.apiKeys, keyMemory);
     const logins = new StoredLogins(store.logins, keyMemory);
     if (config.apiKey) await apiKeys.adopt(defaultUser, "environment", config.apiKey);
@@ -138,10 +138,10 @@ export async function startPlatform(
     const outbound = makeOutbound({ allowPrivate: config.outboundPrivate });
     opened.push(() => outbound.close());
     const sandboxes = new SandboxService({
-      driver: await makeDriver(config, logger),
+      driver: await createDriver(config, logger),
       store,
       specs,
-      defaultSpec: (userId) => chosenSpec(settings.view(userId), specs),
+      defaultSpec: (userId) => chooseSpec(settings.view(userId), specs),
       egress,
       idle: {
         pauseAfterMs: config.idlePauseMs,
@@ -149,7 +149,7 @@ export async function startPlatform(
         deleteAfterMs: config.deleteAfterMs,
       },
       maxPerUser: config.maxSandboxes,
-      space: () => freeSpace(config.dataDir),
+      space: () => getFreeSpace(config.dataDir),
       reapIntervalMs,
       logger,
     });
@@ -233,7 +233,7 @@ export async function startPlatform(
       secrets,
       providerAccess: new ProviderAccess(vault.derive("provider access")),
       settings,
-      sealed: new SealedValues(vault),
+      encryptedValues: new EncryptedValues(vault),
       apiKeys,
       logins,
       conversations,
@@ -277,7 +277,7 @@ export async function startPlatform(
   }
 }
 
-async function makeDriver(
+async function createDriver(
   { driver, dataDir, runtime, registryAuth, dockerHost }: Config,
   logger: Logger,
 ): Promise<SandboxDriver> {
@@ -290,7 +290,7 @@ async function makeDriver(
 }
 
 /** The spec that a user's settings ask for; undefined: the server's default. Throws SandboxSpecUnusable for a bad image reference. */
-function chosenSpec(
+function chooseSpec(
   { sandbox_base_container_image, default_sandbox_spec_id }: SettingsView,
   specs: SandboxSpec[],
 ): SandboxSpec | undefined {
@@ -298,7 +298,7 @@ function chosenSpec(
   return specs.find(({ id }) => id === default_sandbox_spec_id);
 }
 
-async function freeSpace(folder: string): Promise<{ free: number; total: number }> {
+async function getFreeSpace(folder: string): Promise<{ free: number; total: number }> {
   const { bavail, blocks, bsize } = await statfs(folder);
   return { free: bavail * bsize, total: blocks * bsize };
 }

@@ -37,7 +37,7 @@ async function start(url = `${endpoint.url}/?team=1`, key: string | null = secre
     outbound,
     logger: pino({ level: "silent" }),
     registerSecret: () => {},
-    collectMs: 20,
+    batchDelayMs: 20,
     server: { url, secret: key, format: "agent-server" },
     conversationInfo: (id) => {
       const row = store.conversations.get(id);
@@ -77,9 +77,9 @@ test("a conversation is told before its events, when its state or its record cha
   await store.events.append(id, [message("three"), status("paused")]);
   await endpoint.requests(6);
   await store.conversations.update(id, { title: "Second" });
-  service.changed(id);
+  service.notifyChange(id);
   await endpoint.requests(7);
-  const tell = service.farewell(id);
+  const tell = service.notifyDeletion(id);
   await store.conversations.remove(id);
   await service.drop(id);
   tell();
@@ -141,13 +141,13 @@ test("the next server begins with what the last one was not told was taken", asy
 test("a change that could not be told is told later, and one of a conversation that nobody knows is not", async () => {
   await start();
   const id = await conversation();
-  service.changed(id);
-  service.farewell(id)();
+  service.notifyChange(id);
+  service.notifyDeletion(id)();
   await store.events.append(id, [message("one")]);
   await endpoint.requests(2);
   await until(() => service.list(id)[0]!.pending === false);
   endpoint.answer = (index) => ({ status: index === 2 ? 503 : 200 });
-  service.changed(id);
+  service.notifyChange(id);
   await endpoint.requests(4);
   expect(told()).toEqual(["First is idle", "one", "First is idle", "First is idle"]);
 });

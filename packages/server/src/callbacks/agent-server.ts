@@ -7,7 +7,7 @@ import { type Endpoint, type Outcome, post } from "./endpoint.ts";
 
 /** How often the deletion of a conversation is told to an endpoint that does not take it, and the wait between, ms (agent-server.md section 10). */
 const deletionAttempts = 4;
-const deletionWaitMs = 5_000;
+const deletionRetryMs = 5_000;
 
 /** What is told of a conversation at once: the conversation before its first events, and after events that changed its state. */
 export interface Report {
@@ -36,7 +36,7 @@ export async function report(
     return now && { ...now, ...(execution_status !== undefined && { execution_status }) };
   };
   let outcome: Outcome = { ok: true };
-  if (batch?.firstSeq === 1) outcome = await tell(outbound, endpoint, withStatus("idle"), signal);
+  if (batch?.firstSeq === 1) outcome = await sendConversation(outbound, endpoint, withStatus("idle"), signal);
   if (outcome.ok && batch)
     outcome = await send(
       outbound,
@@ -46,7 +46,7 @@ export async function report(
       signal,
     );
   if (outcome.ok && (changed || status !== undefined))
-    outcome = await tell(outbound, endpoint, withStatus(status), signal);
+    outcome = await sendConversation(outbound, endpoint, withStatus(status), signal);
   return outcome;
 }
 
@@ -58,21 +58,26 @@ export async function reportDeletion(
   signal: AbortSignal,
 ): Promise<Outcome> {
   for (let attempt = 1; ; attempt++) {
-    const outcome = await tell(outbound, endpoint, { ...info, execution_status: "deleting" }, signal);
+    const outcome = await sendConversation(
+      outbound,
+      endpoint,
+      { ...info, execution_status: "deleting" },
+      signal,
+    );
     if (outcome.ok || outcome.final || attempt === deletionAttempts || signal.aborted) return outcome;
-    await sleep(deletionWaitMs, undefined, { signal }).catch(() => {});
+    await sleep(deletionRetryMs, undefined, { signal }).catch(() => {});
   }
 }
 
 /** The execution status that records leave, where they change it. */
-export function statusAfter(records: readonly LogRecord[]): unknown {
+export function findLastStatus(records: readonly LogRecord[]): unknown {
   const changes = records.flatMap(({ event }) =>
     event.kind === "ConversationStateUpdateEvent" && event.key === "execution_status" ? [event.value] : [],
   );
   return changes.at(-1);
 }
 
-async function tell(
+async function sendConversation(
   outbound: Outbound,
   endpoint: Endpoint,
   info: object | undefined,

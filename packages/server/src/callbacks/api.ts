@@ -17,9 +17,9 @@ export interface Callbacks {
   drop(conversationId: string): Promise<void>;
 
   /** Tells of a change of the conversation that is no record of its log, such as that of its title. */
-  changed(conversationId: string): void;
+  notifyChange(conversationId: string): void;
   /** To be called before a deletion: gives what tells of it once it is done. */
-  farewell(conversationId: string): () => void;
+  notifyDeletion(conversationId: string): () => void;
 
   /** The callbacks of a conversation, oldest first. */
   list(conversationId: string): CallbackInfo[];

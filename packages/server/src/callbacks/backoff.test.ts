@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readRetryAfter, retryDelay } from "./backoff.ts";
+import { parseRetryAfter, retryDelay } from "./backoff.ts";
 
 test("waits grow from a second to a quarter of an hour, differ, and are never shorter than asked", () => {
   expect(retryDelay(1, 0, () => 1)).toBe(1_000);
@@ -20,5 +20,5 @@ test.each([
   ["1e9999", undefined],
   [null, undefined],
 ])("Retry-After %j is %j ms", (text, ms) => {
-  expect(readRetryAfter(text, 0)).toBe(ms);
+  expect(parseRetryAfter(text, 0)).toBe(ms);
 });

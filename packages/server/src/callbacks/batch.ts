@@ -1,10 +1,10 @@
 import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 
 /** Most events of one delivery. */
-export const batchEvents = 50;
+export const maxBatchEvents = 50;
 
 /** Longest body of a delivery, bytes; a single event may be longer. */
-const batchBytes = 1024 * 1024;
+const maxBatchBytes = 1024 * 1024;
 
 /** The next delivery out of the records that follow a cursor. */
 export interface Batch {
@@ -21,14 +21,14 @@ export interface Batch {
 }
 
 /** Takes from the records, in order, what fits into one delivery; `kinds` null takes all. Undefined where none of them goes out. */
-export function takeBatch(records: readonly LogRecord[], kinds: readonly string[] | null): Batch | undefined {
+export function nextBatch(records: readonly LogRecord[], kinds: readonly string[] | null): Batch | undefined {
   const batch: Batch = { events: [], kinds: [], firstSeq: 0, lastSeq: 0, nextSeq: 0, ready: false };
   let bytes = 0;
   for (const { seq, event, json } of records) {
     const wanted = kinds === null || kinds.includes(event.kind);
     if (wanted) {
       bytes += Buffer.byteLength(json) + 1;
-      if (batch.events.length === batchEvents || (bytes > batchBytes && batch.events.length > 0))
+      if (batch.events.length === maxBatchEvents || (bytes > maxBatchBytes && batch.events.length > 0))
         return { ...batch, ready: true };
       if (batch.events.length === 0) batch.firstSeq = seq;
       batch.events.push(json);
@@ -40,5 +40,5 @@ export function takeBatch(records: readonly LogRecord[], kinds: readonly string[
       batch.ready = event.value !== "running";
   }
   if (batch.events.length === 0) return undefined;
-  return { ...batch, ready: batch.ready || batch.events.length === batchEvents };
+  return { ...batch, ready: batch.ready || batch.events.length === maxBatchEvents };
 }

@@ -43,7 +43,7 @@ async function start(
     outbound,
     logger,
     registerSecret: () => {},
-    collectMs: 20,
+    batchDelayMs: 20,
     ...change,
   });
   await made.open();
@@ -98,7 +98,7 @@ test("events arrive in order as a JSON array that the receiver can verify", asyn
 
 test("the end of a run is told at once, though events are gathered", async () => {
   await service.close();
-  service = await start({ collectMs: 60_000 });
+  service = await start({ batchDelayMs: 60_000 });
   const id = await conversation(hook());
   await say(id, "one");
   await store.events.append(id, [stateUpdate("execution_status", "finished")]);

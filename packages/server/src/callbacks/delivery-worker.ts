@@ -4,12 +4,12 @@ import type { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { hexId } from "@sandpiper/wire";
 import type { CallbackRow, CallbackStore } from "../store/callback-store.ts";
 import type { EventLog } from "../store/event-log.ts";
-import { type Report, report, statusAfter } from "./agent-server.ts";
+import { findLastStatus, type Report, report } from "./agent-server.ts";
 import { retryDelay } from "./backoff.ts";
-import { type Batch, batchEvents, takeBatch } from "./batch.ts";
+import { type Batch, maxBatchEvents, nextBatch } from "./batch.ts";
 import { deliver, type Endpoint, type Outcome } from "./endpoint.ts";
 
-export interface LaneDependencies {
+export interface DeliveryWorkerDeps {
   callbacks: CallbackStore;
   events: EventLog;
   outbound: Outbound;
@@ -22,24 +22,24 @@ export interface LaneDependencies {
   registerSecret(value: string): void;
   logger: Logger;
   /** How long events are gathered before they are sent, ms. */
-  collectMs: number;
+  batchDelayMs: number;
   /** How long a callback may fail before it is given up, ms. */
   giveUpMs: number;
 }
 
 /** Records that are read at once. */
-const pageRecords = 2 * batchEvents;
+const pageSize = 2 * maxBatchEvents;
 
 /** The wait after a store that could not write, ms. */
-const storeFailureMs = 5_000;
+const storeRetryMs = 5_000;
 
 /**
  * Delivers what a callback was not told of yet, one batch after the other, and ends when there is nothing left. All that it needs to go
  * on after a crash is in the callback's row; a delivery whose success was not stored is repeated.
  */
-export class Lane {
+export class DeliveryWorker {
   readonly id: string;
-  readonly #deps: LaneDependencies;
+  readonly #deps: DeliveryWorkerDeps;
   readonly #conversationId: string;
   readonly #closing = new AbortController();
   readonly #onEnd: () => void;
@@ -52,28 +52,28 @@ export class Lane {
   #interrupt: (() => void) | undefined;
   readonly #ended: Promise<void>;
 
-  /** `onEnd` is called in the same turn in which the lane has found nothing left to do. */
-  constructor(deps: LaneDependencies, id: string, conversationId: string, onEnd: () => void) {
+  /** `onEnd` is called in the same turn in which the worker has found nothing left to do. */
+  constructor(deps: DeliveryWorkerDeps, id: string, conversationId: string, onEnd: () => void) {
     this.#deps = deps;
     this.id = id;
     this.#conversationId = conversationId;
     this.#onEnd = onEnd;
-    this.#dueAt = Date.now() + deps.collectMs;
+    this.#dueAt = Date.now() + deps.batchDelayMs;
     this.#ended = Promise.resolve().then(() => this.#work());
   }
 
   /** Tells of records that were appended; `urgent` ones are not gathered, and end a wait for the next attempt. */
-  poke(records: number, urgent: boolean): void {
-    if (this.#gathered === 0) this.#dueAt = Date.now() + this.#deps.collectMs;
+  notifyRecords(records: number, urgent: boolean): void {
+    if (this.#gathered === 0) this.#dueAt = Date.now() + this.#deps.batchDelayMs;
     this.#gathered += records;
     this.#urgent ||= urgent;
-    if (this.#urgent || this.#gathered >= batchEvents) this.#interrupt?.();
+    if (this.#urgent || this.#gathered >= maxBatchEvents) this.#interrupt?.();
   }
 
   /** Tells of a change of the conversation's record, which no record of the log says. */
-  change(): void {
+  notifyChange(): void {
     this.#changed = true;
-    this.poke(0, true);
+    this.notifyRecords(0, true);
   }
 
   /** Breaks off; what is under way counts as not delivered. */
@@ -89,7 +89,7 @@ export class Lane {
         if (!(await this.#step())) return;
       } catch (error) {
         this.#deps.logger.error({ err: error, callback: this.id }, "a callback could not go on");
-        await this.#sleep(storeFailureMs);
+        await this.#sleep(storeRetryMs);
       }
     }
     this.#onEnd();
@@ -109,7 +109,7 @@ export class Lane {
       return true;
     }
     const isFirst = row.attempts === 0;
-    if (isFirst && !this.#urgent && this.#gathered < batchEvents && this.#dueAt > now) {
+    if (isFirst && !this.#urgent && this.#gathered < maxBatchEvents && this.#dueAt > now) {
       await this.#sleep(this.#dueAt - now);
       return true;
     }
@@ -132,9 +132,9 @@ export class Lane {
     let nextSeq = row.nextSeq;
     let status: unknown;
     for (let last = false; !batch && !last; ) {
-      const records = events.read(this.#conversationId, nextSeq - 1, pageRecords);
-      batch = takeBatch(records, kinds);
-      status = statusAfter(records.slice(0, batch && batch.nextSeq - nextSeq));
+      const records = events.read(this.#conversationId, nextSeq - 1, pageSize);
+      batch = nextBatch(records, kinds);
+      status = findLastStatus(records.slice(0, batch && batch.nextSeq - nextSeq));
       nextSeq = batch?.nextSeq ?? nextSeq + records.length;
       last = nextSeq > events.lastSeq(this.#conversationId);
     }
@@ -155,7 +155,7 @@ export class Lane {
       outcome = await this.#send(row, batch);
     }
     if (this.#closing.signal.aborted) return;
-    if (outcome.ok) await callbacks.update(row.id, { nextSeq, ...forgotten });
+    if (outcome.ok) await callbacks.update(row.id, { nextSeq, ...noFailure });
     else await this.#failed(row, outcome);
   }
 
@@ -220,7 +220,7 @@ export class Lane {
 }
 
 /** A callback without a failure. */
-export const forgotten = {
+export const noFailure = {
   detail: null,
   attempts: 0,
   failingSince: null,

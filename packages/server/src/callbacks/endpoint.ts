@@ -1,7 +1,7 @@
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
 import { hexId } from "@sandpiper/wire";
-import { readRetryAfter } from "./backoff.ts";
+import { parseRetryAfter } from "./backoff.ts";
 import { signDelivery } from "./signature.ts";
 
 /** Where deliveries go, and the key that signs them; in the format `agent-server` the base of the addresses, and the key that is sent along. */
@@ -24,7 +24,7 @@ export interface Delivery {
 export type Outcome = { ok: true } | { ok: false; detail: string; retryAfterMs?: number; final?: boolean };
 
 /** How long an endpoint may take to answer, ms. */
-const answerMs = 10_000;
+const answerTimeoutMs = 10_000;
 
 /** Posts the events as one JSON array; any 2xx counts. A redirect does not: the signed events would go to where nobody sent them. */
 export async function deliver(
@@ -56,12 +56,12 @@ export async function post(
       method: "POST",
       headers: { "content-type": "application/json", "user-agent": "sandpiper", ...headers },
       body,
-      timeoutMs: answerMs,
+      timeoutMs: answerTimeoutMs,
       redirect: "manual",
       signal,
     });
     await response.body?.cancel().catch(() => {});
-    return outcomeOf(response);
+    return toOutcome(response);
   } catch (error) {
     const known =
       error instanceof PlatformError
@@ -71,7 +71,7 @@ export async function post(
   }
 }
 
-function outcomeOf({ status, headers }: Response): Outcome {
+function toOutcome({ status, headers }: Response): Outcome {
   if (status >= 200 && status < 300) return { ok: true };
   if (status === 410)
     return { ok: false, detail: "The address answered 410: it wants no more events.", final: true };
@@ -81,7 +81,7 @@ function outcomeOf({ status, headers }: Response): Outcome {
       detail: `The address answered ${status}, a redirect, which is not followed: name the address that it points to.`,
     };
   }
-  const retryAfterMs = readRetryAfter(headers.get("retry-after"));
+  const retryAfterMs = parseRetryAfter(headers.get("retry-after"));
   return {
     ok: false,
     detail: `The address answered ${status}.`,

@@ -14,17 +14,17 @@ import {
 import type { CallbackRow, StoredProcessor } from "../store/callback-store.ts";
 import { reportDeletion } from "./agent-server.ts";
 import type { Callbacks } from "./api.ts";
-import { forgotten, Lane, type LaneDependencies } from "./delivery-worker.ts";
+import { DeliveryWorker, type DeliveryWorkerDeps, noFailure } from "./delivery-worker.ts";
 import type { Endpoint } from "./endpoint.ts";
 
-export interface CallbackDependencies
-  extends Omit<LaneDependencies, "slots" | "server" | "conversationInfo" | "collectMs" | "giveUpMs"> {
+export interface CallbackServiceDeps
+  extends Omit<DeliveryWorkerDeps, "slots" | "server" | "conversationInfo" | "batchDelayMs" | "giveUpMs"> {
   /** SANDPIPER_WEBHOOK_URL, SANDPIPER_WEBHOOK_SECRET and SANDPIPER_WEBHOOK_FORMAT. */
   server?: Endpoint | undefined;
   /** For the format `agent-server`: a conversation as it is reported. */
   conversationInfo?: (id: string) => object | undefined;
   /** Default 1 s. */
-  collectMs?: number;
+  batchDelayMs?: number;
   /** Default a day. */
   giveUpMs?: number;
 }
@@ -32,27 +32,32 @@ export interface CallbackDependencies
 /** Deliveries at once: over all, of one owner, and of one owner to one address. */
 const limits = [64, 16, 4];
 
-/** Callbacks in the store, and a lane for each that has something to deliver. */
+/** Callbacks in the store, and a worker for each that has something to deliver. */
 export class CallbackService implements Callbacks {
-  readonly #deps: CallbackDependencies;
-  readonly #laneDeps: LaneDependencies;
+  readonly #deps: CallbackServiceDeps;
+  readonly #workerDeps: DeliveryWorkerDeps;
   /** By conversation, then by callback. */
-  readonly #lanes = new Map<string, Map<string, Lane>>();
+  readonly #workers = new Map<string, Map<string, DeliveryWorker>>();
   readonly #additions = new KeyedMutex();
   /** Deletions that are being told. */
-  readonly #farewells = new Set<Promise<unknown>>();
+  readonly #deletions = new Set<Promise<unknown>>();
   readonly #closing = new AbortController();
   #unfollow = () => {};
   #isClosed = false;
 
-  constructor(deps: CallbackDependencies) {
-    const { collectMs = 1_000, giveUpMs = 24 * 3_600_000, server, conversationInfo = () => undefined } = deps;
+  constructor(deps: CallbackServiceDeps) {
+    const {
+      batchDelayMs = 1_000,
+      giveUpMs = 24 * 3_600_000,
+      server,
+      conversationInfo = () => undefined,
+    } = deps;
     this.#deps = deps;
-    this.#laneDeps = {
+    this.#workerDeps = {
       ...deps,
       server,
       conversationInfo,
-      collectMs,
+      batchDelayMs,
       giveUpMs,
       slots: new KeyedSemaphore(limits),
     };
@@ -61,10 +66,11 @@ export class CallbackService implements Callbacks {
   /** Goes on with what a former process left undelivered. */
   async open(): Promise<void> {
     const { callbacks, events, server } = this.#deps;
-    if (server) await callbacks.coverConversations();
-    else await callbacks.uncoverConversations();
-    this.#unfollow = events.followAll((conversationId, records) => this.#take(conversationId, records));
-    for (const { id, conversationId } of callbacks.behind()) this.#lane(conversationId, id).poke(0, true);
+    if (server) await callbacks.addServerWebhooks();
+    else await callbacks.removeServerWebhooks();
+    this.#unfollow = events.followAll((conversationId, records) => this.#notify(conversationId, records));
+    for (const { id, conversationId } of callbacks.listPending())
+      this.#worker(conversationId, id).notifyRecords(0, true);
   }
 
   /** Breaks off deliveries; the next start repeats them. */
@@ -72,8 +78,8 @@ export class CallbackService implements Callbacks {
     this.#isClosed = true;
     this.#unfollow();
     this.#closing.abort(new Error("The server is ending."));
-    const lanes = [...this.#lanes.values()].flatMap((some) => [...some.values()]);
-    await Promise.all([...this.#farewells, ...lanes.map((lane) => lane.close())]);
+    const workers = [...this.#workers.values()].flatMap((some) => [...some.values()]);
+    await Promise.all([...this.#deletions, ...workers.map((worker) => worker.close())]);
   }
 
   check(processors: readonly CallbackProcessor[]): void {
@@ -89,34 +95,36 @@ export class CallbackService implements Callbacks {
   ): Promise<void> {
     this.check(processors);
     const { callbacks, server } = this.#deps;
-    if (callbacks.ofConversation(conversationId).length > 0) return;
+    if (callbacks.listByConversation(conversationId).length > 0) return;
     const own = processors.flatMap((processor) => this.#row(userId, conversationId, processor, 1) ?? []);
     const rows = server ? [serverRow(userId, conversationId), ...own] : own;
     await callbacks.create(rows);
   }
 
   async drop(conversationId: string): Promise<void> {
-    await this.#deps.callbacks.removeOf(conversationId);
-    await Promise.all([...(this.#lanes.get(conversationId)?.values() ?? [])].map((lane) => lane.close()));
+    await this.#deps.callbacks.removeByConversation(conversationId);
+    await Promise.all(
+      [...(this.#workers.get(conversationId)?.values() ?? [])].map((worker) => worker.close()),
+    );
   }
 
-  changed(conversationId: string): void {
+  notifyChange(conversationId: string): void {
     if (this.#deps.server?.format !== "agent-server") return;
     // The operator's own callback has the conversation's id.
     const row = this.#deps.callbacks.get(conversationId);
-    if (row?.status === "ACTIVE" && row.nextSeq > 1) this.#lane(conversationId, row.id).change();
+    if (row?.status === "ACTIVE" && row.nextSeq > 1) this.#worker(conversationId, row.id).notifyChange();
   }
 
-  farewell(conversationId: string): () => void {
+  notifyDeletion(conversationId: string): () => void {
     const { server, callbacks, outbound, logger } = this.#deps;
     const row = server?.format === "agent-server" ? callbacks.get(conversationId) : undefined;
     // Nobody was told of it at all.
     if (!server || row?.status !== "ACTIVE" || row.nextSeq === 1) return () => {};
-    const info = this.#laneDeps.conversationInfo(conversationId);
+    const info = this.#workerDeps.conversationInfo(conversationId);
     return () => {
       if (!info || this.#isClosed) return;
-      const told = this.#laneDeps.slots
-        .acquire(["all", "farewells"], this.#closing.signal)
+      const told = this.#workerDeps.slots
+        .acquire(["all", "deletions"], this.#closing.signal)
         .then(async (leave) => {
           const outcome = await reportDeletion(outbound, server, info, this.#closing.signal).finally(leave);
           if (!outcome.ok)
@@ -125,13 +133,13 @@ export class CallbackService implements Callbacks {
               "a deletion could not be told",
             );
         })
-        .finally(() => this.#farewells.delete(told));
-      this.#farewells.add(told);
+        .finally(() => this.#deletions.delete(told));
+      this.#deletions.add(told);
     };
   }
 
   list(conversationId: string): CallbackInfo[] {
-    return this.#deps.callbacks.ofConversation(conversationId).map((row) => this.#present(row));
+    return this.#deps.callbacks.listByConversation(conversationId).map((row) => this.#present(row));
   }
 
   async add(userId: string, conversationId: string, processor: CallbackProcessor): Promise<CallbackInfo> {
@@ -145,7 +153,7 @@ export class CallbackService implements Callbacks {
       );
     return this.#additions.run(conversationId, async () => {
       const own = callbacks
-        .ofConversation(conversationId)
+        .listByConversation(conversationId)
         .filter((other) => other.processor.kind !== "ServerWebhook");
       if (own.length >= maxCallbacks) throw tooMany();
       await callbacks.create([row]);
@@ -155,8 +163,8 @@ export class CallbackService implements Callbacks {
 
   async retry(conversationId: string, id: string): Promise<CallbackInfo> {
     const row = this.#find(conversationId, id);
-    await this.#deps.callbacks.update(row.id, forgotten);
-    this.#lane(conversationId, row.id).poke(0, true);
+    await this.#deps.callbacks.update(row.id, noFailure);
+    this.#worker(conversationId, row.id).notifyRecords(0, true);
     return this.#present(this.#find(conversationId, id));
   }
 
@@ -164,27 +172,28 @@ export class CallbackService implements Callbacks {
     const row = this.#find(conversationId, id);
     if (row.processor.kind === "ServerWebhook") throw notFound();
     await this.#deps.callbacks.remove(row.id);
-    await this.#lanes.get(conversationId)?.get(row.id)?.close();
+    await this.#workers.get(conversationId)?.get(row.id)?.close();
   }
 
-  #take(conversationId: string, records: readonly LogRecord[]): void {
+  #notify(conversationId: string, records: readonly LogRecord[]): void {
     const urgent = records.some(isEndOfRun);
-    for (const { id } of this.#deps.callbacks.activeOf(conversationId))
-      this.#lane(conversationId, id).poke(records.length, urgent);
+    for (const { id } of this.#deps.callbacks.listActive(conversationId))
+      this.#worker(conversationId, id).notifyRecords(records.length, urgent);
   }
 
-  #lane(conversationId: string, id: string): Lane {
-    const lanes = this.#lanes.get(conversationId) ?? new Map<string, Lane>();
-    this.#lanes.set(conversationId, lanes);
-    const known = lanes.get(id);
+  #worker(conversationId: string, id: string): DeliveryWorker {
+    const workers = this.#workers.get(conversationId) ?? new Map<string, DeliveryWorker>();
+    this.#workers.set(conversationId, workers);
+    const known = workers.get(id);
     if (known) return known;
-    const lane = new Lane(this.#laneDeps, id, conversationId, () => {
-      lanes.delete(id);
-      if (lanes.size === 0 && this.#lanes.get(conversationId) === lanes) this.#lanes.delete(conversationId);
+    const worker = new DeliveryWorker(this.#workerDeps, id, conversationId, () => {
+      workers.delete(id);
+      if (workers.size === 0 && this.#workers.get(conversationId) === workers)
+        this.#workers.delete(conversationId);
     });
-    lanes.set(id, lane);
-    if (this.#isClosed) void lane.close();
-    return lane;
+    workers.set(id, worker);
+    if (this.#isClosed) void worker.close();
+    return worker;
   }
 
   #row(
@@ -195,12 +204,12 @@ export class CallbackService implements Callbacks {
   ): CallbackRow | undefined {
     if (processor.kind === "SetTitleCallbackProcessor") return undefined;
     if (processor.kind === "LoggingCallbackProcessor") {
-      return { ...fresh(userId, conversationId, { kind: processor.kind }), nextSeq };
+      return { ...createRow(userId, conversationId, { kind: processor.kind }), nextSeq };
     }
     const kinds = processor.kinds?.length ? [...new Set(processor.kinds)] : null;
     const stored = { kind: processor.kind, url: processor.url, kinds };
     if (processor.secret) this.#deps.registerSecret(processor.secret);
-    return { ...fresh(userId, conversationId, stored), nextSeq, secret: processor.secret ?? null };
+    return { ...createRow(userId, conversationId, stored), nextSeq, secret: processor.secret ?? null };
   }
 
   #find(conversationId: string, id: string): CallbackRow {
@@ -230,14 +239,14 @@ export class CallbackService implements Callbacks {
   }
 }
 
-function fresh(userId: string, conversationId: string, processor: StoredProcessor): CallbackRow {
+function createRow(userId: string, conversationId: string, processor: StoredProcessor): CallbackRow {
   return {
     id: newId(),
     userId,
     conversationId,
     processor,
     secret: null,
-    ...forgotten,
+    ...noFailure,
     nextSeq: 1,
     createdAt: Date.now(),
   };
@@ -245,7 +254,7 @@ function fresh(userId: string, conversationId: string, processor: StoredProcesso
 
 /** A conversation has one of these at most, so its id serves for both. */
 function serverRow(userId: string, conversationId: string): CallbackRow {
-  return { ...fresh(userId, conversationId, { kind: "ServerWebhook" }), id: conversationId };
+  return { ...createRow(userId, conversationId, { kind: "ServerWebhook" }), id: conversationId };
 }
 
 function isEndOfRun({ event }: LogRecord): boolean {

@@ -1,6 +1,6 @@
 import { text } from "node:stream/consumers";
 import { WebSocket } from "ws";
-import { type Client, detail, reason } from "./client.ts";
+import { type Client, describeFailure, parseDetail } from "./client.ts";
 import { connect } from "./connect.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { rawTerminal } from "./raw-terminal.ts";
@@ -64,7 +64,10 @@ class Attachment {
     socket.once("close", (code, why) => resolve({ code, why: String(why) }));
     socket.once("error", (error) => reject(this.#unreachable(error)));
     socket.once("unexpected-response", (_request, response) => {
-      text(response).then((body) => reject(this.#refused(response.statusCode ?? 0, detail(body))), reject);
+      text(response).then(
+        (body) => reject(this.#refused(response.statusCode ?? 0, parseDetail(body))),
+        reject,
+      );
     });
     socket.once("open", () => this.#start());
     const unstop = onStop(() => {
@@ -130,9 +133,12 @@ class Attachment {
   }
 
   #unreachable(error: unknown): CliError {
-    return new CliError(`The server at ${this.#client.url} could not be reached: ${reason(error)}.`, {
-      cause: error,
-    });
+    return new CliError(
+      `The server at ${this.#client.url} could not be reached: ${describeFailure(error)}.`,
+      {
+        cause: error,
+      },
+    );
   }
 
   #refused(status: number, why: string): CliError {

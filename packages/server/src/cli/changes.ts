@@ -2,10 +2,10 @@ import { createReadStream } from "node:fs";
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CliError } from "./errors.ts";
-import { git, isolatedGit } from "./git.ts";
-import { type TemporaryFolder, temporaryFolder } from "./temporary-folder.ts";
+import { isolatedGit, runGit } from "./git.ts";
+import type { Invoker } from "./invoker.ts";
+import { createTemporaryFolder, type TemporaryFolder } from "./temporary-folder.ts";
 import { listFiles } from "./tree.ts";
-import type { Invoker } from "./user.ts";
 
 /**
  * Finds and applies what an agent changed in a copy of a folder. Works for any folder, with or without a git repository, by a
@@ -27,7 +27,7 @@ export class Changes {
 
   /** Remembers the folder as it is now. */
   static async since(folder: string, user?: Invoker): Promise<Changes> {
-    const scratch = await temporaryFolder("changes", user);
+    const scratch = await createTemporaryFolder("changes", user);
     const changes = new Changes(scratch, folder, user);
     try {
       await changes.#prepare();
@@ -110,7 +110,7 @@ export class Changes {
       { mode: 0o644 },
     );
     await chmod(join(this.#gitDir, "info"), 0o755);
-    const tracked = await git(["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"], {
+    const tracked = await runGit(["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"], {
       cwd: this.#folder,
       user: this.#user,
       accept: [128, 129],
@@ -139,9 +139,9 @@ export class Changes {
     return (await this.#git(["write-tree"], { env })).toString().trim();
   }
 
-  #git(args: string[], options: Parameters<typeof git>[1] = {}): Promise<Buffer> {
+  #git(args: string[], options: Parameters<typeof runGit>[1] = {}): Promise<Buffer> {
     const env = { ...isolatedGit, GIT_DIR: this.#gitDir, ...options.env };
-    return git(args, {
+    return runGit(args, {
       cwd: this.#scratch.path,
       ...options,
       env,

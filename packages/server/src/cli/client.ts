@@ -187,7 +187,7 @@ export class Client {
       response = await fetch(this.url + path, init as RequestInit);
     } catch (error) {
       signal?.throwIfAborted();
-      throw new CliError(`The server at ${this.url} could not be reached: ${reason(error)}.`, {
+      throw new CliError(`The server at ${this.url} could not be reached: ${describeFailure(error)}.`, {
         cause: error,
       });
     }
@@ -195,7 +195,7 @@ export class Client {
     if (response.status === 401)
       throw new CliError(`The server at ${this.url} does not accept the API key: check SANDPIPER_API_KEY.`);
     throw new CliError(
-      `${method} ${path.split("?")[0]} failed (${response.status}): ${detail(await response.text())}`,
+      `${method} ${path.split("?")[0]} failed (${response.status}): ${parseDetail(await response.text())}`,
     );
   }
 }
@@ -211,7 +211,7 @@ function archivePath(sandboxId: string, path: string): string {
 }
 
 /** The sentence in an error's body: `{"detail": …}`, a list of what is wrong with fields, or `{"error": …}`. */
-export function detail(body: string): string {
+export function parseDetail(body: string): string {
   try {
     const parsed = JSON.parse(body) as { detail?: unknown; error?: unknown };
     const found = parsed.detail ?? parsed.error;
@@ -227,7 +227,7 @@ export function detail(body: string): string {
 }
 
 /** Why a connection failed, in a few words. */
-export function reason(error: unknown): string {
+export function describeFailure(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const { code, message } = cause as NodeJS.ErrnoException;
   return code === "ECONNREFUSED" ? "nothing listens there" : message || code || "the connection failed";

@@ -1,6 +1,6 @@
 import { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
-import { commandConfig, localClient, openPlatform } from "./local-platform.ts";
+import { loadConfig, localClient, openPlatform } from "./local-platform.ts";
 
 /**
  * The server that SANDPIPER_URL names, else the platform of the data folder in this process, until `close`. Throws CliError: wrong variables, or a
@@ -20,7 +20,7 @@ export async function connect(): Promise<{ client: Client; close(): Promise<void
     return { client: new Client(url, key), close: async () => {} };
   }
   const level = process.env.SANDPIPER_LOG_LEVEL ? {} : { logLevel: "fatal" as const };
-  const config = { ...commandConfig(), host: "127.0.0.1", port: 0, publicUrl: undefined, ...level };
+  const config = { ...loadConfig(), host: "127.0.0.1", port: 0, publicUrl: undefined, ...level };
   const platform = await openPlatform(config).catch((error: unknown) => {
     if (!/is in use by another/.test((error as Error).message)) throw error;
     throw new CliError(

@@ -9,14 +9,14 @@ import { defaultUser } from "../users/default-user.ts";
 import { Changes, type Patch } from "./changes.ts";
 import type { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
-import { git, isolatedGit } from "./git.ts";
-import { commandConfig, localClient, openPlatform, portFree } from "./local-platform.ts";
-import { Progress, usageText } from "./progress.ts";
-import { stopped } from "./serve.ts";
+import { isolatedGit, runGit } from "./git.ts";
+import { loadConfig, localClient, openPlatform, probePort } from "./local-platform.ts";
+import { formatUsage, Progress } from "./progress.ts";
+import { waitForSignal } from "./serve.ts";
 import { onStop } from "./signals.ts";
-import { duration, type Paint, paintFor } from "./style.ts";
+import { createPaint, formatDuration, type Paint } from "./style.ts";
 import { collectChanges, followTask, prepareTask, type Task, type TaskRun } from "./task.ts";
-import { type TemporaryFolder, temporaryFolder } from "./temporary-folder.ts";
+import { createTemporaryFolder, type TemporaryFolder } from "./temporary-folder.ts";
 
 const demoProject = fileURLToPath(new URL("../../demo/project/", import.meta.url));
 const taskText =
@@ -38,14 +38,14 @@ export async function demo(options: DemoOptions): Promise<number> {
   try {
     platform = await openPlatform(config);
     const { client, key, release } = await localClient(platform);
-    const { run, passed } = await job(platform, client, {
+    const { run, passed } = await runDemo(platform, client, {
       folder: folder.path,
       text: taskText,
       model: "demo/repair",
     });
     if (!options.exit) {
-      process.stdout.write(goodbye(platform.url, key, run.conversationId!));
-      await stopped(() => {});
+      process.stdout.write(formatClosing(platform.url, key, run.conversationId!));
+      await waitForSignal(() => {});
     }
     await client.deleteSandbox(run.sandbox.id);
     await release();
@@ -58,17 +58,17 @@ export async function demo(options: DemoOptions): Promise<number> {
 
 /** The environment's configuration with a data folder of the demo's own; the port only has to be free. */
 async function demoConfig(exit: boolean): Promise<Config> {
-  const config = commandConfig();
+  const config = loadConfig();
   config.dataDir = join(config.dataDir, "demo");
   if (!process.env.SANDPIPER_LOG_LEVEL) config.logLevel = "error";
-  if (exit || (!process.env.SANDPIPER_PORT && (await portFree(config.host, config.port)) !== true))
+  if (exit || (!process.env.SANDPIPER_PORT && (await probePort(config.host, config.port)) !== true))
     config.port = 0;
   return config;
 }
 
 /** A git repository with the demo's project in a temporary folder. */
 async function demoRepository(project: string): Promise<TemporaryFolder> {
-  const folder = await temporaryFolder("demo");
+  const folder = await createTemporaryFolder("demo");
   await cp(project, folder.path, { recursive: true });
   const author = [
     "-c",
@@ -83,18 +83,18 @@ async function demoRepository(project: string): Promise<TemporaryFolder> {
     ["add", "-A"],
     [...author, "commit", "-q", "-m", "A project with a failing test"],
   ])
-    await git(args, { cwd: folder.path, env: isolatedGit });
+    await runGit(args, { cwd: folder.path, env: isolatedGit });
   return folder;
 }
 
 /** Runs the task and shows all of it. `passed` tells whether the test passes in the sandbox now, whatever the agent says. */
-async function job(
+async function runDemo(
   platform: Platform,
   client: Client,
   task: Task,
 ): Promise<{ run: TaskRun; passed: boolean }> {
   const out = process.stdout;
-  const paint = paintFor(out);
+  const paint = createPaint(out);
   out.write(`${paint("bold", "Sandpiper demo")}: ${task.text}\n`);
   out.write(
     "The model is demo/repair, a small program and not an LLM; the server, the sandbox and the tools are real.\n\n",
@@ -158,16 +158,16 @@ async function summary(
   return [
     "",
     patch ? await patch.display(process.stdout.isTTY) : "Nothing changed.\n",
-    row("run", `${status}, ${usageText(progress.usage)}`),
+    row("run", `${status}, ${formatUsage(progress.usage)}`),
     row("test", `${testCommand.join(" ")} ${verdict} in the sandbox now`),
-    row("sandbox start", duration(run.timings.sandboxStart)),
-    row("first event", duration((progress.firstEvent ?? asked) - asked)),
-    row("whole run", duration(run.timings.run)),
+    row("sandbox start", formatDuration(run.timings.sandboxStart)),
+    row("first event", formatDuration((progress.firstEvent ?? asked) - asked)),
+    row("whole run", formatDuration(run.timings.run)),
     "",
   ].join("\n");
 }
 
-function goodbye(url: string, key: string, conversationId: string): string {
+function formatClosing(url: string, key: string, conversationId: string): string {
   return `
   server          ${url}   (its documentation: ${url}/docs)
   API key         ${key}   (works until the demo ends)

@@ -8,21 +8,21 @@ import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
 import { createHostSpec } from "@sandpiper/sandbox/specs/specs";
 import type { Config } from "../config/config.ts";
 import { type Finding, finding } from "./finding.ts";
-import { duration } from "./style.ts";
+import { formatDuration } from "./style.ts";
 
 /** What sandboxes need of this machine, and whether one really starts. */
 export async function examineSandboxes(config: Config): Promise<Finding[]> {
   // A fact that is fine and still has advice is something that the machine could do better.
-  if (config.driver === "docker") return [await engine(config)];
+  if (config.driver === "docker") return [await checkEngine(config)];
   const facts = await probeOci(config.runtime);
   return [
     ...facts.map(({ name, ok, detail, fix }) => finding(name, !ok, ok && !fix, detail, fix)),
-    await trial(config),
+    await trySandbox(config),
   ];
 }
 
 /** Whether the engine of the docker driver answers. */
-async function engine({ dockerHost, registryAuth }: Config): Promise<Finding> {
+async function checkEngine({ dockerHost, registryAuth }: Config): Promise<Finding> {
   const dir = await mkdtemp(join(tmpdir(), "sandpiper-doctor-"));
   const driver = new DockerDriver({ dir, host: dockerHost, authFile: registryAuth });
   try {
@@ -37,7 +37,7 @@ async function engine({ dockerHost, registryAuth }: Config): Promise<Finding> {
 }
 
 /** Starts a sandbox, runs a command in it and removes it. */
-async function trial(config: Config): Promise<Finding> {
+async function trySandbox(config: Config): Promise<Finding> {
   const name = "sandbox";
   if (process.getuid?.() !== 0)
     return finding(
@@ -56,7 +56,7 @@ async function trial(config: Config): Promise<Finding> {
     await driver.start({ id, spec: createHostSpec(config.limits) });
     const command = await driver.exec(id, { argv: ["true"] });
     const { code } = await command.exit;
-    const taken = duration(performance.now() - begin);
+    const taken = formatDuration(performance.now() - begin);
     return finding(
       name,
       true,

@@ -9,8 +9,8 @@ import type { Config } from "../config/config.ts";
 import { examineSandboxes } from "./doctor-sandboxes.ts";
 import { exitCodes } from "./errors.ts";
 import { type Finding, finding } from "./finding.ts";
-import { commandConfig, portFree } from "./local-platform.ts";
-import { paintFor } from "./style.ts";
+import { loadConfig, probePort } from "./local-platform.ts";
+import { createPaint } from "./style.ts";
 
 const lowDiskBytes = 1024 ** 3;
 const run = promisify(execFile);
@@ -18,7 +18,7 @@ const rootlessScript = fileURLToPath(new URL("../../../../scripts/rootless", imp
 
 /** `sandpiper doctor`. Gives 1 when something essential is missing. */
 export async function doctor(options: { json?: boolean }): Promise<number> {
-  const findings = await examine(commandConfig());
+  const findings = await examine(loadConfig());
   const able = findings.every(({ ok, essential }) => ok || !essential);
   if (options.json) process.stdout.write(`${JSON.stringify({ ok: able, findings }, null, 2)}\n`);
   else process.stdout.write(report(findings, able));
@@ -26,7 +26,7 @@ export async function doctor(options: { json?: boolean }): Promise<number> {
 }
 
 function report(findings: readonly Finding[], able: boolean): string {
-  const paint = paintFor(process.stdout);
+  const paint = createPaint(process.stdout);
   const lines = findings.flatMap(({ name, ok, essential, found, advice }) => {
     const mark = ok
       ? paint("green", "OK     ")
@@ -44,17 +44,17 @@ function report(findings: readonly Finding[], able: boolean): string {
 /** Looks at this machine as a server with this configuration would use it. */
 export async function examine(config: Config): Promise<Finding[]> {
   return [
-    node(),
-    await root(),
+    checkNode(),
+    await checkRoot(),
     ...(await examineSandboxes(config)),
-    await dataFolder(config),
-    await disk(config),
-    await port(config),
-    await gitFinding(),
+    await checkDataFolder(config),
+    await checkDisk(config),
+    await checkPort(config),
+    await checkGit(),
   ];
 }
 
-function node(): Finding {
+function checkNode(): Finding {
   const ok = Number(process.versions.node.split(".")[0]) >= 24;
   return finding(
     "node",
@@ -65,7 +65,7 @@ function node(): Finding {
   );
 }
 
-async function root(): Promise<Finding> {
+async function checkRoot(): Promise<Finding> {
   if (process.getuid?.() === 0) {
     return finding(
       "root",
@@ -94,17 +94,17 @@ async function root(): Promise<Finding> {
 }
 
 /** The data folder, or the nearest folder above it that exists. */
-async function nearestFolder(path: string): Promise<string> {
+async function findExistingFolder(path: string): Promise<string> {
   try {
     await access(path);
     return path;
   } catch {
-    return dirname(path) === path ? path : nearestFolder(dirname(path));
+    return dirname(path) === path ? path : findExistingFolder(dirname(path));
   }
 }
 
-async function dataFolder({ dataDir }: Config): Promise<Finding> {
-  const nearest = await nearestFolder(dataDir);
+async function checkDataFolder({ dataDir }: Config): Promise<Finding> {
+  const nearest = await findExistingFolder(dataDir);
   const ok = await access(nearest, constants.W_OK | constants.X_OK).then(
     () => true,
     () => process.getuid?.() !== 0 && nearest === dataDir,
@@ -119,8 +119,8 @@ async function dataFolder({ dataDir }: Config): Promise<Finding> {
   );
 }
 
-async function disk({ dataDir }: Config): Promise<Finding> {
-  const folder = await nearestFolder(dataDir);
+async function checkDisk({ dataDir }: Config): Promise<Finding> {
+  const folder = await findExistingFolder(dataDir);
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
   const found = `${(free / 1024 ** 3).toFixed(1)} GiB free`;
@@ -133,8 +133,8 @@ async function disk({ dataDir }: Config): Promise<Finding> {
   );
 }
 
-async function port({ host, port }: Config): Promise<Finding> {
-  const free = await portFree(host, port);
+async function checkPort({ host, port }: Config): Promise<Finding> {
+  const free = await probePort(host, port);
   const found = free === true ? `${host}:${port} is free` : `${host}:${port} cannot be used (${free.code})`;
   return finding(
     "port",
@@ -145,7 +145,7 @@ async function port({ host, port }: Config): Promise<Finding> {
   );
 }
 
-async function gitFinding(): Promise<Finding> {
+async function checkGit(): Promise<Finding> {
   try {
     const { stdout } = await run("git", ["--version"]);
     return finding("git", true, true, stdout.trim().replace("git version ", ""));

@@ -4,7 +4,7 @@ import { Transform, type Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { connect } from "./connect.ts";
 import { CliError } from "./errors.ts";
-import { invoker } from "./user.ts";
+import { getInvoker } from "./invoker.ts";
 
 /** What the last line of a whole recording begins with. */
 const endOfRecording = '{"line":"end"';
@@ -28,7 +28,7 @@ export async function exportRecording(conversation: string, { output }: { output
       });
     }
     // The file is the user's also where sudo has written it.
-    const user = invoker();
+    const user = getInvoker();
     if (output && user && (await isFile(output))) await chown(output, user.uid, user.gid);
     if (output)
       process.stderr.write(

@@ -84,7 +84,7 @@ class Target {
     if (++this.#entries > this.#limits.entries)
       throw new CliError(`The archive from the sandbox has more than ${this.#limits.entries} entries.`);
     const path = safePath(entry.path);
-    if (path === undefined) throw hostile(entry.path, "leads out of the folder");
+    if (path === undefined) throw refuseEntry(entry.path, "leads out of the folder");
     if (!insideGitFolder(path)) {
       switch (entry.type) {
         case "Directory":
@@ -111,7 +111,7 @@ class Target {
 
   async #folder(path: string): Promise<void> {
     if (this.#made.get(path) === "folder") return;
-    if (this.#made.has(path)) throw hostile(path, "is a folder and something else");
+    if (this.#made.has(path)) throw refuseEntry(path, "is a folder and something else");
     const parent = path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "";
     await this.#folder(parent);
     await mkdir(join(this.#root, path), 0o755);
@@ -121,7 +121,7 @@ class Target {
   /** Makes the folders above a path, and removes what an earlier entry of the same name left. */
   async #free(path: string): Promise<void> {
     if (path === "" || this.#made.get(path) === "folder")
-      throw hostile(path, "is a folder and something else");
+      throw refuseEntry(path, "is a folder and something else");
     await this.#folder(path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "");
     if (this.#made.delete(path)) await rm(join(this.#root, path));
   }
@@ -146,7 +146,7 @@ class Target {
     const source = safePath(to);
     if (source !== undefined && insideGitFolder(source)) return;
     if (source === undefined || this.#made.get(source) !== "file")
-      throw hostile(path, "is a hard link to something that is not in the folder");
+      throw refuseEntry(path, "is a hard link to something that is not in the folder");
     if (source === path) return;
     await this.#free(path);
     await link(join(this.#root, source), join(this.#root, path));
@@ -161,7 +161,7 @@ export function safePath(path: string): string | undefined {
   return parts.includes("..") ? undefined : parts.join("/");
 }
 
-function hostile(path: string, what: string): CliError {
+function refuseEntry(path: string, what: string): CliError {
   return new CliError(
     `The archive from the sandbox was refused: ${JSON.stringify(path.slice(0, 200))} ${what}.`,
   );

@@ -2,7 +2,7 @@ import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { Readable, type Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { CliError } from "./errors.ts";
-import type { Invoker } from "./user.ts";
+import type { Invoker } from "./invoker.ts";
 
 export interface GitOptions {
   cwd?: string;
@@ -32,7 +32,7 @@ export const isolatedGit: Readonly<Record<string, string>> = {
 };
 
 /** Runs git and gives its standard output. Throws CliError with git's own words. */
-export async function git(args: readonly string[], options: GitOptions = {}): Promise<Buffer> {
+export async function runGit(args: readonly string[], options: GitOptions = {}): Promise<Buffer> {
   const { cwd, env = {}, input, stderr, user, accept = [], signal } = options;
   // A GIT_DIR of the caller's own would point git at another repository.
   const inherited = Object.fromEntries(

@@ -15,7 +15,7 @@ import { defaultUser, userNamePattern } from "../users/default-user.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { parseExpiry } from "./expiry.ts";
 import { keyTable } from "./key-table.ts";
-import { commandConfig } from "./local-platform.ts";
+import { loadConfig } from "./local-platform.ts";
 
 /** `sandpiper keys list` */
 export async function listKeys({ user }: { user?: string }): Promise<void> {
@@ -37,13 +37,13 @@ export async function createKey({
   checkUser(user);
   const expiresAt = expires === undefined ? null : parseExpiry(expires, Date.now());
   if (expiresAt === undefined)
-    throw wrongUse(
+    throw usageError(
       "--expires takes a number of days such as 30d, or a last day such as 2027-01-31, which may not be over.",
     );
   if (name !== undefined && (!name.trim() || name.length > 100))
-    throw wrongUse("The name of a key has 1 to 100 characters.");
+    throw usageError("The name of a key has 1 to 100 characters.");
   const { key, row } = await withKeys((apiKeys) =>
-    apiKeys.add(user, { name: name ?? freeName(apiKeys.list(user)), expiresAt, readOnly }),
+    apiKeys.add(user, { name: name ?? chooseFreeName(apiKeys.list(user)), expiresAt, readOnly }),
   );
   const whose = user === defaultUser ? "" : ` of ${user}`;
   process.stderr.write(`The key ${JSON.stringify(row.name)}${whose}, shown only this once:\n`);
@@ -79,18 +79,18 @@ export async function revokeKey(idOrName: string, { user }: { user?: string }): 
 
 function checkUser(user: string | undefined): void {
   if (user === undefined || userNamePattern.test(user)) return;
-  throw wrongUse(
+  throw usageError(
     "The name of a user has 1 to 64 lower-case letters, digits or . _ @ + -, and begins and ends with a letter or digit.",
   );
 }
 
 /** `key 1`, or the next number that is free. */
-function freeName(keys: readonly ApiKeyRow[]): string {
+function chooseFreeName(keys: readonly ApiKeyRow[]): string {
   const taken = new Set(keys.map(({ name }) => name));
   for (let number = 1; ; number++) if (!taken.has(`key ${number}`)) return `key ${number}`;
 }
 
-function wrongUse(sentence: string): CliError {
+function usageError(sentence: string): CliError {
   return new CliError(sentence, { exitCode: exitCodes.usage });
 }
 
@@ -99,7 +99,7 @@ function wrongUse(sentence: string): CliError {
  * one short transaction of SQLite. A folder of an older version is brought up to date first; a server that holds it has to end for that.
  */
 async function withKeys<T>(work: (apiKeys: ApiKeys) => Promise<T>): Promise<T> {
-  const { dataDir } = commandConfig();
+  const { dataDir } = loadConfig();
   const database = join(dataDir, "store", "sandpiper.db");
   const exists = sqliteStoreExists(dataDir);
   if (!exists || !hasCurrentSchema(database)) {

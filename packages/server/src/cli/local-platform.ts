@@ -1,16 +1,16 @@
 import { createServer } from "node:net";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Config } from "../config/config.ts";
-import { readConfig, unknownVariables } from "../config/read-config.ts";
+import { listUnknownVariables, readConfig } from "../config/read-config.ts";
 import type { Environment } from "../config/variables.ts";
-import type { Platform, ReplacedParts } from "../platform.ts";
+import type { Platform, PlatformOverrides } from "../platform.ts";
 import { defaultUser } from "../users/default-user.ts";
 import { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
 
 /** The configuration of the environment; a wrong value ends the command. Variables that nothing reads are told on standard error. */
-export function commandConfig(env: Environment = process.env): Config {
-  for (const warning of unknownVariables(env)) process.stderr.write(`sandpiper: ${warning}\n`);
+export function loadConfig(env: Environment = process.env): Config {
+  for (const warning of listUnknownVariables(env)) process.stderr.write(`sandpiper: ${warning}\n`);
   try {
     return readConfig(env);
   } catch (error) {
@@ -22,14 +22,14 @@ export function commandConfig(env: Environment = process.env): Config {
 export async function openPlatform(
   config: Config,
   env = process.env,
-  replaced: ReplacedParts = {},
+  replaced: PlatformOverrides = {},
 ): Promise<Platform> {
   // Loaded only here: commands that need no server start faster.
   const { startPlatform } = await import("../platform.ts");
   try {
     return await startPlatform(config, env, undefined, replaced);
   } catch (error) {
-    const sentence = folderFailure(error as NodeJS.ErrnoException, config);
+    const sentence = describeFolderFailure(error as NodeJS.ErrnoException, config);
     if (sentence) throw new CliError(sentence, { cause: error });
     if (error instanceof PlatformError) {
       throw new CliError(error.message, {
@@ -55,7 +55,7 @@ export async function localClient(
 }
 
 /** Whether a server can listen there now. */
-export async function portFree(host: string, port: number): Promise<true | NodeJS.ErrnoException> {
+export async function probePort(host: string, port: number): Promise<true | NodeJS.ErrnoException> {
   return new Promise((resolve) => {
     const server = createServer();
     server.once("error", (error) => resolve(error));
@@ -64,7 +64,7 @@ export async function portFree(host: string, port: number): Promise<true | NodeJ
 }
 
 /** The sentence for a data folder that cannot be used. */
-function folderFailure({ code }: NodeJS.ErrnoException, { dataDir }: Config): string | undefined {
+function describeFolderFailure({ code }: NodeJS.ErrnoException, { dataDir }: Config): string | undefined {
   switch (code) {
     case "EACCES":
     case "EPERM":

@@ -6,7 +6,7 @@ import {
   type HookExecutionEvent,
   type Observation,
 } from "@sandpiper/wire";
-import { duration, type Paint, plain, printable } from "./style.ts";
+import { formatDuration, type Paint, plain, printable } from "./style.ts";
 
 export interface PrintOptions {
   /** Milliseconds since the beginning, shown before the event. */
@@ -26,7 +26,7 @@ interface AgentState {
 /** An event as lines for a person: what happened, on what, and the shortened result. Frames that tell nothing to a person give no line. */
 export function printEvent(event: Event, options: PrintOptions): string[] {
   const { elapsed, columns = 100, outputLines = 12, paint = plain } = options;
-  const time = paint("dim", duration(elapsed).padStart(9));
+  const time = paint("dim", formatDuration(elapsed).padStart(9));
   const width = Math.max(columns - 22, 30);
   const entry = (label: string, text: string, style: Parameters<Paint>[0] = "cyan", shape = cut) => {
     const [first = "", ...rest] = lines(text, outputLines, width, shape);
@@ -94,7 +94,7 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
     case "ConversationStateUpdateEvent": {
       const retry = event.key === "agent_state" && (event.value as AgentState).model_retry;
       if (!retry) return [];
-      const text = `attempt ${retry.attempt} failed: ${retry.reason}\nThe next one is in ${duration(retry.delay_ms)}.`;
+      const text = `attempt ${retry.attempt} failed: ${retry.reason}\nThe next one is in ${formatDuration(retry.delay_ms)}.`;
       return entry("model", text, "yellow", wrap);
     }
     default:

@@ -1,7 +1,7 @@
 import type { Event, Stats } from "@sandpiper/wire";
 import { executionStatus } from "./follow.ts";
 import { printEvent } from "./print-event.ts";
-import { duration, type Paint } from "./style.ts";
+import { formatDuration, type Paint } from "./style.ts";
 
 const frames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
@@ -12,7 +12,7 @@ export interface Usage {
 }
 
 /** What a `stats` state update or a `full_state` frame tells of the usage. */
-export function usageOf(event: Event): Usage | undefined {
+export function toUsage(event: Event): Usage | undefined {
   if (event.kind !== "ConversationStateUpdateEvent") return undefined;
   const stats =
     event.key === "stats"
@@ -31,7 +31,7 @@ export function usageOf(event: Event): Usage | undefined {
 }
 
 /** `3,210 tokens, $0.0123`. */
-export function usageText({ tokens, cost }: Usage): string {
+export function formatUsage({ tokens, cost }: Usage): string {
   return `${tokens.toLocaleString("en-US")} tokens, $${cost.toFixed(4)}`;
 }
 
@@ -65,7 +65,7 @@ export class Progress {
   event(event: Event): void {
     const { kind } = event;
     if (kind !== "ConversationStateUpdateEvent") this.firstEvent ??= this.elapsed;
-    this.usage = usageOf(event) ?? this.usage;
+    this.usage = toUsage(event) ?? this.usage;
     if (kind === "ActionEvent") this.#doing = event.summary ?? `uses ${event.tool_name}`;
     else if (kind === "ObservationEvent" || executionStatus(event) === "running")
       this.#doing = "asks the model";
@@ -107,7 +107,7 @@ export class Progress {
 
   #draw(): void {
     const spinner = frames[this.#frame++ % frames.length];
-    const line = `${spinner} ${duration(this.elapsed)}, ${usageText(this.usage)}, ${this.#doing}`;
+    const line = `${spinner} ${formatDuration(this.elapsed)}, ${formatUsage(this.usage)}, ${this.#doing}`;
     this.#stream.write(
       `\r\x1b[K${this.#paint("dim", line.slice(0, Math.max((this.#stream.columns || 100) - 1, 10)))}`,
     );

@@ -4,12 +4,12 @@ import type { Config } from "../config/config.ts";
 import type { Platform } from "../platform.ts";
 import { RecordingUnusable, readRecording } from "../recording/read.ts";
 import { type ReplayReport, replay } from "../recording/replay.ts";
-import { reportText } from "../recording/report.ts";
+import { formatReport } from "../recording/report.ts";
 import { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
-import { commandConfig, openPlatform } from "./local-platform.ts";
+import { loadConfig, openPlatform } from "./local-platform.ts";
 import { onStop } from "./signals.ts";
-import { temporaryFolder } from "./temporary-folder.ts";
+import { createTemporaryFolder } from "./temporary-folder.ts";
 import { packFolder } from "./tree.ts";
 
 export interface ReplayCommandOptions {
@@ -21,7 +21,7 @@ export interface ReplayCommandOptions {
 /** `sandpiper replay`: prints how the agent of this program goes another way than a recorded one. Gives the exit code: 0 the same, 1 not, 2 no usable recording. */
 export async function replayCommand(file: string, options: ReplayCommandOptions): Promise<number> {
   const report = await replayFile(file, options);
-  process.stdout.write(options.json ? `${JSON.stringify(report, undefined, 2)}\n` : reportText(report));
+  process.stdout.write(options.json ? `${JSON.stringify(report, undefined, 2)}\n` : formatReport(report));
   return report.divergences.length === 0 ? exitCodes.ok : exitCodes.failed;
 }
 
@@ -30,7 +30,7 @@ export async function replayFile(
   file: string,
   { spec, dir }: Pick<ReplayCommandOptions, "spec" | "dir">,
 ): Promise<ReplayReport> {
-  const folder = await temporaryFolder("replay");
+  const folder = await createTemporaryFolder("replay");
   let platform: Platform | undefined;
   const abort = new AbortController();
   const restore = onStop(() =>
@@ -39,9 +39,16 @@ export async function replayFile(
   try {
     const recording = await readRecording(file);
     const logLevel = process.env.SANDPIPER_LOG_LEVEL ? {} : { logLevel: "fatal" as const };
-    const own = commandConfig();
+    const own = loadConfig();
     const config = {
-      ...{ ...own, ...logLevel, dataDir: folder.path, specsFile: specsOf(own), host: "127.0.0.1", port: 0 },
+      ...{
+        ...own,
+        ...logLevel,
+        dataDir: folder.path,
+        specsFile: findSpecsFile(own),
+        host: "127.0.0.1",
+        port: 0,
+      },
       ...{
         publicUrl: undefined,
         apiKey: undefined,
@@ -75,7 +82,7 @@ export async function replayFile(
 }
 
 /** The specs of the data folder count for the replay too, which has another one. */
-function specsOf({ specsFile, dataDir }: Config): string | undefined {
+function findSpecsFile({ specsFile, dataDir }: Config): string | undefined {
   const usual = join(dataDir, "specs.json");
   return specsFile ?? (existsSync(usual) ? usual : undefined);
 }

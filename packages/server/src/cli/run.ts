@@ -6,13 +6,13 @@ import type { Client } from "./client.ts";
 import { confirm } from "./confirm.ts";
 import { connect } from "./connect.ts";
 import { CliError, exitCodes } from "./errors.ts";
-import { git } from "./git.ts";
-import { Progress, usageText } from "./progress.ts";
+import { runGit } from "./git.ts";
+import { getInvoker } from "./invoker.ts";
+import { formatUsage, Progress } from "./progress.ts";
 import { onStop } from "./signals.ts";
-import { duration, paintFor } from "./style.ts";
+import { createPaint, formatDuration } from "./style.ts";
 import { collectChanges, followTask, prepareTask, type Task, type TaskRun } from "./task.ts";
-import { temporaryFolder } from "./temporary-folder.ts";
-import { invoker } from "./user.ts";
+import { createTemporaryFolder } from "./temporary-folder.ts";
 
 export interface RunOptions {
   dir?: string;
@@ -42,7 +42,7 @@ export async function run(text: string, options: RunOptions): Promise<number> {
     throw new CliError("--apply needs a local folder: clone the repository and use --dir.", {
       exitCode: exitCodes.usage,
     });
-  const clone = options.repo ? await temporaryFolder("clone", invoker()) : undefined;
+  const clone = options.repo ? await createTemporaryFolder("clone", getInvoker()) : undefined;
   try {
     const folder = clone ? await cloneInto(clone.path, options.repo!) : resolve(options.dir ?? ".");
     await checkFolder(folder);
@@ -58,8 +58,8 @@ export async function run(text: string, options: RunOptions): Promise<number> {
 }
 
 async function work(client: Client, task: Task, options: RunOptions): Promise<number> {
-  const paint = paintFor(process.stderr);
-  const user = invoker();
+  const paint = createPaint(process.stderr);
+  const user = getInvoker();
   const progress = new Progress(process.stderr, paint, "starts a sandbox");
   const abort = new AbortController();
   let started: TaskRun | undefined;
@@ -78,7 +78,10 @@ async function work(client: Client, task: Task, options: RunOptions): Promise<nu
     started = await prepareTask(client, task, abort.signal);
     const { sandboxStart, upload } = started.timings;
     progress.print(
-      paint("dim", `sandbox started in ${duration(sandboxStart)}, folder copied in ${duration(upload)}`),
+      paint(
+        "dim",
+        `sandbox started in ${formatDuration(sandboxStart)}, folder copied in ${formatDuration(upload)}`,
+      ),
     );
     progress.doing("asks the model");
     const status = await followTask(client, task, started, (event) => progress.event(event), {
@@ -89,7 +92,7 @@ async function work(client: Client, task: Task, options: RunOptions): Promise<nu
     const patch = await collectChanges(client, started, changes);
     progress.stop();
     process.stderr.write(
-      `${paint("bold", `The run ${endings[status] ?? `is ${status}`}`)} after ${duration(progress.elapsed)}: ${usageText(progress.usage)}\n`,
+      `${paint("bold", `The run ${endings[status] ?? `is ${status}`}`)} after ${formatDuration(progress.elapsed)}: ${formatUsage(progress.usage)}\n`,
     );
     await show(patch);
     const applied =
@@ -132,6 +135,6 @@ async function applyPatch(changes: Changes, patch: Patch, folder: string, yes: b
 /** Clones with the user's own git and credentials, as the user. */
 async function cloneInto(parent: string, repo: string): Promise<string> {
   const folder = join(parent, "repository");
-  await git(["clone", "--quiet", "--", repo, folder], { user: invoker(), stderr: "inherit" });
+  await runGit(["clone", "--quiet", "--", repo, folder], { user: getInvoker(), stderr: "inherit" });
   return folder;
 }

@@ -1,19 +1,19 @@
-import { commandConfig, openPlatform } from "./local-platform.ts";
+import { loadConfig, openPlatform } from "./local-platform.ts";
 import { onStop } from "./signals.ts";
 
 /** Runs the platform until a signal ends it. */
 export async function serve(): Promise<void> {
-  const config = commandConfig();
+  const config = loadConfig();
   const platform = await openPlatform(config);
   const lines = [`Sandpiper serves ${platform.url}`, `Data folder: ${config.dataDir}`];
   if (platform.newApiKey) lines.push(`API key (shown only this once): ${platform.newApiKey}`);
   process.stdout.write(`${lines.join("\n")}\n`);
-  await stopped((signal) => process.stderr.write(`${signal}: ending; once more ends at once\n`));
+  await waitForSignal((signal) => process.stderr.write(`${signal}: ending; once more ends at once\n`));
   await platform.close();
 }
 
 /** Resolves at the first signal that asks the process to end. */
-export function stopped(tell: (signal: NodeJS.Signals) => void): Promise<void> {
+export function waitForSignal(tell: (signal: NodeJS.Signals) => void): Promise<void> {
   return new Promise((resolve) => {
     onStop((signal) => {
       tell(signal);

@@ -5,7 +5,7 @@ export type Style = Parameters<typeof styleText>[0];
 export type Paint = (style: Style, text: string) => string;
 
 /** Colours only where a person looks at a terminal that wants them (NO_COLOR, FORCE_COLOR). */
-export function paintFor(stream: NodeJS.WritableStream): Paint {
+export function createPaint(stream: NodeJS.WritableStream): Paint {
   return (style, text) => styleText(style, text, { stream, validateStream: true });
 }
 
@@ -22,7 +22,7 @@ export function printable(text: string): string {
 }
 
 /** Milliseconds as a short text: `8 ms`, `1.4 s`, `2 min 05 s`. */
-export function duration(ms: number): string {
+export function formatDuration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
   const seconds = Math.round(ms / 1000);

@@ -2,7 +2,7 @@ import { rmSync } from "node:fs";
 import { chown, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Invoker } from "./user.ts";
+import type { Invoker } from "./invoker.ts";
 
 /** A folder that goes away with `remove`, or with the process where that ends before. */
 export interface TemporaryFolder {
@@ -11,7 +11,7 @@ export interface TemporaryFolder {
 }
 
 /** Makes a folder that only this user, or `user`, can read. */
-export async function temporaryFolder(name: string, user?: Invoker): Promise<TemporaryFolder> {
+export async function createTemporaryFolder(name: string, user?: Invoker): Promise<TemporaryFolder> {
   const path = await mkdtemp(join(tmpdir(), `sandpiper-${name}-`));
   const atExit = () => rmSync(path, { recursive: true, force: true });
   process.once("exit", atExit);

@@ -2,7 +2,7 @@ import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { makeDataFolder } from "./data-folder.ts";
+import { createDataFolder } from "./data-folder.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -12,8 +12,8 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 
 test("makes what is missing, and is fine with what is there", async () => {
   const path = join(folder, "a/b/c");
-  await makeDataFolder(path);
-  await makeDataFolder(path);
+  await createDataFolder(path);
+  await createDataFolder(path);
   expect((await stat(path)).isDirectory()).toBe(true);
 });
 
@@ -21,7 +21,7 @@ test("says in one sentence why a folder cannot be made", async () => {
   const file = join(folder, "file");
   await writeFile(file, "");
   for (const path of [file, join(file, "below"), "/proc/sandpiper", "/sys/kernel/sandpiper/data"]) {
-    await expect(makeDataFolder(path)).rejects.toMatchObject({
+    await expect(createDataFolder(path)).rejects.toMatchObject({
       code: "ConfigInvalid",
       message: expect.stringMatching(/^The data folder .* cannot be made .*SANDPIPER_DATA\.$/),
     });

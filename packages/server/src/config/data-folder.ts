@@ -7,7 +7,7 @@ import { PlatformError } from "@sandpiper/core/errors";
  * Throws PlatformError ConfigInvalid with one sentence when it cannot be made. One folder at a time: a recursive mkdir of Node
  * does not come back from places such as /proc.
  */
-export async function makeDataFolder(path: string): Promise<void> {
+export async function createDataFolder(path: string): Promise<void> {
   try {
     await makeFolder(path);
   } catch (error) {

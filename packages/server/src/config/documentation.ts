@@ -1,21 +1,22 @@
 import { otherVariables, variables } from "./variables.ts";
 
 /** The variables as text for `sandpiper serve --help`. */
-export function variablesHelp(): string {
+export function formatVariablesHelp(): string {
   const lines = Object.values(variables).map(
-    ({ name, meaning, defaultText }) => `  ${name.padEnd(28)}${meaning} (default: ${defaultText})`,
+    ({ name, description: meaning, defaultText }) =>
+      `  ${name.padEnd(28)}${meaning} (default: ${defaultText})`,
   );
   return ["Environment:", ...lines].join("\n");
 }
 
 /** The variables as the Markdown tables of docs/configuration.md. */
-export function variablesMarkdown(): string {
+export function formatVariablesMarkdown(): string {
   const row = (name: string, meaning: string, defaultText: string, must: string) =>
     `| \`${name}\` | ${meaning} | ${defaultText} | ${must} |`;
   return [
     "| Variable | Meaning | Default | Value |",
     "|---|---|---|---|",
-    ...Object.values(variables).map((v) => row(v.name, v.meaning, v.defaultText, v.must)),
+    ...Object.values(variables).map((v) => row(v.name, v.description, v.defaultText, v.must)),
     ...otherVariables.map((v) =>
       row(v.name, v.meaning, v.defaultText, v.name === "SANDPIPER_URL" ? "an http or https address" : "1"),
     ),

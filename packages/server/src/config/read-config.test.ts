@@ -3,8 +3,8 @@ import { isAbsolute } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { variablesHelp, variablesMarkdown } from "./documentation.ts";
-import { readConfig, unknownVariables } from "./read-config.ts";
+import { formatVariablesHelp, formatVariablesMarkdown } from "./documentation.ts";
+import { listUnknownVariables, readConfig } from "./read-config.ts";
 import { variables } from "./variables.ts";
 
 test("an empty environment gives the documented defaults", () => {
@@ -110,7 +110,7 @@ test("every variable is read", () => {
     },
     corsOrigins: ["https://a.example", "http://b.example:8080"],
   });
-  expect(unknownVariables(env)).toEqual([]);
+  expect(listUnknownVariables(env)).toEqual([]);
 });
 
 test.each([
@@ -214,18 +214,20 @@ test("any text is either read into a usable value or refused with a sentence", (
 });
 
 test("an unknown variable is told, with the one that was probably meant", () => {
-  expect(unknownVariables({ SANDPIPER_PROT: "1", SANDPIPER_COLOUR_OF_THE_SKY: "1", OTHER: "1" })).toEqual([
-    "The variable SANDPIPER_COLOUR_OF_THE_SKY is unknown and has no effect.",
-    "The variable SANDPIPER_PROT is unknown and has no effect; did you mean SANDPIPER_PORT?",
-  ]);
+  expect(listUnknownVariables({ SANDPIPER_PROT: "1", SANDPIPER_COLOUR_OF_THE_SKY: "1", OTHER: "1" })).toEqual(
+    [
+      "The variable SANDPIPER_COLOUR_OF_THE_SKY is unknown and has no effect.",
+      "The variable SANDPIPER_PROT is unknown and has no effect; did you mean SANDPIPER_PORT?",
+    ],
+  );
 });
 
 test("the documentation and the help show every variable as the table has it", async () => {
   const page = await readFile(new URL("../../../../docs/configuration.md", import.meta.url), "utf8");
-  expect(page).toContain(variablesMarkdown());
+  expect(page).toContain(formatVariablesMarkdown());
   for (const { name, defaultText } of Object.values(variables)) {
-    expect(variablesHelp()).toContain(name);
-    expect(variablesHelp()).toContain(`(default: ${defaultText})`);
+    expect(formatVariablesHelp()).toContain(name);
+    expect(formatVariablesHelp()).toContain(`(default: ${defaultText})`);
   }
 });
 

@@ -8,7 +8,7 @@ import { type Environment, otherVariables, type Variable, variables } from "./va
  * Throws PlatformError ConfigInvalid with one sentence for the first wrong value; a secret value is not in it.
  */
 export function readConfig(env: Environment): Config {
-  const value = <T>(variable: Variable<T>): T => read(variable, env);
+  const value = <T>(variable: Variable<T>): T => readVariable(variable, env);
   return {
     host: value(variables.host),
     port: value(variables.port),
@@ -16,8 +16,8 @@ export function readConfig(env: Environment): Config {
     apiKey: value(variables.apiKey),
     publicUrl: value(variables.publicUrl),
     driver: value(variables.driver),
-    specsFile: absolute(value(variables.specsFile)),
-    registryAuth: absolute(value(variables.registryAuth)),
+    specsFile: toAbsolute(value(variables.specsFile)),
+    registryAuth: toAbsolute(value(variables.registryAuth)),
     dockerHost: value(variables.dockerHost),
     runtime: value(variables.runtime),
     bodyLimit: value(variables.bodyLimit),
@@ -37,7 +37,7 @@ export function readConfig(env: Environment): Config {
     maxRequests: value(variables.maxRequests),
     trustedProxies: value(variables.trustedProxies),
     outboundPrivate: value(variables.outboundPrivate),
-    skillsDir: absolute(value(variables.skillsDir)),
+    skillsDir: toAbsolute(value(variables.skillsDir)),
     webhook: webhook(
       value(variables.webhookUrl),
       value(variables.webhookSecret),
@@ -55,12 +55,12 @@ function webhook(
   return url === undefined ? undefined : { url, secret: secret ?? null, format };
 }
 
-function absolute(path: string | undefined): string | undefined {
+function toAbsolute(path: string | undefined): string | undefined {
   return path === undefined ? undefined : resolve(path);
 }
 
 /** A sentence for every SANDPIPER_* variable that nothing reads, with the name that was probably meant. */
-export function unknownVariables(env: Environment): string[] {
+export function listUnknownVariables(env: Environment): string[] {
   const known = [...Object.values(variables), ...otherVariables].map(({ name }) => name as string);
   return Object.keys(env)
     .filter((name) => name.startsWith("SANDPIPER_") && !known.includes(name))
@@ -73,7 +73,7 @@ export function unknownVariables(env: Environment): string[] {
     });
 }
 
-function read<T>(variable: Variable<T>, env: Environment): T {
+function readVariable<T>(variable: Variable<T>, env: Environment): T {
   const text = env[variable.name]?.trim();
   if (!text) return variable.defaultValue(env);
   const value = variable.parse(text);

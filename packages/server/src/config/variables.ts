@@ -11,7 +11,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export interface Variable<T = unknown> {
   name: `SANDPIPER_${string}`;
   /** What it sets, as a sentence without its full stop. */
-  meaning: string;
+  description: string;
   /** The default as documentation shows it. */
   defaultText: string;
   defaultValue(env: Environment): T;
@@ -33,234 +33,235 @@ const sizeMust = "a number of bytes, or one with the suffix K, M, G or T";
 
 /** Every variable of the server, by the name of what it sets. */
 export const variables = {
-  host: variable<string>({
+  host: defineVariable<string>({
     name: "SANDPIPER_HOST",
-    meaning: "Address to listen on; 0.0.0.0 opens the server to the network",
+    description: "Address to listen on; 0.0.0.0 opens the server to the network",
     defaultText: "127.0.0.1",
     defaultValue: () => "127.0.0.1",
     must: "a host name or an IP address, without a port",
     parse: (text) =>
       /^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/.test(text) || isIpv6(text) ? text : undefined,
   }),
-  port: variable<number>({
+  port: defineVariable<number>({
     name: "SANDPIPER_PORT",
-    meaning: "Port to listen on; 0 takes a free one",
+    description: "Port to listen on; 0 takes a free one",
     defaultText: "3000",
     defaultValue: () => 3000,
     must: "a whole number from 0 to 65535",
-    parse: (text) => wholeNumber(text, 0, 65_535),
+    parse: (text) => parseInteger(text, 0, 65_535),
   }),
-  dataDir: variable<string>({
+  dataDir: defineVariable<string>({
     name: "SANDPIPER_DATA",
-    meaning: "Folder for the database, keys and sandboxes; it is made when it is missing",
+    description: "Folder for the database, keys and sandboxes; it is made when it is missing",
     defaultText: "~/.local/share/sandpiper",
     defaultValue: (env) => join(env.XDG_DATA_HOME || join(env.HOME || "/root", ".local/share"), "sandpiper"),
     must: "the path of a folder, other than /",
     parse: (text) => (text.includes("\0") || /^\/+$/.test(text) ? undefined : text),
   }),
-  apiKey: variable<string | undefined>({
+  apiKey: defineVariable<string | undefined>({
     name: "SANDPIPER_API_KEY",
-    meaning: "Key that clients send; without it, one is made at the first start, printed once and kept",
+    description: "Key that clients send; without it, one is made at the first start, printed once and kept",
     defaultText: "made at the first start",
     defaultValue: () => undefined,
     must: "16 to 256 printable ASCII characters without spaces",
     parse: (text) => (/^[\x21-\x7e]{16,256}$/.test(text) ? text : undefined),
     secret: true,
   }),
-  publicUrl: variable<string | undefined>({
+  publicUrl: defineVariable<string | undefined>({
     name: "SANDPIPER_PUBLIC_URL",
-    meaning: "Address under which clients reach the server, where a proxy stands before it",
+    description: "Address under which clients reach the server, where a proxy stands before it",
     defaultText: "made from host and port",
     defaultValue: () => undefined,
     must: "an http or https address without user, query or fragment",
-    parse: publicUrl,
+    parse: parsePublicUrl,
   }),
-  driver: variable<(typeof drivers)[number]>({
+  driver: defineVariable<(typeof drivers)[number]>({
     name: "SANDPIPER_DRIVER",
-    meaning: "Engine of the sandboxes: oci starts them itself, docker asks a Docker or Podman engine",
+    description: "Engine of the sandboxes: oci starts them itself, docker asks a Docker or Podman engine",
     defaultText: "oci",
     defaultValue: () => "oci",
     must: `one of ${drivers.join(", ")}`,
     parse: (text) => drivers.find((driver) => driver === text),
   }),
-  specsFile: variable<string | undefined>({
+  specsFile: defineVariable<string | undefined>({
     name: "SANDPIPER_SPECS",
-    meaning: "File with the sandbox specs",
+    description: "File with the sandbox specs",
     defaultText: "specs.json in the data folder where it exists",
     defaultValue: () => undefined,
     must: "the path of a file",
-    parse: filePath,
+    parse: parseFilePath,
   }),
-  registryAuth: variable<string | undefined>({
+  registryAuth: defineVariable<string | undefined>({
     name: "SANDPIPER_REGISTRY_AUTH",
-    meaning: "File with the credentials for image registries, in the format of Docker's config.json",
+    description: "File with the credentials for image registries, in the format of Docker's config.json",
     defaultText: "what `skopeo login` or `docker login` stored",
     defaultValue: () => undefined,
     must: "the path of a file",
-    parse: filePath,
+    parse: parseFilePath,
   }),
-  dockerHost: variable<DockerHost | undefined>({
+  dockerHost: defineVariable<DockerHost | undefined>({
     name: "SANDPIPER_DOCKER_HOST",
-    meaning: "Where the docker driver reaches its engine",
+    description: "Where the docker driver reaches its engine",
     defaultText: "DOCKER_HOST, else /var/run/docker.sock",
     defaultValue: () => undefined,
     must: "the absolute path of a socket, or an address such as unix:///run/docker.sock or tcp://127.0.0.1:2375",
-    parse: dockerHost,
+    parse: parseDockerHost,
   }),
-  runtime: variable<string | undefined>({
+  runtime: defineVariable<string | undefined>({
     name: "SANDPIPER_RUNTIME",
-    meaning: "OCI runtime that starts the sandboxes of the oci driver, by name or absolute path",
+    description: "OCI runtime that starts the sandboxes of the oci driver, by name or absolute path",
     defaultText: "crun, else runc",
     defaultValue: () => undefined,
     must: "the name or the absolute path of a program",
     parse: (text) => (/^[\w.+-]+$|^\/[^\0]+$/.test(text) ? text : undefined),
   }),
-  bodyLimit: variable<number>({
+  bodyLimit: defineVariable<number>({
     name: "SANDPIPER_BODY_LIMIT",
-    meaning: "Largest accepted request body, archives apart",
+    description: "Largest accepted request body, archives apart",
     defaultText: "32M",
     defaultValue: () => 32 * mebibyte,
     must: `${sizeMust}, from 1K to 1G`,
-    parse: (text) => size(text, 1024, gibibyte),
+    parse: (text) => parseBytes(text, 1024, gibibyte),
   }),
-  logLevel: variable<(typeof logLevels)[number]>({
+  logLevel: defineVariable<(typeof logLevels)[number]>({
     name: "SANDPIPER_LOG_LEVEL",
-    meaning: "Least severe messages to log, as JSON lines on standard error",
+    description: "Least severe messages to log, as JSON lines on standard error",
     defaultText: "info",
     defaultValue: () => "info",
     must: `one of ${logLevels.join(", ")}`,
     parse: (text) => logLevels.find((level) => level === text),
   }),
-  memoryBytes: variable<number>({
+  memoryBytes: defineVariable<number>({
     name: "SANDPIPER_MEMORY",
-    meaning: "Memory of a sandbox",
+    description: "Memory of a sandbox",
     defaultText: "2G",
     defaultValue: () => 2 * gibibyte,
     must: `${sizeMust}, from 32M to 16T`,
-    parse: (text) => size(text, 32 * mebibyte, 16_384 * gibibyte),
+    parse: (text) => parseBytes(text, 32 * mebibyte, 16_384 * gibibyte),
   }),
-  pids: variable<number>({
+  pids: defineVariable<number>({
     name: "SANDPIPER_PIDS",
-    meaning: "Processes and threads of a sandbox",
+    description: "Processes and threads of a sandbox",
     defaultText: "1024",
     defaultValue: () => 1024,
     must: "a whole number from 16 to 4194304",
-    parse: (text) => wholeNumber(text, 16, 4_194_304),
+    parse: (text) => parseInteger(text, 16, 4_194_304),
   }),
-  cpus: variable<number>({
+  cpus: defineVariable<number>({
     name: "SANDPIPER_CPUS",
-    meaning: "CPUs of a sandbox; fractions are fine",
+    description: "CPUs of a sandbox; fractions are fine",
     defaultText: "2",
     defaultValue: () => 2,
     must: "a number from 0.01 to 1024",
     parse: (text) =>
       /^\d+(\.\d+)?$/.test(text) && Number(text) >= 0.01 && Number(text) <= 1024 ? Number(text) : undefined,
   }),
-  diskBytes: variable<number>({
+  diskBytes: defineVariable<number>({
     name: "SANDPIPER_DISK",
-    meaning: "Disk space of a sandbox: the files that it makes or changes",
+    description: "Disk space of a sandbox: the files that it makes or changes",
     defaultText: "10G",
     defaultValue: () => 10 * gibibyte,
     must: `${sizeMust}, from 1M to 16T`,
-    parse: (text) => size(text, mebibyte, 16_384 * gibibyte),
+    parse: (text) => parseBytes(text, mebibyte, 16_384 * gibibyte),
   }),
-  idlePauseMs: variable<number>({
+  idlePauseMs: defineVariable<number>({
     name: "SANDPIPER_IDLE_PAUSE",
-    meaning: "Seconds without use after which a sandbox is paused; 0 never pauses",
+    description: "Seconds without use after which a sandbox is paused; 0 never pauses",
     defaultText: "1200",
     defaultValue: () => 1_200_000,
     must: "a whole number from 0 to 31536000",
-    parse: (text) => duration(text, 31_536_000, 1_000),
+    parse: (text) => parseDuration(text, 31_536_000, 1_000),
   }),
-  hibernateAfterMs: variable<number>({
+  hibernateAfterMs: defineVariable<number>({
     name: "SANDPIPER_HIBERNATE_AFTER",
-    meaning:
+    description:
       "Seconds after the pause until the processes of a paused sandbox are ended and only its files are kept; 0 never does",
     defaultText: "600",
     defaultValue: () => 600_000,
     must: "a whole number from 0 to 31536000",
-    parse: (text) => duration(text, 31_536_000, 1_000),
+    parse: (text) => parseDuration(text, 31_536_000, 1_000),
   }),
-  deleteAfterMs: variable<number>({
+  deleteAfterMs: defineVariable<number>({
     name: "SANDPIPER_DELETE_AFTER",
-    meaning: "Days without use after which a sandbox is deleted; 0 never deletes",
+    description: "Days without use after which a sandbox is deleted; 0 never deletes",
     defaultText: "10",
     defaultValue: () => 10 * dayMs,
     must: "a whole number from 0 to 36500",
-    parse: (text) => duration(text, 36_500, dayMs),
+    parse: (text) => parseDuration(text, 36_500, dayMs),
   }),
-  maxSandboxes: variable<number>({
+  maxSandboxes: defineVariable<number>({
     name: "SANDPIPER_MAX_SANDBOXES",
-    meaning:
+    description:
       "Running sandboxes of a user; the one that was idle longest is paused for a further one; 0 is no limit",
     defaultText: "0",
     defaultValue: () => 0,
     must: "a whole number from 0 to 1000000",
-    parse: (text) => wholeNumber(text, 0, 1_000_000),
+    parse: (text) => parseInteger(text, 0, 1_000_000),
   }),
-  outboundPrivate: variable<string[]>({
+  outboundPrivate: defineVariable<string[]>({
     name: "SANDPIPER_OUTBOUND_PRIVATE",
-    meaning:
+    description:
       "Private address ranges that the server itself may send requests to for its users (git hosts, callbacks, MCP servers, models of named users), separated by commas",
     defaultText: "none",
     defaultValue: () => [],
     must: "a list of address ranges such as 10.1.0.0/16 or fd00::/8, separated by commas",
-    parse: ranges,
+    parse: parseRanges,
   }),
-  maxRuns: variable<number>({
+  maxRuns: defineVariable<number>({
     name: "SANDPIPER_MAX_RUNS",
-    meaning: "Conversations of a user that run at a time; further ones wait for their turn; 0 is no limit",
+    description:
+      "Conversations of a user that run at a time; further ones wait for their turn; 0 is no limit",
     defaultText: "100",
     defaultValue: () => 100,
     must: "a whole number from 0 to 1000000",
-    parse: (text) => wholeNumber(text, 0, 1_000_000),
+    parse: (text) => parseInteger(text, 0, 1_000_000),
   }),
-  dailyBudget: variable<number>({
+  dailyBudget: defineVariable<number>({
     name: "SANDPIPER_DAILY_BUDGET",
-    meaning: "What the model calls of a user may cost a day (UTC), USD; 0 is no limit",
+    description: "What the model calls of a user may cost a day (UTC), USD; 0 is no limit",
     defaultText: "0",
     defaultValue: () => 0,
     must: "a number from 0 to 1000000",
     parse: (text) =>
       /^\d{1,7}(\.\d{1,6})?$/.test(text) && Number(text) <= 1_000_000 ? Number(text) : undefined,
   }),
-  maxRequests: variable<number>({
+  maxRequests: defineVariable<number>({
     name: "SANDPIPER_MAX_REQUESTS",
-    meaning: "Requests per second of one key, or of one address without a key; 0 is no limit",
+    description: "Requests per second of one key, or of one address without a key; 0 is no limit",
     defaultText: "1000",
     defaultValue: () => 1_000,
     must: "a whole number from 0 to 1000000",
-    parse: (text) => wholeNumber(text, 0, 1_000_000),
+    parse: (text) => parseInteger(text, 0, 1_000_000),
   }),
-  trustedProxies: variable<string[]>({
+  trustedProxies: defineVariable<string[]>({
     name: "SANDPIPER_TRUSTED_PROXIES",
-    meaning:
+    description:
       "Address ranges of proxies before the server, whose X-Forwarded headers are believed, separated by commas",
     defaultText: "none",
     defaultValue: () => [],
     must: "a list of address ranges such as 10.1.0.0/16 or 127.0.0.1/32, separated by commas",
-    parse: ranges,
+    parse: parseRanges,
   }),
-  skillsDir: variable<string | undefined>({
+  skillsDir: defineVariable<string | undefined>({
     name: "SANDPIPER_SKILLS",
-    meaning: "Folder with skills for every user",
+    description: "Folder with skills for every user",
     defaultText: "none",
     defaultValue: () => undefined,
     must: "the path of a folder",
-    parse: filePath,
+    parse: parseFilePath,
   }),
-  webhookUrl: variable<string | undefined>({
+  webhookUrl: defineVariable<string | undefined>({
     name: "SANDPIPER_WEBHOOK_URL",
-    meaning: "Address that gets the events of every conversation (docs/event-delivery.md)",
+    description: "Address that gets the events of every conversation (docs/event-delivery.md)",
     defaultText: "none",
     defaultValue: () => undefined,
     must: "an http or https address without a user or a password",
-    parse: (text) => (/\s/.test(text) ? undefined : webUrl(text)?.href),
+    parse: (text) => (/\s/.test(text) ? undefined : parseWebUrl(text)?.href),
     secret: true,
   }),
-  webhookSecret: variable<string | undefined>({
+  webhookSecret: defineVariable<string | undefined>({
     name: "SANDPIPER_WEBHOOK_SECRET",
-    meaning:
+    description:
       "Key of the signature of what SANDPIPER_WEBHOOK_URL gets; in the format agent-server the session key that is sent",
     defaultText: "no signature",
     defaultValue: () => undefined,
@@ -268,22 +269,22 @@ export const variables = {
     parse: (text) => (/^[\x21-\x7e]{16,512}$/.test(text) ? text : undefined),
     secret: true,
   }),
-  webhookFormat: variable<WebhookFormat>({
+  webhookFormat: defineVariable<WebhookFormat>({
     name: "SANDPIPER_WEBHOOK_FORMAT",
-    meaning:
+    description:
       "signed, or agent-server: SANDPIPER_WEBHOOK_URL is then the base of /conversations and /events/{id}",
     defaultText: "signed",
     defaultValue: () => "signed",
     must: "signed or agent-server",
     parse: (text) => webhookFormats.find((format) => format === text),
   }),
-  corsOrigins: variable<string[]>({
+  corsOrigins: defineVariable<string[]>({
     name: "SANDPIPER_CORS_ORIGINS",
-    meaning: "Origins beside localhost that browsers may call from, separated by commas",
+    description: "Origins beside localhost that browsers may call from, separated by commas",
     defaultText: "none",
     defaultValue: () => [],
     must: "a list of origins such as https://app.example.com, separated by commas",
-    parse: origins,
+    parse: parseOrigins,
   }),
 } as const;
 
@@ -310,35 +311,35 @@ export const otherVariables: readonly {
   },
 ];
 
-function variable<T>(definition: Variable<T>): Variable<T> {
+function defineVariable<T>(definition: Variable<T>): Variable<T> {
   return definition;
 }
 
-function wholeNumber(text: string, min: number, max: number): number | undefined {
+function parseInteger(text: string, min: number, max: number): number | undefined {
   if (!/^\d{1,15}$/.test(text)) return undefined;
   const value = Number(text);
   return value >= min && value <= max ? value : undefined;
 }
 
-function size(text: string, min: number, max: number): number | undefined {
+function parseBytes(text: string, min: number, max: number): number | undefined {
   const value = parseSize(text);
   return value !== undefined && value >= min && value <= max ? value : undefined;
 }
 
 /** Milliseconds of a whole number of units. */
-function duration(text: string, max: number, unitMs: number): number | undefined {
-  const count = wholeNumber(text, 0, max);
+function parseDuration(text: string, max: number, unitMs: number): number | undefined {
+  const count = parseInteger(text, 0, max);
   return count === undefined ? undefined : count * unitMs;
 }
 
-function filePath(text: string): string | undefined {
+function parseFilePath(text: string): string | undefined {
   return text.includes("\0") || text.endsWith("/") ? undefined : text;
 }
 
-function dockerHost(text: string): DockerHost | undefined {
+function parseDockerHost(text: string): DockerHost | undefined {
   const socketPath = /^(?:unix:\/\/)?(\/[^\0]*[^\0/])$/.exec(text)?.[1];
   if (socketPath !== undefined) return { socketPath };
-  const url = /^(tcp|https?):\/\//.test(text) ? parseUrl(text.replace(/^tcp:/, "http:")) : undefined;
+  const url = /^(tcp|https?):\/\//.test(text) ? parsePlainUrl(text.replace(/^tcp:/, "http:")) : undefined;
   if (url?.pathname !== "/") return undefined;
   const protocol = url.protocol === "https:" ? "https" : "http";
   return {
@@ -352,20 +353,20 @@ function isIpv6(text: string): boolean {
   return text.includes(":") && URL.canParse(`http://[${text}]/`);
 }
 
-function webUrl(text: string): URL | undefined {
+function parseWebUrl(text: string): URL | undefined {
   const url = URL.parse(text);
   return url && /^https?:$/.test(url.protocol) && !url.username && !url.password ? url : undefined;
 }
 
-function parseUrl(text: string): URL | undefined {
-  return /[?#\s]/.test(text) ? undefined : webUrl(text);
+function parsePlainUrl(text: string): URL | undefined {
+  return /[?#\s]/.test(text) ? undefined : parseWebUrl(text);
 }
 
-function publicUrl(text: string): string | undefined {
-  return parseUrl(text)?.href.replace(/\/+$/, "");
+function parsePublicUrl(text: string): string | undefined {
+  return parsePlainUrl(text)?.href.replace(/\/+$/, "");
 }
 
-function ranges(text: string): string[] | undefined {
+function parseRanges(text: string): string[] | undefined {
   const parts = text.split(",").map((part) => part.trim());
   try {
     rangesOf(parts);
@@ -375,8 +376,8 @@ function ranges(text: string): string[] | undefined {
   }
 }
 
-function origins(text: string): string[] | undefined {
+function parseOrigins(text: string): string[] | undefined {
   const parts = text.split(",").map((part) => part.trim());
-  const urls = parts.map((part) => parseUrl(part));
+  const urls = parts.map((part) => parsePlainUrl(part));
   return urls.every((url) => url?.pathname === "/") ? urls.map((url) => url!.origin) : undefined;
 }

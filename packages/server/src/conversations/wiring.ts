@@ -283,7 +283,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     },
     async update(userId, id, change) {
       await store.conversations.update(id, parsePatch(access.requireOwned(userId, id), change));
-      callbacks.changed(id);
+      callbacks.notifyChange(id);
       if (change.title !== undefined) runner.announcements.announceTitle(id);
       return reads.present([access.requireOwned(userId, id)])[0]!;
     },

@@ -22,12 +22,12 @@ export interface GitHosting {
   organizations(userId: string): Promise<{ provider: ProviderType; organizations: string[] }>;
   /** What `installationId` can be: installations of a GitHub App, workspaces of Bitbucket, groups of GitLab, organizations of Forgejo. */
   installations(userId: string, provider: ProviderType): Promise<string[]>;
-  repositories(userId: string, provider: ProviderType, ask: RepositoryQuery): Promise<Listed<Repository>>;
-  branches(userId: string, provider: ProviderType, ask: BranchQuery): Promise<Listed<Branch>>;
+  repositories(userId: string, provider: ProviderType, ask: RepositoryQuery): Promise<ListPage<Repository>>;
+  branches(userId: string, provider: ProviderType, ask: BranchQuery): Promise<ListPage<Branch>>;
   /** Open pull requests with something to do and issues that are assigned, of all providers that answer. */
   suggestedTasks(userId: string): Promise<SuggestedTask[]>;
   /** The provider on which the user's token sees a repository. Throws RepositoryNotFound. */
-  providerOf(userId: string, repository: string): Promise<ProviderType>;
+  findProvider(userId: string, repository: string): Promise<ProviderType>;
   /** Skill files (`.openhands/skills`, `.openhands/microagents`) of a repository's main branch. */
   microagents(userId: string, repository: string): Promise<MicroagentResponse[]>;
   /** The text of one of them. Throws FileNotFound. */
@@ -37,23 +37,23 @@ export interface GitHosting {
     path: string,
   ): Promise<{ provider: ProviderType; content: string }>;
   /** Tries a token that is not stored yet. `host` as users write it; null for the provider's public service. */
-  check(provider: ProviderType, token: { token: string; host: string | null }): Promise<void>;
+  checkToken(provider: ProviderType, token: { token: string; host: string | null }): Promise<void>;
 }
 
 /** A part of a list, and the mark of the next part. */
-export interface Listed<T> {
+export interface ListPage<T> {
   items: T[];
   next: string | null;
 }
 
 /** Where a part of a list begins (undefined: at its start) and how long it may be. */
-export interface Part {
+export interface PageQuery {
   /** A `next` of the part before; a page number where the provider counts pages. */
   from?: string | undefined;
   limit: number;
 }
 
-export interface RepositoryQuery extends Part {
+export interface RepositoryQuery extends PageQuery {
   /** Words of the name, `owner/name`, or the repository's address. Without it, the repositories of the user, the last changed first. */
   query?: string | undefined;
   /** One of `installations`. */
@@ -62,7 +62,7 @@ export interface RepositoryQuery extends Part {
   order?: RepositoryOrder | undefined;
 }
 
-export interface BranchQuery extends Part {
+export interface BranchQuery extends PageQuery {
   /** `owner/name`; GitLab also with subgroups. */
   repository: string;
   /** Part of the branch's name. */

@@ -48,7 +48,7 @@ export class Connection {
     query: Query = {},
   ): Promise<{ value: Static<T>; headers: Headers }> {
     const response = await this.#send(path, query);
-    return { value: this.#checked(form, await this.#json(response)), headers: response.headers };
+    return { value: this.#check(form, await this.#json(response)), headers: response.headers };
   }
 
   /** Reads text. */
@@ -64,11 +64,11 @@ export class Connection {
     variables: Record<string, unknown> = {},
   ): Promise<Static<T>> {
     const response = await this.#fetch(url, { method: "POST", body: JSON.stringify({ query, variables }) });
-    const { data, errors = [] } = this.#checked(GraphqlAnswer, await this.#json(response));
+    const { data, errors = [] } = this.#check(GraphqlAnswer, await this.#json(response));
     if (errors[0]?.type === "NOT_FOUND") throw this.#missing();
-    if (errors[0]?.type === "RATE_LIMITED") throw this.#busy(waitSeconds(429, response.headers)!);
+    if (errors[0]?.type === "RATE_LIMITED") throw this.#busy(getRetryAfter(429, response.headers)!);
     // Parts that the token may not see are null, and told of in `errors`.
-    return this.#checked(form, data);
+    return this.#check(form, data);
   }
 
   #send(path: string, query: Query): Promise<Response> {
@@ -100,7 +100,7 @@ export class Connection {
     }
   }
 
-  #checked<T extends TSchema>(form: T, value: unknown): Static<T> {
+  #check<T extends TSchema>(form: T, value: unknown): Static<T> {
     if (!Value.Check(form, value)) throw this.#strange();
     return value as Static<T>;
   }
@@ -131,7 +131,7 @@ export class Connection {
       const sentence = `Invalid token. Please make sure it is a valid ${label.toLowerCase()} token.`;
       return new PlatformError("ProviderTokenInvalid", sentence);
     }
-    const wait = waitSeconds(status, headers);
+    const wait = getRetryAfter(status, headers);
     if (wait !== undefined) return this.#busy(wait);
     if (status === 403) {
       return new PlatformError(
@@ -151,17 +151,17 @@ export class Connection {
 }
 
 /** Seconds until a provider that counts requests takes more; undefined where it refuses for another reason. */
-function waitSeconds(status: number, headers: Headers): number | undefined {
+function getRetryAfter(status: number, headers: Headers): number | undefined {
   const used =
     status === 403 &&
     ["x-ratelimit-remaining", "ratelimit-remaining"].some((name) => headers.get(name) === "0");
   const after = headers.get("retry-after");
   if (status !== 429 && !used && !(status === 403 && after !== null)) return undefined;
-  if (after !== null && /^\d{1,6}$/.test(after)) return within(Number(after));
+  if (after !== null && /^\d{1,6}$/.test(after)) return clampSeconds(Number(after));
   const reset = headers.get("x-ratelimit-reset") ?? headers.get("ratelimit-reset");
-  return within(reset !== null && /^\d{1,11}$/.test(reset) ? Number(reset) - Date.now() / 1000 : 60);
+  return clampSeconds(reset !== null && /^\d{1,11}$/.test(reset) ? Number(reset) - Date.now() / 1000 : 60);
 }
 
-function within(seconds: number): number {
+function clampSeconds(seconds: number): number {
   return Math.min(3_600, Math.max(1, Math.ceil(seconds)));
 }

@@ -1,9 +1,9 @@
 import { Nullable } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { Connection } from "./connection.ts";
-import { orElse } from "./missing.ts";
-import { filePath, repositoryPath } from "./names.ts";
+import { orElse } from "./or-else.ts";
 import type { GitProvider } from "./provider.ts";
+import { toFilePath, toRepositoryPath } from "./repository-name.ts";
 
 const Entries = Type.Union([
   Type.Array(Type.Object({ name: Type.String(), path: Type.String(), type: Type.String() })),
@@ -16,7 +16,7 @@ const File = Type.Union([Type.Object({ encoding: Text, content: Text }), Type.Ar
 /** Folders and files by the `contents` routes, which GitHub and Forgejo have in common. */
 export function contentsApi(connection: Connection): Pick<GitProvider, "folder" | "file"> {
   const read = async <T extends typeof Entries | typeof File>(form: T, repository: string, path: string) => {
-    const asked = connection.get(form, `/repos/${repositoryPath(repository)}/contents/${filePath(path)}`);
+    const asked = connection.get(form, `/repos/${toRepositoryPath(repository)}/contents/${toFilePath(path)}`);
     return (await orElse(asked, undefined, ["RepositoryNotFound"]))?.value;
   };
   return {

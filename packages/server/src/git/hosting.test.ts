@@ -37,19 +37,21 @@ async function refusal(work: Promise<unknown>): Promise<PlatformError> {
 }
 
 test("a token is tried at its host before it is stored; a wrong one ends with the documented sentence", async () => {
-  await git.check("github", { token: githubToken, host: github.host });
-  await git.check("forgejo", {
+  await git.checkToken("github", { token: githubToken, host: github.host });
+  await git.checkToken("forgejo", {
     token: forgejoToken,
     host: forgejo.host.replace("127.0.0.1", "git.inside.example"),
   });
-  const { code, message } = await refusal(git.check("github", { token: "ghp_wrong", host: github.host }));
+  const { code, message } = await refusal(
+    git.checkToken("github", { token: "ghp_wrong", host: github.host }),
+  );
   expect([code, message]).toEqual([
     "ProviderTokenInvalid",
     "Invalid token. Please make sure it is a valid github token.",
   ]);
   github.refusal = { status: 404, body: "no such page" };
   const { status, message: sentence } = await refusal(
-    git.check("github", { token: githubToken, host: github.host }),
+    git.checkToken("github", { token: githubToken, host: github.host }),
   );
   expect([status, sentence]).toEqual([502, expect.stringContaining("check the host")]);
 });
@@ -66,11 +68,12 @@ test("a token never goes to a private address that is not allowed, nor in the cl
     "[::1]",
   ];
   for (const host of hosts) {
-    const { code } = await refusal(guarded.check("gitlab", { token: "secret-of-the-user", host }));
+    const { code } = await refusal(guarded.checkToken("gitlab", { token: "secret-of-the-user", host }));
     expect([host, code]).toEqual([host, "OutboundRefused"]);
   }
   expect(
-    (await refusal(git.check("gitlab", { token: "secret-of-the-user", host: "http://public.example" }))).code,
+    (await refusal(git.checkToken("gitlab", { token: "secret-of-the-user", host: "http://public.example" })))
+      .code,
   ).toBe("OutboundRefused");
   expect(github.asked).toEqual([]);
 });
@@ -87,11 +90,11 @@ test("hosts that are no host and tokens that are no header are refused without a
     "a:99999999",
     "x".repeat(400),
   ]) {
-    const { status } = await refusal(git.check("github", { token: "secret-of-the-user", host }));
+    const { status } = await refusal(git.checkToken("github", { token: "secret-of-the-user", host }));
     expect([host, status >= 400 && status < 500]).toEqual([host, true]);
   }
   for (const token of ["secret\r\nx: 1", "secret\0", "geheimnis-ü-☃"]) {
-    const { status, message } = await refusal(git.check("github", { token, host: github.host }));
+    const { status, message } = await refusal(git.checkToken("github", { token, host: github.host }));
     expect([token, status < 500, message.includes("secret")]).toEqual([token, true, false]);
   }
 });

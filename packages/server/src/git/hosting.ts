@@ -2,11 +2,11 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { ProviderType, SuggestedTask } from "@sandpiper/wire";
 import type { Secrets } from "../users/api.ts";
-import { readProviderHost } from "../users/provider-hosts.ts";
+import { parseProviderHost } from "../users/provider-hosts.ts";
 import type { BranchQuery, GitHosting, RepositoryQuery } from "./api.ts";
-import { orElse } from "./missing.ts";
-import { repositoryParts } from "./names.ts";
+import { orElse } from "./or-else.ts";
 import type { GitProvider } from "./provider.ts";
+import { parseRepositoryName } from "./repository-name.ts";
 import { connect, isSupported } from "./services.ts";
 
 /** Folders of a repository that have skills. */
@@ -28,11 +28,11 @@ export class GitHostingService implements GitHosting {
 
   async user(userId: string, provider?: ProviderType) {
     if (provider) return this.#client(userId, provider).user();
-    return this.#first(userId, (client) => client.user());
+    return this.#tryEach(userId, (client) => client.user());
   }
 
   async organizations(userId: string) {
-    return this.#first(userId, async (client, provider) => ({
+    return this.#tryEach(userId, async (client, provider) => ({
       provider,
       organizations: await client.organizations(),
     }));
@@ -51,7 +51,7 @@ export class GitHostingService implements GitHosting {
   }
 
   async suggestedTasks(userId: string): Promise<SuggestedTask[]> {
-    const asked = this.#all(userId).map(({ client }) => client.suggestedTasks());
+    const asked = this.#clients(userId).map(({ client }) => client.suggestedTasks());
     const answers = await Promise.allSettled(asked);
     const lists = answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
     const failed = answers.find((answer) => answer.status === "rejected");
@@ -59,37 +59,37 @@ export class GitHostingService implements GitHosting {
     return lists.flat();
   }
 
-  async providerOf(userId: string, repository: string): Promise<ProviderType> {
-    return (await this.#homeOf(userId, repository)).provider;
+  async findProvider(userId: string, repository: string): Promise<ProviderType> {
+    return (await this.#findHome(userId, repository)).provider;
   }
 
   async microagents(userId: string, repository: string) {
-    const { client } = await this.#homeOf(userId, repository);
-    const lists = skillFoldersOf(repository).map(async (folder) => {
+    const { client } = await this.#findHome(userId, repository);
+    const lists = listSkillFolders(repository).map(async (folder) => {
       const files = (await client.folder(repository, folder)).filter(
         ({ name }) => /\.md$/i.test(name) && !/^readme\.md$/i.test(name),
       );
       const changed = files.length > 0 ? await client.changedAt(repository, folder) : undefined;
-      const created_at = timeOf(changed);
+      const created_at = toTimestamp(changed);
       return files.map(({ name, path }) => ({ name: name.replace(/\.md$/i, ""), path, created_at }));
     });
     return (await Promise.all(lists)).flat();
   }
 
   async microagent(userId: string, repository: string, path: string) {
-    const inFolder = skillFoldersOf(repository).some((folder) => path.startsWith(`${folder}/`));
+    const inFolder = listSkillFolders(repository).some((folder) => path.startsWith(`${folder}/`));
     if (!inFolder || !/\.md$/i.test(path) || path.split("/").includes("..")) throw notFound(repository, path);
-    const { client, provider } = await this.#homeOf(userId, repository);
+    const { client, provider } = await this.#findHome(userId, repository);
     const content = await client.file(repository, path);
     if (content === undefined) throw notFound(repository, path);
     return { provider, content };
   }
 
-  async check(
+  async checkToken(
     provider: ProviderType,
     { token, host }: { token: string; host: string | null },
   ): Promise<void> {
-    const stored = readProviderHost(host);
+    const stored = parseProviderHost(host);
     const user = connect(this.#outbound, provider, { token, host: stored }).user();
     if (await orElse(user, undefined, ["RepositoryNotFound"])) return;
     throw new PlatformError(
@@ -104,7 +104,7 @@ export class GitHostingService implements GitHosting {
     return connect(this.#outbound, provider, token ?? { token: "", host: null });
   }
 
-  #all(userId: string): { provider: ProviderType; client: GitProvider }[] {
+  #clients(userId: string): { provider: ProviderType; client: GitProvider }[] {
     const all = this.providers(userId).map((provider) => ({
       provider,
       client: this.#client(userId, provider),
@@ -114,12 +114,12 @@ export class GitHostingService implements GitHosting {
   }
 
   /** The result of the first provider that works; the last failure where none does. */
-  async #first<T>(
+  async #tryEach<T>(
     userId: string,
     work: (client: GitProvider, provider: ProviderType) => Promise<T>,
   ): Promise<T> {
     let failure: unknown;
-    for (const { provider, client } of this.#all(userId)) {
+    for (const { provider, client } of this.#clients(userId)) {
       try {
         return await work(client, provider);
       } catch (error) {
@@ -130,13 +130,13 @@ export class GitHostingService implements GitHosting {
   }
 
   /** Where a repository is. Throws RepositoryNotFound where no provider has it, else the failure that hides it. */
-  async #homeOf(
+  async #findHome(
     userId: string,
     repository: string,
   ): Promise<{ provider: ProviderType; client: GitProvider }> {
-    repositoryParts(repository);
+    parseRepositoryName(repository);
     let failure: unknown;
-    for (const home of this.#all(userId)) {
+    for (const home of this.#clients(userId)) {
       try {
         await home.client.repository(repository);
         return home;
@@ -155,11 +155,11 @@ export class GitHostingService implements GitHosting {
 }
 
 /** A repository that is itself named `.openhands` has its skills at its root. */
-function skillFoldersOf(repository: string): string[] {
+function listSkillFolders(repository: string): string[] {
   return repository.endsWith("/.openhands") ? [...skillFolders, "skills", "microagents"] : skillFolders;
 }
 
-function timeOf(text: string | undefined): string {
+function toTimestamp(text: string | undefined): string {
   const time = text === undefined ? Number.NaN : Date.parse(text);
   return new Date(Number.isNaN(time) ? 0 : time).toISOString();
 }

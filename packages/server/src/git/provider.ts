@@ -1,5 +1,5 @@
 import type { Branch, Repository, SuggestedTask, UserGitInfo } from "@sandpiper/wire";
-import type { BranchQuery, Listed, RepositoryQuery } from "./api.ts";
+import type { BranchQuery, ListPage, RepositoryQuery } from "./api.ts";
 import type { Connection } from "./connection.ts";
 
 /** One provider with one user's token. Errors are those of `Connection`. */
@@ -7,10 +7,10 @@ export interface GitProvider {
   user(): Promise<UserGitInfo>;
   organizations(): Promise<string[]>;
   installations(): Promise<string[]>;
-  repositories(ask: RepositoryQuery): Promise<Listed<Repository>>;
+  repositories(ask: RepositoryQuery): Promise<ListPage<Repository>>;
   /** Throws RepositoryNotFound. */
   repository(name: string): Promise<Repository>;
-  branches(ask: BranchQuery): Promise<Listed<Branch>>;
+  branches(ask: BranchQuery): Promise<ListPage<Branch>>;
   suggestedTasks(): Promise<SuggestedTask[]>;
   /** Files of a folder of the main branch, without its subfolders; empty where there is no such folder. */
   folder(repository: string, path: string): Promise<{ name: string; path: string }[]>;

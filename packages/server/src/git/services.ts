@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { ProviderType } from "@sandpiper/wire";
-import { publicHost } from "../users/provider-hosts.ts";
+import { getPublicHost } from "../users/provider-hosts.ts";
 import { bitbucket } from "./bitbucket/bitbucket.ts";
 import { Connection } from "./connection.ts";
 import { forgejo } from "./forgejo/forgejo.ts";
@@ -20,7 +20,7 @@ export function isSupported(provider: ProviderType): boolean {
 }
 
 /** Throws PlatformError GitUnsupported. */
-function serviceOf(provider: ProviderType): GitService {
+function getService(provider: ProviderType): GitService {
   const service = services[provider];
   if (service) return service;
   throw new PlatformError(
@@ -35,9 +35,9 @@ export function connect(
   provider: ProviderType,
   { token, host }: { token: string; host: string | null },
 ): GitProvider {
-  const service = serviceOf(provider);
-  const ownHost = publicHost(provider);
-  const origin = originOf(host ?? ownHost ?? "");
+  const service = getService(provider);
+  const ownHost = getPublicHost(provider);
+  const origin = toOrigin(host ?? ownHost ?? "");
   return service.connect(
     new Connection({
       outbound,
@@ -50,7 +50,7 @@ export function connect(
 }
 
 /** The web address of a provider's host, without a trailing slash. `http://` stands in hosts of the operator's own network only; `Outbound` sees to it. */
-function originOf(host: string): string {
+function toOrigin(host: string): string {
   const url = URL.parse(host.startsWith("http://") ? host : `https://${host}`);
   if (url) return url.origin;
   throw new PlatformError(

@@ -3,18 +3,18 @@ import { maskDeep, type OutputMask } from "@sandpiper/agent/masking/output-mask"
 import { OutputMasks, type OutputMasksDeps } from "../conversations/agent/output-masks.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
-import { type HeaderDependencies, recordingHeader } from "./header.ts";
-import { recordingLines } from "./lines.ts";
+import { createRecordingHeader, type RecordingHeaderDeps } from "./header.ts";
+import { generateLines } from "./lines.ts";
 
-export type RecordingDependencies = HeaderDependencies &
+export type RecordingsDeps = RecordingHeaderDeps &
   Pick<OutputMasksDeps, "mask" | "secrets" | "settings"> & { store: Store };
 
 /** Exports conversations with their model traffic. */
 export class Recordings {
-  readonly #deps: RecordingDependencies;
+  readonly #deps: RecordingsDeps;
   readonly #masks: OutputMasks;
 
-  constructor(deps: RecordingDependencies) {
+  constructor(deps: RecordingsDeps) {
     this.#deps = deps;
     const own = ({ id, config }: Pick<ConversationRow, "id" | "config">) =>
       config.ownAgent ? deps.store.agents.get(id) : undefined;
@@ -30,8 +30,8 @@ export class Recordings {
   }
 
   async *#texts(row: ConversationRow, mask: OutputMask): AsyncGenerator<string> {
-    const header = recordingHeader(this.#deps, row);
-    for await (const line of recordingLines(this.#deps.store, row.id, header)) {
+    const header = createRecordingHeader(this.#deps, row);
+    for await (const line of generateLines(this.#deps.store, row.id, header)) {
       // What a line is can be no secret.
       yield `${JSON.stringify({ ...maskDeep(line, mask), line: line.line })}\n`;
     }

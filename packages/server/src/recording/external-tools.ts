@@ -14,9 +14,9 @@ interface Outcome {
 }
 
 /** Tools whose calls are not run again. */
-export class OutsideTools {
+export class ExternalTools {
   /** How often recorded results were given, by tool. */
-  readonly given = new Map<string, number>();
+  readonly results = new Map<string, number>();
   readonly #outcomes = new Map<string, Outcome[]>();
   /** What the recorded system prompt says of the tools, by name. */
   readonly #definitions = new Map<string, ToolDefinition>();
@@ -67,7 +67,7 @@ export class OutsideTools {
     );
     const [outcome] = outcomes.splice(found, 1);
     if (!outcome) throw new Error("The recording has no result of this call, and it is not run in a replay.");
-    this.given.set(name, (this.given.get(name) ?? 0) + 1);
+    this.results.set(name, (this.results.get(name) ?? 0) + 1);
     if (outcome.observation) return outcome.observation;
     if (isCutOff(outcome.error))
       await new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));

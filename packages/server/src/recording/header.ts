@@ -7,7 +7,7 @@ import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 
-export interface HeaderDependencies {
+export interface RecordingHeaderDeps {
   store: Pick<Store, "agents" | "contexts" | "conversations" | "sandboxes">;
   settings: Pick<Settings, "agent">;
   secrets: Pick<Secrets, "forSandbox">;
@@ -19,7 +19,7 @@ export interface HeaderDependencies {
 }
 
 /** What a recording says of its conversation before the events: everything that the agent obeyed and the log does not tell. It holds no secret. */
-export function recordingHeader(deps: HeaderDependencies, row: ConversationRow): RecordingHeader {
+export function createRecordingHeader(deps: RecordingHeaderDeps, row: ConversationRow): RecordingHeader {
   const { store, secrets, conversations } = deps;
   const { confirmation_policy, security_analyzer } = conversations.reads.info(row);
   const own = row.config.ownAgent ? store.agents.get(row.id) : undefined;
@@ -36,20 +36,20 @@ export function recordingHeader(deps: HeaderDependencies, row: ConversationRow):
       ...(sandbox && { spec_id: sandbox.specId }),
       config: { ...row.config, confirmationPolicy: confirmation_policy, securityAnalyzer: security_analyzer },
       ...(own && { agent: maskSecrets(own) as Record<string, unknown> }),
-      context: contextOf(deps, row),
-      settings: settingsOf(deps, row.userId),
+      context: getContext(deps, row),
+      settings: getSettings(deps, row.userId),
       secrets: secrets.forSandbox(row.userId, row.sandboxId).map(({ name, description, hosts }) => ({
         name,
         ...(description !== null && { description }),
         ...(hosts && { hosts: [...hosts] }),
       })),
     },
-    needs: needsOf(store, row, sandbox?.snapshotId ?? null),
+    needs: listNeeds(store, row, sandbox?.snapshotId ?? null),
   };
 }
 
-function contextOf(
-  { store, globalSkills }: HeaderDependencies,
+function getContext(
+  { store, globalSkills }: RecordingHeaderDeps,
   row: ConversationRow,
 ): Record<string, unknown> {
   const document = (store.contexts.get(row.id)?.document ?? {}) as { skills?: Skill[] };
@@ -57,7 +57,7 @@ function contextOf(
 }
 
 /** As a change of V1's settings, so that who replays it applies it as one. */
-function settingsOf({ settings }: HeaderDependencies, userId: string): Record<string, unknown> {
+function getSettings({ settings }: RecordingHeaderDeps, userId: string): Record<string, unknown> {
   const agent = settings.agent(userId);
   return {
     max_budget_per_task: agent.maxBudgetPerTask,
@@ -72,14 +72,14 @@ function settingsOf({ settings }: HeaderDependencies, userId: string): Record<st
   };
 }
 
-function needsOf(
-  store: HeaderDependencies["store"],
+function listNeeds(
+  store: RecordingHeaderDeps["store"],
   { id, config, sandboxId, updatedAt }: ConversationRow,
   snapshotId: string | null,
 ): string[] {
   // What its sub-agents did is among the results of its calls, and what began after it ended did nothing to it.
   const others = store.conversations
-    .bySandbox(sandboxId)
+    .listBySandbox(sandboxId)
     .filter((other) => other.id !== id && other.parentId !== id && other.createdAt < updatedAt).length;
   const { selectedRepository, selectedBranch, worktree, forkedFrom } = config;
   return [

@@ -5,11 +5,11 @@ import type { ExecutionStatus } from "@sandpiper/wire";
 import type { Conversations } from "../conversations/api.ts";
 import { LogFollower } from "../conversations/log/follower.ts";
 import type { EventLog } from "../store/event-log.ts";
-import type { Comparison } from "./compare.ts";
+import type { Comparison } from "./comparison.ts";
 import type { PlacedInput } from "./inputs.ts";
 import type { ReplayModel } from "./replay-model.ts";
 
-export interface PlayerParts {
+export interface InputReplayerDeps {
   conversations: Pick<Conversations, "commands" | "sideCalls">;
   events: EventLog;
   scheduler: TurnScheduler;
@@ -26,22 +26,22 @@ export interface PlayerParts {
 const maxDelayMs = 5_000;
 
 /** Does in a conversation what was done in a recorded one, at the same points of the agent's work. */
-export class Player {
-  readonly #parts: PlayerParts;
+export class InputReplayer {
+  readonly #deps: InputReplayerDeps;
   readonly #follower: LogFollower;
-  readonly #leave: () => void;
+  readonly #unfollow: () => void;
   #work = { actions: 0, results: 0 };
   /** Inputs that were made. */
-  #made = 0;
+  #madeCount = 0;
   /** The call that has begun and is not answered yet. */
   #held: { usageId: string; index: number } | undefined;
   #isOver = false;
   #wake: () => void = () => {};
 
-  constructor(parts: PlayerParts) {
-    this.#parts = parts;
+  constructor(parts: InputReplayerDeps) {
+    this.#deps = parts;
     this.#follower = new LogFollower(parts, parts.id, new View());
-    this.#leave = parts.events.follow(parts.id, (records) => {
+    this.#unfollow = parts.events.follow(parts.id, (records) => {
       for (const { event } of records) {
         if (event.kind === "ActionEvent" || (event.kind === "MessageEvent" && event.source === "agent"))
           this.#work.actions++;
@@ -63,7 +63,7 @@ export class Player {
   /** Resolves when everything was done and the conversation rests. */
   async play(): Promise<void> {
     await this.#follower.ready;
-    const { inputs, comparison, model } = this.#parts;
+    const { inputs, comparison, model } = this.#deps;
     try {
       for (const placed of inputs) {
         if (!(await this.#reached(placed)) || model().isExhausted) return;
@@ -76,7 +76,7 @@ export class Player {
           });
         if (placed.afterMs > 0) await pause(Math.min(placed.afterMs, maxDelayMs));
         await this.#make(placed);
-        this.#made++;
+        this.#madeCount++;
         this.#wake();
       }
       await this.#until(() => this.#rests);
@@ -87,7 +87,7 @@ export class Player {
   }
 
   close(): void {
-    this.#leave();
+    this.#unfollow();
     this.#follower.close();
   }
 
@@ -104,8 +104,8 @@ export class Player {
   /** A call waits for inputs that are still to come. */
   get #holds(): boolean {
     const { usageId, index } = this.#held ?? {};
-    return this.#parts.inputs
-      .slice(this.#made)
+    return this.#deps.inputs
+      .slice(this.#madeCount)
       .some(({ point }) => point.kind === "call" && point.usageId === usageId && point.index === index);
   }
 
@@ -120,13 +120,13 @@ export class Player {
       if (this.#holds || this.#rests) return true;
       if (point.kind === "work")
         return this.#work.actions >= point.actions && this.#work.results >= point.results;
-      return point.kind === "call" && this.#parts.model().begun(point.usageId) > point.index;
+      return point.kind === "call" && this.#deps.model().begun(point.usageId) > point.index;
     });
   }
 
   /** False where nothing happened for too long. */
   async #until(isThere: () => boolean): Promise<boolean> {
-    const { comparison, idleMs } = this.#parts;
+    const { comparison, idleMs } = this.#deps;
     while (!isThere()) {
       const changed = await Promise.race([this.#change().then(() => true), sleep(idleMs)]);
       if (changed) continue;
@@ -152,7 +152,7 @@ export class Player {
   }
 
   async #make({ input }: PlacedInput): Promise<void> {
-    const { conversations, id } = this.#parts;
+    const { conversations, id } = this.#deps;
     switch (input.kind) {
       case "message":
         return conversations.commands.send(id, input.content, {

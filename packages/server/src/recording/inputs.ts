@@ -15,14 +15,14 @@ export type Input =
   | { kind: "condense" };
 
 /** When an input came: at rest, during a call, or when the agent had done so much. */
-export type Point =
+export type InputPoint =
   | { kind: "rest"; status: ExecutionStatus }
   | { kind: "call"; usageId: string; index: number }
   | { kind: "work"; actions: number; results: number };
 
 export interface PlacedInput {
   input: Input;
-  point: Point;
+  point: InputPoint;
   seq: number;
   /** How long after that point, ms; 0 where the agent waits for it. */
   afterMs: number;
@@ -37,7 +37,7 @@ export interface Inputs {
 }
 
 /** Reads the inputs out of the events: those of the agent's own doing are left out. */
-export function readInputs({ events, calls }: Pick<Recording, "events" | "calls">): Inputs {
+export function extractInputs({ events, calls }: Pick<Recording, "events" | "calls">): Inputs {
   const inputs: PlacedInput[] = [];
   const work = { actions: 0, results: 0 };
   const open = new Set<string>();
@@ -47,8 +47,8 @@ export function readInputs({ events, calls }: Pick<Recording, "events" | "calls"
   const marks: number[] = [];
   let results: { call: number; isCutOff: boolean }[] = [];
   let status: ExecutionStatus = "idle";
-  const place = (seq: number, now: ExecutionStatus): Point => {
-    const during = callDuring(calls, seq);
+  const place = (seq: number, now: ExecutionStatus): InputPoint => {
+    const during = findCallDuring(calls, seq);
     if (during) return { kind: "call", ...during };
     const rests = now !== "running" && (open.size === 0 || now === "waiting_for_confirmation");
     return rests ? { kind: "rest", status: now } : { kind: "work", ...work };
@@ -60,13 +60,13 @@ export function readInputs({ events, calls }: Pick<Recording, "events" | "calls"
     const before = status;
     const add = (input: Input, point = place(seq, before)) => {
       const mark = point.kind === "work" ? marks[point.actions + point.results - 1] : undefined;
-      inputs.push({ input, point, seq, afterMs: mark ? Math.max(0, timeOf(event) - mark) : 0 });
+      inputs.push({ input, point, seq, afterMs: mark ? Math.max(0, getTime(event) - mark) : 0 });
     };
     switch (event.kind) {
       case "MessageEvent": {
         if (event.source === "agent") {
           work.actions++;
-          marks.push(timeOf(event));
+          marks.push(getTime(event));
         }
         if (event.source !== "user") break;
         const run = isStatus(next, "running");
@@ -92,7 +92,7 @@ export function readInputs({ events, calls }: Pick<Recording, "events" | "calls"
       }
       case "ActionEvent":
         work.actions++;
-        marks.push(timeOf(event));
+        marks.push(getTime(event));
         open.add(event.tool_call_id);
         order.set(event.tool_call_id, order.size);
         results = [];
@@ -108,7 +108,7 @@ export function readInputs({ events, calls }: Pick<Recording, "events" | "calls"
       case "ObservationEvent":
       case "AgentErrorEvent":
         work.results++;
-        marks.push(timeOf(event));
+        marks.push(getTime(event));
         open.delete(event.tool_call_id);
         results.push({
           call: order.get(event.tool_call_id) ?? 0,
@@ -119,7 +119,7 @@ export function readInputs({ events, calls }: Pick<Recording, "events" | "calls"
         add({ kind: "pause" });
         break;
       case "InterruptEvent":
-        add({ kind: "interrupt" }, interruptPoint(place(seq, before), results));
+        add({ kind: "interrupt" }, adjustInterruptPoint(place(seq, before), results));
         break;
       case "CondensationRequest":
         if (!calls.some(({ failure, at_seq, stored_seq }) => failure && at_seq < seq && seq <= stored_seq))
@@ -142,14 +142,17 @@ export function readInputs({ events, calls }: Pick<Recording, "events" | "calls"
 }
 
 /** An interrupt came before the results of the calls that it cut off, and before those of later calls of the batch, which wait for them. */
-function interruptPoint(point: Point, results: readonly { call: number; isCutOff: boolean }[]): Point {
+function adjustInterruptPoint(
+  point: InputPoint,
+  results: readonly { call: number; isCutOff: boolean }[],
+): InputPoint {
   if (point.kind !== "work") return point;
   const first = Math.min(...results.filter(({ isCutOff }) => isCutOff).map(({ call }) => call));
   return { ...point, results: point.results - results.filter(({ call }) => call >= first).length };
 }
 
 /** Milliseconds since the epoch; 0 for what is no time. */
-function timeOf({ timestamp }: Event): number {
+function getTime({ timestamp }: Event): number {
   return Date.parse(`${timestamp}Z`) || 0;
 }
 
@@ -162,7 +165,7 @@ function isStatus(event: Event | undefined, status: ExecutionStatus): boolean {
 }
 
 /** The call that was under way when a record was written that is not its own. */
-function callDuring(
+function findCallDuring(
   calls: readonly RecordedCall[],
   seq: number,
 ): { usageId: string; index: number } | undefined {
@@ -170,12 +173,12 @@ function callDuring(
   for (const { usage_id: usageId, at_seq, stored_seq } of calls) {
     const index = counts.get(usageId) ?? 0;
     counts.set(usageId, index + 1);
-    if (isOfRun(usageId) && at_seq < seq && seq <= stored_seq) return { usageId, index };
+    if (belongsToRun(usageId) && at_seq < seq && seq <= stored_seq) return { usageId, index };
   }
   return undefined;
 }
 
 /** Calls that a run waits for; others leave no event. */
-export function isOfRun(usageId: string): boolean {
+export function belongsToRun(usageId: string): boolean {
   return usageId === "agent" || usageId === "condenser" || usageId.includes("hook:");
 }

@@ -3,7 +3,7 @@ import type { RecordedCall, RecordingHeader, RecordingLine } from "@sandpiper/wi
 import { isoTime } from "@sandpiper/wire";
 import type { StoredModelCall } from "../store/model-calls.ts";
 import type { Store } from "../store/store.ts";
-import { type FoldedPrompt, PromptFolder } from "./prompt-folder.ts";
+import { PromptReconstructor, type ReconstructedPrompt } from "./prompt-reconstructor.ts";
 
 /** Records, and model calls, that are in memory at a time beside the view. */
 const pageSize = 100;
@@ -12,15 +12,15 @@ const pageSize = 100;
  * A conversation as the lines of a recording: the events in order, each call before the events that came of it, and each part of a prompt once, before the first call
  * that has it. What comes while they are taken is not among them. `id` is dashed.
  */
-export async function* recordingLines(
+export async function* generateLines(
   { events, modelCalls }: Pick<Store, "events" | "modelCalls">,
   id: string,
   header: RecordingHeader,
 ): AsyncGenerator<RecordingLine> {
-  const folder = new PromptFolder((eventId) => events.wayTo(id, eventId)?.spans ?? []);
+  const folder = new PromptReconstructor((eventId) => events.pathTo(id, eventId)?.spans ?? []);
   const parts = new PromptParts();
   const last = events.lastSeq(id);
-  const calls = callsOf(modelCalls, id, last);
+  const calls = listCalls(modelCalls, id, last);
   const counts = { events: 0, calls: 0 };
   let next = calls.next();
   const until = async function* (seq: number): AsyncGenerator<RecordingLine> {
@@ -48,9 +48,13 @@ export async function* recordingLines(
 }
 
 /** The calls whose outcome is in the log up to a record. */
-function* callsOf(modelCalls: Store["modelCalls"], id: string, lastSeq: number): Generator<StoredModelCall> {
+function* listCalls(
+  modelCalls: Store["modelCalls"],
+  id: string,
+  lastSeq: number,
+): Generator<StoredModelCall> {
   for (let after = 0; ; ) {
-    const page = modelCalls.of(id, after, pageSize);
+    const page = modelCalls.listByConversation(id, after, pageSize);
     if (page.length === 0) return;
     for (const call of page) if (call.storedSeq <= lastSeq) yield call;
     after = page.at(-1)!.number;
@@ -66,7 +70,10 @@ class PromptParts {
   };
   readonly #messages = new WeakMap<object, number>();
 
-  *lines(call: StoredModelCall, { system, messages, tools, exact }: FoldedPrompt): Generator<RecordingLine> {
+  *lines(
+    call: StoredModelCall,
+    { system, messages, tools, exact }: ReconstructedPrompt,
+  ): Generator<RecordingLine> {
     const systemNumber = this.#number("system", system);
     if (systemNumber.isNew) yield { line: "system", number: systemNumber.number, blocks: system };
     const toolsNumber = this.#number("tools", tools);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { firstDifference, normaliser } from "./normalise.ts";
+import { createNormaliser, firstDifference } from "./normalise.ts";
 
-const normalise = normaliser({ "box-1": "<sandbox>" });
+const normalise = createNormaliser({ "box-1": "<sandbox>" });
 
 test.each([
   ["2026-11-21T23:40 UTC", "2027-01-02T03:04 UTC"],

@@ -2,11 +2,11 @@ import { type ErrorCode, PlatformError } from "@sandpiper/core/errors";
 import type { Model, ModelRequest, ModelResponse } from "@sandpiper/models/model";
 import { abortedCall } from "@sandpiper/models/recording/recorder";
 import type { RecordedCall, RecordedTool } from "@sandpiper/wire";
-import type { Comparison } from "./compare.ts";
-import { isOfRun } from "./inputs.ts";
+import type { Comparison } from "./comparison.ts";
+import { belongsToRun } from "./inputs.ts";
 import type { Recording } from "./read.ts";
 
-export interface ReplayModelParts {
+export interface ReplayModelDeps {
   recording: Recording;
   comparison: Comparison;
   /** Told when a call has begun; it is answered once this resolves. */
@@ -15,15 +15,15 @@ export interface ReplayModelParts {
 
 /** Answers from a recording. Calls of one usage id are answered in their order, whatever they ask; what they ask is compared with what was asked then. */
 export class ReplayModel {
-  readonly #parts: ReplayModelParts;
+  readonly #deps: ReplayModelDeps;
   readonly #calls = new Map<string, RecordedCall[]>();
   readonly #begun = new Map<string, number>();
   /** A call for which there was no answer any more. */
   isExhausted = false;
 
-  constructor(parts: ReplayModelParts) {
-    this.#parts = parts;
-    for (const call of parts.recording.calls.filter(({ usage_id }) => isOfRun(usage_id)))
+  constructor(parts: ReplayModelDeps) {
+    this.#deps = parts;
+    for (const call of parts.recording.calls.filter(({ usage_id }) => belongsToRun(usage_id)))
       this.#calls.set(call.usage_id, [...(this.#calls.get(call.usage_id) ?? []), call]);
   }
 
@@ -35,7 +35,7 @@ export class ReplayModel {
   /** The tools of the agent's next call. */
   get nextTools(): readonly RecordedTool[] {
     const call = this.#calls.get("agent")?.[this.begun("agent")];
-    return call ? this.#parts.recording.tools[call.tools]! : [];
+    return call ? this.#deps.recording.tools[call.tools]! : [];
   }
 
   /** How many calls there were to be, and were. */
@@ -48,7 +48,7 @@ export class ReplayModel {
   }
 
   open(): Model {
-    const calls = this.#parts.recording.calls;
+    const calls = this.#deps.recording.calls;
     const contextWindow = calls.find(({ response }) => response)?.response?.usage.context_window ?? 0;
     return {
       name: calls[0]?.model ?? "replay",
@@ -62,26 +62,26 @@ export class ReplayModel {
     const index = this.begun(usageId);
     this.#begun.set(usageId, index + 1);
     const call = this.#calls.get(usageId)?.[index];
-    const { comparison, onCall } = this.#parts;
+    const { comparison, onCall } = this.#deps;
     const at = `${usageId} call ${index + 1}`;
     if (!call) {
       this.isExhausted = true;
       comparison.add({ kind: "additional call", at, what: "the recording has no further answer" });
       throw new PlatformError("ModelFailed", "The recording has no further answer.");
     }
-    comparison.prompt(call, at, request);
-    await Promise.race([onCall(usageId, index), aborted(request.signal)]);
+    comparison.comparePrompt(call, at, request);
+    await Promise.race([onCall(usageId, index), waitForAbort(request.signal)]);
     request.signal.throwIfAborted();
     const { response, failure } = call;
     if (response) return response;
-    if (failure?.code === abortedCall) await aborted(request.signal);
+    if (failure?.code === abortedCall) await waitForAbort(request.signal);
     request.signal.throwIfAborted();
     const error = new PlatformError(failure?.code as ErrorCode, failure?.message ?? "");
     throw error.status ? error : new PlatformError("ModelFailed", error.message);
   }
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
+function waitForAbort(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 }

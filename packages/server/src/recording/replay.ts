@@ -6,20 +6,20 @@ import type { OpenModel } from "@sandpiper/models/model";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { Event, MessageEvent } from "@sandpiper/wire";
 import { contentText, hexId, newId } from "@sandpiper/wire";
+import { platformVersion } from "../config/version.ts";
 import type { AdaptTools } from "../conversations/agent/toolset.ts";
 import type { Conversations } from "../conversations/api.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
 import { defaultUser } from "../users/default-user.ts";
-import { Comparison, type Divergence } from "./compare.ts";
-import { OutsideTools } from "./external-tools.ts";
-import { Player } from "./input-replayer.ts";
-import { type Inputs, readInputs } from "./inputs.ts";
-import { normaliser } from "./normalise.ts";
+import { Comparison, type Divergence } from "./comparison.ts";
+import { ExternalTools } from "./external-tools.ts";
+import { InputReplayer } from "./input-replayer.ts";
+import { extractInputs, type Inputs } from "./inputs.ts";
+import { createNormaliser } from "./normalise.ts";
 import { type Recording, RecordingUnusable } from "./read.ts";
 import { ReplayModel } from "./replay-model.ts";
-import { replayedConversation, replayedSettings } from "./replayed-config.ts";
-import { platformVersion } from "./version.ts";
+import { parseSettings, toReplayedConversation } from "./replayed-config.ts";
 
 /** A platform of the replay's own, on an empty data folder, that nothing else uses. */
 export interface ReplayPlatform {
@@ -77,35 +77,35 @@ export async function replay(recording: Recording, options: ReplayOptions): Prom
     throw new RecordingUnusable(
       "It has no model call of the agent: the conversation is from before calls were recorded, or its agent never worked.",
     );
-  const inputs = read(() => readInputs(recording));
+  const inputs = read(() => extractInputs(recording));
   const id = newId();
   const names: Record<string, string> = {};
   const comparison = new Comparison(recording, {
-    recorded: normaliser(namesOf(header.conversation.id, header.conversation.sandbox_id)),
-    replayed: (text) => normaliser(names)(text),
+    recorded: createNormaliser(mapIds(header.conversation.id, header.conversation.sandbox_id)),
+    replayed: (text) => createNormaliser(names)(text),
   });
-  let player: Player | undefined;
+  let player: InputReplayer | undefined;
   const model = new ReplayModel({
     recording,
     comparison,
     onCall: async (...call) => player?.beforeAnswer(...call),
   });
-  const outside = read(() => new OutsideTools(recording, () => model.nextTools));
+  const outside = read(() => new ExternalTools(recording, () => model.nextTools));
   const platform = await options.start({
     openModel: () => model.open(),
     adaptTools: (tools) => outside.adapt(tools),
   });
 
   const sandboxId = await prepare(platform, recording, id, options);
-  Object.assign(names, namesOf(id, sandboxId));
+  Object.assign(names, mapIds(id, sandboxId));
   try {
     const { conversations, store, scheduler } = platform;
-    player = new Player({
+    player = new InputReplayer({
       ...{ conversations, events: store.events, scheduler, id, comparison, inputs: inputs.inputs },
       model: () => model,
-      idleMs: idleTime(recording),
+      idleMs: getIdleMs(recording),
     });
-    await Promise.race([player.play(), ...(options.signal ? [aborted(options.signal)] : [])]);
+    await Promise.race([player.play(), ...(options.signal ? [rejectOnAbort(options.signal)] : [])]);
     if (!inputs.stop) compareEnds(recording, inputs, { player, model, comparison });
     const spec = platform.sandboxes.get(defaultUser, sandboxId)?.specId ?? "";
     return {
@@ -116,7 +116,7 @@ export async function replay(recording: Recording, options: ReplayOptions): Prom
         spec,
       },
       calls: model.counts.map(({ usageId, ...counts }) => ({ usage_id: usageId, ...counts })),
-      not_run: Object.fromEntries(outside.given),
+      not_run: Object.fromEntries(outside.results),
       ...(inputs.stop && { stopped: `${inputs.stop.reason} (event ${inputs.stop.seq})` }),
       divergences: comparison.divergences,
     };
@@ -136,7 +136,7 @@ function read<T>(work: () => T): T {
   }
 }
 
-function aborted(signal: AbortSignal): Promise<never> {
+function rejectOnAbort(signal: AbortSignal): Promise<never> {
   return new Promise((_resolve, reject) => {
     if (signal.aborted) reject(signal.reason);
     signal.addEventListener("abort", () => reject(signal.reason), { once: true });
@@ -153,10 +153,10 @@ async function prepare(
   const { header } = recording;
   const { store, sandboxes, settings, secrets } = platform;
   const { conversation } = header;
-  const { agent, ...row } = replayedConversation(conversation, firstNotes(recording));
-  const change = replayedSettings(conversation.settings);
+  const { agent, ...row } = toReplayedConversation(conversation, firstNotes(recording));
+  const change = parseSettings(conversation.settings);
   if (change) await settings.updateV1(defaultUser, change);
-  for (const { name, description, hosts } of conversation.secrets.filter(isKnownTo(recording))) {
+  for (const { name, description, hosts } of conversation.secrets.filter(createSecretFilter(recording))) {
     const secret = {
       name,
       description: description ?? null,
@@ -196,7 +196,7 @@ function firstNotes({ events }: Recording): string[] {
 }
 
 /** Whether the prompt tells of a secret: the user may have got others since. */
-function isKnownTo({ events }: Recording): (secret: { name: string }) => boolean {
+function createSecretFilter({ events }: Recording): (secret: { name: string }) => boolean {
   const prompt = events.map(({ event }) => event as Event).find(({ kind }) => kind === "SystemPromptEvent");
   // Names of tokens are those of their variables in small letters.
   const text = JSON.stringify(prompt ?? null).toUpperCase();
@@ -207,7 +207,7 @@ function isKnownTo({ events }: Recording): (secret: { name: string }) => boolean
 function compareEnds(
   { events }: Recording,
   { status }: Inputs,
-  { player, model, comparison }: { player: Player; model: ReplayModel; comparison: Comparison },
+  { player, model, comparison }: { player: InputReplayer; model: ReplayModel; comparison: Comparison },
 ): void {
   for (const { usageId, recorded, replayed } of model.counts) {
     if (replayed < recorded)
@@ -225,10 +225,10 @@ function compareEnds(
   read(() => {
     for (const { listed, event } of events) if (listed) view.add(event as Event);
   });
-  comparison.messages("the end", view.complete(), player.view.complete());
+  comparison.compareMessages("the end", view.complete(), player.view.complete());
 }
 
-function namesOf(conversationId: string, sandboxId: string): Record<string, string> {
+function mapIds(conversationId: string, sandboxId: string): Record<string, string> {
   return {
     [conversationId]: "<conversation>",
     [hexId(conversationId)]: "<conversation>",
@@ -237,7 +237,7 @@ function namesOf(conversationId: string, sandboxId: string): Record<string, stri
 }
 
 /** Twice the longest silence of the recording. */
-function idleTime({ events }: Recording): number {
+function getIdleMs({ events }: Recording): number {
   const times = events
     .map(({ event }) => Date.parse(`${(event as Event).timestamp}Z`))
     .filter((time) => !Number.isNaN(time));

@@ -33,7 +33,7 @@ const Config = Type.Object({
 });
 
 /** A conversation that the agent takes for the recorded one, with notes that come with its first message. Throws RecordingUnusable. */
-export function replayedConversation(
+export function toReplayedConversation(
   conversation: RecordingHeader["conversation"],
   notes: readonly string[],
 ): Pick<NewConversation, "config" | "context"> & { agent: AgentDocument | undefined } {
@@ -54,7 +54,7 @@ export function replayedConversation(
   };
   return {
     config,
-    agent: config.ownAgent ? withoutServers(agent as AgentDocument) : undefined,
+    agent: config.ownAgent ? omitServers(agent as AgentDocument) : undefined,
     ...(conversation.context && {
       context: { document: { ...conversation.context, problems: [...notes] }, activated: [] },
     }),
@@ -62,12 +62,12 @@ export function replayedConversation(
 }
 
 /** Settings of a recording as a change of a new user's; undefined where they are none. */
-export function replayedSettings(settings: Record<string, unknown>): SettingsV1Update | undefined {
+export function parseSettings(settings: Record<string, unknown>): SettingsV1Update | undefined {
   return Check(SettingsV1Update, settings) ? (settings as SettingsV1Update) : undefined;
 }
 
 /** MCP servers are not started: the results of their tools are in the recording. */
-function withoutServers({ agent, ...rest }: AgentDocument): AgentDocument {
+function omitServers({ agent, ...rest }: AgentDocument): AgentDocument {
   if (!agent) return rest;
   const { mcp_config: _servers, ...own } = agent as typeof agent & { mcp_config?: unknown };
   return { ...rest, agent: own as typeof agent };

@@ -1,11 +1,11 @@
-import type { Divergence } from "./compare.ts";
+import type { Divergence } from "./comparison.ts";
 import type { ReplayReport } from "./replay.ts";
 
 /** Divergences that a text tells one by one. */
-const mostTold = 40;
+const maxListed = 40;
 
 /** A report for people, with a line end. */
-export function reportText(report: ReplayReport): string {
+export function formatReport(report: ReplayReport): string {
   const { divergences, calls, not_run, stopped } = report;
   const counts = calls
     .map(({ usage_id, recorded, replayed }) => `${replayed} of ${recorded} ${usage_id} calls`)
@@ -24,13 +24,15 @@ export function reportText(report: ReplayReport): string {
       : divergences.length === 1
         ? "One thing differs:"
         : `${divergences.length} things differ:`,
-    ...divergences.slice(0, mostTold).flatMap((divergence, index) => told(divergence, index + 1)),
-    ...(divergences.length > mostTold ? [`… and ${divergences.length - mostTold} more.`] : []),
+    ...divergences
+      .slice(0, maxListed)
+      .flatMap((divergence, index) => formatDivergence(divergence, index + 1)),
+    ...(divergences.length > maxListed ? [`… and ${divergences.length - maxListed} more.`] : []),
   ];
   return `${lines.join("\n")}\n`;
 }
 
-function told({ kind, at, what, recorded, replayed }: Divergence, number: number): string[] {
+function formatDivergence({ kind, at, what, recorded, replayed }: Divergence, number: number): string[] {
   const side = (name: string, text: string | undefined) =>
     text === undefined ? [] : [`   ${name}: ${JSON.stringify(text)}`];
   return [`${number}. ${at}: ${kind}, ${what}`, ...side("recorded", recorded), ...side("now     ", replayed)];

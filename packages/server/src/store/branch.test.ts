@@ -100,7 +100,7 @@ test("whatever is appended, moved and forked: the way to each event is the one b
           expect(store.conversations.get(id)!.head).toBe(head ?? "");
         } else {
           const from: string | null = [null, ...tree.map((seen) => seen.id)][one.from % (tree.length + 1)]!;
-          const { spans } = store.events.wayTo(id, from)!;
+          const { spans } = store.events.pathTo(id, from)!;
           const row = conversationRow();
           const navigated = store.conversations.get(id)!.head !== null;
           const before = spans.flatMap((span) => store.events.search(id, { span, limit: 1000 }).items);
@@ -124,7 +124,7 @@ test("whatever is appended, moved and forked: the way to each event is the one b
       store = await openStore(dir);
       expect(store.events.branch(id)).toEqual(before);
       for (const { id: eventId } of tree)
-        expect(idsOn(id, store.events.wayTo(id, eventId)!.spans)).toEqual(wayTo(eventId));
+        expect(idsOn(id, store.events.pathTo(id, eventId)!.spans)).toEqual(wayTo(eventId));
     }),
     { numRuns: 25 },
   );

@@ -36,18 +36,18 @@ export interface CallbackStore {
   create(rows: readonly CallbackRow[]): Promise<void>;
   get(id: string): CallbackRow | undefined;
   /** Oldest first. */
-  ofConversation(conversationId: string): CallbackRow[];
+  listByConversation(conversationId: string): CallbackRow[];
   /** Those of a conversation that are to be delivered to: id and cursor. */
-  activeOf(conversationId: string): { id: string; nextSeq: number }[];
+  listActive(conversationId: string): { id: string; nextSeq: number }[];
   /** Every active one whose conversation has records that it was not told of. */
-  behind(): { id: string; conversationId: string }[];
+  listPending(): { id: string; conversationId: string }[];
   /** Changes a callback that is there still. */
   update(id: string, change: CallbackChange): Promise<void>;
   /** False where there is none. */
   remove(id: string): Promise<boolean>;
-  removeOf(conversationId: string): Promise<void>;
+  removeByConversation(conversationId: string): Promise<void>;
   /** Gives every conversation without one a ServerWebhook from its next record on, and makes those that were given up active again. */
-  coverConversations(): Promise<void>;
+  addServerWebhooks(): Promise<void>;
   /** Removes every ServerWebhook. */
-  uncoverConversations(): Promise<void>;
+  removeServerWebhooks(): Promise<void>;
 }

@@ -13,10 +13,10 @@ export interface PendingMessageRow {
 export interface PendingMessageStore {
   create(row: PendingMessageRow): Promise<void>;
   /** In the order in which they came. */
-  of(conversationId: string): PendingMessageRow[];
+  listByConversation(conversationId: string): PendingMessageRow[];
   /** Conversations for which messages wait. */
-  conversations(): string[];
-  removeOf(conversationId: string): Promise<void>;
+  listConversations(): string[];
+  removeByConversation(conversationId: string): Promise<void>;
 }
 
 /** What a conversation knows of its project beside its log; goes when the conversation is removed. */
@@ -56,7 +56,7 @@ export interface ConversationSecretStore {
   put(row: ConversationSecretsRow): Promise<void>;
   get(conversationId: string): ConversationSecretsRow | undefined;
   /** Those of the conversations in a sandbox, in the order in which they were made. */
-  bySandbox(sandboxId: string): ConversationSecretsRow[];
+  listBySandbox(sandboxId: string): ConversationSecretsRow[];
   /** Removing unknown ones is fine. */
   remove(conversationId: string): Promise<void>;
 }
@@ -69,11 +69,11 @@ export interface ConversationSecretsRow {
   /** What the agent is told of them, by name. */
   descriptions?: Readonly<Record<string, string>> | undefined;
   /** Where the server got some of them, and gets them again. */
-  sources?: Readonly<Record<string, LookedUpSecret>> | undefined;
+  sources?: Readonly<Record<string, LookupSecretSource>> | undefined;
 }
 
 /** An address that gives a secret. */
-export interface LookedUpSecret {
+export interface LookupSecretSource {
   url: string;
   headers?: Readonly<Record<string, string>>;
   /** When it was asked, ms since the epoch. */

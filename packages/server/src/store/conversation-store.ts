@@ -130,11 +130,11 @@ export type ConversationSort = "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" |
 export interface ConversationPage extends PageRequest {
   sort?: ConversationSort;
   /** Where the page begins instead of at an offset: what is deleted before it moves nothing. */
-  from?: ListPlace | undefined;
+  from?: ListPosition | undefined;
 }
 
 /** A place in a list of conversations: at, or after, the one with this time and id, which may be gone. */
-export interface ListPlace {
+export interface ListPosition {
   /** Of the conversation, of the kind that the list is sorted by; ms since the epoch. */
   time: number;
   id: string;
@@ -174,7 +174,7 @@ export interface ConversationStore {
   search(filter: ConversationFilter, page: ConversationPage): PageResult<ConversationRow>;
   count(filter: ConversationFilter): number;
   /** Ids of the conversations begun from each, in order; `subAgents: false` leaves out those in which sub-agents work. */
-  childrenOf(ids: readonly string[], which?: { subAgents: boolean }): Map<string, string[]>;
+  listChildren(ids: readonly string[], which?: { subAgents: boolean }): Map<string, string[]>;
   /** Writes what is given; the fields of `config` one by one, so that changes at the same time do not undo each other. */
   update(id: string, change: ConversationChange): Promise<void>;
   /**
@@ -186,5 +186,5 @@ export interface ConversationStore {
   listRunning(): ConversationRow[];
   /** Every conversation whose goal is `running`. */
   listWithGoal(): ConversationRow[];
-  bySandbox(sandboxId: string): ConversationRow[];
+  listBySandbox(sandboxId: string): ConversationRow[];
 }

@@ -32,7 +32,7 @@ export interface EventLog {
   /** The events on the active branch, and which of them leads there: all of them where the conversation was never navigated. */
   branch(conversationId: string): Branch;
   /** The events that lead to one, itself included; null: the beginning, to which none leads. Undefined for an event that is not listed. */
-  wayTo(conversationId: string, eventId: string | null): Way | undefined;
+  pathTo(conversationId: string, eventId: string | null): EventPath | undefined;
   /** Highest sequence number, 0 when empty. */
   lastSeq(conversationId: string): number;
   /** Calls back for every record that becomes durable from now on. Gives the function that ends it. */
@@ -58,7 +58,7 @@ export interface Branch {
 }
 
 /** How a log comes to an event. */
-export interface Way {
+export interface EventPath {
   spans: Span[];
   /** Of the event among the listed ones, from 1; 0: the beginning. */
   index: number;

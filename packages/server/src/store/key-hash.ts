@@ -5,6 +5,6 @@ import { hash } from "node:crypto";
  * nothing to guess that a slow key derivation would protect, and a request must not cost one. The look-up is by hash,
  * so its timing tells nothing about a stored key.
  */
-export function keyHash(key: string): Buffer {
+export function hashKey(key: string): Buffer {
   return hash("sha256", key, "buffer");
 }

@@ -10,7 +10,7 @@ export interface StoredModelCall extends ModelCall {
 /** The calls of models in conversations; they are written by `EventLog.append` and go with their conversation. */
 export interface ModelCallStore {
   /** Calls after a number, in the order in which they ended; fewer than `limit` also where they are long. */
-  of(conversationId: string, afterNumber: number, limit: number): StoredModelCall[];
+  listByConversation(conversationId: string, afterNumber: number, limit: number): StoredModelCall[];
   /** Digest of the tools of the agent's last call; undefined where there is none. */
   lastTools(conversationId: string): string | undefined;
 }

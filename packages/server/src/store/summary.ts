@@ -13,7 +13,9 @@ import type { ConversationSummary } from "./conversation-store.ts";
  * What a batch of events changes in the conversation's summary; the last record of a key wins. `cost` is what the conversation itself has spent, USD: sub-agents
  * (usage ids `task:…`) tell theirs in their own.
  */
-export function summaryChange(events: readonly NewEvent[]): Partial<ConversationSummary> & { cost?: number } {
+export function summarizeEvents(
+  events: readonly NewEvent[],
+): Partial<ConversationSummary> & { cost?: number } {
   const change: Partial<ConversationSummary> & { cost?: number } = {};
   for (const event of events) {
     if (event.kind !== "ConversationStateUpdateEvent") continue;
@@ -22,7 +24,7 @@ export function summaryChange(events: readonly NewEvent[]): Partial<Conversation
     if (event.key !== "stats" || !isStats(event.value)) continue;
     change.stats = event.value;
     change.metrics = totalMetrics(event.value);
-    change.cost = ownCost(event.value);
+    change.cost = getOwnCost(event.value);
   }
   return change;
 }
@@ -45,7 +47,7 @@ export function totalMetrics(stats: Stats): MetricsSnapshot {
 }
 
 /** USD over all usage ids but those of sub-agents. */
-export function ownCost(stats: Stats): number {
+export function getOwnCost(stats: Stats): number {
   const own = Object.entries(stats.usage_to_metrics).filter(([usageId]) => !usageId.startsWith("task:"));
   return own.reduce((sum, [, metrics]) => sum + metrics.accumulated_cost, 0);
 }

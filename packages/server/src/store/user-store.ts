@@ -47,5 +47,5 @@ export interface LoginStore {
 /** What users' model calls have cost, by day (UTC). The log adds it up in the transaction of each `stats` record. */
 export interface SpendingStore {
   /** USD; `day` is `2026-01-31`. */
-  of(userId: string, day: string): number;
+  getSpent(userId: string, day: string): number;
 }

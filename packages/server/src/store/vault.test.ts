@@ -19,16 +19,16 @@ test("any text opens again for its place, and no two sealings are alike", () => 
   const vault = createVault(randomBytes(32));
   fc.assert(
     fc.property(fc.string({ unit: "grapheme" }), fc.string(), (text, place) => {
-      const sealed = vault.seal(text, place);
-      expect(vault.open(sealed, place)).toBe(text);
-      expect(Buffer.from(vault.seal(text, place)).equals(sealed)).toBe(false);
+      const sealed = vault.encrypt(text, place);
+      expect(vault.decrypt(sealed, place)).toBe(text);
+      expect(Buffer.from(vault.encrypt(text, place)).equals(sealed)).toBe(false);
     }),
   );
 });
 
 test("a changed byte, a cut, another place or another key is an error, never garbage", () => {
   const vault = createVault(randomBytes(32));
-  const sealed = vault.seal("a secret", "settings:default");
+  const sealed = vault.encrypt("a secret", "settings:default");
   const failure = expect.objectContaining({
     code: "ConfigInvalid",
     message: expect.stringContaining("cannot be opened"),
@@ -36,27 +36,27 @@ test("a changed byte, a cut, another place or another key is an error, never gar
   for (let index = 0; index < sealed.length; index++) {
     const changed = Uint8Array.from(sealed);
     changed[index]! ^= 1;
-    expect(() => vault.open(changed, "settings:default")).toThrow(failure);
-    expect(() => vault.open(sealed.subarray(0, index), "settings:default")).toThrow(failure);
+    expect(() => vault.decrypt(changed, "settings:default")).toThrow(failure);
+    expect(() => vault.decrypt(sealed.subarray(0, index), "settings:default")).toThrow(failure);
   }
-  expect(() => vault.open(sealed, "settings:other")).toThrow(failure);
-  expect(() => createVault(randomBytes(32)).open(sealed, "settings:default")).toThrow(failure);
+  expect(() => vault.decrypt(sealed, "settings:other")).toThrow(failure);
+  expect(() => createVault(randomBytes(32)).decrypt(sealed, "settings:default")).toThrow(failure);
 });
 
 test("the key file is made once, with mode 0600, and read again afterwards", async () => {
   const umask = process.umask(0);
-  const sealed = (await openVault(keyFile, { create: true })).seal("text", "place");
+  const sealed = (await openVault(keyFile, { create: true })).encrypt("text", "place");
   process.umask(umask);
   expect(statSync(keyFile).mode & 0o777).toBe(0o600);
   expect(statSync(keyFile).size).toBe(32);
-  expect((await openVault(keyFile, { create: true })).open(sealed, "place")).toBe("text");
-  expect((await openVault(keyFile, { create: false })).open(sealed, "place")).toBe("text");
+  expect((await openVault(keyFile, { create: true })).decrypt(sealed, "place")).toBe("text");
+  expect((await openVault(keyFile, { create: false })).decrypt(sealed, "place")).toBe("text");
 });
 
 test("processes that start at the same moment agree on one key and leave nothing else behind", async () => {
   const vaults = await Promise.all(Array.from({ length: 20 }, () => openVault(keyFile, { create: true })));
-  const sealed = vaults[0]!.seal("text", "place");
-  for (const vault of vaults) expect(vault.open(sealed, "place")).toBe("text");
+  const sealed = vaults[0]!.encrypt("text", "place");
+  for (const vault of vaults) expect(vault.decrypt(sealed, "place")).toBe("text");
   expect(readdirSync(dir)).toEqual(["vault.key"]);
 });
 

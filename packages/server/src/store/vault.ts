@@ -6,9 +6,9 @@ import { PlatformError } from "@sandpiper/core/errors";
 /** Encrypts what is stored. A sealed text opens only with the same key and for the place for which it was sealed. */
 export interface Vault {
   /** `place` names where the result is kept, for example `settings:<userId>`. */
-  seal(text: string, place: string): Uint8Array;
+  encrypt(text: string, place: string): Uint8Array;
   /** Throws ConfigInvalid where the key or the place is another one, or a byte has changed. */
-  open(sealed: Uint8Array, place: string): string;
+  decrypt(sealed: Uint8Array, place: string): string;
   /** A key of 32 bytes for something else, always the same for a purpose; it tells nothing about the vault's own. */
   derive(purpose: string): Uint8Array;
 }
@@ -33,7 +33,7 @@ export function createVault(key: Uint8Array): Vault {
   return {
     derive: (purpose) => new Uint8Array(hkdfSync("sha256", key, "", `sandpiper ${purpose}`, 32)),
 
-    seal(text, place) {
+    encrypt(text, place) {
       const nonce = randomBytes(nonceBytes);
       const cipher = createCipheriv("aes-256-gcm", key, nonce).setAAD(associatedData(place));
       return Buffer.concat([
@@ -45,7 +45,7 @@ export function createVault(key: Uint8Array): Vault {
       ]);
     },
 
-    open(sealed, place) {
+    decrypt(sealed, place) {
       try {
         if (sealed[0] !== version || sealed.length < 1 + nonceBytes + tagBytes)
           throw new Error("unknown format");
@@ -93,24 +93,24 @@ async function createKeyFile(keyFile: string): Promise<void> {
 async function readKeyFile(keyFile: string): Promise<Buffer> {
   const info = await stat(keyFile).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== "ENOENT") throw error;
-    throw refused(
+    throw keyFileError(
       `The key file ${keyFile} is missing, but the data folder holds data that it has encrypted: put it back.`,
     );
   });
   const mode = info.mode & 0o777;
   if ((mode & 0o077) !== 0) {
-    throw refused(
+    throw keyFileError(
       `The key file ${keyFile} is open to other users (mode 0${mode.toString(8)}): close it with chmod 600 ${keyFile}.`,
     );
   }
   if (info.size !== keyBytes) {
-    throw refused(
+    throw keyFileError(
       `The key file ${keyFile} has ${info.size} bytes instead of ${keyBytes}: restore it from a backup.`,
     );
   }
   return readFile(keyFile);
 }
 
-function refused(sentence: string): PlatformError {
+function keyFileError(sentence: string): PlatformError {
   return new PlatformError("ConfigInvalid", sentence);
 }

@@ -8,10 +8,10 @@ import {
   type SaveAgentProfileRequest,
 } from "@sandpiper/wire";
 import type { AgentProfiles } from "./api.ts";
-import { activated, checkRoom, llmProfile } from "./profiles.ts";
+import { activateProfile, checkProfileCount, findProfile } from "./profiles.ts";
 import type { SettingsDocument } from "./settings/document.ts";
-import type { SettingsDocuments } from "./settings/documents.ts";
 import { mergeFields, readFields } from "./settings/fields.ts";
+import type { SettingsRepository } from "./settings/repository.ts";
 import { viewV1 } from "./settings/v1.ts";
 
 type Stored = NonNullable<SettingsDocument["agent_profiles"]>;
@@ -31,9 +31,9 @@ const appliedFields = [
 
 /** Agent profiles inside the settings documents. They hold names, no secrets. */
 export class StoredAgentProfiles implements AgentProfiles {
-  readonly #documents: SettingsDocuments;
+  readonly #documents: SettingsRepository;
 
-  constructor(documents: SettingsDocuments) {
+  constructor(documents: SettingsRepository) {
     this.#documents = documents;
   }
 
@@ -55,7 +55,7 @@ export class StoredAgentProfiles implements AgentProfiles {
   }
 
   get(userId: string, name: string): AgentProfile {
-    return find(this.#stored(userId), name);
+    return requireProfile(this.#stored(userId), name);
   }
 
   byId(userId: string, id: string): AgentProfile | undefined {
@@ -70,7 +70,7 @@ export class StoredAgentProfiles implements AgentProfiles {
   async save(userId: string, name: string, request: SaveAgentProfileRequest): Promise<void> {
     await this.#change(userId, (document, { profiles, active }) => {
       const before = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
-      if (!before) checkRoom(profiles);
+      if (!before) checkProfileCount(profiles);
       const given = Object.fromEntries(
         Object.entries(request).filter(([, value]) => value !== undefined && value !== null),
       );
@@ -97,7 +97,7 @@ export class StoredAgentProfiles implements AgentProfiles {
 
   async rename(userId: string, name: string, newName: string): Promise<void> {
     await this.#change(userId, (document, stored) => {
-      find(stored, name);
+      requireProfile(stored, name);
       if (name === newName) return document;
       if (Object.hasOwn(stored.profiles, newName))
         throw new PlatformError("ProfileExists", `Agent profile '${newName}' already exists`);
@@ -115,7 +115,7 @@ export class StoredAgentProfiles implements AgentProfiles {
 
   async activate(userId: string, id: string): Promise<AgentProfile> {
     return this.#documents.change(userId, (document) => {
-      const chosen = withActiveAgentProfile(document, id);
+      const chosen = activateAgentProfile(document, id);
       if (!chosen)
         throw new PlatformError(
           "ProfileNotFound",
@@ -127,8 +127,8 @@ export class StoredAgentProfiles implements AgentProfiles {
 
   diagnose(userId: string, name: string): AgentProfileDiagnostics {
     const document = this.#documents.get(userId);
-    const profile = find(this.#stored(userId), name);
-    const llm = llmProfile(document, profile.llm_profile_ref);
+    const profile = requireProfile(this.#stored(userId), name);
+    const llm = findProfile(document, profile.llm_profile_ref);
     const servers = Object.keys(document.agent_settings?.mcp_config ?? {});
     const refs = profile.mcp_server_refs ?? servers;
     const dangling = refs.filter((ref) => !servers.includes(ref));
@@ -153,7 +153,7 @@ export class StoredAgentProfiles implements AgentProfiles {
       acp_api_key_secret_name: null,
       acp_base_url_secret_name: null,
       acp_file_secret_names: [],
-      resolved_settings: errors.length === 0 ? resolvedSettings(document, profile, resolved) : null,
+      resolved_settings: errors.length === 0 ? resolveSettings(document, profile, resolved) : null,
     };
   }
 
@@ -173,14 +173,14 @@ export class StoredAgentProfiles implements AgentProfiles {
 }
 
 /** The document with another agent profile as the active one; undefined where there is none of the id. Throws InvalidParameter for a missing LLM profile. */
-export function withActiveAgentProfile(
+export function activateAgentProfile(
   document: SettingsDocument,
   id: string,
 ): { document: SettingsDocument; profile: AgentProfile } | undefined {
   const { profiles } = document.agent_profiles ?? noProfiles;
   const profile = Object.values(profiles).find((candidate) => sameId(candidate.id, id));
   if (!profile) return undefined;
-  if (!llmProfile(document, profile.llm_profile_ref)) {
+  if (!findProfile(document, profile.llm_profile_ref)) {
     throw new PlatformError(
       "InvalidParameter",
       `The agent profile '${profile.name}' names the LLM profile '${profile.llm_profile_ref}', which does not exist: save it first.`,
@@ -191,8 +191,8 @@ export function withActiveAgentProfile(
 }
 
 /** The document as an agent of this profile sees it, but for the choice of MCP servers. */
-function applied(document: SettingsDocument, profile: AgentProfile): SettingsDocument {
-  const { agent_settings: before = {}, ...rest } = activated(document, profile.llm_profile_ref);
+function applyProfile(document: SettingsDocument, profile: AgentProfile): SettingsDocument {
+  const { agent_settings: before = {}, ...rest } = activateProfile(document, profile.llm_profile_ref);
   const change = Object.fromEntries(appliedFields.map((field) => [field, profile[field]]));
   const agent = mergeFields(AgentSettings, before, {
     ...change,
@@ -205,17 +205,17 @@ function applied(document: SettingsDocument, profile: AgentProfile): SettingsDoc
 }
 
 /** The agent settings that the profile comes to, secrets masked. */
-function resolvedSettings(
+function resolveSettings(
   document: SettingsDocument,
   profile: AgentProfile,
   servers: string[],
 ): Record<string, unknown> {
-  const view = viewV1(applied(document, profile)).agent_settings;
+  const view = viewV1(applyProfile(document, profile)).agent_settings;
   const chosen = Object.entries(view.mcp_config).filter(([name]) => servers.includes(name));
   return { ...view, mcp_config: Object.fromEntries(chosen) };
 }
 
-function find({ profiles }: Stored, name: string): AgentProfile {
+function requireProfile({ profiles }: Stored, name: string): AgentProfile {
   if (!Object.hasOwn(profiles, name))
     throw new PlatformError("ProfileNotFound", `Agent profile '${name}' not found`);
   return profiles[name]!;

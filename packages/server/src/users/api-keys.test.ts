@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createTestStore } from "../../test/support/store.ts";
 import type { Store } from "../store/store.ts";
 import { StoredApiKeys } from "./api-keys.ts";
-import { KeyMemory } from "./key-cache.ts";
+import { KeyCache } from "./key-cache.ts";
 import { StoredLogins } from "./logins.ts";
 
 let store: Store;
@@ -73,7 +73,7 @@ test("an adopted key works exactly as given, and adopting it again changes nothi
 test("a key that another process revoked stops working within a second", async () => {
   let now = 0;
   const key = await keys.create("default", "cli");
-  const remembering = new StoredApiKeys(store.apiKeys, new KeyMemory(store.apiKeys, () => now));
+  const remembering = new StoredApiKeys(store.apiKeys, new KeyCache(store.apiKeys, () => now));
   expect(remembering.authenticate(key)).toBeDefined();
   await keys.remove(keys.list().find((row) => row.name === "cli")!.id);
   now = 1_000;
@@ -122,7 +122,7 @@ test("the last use is written about once a minute", async () => {
   const key = await keys.create("default", "cli");
   expect(keys.list()[0]!.lastUsedAt).toBeNull();
   let now = 0;
-  const remembering = new StoredApiKeys(store.apiKeys, new KeyMemory(store.apiKeys, () => now));
+  const remembering = new StoredApiKeys(store.apiKeys, new KeyCache(store.apiKeys, () => now));
   const before = Date.now();
   remembering.authenticate(key);
   await expect.poll(() => keys.list()[0]!.lastUsedAt).toBeGreaterThanOrEqual(before);
@@ -137,7 +137,7 @@ test("the last use is written about once a minute", async () => {
 });
 
 test("a login stands for its key, ends by itself and with the key, and is no key", async () => {
-  const memory = new KeyMemory(store.apiKeys);
+  const memory = new KeyCache(store.apiKeys);
   const shared = new StoredApiKeys(store.apiKeys, memory);
   const logins = new StoredLogins(store.logins, memory);
   const { key, row } = await shared.add("ann", { name: "browser", expiresAt: null, readOnly: true });
@@ -155,7 +155,7 @@ test("a login stands for its key, ends by itself and with the key, and is no key
 });
 
 test("a login ends no later than its key, and the oldest of too many ends", async () => {
-  const memory = new KeyMemory(store.apiKeys);
+  const memory = new KeyCache(store.apiKeys);
   const logins = new StoredLogins(store.logins, memory);
   const soon = Date.now() + 60_000;
   const { row } = await keys.add("ann", { name: "browser", expiresAt: soon, readOnly: false });

@@ -3,7 +3,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { ApiKeyRow, ApiKeyStore } from "../store/user-store.ts";
 import type { ApiKeys, KeyHolder, NewApiKey } from "./api.ts";
-import { KeyMemory } from "./key-cache.ts";
+import { KeyCache } from "./key-cache.ts";
 
 /** Keys of one user that are made over the API. */
 const maxKeysPerUser = 100;
@@ -11,17 +11,17 @@ const maxKeysPerUser = 100;
 /** API keys over a store of hashes. */
 export class StoredApiKeys implements ApiKeys {
   readonly #store: ApiKeyStore;
-  readonly #memory: KeyMemory;
+  readonly #memory: KeyCache;
   readonly #additions = new KeyedMutex();
 
   /** `memory` is shared with the logins, which end with their keys. */
-  constructor(store: ApiKeyStore, memory: KeyMemory = new KeyMemory(store)) {
+  constructor(store: ApiKeyStore, memory: KeyCache = new KeyCache(store)) {
     this.#store = store;
     this.#memory = memory;
   }
 
   authenticate(key: string): KeyHolder | undefined {
-    return this.#memory.look("key", key, () => {
+    return this.#memory.resolve("key", key, () => {
       const row = this.#store.find(key);
       return row && { key: row, expiresAt: row.expiresAt };
     });

@@ -23,10 +23,10 @@ import type {
   SettingsView,
   UserInfo,
 } from "@sandpiper/wire";
-import type { ConversationSecretsRow, LookedUpSecret } from "../store/conversation-parts.ts";
+import type { ConversationSecretsRow, LookupSecretSource } from "../store/conversation-parts.ts";
 import type { ApiKeyRow } from "../store/user-store.ts";
 import type { Exposure, ShowSecret } from "./settings/fields.ts";
-import type { Merging } from "./settings/v1.ts";
+import type { MergeV1Options } from "./settings/v1.ts";
 import type { StoredWorkspaces } from "./workspaces.ts";
 
 /** `provider_tokens_set`: git provider -> host, or null for its public service. */
@@ -46,7 +46,7 @@ export interface Settings {
    */
   update(userId: string, change: SettingsUpdate): Promise<void>;
   /** Merges a V1 change (app-server.md section 5, POST). Throws InvalidParameter for settings that would be too long. */
-  updateV1(userId: string, change: SettingsV1Update, merging?: Merging): Promise<void>;
+  updateV1(userId: string, change: SettingsV1Update, merging?: MergeV1Options): Promise<void>;
   /** The model to call for a user, the key included; for the server's own use only. `model` is undefined when none is configured. */
   model(userId: string): Partial<ModelConfig>;
   /** The model of a stored LLM profile, the key included; for the server's own use only. Undefined where there is no such profile. */
@@ -115,7 +115,7 @@ export interface LlmProfiles {
   /** Secrets in it are null unless `exposed`. Throws ProfileNotFound. */
   get(userId: string, name: string, reading?: { exposed?: Exposure }): ProfileDetail;
   /** A model as a client sends it, where masked secrets stand for those of the profile of this name. */
-  restored(userId: string, name: string, llm: LlmDiff): LlmDiff;
+  restoreSecrets(userId: string, name: string, llm: LlmDiff): LlmDiff;
   /** Stores a profile, replacing one of the same name. Throws TooManyProfiles. */
   save(userId: string, name: string, request: SaveProfileRequest): Promise<void>;
   /** Does nothing where there is none. When the one in use goes, the first of the others takes its place, in `agent_settings.llm` too. */
@@ -181,12 +181,12 @@ export interface Secrets {
     about?: Pick<ConversationSecretsRow, "descriptions" | "sources">,
   ): Promise<void>;
   /** Takes values that were fetched again, of those secrets that are still the same. */
-  renewConversation(
+  refreshConversation(
     owner: { userId: string; conversationId: string },
-    found: Readonly<Record<string, { source: LookedUpSecret; value: string }>>,
+    found: Readonly<Record<string, { source: LookupSecretSource; value: string }>>,
   ): Promise<void>;
   /** Removes a conversation's secrets; deleting a conversation from the store does it too. An unknown one is fine. */
-  dropConversation(conversationId: string): Promise<void>;
+  removeConversation(conversationId: string): Promise<void>;
   /**
    * Everything that applies in a sandbox, by name: the user's provider tokens, over them custom secrets, over them those of the sandbox's
    * conversations. Cheap, to be asked at each use.

@@ -16,10 +16,10 @@ export class DailyBudget {
   }
 
   /** Why the user's model is not called any more today, and from when on it is; undefined while there is something left. */
-  exhausted(userId: string): string | undefined {
+  getExhaustedReason(userId: string): string | undefined {
     if (this.#usd === 0) return undefined;
     const now = this.#now();
-    const spent = this.#spending.of(userId, new Date(now).toISOString().slice(0, 10));
+    const spent = this.#spending.getSpent(userId, new Date(now).toISOString().slice(0, 10));
     if (spent < this.#usd) return undefined;
     const tomorrow = new Date((Math.floor(now / dayMs) + 1) * dayMs).toISOString().replace(".000", "");
     return `Today's budget of ${this.#usd} USD for model calls is used up: send a message or run again from ${tomorrow} on.`;

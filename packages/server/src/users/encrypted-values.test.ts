@@ -1,22 +1,22 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import { createVault } from "../store/vault.ts";
-import { SealedValues } from "./encrypted-values.ts";
+import { EncryptedValues } from "./encrypted-values.ts";
 
-const sealed = new SealedValues(createVault(randomBytes(32)));
+const sealed = new EncryptedValues(createVault(randomBytes(32)));
 
 test("a value opens for the user for whom it was sealed, wherever it stands in a body", () => {
-  const token = sealed.seal("ann", "sk-secret");
+  const token = sealed.encrypt("ann", "sk-secret");
   expect(token).not.toContain("secret");
-  expect(sealed.seal("ann", "sk-secret")).not.toBe(token);
-  expect(sealed.open("ann", token)).toBe("sk-secret");
-  expect(sealed.open("ann", "a plain text")).toBe("a plain text");
+  expect(sealed.encrypt("ann", "sk-secret")).not.toBe(token);
+  expect(sealed.decrypt("ann", token)).toBe("sk-secret");
+  expect(sealed.decrypt("ann", "a plain text")).toBe("a plain text");
   const body = {
     agent: { llm: { api_key: token, retries: 3, stream: null } },
     list: [token, true],
     text: "sealed",
   };
-  expect(sealed.openAll("ann", body)).toEqual({
+  expect(sealed.decryptAll("ann", body)).toEqual({
     agent: { llm: { api_key: "sk-secret", retries: 3, stream: null } },
     list: ["sk-secret", true],
     text: "sealed",
@@ -24,16 +24,16 @@ test("a value opens for the user for whom it was sealed, wherever it stands in a
 });
 
 test("it opens for nobody else, on no other server, and not when it was changed", () => {
-  const token = sealed.seal("ann", "sk-secret");
-  const other = new SealedValues(createVault(randomBytes(32)));
+  const token = sealed.encrypt("ann", "sk-secret");
+  const other = new EncryptedValues(createVault(randomBytes(32)));
   const changed = token[20] === "A" ? "B" : "A";
   for (const open of [
-    () => sealed.open("bob", token),
-    () => other.open("ann", token),
-    () => sealed.open("ann", `${token.slice(0, 20)}${changed}${token.slice(21)}`),
-    () => sealed.open("ann", token.slice(0, -8)),
-    () => sealed.open("ann", "sealed-v1:"),
-    () => sealed.openAll("ann", { deep: [{ er: "sealed-v1:%%%" }] }),
+    () => sealed.decrypt("bob", token),
+    () => other.decrypt("ann", token),
+    () => sealed.decrypt("ann", `${token.slice(0, 20)}${changed}${token.slice(21)}`),
+    () => sealed.decrypt("ann", token.slice(0, -8)),
+    () => sealed.decrypt("ann", "sealed-v1:"),
+    () => sealed.decryptAll("ann", { deep: [{ er: "sealed-v1:%%%" }] }),
   ]) {
     expect(open).toThrow("An encrypted secret cannot be opened");
   }

@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache";
-import { keyHash } from "../store/key-hash.ts";
+import { hashKey } from "../store/key-hash.ts";
 import type { ApiKeyRow, ApiKeyStore } from "../store/user-store.ts";
 import type { KeyHolder } from "./api.ts";
 
@@ -7,7 +7,7 @@ import type { KeyHolder } from "./api.ts";
 const maxKeyLength = 1024;
 
 /** How long a known key is taken as known without asking the store, ms: `sandpiper keys revoke` works beside a running server. */
-const rememberMs = 1_000;
+const cacheMs = 1_000;
 
 /** Maximum number of holders, and of last uses, in memory. */
 const max = 10_000;
@@ -20,7 +20,7 @@ const touchMs = 60_000;
  * request costs one SHA-256 and a map look-up. Unknown texts are not remembered, so strangers cannot fill memory. Notes the last use of
  * each key, about once a minute and without keeping anybody waiting.
  */
-export class KeyMemory {
+export class KeyCache {
   readonly #keys: Pick<ApiKeyStore, "touch">;
   readonly #clock: () => number;
   readonly #known = new LRUCache<string, { holder: KeyHolder; until: number; expiresAt: number }>({ max });
@@ -36,13 +36,13 @@ export class KeyMemory {
    * The holder of a key or login; `kind` keeps these apart. `find` asks the store; `expiresAt` (ms since the epoch) is when what it finds ends.
    * Undefined for what is unknown or has expired.
    */
-  look(
+  resolve(
     kind: "key" | "login",
     text: string,
     find: () => { key: ApiKeyRow; expiresAt: number | null } | undefined,
   ): KeyHolder | undefined {
     if (text.length === 0 || text.length > maxKeyLength) return undefined;
-    const name = kind + keyHash(text).toString("latin1");
+    const name = kind + hashKey(text).toString("latin1");
     const now = this.#clock();
     const known = this.#known.get(name);
     if (known && now < known.until && Date.now() < known.expiresAt) return known.holder;
@@ -53,7 +53,7 @@ export class KeyMemory {
     const expiresAt = Math.min(found.expiresAt ?? Infinity, found.key.expiresAt ?? Infinity);
     if (expiresAt <= Date.now()) return undefined;
     const holder = Object.freeze({ userId, keyId, readOnly, keyExpiresAt: found.key.expiresAt });
-    this.#known.set(name, { holder, until: now + rememberMs, expiresAt });
+    this.#known.set(name, { holder, until: now + cacheMs, expiresAt });
     this.#touch(keyId, now);
     return holder;
   }

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { LoginStore } from "../store/user-store.ts";
 import type { KeyHolder, Logins } from "./api.ts";
-import type { KeyMemory } from "./key-cache.ts";
+import type { KeyCache } from "./key-cache.ts";
 
 /** How long a browser stays logged in, ms. */
 const loginMs = 30 * 24 * 60 * 60 * 1000;
@@ -12,9 +12,9 @@ const maxPerKey = 50;
 /** Logins of browsers over a store of hashes. */
 export class StoredLogins implements Logins {
   readonly #store: LoginStore;
-  readonly #memory: KeyMemory;
+  readonly #memory: KeyCache;
 
-  constructor(store: LoginStore, memory: KeyMemory) {
+  constructor(store: LoginStore, memory: KeyCache) {
     this.#store = store;
     this.#memory = memory;
   }
@@ -27,7 +27,7 @@ export class StoredLogins implements Logins {
   }
 
   authenticate(token: string): KeyHolder | undefined {
-    return this.#memory.look("login", token, () => this.#store.find(token, Date.now()));
+    return this.#memory.resolve("login", token, () => this.#store.find(token, Date.now()));
   }
 
   async end(token: string): Promise<void> {

@@ -11,7 +11,7 @@ type Named = [name: string, server: McpServer];
  * a masked key or variable becomes what is stored for the server of the same address or name. What V0 does not know of such a server stays,
  * and so does its name.
  */
-export function fromLists(posted: Partial<McpConfig>, stored: McpServers): McpServers {
+export function mergeServerLists(posted: Partial<McpConfig>, stored: McpServers): McpServers {
   const entries = Object.entries(stored);
   const stdio = entries.filter(([, server]) => server.command);
   const sse = entries.filter(([, { url, transport, command }]) => url && !command && transport === "sse");
@@ -20,18 +20,21 @@ export function fromLists(posted: Partial<McpConfig>, stored: McpServers): McpSe
   const result = new Map<string, McpServer>();
   const add = (wanted: string, server: McpServer) =>
     result.set(
-      freeName(wanted, (name) => result.has(name)),
+      chooseFreeName(wanted, (name) => result.has(name)),
       server,
     );
   // Stored names first, so that no new server takes one.
   const remotes = [
-    ...pairs(posted.sse_servers, ({ url }) => url, [sse, shttp], byUrl).map((pair) => ({ pair, sse: true })),
-    ...pairs(posted.shttp_servers, ({ url }) => url, [shttp, sse], byUrl).map((pair) => ({
+    ...matchServers(posted.sse_servers, ({ url }) => url, [sse, shttp], byUrl).map((pair) => ({
+      pair,
+      sse: true,
+    })),
+    ...matchServers(posted.shttp_servers, ({ url }) => url, [shttp, sse], byUrl).map((pair) => ({
       pair,
       sse: false,
     })),
   ];
-  for (const [server, match] of pairs(
+  for (const [server, match] of matchServers(
     posted.stdio_servers,
     ({ name }) => name,
     [stdio],
@@ -41,7 +44,7 @@ export function fromLists(posted: Partial<McpConfig>, stored: McpServers): McpSe
   for (const { pair, sse: isSse } of remotes.filter(({ pair: [, match] }) => match))
     add(pair[1]![0], remoteServer(pair[0], isSse, pair[1]![1]));
   for (const { pair, sse: isSse } of remotes.filter(({ pair: [, match] }) => !match))
-    add(hostName(pair[0].url), remoteServer(pair[0], isSse, undefined));
+    add(toHostName(pair[0].url), remoteServer(pair[0], isSse, undefined));
   return Object.fromEntries(result);
 }
 
@@ -49,7 +52,7 @@ export function fromLists(posted: Partial<McpConfig>, stored: McpServers): McpSe
  * Each posted server with the stored one of the same identity, from the first list that has one. Among several stored servers
  * of one identity the first posted belongs to the first stored, the second to the second.
  */
-function pairs<Server>(
+function matchServers<Server>(
   posted: readonly Server[] = [],
   identity: (server: Server) => string,
   lists: readonly (readonly Named[])[],
@@ -70,12 +73,12 @@ function pairs<Server>(
 function remoteServer({ url, api_key: key }: Remote, sse: boolean, stored: McpServer | undefined): McpServer {
   const { auth: storedAuth, transport: storedTransport, ...rest } = stored ?? {};
   const http = storedTransport && storedTransport !== "sse" ? storedTransport : "http";
-  const auth = authOf(key, storedAuth ?? undefined);
+  const auth = toAuth(key, storedAuth ?? undefined);
   return { ...rest, url, transport: sse ? "sse" : http, ...(auth && { auth }) };
 }
 
 /** V0 sees only keys: without one, a stored key is gone, and any other kind of `auth` is as it was. */
-function authOf(key: string | null | undefined, stored: McpAuth | undefined): McpAuth | undefined {
+function toAuth(key: string | null | undefined, stored: McpAuth | undefined): McpAuth | undefined {
   if (key === maskText) return stored;
   if (key) return isKeyed(stored) ? { ...stored, value: key } : { strategy: "bearer", value: key };
   return isKeyed(stored) ? undefined : stored;
@@ -94,13 +97,13 @@ function stdioServer({ command, args, env }: Stdio, stored: McpServer | undefine
 }
 
 /** A name for a server that has none: its host. */
-function hostName(url: string): string {
+function toHostName(url: string): string {
   const host = URL.canParse(url) ? new URL(url).hostname : "";
   return host.replaceAll(/[^A-Za-z0-9_-]+/g, "-").replaceAll(/^-+|-+$/g, "") || "server";
 }
 
 /** The wanted name, or one like it that is not taken. JSON bodies must not hold the key `__proto__`, so no server has it. */
-function freeName(wanted: string, taken: (name: string) => boolean): string {
+function chooseFreeName(wanted: string, taken: (name: string) => boolean): string {
   const base = wanted === "__proto__" ? "_proto_" : wanted.slice(0, longestServerName - 4) || "server";
   let name = base;
   for (let number = 2; taken(name); number++) name = `${base}-${number}`;

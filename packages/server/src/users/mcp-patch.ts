@@ -11,13 +11,13 @@ export function patchServers(stored: McpServers, patches: Record<string, ServerP
   const next = new Map<string, McpServer>(Object.entries(stored));
   for (const [name, patch] of Object.entries(patches)) {
     if (patch === null) next.delete(name);
-    else next.set(name, patched(next.get(name), patch));
+    else next.set(name, applyPatch(next.get(name), patch));
   }
-  return checkCount(restoreServers(Object.fromEntries(next), stored));
+  return checkServerCount(restoreServers(Object.fromEntries(next), stored));
 }
 
 /** The same servers. Throws InvalidParameter where there are too many. */
-export function checkCount(servers: McpServers): McpServers {
+export function checkServerCount(servers: McpServers): McpServers {
   if (Object.keys(servers).length > maxServers)
     throw new PlatformError(
       "InvalidParameter",
@@ -26,7 +26,7 @@ export function checkCount(servers: McpServers): McpServers {
   return servers;
 }
 
-function patched(stored: McpServer | undefined, patch: ServerPatch): McpServer {
+function applyPatch(stored: McpServer | undefined, patch: ServerPatch): McpServer {
   const next = new Map<string, unknown>(Object.entries(stored ?? {}));
   // One that becomes a command, or is reached by an address from now on.
   if (patch.command) next.delete("url");

@@ -7,9 +7,9 @@ import { LlmConfig } from "@sandpiper/wire";
 import type { LlmProfiles } from "./api.ts";
 import { defaultUser } from "./default-user.ts";
 import type { SettingsDocument } from "./settings/document.ts";
-import type { SettingsDocuments } from "./settings/documents.ts";
 import { isSecret, isSecretMap, mergeFields } from "./settings/fields.ts";
-import { type Reading, viewLlm } from "./settings/v1.ts";
+import type { SettingsRepository } from "./settings/repository.ts";
+import { type ViewOptions, viewLlm } from "./settings/v1.ts";
 
 /** Most profiles of one user, of LLMs and of agents each (app-server.md section 5). */
 export const maxProfiles = 50;
@@ -18,9 +18,9 @@ const noProfiles = { profiles: {}, active: null };
 
 /** LLM profiles inside the settings documents, encrypted with them. */
 export class StoredLlmProfiles implements LlmProfiles {
-  readonly #documents: SettingsDocuments;
+  readonly #documents: SettingsRepository;
 
-  constructor(documents: SettingsDocuments) {
+  constructor(documents: SettingsRepository) {
     this.#documents = documents;
   }
 
@@ -35,28 +35,31 @@ export class StoredLlmProfiles implements LlmProfiles {
     };
   }
 
-  get(userId: string, name: string, reading?: Reading): ProfileDetail {
-    const llm = find(this.#documents.get(userId), name);
+  get(userId: string, name: string, reading?: ViewOptions): ProfileDetail {
+    const llm = requireProfile(this.#documents.get(userId), name);
     return { name, config: viewLlm(llm, reading), api_key_set: Boolean(llm.api_key) };
   }
 
   model(userId: string, name: string): Partial<ModelConfig> | undefined {
-    const llm = llmProfile(this.#documents.get(userId), name);
-    return llm && modelOf(llm, userId);
+    const llm = findProfile(this.#documents.get(userId), name);
+    return llm && toModelConfig(llm, userId);
   }
 
-  restored(userId: string, name: string, llm: LlmDiff): LlmDiff {
+  restoreSecrets(userId: string, name: string, llm: LlmDiff): LlmDiff {
     const document = this.#documents.get(userId);
-    return saved(document, { llm }, llmProfile(document, name));
+    return toStoredProfile(document, { llm }, findProfile(document, name));
   }
 
   async save(userId: string, name: string, request: SaveProfileRequest): Promise<void> {
     await this.#change(userId, (document, { profiles, active }) => {
       const before = Object.hasOwn(profiles, name) ? profiles[name]! : undefined;
-      if (!before) checkRoom(profiles);
+      if (!before) checkProfileCount(profiles);
       return {
         ...document,
-        llm_profiles: { profiles: { ...profiles, [name]: saved(document, request, before) }, active },
+        llm_profiles: {
+          profiles: { ...profiles, [name]: toStoredProfile(document, request, before) },
+          active,
+        },
       };
     });
   }
@@ -70,20 +73,20 @@ export class StoredLlmProfiles implements LlmProfiles {
         llm_profiles: { profiles: others, active: active === name ? null : active },
       };
       const [next] = Object.keys(others);
-      return active === name && next !== undefined ? activated(rest, next) : rest;
+      return active === name && next !== undefined ? activateProfile(rest, next) : rest;
     });
   }
 
   async activate(userId: string, name: string): Promise<string | null> {
     return this.#documents.change(userId, (document) => {
-      const { model } = find(document, name);
-      return { document: activated(document, name), result: model ?? null };
+      const { model } = requireProfile(document, name);
+      return { document: activateProfile(document, name), result: model ?? null };
     });
   }
 
   async rename(userId: string, name: string, newName: string): Promise<void> {
     await this.#change(userId, (document, { profiles, active }) => {
-      find(document, name);
+      requireProfile(document, name);
       if (name === newName) return document;
       if (Object.hasOwn(profiles, newName))
         throw new PlatformError("ProfileExists", `Profile '${newName}' already exists`);
@@ -110,13 +113,13 @@ export class StoredLlmProfiles implements LlmProfiles {
 }
 
 /** A stored profile's model settings, secrets included. */
-export function llmProfile({ llm_profiles: stored }: SettingsDocument, name: string): LlmDiff | undefined {
+export function findProfile({ llm_profiles: stored }: SettingsDocument, name: string): LlmDiff | undefined {
   return stored && Object.hasOwn(stored.profiles, name) ? stored.profiles[name] : undefined;
 }
 
 /** The document with a profile made the one in use: its model becomes that of the settings. */
-export function activated(document: SettingsDocument, name: string): SettingsDocument {
-  const llm = find(document, name);
+export function activateProfile(document: SettingsDocument, name: string): SettingsDocument {
+  const llm = requireProfile(document, name);
   const { profiles } = document.llm_profiles!;
   return {
     ...document,
@@ -126,7 +129,7 @@ export function activated(document: SettingsDocument, name: string): SettingsDoc
 }
 
 /** What the model layer needs of a user's model settings. The implicit user is the operator, whose models may be in the operator's own network. */
-export function modelOf(llm: LlmDiff, userId: string): Partial<ModelConfig> {
+export function toModelConfig(llm: LlmDiff, userId: string): Partial<ModelConfig> {
   const { model, api_key, base_url } = llm;
   const options = callOptions(llm);
   const aws = awsAccess(llm);
@@ -141,7 +144,7 @@ export function modelOf(llm: LlmDiff, userId: string): Partial<ModelConfig> {
 }
 
 /** Throws TooManyProfiles. */
-export function checkRoom(profiles: object): void {
+export function checkProfileCount(profiles: object): void {
   if (Object.keys(profiles).length >= maxProfiles)
     throw new PlatformError(
       "TooManyProfiles",
@@ -150,14 +153,18 @@ export function checkRoom(profiles: object): void {
 }
 
 /** Throws ProfileNotFound. */
-function find(document: SettingsDocument, name: string): LlmDiff {
-  const llm = llmProfile(document, name);
+function requireProfile(document: SettingsDocument, name: string): LlmDiff {
+  const llm = findProfile(document, name);
   if (!llm) throw new PlatformError("ProfileNotFound", `Profile '${name}' not found`);
   return llm;
 }
 
 /** What a save request comes to: the given model, or the one of the settings. A masked secret in it stands for the one that the profile has. */
-function saved(document: SettingsDocument, request: SaveProfileRequest, before: LlmDiff = {}): LlmDiff {
+function toStoredProfile(
+  document: SettingsDocument,
+  request: SaveProfileRequest,
+  before: LlmDiff = {},
+): LlmDiff {
   const whole = Object.entries(request.llm ?? document.agent_settings?.llm ?? {});
   const given = (request.include_secrets ?? true) ? whole : whole.filter(([field]) => !holdsSecret(field));
   const keepsKey =

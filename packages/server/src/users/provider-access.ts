@@ -2,7 +2,7 @@ import { type ProviderType, providerTypes } from "@sandpiper/wire";
 import { jwtVerify, SignJWT } from "jose";
 
 /** How long a token opens a provider's token, s. */
-const lifetime = 14 * 24 * 3600;
+const lifetimeSeconds = 14 * 24 * 3600;
 const algorithm = "HS256";
 
 /** Signed tokens that open the token of one provider of one user, for the header `X-Access-Token` (app-server.md section 8). */
@@ -16,7 +16,7 @@ export class ProviderAccess {
 
   /** `expiresAt` is in ms since the epoch. */
   async issue(userId: string, provider: ProviderType): Promise<{ token: string; expiresAt: number }> {
-    const expires = Math.floor(Date.now() / 1000) + lifetime;
+    const expires = Math.floor(Date.now() / 1000) + lifetimeSeconds;
     const claims = { user_id: userId, provider_type: provider };
     const token = await new SignJWT(claims)
       .setProtectedHeader({ alg: algorithm })
@@ -27,7 +27,7 @@ export class ProviderAccess {
   }
 
   /** Undefined for what this server has not signed, or not for this, and for what has expired. */
-  async read(token: string): Promise<{ userId: string; provider: ProviderType } | undefined> {
+  async verify(token: string): Promise<{ userId: string; provider: ProviderType } | undefined> {
     const options = { algorithms: [algorithm], audience: "provider-token", requiredClaims: ["exp"] };
     const claims = await jwtVerify(token, this.#key, options).then(
       ({ payload }) => payload,

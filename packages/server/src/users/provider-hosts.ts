@@ -21,19 +21,19 @@ export function providerSecretNames(provider: ProviderType): { name: string; var
 }
 
 /** Where the public service of a provider has repositories; undefined for providers that have none. */
-export function publicHost(provider: ProviderType): string | undefined {
+export function getPublicHost(provider: ProviderType): string | undefined {
   return publicHosts[provider][0];
 }
 
 /** Hosts to which the egress proxy may send a provider's token. `host` is the user's own, null for the public service. */
-export function providerHosts(provider: ProviderType, host: string | null): string[] {
+export function listProviderHosts(provider: ProviderType, host: string | null): string[] {
   if (host === null) return publicHosts[provider];
   const name = host.replace(/^http:\/\//, "").replace(/:\d+$/, "");
   return [name, ...(provider === "github" && !name.startsWith("[") ? [`api.${name}`] : [])];
 }
 
 /** A host as users write it in its stored form: lower case, without `https://` and path. Null for an empty one. Throws InvalidParameter. */
-export function readProviderHost(text: string | null | undefined): string | null {
+export function parseProviderHost(text: string | null | undefined): string | null {
   const [, scheme = "", name = ""] =
     /^(?:https:\/\/)?(http:\/\/)?([^/]*)/.exec((text ?? "").trim().toLowerCase()) ?? [];
   const host = scheme + name;

@@ -1,7 +1,7 @@
 import type { SandboxSecret, SecretInfo } from "@sandpiper/sandbox/network/sandbox-secret";
 import { type ProviderType, providerTypes } from "@sandpiper/wire";
 import type { ProviderToken } from "./api.ts";
-import { providerHosts, providerSecretNames } from "./provider-hosts.ts";
+import { listProviderHosts, providerSecretNames } from "./provider-hosts.ts";
 
 /** What is stored of a user's secrets. */
 export interface SecretsDocument {
@@ -39,7 +39,7 @@ export function deriveSecrets({ custom, providers }: SecretsDocument): DerivedSe
     return token ? [[type, token]] : [];
   });
   const ofProviders = tokens.map(([type, { token, host }]): SandboxSecret => {
-    const hosts = providerHosts(type, host);
+    const hosts = listProviderHosts(type, host);
     return {
       ...providerSecretNames(type),
       description: `Token for ${hosts[0] ?? type}`,
@@ -52,12 +52,12 @@ export function deriveSecrets({ custom, providers }: SecretsDocument): DerivedSe
     list: named.map(({ name, description, hosts }) => ({ name, description, hosts })),
     providers: new Map(tokens),
     providerHosts: Object.freeze(Object.fromEntries(tokens.map(([type, { host }]) => [type, host]))),
-    forSandboxes: overlay(ofProviders, named),
+    forSandboxes: overlaySecrets(ofProviders, named),
   };
 }
 
 /** Adds a conversation's own secrets, which go where those go whose place they take. */
-export function withConversation(
+export function addConversationSecrets(
   secrets: readonly SandboxSecret[],
   values: Readonly<Record<string, string>>,
   descriptions: Readonly<Record<string, string>> = {},
@@ -73,11 +73,14 @@ export function withConversation(
       value,
     };
   });
-  return overlay(secrets, own);
+  return overlaySecrets(secrets, own);
 }
 
 /** Both, without those of the first that have a name or a variable of the second. */
-function overlay(below: readonly SandboxSecret[], above: readonly SandboxSecret[]): readonly SandboxSecret[] {
+function overlaySecrets(
+  below: readonly SandboxSecret[],
+  above: readonly SandboxSecret[],
+): readonly SandboxSecret[] {
   const taken = new Set(above.flatMap(({ name, variable }) => [name, variable]));
   return [...below.filter(({ name, variable }) => !taken.has(name) && !taken.has(variable)), ...above];
 }

@@ -7,23 +7,23 @@ import type { ProviderType } from "@sandpiper/wire";
 import type {
   ConversationSecretStore,
   ConversationSecretsRow,
-  LookedUpSecret,
+  LookupSecretSource,
 } from "../store/conversation-parts.ts";
 import type { DocumentStore } from "../store/user-store.ts";
 import type { ProviderToken, SecretChange, Secrets } from "./api.ts";
-import { readProviderHost } from "./provider-hosts.ts";
+import { parseProviderHost } from "./provider-hosts.ts";
 import { checkSecretName } from "./secret-names.ts";
 import {
+  addConversationSecrets,
   type DerivedSecrets,
   deriveSecrets,
   noSecrets,
   type SecretsDocument,
-  withConversation,
 } from "./secrets-document.ts";
 
 const maxSecrets = 200;
 /** Characters of all values of a user, and of a conversation. */
-const maxTotal = 1_048_576;
+const maxTotalLength = 1_048_576;
 
 export interface StoredSecretsOptions {
   users: DocumentStore;
@@ -44,11 +44,11 @@ export class StoredSecrets implements Secrets {
   }
 
   list(userId: string): readonly SecretInfo[] {
-    return this.#of(userId).list;
+    return this.#derive(userId).list;
   }
 
   value(userId: string, name: string): string | undefined {
-    return this.#of(userId).forSandboxes.find((secret) => secret.name === name)?.value;
+    return this.#derive(userId).forSandboxes.find((secret) => secret.name === name)?.value;
   }
 
   async put(
@@ -64,12 +64,12 @@ export class StoredSecrets implements Secrets {
       if (before && !replace) throw exists(name);
       const next = {
         ...custom,
-        [name]: { description: null, hosts: null, ...before, ...given(rest), value },
+        [name]: { description: null, hosts: null, ...before, ...omitUndefined(rest), value },
       };
       const total = Object.values(next).reduce((sum, one) => sum + one.value.length, 0);
       if (Object.keys(next).length > maxSecrets)
         throw new PlatformError("TooManySecrets", `A user can have ${maxSecrets} secrets: remove one first.`);
-      if (total > maxTotal)
+      if (total > maxTotalLength)
         throw new PlatformError(
           "TooManySecrets",
           "The secrets of a user can have 1 MB together: remove some first.",
@@ -85,7 +85,7 @@ export class StoredSecrets implements Secrets {
       if (!Object.hasOwn(custom, name)) throw notFound(name);
       const { [name]: before, ...others } = custom;
       if (Object.hasOwn(others, next)) throw exists(next);
-      return { custom: { ...others, [next]: { ...before!, ...given(rest) } }, providers };
+      return { custom: { ...others, [next]: { ...before!, ...omitUndefined(rest) } }, providers };
     });
   }
 
@@ -98,11 +98,11 @@ export class StoredSecrets implements Secrets {
   }
 
   providers(userId: string): ReadonlyMap<ProviderType, ProviderToken> {
-    return this.#of(userId).providers;
+    return this.#derive(userId).providers;
   }
 
   providerHosts(userId: string): Readonly<Record<string, string | null>> {
-    return this.#of(userId).providerHosts;
+    return this.#derive(userId).providerHosts;
   }
 
   async setProviders(
@@ -112,7 +112,7 @@ export class StoredSecrets implements Secrets {
     const wanted = [...tokens].map(([type, { token, host }]) => ({
       type,
       token: token ?? "",
-      host: readProviderHost(host),
+      host: parseProviderHost(host),
     }));
     for (const { token } of wanted) this.#options.mask.registerSecret(token, userId);
     await this.#change(userId, ({ custom, providers }) => {
@@ -138,7 +138,7 @@ export class StoredSecrets implements Secrets {
       const before = conversations.get(conversationId);
       const all = { ...before?.values, ...values };
       const total = Object.values(all).reduce((sum, value) => sum + value.length, 0);
-      if (total > maxTotal || Object.keys(all).length > maxSecrets)
+      if (total > maxTotalLength || Object.keys(all).length > maxSecrets)
         throw new PlatformError(
           "TooManySecrets",
           `A conversation can have ${maxSecrets} secrets and 1 MB of them.`,
@@ -152,9 +152,9 @@ export class StoredSecrets implements Secrets {
     });
   }
 
-  async renewConversation(
+  async refreshConversation(
     { userId, conversationId }: { userId: string; conversationId: string },
-    found: Readonly<Record<string, { source: LookedUpSecret; value: string }>>,
+    found: Readonly<Record<string, { source: LookupSecretSource; value: string }>>,
   ): Promise<void> {
     await this.#changes.run(`conversation ${conversationId}`, async () => {
       const { conversations, mask } = this.#options;
@@ -165,7 +165,7 @@ export class StoredSecrets implements Secrets {
       if (!row || same.length === 0) return;
       for (const [, { value }] of same) mask.registerSecret(value, userId);
       const values = { ...row.values, ...Object.fromEntries(same.map(([name, { value }]) => [name, value])) };
-      if (Object.values(values).reduce((sum, value) => sum + value.length, 0) > maxTotal) return;
+      if (Object.values(values).reduce((sum, value) => sum + value.length, 0) > maxTotalLength) return;
       const at = Date.now();
       const sources = {
         ...row.sources,
@@ -175,7 +175,7 @@ export class StoredSecrets implements Secrets {
     });
   }
 
-  async dropConversation(conversationId: string): Promise<void> {
+  async removeConversation(conversationId: string): Promise<void> {
     await this.#changes.run(`conversation ${conversationId}`, () =>
       this.#options.conversations.remove(conversationId),
     );
@@ -183,11 +183,11 @@ export class StoredSecrets implements Secrets {
 
   forSandbox(userId: string, sandboxId: string): readonly SandboxSecret[] {
     const { conversations, mask } = this.#options;
-    let secrets = this.#of(userId).forSandboxes;
-    for (const row of conversations.bySandbox(sandboxId)) {
+    let secrets = this.#derive(userId).forSandboxes;
+    for (const row of conversations.listBySandbox(sandboxId)) {
       if (row.userId !== userId) continue;
       for (const value of Object.values(row.values)) mask.registerSecret(value, userId);
-      secrets = withConversation(secrets, row.values, row.descriptions);
+      secrets = addConversationSecrets(secrets, row.values, row.descriptions);
     }
     return secrets;
   }
@@ -196,7 +196,7 @@ export class StoredSecrets implements Secrets {
     return (this.#options.users.get(userId) as SecretsDocument | undefined) ?? noSecrets;
   }
 
-  #of(userId: string): DerivedSecrets {
+  #derive(userId: string): DerivedSecrets {
     const document = this.#document(userId);
     const known = this.#derived.get(document);
     if (known) return known;
@@ -216,7 +216,7 @@ export class StoredSecrets implements Secrets {
 }
 
 /** Without the fields that a client left out. */
-function given<T extends object>(change: T): T {
+function omitUndefined<T extends object>(change: T): T {
   return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as T;
 }
 

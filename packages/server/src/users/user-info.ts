@@ -9,7 +9,7 @@ import { viewV1 } from "./settings/v1.ts";
  * `GET /api/v1/users/me` (app-server.md section 7): the settings and, beside them, the flat names under which released clients look for the
  * model and the MCP servers (remote-clients.md section 9). The implicit user's id is null. Servers that are switched off are not listed.
  */
-export function userInfo(
+export function toUserInfo(
   userId: string,
   document: SettingsDocument,
   providerHosts: ProviderHosts,

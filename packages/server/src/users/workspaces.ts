@@ -1,14 +1,14 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { maxWorkspaces, type SavedWorkspaces, type Workspace, type WorkspaceParent } from "@sandpiper/wire";
-import type { SettingsDocuments } from "./settings/documents.ts";
+import type { SettingsRepository } from "./settings/repository.ts";
 
 const none: SavedWorkspaces = Object.freeze({ workspaces: [], workspaceParents: [] });
 
 /** Folders that clients remember for a user (agent-server.md section 9), inside the settings documents. One of a path. */
 export class StoredWorkspaces {
-  readonly #documents: SettingsDocuments;
+  readonly #documents: SettingsRepository;
 
-  constructor(documents: SettingsDocuments) {
+  constructor(documents: SettingsRepository) {
     this.#documents = documents;
   }
 
@@ -23,8 +23,8 @@ export class StoredWorkspaces {
   ): Promise<SavedWorkspaces> {
     const { workspaces = [], parents = [] } = added;
     return this.#change(userId, (saved) => ({
-      workspaces: merged(saved.workspaces, workspaces.map(workspaceOf)),
-      workspaceParents: merged(saved.workspaceParents, parents.map(parentOf)),
+      workspaces: mergeByPath(saved.workspaces, workspaces.map(toWorkspace)),
+      workspaceParents: mergeByPath(saved.workspaceParents, parents.map(toParent)),
     }));
   }
 
@@ -46,7 +46,7 @@ export class StoredWorkspaces {
   }
 }
 
-function merged<Item extends { path: string }>(saved: readonly Item[], added: readonly Item[]): Item[] {
+function mergeByPath<Item extends { path: string }>(saved: readonly Item[], added: readonly Item[]): Item[] {
   const all = [...new Map([...saved, ...added].map((item) => [item.path, item])).values()];
   if (all.length > maxWorkspaces)
     throw new PlatformError(
@@ -57,10 +57,10 @@ function merged<Item extends { path: string }>(saved: readonly Item[], added: re
 }
 
 /** Only what a workspace has: bodies may hold more. */
-function workspaceOf({ id, name, path, parentPath }: Workspace): Workspace {
+function toWorkspace({ id, name, path, parentPath }: Workspace): Workspace {
   return { id, name, path, ...(parentPath != null && { parentPath }) };
 }
 
-function parentOf({ id, name, path }: WorkspaceParent): WorkspaceParent {
+function toParent({ id, name, path }: WorkspaceParent): WorkspaceParent {
   return { id, name, path };
 }

@@ -2,7 +2,7 @@ import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { replayFile } from "../../src/cli/replay.ts";
-import { reportText } from "../../src/recording/report.ts";
+import { formatReport } from "../../src/recording/report.ts";
 
 /**
  * Recorded runs, replayed with the agent of now. Where the agent was changed on purpose, so that it asks its model for something else than it did, the runs are
@@ -15,6 +15,6 @@ test.concurrent.each(recordings)("%s goes as it was recorded", { timeout: 60_000
   const report = await replayFile(`${folder}${name}`, {});
   expect(
     report.divergences,
-    `${reportText(report)}\nWas that meant? Then record it anew: packages/server/test/recorded/refresh.ts`,
+    `${formatReport(report)}\nWas that meant? Then record it anew: packages/server/test/recorded/refresh.ts`,
   ).toEqual([]);
 });

@@ -92,7 +92,7 @@ test("a conversation's secret is in its sandbox only and takes the place of the 
   expect(await send(first, "MORE", "/more")).toBe("Bearer more-value");
   expect(await send(second, "KEY", "/others")).toBe("Bearer user-value");
   expect(await inside(second, 'echo "$MORE"')).toBe("\n");
-  await secrets.dropConversation("c");
+  await secrets.removeConversation("c");
   expect(await send(first, "KEY", "/after")).toBe("Bearer user-value");
 });
 

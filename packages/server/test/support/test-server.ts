@@ -31,8 +31,8 @@ import { createVault } from "../../src/store/vault.ts";
 import { StoredApiKeys } from "../../src/users/api-keys.ts";
 import { DailyBudget } from "../../src/users/daily-budget.ts";
 import { defaultUser } from "../../src/users/default-user.ts";
-import { SealedValues } from "../../src/users/encrypted-values.ts";
-import { KeyMemory } from "../../src/users/key-cache.ts";
+import { EncryptedValues } from "../../src/users/encrypted-values.ts";
+import { KeyCache } from "../../src/users/key-cache.ts";
 import { StoredLogins } from "../../src/users/logins.ts";
 import { ProviderAccess } from "../../src/users/provider-access.ts";
 import { StoredSecrets } from "../../src/users/secrets.ts";
@@ -100,7 +100,7 @@ export async function startServer(change: Partial<Config> = {}) {
     conversations: store.conversationSecrets,
     mask,
   });
-  const keyMemory = new KeyMemory(store.apiKeys);
+  const keyMemory = new KeyCache(store.apiKeys);
   const apiKeys = new StoredApiKeys(store.apiKeys, keyMemory);
   const logins = new StoredLogins(store.logins, keyMemory);
   await apiKeys.adopt(defaultUser, "first", key);
@@ -130,7 +130,7 @@ export async function startServer(change: Partial<Config> = {}) {
     },
     registerSecret: () => {},
     logger,
-    collectMs: 20,
+    batchDelayMs: 20,
   });
   const conversations: Conversations = createConversations({
     scheduler,
@@ -164,7 +164,7 @@ export async function startServer(change: Partial<Config> = {}) {
     secrets,
     providerAccess: new ProviderAccess(randomBytes(32)),
     settings,
-    sealed: new SealedValues(vault),
+    encryptedValues: new EncryptedValues(vault),
     apiKeys,
     logins,
     conversations,

@@ -1,6 +1,6 @@
 import type { Tool } from "@sandpiper/agent/tools/tool";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
-import type { ConversationSecretsRow, LookedUpSecret } from "../../store/conversation-parts.ts";
+import type { ConversationSecretsRow, LookupSecretSource } from "../../store/conversation-parts.ts";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets } from "../../users/api.ts";
@@ -18,7 +18,7 @@ const maxSandboxes = 1_000;
 
 export interface RefreshedSecretsDeps extends Pick<SecretSourceDeps, "outbound"> {
   store: Pick<Store, "conversationSecrets">;
-  secrets: Pick<Secrets, "renewConversation">;
+  secrets: Pick<Secrets, "refreshConversation">;
   /** How long a value counts as fresh, ms; default a minute. */
   freshMs?: number;
 }
@@ -84,7 +84,7 @@ export class RefreshedSecrets implements ToolSource {
       const age = this.#deps.freshMs ?? freshMs;
       state.next = Date.now() + age;
       const rows = this.#deps.store.conversationSecrets
-        .bySandbox(sandboxId)
+        .listBySandbox(sandboxId)
         .filter((row) => row.userId === userId);
       state.renewal = Promise.all(rows.map((row) => this.#renewRow(row, state, age)))
         .then(() => {})
@@ -101,7 +101,7 @@ export class RefreshedSecrets implements ToolSource {
   ): Promise<void> {
     const old = Object.entries(sources).filter(([, { at }]) => at + age <= Date.now());
     if (old.length === 0) return;
-    const found: Record<string, { source: LookedUpSecret; value: string }> = {};
+    const found: Record<string, { source: LookupSecretSource; value: string }> = {};
     await Promise.all(
       old.map(async ([name, source]) => {
         try {
@@ -114,7 +114,7 @@ export class RefreshedSecrets implements ToolSource {
         }
       }),
     );
-    await this.#deps.secrets.renewConversation({ userId, conversationId }, found);
+    await this.#deps.secrets.refreshConversation({ userId, conversationId }, found);
   }
 
   #keep(sandboxId: string, state: State): void {

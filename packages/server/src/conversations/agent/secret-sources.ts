@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { SecretSource } from "@sandpiper/wire";
-import type { ConversationSecretsRow, LookedUpSecret } from "../../store/conversation-parts.ts";
+import type { ConversationSecretsRow, LookupSecretSource } from "../../store/conversation-parts.ts";
 import type { Secrets } from "../../users/api.ts";
 import { unmask } from "./mask-secrets.ts";
 
@@ -44,7 +44,7 @@ export function describeSecrets(
   given: Readonly<Record<string, SecretSource>>,
 ): Required<Pick<ConversationSecretsRow, "descriptions" | "sources">> {
   const descriptions: Record<string, string> = {};
-  const sources: Record<string, LookedUpSecret> = {};
+  const sources: Record<string, LookupSecretSource> = {};
   for (const [name, source] of Object.entries(given)) {
     if (typeof source === "string") continue;
     const { description, url, headers } = source;
@@ -83,7 +83,7 @@ async function resolveSource(
 export async function fetchSecret(
   { outbound }: Pick<SecretSourceDeps, "outbound">,
   name: string,
-  { url, headers = {} }: Pick<LookedUpSecret, "url" | "headers">,
+  { url, headers = {} }: Pick<LookupSecretSource, "url" | "headers">,
 ): Promise<string> {
   const secret = Object.keys(headers).length > 0;
   const answer = await outbound.fetch(url, { headers: { ...headers }, timeoutMs, maxBytes, secret });

@@ -34,7 +34,7 @@ import type { Runner } from "../run/runner.ts";
 
 export interface ConversationSettingsDeps {
   store: Pick<Store, "conversations" | "agents" | "events">;
-  callbacks: Pick<Callbacks, "changed">;
+  callbacks: Pick<Callbacks, "notifyChange">;
   settings: Settings;
   sandboxes: Sandboxes;
   secrets: Secrets;
@@ -67,7 +67,7 @@ export class ConversationSettings {
       ...(title && { title }),
       ...(tags && { config: { tags } }),
     });
-    this.#deps.callbacks.changed(row.id);
+    this.#deps.callbacks.notifyChange(row.id);
     if (tags) this.#publish(row.id, "tags", tags);
     else if (title) this.#deps.runner.announcements.announceTitle(row.id);
   }
@@ -94,7 +94,7 @@ export class ConversationSettings {
     }
     if (!store.conversations.get(conversationId)) {
       // The secrets of a deleted conversation would stay in its sandbox.
-      await secrets.dropConversation(conversationId);
+      await secrets.removeConversation(conversationId);
       throw new PlatformError("ConversationGone");
     }
     // A run that has just ended still counts as work for a moment.

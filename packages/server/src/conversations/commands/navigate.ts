@@ -31,7 +31,7 @@ export async function navigate(
 ): Promise<FilesOutcome> {
   const { store, sandboxes, runner, replacements } = deps;
   const { events } = store;
-  const way = events.wayTo(row.id, eventId);
+  const way = events.pathTo(row.id, eventId);
   if (!way) throw new PlatformError("EventUnknown");
   if (row.config.goal?.status === "running") throw new PlatformError("GoalActive");
   return replacements.run(row.sandboxId, async () => {

@@ -39,7 +39,7 @@ export class PendingMessages {
     const { pendingMessages } = this.#deps.store;
     const id = newId();
     const position = await this.#arrivals.run(conversationId, async () => {
-      const waiting = pendingMessages.of(conversationId).length;
+      const waiting = pendingMessages.listByConversation(conversationId).length;
       if (waiting >= maxPendingMessages)
         throw new PlatformError("PendingQueueFull", { max: maxPendingMessages });
       await pendingMessages.create({ id, userId, conversationId, content, createdAt: Date.now() });
@@ -57,20 +57,20 @@ export class PendingMessages {
 
   /** Removes the pending messages of a conversation that cannot receive them any more. */
   async discard(conversationId: string): Promise<void> {
-    await this.#deps.store.pendingMessages.removeOf(conversationId);
+    await this.#deps.store.pendingMessages.removeByConversation(conversationId);
   }
 
   /** Delivers messages that an earlier process left behind; resumed starts deliver their own. */
   recover(): void {
     const { store } = this.#deps;
     const open = new Set(store.startTasks.listOpen().map((task) => task.conversationId));
-    for (const id of store.pendingMessages.conversations()) if (!open.has(id)) void this.deliver(id);
+    for (const id of store.pendingMessages.listConversations()) if (!open.has(id)) void this.deliver(id);
   }
 
   async #send(conversationId: string): Promise<void> {
     const { store, sandboxes, send, logger } = this.#deps;
     try {
-      for (const { id, content } of store.pendingMessages.of(conversationId)) {
+      for (const { id, content } of store.pendingMessages.listByConversation(conversationId)) {
         const row = store.conversations.get(conversationId);
         if (!row || !sandboxes.get(row.userId, row.sandboxId)) return await this.discard(conversationId);
         await send(conversationId, content, { run: true, delivers: id }).catch(ignoreDelivered);

@@ -16,7 +16,7 @@ interface SandboxRemoval {
 export interface RemovalDeps {
   store: Pick<Store, "conversations">;
   sandboxes: Pick<Sandboxes, "get" | "remove" | "running">;
-  callbacks: Pick<Callbacks, "drop" | "farewell">;
+  callbacks: Pick<Callbacks, "drop" | "notifyDeletion">;
   runner: Pick<Runner, "remove">;
   hub: Pick<Hub, "notifyDeletion">;
   subAgents: Pick<SubAgents, "notifyRemoved">;
@@ -35,10 +35,10 @@ export async function removeConversation(
   const { store, callbacks } = deps;
   const { conversations } = store;
   const { id } = row;
-  const notifyDeletion = callbacks.farewell(id);
+  const notifyDeletion = callbacks.notifyDeletion(id);
   // Repeated when a child was created in the meantime.
   do {
-    const children = (conversations.childrenOf([id]).get(id) ?? []).flatMap(
+    const children = (conversations.listChildren([id]).get(id) ?? []).flatMap(
       (child) => conversations.get(child) ?? [],
     );
     if (keepSandbox && children.some(({ sandboxId }) => sandboxId !== row.sandboxId))
@@ -66,7 +66,7 @@ export async function removeWithSandbox(
   { keepSandbox = false, endsStart }: { keepSandbox?: boolean; endsStart?: string } = {},
 ): Promise<void> {
   const remove = async () => void (conversations.get(id) && (await conversations.remove(id, endsStart)));
-  const isLast = conversations.bySandbox(sandboxId).every((other) => other.id === id);
+  const isLast = conversations.listBySandbox(sandboxId).every((other) => other.id === id);
   if (isLast && !keepSandbox && sandboxes.get(userId, sandboxId))
     await sandboxes.remove(userId, sandboxId, remove);
   await remove();

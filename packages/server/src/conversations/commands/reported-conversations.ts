@@ -103,7 +103,7 @@ export class ReportedConversations {
 
   async #create(sandbox: SandboxRow, id: string): Promise<ConversationRow> {
     const { store, callbacks } = this.#deps;
-    if (store.conversations.bySandbox(sandbox.id).length >= maxConversations)
+    if (store.conversations.listBySandbox(sandbox.id).length >= maxConversations)
       throw new PlatformError("TooManyReportedConversations", { max: maxConversations });
     await callbacks.register(sandbox.userId, id, []);
     const workingDir = (sandbox.spec as { workingDir?: string } | null)?.workingDir ?? "/workspace/project";

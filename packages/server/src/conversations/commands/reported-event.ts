@@ -16,7 +16,7 @@ import {
   type TokenUsage,
 } from "@sandpiper/wire";
 import { Value } from "typebox/value";
-import { withoutNulls } from "../../store/event-text.ts";
+import { omitNulls } from "../../store/event-json.ts";
 
 type Fields = Record<string, unknown>;
 type KindSchema = { properties: { kind: { const: string } } };
@@ -44,7 +44,7 @@ export function parseReportedEvent(event: ReportedEvent): NewRecord | undefined 
   if (JSON.stringify(event).length > maxReportedEventLength)
     throw new PlatformError("ReportedEventTooLong", { id: String(event.id), max: maxReportedEventLength });
   if (event.kind === "ConversationStateUpdateEvent") return stateUpdate(event as Fields);
-  const compact = withoutNulls(event as unknown as NewEvent) as unknown as Fields;
+  const compact = omitNulls(event as unknown as NewEvent) as unknown as Fields;
   const schema = schemas.get(event.kind);
   if (!schema) return toRecord(compact);
   const { tool, rest } = foreignTool(compact);

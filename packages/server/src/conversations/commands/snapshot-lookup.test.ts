@@ -48,7 +48,7 @@ test("the snapshot of an event is one made after the work before it and before t
     return kept.id;
   };
   const found = (eventId: string | null) =>
-    findSnapshot({ events: store.events, sandboxes }, row, store.events.wayTo(row.id, eventId)!)?.id;
+    findSnapshot({ events: store.events, sandboxes }, row, store.events.pathTo(row.id, eventId)!)?.id;
   const move = async (to: string | null) => {
     now += 1000;
     await store.events.append(row.id, [stateRecord("leaf_event_id", to)], { navigate: to });
@@ -85,13 +85,13 @@ test("the snapshot of an event is one made after the work before it and before t
   expect(after).not.toBe(kept);
 
   // A fork: what was kept after its end may have what the other conversation did then.
-  const { spans } = store.events.wayTo(row.id, late)!;
+  const { spans } = store.events.pathTo(row.id, late)!;
   now += 1000;
   const fork = conversationRow({ sandboxId: sandbox.id, createdAt: now });
   const log = await store.conversations.copyLog(row.id, spans);
   await store.conversations.create(fork, undefined, { log, head: null, metrics: null });
   const ofFork = (eventId: string) =>
-    findSnapshot({ events: store.events, sandboxes }, fork, store.events.wayTo(fork.id, eventId)!)?.id;
+    findSnapshot({ events: store.events, sandboxes }, fork, store.events.pathTo(fork.id, eventId)!)?.id;
   now += 1000;
   await store.events.append(fork.id, [action()]);
   expect([ofFork(asked), ofFork(late)]).toEqual([start, undefined]);

@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ProviderType } from "@sandpiper/wire";
 import type { ProviderToken } from "../../users/api.ts";
-import { providerSecretNames, publicHost } from "../../users/provider-hosts.ts";
+import { getPublicHost, providerSecretNames } from "../../users/provider-hosts.ts";
 
 export interface Repository {
   /** `owner/name`; GitLab allows more groups. */
@@ -48,7 +48,7 @@ export function resolveRepository(
   if (!service) throw new PlatformError("ProviderNotCloneable", { provider: chosen });
   const parts = checkRepositoryName(text, chosen, field);
   const token = tokens.get(chosen);
-  const address = token?.host ?? publicHost(chosen) ?? "";
+  const address = token?.host ?? getPublicHost(chosen) ?? "";
   const [, scheme = "https://", host = ""] = /^(https?:\/\/)?(.*)$/.exec(address) ?? [];
   const fullName = parts.join("/");
   return {

@@ -78,7 +78,7 @@ export async function removeWorktree(
   if (!worktree || sandboxes.get(userId, sandboxId)?.status !== "RUNNING") return;
   const { repository, folder, branch } = worktree;
   const isInside = (path: string) => path === folder || path.startsWith(`${folder}/`);
-  if (store.conversations.bySandbox(sandboxId).some(({ config }) => isInside(config.workingDir))) return;
+  if (store.conversations.listBySandbox(sandboxId).some(({ config }) => isInside(config.workingDir))) return;
   const args = [repository, folder, branch];
   await sandboxes
     .running(sandboxId)

@@ -113,7 +113,7 @@ export function makeRunEnvironment(
     concurrency: agents.concurrency(row),
     budget: settings.agent(row.userId).maxBudgetPerTask,
     sumSiblingSpend: () => sumSiblingSpend(store.conversations, now()),
-    dailyBudgetExhausted: () => limits.dailyBudget.exhausted(row.userId),
+    dailyBudgetExhausted: () => limits.dailyBudget.getExhaustedReason(row.userId),
   };
 }
 

@@ -14,7 +14,7 @@ import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Model, RetryNotice } from "@sandpiper/models/model";
 import { CallRecorder } from "@sandpiper/models/recording/recorder";
 import type { Action, ActionEvent, MessageEvent, TextContent } from "@sandpiper/wire";
-import { ownCost } from "../../store/summary.ts";
+import { getOwnCost } from "../../store/summary.ts";
 import { DeltaBuffer } from "../log/deltas.ts";
 import { LogFollower } from "../log/follower.ts";
 import { readObservations } from "../log/observation-history.ts";
@@ -187,7 +187,7 @@ export class Run {
   /** Why no model may be called: what the conversation or its user has spent. */
   #findSpentBudget(): { code: string; detail: string } | undefined {
     const { budget } = this.#env;
-    if (budget !== null && ownCost(this.follower.state.stats) + this.#env.sumSiblingSpend() >= budget)
+    if (budget !== null && getOwnCost(this.follower.state.stats) + this.#env.sumSiblingSpend() >= budget)
       return { code: "MaxBudgetReached", detail: `The conversation reached its budget of ${budget} USD.` };
     const exhausted = this.#env.dailyBudgetExhausted();
     return exhausted === undefined ? undefined : { code: "DailyBudgetReached", detail: exhausted };

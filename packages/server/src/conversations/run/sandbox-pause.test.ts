@@ -38,7 +38,7 @@ beforeEach(async () => {
   });
   handleSandboxPauses({
     sandboxes: service,
-    conversations: { bySandbox: () => [] },
+    conversations: { listBySandbox: () => [] },
     workspaces,
     pause: async () => {},
     abortCall: () => {},

@@ -4,7 +4,7 @@ import type { ConversationStore } from "../../store/conversation-store.ts";
 
 export interface SandboxPauseDeps {
   sandboxes: Pick<Sandboxes, "onChange">;
-  conversations: Pick<ConversationStore, "bySandbox">;
+  conversations: Pick<ConversationStore, "listBySandbox">;
   /** The loaded workspaces. */
   workspaces: {
     inSandbox(sandboxId: string): readonly { workspace: { pauseGate: PauseGate }; isAwake: boolean }[];
@@ -30,7 +30,7 @@ export function handleSandboxPauses(deps: SandboxPauseDeps): () => void {
 }
 
 async function pauseConversations(deps: SandboxPauseDeps, sandboxId: string): Promise<void> {
-  for (const row of deps.conversations.bySandbox(sandboxId)) {
+  for (const row of deps.conversations.listBySandbox(sandboxId)) {
     if (row.summary.executionStatus !== "running") continue;
     await deps.pause(row.id).catch(() => {});
     // The run could not act on the answer of its model call, and a call that hangs would delay the next message.

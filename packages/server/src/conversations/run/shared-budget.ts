@@ -1,23 +1,23 @@
 import type { ConversationRow, ConversationStore } from "../../store/conversation-store.ts";
-import { ownCost } from "../../store/summary.ts";
+import { getOwnCost } from "../../store/summary.ts";
 
 /**
  * USD that a conversation, the agent that it works for and the other sub-agents of that one have spent, without what this one has: one budget holds for all
  * of them.
  */
 export function sumSiblingSpend(
-  conversations: Pick<ConversationStore, "get" | "childrenOf">,
+  conversations: Pick<ConversationStore, "get" | "listChildren">,
   row: ConversationRow,
 ): number {
   const root = row.config.task ? row.parentId : row.id;
   if (!root) return 0;
-  const family = [root, ...(conversations.childrenOf([root]).get(root) ?? [])];
+  const family = [root, ...(conversations.listChildren([root]).get(root) ?? [])];
   const others = family.filter((id) => id !== row.id).flatMap((id) => conversations.get(id) ?? []);
   return others
     .filter(({ id, config }) => id === root || config.task)
     .reduce(
       (sum, { summary: { stats, metrics } }) =>
-        sum + (stats ? ownCost(stats) : (metrics?.accumulated_cost ?? 0)),
+        sum + (stats ? getOwnCost(stats) : (metrics?.accumulated_cost ?? 0)),
       0,
     );
 }

@@ -98,7 +98,7 @@ export class SideCalls {
     llm?: GivenLlm,
   ): Promise<string> {
     const { agents, openModel, runner, limits, masks, store, scheduler } = this.#deps;
-    const exhausted = limits.dailyBudget.exhausted(row.userId);
+    const exhausted = limits.dailyBudget.getExhaustedReason(row.userId);
     if (exhausted !== undefined) throw new PlatformError("BudgetReached", exhausted);
     const { model: name, ...rest } = llm ? agents.resolveModel(row.userId, llm) : agents.model(row);
     const asked = maskedModel(openModel({ model: name ?? "", ...rest }), masks.forConversation(row));

@@ -110,7 +110,7 @@ export class SubAgentTurn {
 
   #siblingsWait(): boolean {
     const { conversations } = this.#deps.store;
-    const siblings = conversations.childrenOf([this.#parent.id]).get(this.#parent.id) ?? [];
+    const siblings = conversations.listChildren([this.#parent.id]).get(this.#parent.id) ?? [];
     return siblings.some((id) => {
       const row = conversations.get(id);
       return row?.config.task !== undefined && row.summary.executionStatus === "waiting_for_confirmation";

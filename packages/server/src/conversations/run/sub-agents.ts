@@ -222,7 +222,7 @@ export class SubAgents implements ToolSource {
 
   #listChildren(parentId: string): ConversationRow[] {
     const { conversations } = this.#deps.store;
-    const ids = conversations.childrenOf([parentId]).get(parentId) ?? [];
+    const ids = conversations.listChildren([parentId]).get(parentId) ?? [];
     return ids.flatMap((id) => conversations.get(id) ?? []).filter(({ config }) => config.task);
   }
 

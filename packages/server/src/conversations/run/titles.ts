@@ -25,7 +25,7 @@ export const titleInstructions = (max = maxTitleChars) =>
 export interface TitlesDeps {
   store: Pick<Store, "conversations" | "events">;
   scheduler: TurnScheduler;
-  callbacks: Pick<Callbacks, "changed">;
+  callbacks: Pick<Callbacks, "notifyChange">;
   runner: Pick<Runner, "announcements">;
   settings: Settings;
   masks: OutputMasks;
@@ -64,7 +64,7 @@ export class Titles {
     const row = store.conversations.get(id);
     const profile = row && (row.config.titleLlmProfile ?? settings.agent(row.userId).titleLlmProfile);
     const config = profile ? settings.profileModel(row.userId, profile) : undefined;
-    if (!row || !config?.model || limits.dailyBudget.exhausted(row.userId) !== undefined) return;
+    if (!row || !config?.model || limits.dailyBudget.getExhaustedReason(row.userId) !== undefined) return;
     const asked = maskedModel(
       openModel({ ...config, model: config.model }),
       this.#deps.masks.forConversation(row),
@@ -88,7 +88,7 @@ export class Titles {
     await addUsage(id, "title", model.name, response);
     if (!title || now.title !== row.title) return;
     await store.conversations.update(id, { title });
-    this.#deps.callbacks.changed(id);
+    this.#deps.callbacks.notifyChange(id);
     this.#deps.runner.announcements.announceTitle(id);
   }
 }

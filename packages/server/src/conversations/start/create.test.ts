@@ -18,7 +18,7 @@ test("a conversation or fork that cannot be stored leaves no secret in the sandb
     secrets: { TOKEN: "a-planted-secret" },
   };
   const kept = () =>
-    server.store.conversationSecrets.bySandbox(sandbox.id).map(({ conversationId }) => conversationId);
+    server.store.conversationSecrets.listBySandbox(sandbox.id).map(({ conversationId }) => conversationId);
   const { conversations } = server.store;
   const create = conversations.create;
   const fill = () => {

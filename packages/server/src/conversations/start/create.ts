@@ -152,5 +152,5 @@ export async function dropSecrets(
   { store, secrets }: Pick<CreateDeps, "store" | "secrets">,
   id: string,
 ): Promise<void> {
-  if (!store.conversations.get(id)) await secrets.dropConversation(id).catch(() => {});
+  if (!store.conversations.get(id)) await secrets.removeConversation(id).catch(() => {});
 }

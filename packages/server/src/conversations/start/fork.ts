@@ -37,7 +37,7 @@ export async function forkConversation(
   if (conversations.get(id)) throw new PlatformError("ConversationIdTaken", { id });
   const { from_event_id: from } = request;
   const eventId = from ? (parseId(from) ?? from) : (getLeafId(events, source) ?? null);
-  const way = events.wayTo(source.id, eventId);
+  const way = events.pathTo(source.id, eventId);
   if (!way) throw new PlatformError("EventUnknown");
 
   const { goal: _, worktree, ...config } = source.config;

@@ -146,7 +146,7 @@ export class ConversationStarter {
 
   async #forget(conversationId: string): Promise<void> {
     const { callbacks, secrets } = this.#deps;
-    await Promise.allSettled([callbacks.drop(conversationId), secrets.dropConversation(conversationId)]);
+    await Promise.allSettled([callbacks.drop(conversationId), secrets.removeConversation(conversationId)]);
   }
 
   async #fail(task: StartTaskRow, error: unknown): Promise<void> {

@@ -32,7 +32,7 @@ afterEach(() => opened.close());
 
 function present(rows: readonly ConversationRow[]) {
   const { conversations, sandboxes } = opened.store;
-  const children = conversations.childrenOf(rows.map(({ id }) => id));
+  const children = conversations.listChildren(rows.map(({ id }) => id));
   return rows.map((row) =>
     presentConversation(row, {
       sandbox: sandboxes.get(row.sandboxId),

@@ -68,7 +68,7 @@ export class ConversationReads {
 
   info(row: ConversationRow, { skills = false } = {}): ConversationInfo {
     const { store, agents, histories } = this.#deps;
-    const children = store.conversations.childrenOf([row.id]).get(row.id) ?? [];
+    const children = store.conversations.listChildren([row.id]).get(row.id) ?? [];
     return presentInfo({ row, state: histories.fullState(row), children, agents, skills });
   }
 
@@ -76,7 +76,7 @@ export class ConversationReads {
   present(rows: readonly ConversationRow[]): AppConversation[] {
     const { store, sandboxes, settings, publicUrl } = this.#deps;
     // Clients treat every listed child as a conversation that the user opened, so sub-agents are left out.
-    const children = store.conversations.childrenOf(
+    const children = store.conversations.listChildren(
       rows.map((row) => row.id),
       { subAgents: false },
     );

@@ -1,13 +1,13 @@
 import type { Branch, Repository, UserGitInfo } from "@sandpiper/wire";
 import type { Static } from "typebox";
-import type { BranchQuery, Listed, Part, RepositoryQuery } from "../api.ts";
+import type { BranchQuery, ListPage, PageQuery, RepositoryQuery } from "../api.ts";
 import type { Connection } from "../connection.ts";
-import { orElse } from "../missing.ts";
-import { filePath, nameInAddress, repositoryPath } from "../names.ts";
-import { forEach, pageNumber, partOf } from "../pages.ts";
+import { orElse } from "../or-else.ts";
+import { mapConcurrently, parsePageNumber, slicePage } from "../pages.ts";
 import type { GitProvider, GitService } from "../provider.ts";
-import * as forms from "./forms.ts";
-import { bitbucketTasks } from "./tasks.ts";
+import { parseRepositoryUrl, toFilePath, toRepositoryPath } from "../repository-name.ts";
+import * as forms from "./schemas.ts";
+import { listTasks } from "./tasks.ts";
 
 /** Bitbucket Cloud's API 2.0. Lists across workspaces do not exist there: each workspace is asked. */
 export const bitbucket: GitService = {
@@ -22,7 +22,7 @@ export const bitbucket: GitService = {
 
 const maxWorkspaces = 20;
 /** Repositories of each workspace that a list across workspaces takes in. */
-const maxOfWorkspace = 100;
+const maxRepositoriesPerWorkspace = 100;
 
 class Bitbucket implements GitProvider {
   readonly #connection: Connection;
@@ -58,8 +58,8 @@ class Bitbucket implements GitProvider {
     return value.values.map(({ workspace }) => workspace.slug);
   }
 
-  async repositories(ask: RepositoryQuery): Promise<Listed<Repository>> {
-    const named = ask.query === undefined ? undefined : nameInAddress(ask.query, this.#connection.host);
+  async repositories(ask: RepositoryQuery): Promise<ListPage<Repository>> {
+    const named = ask.query === undefined ? undefined : parseRepositoryUrl(ask.query, this.#connection.host);
     if (named !== undefined) {
       const found = await orElse(this.repository(named), undefined, ["RepositoryNotFound"]);
       return { items: found ? [found] : [], next: null };
@@ -69,39 +69,40 @@ class Bitbucket implements GitProvider {
     const q = nameFilter(owner !== undefined && workspace === owner ? name : ask.query);
     // Bitbucket does not count stars or forks.
     const sort = ask.order === "updated-asc" ? "updated_on" : "-updated_on";
-    if (workspace !== undefined) return this.#ofWorkspace(workspace, { q, sort }, ask);
+    if (workspace !== undefined) return this.#listWorkspace(workspace, { q, sort }, ask);
     const workspaces = (await this.installations()).slice(0, maxWorkspaces);
-    const lists = await forEach(workspaces, (one) =>
-      this.#ofWorkspace(one, { q, sort }, { limit: maxOfWorkspace }),
+    const lists = await mapConcurrently(workspaces, (one) =>
+      this.#listWorkspace(one, { q, sort }, { limit: maxRepositoriesPerWorkspace }),
     );
     const all = lists
       .flatMap(({ items }) => items)
       .sort((a, b) => (b.pushed_at ?? "").localeCompare(a.pushed_at ?? ""));
     if (sort === "updated_on") all.reverse();
-    return paged(all, ask);
+    return slicePageByNumber(all, ask);
   }
 
-  async #ofWorkspace(
+  async #listWorkspace(
     workspace: string,
     query: { q: string | undefined; sort: string },
-    part: Part,
-  ): Promise<Listed<Repository>> {
+    part: PageQuery,
+  ): Promise<ListPage<Repository>> {
     const path = `/repositories/${encodeURIComponent(workspace)}`;
-    const asked = { ...query, role: "member", pagelen: part.limit, page: pageNumber(part) };
+    const asked = { ...query, role: "member", pagelen: part.limit, page: parsePageNumber(part) };
     const { value } = await this.#connection.get(forms.BitbucketRepositories, path, asked);
-    return { items: value.values.map(repositoryOf), next: nextPage(value) };
+    return { items: value.values.map(toRepository), next: nextPage(value) };
   }
 
   async repository(name: string): Promise<Repository> {
-    return repositoryOf(
-      (await this.#connection.get(forms.BitbucketRepository, `/repositories/${repositoryPath(name)}`)).value,
+    return toRepository(
+      (await this.#connection.get(forms.BitbucketRepository, `/repositories/${toRepositoryPath(name)}`))
+        .value,
     );
   }
 
   /** Which branches are protected is for administrators only, so none is said to be. */
-  async branches({ repository, query, ...part }: BranchQuery): Promise<Listed<Branch>> {
-    const path = `/repositories/${repositoryPath(repository)}/refs/branches`;
-    const asked = { q: nameFilter(query), pagelen: part.limit, page: pageNumber(part) };
+  async branches({ repository, query, ...part }: BranchQuery): Promise<ListPage<Branch>> {
+    const path = `/repositories/${toRepositoryPath(repository)}/refs/branches`;
+    const asked = { q: nameFilter(query), pagelen: part.limit, page: parsePageNumber(part) };
     const { value } = await this.#connection.get(forms.BitbucketBranches, path, asked);
     const items = value.values.map(({ name, target }) => ({
       ...{ name, commit_sha: target.hash, protected: false, last_push_date: target.date ?? null },
@@ -114,7 +115,7 @@ class Bitbucket implements GitProvider {
       this.#connection.get(forms.BitbucketUser, "/user"),
       this.installations(),
     ]);
-    return bitbucketTasks(this.#connection, user.uuid, workspaces.slice(0, maxWorkspaces));
+    return listTasks(this.#connection, user.uuid, workspaces.slice(0, maxWorkspaces));
   }
 
   async folder(repository: string, path: string) {
@@ -130,7 +131,7 @@ class Bitbucket implements GitProvider {
   async changedAt(repository: string, path: string): Promise<string | undefined> {
     const { value } = await this.#connection.get(
       forms.BitbucketCommits,
-      `/repositories/${repositoryPath(repository)}/commits`,
+      `/repositories/${toRepositoryPath(repository)}/commits`,
       {
         path,
         pagelen: 1,
@@ -147,7 +148,7 @@ class Bitbucket implements GitProvider {
   /** Where a path of the main branch is read. */
   async #source(repository: string, path: string): Promise<string> {
     const { main_branch } = await this.repository(repository);
-    return `/repositories/${repositoryPath(repository)}/src/${encodeURIComponent(main_branch ?? "HEAD")}/${filePath(path)}`;
+    return `/repositories/${toRepositoryPath(repository)}/src/${encodeURIComponent(main_branch ?? "HEAD")}/${toFilePath(path)}`;
   }
 }
 
@@ -163,13 +164,13 @@ function nextPage({ next }: { next?: string | null }): string | null {
 }
 
 /** A part of a list in memory whose marks are page numbers, as in the lists of one workspace. */
-function paged<T>(items: readonly T[], ask: Part): Listed<T> {
-  const page = pageNumber(ask);
-  const { items: some, next } = partOf(items, { from: String((page - 1) * ask.limit), limit: ask.limit });
+function slicePageByNumber<T>(items: readonly T[], ask: PageQuery): ListPage<T> {
+  const page = parsePageNumber(ask);
+  const { items: some, next } = slicePage(items, { from: String((page - 1) * ask.limit), limit: ask.limit });
   return { items: some, next: next === null ? null : String(page + 1) };
 }
 
-function repositoryOf(one: Static<typeof forms.BitbucketRepository>): Repository {
+function toRepository(one: Static<typeof forms.BitbucketRepository>): Repository {
   return {
     id: one.uuid,
     full_name: one.full_name,

@@ -1,27 +1,27 @@
 import type { SuggestedTask } from "@sandpiper/wire";
 import type { Connection } from "../connection.ts";
-import { orElse, unreadable } from "../missing.ts";
-import { repositoryPath } from "../names.ts";
-import { forEach } from "../pages.ts";
-import * as forms from "./forms.ts";
+import { orElse, unreadable } from "../or-else.ts";
+import { mapConcurrently } from "../pages.ts";
+import { toRepositoryPath } from "../repository-name.ts";
+import * as forms from "./schemas.ts";
 
 /** Pull requests whose problems are looked for, the last changed first; each takes up to three requests. */
 const maxPulls = 15;
 
 /** Open pull requests of a user in some workspaces with something to do. Bitbucket has no list of assigned issues. */
-export async function bitbucketTasks(
+export async function listTasks(
   connection: Connection,
   user: string,
   workspaces: readonly string[],
 ): Promise<SuggestedTask[]> {
-  const lists = await forEach(workspaces, async (workspace) => {
+  const lists = await mapConcurrently(workspaces, async (workspace) => {
     const path = `/workspaces/${encodeURIComponent(workspace)}/pullrequests/${encodeURIComponent(user)}`;
     const asked = connection.get(forms.BitbucketPulls, path, { state: "OPEN", pagelen: maxPulls });
     return (await orElse(asked, undefined, unreadable))?.value.values ?? [];
   });
   const pulls = lists.flat().sort((a, b) => (b.updated_on ?? "").localeCompare(a.updated_on ?? ""));
-  const tasks = await forEach(pulls.slice(0, maxPulls), async (pull): Promise<SuggestedTask[]> => {
-    const task_type = await orElse(problemOf(connection, pull), undefined, unreadable);
+  const tasks = await mapConcurrently(pulls.slice(0, maxPulls), async (pull): Promise<SuggestedTask[]> => {
+    const task_type = await orElse(findProblem(connection, pull), undefined, unreadable);
     const repo = pull.destination.repository.full_name;
     return task_type
       ? [{ git_provider: "bitbucket", task_type, repo, issue_number: pull.id, title: pull.title }]
@@ -31,11 +31,11 @@ export async function bitbucketTasks(
 }
 
 /** The problem of a pull request that has to be solved first. */
-async function problemOf(
+async function findProblem(
   connection: Connection,
   pull: forms.BitbucketPull,
 ): Promise<SuggestedTask["task_type"] | undefined> {
-  const path = `/repositories/${repositoryPath(pull.destination.repository.full_name)}/pullrequests/${pull.id}`;
+  const path = `/repositories/${toRepositoryPath(pull.destination.repository.full_name)}/pullrequests/${pull.id}`;
   const files = await connection.get(forms.BitbucketDiffstat, `${path}/diffstat`, { pagelen: 100 });
   if (files.value.values.some(({ status }) => status?.includes("conflict"))) return "MERGE_CONFLICTS";
   const statuses = await connection.get(forms.BitbucketStatuses, `${path}/statuses`, { pagelen: 100 });

@@ -1,13 +1,13 @@
 import type { Branch, Repository, SuggestedTask, UserGitInfo } from "@sandpiper/wire";
 import type { Static } from "typebox";
-import type { BranchQuery, Listed, RepositoryQuery } from "../api.ts";
+import type { BranchQuery, ListPage, RepositoryQuery } from "../api.ts";
 import type { Connection } from "../connection.ts";
 import { contentsApi } from "../contents.ts";
-import { orElse, unreadable } from "../missing.ts";
-import { nameInAddress, repositoryPath } from "../names.ts";
-import { forEach, linkedPage, pageNumber, partOf } from "../pages.ts";
+import { orElse, unreadable } from "../or-else.ts";
+import { mapConcurrently, parseNextLink, parsePageNumber, slicePage } from "../pages.ts";
 import type { GitProvider, GitService } from "../provider.ts";
-import * as forms from "./forms.ts";
+import { parseRepositoryUrl, toRepositoryPath } from "../repository-name.ts";
+import * as forms from "./schemas.ts";
 
 /** The API v1 of Forgejo and Gitea. */
 export const forgejo: GitService = {
@@ -57,36 +57,37 @@ class Forgejo implements GitProvider {
     return this.organizations();
   }
 
-  async repositories(ask: RepositoryQuery): Promise<Listed<Repository>> {
-    const part = { limit: ask.limit, page: pageNumber(ask) };
+  async repositories(ask: RepositoryQuery): Promise<ListPage<Repository>> {
+    const part = { limit: ask.limit, page: parsePageNumber(ask) };
     if (ask.query) return this.#search(ask.query, ask);
     const path =
       ask.installation === undefined ? "/user/repos" : `/orgs/${encodeURIComponent(ask.installation)}/repos`;
     const { value, headers } = await this.#connection.get(forms.ForgejoRepositories, path, part);
-    return { items: value.map(repositoryOf), next: linkedPage(headers) };
+    return { items: value.map(toRepository), next: parseNextLink(headers) };
   }
 
-  async #search(query: string, ask: RepositoryQuery): Promise<Listed<Repository>> {
+  async #search(query: string, ask: RepositoryQuery): Promise<ListPage<Repository>> {
     const named =
-      nameInAddress(query, this.#connection.host) ?? (/^[\w.-]+\/[\w.-]+$/.test(query) ? query : undefined);
+      parseRepositoryUrl(query, this.#connection.host) ??
+      (/^[\w.-]+\/[\w.-]+$/.test(query) ? query : undefined);
     if (named !== undefined) {
       const found = await orElse(this.repository(named), undefined, ["RepositoryNotFound"]);
       return { items: found ? [found] : [], next: null };
     }
     const [sort, order] = (ask.order ?? "stars-desc").split("-");
-    const options = { q: query, sort, order, limit: ask.limit, page: pageNumber(ask) };
+    const options = { q: query, sort, order, limit: ask.limit, page: parsePageNumber(ask) };
     const { value, headers } = await this.#connection.get(forms.ForgejoFound, "/repos/search", options);
-    return { items: value.data.map(repositoryOf), next: linkedPage(headers) };
+    return { items: value.data.map(toRepository), next: parseNextLink(headers) };
   }
 
   async repository(name: string): Promise<Repository> {
-    return repositoryOf(
-      (await this.#connection.get(forms.ForgejoRepository, `/repos/${repositoryPath(name)}`)).value,
+    return toRepository(
+      (await this.#connection.get(forms.ForgejoRepository, `/repos/${toRepositoryPath(name)}`)).value,
     );
   }
 
-  async branches(ask: BranchQuery): Promise<Listed<Branch>> {
-    if (!ask.query) return this.#branchPage(ask.repository, pageNumber(ask), ask.limit);
+  async branches(ask: BranchQuery): Promise<ListPage<Branch>> {
+    if (!ask.query) return this.#branchPage(ask.repository, parsePageNumber(ask), ask.limit);
     const wanted = ask.query.toLowerCase();
     const found: Branch[] = [];
     for (let page = 1, more = true; more && page <= maxBranchPages; page++) {
@@ -94,11 +95,11 @@ class Forgejo implements GitProvider {
       found.push(...items.filter(({ name }) => name.toLowerCase().includes(wanted)));
       more = next !== null;
     }
-    return partOf(found, ask);
+    return slicePage(found, ask);
   }
 
-  async #branchPage(repository: string, page: number, limit: number): Promise<Listed<Branch>> {
-    const path = `/repos/${repositoryPath(repository)}/branches`;
+  async #branchPage(repository: string, page: number, limit: number): Promise<ListPage<Branch>> {
+    const path = `/repos/${toRepositoryPath(repository)}/branches`;
     const { value, headers } = await this.#connection.get(forms.ForgejoBranches, path, { page, limit });
     const items = value.map((branch) => ({
       name: branch.name,
@@ -106,7 +107,7 @@ class Forgejo implements GitProvider {
       protected: branch.protected ?? false,
       last_push_date: branch.commit.timestamp ?? null,
     }));
-    return { items, next: linkedPage(headers) };
+    return { items, next: parseNextLink(headers) };
   }
 
   async suggestedTasks(): Promise<SuggestedTask[]> {
@@ -122,9 +123,9 @@ class Forgejo implements GitProvider {
     ): SuggestedTask => ({
       ...{ git_provider: "forgejo", task_type, repo: repository.full_name, issue_number: number, title },
     });
-    const problems = await forEach(pulls.value, async (pull) => {
+    const problems = await mapConcurrently(pulls.value, async (pull) => {
       const problem = await orElse(
-        this.#problemOf(pull.repository.full_name, pull.number),
+        this.#findProblem(pull.repository.full_name, pull.number),
         undefined,
         unreadable,
       );
@@ -134,8 +135,8 @@ class Forgejo implements GitProvider {
   }
 
   /** The problem of a pull request that has to be solved first. */
-  async #problemOf(repository: string, number: number): Promise<SuggestedTask["task_type"] | undefined> {
-    const path = `/repos/${repositoryPath(repository)}`;
+  async #findProblem(repository: string, number: number): Promise<SuggestedTask["task_type"] | undefined> {
+    const path = `/repos/${toRepositoryPath(repository)}`;
     const { value: pull } = await this.#connection.get(forms.ForgejoPull, `${path}/pulls/${number}`);
     if (pull.mergeable === false) return "MERGE_CONFLICTS";
     const status = await this.#connection.get(
@@ -159,7 +160,7 @@ class Forgejo implements GitProvider {
   async changedAt(repository: string, path: string): Promise<string | undefined> {
     const { value } = await this.#connection.get(
       forms.ForgejoCommits,
-      `/repos/${repositoryPath(repository)}/commits`,
+      `/repos/${toRepositoryPath(repository)}/commits`,
       {
         path,
         limit: 1,
@@ -169,7 +170,7 @@ class Forgejo implements GitProvider {
   }
 }
 
-function repositoryOf(one: Static<typeof forms.ForgejoRepository>): Repository {
+function toRepository(one: Static<typeof forms.ForgejoRepository>): Repository {
   return {
     id: String(one.id),
     full_name: one.full_name,

@@ -1,15 +1,15 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Branch, Repository, UserGitInfo } from "@sandpiper/wire";
 import type { Static } from "typebox";
-import type { BranchQuery, Listed, RepositoryQuery } from "../api.ts";
+import type { BranchQuery, ListPage, RepositoryQuery } from "../api.ts";
 import type { Connection } from "../connection.ts";
 import { contentsApi } from "../contents.ts";
-import { orElse } from "../missing.ts";
-import { nameInAddress, repositoryParts, repositoryPath } from "../names.ts";
-import { linkedPage, pageNumber } from "../pages.ts";
+import { orElse } from "../or-else.ts";
+import { parseNextLink, parsePageNumber } from "../pages.ts";
 import type { GitProvider, GitService } from "../provider.ts";
-import * as forms from "./forms.ts";
-import { githubTasks, tasksQuery } from "./tasks.ts";
+import { parseRepositoryName, parseRepositoryUrl, toRepositoryPath } from "../repository-name.ts";
+import * as forms from "./schemas.ts";
+import { tasksQuery, toTasks } from "./tasks.ts";
 
 /** GitHub's REST API, and GraphQL where REST would take a request for each item. */
 export const github: GitService = {
@@ -66,31 +66,31 @@ class GitHub implements GitProvider {
     return found?.value.installations.map(({ id }) => String(id)) ?? [];
   }
 
-  async repositories(ask: RepositoryQuery): Promise<Listed<Repository>> {
-    const part = { per_page: ask.limit, page: pageNumber(ask) };
+  async repositories(ask: RepositoryQuery): Promise<ListPage<Repository>> {
+    const part = { per_page: ask.limit, page: parsePageNumber(ask) };
     if (ask.query) return this.#search(ask.query, ask);
     if (ask.installation === undefined) {
       const { value, headers } = await this.#connection.get(forms.GithubRepositories, "/user/repos", {
         sort: "pushed",
         ...part,
       });
-      return { items: value.map(repositoryOf), next: linkedPage(headers) };
+      return { items: value.map(toRepository), next: parseNextLink(headers) };
     }
     if (!/^\d{1,18}$/.test(ask.installation))
       throw new PlatformError("BadRequest", "An installation of GitHub is named by its number.");
     const path = `/user/installations/${ask.installation}/repositories`;
     const { value, headers } = await this.#connection.get(forms.GithubInstalled, path, part);
-    return { items: value.repositories.map(repositoryOf), next: linkedPage(headers) };
+    return { items: value.repositories.map(toRepository), next: parseNextLink(headers) };
   }
 
-  async #search(query: string, ask: RepositoryQuery): Promise<Listed<Repository>> {
-    const named = nameInAddress(query, this.#connection.host);
+  async #search(query: string, ask: RepositoryQuery): Promise<ListPage<Repository>> {
+    const named = parseRepositoryUrl(query, this.#connection.host);
     if (named !== undefined) {
       const found = await orElse(this.repository(named), undefined, ["RepositoryNotFound"]);
       return { items: found ? [found] : [], next: null };
     }
     const [sort, order] = (ask.order ?? "stars-desc").split("-");
-    const options = { sort, order, per_page: ask.limit, page: pageNumber(ask) };
+    const options = { sort, order, per_page: ask.limit, page: parsePageNumber(ask) };
     const q = await this.#searchText(query);
     // GitHub calls a search senseless whose owner does not exist, and one beyond its thousandth result.
     const found = await orElse(
@@ -99,8 +99,8 @@ class GitHub implements GitProvider {
       ["BadRequest"],
     );
     return {
-      items: found?.value.items.map(repositoryOf) ?? [],
-      next: found ? linkedPage(found.headers) : null,
+      items: found?.value.items.map(toRepository) ?? [],
+      next: found ? parseNextLink(found.headers) : null,
     };
   }
 
@@ -114,33 +114,33 @@ class GitHub implements GitProvider {
   }
 
   async repository(name: string): Promise<Repository> {
-    return repositoryOf(
-      (await this.#connection.get(forms.GithubRepository, `/repos/${repositoryPath(name)}`)).value,
+    return toRepository(
+      (await this.#connection.get(forms.GithubRepository, `/repos/${toRepositoryPath(name)}`)).value,
     );
   }
 
-  async branches(ask: BranchQuery): Promise<Listed<Branch>> {
+  async branches(ask: BranchQuery): Promise<ListPage<Branch>> {
     if (ask.query) return this.#searchBranches(ask.repository, ask.query, ask);
-    const path = `/repos/${repositoryPath(ask.repository)}/branches`;
+    const path = `/repos/${toRepositoryPath(ask.repository)}/branches`;
     const { value, headers } = await this.#connection.get(forms.GithubBranches, path, {
       per_page: ask.limit,
-      page: pageNumber(ask),
+      page: parsePageNumber(ask),
     });
     const items = value.map((branch) => ({
       name: branch.name,
       commit_sha: branch.commit.sha,
       protected: branch.protected ?? false,
     }));
-    return { items, next: linkedPage(headers) };
+    return { items, next: parseNextLink(headers) };
   }
 
   async #searchBranches(
     repository: string,
     query: string,
     { from, limit }: BranchQuery,
-  ): Promise<Listed<Branch>> {
-    repositoryPath(repository);
-    const [owner, name] = repositoryParts(repository);
+  ): Promise<ListPage<Branch>> {
+    toRepositoryPath(repository);
+    const [owner, name] = parseRepositoryName(repository);
     const variables = { owner, name, query, first: limit, after: from ?? null };
     const answer = await this.#connection.graphql(forms.GithubRefs, this.#graphql, branchQuery, variables);
     const refs = answer.repository?.refs;
@@ -162,15 +162,13 @@ class GitHub implements GitProvider {
 
   async suggestedTasks() {
     const issues = "is:open is:issue assignee:@me archived:false sort:updated-desc";
-    return githubTasks(
-      await this.#connection.graphql(forms.GithubTasks, this.#graphql, tasksQuery, { issues }),
-    );
+    return toTasks(await this.#connection.graphql(forms.GithubTasks, this.#graphql, tasksQuery, { issues }));
   }
 
   async changedAt(repository: string, path: string): Promise<string | undefined> {
     const { value } = await this.#connection.get(
       forms.GithubCommits,
-      `/repos/${repositoryPath(repository)}/commits`,
+      `/repos/${toRepositoryPath(repository)}/commits`,
       {
         path,
         per_page: 1,
@@ -180,7 +178,7 @@ class GitHub implements GitProvider {
   }
 }
 
-function repositoryOf(one: Static<typeof forms.GithubRepository>): Repository {
+function toRepository(one: Static<typeof forms.GithubRepository>): Repository {
   return {
     id: String(one.id),
     full_name: one.full_name,

@@ -1,6 +1,6 @@
 import type { SuggestedTask } from "@sandpiper/wire";
 import type { Static } from "typebox";
-import type { GithubPull, GithubTasks } from "./forms.ts";
+import type { GithubPull, GithubTasks } from "./schemas.ts";
 
 /** Open pull requests of the user with what could be wrong with them, and open issues that are assigned to the user. */
 export const tasksQuery = `query SuggestedTasks($issues: String!) {
@@ -23,9 +23,9 @@ export const tasksQuery = `query SuggestedTasks($issues: String!) {
 }`;
 
 /** The answer as tasks, pull requests first. Those with nothing to do are left out. */
-export function githubTasks({ viewer, search }: Static<typeof GithubTasks>): SuggestedTask[] {
+export function toTasks({ viewer, search }: Static<typeof GithubTasks>): SuggestedTask[] {
   const pulls = viewer.pullRequests.nodes.flatMap((pull) => {
-    const task_type = pull && problemOf(pull);
+    const task_type = pull && findProblem(pull);
     if (!task_type) return [];
     return [
       {
@@ -54,7 +54,7 @@ export function githubTasks({ viewer, search }: Static<typeof GithubTasks>): Sug
 }
 
 /** The problem that has to be solved first. */
-function problemOf(pull: Static<typeof GithubPull>): SuggestedTask["task_type"] | undefined {
+function findProblem(pull: Static<typeof GithubPull>): SuggestedTask["task_type"] | undefined {
   if (pull.mergeable === "CONFLICTING") return "MERGE_CONFLICTS";
   const checks = pull.commits.nodes[0]?.commit.statusCheckRollup?.state;
   if (checks === "FAILURE" || checks === "ERROR") return "FAILING_CHECKS";

@@ -1,13 +1,13 @@
 import type { Branch, Repository, UserGitInfo } from "@sandpiper/wire";
 import type { Static } from "typebox";
-import type { BranchQuery, Listed, RepositoryQuery } from "../api.ts";
+import type { BranchQuery, ListPage, RepositoryQuery } from "../api.ts";
 import type { Connection, Query } from "../connection.ts";
-import { orElse } from "../missing.ts";
-import { nameInAddress, repositoryParts } from "../names.ts";
-import { pageNumber } from "../pages.ts";
+import { orElse } from "../or-else.ts";
+import { parsePageNumber } from "../pages.ts";
 import type { GitProvider, GitService } from "../provider.ts";
-import * as forms from "./forms.ts";
-import { gitlabTasks, tasksQuery } from "./tasks.ts";
+import { parseRepositoryName, parseRepositoryUrl } from "../repository-name.ts";
+import * as forms from "./schemas.ts";
+import { tasksQuery, toTasks } from "./tasks.ts";
 
 /** GitLab's API v4, and GraphQL for merge requests with their pipelines and discussions. */
 export const gitlab: GitService = {
@@ -58,8 +58,8 @@ class GitLab implements GitProvider {
     return this.organizations();
   }
 
-  async repositories(ask: RepositoryQuery): Promise<Listed<Repository>> {
-    const named = ask.query === undefined ? undefined : nameInAddress(ask.query, this.#connection.host);
+  async repositories(ask: RepositoryQuery): Promise<ListPage<Repository>> {
+    const named = ask.query === undefined ? undefined : parseRepositoryUrl(ask.query, this.#connection.host);
     if (named !== undefined) {
       const found = await orElse(this.repository(named), undefined, ["RepositoryNotFound"]);
       return { items: found ? [found] : [], next: null };
@@ -77,18 +77,18 @@ class GitLab implements GitProvider {
     );
   }
 
-  async #projects(path: string, ask: RepositoryQuery, query: Query): Promise<Listed<Repository>> {
-    const part = { per_page: ask.limit, page: pageNumber(ask) };
+  async #projects(path: string, ask: RepositoryQuery, query: Query): Promise<ListPage<Repository>> {
+    const part = { per_page: ask.limit, page: parsePageNumber(ask) };
     const { value, headers } = await this.#connection.get(forms.GitlabProjects, path, { ...query, ...part });
-    return { items: value.map(repositoryOf), next: nextPage(headers) };
+    return { items: value.map(toRepository), next: nextPage(headers) };
   }
 
   async repository(name: string): Promise<Repository> {
-    return repositoryOf((await this.#connection.get(forms.GitlabProject, projectPath(name))).value);
+    return toRepository((await this.#connection.get(forms.GitlabProject, projectPath(name))).value);
   }
 
-  async branches({ repository, query, ...part }: BranchQuery): Promise<Listed<Branch>> {
-    const asked = { search: query || undefined, per_page: part.limit, page: pageNumber(part) };
+  async branches({ repository, query, ...part }: BranchQuery): Promise<ListPage<Branch>> {
+    const asked = { search: query || undefined, per_page: part.limit, page: parsePageNumber(part) };
     const { value, headers } = await this.#connection.get(
       forms.GitlabBranches,
       `${projectPath(repository)}/repository/branches`,
@@ -113,7 +113,7 @@ class GitLab implements GitProvider {
         per_page: 50,
       }),
     ]);
-    return gitlabTasks(requests, issues.value);
+    return toTasks(requests, issues.value);
   }
 
   async folder(repository: string, path: string) {
@@ -146,7 +146,7 @@ class GitLab implements GitProvider {
 }
 
 function projectPath(name: string): string {
-  return `/projects/${encodeURIComponent(repositoryParts(name).join("/"))}`;
+  return `/projects/${encodeURIComponent(parseRepositoryName(name).join("/"))}`;
 }
 
 function nextPage(headers: Headers): string | null {
@@ -154,7 +154,7 @@ function nextPage(headers: Headers): string | null {
   return /^\d{1,6}$/.test(next) ? next : null;
 }
 
-function repositoryOf(one: Static<typeof forms.GitlabProject>): Repository {
+function toRepository(one: Static<typeof forms.GitlabProject>): Repository {
   return {
     id: String(one.id),
     full_name: one.path_with_namespace,

@@ -1,6 +1,6 @@
 import type { SuggestedTask } from "@sandpiper/wire";
 import type { Static } from "typebox";
-import type { GitlabIssues, GitlabMergeRequest, GitlabTasks } from "./forms.ts";
+import type { GitlabIssues, GitlabMergeRequest, GitlabTasks } from "./schemas.ts";
 
 /** Open merge requests of the user with what could be wrong with them. */
 export const tasksQuery = `query SuggestedTasks {
@@ -20,12 +20,12 @@ export const tasksQuery = `query SuggestedTasks {
 }`;
 
 /** The answers as tasks, merge requests first. Those with nothing to do are left out. */
-export function gitlabTasks(
+export function toTasks(
   { currentUser }: Static<typeof GitlabTasks>,
   issues: Static<typeof GitlabIssues>,
 ): SuggestedTask[] {
   const requests = (currentUser?.authoredMergeRequests?.nodes ?? []).flatMap((request): SuggestedTask[] => {
-    const task_type = problemOf(request);
+    const task_type = findProblem(request);
     if (!task_type) return [];
     const { title, project } = request;
     return [
@@ -40,7 +40,7 @@ export function gitlabTasks(
 }
 
 /** The problem that has to be solved first. */
-function problemOf(request: Static<typeof GitlabMergeRequest>): SuggestedTask["task_type"] | undefined {
+function findProblem(request: Static<typeof GitlabMergeRequest>): SuggestedTask["task_type"] | undefined {
   if (request.conflicts) return "MERGE_CONFLICTS";
   if (request.headPipeline?.status === "FAILED") return "FAILING_CHECKS";
   const open = (request.resolvableDiscussionsCount ?? 0) - (request.resolvedDiscussionsCount ?? 0);

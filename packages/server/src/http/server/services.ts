@@ -16,7 +16,7 @@ import type { GitHosting } from "../../git/api.ts";
 import type { Recordings } from "../../recording/export.ts";
 import type { EventLog } from "../../store/event-log.ts";
 import type { ApiKeys, Logins, Secrets, Settings } from "../../users/api.ts";
-import type { SealedValues } from "../../users/encrypted-values.ts";
+import type { EncryptedValues } from "../../users/encrypted-values.ts";
 import type { ProviderAccess } from "../../users/provider-access.ts";
 
 /** Everything that routes and sockets use. */
@@ -24,7 +24,7 @@ export interface HttpServices {
   config: Config;
   settings: Settings;
   secrets: Secrets;
-  sealed: SealedValues;
+  encryptedValues: EncryptedValues;
   providerAccess: ProviderAccess;
   apiKeys: ApiKeys;
   logins: Logins;

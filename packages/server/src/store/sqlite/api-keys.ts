@@ -1,6 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { newId } from "@sandpiper/wire";
-import { keyHash } from "../key-hash.ts";
+import { hashKey } from "../key-hash.ts";
 import type { ApiKeyRow, ApiKeyStore } from "../user-store.ts";
 import type { StoreContext } from "./context.ts";
 import { type ApiKeyRecord, compile } from "./tables.ts";
@@ -33,7 +33,7 @@ export class SqliteApiKeys implements ApiKeyStore {
       lastUsedAt: null,
       readOnly,
     };
-    const hash = keyHash(key);
+    const hash = hashKey(key);
     const replaced = build
       .deleteFrom("api_keys")
       .where(({ and, eb, or }) =>
@@ -62,9 +62,9 @@ export class SqliteApiKeys implements ApiKeyStore {
   find(key: string): ApiKeyRow | undefined {
     const stored = this.#context.reader.get<StoredKey>(
       `SELECT ${apiKeyColumns} FROM api_keys WHERE hash = ?`,
-      keyHash(key),
+      hashKey(key),
     );
-    return stored && apiKeyOf(stored);
+    return stored && toApiKey(stored);
   }
 
   list(userId?: string): ApiKeyRow[] {
@@ -76,7 +76,7 @@ export class SqliteApiKeys implements ApiKeyStore {
             `SELECT ${apiKeyColumns} FROM api_keys WHERE user_id = ? ORDER BY created_at, id`,
             userId,
           );
-    return rows.map(apiKeyOf);
+    return rows.map(toApiKey);
   }
 
   async touch(id: string, usedAt: number): Promise<void> {
@@ -95,7 +95,7 @@ export class SqliteApiKeys implements ApiKeyStore {
 export type StoredKey = Omit<ApiKeyRecord, "hash">;
 
 /** The key of a row. */
-export function apiKeyOf(stored: StoredKey): ApiKeyRow {
+export function toApiKey(stored: StoredKey): ApiKeyRow {
   return {
     id: stored.id,
     userId: stored.user_id,

@@ -45,19 +45,19 @@ export class SqliteCallbacks implements CallbackStore {
     return stored && this.#fromStored(stored);
   }
 
-  ofConversation(conversationId: string): CallbackRow[] {
+  listByConversation(conversationId: string): CallbackRow[] {
     return this.#context.reader
       .all<Stored>(callbackQueries.ofConversation, conversationId)
       .map((stored) => this.#fromStored(stored));
   }
 
-  activeOf(conversationId: string): { id: string; nextSeq: number }[] {
+  listActive(conversationId: string): { id: string; nextSeq: number }[] {
     return this.#context.reader
       .all<{ id: string; next_seq: number }>(callbackQueries.activeOf, conversationId)
       .map(({ id, next_seq }) => ({ id, nextSeq: next_seq }));
   }
 
-  behind(): { id: string; conversationId: string }[] {
+  listPending(): { id: string; conversationId: string }[] {
     return this.#context.reader
       .all<{ id: string; conversation_id: string }>(sweeps.behind)
       .map(({ id, conversation_id }) => ({ id, conversationId: conversation_id }));
@@ -83,19 +83,19 @@ export class SqliteCallbacks implements CallbackStore {
     return (await this.#context.writer.run(compile(remove))) > 0;
   }
 
-  async removeOf(conversationId: string): Promise<void> {
+  async removeByConversation(conversationId: string): Promise<void> {
     const remove = this.#context.build.deleteFrom("callbacks").where("conversation_id", "=", conversationId);
     await this.#context.writer.run(compile(remove));
   }
 
-  async coverConversations(): Promise<void> {
+  async addServerWebhooks(): Promise<void> {
     await this.#context.writer.run(
       { sql: sweeps.cover, parameters: [serverProcessor, this.#context.clock()] },
       { sql: sweeps.revive, parameters: [serverProcessor] },
     );
   }
 
-  async uncoverConversations(): Promise<void> {
+  async removeServerWebhooks(): Promise<void> {
     await this.#context.writer.run({ sql: sweeps.uncover, parameters: [serverProcessor] });
   }
 
@@ -105,7 +105,7 @@ export class SqliteCallbacks implements CallbackStore {
       user_id: row.userId,
       conversation_id: row.conversationId,
       processor: JSON.stringify(row.processor),
-      secret: row.secret === null ? null : this.#context.vault.seal(row.secret, place(row.id)),
+      secret: row.secret === null ? null : this.#context.vault.encrypt(row.secret, place(row.id)),
       status: row.status,
       detail: row.detail,
       next_seq: row.nextSeq,
@@ -122,7 +122,7 @@ export class SqliteCallbacks implements CallbackStore {
       userId: stored.user_id,
       conversationId: stored.conversation_id,
       processor: JSON.parse(stored.processor),
-      secret: stored.secret === null ? null : this.#context.vault.open(stored.secret, place(stored.id)),
+      secret: stored.secret === null ? null : this.#context.vault.decrypt(stored.secret, place(stored.id)),
       status: stored.status,
       detail: stored.detail,
       nextSeq: stored.next_seq,

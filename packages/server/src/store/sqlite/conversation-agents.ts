@@ -25,14 +25,14 @@ export class SqliteConversationAgents implements ConversationAgentStore {
     const key = Buffer.from(row.document.buffer, row.document.byteOffset, 32).toString("latin1");
     const known = this.#opened.get(key);
     if (known) return known;
-    const text = this.#context.vault.open(row.document, place(conversationId));
+    const text = this.#context.vault.decrypt(row.document, place(conversationId));
     const document = JSON.parse(text) as AgentDocument;
     this.#opened.set(key, document, { size: text.length });
     return document;
   }
 
   async put(conversationId: string, document: AgentDocument): Promise<void> {
-    const sealed = sealAgent(this.#context.vault, conversationId, document);
+    const sealed = encryptAgent(this.#context.vault, conversationId, document);
     const insert = this.#context.build
       .insertInto("conversation_agents")
       .columns(["conversation_id", "document"])
@@ -49,8 +49,8 @@ export class SqliteConversationAgents implements ConversationAgentStore {
 }
 
 /** A document as it is stored. */
-export function sealAgent(vault: Vault, conversationId: string, document: AgentDocument): Uint8Array {
-  return vault.seal(JSON.stringify(document), place(conversationId));
+export function encryptAgent(vault: Vault, conversationId: string, document: AgentDocument): Uint8Array {
+  return vault.encrypt(JSON.stringify(document), place(conversationId));
 }
 
 function place(conversationId: string): string {

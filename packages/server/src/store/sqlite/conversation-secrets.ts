@@ -1,13 +1,13 @@
 import type {
   ConversationSecretStore,
   ConversationSecretsRow,
-  LookedUpSecret,
+  LookupSecretSource,
 } from "../conversation-parts.ts";
 import type { StoreContext } from "./context.ts";
 import { type ConversationSecretsRecord, compile } from "./tables.ts";
 
 /** A secret in the sealed document: its value, with a description and a source where it has them. */
-type Stored = string | { value: string; description?: string; source?: LookedUpSecret };
+type Stored = string | { value: string; description?: string; source?: LookupSecretSource };
 
 /** Secrets of conversations, sealed. They have no foreign key, because they are written before their conversation. */
 export class SqliteConversationSecrets implements ConversationSecretStore {
@@ -33,7 +33,7 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
         description === undefined && source === undefined ? value : { value, description, source },
       ] as const;
     });
-    const document = this.#context.vault.seal(
+    const document = this.#context.vault.encrypt(
       JSON.stringify(Object.fromEntries(entries)),
       place(conversationId),
     );
@@ -53,7 +53,7 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
     return stored && this.#row(stored);
   }
 
-  bySandbox(sandboxId: string): ConversationSecretsRow[] {
+  listBySandbox(sandboxId: string): ConversationSecretsRow[] {
     return this.#context.reader
       .all<ConversationSecretsRecord>(
         "SELECT * FROM conversation_secrets WHERE sandbox_id = ? ORDER BY number",
@@ -75,13 +75,13 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
     sandbox_id,
     document,
   }: ConversationSecretsRecord): ConversationSecretsRow {
-    const stored = JSON.parse(this.#context.vault.open(document, place(conversation_id))) as Record<
+    const stored = JSON.parse(this.#context.vault.decrypt(document, place(conversation_id))) as Record<
       string,
       Stored
     >;
     const values: Record<string, string> = {};
     const descriptions: Record<string, string> = {};
-    const sources: Record<string, LookedUpSecret> = {};
+    const sources: Record<string, LookupSecretSource> = {};
     for (const [name, one] of Object.entries(stored)) {
       values[name] = typeof one === "string" ? one : one.value;
       if (typeof one !== "string" && one.description !== undefined) descriptions[name] = one.description;

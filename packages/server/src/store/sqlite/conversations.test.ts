@@ -126,7 +126,7 @@ test("children and neighbours in a sandbox are found", async () => {
   const lonely = await create({});
   const first = await create({ parentId: parent, createdAt: 1, sandboxId: "one" });
   const second = await create({ parentId: parent, createdAt: 2 });
-  expect(store.conversations.childrenOf([parent, lonely])).toEqual(
+  expect(store.conversations.listChildren([parent, lonely])).toEqual(
     new Map([
       [parent, [first, second]],
       [lonely, []],
@@ -138,10 +138,10 @@ test("children and neighbours in a sandbox are found", async () => {
     config: { ...emptyConfig("/w"), task: { id: "task_1", subagent: "x" } },
   });
   const found = (which?: { subAgents: boolean }) =>
-    store.conversations.childrenOf([parent], which).get(parent);
+    store.conversations.listChildren([parent], which).get(parent);
   expect([found(), found({ subAgents: false })]).toEqual([
     [first, second, subAgent],
     [first, second],
   ]);
-  expect(store.conversations.bySandbox("one").map((row) => row.id)).toEqual([parent, first]);
+  expect(store.conversations.listBySandbox("one").map((row) => row.id)).toEqual([parent, first]);
 });

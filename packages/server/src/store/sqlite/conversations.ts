@@ -10,12 +10,12 @@ import type {
   ConversationPage,
   ConversationRow,
   ConversationStore,
-  ListPlace,
+  ListPosition,
   LogCopy,
   NewConversation,
 } from "../conversation-store.ts";
 import type { StoreContext } from "./context.ts";
-import { sealAgent } from "./conversation-agents.ts";
+import { encryptAgent } from "./conversation-agents.ts";
 import { insertPending } from "./pending-messages.ts";
 import type { Statement } from "./protocol.ts";
 import { type ConversationRecord, compile, type Tables } from "./tables.ts";
@@ -29,11 +29,11 @@ type Stored = Omit<ConversationRecord, "execution_status" | "metrics" | "head" |
 };
 
 /** Before the id of a log that is being copied; its conversation is nobody's. */
-const hiddenLog = "copy-";
-const nobody = "";
+const copyPrefix = "copy-";
+const noUser = "";
 
 /** Events that are copied in one transaction: others wait for it. */
-const copiedAtOnce = 500;
+const copyBatchSize = 500;
 
 /** SQLite refuses longer patterns (SQLITE_MAX_LIKE_PATTERN_LENGTH); titles are far shorter than this. */
 const maxTitlePattern = 1000;
@@ -43,7 +43,7 @@ export const conversationQueries = {
   get: "SELECT * FROM conversations WHERE id = ?",
   childrenOf: `SELECT id, parent_id FROM conversations
     WHERE parent_id IN (SELECT value FROM json_each(?)) ORDER BY parent_id, created_at, number`,
-  peopledChildrenOf: `SELECT id, parent_id FROM conversations
+  childrenWithoutTasks: `SELECT id, parent_id FROM conversations
     WHERE parent_id IN (SELECT value FROM json_each(?)) AND config -> '$.task' IS NULL ORDER BY parent_id, created_at, number`,
   running: "SELECT * FROM conversations WHERE execution_status = 'running' ORDER BY number",
   withGoal: "SELECT * FROM conversations WHERE config ->> '$.goal.status' = 'running' ORDER BY number",
@@ -93,7 +93,7 @@ export class SqliteConversations implements ConversationStore {
     try {
       const statements = [compile(make)];
       if (agent) {
-        const document = sealAgent(vault, row.id, agent);
+        const document = encryptAgent(vault, row.id, agent);
         statements.push(
           compile(build.insertInto("conversation_agents").values({ conversation_id: row.id, document })),
         );
@@ -120,16 +120,16 @@ export class SqliteConversations implements ConversationStore {
 
   async copyLog(sourceId: string, spans: readonly Span[]): Promise<string> {
     const { build, writer, clock } = this.#context;
-    const log = `${hiddenLog}${newId()}`;
+    const log = `${copyPrefix}${newId()}`;
     const now = clock();
-    const values = { id: log, user_id: nobody, sandbox_id: "", config: "{}", title: null, parent_id: null };
+    const values = { id: log, user_id: noUser, sandbox_id: "", config: "{}", title: null, parent_id: null };
     await writer.run(
       compile(build.insertInto("conversations").values({ ...values, created_at: now, updated_at: now })),
     );
     try {
       for (const { first, last } of spans) {
-        for (let from = first; from <= last; from += copiedAtOnce) {
-          const span = { first: from, last: Math.min(from + copiedAtOnce - 1, last) };
+        for (let from = first; from <= last; from += copyBatchSize) {
+          const span = { first: from, last: Math.min(from + copyBatchSize - 1, last) };
           await writer.copy({ conversationId: log, sourceId, span, nowMicros: now * 1000 });
         }
       }
@@ -143,7 +143,7 @@ export class SqliteConversations implements ConversationStore {
   async dropLog(log: string): Promise<void> {
     const { build, writer } = this.#context;
     await writer.run(
-      compile(build.deleteFrom("conversations").where("id", "=", log).where("user_id", "=", nobody)),
+      compile(build.deleteFrom("conversations").where("id", "=", log).where("user_id", "=", noUser)),
     );
   }
 
@@ -159,26 +159,26 @@ export class SqliteConversations implements ConversationStore {
 
   /** The statement of a search, for `search` and for the test of its plan. */
   searchStatement(filter: ConversationFilter, page: ConversationPage): Statement {
-    let query = filtered(this.#context.build.selectFrom("conversations").selectAll(), filter);
+    let query = applyFilter(this.#context.build.selectFrom("conversations").selectAll(), filter);
     if (filter.includeSubConversations === false) query = query.where("parent_id", "is", null);
     const { sort = "CREATED_AT_DESC" } = page;
     const direction = sort.endsWith("_DESC") ? "desc" : "asc";
     const time = sort.startsWith("CREATED") ? "created_at" : "updated_at";
     query = query.orderBy(time, direction).orderBy("number", direction);
-    if (page.from) query = query.where(startsAt(page.from, time, direction));
+    if (page.from) query = query.where(positionCondition(page.from, time, direction));
     return compile(query.limit(page.limit + 1).offset(pageOffset(page.pageId)));
   }
 
   count(filter: ConversationFilter): number {
-    const query = filtered(this.#context.build.selectFrom("conversations"), filter);
+    const query = applyFilter(this.#context.build.selectFrom("conversations"), filter);
     const counted = query.select((expression) => expression.fn.countAll<number>().as("count"));
     return this.#context.reader.select<{ count: number }>(compile(counted))[0]!.count;
   }
 
-  childrenOf(ids: readonly string[], { subAgents } = { subAgents: true }): Map<string, string[]> {
+  listChildren(ids: readonly string[], { subAgents } = { subAgents: true }): Map<string, string[]> {
     const children = new Map<string, string[]>(ids.map((id) => [id, []]));
     const rows = this.#context.reader.all<{ id: string; parent_id: string }>(
-      subAgents ? conversationQueries.childrenOf : conversationQueries.peopledChildrenOf,
+      subAgents ? conversationQueries.childrenOf : conversationQueries.childrenWithoutTasks,
       JSON.stringify(ids),
     );
     for (const row of rows) children.get(row.parent_id)?.push(row.id);
@@ -223,14 +223,14 @@ export class SqliteConversations implements ConversationStore {
     return this.#context.reader.all<Stored>(conversationQueries.withGoal).map(fromStored);
   }
 
-  bySandbox(sandboxId: string): ConversationRow[] {
+  listBySandbox(sandboxId: string): ConversationRow[] {
     return this.#context.reader.all<Stored>(conversationQueries.bySandbox, sandboxId).map(fromStored);
   }
 }
 
 /** A conversation that is gone has no number: then those of its millisecond come again rather than not at all. */
-function startsAt(
-  { time, id, isFirst }: ListPlace,
+function positionCondition(
+  { time, id, isFirst }: ListPosition,
   column: "created_at" | "updated_at",
   direction: "asc" | "desc",
 ) {
@@ -244,7 +244,7 @@ function notFound(): PlatformError {
   return new PlatformError("ConversationNotFound", "The conversation does not exist.");
 }
 
-function filtered<Row>(
+function applyFilter<Row>(
   query: SelectQueryBuilder<Tables, "conversations", Row>,
   filter: ConversationFilter,
 ): SelectQueryBuilder<Tables, "conversations", Row> {

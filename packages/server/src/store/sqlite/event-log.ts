@@ -5,9 +5,9 @@ import { type Event, newId } from "@sandpiper/wire";
 import { eventTime } from "@sandpiper/wire/common/time";
 import { LRUCache } from "lru-cache";
 import { type Navigation, spansTo } from "../branch.ts";
-import type { AppendOptions, Branch, EventFilter, EventLog, EventQuery, Way } from "../event-log.ts";
-import { stampedJson, withoutNulls } from "../event-text.ts";
-import { summaryChange } from "../summary.ts";
+import { omitNulls, serializeEvent } from "../event-json.ts";
+import type { AppendOptions, Branch, EventFilter, EventLog, EventPath, EventQuery } from "../event-log.ts";
+import { summarizeEvents } from "../summary.ts";
 import type { StoreContext } from "./context.ts";
 import { eventKey, maxSeq } from "./event-key.ts";
 
@@ -60,7 +60,7 @@ interface Found {
   listed_index: number;
 }
 
-interface Moved extends Navigation {
+interface StoredNavigation extends Navigation {
   micros: number;
 }
 
@@ -85,10 +85,10 @@ export class SqliteEventLog implements EventLog {
     options: AppendOptions = {},
   ): Promise<LogRecord[]> {
     const drafts = records.map(({ listed, event }) => {
-      const { id = newId(), ...rest } = withoutNulls(event);
+      const { id = newId(), ...rest } = omitNulls(event);
       return { id, kind: rest.kind, listed, rest, body: JSON.stringify(rest) };
     });
-    const change = summaryChange(records.map(({ event }) => event));
+    const change = summarizeEvents(records.map(({ event }) => event));
     const { navigate } = options;
     const stamps = await this.#context.writer.append({
       conversationId,
@@ -101,7 +101,7 @@ export class SqliteEventLog implements EventLog {
       delivers: options.delivers ?? null,
       calls: (options.calls ?? []).map((call) => JSON.stringify(call)),
       ...(navigate !== undefined && {
-        navigate: navigate === null ? null : this.#target(conversationId, navigate),
+        navigate: navigate === null ? null : this.#findTarget(conversationId, navigate),
       }),
     });
     let { head } = stamps;
@@ -113,10 +113,10 @@ export class SqliteEventLog implements EventLog {
         seq: stamps.seq + index,
         listed,
         event: { id, timestamp, ...(parent !== "" && { parent_id: parent }), ...rest } as Event,
-        json: stampedJson(id, timestamp, body, parent),
+        json: serializeEvent(id, timestamp, body, parent),
       };
     });
-    if (stored.length > 0) this.#tell(conversationId, stored);
+    if (stored.length > 0) this.#notify(conversationId, stored);
     return stored;
   }
 
@@ -237,7 +237,7 @@ export class SqliteEventLog implements EventLog {
     return { spans: spansTo(last?.after === listed ? last.target : listed, navigations), listed };
   }
 
-  wayTo(conversationId: string, eventId: string | null): Way | undefined {
+  pathTo(conversationId: string, eventId: string | null): EventPath | undefined {
     const { number, navigations } = this.#navigations(conversationId);
     const found =
       eventId === null
@@ -272,15 +272,15 @@ export class SqliteEventLog implements EventLog {
   }
 
   /** Throws EventNotFound. */
-  #target(conversationId: string, eventId: string): { eventId: string; index: number } {
-    const way = this.wayTo(conversationId, eventId);
+  #findTarget(conversationId: string, eventId: string): { eventId: string; index: number } {
+    const way = this.pathTo(conversationId, eventId);
     if (!way) throw new PlatformError("EventNotFound", "Event not found");
     return { eventId, index: way.index };
   }
 
-  #navigations(conversationId: string): { number: number; listed: number; navigations: Moved[] } {
+  #navigations(conversationId: string): { number: number; listed: number; navigations: StoredNavigation[] } {
     const rows = this.#context.reader.all<
-      { number: number; last_listed: number } & (Moved | { after: null })
+      { number: number; last_listed: number } & (StoredNavigation | { after: null })
     >(eventQueries.navigations, conversationId);
     const navigations = rows.filter((row) => row.after !== null);
     return { number: rows[0]?.number ?? 0, listed: rows[0]?.last_listed ?? 0, navigations };
@@ -314,12 +314,12 @@ export class SqliteEventLog implements EventLog {
     return low;
   }
 
-  #tell(conversationId: string, records: readonly LogRecord[]): void {
+  #notify(conversationId: string, records: readonly LogRecord[]): void {
     const followers = this.#followers.get(conversationId);
     for (const listener of followers ? [...followers] : []) {
-      if (followers?.has(listener)) tell(() => listener(records));
+      if (followers?.has(listener)) callListener(() => listener(records));
     }
-    for (const observer of this.#observers) tell(() => observer(conversationId, records));
+    for (const observer of this.#observers) callListener(() => observer(conversationId, records));
   }
 }
 
@@ -327,7 +327,7 @@ function pageText(items: string, nextPageId: string | null): string {
   return `{"items":[${items}],"next_page_id":${JSON.stringify(nextPageId)}}`;
 }
 
-function tell(call: () => void): void {
+function callListener(call: () => void): void {
   try {
     call();
   } catch (error) {

@@ -1,6 +1,6 @@
-import { keyHash } from "../key-hash.ts";
+import { hashKey } from "../key-hash.ts";
 import type { ApiKeyRow, LoginStore } from "../user-store.ts";
-import { apiKeyColumns, apiKeyOf, type StoredKey } from "./api-keys.ts";
+import { apiKeyColumns, type StoredKey, toApiKey } from "./api-keys.ts";
 import type { StoreContext } from "./context.ts";
 import { compile } from "./tables.ts";
 
@@ -25,7 +25,7 @@ export class SqliteLogins implements LoginStore {
       .where("key_id", "=", keyId)
       .orderBy("created_at", "desc")
       .limit(keep - 1);
-    const values = { hash: keyHash(token), key_id: keyId, created_at: now, expires_at: expiresAt };
+    const values = { hash: hashKey(token), key_id: keyId, created_at: now, expires_at: expiresAt };
     await writer.run(
       compile(build.deleteFrom("logins").where("expires_at", "<=", now)),
       compile(build.deleteFrom("logins").where("key_id", "=", keyId).where("hash", "not in", newest)),
@@ -37,14 +37,14 @@ export class SqliteLogins implements LoginStore {
     const stored = this.#context.reader.get<StoredKey & { login_expires_at: number }>(
       `SELECT ${apiKeyColumns}, logins.expires_at AS login_expires_at FROM logins JOIN api_keys ON api_keys.id = logins.key_id
        WHERE logins.hash = ? AND logins.expires_at > ?`,
-      keyHash(token),
+      hashKey(token),
       now,
     );
-    return stored && { key: apiKeyOf(stored), expiresAt: stored.login_expires_at };
+    return stored && { key: toApiKey(stored), expiresAt: stored.login_expires_at };
   }
 
   async remove(token: string): Promise<void> {
     const { build, writer } = this.#context;
-    await writer.run(compile(build.deleteFrom("logins").where("hash", "=", keyHash(token))));
+    await writer.run(compile(build.deleteFrom("logins").where("hash", "=", hashKey(token))));
   }
 }

@@ -31,22 +31,22 @@ test("model calls are stored with the events that came of them, in order, and go
   const calls = [call(), call({ usageId: "condenser", atSeq: 1 })];
   await store.events.append(row.id, [message("one"), message("two")], { calls });
   await store.events.append(row.id, [], { calls: [call({ usageId: "title" })] });
-  const stored = store.modelCalls.of(row.id, 0, 10);
+  const stored = store.modelCalls.listByConversation(row.id, 0, 10);
   expect(stored.map(({ usageId, storedSeq }) => [usageId, storedSeq])).toEqual([
     ["agent", 2],
     ["condenser", 2],
     ["title", 2],
   ]);
   expect(stored[0]).toEqual({ ...call(), number: stored[0]!.number, storedSeq: 2 });
-  expect(store.modelCalls.of(row.id, stored[0]!.number, 1)).toEqual([stored[1]]);
+  expect(store.modelCalls.listByConversation(row.id, stored[0]!.number, 1)).toEqual([stored[1]]);
   await store.conversations.remove(row.id);
-  expect(store.modelCalls.of(row.id, 0, 10)).toEqual([]);
+  expect(store.modelCalls.listByConversation(row.id, 0, 10)).toEqual([]);
 });
 
 test("where the events cannot be stored, neither is the call", async () => {
   const refused = store.events.append(row.id, [message("one")], { calls: [call()], delivers: "gone" });
   await expect(refused).rejects.toThrow("delivered already");
-  expect(store.modelCalls.of(row.id, 0, 10)).toEqual([]);
+  expect(store.modelCalls.listByConversation(row.id, 0, 10)).toEqual([]);
 });
 
 test("the tools of the agent's last call are known by their digest, whatever was asked beside it", async () => {

@@ -19,7 +19,7 @@ export class SqliteModelCalls implements ModelCallStore {
     this.#context = context;
   }
 
-  of(conversationId: string, afterNumber: number, limit: number): StoredModelCall[] {
+  listByConversation(conversationId: string, afterNumber: number, limit: number): StoredModelCall[] {
     const rows = this.#context.reader.iterate<{ number: number; seq: number; json: string }>(
       modelCallQueries.of,
       conversationId,

@@ -72,7 +72,7 @@ test("sandboxes of the first schema are kept, and count as used now", async () =
   old.exec(`${initial} PRAGMA user_version = 1;`);
   old
     .prepare("INSERT INTO sandboxes VALUES (1, 's1', 'default', 'host', 'RUNNING', NULL, '1', ?, ?, 1)")
-    .run(vault.seal("a key", "sandbox-session-key:s1"), randomBytes(32));
+    .run(vault.encrypt("a key", "sandbox-session-key:s1"), randomBytes(32));
   old.close();
   const store = await openStore(dir);
   const kept = { sessionKey: "a key", spec: null, prepared: false, snapshotId: null };

@@ -5,10 +5,11 @@ import type { Store } from "../store.ts";
 import type { Vault } from "../vault.ts";
 import { SqliteApiKeys } from "./api-keys.ts";
 import { SqliteCallbacks } from "./callbacks.ts";
-import { SqliteContexts } from "./contexts.ts";
 import { SqliteConversationAgents } from "./conversation-agents.ts";
+import { SqliteConversationContexts } from "./conversation-contexts.ts";
 import { SqliteConversationSecrets } from "./conversation-secrets.ts";
 import { SqliteConversations } from "./conversations.ts";
+import { EncryptedDocuments } from "./encrypted-documents.ts";
 import { SqliteEventLog } from "./event-log.ts";
 import { claimFolder } from "./folder.ts";
 import { SqliteLogins } from "./logins.ts";
@@ -19,7 +20,6 @@ import { SqlitePendingMessages } from "./pending-messages.ts";
 import { primaryCode } from "./protocol.ts";
 import { Reader } from "./reader.ts";
 import { SqliteSandboxes } from "./sandboxes.ts";
-import { SealedDocuments } from "./sealed-documents.ts";
 import { SqliteSnapshots } from "./snapshots.ts";
 import { SqliteSpending } from "./spending.ts";
 import { SqliteStartTasks } from "./start-tasks.ts";
@@ -93,11 +93,11 @@ function checkKey(database: DatabaseSync, vault: Vault): void {
   const row = database.prepare("SELECT value FROM meta WHERE name = 'key_check'").get() as
     | { value: Uint8Array }
     | undefined;
-  if (row) vault.open(row.value, place);
+  if (row) vault.decrypt(row.value, place);
   else
     database
       .prepare("INSERT INTO meta (name, value) VALUES ('key_check', ?)")
-      .run(vault.seal("sandpiper", place));
+      .run(vault.encrypt("sandpiper", place));
 }
 
 function assemble(
@@ -116,10 +116,10 @@ function assemble(
     sandboxes: new SqliteSandboxes(context),
     snapshots: new SqliteSnapshots(context),
     pendingMessages: new SqlitePendingMessages(context),
-    contexts: new SqliteContexts(context),
+    contexts: new SqliteConversationContexts(context),
     agents: new SqliteConversationAgents(context),
-    settings: new SealedDocuments(context, "settings", "settings"),
-    userSecrets: new SealedDocuments(context, "user_secrets", "secrets"),
+    settings: new EncryptedDocuments(context, "settings", "settings"),
+    userSecrets: new EncryptedDocuments(context, "user_secrets", "secrets"),
     conversationSecrets: new SqliteConversationSecrets(context),
     apiKeys: new SqliteApiKeys(context),
     logins: new SqliteLogins(context),

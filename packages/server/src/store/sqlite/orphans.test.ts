@@ -51,8 +51,8 @@ async function start(conversationId: string, status: StartTaskRow["status"]): Pr
 
 const counts = (id: string) => [
   store.conversationSecrets.get(id) ? 1 : 0,
-  store.callbacks.ofConversation(id).length,
-  store.pendingMessages.of(id).length,
+  store.callbacks.listByConversation(id).length,
+  store.pendingMessages.listByConversation(id).length,
 ];
 
 test("opening removes what a crash left of conversations that neither exist nor are being started", async () => {

@@ -28,8 +28,8 @@ test("a pending message leaves with the event that delivers it, and is not deliv
   const { id } = await created(store);
   const [first, second] = [pending(id, "one"), pending(id, "two")];
   await Promise.all([store.pendingMessages.create(first), store.pendingMessages.create(second)]);
-  expect(store.pendingMessages.of(id)).toEqual([first, second]);
-  expect(store.pendingMessages.conversations()).toEqual([id]);
+  expect(store.pendingMessages.listByConversation(id)).toEqual([first, second]);
+  expect(store.pendingMessages.listConversations()).toEqual([id]);
 
   const deliveries = await Promise.allSettled(
     [first, first, second].map((row) => store.events.append(id, [message("x")], { delivers: row.id })),
@@ -37,7 +37,7 @@ test("a pending message leaves with the event that delivers it, and is not deliv
   expect(deliveries.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
   expect(deliveries[1]).toMatchObject({ reason: { code: "MessageDelivered" } });
   expect(store.events.count(id)).toBe(2);
-  expect(store.pendingMessages.of(id)).toEqual([]);
+  expect(store.pendingMessages.listByConversation(id)).toEqual([]);
 });
 
 test("where the event cannot be stored, its pending message stays", async () => {
@@ -45,9 +45,9 @@ test("where the event cannot be stored, its pending message stays", async () => 
   await store.pendingMessages.create(row);
   const append = store.events.append(row.conversationId, [message("x")], { delivers: row.id });
   await expect(append).rejects.toMatchObject({ code: "ConversationNotFound" });
-  expect(store.pendingMessages.of(row.conversationId)).toEqual([row]);
-  await store.pendingMessages.removeOf(row.conversationId);
-  expect(store.pendingMessages.of(row.conversationId)).toEqual([]);
+  expect(store.pendingMessages.listByConversation(row.conversationId)).toEqual([row]);
+  await store.pendingMessages.removeByConversation(row.conversationId);
+  expect(store.pendingMessages.listByConversation(row.conversationId)).toEqual([]);
 });
 
 test("pending messages survive a restart in their order", async () => {
@@ -58,7 +58,7 @@ test("pending messages survive a restart in their order", async () => {
   for (const row of rows) await before.pendingMessages.create(row);
   await before.close();
   const after = await openStore(dir);
-  expect(after.pendingMessages.of("c")).toEqual(rows);
+  expect(after.pendingMessages.listByConversation("c")).toEqual(rows);
   await after.close();
   remove();
 });

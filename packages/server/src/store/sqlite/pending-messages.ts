@@ -22,18 +22,18 @@ export class SqlitePendingMessages implements PendingMessageStore {
     await this.#context.writer.run(insertPending(this.#context.build, row));
   }
 
-  of(conversationId: string): PendingMessageRow[] {
+  listByConversation(conversationId: string): PendingMessageRow[] {
     return this.#context.reader.all<Stored>(pendingMessageQueries.of, conversationId).map(fromStored);
   }
 
-  conversations(): string[] {
+  listConversations(): string[] {
     const rows = this.#context.reader.all<{ id: string }>(
       "SELECT DISTINCT conversation_id AS id FROM pending_messages",
     );
     return rows.map(({ id }) => id);
   }
 
-  async removeOf(conversationId: string): Promise<void> {
+  async removeByConversation(conversationId: string): Promise<void> {
     const remove = this.#context.build
       .deleteFrom("pending_messages")
       .where("conversation_id", "=", conversationId);

@@ -49,14 +49,14 @@ export interface Statement {
 export type SqlValue = null | number | string | Uint8Array;
 
 /** The first event has these; each further one has the next sequence number and microsecond. */
-export interface Stamps {
+export interface AppendResult {
   seq: number;
   micros: number;
   /** The parent of the first listed one; empty: none. Null: the conversation was never navigated, and no event names its parent. */
   head: string | null;
 }
 
-export type Result = { ok: true; value: Stamps | number } | { ok: false; failure: Failure };
+export type Result = { ok: true; value: AppendResult | number } | { ok: false; failure: Failure };
 
 export type Failure =
   | { reason: "conversation-not-found" }

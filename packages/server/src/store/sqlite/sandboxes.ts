@@ -2,7 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { type PageRequest, type PageResult, pageOffset, toPage } from "@sandpiper/core/paging";
 import type { SandboxChange, SandboxRow, SandboxStore } from "@sandpiper/sandbox/sandbox-store";
 import type { Selectable } from "kysely";
-import { keyHash } from "../key-hash.ts";
+import { hashKey } from "../key-hash.ts";
 import type { StoreContext } from "./context.ts";
 import { compile, type SandboxRecord } from "./tables.ts";
 
@@ -30,8 +30,8 @@ export class SqliteSandboxes implements SandboxStore {
       status: row.status,
       status_detail: row.statusDetail,
       incarnation: row.incarnation,
-      session_key: this.#context.vault.seal(row.sessionKey, keyPlace(row.id)),
-      session_key_hash: keyHash(row.sessionKey),
+      session_key: this.#context.vault.encrypt(row.sessionKey, keyPlace(row.id)),
+      session_key_hash: hashKey(row.sessionKey),
       created_at: row.createdAt,
       spec: specText(row.spec),
       prepared: Number(row.prepared),
@@ -67,7 +67,7 @@ export class SqliteSandboxes implements SandboxStore {
   }
 
   bySessionKey(key: string): SandboxRow | undefined {
-    const stored = this.#context.reader.get<Stored>(sandboxQueries.bySessionKey, keyHash(key));
+    const stored = this.#context.reader.get<Stored>(sandboxQueries.bySessionKey, hashKey(key));
     return stored && this.#fromStored(stored, key);
   }
 
@@ -101,7 +101,7 @@ export class SqliteSandboxes implements SandboxStore {
       status: stored.status,
       statusDetail: stored.status_detail,
       incarnation: stored.incarnation,
-      sessionKey: knownKey ?? this.#context.vault.open(stored.session_key, keyPlace(stored.id)),
+      sessionKey: knownKey ?? this.#context.vault.decrypt(stored.session_key, keyPlace(stored.id)),
       createdAt: stored.created_at,
       spec: stored.spec === null ? null : JSON.parse(stored.spec),
       prepared: stored.prepared !== 0,

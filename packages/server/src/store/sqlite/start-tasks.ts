@@ -72,14 +72,14 @@ export class SqliteStartTasks implements StartTaskStore {
   searchStatement(filter: StartTaskFilter, page: PageRequest & Pick<SortedPage, "sort">): Statement {
     const column = page.sort.startsWith("CREATED_AT") ? "created_at" : "updated_at";
     const direction = page.sort.endsWith("_DESC") ? "desc" : "asc";
-    const query = filtered(this.#context.build.selectFrom("start_tasks").selectAll(), filter)
+    const query = applyFilter(this.#context.build.selectFrom("start_tasks").selectAll(), filter)
       .orderBy(column, direction)
       .orderBy("number", direction);
     return compile(query.limit(page.limit + 1).offset(pageOffset(page.pageId)));
   }
 
   count(filter: StartTaskFilter): number {
-    const query = filtered(this.#context.build.selectFrom("start_tasks"), filter);
+    const query = applyFilter(this.#context.build.selectFrom("start_tasks"), filter);
     const counted = query.select((expression) => expression.fn.countAll<number>().as("count"));
     return this.#context.reader.select<{ count: number }>(compile(counted))[0]!.count;
   }
@@ -89,7 +89,7 @@ export class SqliteStartTasks implements StartTaskStore {
   }
 }
 
-function filtered<Row>(query: SelectQueryBuilder<Tables, "start_tasks", Row>, filter: StartTaskFilter) {
+function applyFilter<Row>(query: SelectQueryBuilder<Tables, "start_tasks", Row>, filter: StartTaskFilter) {
   return query
     .where("user_id", "=", filter.userId)
     .$if(filter.conversationId !== undefined, (q) => q.where("conversation_id", "=", filter.conversationId!))

@@ -3,13 +3,13 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { EventLoopScheduler, type TimeSlicedQueue } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import {
   type AppendJob,
+  type AppendResult,
   type CopyJob,
   type Failure,
   isDiskFull,
   type Job,
   primaryCode,
   type Result,
-  type Stamps,
   type Statement,
   sqliteBusy,
   sqliteConstraint,
@@ -18,8 +18,8 @@ import {
 /** A write that breaks a UNIQUE rule, for example a second row of the same id. */
 export class UniqueViolation extends Error {}
 
-interface Waiting {
-  resolve(value: Stamps | number): void;
+interface PendingJob {
+  resolve(value: AppendResult | number): void;
   reject(error: unknown): void;
 }
 
@@ -38,7 +38,7 @@ export class WriterClient {
   version = 0;
   readonly #worker: Worker;
   readonly #exited: Promise<void>;
-  readonly #waiting: Waiting[] = [];
+  readonly #waiting: PendingJob[] = [];
   readonly #settled: TimeSlicedQueue;
   #outbox: Job[] = [];
   #ended: Error | undefined;
@@ -78,8 +78,8 @@ export class WriterClient {
   }
 
   /** Throws ConversationNotFound, StorageFull. */
-  append(job: Omit<AppendJob, "type">): Promise<Stamps> {
-    return this.#send({ type: "append", ...job }) as Promise<Stamps>;
+  append(job: Omit<AppendJob, "type">): Promise<AppendResult> {
+    return this.#send({ type: "append", ...job }) as Promise<AppendResult>;
   }
 
   /** Throws ConversationNotFound, StorageFull. */
@@ -101,7 +101,7 @@ export class WriterClient {
     await this.#settled.drained();
   }
 
-  #send(job: Job): Promise<Stamps | number> {
+  #send(job: Job): Promise<AppendResult | number> {
     if (this.#ended) return Promise.reject(this.#ended);
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject });
@@ -120,7 +120,7 @@ export class WriterClient {
       const result = results[index]!;
       this.version++;
       this.#settled.add(() =>
-        result.ok ? waiting.resolve(result.value) : waiting.reject(errorOf(result.failure)),
+        result.ok ? waiting.resolve(result.value) : waiting.reject(toError(result.failure)),
       );
     }
   }
@@ -132,7 +132,7 @@ export class WriterClient {
   }
 }
 
-function errorOf(failure: Failure): Error {
+function toError(failure: Failure): Error {
   switch (failure.reason) {
     case "conversation-not-found":
       return new PlatformError("ConversationNotFound", "The conversation does not exist.");

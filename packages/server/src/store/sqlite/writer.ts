@@ -1,16 +1,16 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { eventTime } from "@sandpiper/wire/common/time";
-import { stampedJson } from "../event-text.ts";
+import { serializeEvent } from "../event-json.ts";
 import { eventKey, maxSeq } from "./event-key.ts";
 import {
   type AppendJob,
+  type AppendResult,
   type CopyJob,
   endsTransaction,
   type Failure,
   type Job,
   type Result,
-  type Stamps,
 } from "./protocol.ts";
 
 /**
@@ -121,7 +121,7 @@ function transact(jobs: Job[], attempt = attemptAtOnce): Result[] {
     begin.run();
   } catch (error) {
     // Another program writes for longer than anybody can wait, and no job is to blame for it.
-    return jobs.map(() => ({ ok: false, failure: failureOf(error) }));
+    return jobs.map(() => ({ ok: false, failure: toFailure(error) }));
   }
   try {
     const results = jobs.map(attempt);
@@ -131,7 +131,7 @@ function transact(jobs: Job[], attempt = attemptAtOnce): Result[] {
     if (database.isTransaction) database.exec("ROLLBACK");
     if (attempt === attemptAtOnce) return transact(jobs, attemptWithSavepoint);
     if (jobs.length > 1) return jobs.flatMap((job) => transact([job], attemptWithSavepoint));
-    return [{ ok: false, failure: failureOf(error) }];
+    return [{ ok: false, failure: toFailure(error) }];
   }
 }
 
@@ -152,7 +152,7 @@ function attemptWithSavepoint(job: Job): Result {
     release.run();
     return { ok: true, value };
   } catch (error) {
-    const failure = failureOf(error);
+    const failure = toFailure(error);
     if (!database.isTransaction || (failure.reason === "error" && endsTransaction(failure.errcode)))
       throw error;
     undo.run();
@@ -161,7 +161,7 @@ function attemptWithSavepoint(job: Job): Result {
   }
 }
 
-function perform(job: Job): Stamps | number {
+function perform(job: Job): AppendResult | number {
   if (job.type === "append") return append(job);
   return job.type === "copy" ? copy(job) : job.statements.map(run).at(-1)!;
 }
@@ -181,7 +181,7 @@ interface Log {
   head: string | null;
 }
 
-function append(job: AppendJob): Stamps {
+function append(job: AppendJob): AppendResult {
   const log = findLog.get(job.conversationId) as Log | undefined;
   if (!log) throw new JobFailed({ reason: "conversation-not-found" });
   if (log.last_seq + job.events.length > maxSeq) throw new JobFailed({ reason: "log-full" });
@@ -213,7 +213,7 @@ function append(job: AppendJob): Stamps {
       event.id,
       event.kind,
       timestamp,
-      stampedJson(event.id, timestamp, event.body, event.listed && head !== null ? head : ""),
+      serializeEvent(event.id, timestamp, event.body, event.listed && head !== null ? head : ""),
     );
     if (event.listed && head !== null) head = event.id;
   }
@@ -255,7 +255,7 @@ function copy({ conversationId, sourceId, span, nowMicros }: CopyJob): number {
   return Number(copied.changes);
 }
 
-function failureOf(error: unknown): Failure {
+function toFailure(error: unknown): Failure {
   if (error instanceof JobFailed) return error.failure;
   const { errcode, message } = error as { errcode?: number; message?: string };
   return { reason: "error", errcode: errcode ?? 0, message: message ?? String(error) };

@@ -9,20 +9,20 @@ import {
   type McpServers,
   type PostedMcpServer,
 } from "@sandpiper/wire";
-import { withActiveAgentProfile } from "../agent-profiles.ts";
+import { activateAgentProfile } from "../agent-profiles.ts";
 import type { AgentServerSettingsAccess } from "../api.ts";
-import { checkCount, mergePatch, patchServers } from "../mcp-patch.ts";
-import { activated, llmProfile } from "../profiles.ts";
+import { checkServerCount, mergePatch, patchServers } from "../mcp-patch.ts";
+import { activateProfile, findProfile } from "../profiles.ts";
 import type { SettingsDocument, StoredAgentSettings } from "./document.ts";
-import type { SettingsDocuments } from "./documents.ts";
 import { mergeFields, type ShowSecret } from "./fields.ts";
+import type { SettingsRepository } from "./repository.ts";
 import { viewV1 } from "./v1.ts";
 
 /** The settings as the agent server's clients read and change them (agent-server.md section 9): another view of the documents that V0 and V1 show. */
 export class AgentServerSettingsView implements AgentServerSettingsAccess {
-  readonly #documents: SettingsDocuments;
+  readonly #documents: SettingsRepository;
 
-  constructor(documents: SettingsDocuments) {
+  constructor(documents: SettingsRepository) {
     this.#documents = documents;
   }
 
@@ -66,7 +66,7 @@ export class AgentServerSettingsView implements AgentServerSettingsAccess {
   /** Throws McpServerNotFound, InvalidParameter. */
   async patchMcpServer(userId: string, name: string, patch: McpServerPatch): Promise<void> {
     await this.#changeServers(userId, (stored) => {
-      checkServer(stored, name);
+      requireServer(stored, name);
       return patchServers(stored, { [name]: patch });
     });
   }
@@ -74,7 +74,7 @@ export class AgentServerSettingsView implements AgentServerSettingsAccess {
   /** Throws McpServerNotFound. */
   async removeMcpServer(userId: string, name: string): Promise<void> {
     await this.#changeServers(userId, (stored) => {
-      checkServer(stored, name);
+      requireServer(stored, name);
       return patchServers(stored, { [name]: null });
     });
   }
@@ -82,7 +82,7 @@ export class AgentServerSettingsView implements AgentServerSettingsAccess {
   async #changeServers(userId: string, change: (stored: McpServers) => McpServers): Promise<void> {
     await this.#documents.change(userId, (document) => {
       const { agent_settings: agent = {} } = document;
-      const servers = checkCount(change(agent.mcp_config ?? {}));
+      const servers = checkServerCount(change(agent.mcp_config ?? {}));
       return {
         document: { ...document, agent_settings: { ...agent, mcp_config: servers } },
         result: undefined,
@@ -97,7 +97,7 @@ function merge(stored: SettingsDocument, change: AgentServerSettingsUpdate): Set
     conversation_settings_diff: conversation,
     misc_settings_diff: misc,
   } = change;
-  const document = withProfiles(stored, change);
+  const document = activateProfiles(stored, change);
   return {
     ...document,
     ...(agent && { agent_settings: mergeAgent(document.agent_settings ?? {}, agent) }),
@@ -112,7 +112,7 @@ function merge(stored: SettingsDocument, change: AgentServerSettingsUpdate): Set
   };
 }
 
-function withProfiles(
+function activateProfiles(
   stored: SettingsDocument,
   { active_profile: llm, active_agent_profile_id: agent }: AgentServerSettingsUpdate,
 ): SettingsDocument {
@@ -120,14 +120,14 @@ function withProfiles(
   if (llm === null && document.llm_profiles) {
     document = { ...document, llm_profiles: { ...document.llm_profiles, active: null } };
   } else if (llm != null) {
-    if (!llmProfile(document, llm))
+    if (!findProfile(document, llm))
       throw new PlatformError("InvalidParameter", "active_profile: there is no LLM profile of this name.");
-    document = activated(document, llm);
+    document = activateProfile(document, llm);
   }
   if (agent === null && document.agent_profiles) {
     document = { ...document, agent_profiles: { ...document.agent_profiles, active: null } };
   } else if (agent != null) {
-    const chosen = withActiveAgentProfile(document, agent);
+    const chosen = activateAgentProfile(document, agent);
     if (!chosen)
       throw new PlatformError(
         "InvalidParameter",
@@ -148,6 +148,6 @@ function mergeAgent(
   return { ...merged, mcp_config: servers };
 }
 
-function checkServer(stored: McpServers, name: string): void {
+function requireServer(stored: McpServers, name: string): void {
   if (!Object.hasOwn(stored, name)) throw new PlatformError("McpServerNotFound", "MCP server not found");
 }

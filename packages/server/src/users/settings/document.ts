@@ -9,7 +9,7 @@ import type {
   SavedWorkspaces,
   SettingsUpdate,
 } from "@sandpiper/wire";
-import { fromLists } from "../mcp-lists.ts";
+import { mergeServerLists } from "../mcp-lists.ts";
 
 /** What is stored of `agent_settings`: only what has a value. A null stands for "none" where the default is something else. */
 export type StoredAgentSettings = Omit<Diff<AgentSettings>, "mcp_config" | "llm"> & {
@@ -43,7 +43,7 @@ export interface SettingsDocument extends Diff<PlainSettings> {
 }
 
 /** Where V0's flat fields are in the document. */
-export const flatPlaces = {
+export const flatFieldPaths = {
   agent: ["agent_settings", "agent"],
   llm_model: ["agent_settings", "llm", "model"],
   llm_api_key: ["agent_settings", "llm", "api_key"],
@@ -64,37 +64,39 @@ export function getValueAt(document: object, place: readonly string[]): unknown 
 }
 
 /** A copy with another value at a place; undefined takes it out. */
-export function withValueAt<T extends object>(
+export function setValueAt<T extends object>(
   document: T,
   [step, ...rest]: readonly string[],
   value: unknown,
 ): T {
   const { [step!]: old, ...others } = document as Record<string, unknown>;
-  const next = rest.length === 0 ? value : withValueAt((old ?? {}) as object, rest, value);
+  const next = rest.length === 0 ? value : setValueAt((old ?? {}) as object, rest, value);
   return (next === undefined ? others : { ...others, [step!]: next }) as T;
 }
 
 /** A stored document in the form of now: earlier ones are flat, as V0 is. */
-export function readDocument(stored: Record<string, unknown>): SettingsDocument {
+export function upgradeDocument(stored: Record<string, unknown>): SettingsDocument {
   let document = stored;
-  for (const [field, place] of Object.entries(flatPlaces)) {
+  for (const [field, place] of Object.entries(flatFieldPaths)) {
     if (!Object.hasOwn(document, field)) continue;
     const { [field]: value, ...others } = document;
-    document = withValueAt(
+    document = setValueAt(
       others,
       place,
-      field === "mcp_config" ? fromLists(value as SettingsUpdate["mcp_config"] & {}, {}) : value,
+      field === "mcp_config" ? mergeServerLists(value as SettingsUpdate["mcp_config"] & {}, {}) : value,
     );
   }
-  return document === stored ? (stored as SettingsDocument) : withAnalyzer(document as SettingsDocument);
+  return document === stored ? (stored as SettingsDocument) : normaliseAnalyzer(document as SettingsDocument);
 }
 
 /**
  * In V0 no analyzer means that every action is confirmed, in V1 that the model's own judgement counts (the default `llm`). So where a V0
  * document turns confirmation on without an analyzer, "none" is written down.
  */
-export function withAnalyzer(document: SettingsDocument): SettingsDocument {
+export function normaliseAnalyzer(document: SettingsDocument): SettingsDocument {
   const { confirmation_mode: on, security_analyzer: analyzer } = document.conversation_settings ?? {};
-  if (analyzer === "") return withValueAt(document, flatPlaces.security_analyzer, null);
-  return on && analyzer === undefined ? withValueAt(document, flatPlaces.security_analyzer, null) : document;
+  if (analyzer === "") return setValueAt(document, flatFieldPaths.security_analyzer, null);
+  return on && analyzer === undefined
+    ? setValueAt(document, flatFieldPaths.security_analyzer, null)
+    : document;
 }

@@ -18,7 +18,7 @@ export type Exposure = boolean | ShowSecret;
 const clearedByEmpty: ReadonlySet<string> = new Set(["model", "base_url", "llm_model", "llm_base_url"]);
 
 /** How a change is merged. */
-export interface Merging {
+export interface MergeOptions {
   /** Fields that the caller merges itself. */
   except?: readonly string[];
   /** Whether a map takes the place of the stored one; by default its entries are added to it. */
@@ -33,7 +33,7 @@ export function mergeFields<Stored extends object>(
   schema: TObject,
   stored: Stored,
   change: object,
-  how: Merging = {},
+  how: MergeOptions = {},
 ): Stored {
   const result = new Map<string, unknown>(Object.entries(stored));
   for (const [name, property] of Object.entries(schema.properties) as [string, TSchema][]) {
@@ -42,7 +42,7 @@ export function mergeFields<Stored extends object>(
     const old = (stored as Values)[name];
     const kept = isObject(property)
       ? mergeFields(property, (old ?? {}) as Values, (value ?? {}) as Values, how)
-      : keptValue(property, name, value, old, how);
+      : mergeValue(property, name, value, old, how);
     if (kept === undefined) result.delete(name);
     else result.set(name, kept);
   }
@@ -50,19 +50,19 @@ export function mergeFields<Stored extends object>(
 }
 
 /** What to store of a field's new value; undefined: nothing. */
-function keptValue(
+function mergeValue(
   property: TSchema,
   name: string,
   value: unknown,
   old: unknown,
-  { replaceMaps = false }: Merging,
+  { replaceMaps = false }: MergeOptions,
 ): unknown {
   if (value === undefined) return old;
   if (isSecret(property)) return value === maskText ? old : value || undefined;
   if (value === "" && clearedByEmpty.has(name)) return undefined;
   if (value === null)
-    return isNullable(property) && (defaultOf(property) ?? null) !== null ? null : undefined;
-  if (!isMap(innerOf(property))) return value;
+    return isNullable(property) && (getDefault(property) ?? null) !== null ? null : undefined;
+  if (!isMap(getInnerSchema(property))) return value;
   const entries = isSecretMap(property)
     ? restoreMap(value as Values, old as Values | undefined)
     : (value as Values);
@@ -79,7 +79,7 @@ export function readFields(
     Object.entries(schema.properties).map(([name, property]): [string, unknown] => {
       const value = Object.hasOwn(stored, name) ? (stored as Values)[name] : undefined;
       if (isObject(property)) return [name, readFields(property, (value ?? {}) as Values, { exposed })];
-      if (value === undefined) return [name, defaultOf(property) ?? null];
+      if (value === undefined) return [name, getDefault(property) ?? null];
       if (exposed === true) return [name, value];
       if (isSecret(property)) return [name, exposed && value !== null ? exposed(String(value)) : null];
       if (isSecretMap(property) && value !== null) {
@@ -95,17 +95,17 @@ export function readFields(
 }
 
 /** The values of secret fields among stored values. */
-export function secretsOf(schema: TObject, stored: object): string[] {
+export function listSecrets(schema: TObject, stored: object): string[] {
   return Object.entries(schema.properties).flatMap(([name, property]): string[] => {
     const value = Object.hasOwn(stored, name) ? (stored as Values)[name] : undefined;
     if (value === undefined || value === null) return [];
-    if (isObject(property)) return secretsOf(property, value as Values);
+    if (isObject(property)) return listSecrets(property, value as Values);
     return isSecret(property) ? [String(value)] : [];
   });
 }
 
 /** The schema of a value that is not null. */
-export function innerOf(
+export function getInnerSchema(
   schema: TSchema,
 ): TSchema & { type?: string; format?: string; enum?: unknown[]; default?: unknown } {
   const { anyOf } = schema as { anyOf?: TSchema[] };
@@ -113,14 +113,14 @@ export function innerOf(
 }
 
 /** The default that a schema names. */
-export function defaultOf(schema: TSchema): unknown {
+export function getDefault(schema: TSchema): unknown {
   if (isObject(schema)) return readFields(schema, {});
   return (schema as { default?: unknown }).default ?? (isMap(schema) ? {} : undefined);
 }
 
 /** Whether a field's value is a secret: its schema says so by its format. */
 export function isSecret(schema: TSchema): boolean {
-  return innerOf(schema).format === "password";
+  return getInnerSchema(schema).format === "password";
 }
 
 function isNullable(schema: TSchema): boolean {
@@ -133,7 +133,9 @@ function isMap(schema: TSchema): boolean {
 
 /** Whether a field is a map whose values are secrets. */
 export function isSecretMap(schema: TSchema): boolean {
-  const { patternProperties = {} } = innerOf(schema) as { patternProperties?: Record<string, TSchema> };
+  const { patternProperties = {} } = getInnerSchema(schema) as {
+    patternProperties?: Record<string, TSchema>;
+  };
   return Object.values(patternProperties).some(
     (value) => (value as { format?: string }).format === "password",
   );

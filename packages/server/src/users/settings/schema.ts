@@ -6,7 +6,7 @@ import {
   type SettingsSchema,
 } from "@sandpiper/wire";
 import type { TObject, TSchema } from "typebox";
-import { defaultOf, innerOf, isSecret } from "./fields.ts";
+import { getDefault, getInnerSchema, isSecret } from "./fields.ts";
 
 type Section = SettingsSchema["sections"][number];
 type Field = Section["fields"][number];
@@ -31,33 +31,33 @@ function describe(model: string, schema: TObject, kind: string | null): Settings
   const sections = new Map<string, Section>();
   const section = (key: string): Section => {
     const variant = key === "general" ? null : kind;
-    const found = sections.get(key) ?? { key, label: labelOf(key), variant, fields: [] };
+    const found = sections.get(key) ?? { key, label: toLabel(key), variant, fields: [] };
     sections.set(key, found);
     return found;
   };
   for (const [name, property] of Object.entries(schema.properties) as [string, TSchema][]) {
     if (isObject(property)) {
       for (const [inner, field] of Object.entries(property.properties) as [string, TSchema][])
-        if (hintOf(field)) add(section(name), `${name}.${inner}`, inner, field, `${name}.`);
+        if (getHint(field)) addField(section(name), `${name}.${inner}`, inner, field, `${name}.`);
     } else {
-      const hint = hintOf(property);
-      if (hint) add(section(hint.section ?? "general"), name, name, property, "");
+      const hint = getHint(property);
+      if (hint) addField(section(hint.section ?? "general"), name, name, property, "");
     }
   }
   return { model_name: model, sections: [...sections.values()] };
 }
 
-function add(section: Section, key: string, name: string, schema: TSchema, prefix: string): void {
-  const hint = hintOf(schema)!;
-  const inner = innerOf(schema);
-  const value = defaultOf(schema);
+function addField(section: Section, key: string, name: string, schema: TSchema, prefix: string): void {
+  const hint = getHint(schema)!;
+  const inner = getInnerSchema(schema);
+  const value = getDefault(schema);
   section.fields.push({
     key,
-    label: hint.label ?? labelOf(name),
+    label: hint.label ?? toLabel(name),
     description: (inner as { description?: string }).description ?? null,
     section: section.key,
     section_label: section.label,
-    value_type: typeOf(inner),
+    value_type: getValueType(inner),
     default: isSecret(schema) ? null : (value ?? null),
     prominence: hint.prominence ?? "minor",
     depends_on: (hint.depends_on ?? []).map((other) => prefix + other),
@@ -67,16 +67,16 @@ function add(section: Section, key: string, name: string, schema: TSchema, prefi
   });
 }
 
-function hintOf(schema: TSchema): SettingHint | undefined {
+function getHint(schema: TSchema): SettingHint | undefined {
   return (schema as { "x-setting"?: SettingHint })["x-setting"];
 }
 
-function typeOf({ type }: { type?: string }): Field["value_type"] {
+function getValueType({ type }: { type?: string }): Field["value_type"] {
   return type as Field["value_type"];
 }
 
 /** `aws_region_name` as `AWS Region Name`. */
-function labelOf(name: string): string {
+function toLabel(name: string): string {
   const words = name
     .split("_")
     .map((word) => (acronyms.has(word) ? word.toUpperCase() : word[0]!.toUpperCase() + word.slice(1)));

@@ -12,13 +12,13 @@ import { Create } from "typebox/value";
 import type { DocumentStore } from "../../store/user-store.ts";
 import { StoredAgentProfiles } from "../agent-profiles.ts";
 import type { AgentPreferences, ProviderHosts, Settings } from "../api.ts";
-import { modelOf, StoredLlmProfiles } from "../profiles.ts";
-import { userInfo } from "../user-info.ts";
+import { StoredLlmProfiles, toModelConfig } from "../profiles.ts";
+import { toUserInfo } from "../user-info.ts";
 import { StoredWorkspaces } from "../workspaces.ts";
 import { AgentServerSettingsView } from "./agent-server.ts";
-import { SettingsDocuments } from "./documents.ts";
+import { SettingsRepository } from "./repository.ts";
 import { mergeV0, viewV0 } from "./v0.ts";
-import { type Merging, mergeV1, viewV1 } from "./v1.ts";
+import { type MergeV1Options, mergeV1, viewV1 } from "./v1.ts";
 
 const condenserDefaults: CondenserSettings = { ...Create(CondenserSettings), max_tokens: null };
 
@@ -28,7 +28,7 @@ const defaultMaxIterations = 500;
 const noProviders: ProviderHosts = Object.freeze({});
 const noServers: McpServers = Object.freeze({});
 
-export interface SettingsSources {
+export interface SettingsDeps {
   /** `provider_tokens_set` of a user. */
   providerHosts?: (userId: string) => ProviderHosts;
   /** Is told every secret that is stored or read. */
@@ -41,11 +41,11 @@ export class StoredSettings implements Settings {
   readonly agentProfiles: StoredAgentProfiles;
   readonly agentServer: AgentServerSettingsView;
   readonly workspaces: StoredWorkspaces;
-  readonly #documents: SettingsDocuments;
+  readonly #documents: SettingsRepository;
   readonly #providerHosts: (userId: string) => ProviderHosts;
 
-  constructor(store: DocumentStore, { providerHosts = () => noProviders, onSecret }: SettingsSources = {}) {
-    this.#documents = new SettingsDocuments(store, onSecret);
+  constructor(store: DocumentStore, { providerHosts = () => noProviders, onSecret }: SettingsDeps = {}) {
+    this.#documents = new SettingsRepository(store, onSecret);
     this.#providerHosts = providerHosts;
     this.profiles = new StoredLlmProfiles(this.#documents);
     this.agentProfiles = new StoredAgentProfiles(this.#documents);
@@ -63,7 +63,7 @@ export class StoredSettings implements Settings {
   }
 
   me(userId: string, options: { exposeSecrets: boolean }): UserInfo {
-    return userInfo(userId, this.#documents.get(userId), this.#providerHosts(userId), options);
+    return toUserInfo(userId, this.#documents.get(userId), this.#providerHosts(userId), options);
   }
 
   async update(userId: string, change: SettingsUpdate): Promise<void> {
@@ -73,7 +73,7 @@ export class StoredSettings implements Settings {
     }));
   }
 
-  async updateV1(userId: string, change: SettingsV1Update, merging: Merging = {}): Promise<void> {
+  async updateV1(userId: string, change: SettingsV1Update, merging: MergeV1Options = {}): Promise<void> {
     await this.#documents.change(userId, (document) => ({
       document: mergeV1(document, change, merging),
       result: undefined,
@@ -81,7 +81,7 @@ export class StoredSettings implements Settings {
   }
 
   model(userId: string): Partial<ModelConfig> {
-    return modelOf(this.#documents.get(userId).agent_settings?.llm ?? {}, userId);
+    return toModelConfig(this.#documents.get(userId).agent_settings?.llm ?? {}, userId);
   }
 
   profileModel(userId: string, name: string): Partial<ModelConfig> | undefined {
@@ -118,14 +118,14 @@ export class StoredSettings implements Settings {
       enableSubAgents: agent.enable_sub_agents ?? false,
       enableSwitchLlmTool: agent.enable_switch_llm_tool ?? true,
       loadMemory: load_memory ?? false,
-      condenser: withDefaults(condenserDefaults, agent.condenser),
+      condenser: fillDefaults(condenserDefaults, agent.condenser),
       mcpServers: agent.mcp_config ?? {},
     };
   }
 }
 
 /** What is not given, or null, is the default. */
-function withDefaults<T extends object>(
+function fillDefaults<T extends object>(
   defaults: T,
   given: { [K in keyof T]?: T[K] | null } | null | undefined,
 ): T {

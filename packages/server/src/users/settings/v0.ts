@@ -1,7 +1,13 @@
 import { maskServers, toLists } from "@sandpiper/agent/mcp/config";
 import { maskText, SettingsUpdate, SettingsView } from "@sandpiper/wire";
-import { fromLists } from "../mcp-lists.ts";
-import { flatPlaces, getValueAt, type SettingsDocument, withAnalyzer, withValueAt } from "./document.ts";
+import { mergeServerLists } from "../mcp-lists.ts";
+import {
+  flatFieldPaths,
+  getValueAt,
+  normaliseAnalyzer,
+  type SettingsDocument,
+  setValueAt,
+} from "./document.ts";
 
 type Field = keyof SettingsUpdate;
 
@@ -25,19 +31,23 @@ export function mergeV0(stored: SettingsDocument, change: SettingsUpdate): Setti
   let document = stored;
   for (const field of fields) {
     const value = Object.hasOwn(change, field) ? change[field] : undefined;
-    if (value === undefined || keeps(field, value)) continue;
+    if (value === undefined || keepsStored(field, value)) continue;
     const cleared = value === null || (value === "" && clearedByEmpty.has(field));
-    document = withValueAt(document, placeOf(field), cleared ? undefined : storedValue(field, value, stored));
+    document = setValueAt(
+      document,
+      getFieldPath(field),
+      cleared ? undefined : toStoredValue(field, value, stored),
+    );
   }
   // An analyzer says something only together with confirmation; settings that V1 made are left as they are.
   return change.confirmation_mode !== undefined || change.security_analyzer !== undefined
-    ? withAnalyzer(document)
+    ? normaliseAnalyzer(document)
     : document;
 }
 
 const viewFields = Object.entries(SettingsView.properties).map(([field, schema]) => ({
   field,
-  place: placeOf(field),
+  place: getFieldPath(field),
   fallback: (schema as { default?: boolean }).default ?? null,
 }));
 
@@ -64,20 +74,22 @@ export function viewV0(
   return Object.assign(view, derived) as SettingsView;
 }
 
-function placeOf(field: string): readonly string[] {
-  return Object.hasOwn(flatPlaces, field) ? flatPlaces[field as keyof typeof flatPlaces] : [field];
+function getFieldPath(field: string): readonly string[] {
+  return Object.hasOwn(flatFieldPaths, field)
+    ? flatFieldPaths[field as keyof typeof flatFieldPaths]
+    : [field];
 }
 
-function storedValue(field: Field, value: unknown, stored: SettingsDocument): unknown {
+function toStoredValue(field: Field, value: unknown, stored: SettingsDocument): unknown {
   if (field !== "mcp_config") return value;
-  return fromLists(
+  return mergeServerLists(
     value as NonNullable<SettingsUpdate["mcp_config"]>,
     stored.agent_settings?.mcp_config ?? {},
   );
 }
 
 /** A masked secret that a client sends back stands for the stored one. */
-function keeps(field: Field, value: unknown): boolean {
+function keepsStored(field: Field, value: unknown): boolean {
   if (value === null) return keptOnNull.has(field);
   return value === maskText && (secretFields as readonly Field[]).includes(field);
 }

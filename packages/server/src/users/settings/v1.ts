@@ -13,13 +13,13 @@ import {
 } from "@sandpiper/wire";
 import { patchServers } from "../mcp-patch.ts";
 import type { SettingsDocument, StoredAgentSettings } from "./document.ts";
-import { type Exposure, mergeFields, readFields, secretsOf } from "./fields.ts";
+import { type Exposure, listSecrets, mergeFields, readFields } from "./fields.ts";
 
 /** Top-level fields that keep their value when a client sends null (app-server.md section 5, POST). */
 const keptOnNull = ["search_api_key", "sandbox_api_key", "user_consents_to_analytics", "disabled_skills"];
 
 /** How a V1 client means its change. */
-export interface Merging {
+export interface MergeV1Options {
   /** MCP servers that it does not name stay, as the released GUI expects; else they go (app-server.md section 5). */
   keepServers?: boolean;
 }
@@ -28,7 +28,7 @@ export interface Merging {
 export function mergeV1(
   stored: SettingsDocument,
   change: SettingsV1Update,
-  merging: Merging = {},
+  merging: MergeV1Options = {},
 ): SettingsDocument {
   const { agent_settings_diff: agent, conversation_settings_diff: conversation, ...plain } = change;
   const set = Object.entries(plain).filter(([name, value]) => value !== null || !keptOnNull.includes(name));
@@ -49,33 +49,33 @@ export function mergeV1(
 function mergeAgent(
   stored: StoredAgentSettings,
   change: NonNullable<SettingsV1Update["agent_settings_diff"]>,
-  { keepServers = false }: Merging,
+  { keepServers = false }: MergeV1Options,
 ): StoredAgentSettings {
   const merged = mergeFields(AgentSettings, stored, change, { except: ["mcp_config"] });
   if (change.mcp_config === undefined) return merged;
   const { mcp_config: servers = {}, ...others } = merged;
   if (change.mcp_config === null) return others;
   const mcp_config =
-    keepServers || !isWhole(change.mcp_config)
+    keepServers || !namesAllServers(change.mcp_config)
       ? patchServers(servers, change.mcp_config)
       : restoreServers(change.mcp_config, servers);
   return { ...others, mcp_config };
 }
 
 /** Whether these are all servers: who names one only to take it out says nothing of the others. */
-function isWhole(posted: PostedMcpServers): posted is Record<string, PostedMcpServer> {
+function namesAllServers(posted: PostedMcpServers): posted is Record<string, PostedMcpServer> {
   return Object.values(posted).every((server) => server !== null);
 }
 
 /** How much of a document a reader sees: with `exposed`, its secrets too. */
-export interface Reading {
+export interface ViewOptions {
   exposed?: Exposure;
 }
 
 /** The settings as V1 reads them, without what does not come from the document: `provider_tokens_set`. */
 export function viewV1(
   document: SettingsDocument,
-  { exposed = false }: Reading = {},
+  { exposed = false }: ViewOptions = {},
 ): Omit<SettingsV1, "provider_tokens_set"> {
   const { llm_profiles: profiles, agent_profiles: agentProfiles, agent_settings: agent = {} } = document;
   const { security_analyzer: analyzer } = document.conversation_settings ?? {};
@@ -108,16 +108,16 @@ export function viewV1(
 }
 
 /** A model as read; `base_url` is null where it is the provider's own. */
-export function viewLlm(llm: LlmDiff, { exposed = false }: Reading = {}): LlmConfig {
+export function viewLlm(llm: LlmDiff, { exposed = false }: ViewOptions = {}): LlmConfig {
   const view = readFields(LlmConfig, llm, { exposed }) as LlmConfig;
   return view.base_url && isProviderUrl(view.model, view.base_url) ? { ...view, base_url: null } : view;
 }
 
 /** The keys of a document, for the mask. MCP servers' secrets are none of it: they may be ordinary words, and leave only by `the test of one, which hides them`. */
-export function documentSecrets(document: SettingsDocument): string[] {
+export function listDocumentSecrets(document: SettingsDocument): string[] {
   return [
-    ...secretsOf(PlainSettings, document),
-    ...secretsOf(AgentSettings, document.agent_settings ?? {}),
-    ...Object.values(document.llm_profiles?.profiles ?? {}).flatMap((llm) => secretsOf(LlmConfig, llm)),
+    ...listSecrets(PlainSettings, document),
+    ...listSecrets(AgentSettings, document.agent_settings ?? {}),
+    ...Object.values(document.llm_profiles?.profiles ?? {}).flatMap((llm) => listSecrets(LlmConfig, llm)),
   ];
 }

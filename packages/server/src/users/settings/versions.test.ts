@@ -11,8 +11,8 @@ import fc from "fast-check";
 import { Compile } from "typebox/compile";
 import { Value } from "typebox/value";
 import { expect, test } from "vitest";
-import { userInfo } from "../user-info.ts";
-import { readDocument, type SettingsDocument } from "./document.ts";
+import { toUserInfo } from "../user-info.ts";
+import { type SettingsDocument, upgradeDocument } from "./document.ts";
 import { mergeV0, viewV0 } from "./v0.ts";
 import { mergeV1, viewV1 } from "./v1.ts";
 
@@ -156,7 +156,7 @@ const document = fc
 test("whatever was written, all views fit their schemas and show no secret, and no mask is stored", () => {
   fc.assert(
     fc.property(document, (made) => {
-      const views = [v0(made), v1(made), userInfo("ann", made, {}, { exposeSecrets: false })] as const;
+      const views = [v0(made), v1(made), toUserInfo("ann", made, {}, { exposeSecrets: false })] as const;
       for (const [index, schema] of [SettingsView, SettingsV1, UserInfo].entries()) {
         expect([...Value.Errors(schema, views[index])]).toEqual([]);
       }
@@ -290,7 +290,7 @@ test("flat documents of earlier versions are read", () => {
     security_analyzer: "",
     mcp_config,
   };
-  const read = readDocument(flat);
+  const read = upgradeDocument(flat);
   expect(read).toEqual({
     language: "en",
     agent_settings: {
@@ -306,7 +306,7 @@ test("flat documents of earlier versions are read", () => {
     },
     conversation_settings: { confirmation_mode: true, security_analyzer: null },
   });
-  expect(readDocument(read as Record<string, unknown>)).toBe(read);
+  expect(upgradeDocument(read as Record<string, unknown>)).toBe(read);
 });
 
 test("V0 lists keep the names of servers and what only V1 knows of them", () => {

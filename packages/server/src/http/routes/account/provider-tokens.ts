@@ -2,7 +2,7 @@ import type { ProviderTokens, ProviderType } from "@sandpiper/wire";
 import type { HttpServices } from "../../server/services.ts";
 
 export type ProviderTokenServices = Pick<HttpServices, "secrets" | "settings"> & {
-  git: Pick<HttpServices["git"], "check">;
+  git: Pick<HttpServices["git"], "checkToken">;
 };
 
 /**
@@ -30,7 +30,7 @@ export async function storeProviderTokens(
       const before = stored.get(provider);
       // Check a stored token against a changed host.
       const tried = token ?? (before && before.host !== host ? before.token : undefined);
-      if (tried !== undefined) await git.check(provider, { token: tried, host });
+      if (tried !== undefined) await git.checkToken(provider, { token: tried, host });
     }),
   );
   await secrets.setProviders(userId, tokens);

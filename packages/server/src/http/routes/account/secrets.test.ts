@@ -249,7 +249,7 @@ test("a sandbox's key reads what applies in this sandbox, and no other", async (
   expect((await text("A_TOKEN", "unknown"))[0]).toBe(401);
   expect((await text("A_TOKEN", null))[0]).toBe(401);
   expect((await text("A_TOKEN", strangerKey))[0]).toBe(404);
-  await server.secrets.dropConversation("c");
+  await server.secrets.removeConversation("c");
   expect(await text("B_TOKEN")).toEqual([200, plain, value]);
   const reader = "sp_reader-key-0123456789";
   await server.store.apiKeys.create({ userId: "default", name: "reader", readOnly: true }, reader);

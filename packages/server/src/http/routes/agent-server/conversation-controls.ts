@@ -26,8 +26,8 @@ export function agentConversationControlRoutes(
     conversations,
     settings,
     skills,
-    sealed,
-  }: Pick<HttpServices, "conversations" | "settings" | "skills" | "sealed">,
+    encryptedValues,
+  }: Pick<HttpServices, "conversations" | "settings" | "skills" | "encryptedValues">,
 ): void {
   const base = "/api/conversations/:conversation_id";
   const { settings: controls } = conversations;
@@ -42,7 +42,7 @@ export function agentConversationControlRoutes(
     options("Add secrets: values, or URLs that return them", UpdateSecretsRequest, [409, 502]),
     async ({ principal, params, body }) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
-      await controls.addSecrets(row, sealed.openAll(row.userId, body.secrets));
+      await controls.addSecrets(row, encryptedValues.decryptAll(row.userId, body.secrets));
       return success;
     },
   );
@@ -87,7 +87,7 @@ export function agentConversationControlRoutes(
     options("Use this model from the next model call", SwitchLlmRequest),
     async ({ principal, params, body }) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
-      await controls.switchLlm(row, sealed.openAll(row.userId, body.llm));
+      await controls.switchLlm(row, encryptedValues.decryptAll(row.userId, body.llm));
       return success;
     },
   );

@@ -1,5 +1,5 @@
 import { hexId, parseId } from "@sandpiper/wire";
-import type { ConversationRow, ConversationSort, ListPlace } from "../../../store/conversation-store.ts";
+import type { ConversationRow, ConversationSort, ListPosition } from "../../../store/conversation-store.ts";
 
 type Times = Pick<ConversationRow, "id" | "createdAt" | "updatedAt">;
 
@@ -19,7 +19,7 @@ export function parsePageId(
   pageId: string | undefined,
   sort: ConversationSort,
   find: (id: string) => Times | undefined,
-): ListPlace | undefined {
+): ListPosition | undefined {
   const [, digits, text = ""] = /^(?:(\d{1,15})_)?([\da-fA-F-]{32,36})$/.exec(pageId ?? "") ?? [];
   const id = parseId(text);
   if (id === undefined) return undefined;

@@ -9,7 +9,11 @@ import { requireAgentSandbox } from "./agent-sandbox.ts";
  */
 export function agentCreateRoutes(
   app: App,
-  { conversations, sandboxes, sealed }: Pick<HttpServices, "conversations" | "sandboxes" | "sealed">,
+  {
+    conversations,
+    sandboxes,
+    encryptedValues,
+  }: Pick<HttpServices, "conversations" | "sandboxes" | "encryptedValues">,
 ): void {
   app.post(
     "/api/conversations",
@@ -25,7 +29,9 @@ export function agentCreateRoutes(
     },
     async (request, reply) => {
       const { userId, id: sandboxId } = requireAgentSandbox(sandboxes, request, undefined);
-      const wanted = request.body.secrets_encrypted ? sealed.openAll(userId, request.body) : request.body;
+      const wanted = request.body.secrets_encrypted
+        ? encryptedValues.decryptAll(userId, request.body)
+        : request.body;
       const { row, created } = await withoutSocketTimeout(app, request, () =>
         conversations.starts.create({ userId, sandboxId }, wanted),
       );

@@ -9,7 +9,7 @@ import type { EventLog } from "../../../store/event-log.ts";
 export function addParentId(events: EventLog, conversationId: string, json: string): string {
   const event = JSON.parse(json) as Event;
   if (event.parent_id !== undefined) return json;
-  const spans = events.wayTo(conversationId, event.id)?.spans ?? [];
+  const spans = events.pathTo(conversationId, event.id)?.spans ?? [];
   const [before, own] = [spans.at(-2), spans.at(-1)];
   const index = own && (own.last > own.first ? own.last - 1 : before?.last);
   if (index === undefined) return json;

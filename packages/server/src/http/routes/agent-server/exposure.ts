@@ -1,14 +1,17 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { maskText } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
-import type { SealedValues } from "../../../users/encrypted-values.ts";
+import type { EncryptedValues } from "../../../users/encrypted-values.ts";
 import type { ShowSecret } from "../../../users/settings/fields.ts";
 
 /**
  * How to present secrets, from the header `X-Expose-Secrets` (agent-server.md section 9); masked by
  * default. Throws ReadOnlyKey, and InvalidParameter for unknown values.
  */
-export function parseExposure({ headers, principal }: FastifyRequest, sealed: SealedValues): ShowSecret {
+export function parseExposure(
+  { headers, principal }: FastifyRequest,
+  encryptedValues: EncryptedValues,
+): ShowSecret {
   const wanted = headers["x-expose-secrets"];
   if (wanted === undefined) return () => maskText;
   if (principal.readOnly) throw new PlatformError("KeyReadOnlyForSecrets");
@@ -16,7 +19,7 @@ export function parseExposure({ headers, principal }: FastifyRequest, sealed: Se
     case "plaintext":
       return (secret) => secret;
     case "encrypted":
-      return (secret) => sealed.seal(principal.userId, secret);
+      return (secret) => encryptedValues.encrypt(principal.userId, secret);
     default:
       throw new PlatformError("ExposureInvalid");
   }

@@ -6,9 +6,9 @@ import { testMcpServer } from "../account/test-mcp-server.ts";
 /** Tests MCP servers before they are stored (agent-server.md section 9). */
 export function agentMcpRoutes(
   app: App,
-  services: Pick<HttpServices, "settings" | "sealed" | "secrets" | "outbound">,
+  services: Pick<HttpServices, "settings" | "encryptedValues" | "secrets" | "outbound">,
 ): void {
-  const { settings, sealed } = services;
+  const { settings, encryptedValues } = services;
   const tags = ["mcp"];
   const config = { access: "agent" } as const;
   app.post(
@@ -25,7 +25,7 @@ export function agentMcpRoutes(
     ({ principal: { userId }, body }) => {
       const { name = "", timeout = 15, tool_call } = body;
       const server = restore(
-        sealed.openAll(userId, toMcpServer(body.server)),
+        encryptedValues.decryptAll(userId, toMcpServer(body.server)),
         settings.mcpServer(userId, name),
       );
       const options = { timeoutMs: Math.ceil(timeout * 1000), toolCall: tool_call ?? undefined };

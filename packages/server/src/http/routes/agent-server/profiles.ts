@@ -12,7 +12,7 @@ import {
   ValidateProfileResponse,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { modelOf } from "../../../users/profiles.ts";
+import { toModelConfig } from "../../../users/profiles.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { parseExposure } from "./exposure.ts";
 
@@ -25,7 +25,11 @@ const params = Type.Object({ name: ProfileName });
  */
 export function agentLlmProfileRoutes(
   app: App,
-  { settings: { profiles }, sealed, openModel }: Pick<HttpServices, "settings" | "sealed" | "openModel">,
+  {
+    settings: { profiles },
+    encryptedValues,
+    openModel,
+  }: Pick<HttpServices, "settings" | "encryptedValues" | "openModel">,
 ): void {
   const tags = ["profiles"];
   const constraints = { view: "agent" };
@@ -60,7 +64,7 @@ export function agentLlmProfileRoutes(
     (request, reply) => {
       reply.header("cache-control", "no-store");
       return profiles.get(request.principal.userId, request.params.name, {
-        exposed: parseExposure(request, sealed),
+        exposed: parseExposure(request, encryptedValues),
       });
     },
   );
@@ -78,7 +82,7 @@ export function agentLlmProfileRoutes(
       },
     },
     async ({ principal: { userId }, params: { name }, body: { llm, include_secrets = true } }, reply) => {
-      await profiles.save(userId, name, { llm: sealed.openAll(userId, llm), include_secrets });
+      await profiles.save(userId, name, { llm: encryptedValues.decryptAll(userId, llm), include_secrets });
       return reply.code(201).send({ name, message: `Profile '${name}' saved` });
     },
   );
@@ -149,8 +153,8 @@ export function agentLlmProfileRoutes(
       },
     },
     async ({ principal: { userId }, params: { name }, body }) => {
-      const llm = profiles.restored(userId, name, sealed.openAll(userId, body.llm));
-      const config = modelOf(llm, userId);
+      const llm = profiles.restoreSecrets(userId, name, encryptedValues.decryptAll(userId, body.llm));
+      const config = toModelConfig(llm, userId);
       const error = await tryModel(openModel, { model: "", ...config });
       return { valid: error === undefined, error: error ?? null };
     },

@@ -17,7 +17,7 @@ const SecretPath = Type.Object({
  */
 export function agentSecretRoutes(
   app: App,
-  { secrets, sealed }: Pick<HttpServices, "secrets" | "sealed">,
+  { secrets, encryptedValues }: Pick<HttpServices, "secrets" | "encryptedValues">,
 ): void {
   const tags = ["secrets"];
   const constraints = { view: "agent" };
@@ -78,7 +78,7 @@ export function agentSecretRoutes(
     async ({ principal: { userId }, body }) => {
       await secrets.put(
         userId,
-        { ...pickFields(body), value: sealed.open(userId, body.value) },
+        { ...pickFields(body), value: encryptedValues.decrypt(userId, body.value) },
         { replace: true },
       );
       const stored = secrets.list(userId).find((secret) => secret.name === body.name);

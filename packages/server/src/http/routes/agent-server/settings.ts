@@ -23,7 +23,7 @@ const fields = Object.keys(
  */
 export function agentSettingsRoutes(
   app: App,
-  { settings, sealed }: Pick<HttpServices, "settings" | "sealed">,
+  { settings, encryptedValues }: Pick<HttpServices, "settings" | "encryptedValues">,
 ): void {
   const tags = ["settings"];
   const constraints = { view: "agent" };
@@ -40,7 +40,7 @@ export function agentSettingsRoutes(
 
   const show = (request: FastifyRequest, reply: FastifyReply) => {
     reply.header("cache-control", "no-store");
-    return own.view(request.principal.userId, parseExposure(request, sealed));
+    return own.view(request.principal.userId, parseExposure(request, encryptedValues));
   };
 
   app.get(
@@ -73,7 +73,7 @@ export function agentSettingsRoutes(
       const { userId } = request.principal;
       if (!fields.some((field) => request.body[field] !== undefined))
         throw new PlatformError("NothingToChange", { fields: fields.join(", ") });
-      await own.update(userId, sealed.openAll(userId, request.body));
+      await own.update(userId, encryptedValues.decryptAll(userId, request.body));
       return show(request, reply);
     },
   );
@@ -92,7 +92,11 @@ export function agentSettingsRoutes(
     },
     async (request, reply) => {
       const { userId } = request.principal;
-      await own.createMcpServer(userId, request.params.settings_key, sealed.openAll(userId, request.body));
+      await own.createMcpServer(
+        userId,
+        request.params.settings_key,
+        encryptedValues.decryptAll(userId, request.body),
+      );
       return reply.code(201).send(show(request, reply));
     },
   );
@@ -111,7 +115,11 @@ export function agentSettingsRoutes(
     },
     async (request, reply) => {
       const { userId } = request.principal;
-      await own.patchMcpServer(userId, request.params.settings_key, sealed.openAll(userId, request.body));
+      await own.patchMcpServer(
+        userId,
+        request.params.settings_key,
+        encryptedValues.decryptAll(userId, request.body),
+      );
       return show(request, reply);
     },
   );

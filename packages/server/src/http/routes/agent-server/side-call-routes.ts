@@ -18,7 +18,7 @@ const ConversationPath = Type.Object({ conversation_id: Type.String() });
  */
 export function agentSideCallRoutes(
   app: App,
-  { conversations, sealed }: Pick<HttpServices, "conversations" | "sealed">,
+  { conversations, encryptedValues }: Pick<HttpServices, "conversations" | "encryptedValues">,
 ): void {
   const tags = ["agent server"];
   const base = "/api/conversations/:conversation_id";
@@ -56,7 +56,7 @@ export function agentSideCallRoutes(
     },
     async ({ principal, params, body }) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
-      const llm = body.llm ? sealed.openAll(userId, body.llm) : undefined;
+      const llm = body.llm ? encryptedValues.decryptAll(userId, body.llm) : undefined;
       return { title: await conversations.sideCalls.title(id, { max: body.max_length ?? 50, llm }) };
     },
   );

@@ -14,7 +14,7 @@ import {
   UserGitInfo,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
-import type { GitHosting, Listed, RepositoryQuery } from "../../../git/api.ts";
+import type { GitHosting, ListPage, RepositoryQuery } from "../../../git/api.ts";
 import type { App } from "../../server/services.ts";
 
 const config = { errors: "error", failures: [400, 403, 404, 422, 502] } as const;
@@ -143,7 +143,7 @@ function branchRoutes(app: App, git: GitHosting): void {
     async (request) => {
       const { repository, page = 1, per_page = 30, selected_provider } = request.query;
       const { userId } = request.principal;
-      const provider = selected_provider ?? (await git.providerOf(userId, repository));
+      const provider = selected_provider ?? (await git.findProvider(userId, repository));
       const { items, next } = await git.branches(userId, provider, {
         repository,
         from: String(page),
@@ -171,7 +171,7 @@ function branchRoutes(app: App, git: GitHosting): void {
     async (request) => {
       const { repository, query, per_page = 30, selected_provider } = request.query;
       const { userId } = request.principal;
-      const provider = selected_provider ?? (await git.providerOf(userId, repository));
+      const provider = selected_provider ?? (await git.findProvider(userId, repository));
       return (await git.branches(userId, provider, { repository, query, limit: per_page })).items;
     },
   );
@@ -235,7 +235,7 @@ async function listRepositories(
   userId: string,
   provider: Parameters<GitHosting["repositories"]>[1] | undefined,
   ask: RepositoryQuery,
-): Promise<Listed<Repository>> {
+): Promise<ListPage<Repository>> {
   const providers = git.providers(userId);
   if (provider !== undefined || providers.length < 2) {
     return git.repositories(userId, provider ?? providers[0] ?? "github", ask);

@@ -111,7 +111,7 @@ test("messages to a start that goes on wait in order, and are delivered once whe
   await server.store.startTasks.update(task.id, { status: "READY" });
   await Promise.all([server.conversations.pending.deliver(id), server.conversations.pending.deliver(id)]);
   expect(texts(id)).toEqual(Array.from({ length: 10 }, (_, index) => `m${index + 1}`));
-  expect(server.store.pendingMessages.of(id)).toEqual([]);
+  expect(server.store.pendingMessages.listByConversation(id)).toEqual([]);
   expect(server.store.conversations.get(id)?.summary.executionStatus).not.toBe("idle");
 
   expect((await post(byTask, text("late"))).body.position).toBe(1);

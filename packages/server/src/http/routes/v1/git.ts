@@ -10,7 +10,7 @@ import {
   UserGitInfo,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
-import type { GitHosting, Listed } from "../../../git/api.ts";
+import type { GitHosting, ListPage } from "../../../git/api.ts";
 import { makePageKeys, pageKeys, parsePageMark, slicePage, toMarkPage } from "../../server/params.ts";
 import type { App } from "../../server/services.ts";
 
@@ -146,6 +146,6 @@ function toSlicedPage<T>(items: readonly T[], pageId: string | undefined, limit:
   return toMarkPage(slicePage(items, { pageId: parsePageMark(pageId), limit }));
 }
 
-function toListPage<T>({ items, next }: Listed<T>) {
+function toListPage<T>({ items, next }: ListPage<T>) {
   return toMarkPage({ items, nextPageId: next });
 }

@@ -1,6 +1,6 @@
 import { isoTime, type WebClientConfig, WebClientConfig as WebClientConfigSchema } from "@sandpiper/wire";
 import { supportedProviders } from "../../../git/services.ts";
-import { publicHost } from "../../../users/provider-hosts.ts";
+import { getPublicHost } from "../../../users/provider-hosts.ts";
 import type { App } from "../../server/services.ts";
 
 /**
@@ -39,7 +39,7 @@ export function webClientRoutes(app: App): void {
     github_app_slug: null,
     gitlab_enabled: true,
     provider_default_hosts: Object.fromEntries(
-      supportedProviders.map((provider) => [provider, publicHost(provider) ?? ""]),
+      supportedProviders.map((provider) => [provider, getPublicHost(provider) ?? ""]),
     ),
     slack_enabled: false,
     email_enabled: false,

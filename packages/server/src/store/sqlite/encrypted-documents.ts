@@ -8,7 +8,7 @@ type Document = Record<string, unknown>;
  * One document a user, each sealed as a whole. A document is decrypted once and then given as the same frozen object until it is
  * replaced, so that callers can keep what they derive from it by its identity.
  */
-export class SealedDocuments implements DocumentStore {
+export class EncryptedDocuments implements DocumentStore {
   readonly #context: StoreContext;
   readonly #table: "settings" | "user_secrets";
   /** What the vault is told of a user's document: it opens at no other place. */
@@ -25,23 +25,26 @@ export class SealedDocuments implements DocumentStore {
     if (!this.#documents.has(userId)) {
       const sql = `SELECT document FROM ${this.#table} WHERE user_id = ?`;
       const row = this.#context.reader.get<{ document: Uint8Array }>(sql, userId);
-      this.#documents.set(userId, row && frozen(this.#context.vault.open(row.document, this.#place(userId))));
+      this.#documents.set(
+        userId,
+        row && parseFrozen(this.#context.vault.decrypt(row.document, this.#place(userId))),
+      );
     }
     return this.#documents.get(userId);
   }
 
   async put(userId: string, document: Document): Promise<void> {
     const text = JSON.stringify(document);
-    const sealed = this.#context.vault.seal(text, this.#place(userId));
+    const sealed = this.#context.vault.encrypt(text, this.#place(userId));
     const insert = this.#context.build
       .insertInto(this.#table)
       .values({ user_id: userId, document: sealed })
       .onConflict((conflict) => conflict.column("user_id").doUpdateSet({ document: sealed }));
     await this.#context.writer.run(compile(insert));
-    this.#documents.set(userId, frozen(text));
+    this.#documents.set(userId, parseFrozen(text));
   }
 }
 
-function frozen(text: string): Document {
+function parseFrozen(text: string): Document {
   return JSON.parse(text, (_key, value) => Object.freeze(value));
 }

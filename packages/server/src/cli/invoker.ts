@@ -8,7 +8,10 @@ export interface Invoker {
 }
 
 /** The user who called sudo, or undefined when this process is already who it should be. */
-export function invoker(env: NodeJS.ProcessEnv = process.env, passwd = "/etc/passwd"): Invoker | undefined {
+export function getInvoker(
+  env: NodeJS.ProcessEnv = process.env,
+  passwd = "/etc/passwd",
+): Invoker | undefined {
   const { SUDO_UID, SUDO_GID } = env;
   if (process.getuid?.() !== 0 || !/^[1-9]\d*$/.test(SUDO_UID ?? "") || !/^\d+$/.test(SUDO_GID ?? ""))
     return undefined;

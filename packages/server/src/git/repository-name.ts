@@ -3,7 +3,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 const segment = /^[\p{L}\p{N}_.~-]{1,255}$/u;
 
 /** The parts of `owner/name`, or of GitLab's `group/subgroup/name`. Throws PlatformError BadRequest. */
-export function repositoryParts(name: string): string[] {
+export function parseRepositoryName(name: string): string[] {
   const parts = name.split("/");
   const fits =
     parts.length >= 2 &&
@@ -15,20 +15,20 @@ export function repositoryParts(name: string): string[] {
 }
 
 /** `owner/name` as a part of a path. Throws PlatformError BadRequest for other names, longer ones too. */
-export function repositoryPath(name: string): string {
-  const parts = repositoryParts(name);
+export function toRepositoryPath(name: string): string {
+  const parts = parseRepositoryName(name);
   if (parts.length !== 2)
     throw new PlatformError("BadRequest", "A repository is named by its owner and its name: owner/name.");
   return parts.map(encodeURIComponent).join("/");
 }
 
 /** A path of a file as a part of a path. */
-export function filePath(path: string): string {
+export function toFilePath(path: string): string {
   return path.split("/").map(encodeURIComponent).join("/");
 }
 
 /** The `owner/name` in a repository's address at a host (`https://github.com/owner/name.git`), else undefined. */
-export function nameInAddress(text: string, host: string): string | undefined {
+export function parseRepositoryUrl(text: string, host: string): string | undefined {
   const url = /^https?:\/\//i.test(text) ? URL.parse(text) : null;
   if (url?.host !== host) return undefined;
   const name = url.pathname.replace(/^\/|(\.git)?\/?$/g, "").replace(/\/-\/.*$/, "");

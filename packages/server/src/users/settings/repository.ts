@@ -1,19 +1,19 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { DocumentStore } from "../../store/user-store.ts";
-import { readDocument, type SettingsDocument } from "./document.ts";
-import { documentSecrets } from "./v1.ts";
+import { type SettingsDocument, upgradeDocument } from "./document.ts";
+import { listDocumentSecrets } from "./v1.ts";
 
 /** Longest stored document, characters of JSON. */
 const maxLength = 2 * 1024 * 1024;
 
-const nothingStored: SettingsDocument = Object.freeze({});
+const emptyDocument: SettingsDocument = Object.freeze({});
 
 /**
  * The settings documents of all users, one change at a time each. A document is the same object until it is changed, so what is
  * derived of it can be kept by its identity.
  */
-export class SettingsDocuments {
+export class SettingsRepository {
   readonly #store: DocumentStore;
   readonly #onSecret: (value: string, userId: string) => void;
   readonly #read = new WeakMap<object, SettingsDocument>();
@@ -28,11 +28,11 @@ export class SettingsDocuments {
   /** The document of a user; an empty one where nothing was stored. */
   get(userId: string): SettingsDocument {
     const stored = this.#store.get(userId);
-    if (!stored) return nothingStored;
+    if (!stored) return emptyDocument;
     let document = this.#read.get(stored);
     if (!document) {
-      document = readDocument(stored);
-      for (const secret of documentSecrets(document)) this.#onSecret(secret, userId);
+      document = upgradeDocument(stored);
+      for (const secret of listDocumentSecrets(document)) this.#onSecret(secret, userId);
       this.#read.set(stored, document);
     }
     return document;
@@ -64,7 +64,7 @@ export class SettingsDocuments {
         "InvalidParameter",
         "The settings would be longer than 2 MiB: shorten or remove some of them.",
       );
-    for (const secret of documentSecrets(document)) this.#onSecret(secret, userId);
+    for (const secret of listDocumentSecrets(document)) this.#onSecret(secret, userId);
     await this.#store.put(userId, document as Record<string, unknown>);
     return result;
   }

@@ -10,7 +10,7 @@ export const contextQueries = {
 } as const;
 
 /** What conversations know of their projects, as JSON. A row goes with its conversation. */
-export class SqliteContexts implements ContextStore {
+export class SqliteConversationContexts implements ContextStore {
   readonly #context: StoreContext;
 
   constructor(context: StoreContext) {

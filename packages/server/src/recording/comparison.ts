@@ -52,17 +52,17 @@ export class Comparison {
   readonly #normalise: Normalisers;
   /** Which recorded message a message is known to stand for, same or not. */
   readonly #known = new WeakMap<ModelMessage, RecordedMessage>();
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
 
   constructor(recording: Recording, normalise: Normalisers) {
     this.#recording = recording;
     this.#normalise = normalise;
   }
 
-  prompt(call: RecordedCall, at: string, prompt: Prompt): void {
+  comparePrompt(call: RecordedCall, at: string, prompt: Prompt): void {
     const { systems, tools, messages } = this.#recording;
     this.#once(`system ${call.system}`, () =>
-      this.#texts(
+      this.#compareTexts(
         "system prompt",
         at,
         "the system prompt",
@@ -71,9 +71,9 @@ export class Comparison {
       ),
     );
     this.#once(`tools ${call.tools} ${prompt.tools.map(({ name }) => name).join()}`, () =>
-      this.#tools(at, tools[call.tools]!, prompt.tools),
+      this.#compareTools(at, tools[call.tools]!, prompt.tools),
     );
-    this.messages(
+    this.compareMessages(
       at,
       call.messages.flatMap(([first, count]) => messages.slice(first, first + count)),
       prompt.messages,
@@ -81,14 +81,14 @@ export class Comparison {
   }
 
   /** Compares position by position; from the first that is of another kind on, only what came after the last answer. */
-  messages(at: string, recorded: readonly RecordedMessage[], replayed: readonly ModelMessage[]): void {
+  compareMessages(at: string, recorded: readonly RecordedMessage[], replayed: readonly ModelMessage[]): void {
     const length = Math.max(recorded.length, replayed.length);
     for (let index = 0; index < length; index++) {
       const [left, right] = [recorded[index], replayed[index]];
       if (left && right && this.#known.get(right) === left) continue;
-      if (left && right && this.#placeOf(left, "recorded") === this.#placeOf(right, "replayed")) {
+      if (left && right && this.#getIdentity(left, "recorded") === this.#getIdentity(right, "replayed")) {
         this.#known.set(right, left);
-        this.#message(at, left, right);
+        this.#compareMessage(at, left, right);
         continue;
       }
       this.#once("order", () =>
@@ -96,8 +96,8 @@ export class Comparison {
           kind: "order of messages",
           at,
           what: `message ${index + 1}`,
-          recorded: left ? briefly(left) : "nothing",
-          replayed: right ? briefly(right) : "nothing",
+          recorded: left ? abbreviate(left) : "nothing",
+          replayed: right ? abbreviate(right) : "nothing",
         }),
       );
       const [lastLeft, lastRight] = [tail(recorded), tail(replayed)];
@@ -106,10 +106,10 @@ export class Comparison {
         if (
           other &&
           this.#known.get(other) !== one &&
-          this.#placeOf(one, "recorded") === this.#placeOf(other, "replayed")
+          this.#getIdentity(one, "recorded") === this.#getIdentity(other, "replayed")
         ) {
           this.#known.set(other, one);
-          this.#message(at, one, other);
+          this.#compareMessage(at, one, other);
         }
       }
       return;
@@ -120,7 +120,7 @@ export class Comparison {
     this.divergences.push(divergence);
   }
 
-  #message(at: string, left: RecordedMessage, right: ModelMessage): void {
+  #compareMessage(at: string, left: RecordedMessage, right: ModelMessage): void {
     const kind = left.role === "tool" ? "tool result" : left.role === "assistant" ? "answer" : "user message";
     const what =
       left.role === "tool"
@@ -128,10 +128,10 @@ export class Comparison {
         : left.role === "assistant"
           ? "an answer of the model"
           : "a message";
-    this.#texts(kind, at, what, readable(left), readable(right));
+    this.#compareTexts(kind, at, what, toText(left), toText(right));
   }
 
-  #texts(kind: DivergenceKind, at: string, what: string, recorded: string, replayed: string): void {
+  #compareTexts(kind: DivergenceKind, at: string, what: string, recorded: string, replayed: string): void {
     if (recorded === replayed) return;
     const [left, right] = [this.#normalise.recorded(recorded), this.#normalise.replayed(replayed)];
     if (left === right) return;
@@ -142,7 +142,7 @@ export class Comparison {
     );
   }
 
-  #tools(at: string, recorded: readonly RecordedTool[], replayed: readonly ModelTool[]): void {
+  #compareTools(at: string, recorded: readonly RecordedTool[], replayed: readonly ModelTool[]): void {
     const names = new Set([...recorded, ...replayed].map(({ name }) => name));
     for (const name of [...names].sort()) {
       const [left, right] = [recorded, replayed].map((tools) => tools.find((tool) => tool.name === name));
@@ -152,19 +152,19 @@ export class Comparison {
         );
       else
         this.#once(`tool ${name} ${JSON.stringify(right)}`, () =>
-          this.#texts("tools", at, name, toolText(left), toolText(right)),
+          this.#compareTexts("tools", at, name, toolText(left), toolText(right)),
         );
     }
   }
 
   /** What has to be equal for two messages to stand for each other. */
-  #placeOf(message: RecordedMessage, side: keyof Normalisers): string {
+  #getIdentity(message: RecordedMessage, side: keyof Normalisers): string {
     return message.role === "tool" ? `tool ${this.#normalise[side](message.toolCallId)}` : message.role;
   }
 
   #once(key: string, work: () => void): void {
-    if (this.#told.has(key)) return;
-    this.#told.add(key);
+    if (this.#reported.has(key)) return;
+    this.#reported.add(key);
     work();
   }
 }
@@ -174,36 +174,36 @@ function tail<T extends RecordedMessage>(messages: readonly T[]): T[] {
   return messages.slice(messages.findLastIndex(({ role }) => role === "assistant") + 1);
 }
 
-function briefly(message: RecordedMessage): string {
-  const text = readable(message);
+function abbreviate(message: RecordedMessage): string {
+  const text = toText(message);
   return `${message.role}: ${text.length > 100 ? `${text.slice(0, 100)}…` : text}`;
 }
 
 /** A message as a text with its lines, so that times and ids are found in it as they were written. */
-function readable(message: RecordedMessage): string {
-  if (message.role === "user") return contentOf(message.content);
-  if (message.role === "tool") return `${message.isError ? "(error) " : ""}${contentOf(message.content)}`;
+function toText(message: RecordedMessage): string {
+  if (message.role === "user") return toContentText(message.content);
+  if (message.role === "tool") return `${message.isError ? "(error) " : ""}${toContentText(message.content)}`;
   const { text, reasoning = "", thinkingBlocks, reasoningItems = [], toolCalls } = message;
   const calls = toolCalls.map(({ id, name, arguments: given }) => `${name}(${given}) as ${id}`);
   const thoughts = [...thinkingBlocks, ...reasoningItems].map((thought) => JSON.stringify(thought));
   return [text, reasoning, ...thoughts, ...calls].filter(Boolean).join("\n");
 }
 
-function contentOf(content: readonly Content[]): string {
+function toContentText(content: readonly Content[]): string {
   const images = content.flatMap((part) => (part.type === "image" ? part.image_urls : []));
   return [contentText(content), ...images].filter(Boolean).join("\n");
 }
 
 function toolText({ description, parameters }: RecordedTool | ModelTool): string {
-  return `${description}\n${JSON.stringify(sorted(parameters))}`;
+  return `${description}\n${JSON.stringify(sortKeys(parameters))}`;
 }
 
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
+function sortKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sortKeys);
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value)
       .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([key, item]) => [key, sorted(item)]),
+      .map(([key, item]) => [key, sortKeys(item)]),
   );
 }
