@@ -3,8 +3,13 @@ import type { ErrorTexts } from "./texts.ts";
 type Id = { id: string };
 type Reason = { reason: string };
 type Seconds = { seconds: number };
+type Path = { path: string };
+/** `action` is a participle such as `written`. */
+type FileAction = { path: string; action: string; reason: string };
 /** The stored reason of a sandbox's state, if there is one. */
 type StoredReason = { reason: string | null };
+
+const formatFileAction = ({ path, action, reason }: FileAction) => `${path} cannot be ${action}: ${reason}.`;
 
 export const sandboxesErrors = {
   UnknownSandbox: ["SandboxNotFound", ({ id }: Id) => `There is no sandbox ${id}.`],
@@ -43,5 +48,47 @@ export const sandboxesErrors = {
     "SandboxFailed",
     ({ seconds }: Seconds) =>
       `A sandbox for a snapshot did not start within ${seconds} s; look at the load of the machine.`,
+  ],
+  SandboxUnresponsive: [
+    "SandboxFailed",
+    "The sandbox did not answer within a minute; it may have been paused. Try again.",
+  ],
+  SandboxRunsNoCommands: [
+    "SandboxFailed",
+    "The sandbox does not run commands; it may be stopping. Try again.",
+  ],
+  FileMissing: ["FileNotFound", ({ path }: Path) => `There is no ${path} in the sandbox.`],
+  FileActionFailed: ["InvalidParameter", formatFileAction],
+  FileActionForbidden: ["FileForbidden", formatFileAction],
+  FileKindWrong: ["NotAFile", formatFileAction],
+  FileShrank: ["SandboxFailed", "The file became shorter while it was read; try again."],
+  PathEmpty: ["InvalidParameter", "A path must not be empty."],
+  PathWithNul: ["InvalidParameter", "A path must not contain a NUL character."],
+  PathTooLong: [
+    "InvalidParameter",
+    "The path is too long: a path has at most 4000 bytes, and each name in it 255.",
+  ],
+  ArchiveFailed: [
+    "InvalidParameter",
+    ({ action, folder, reason }: { action: string; folder: string } & Reason) =>
+      `The archive could not be ${action} ${folder}: ${reason}.`,
+  ],
+  FolderNotReplaced: [
+    "SandboxFailed",
+    ({ folder, reason }: { folder: string } & Reason) =>
+      `The files in ${folder} could not be replaced and are unchanged: ${reason}.`,
+  ],
+  PathOutsideRepository: ["GitRefused", ({ path }: Path) => `${path} is not in a git repository.`],
+  FileTooLargeForDiff: ["GitRefused", ({ path }: Path) => `${path} is larger than 1 MiB: no diff is shown.`],
+  UnknownGitReference: [
+    "GitRefused",
+    ({ ref }: { ref: string }) => `The repository has no reference ${ref}.`,
+  ],
+  InvalidCommitId: ["GitRefused", "A commit id has 4 to 64 hex digits."],
+  GitNotInstalled: ["GitFailed", "The sandbox has no git; use an image that has it."],
+  GitTimeout: ["GitFailed", ({ seconds }: Seconds) => `git did not answer within ${seconds} s.`],
+  RepositoryUnreadable: [
+    "GitFailed",
+    ({ reason }: Reason) => `git could not read the repository: ${reason}.`,
   ],
 } as const satisfies ErrorTexts;

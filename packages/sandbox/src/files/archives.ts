@@ -5,7 +5,7 @@ import { packScript, unpackScript } from "./file-scripts.ts";
 import { type CommandRunner, checkAlive, checkPath, failureReason, toScriptCommand } from "./files.ts";
 import { pipeToStdin } from "./pipe-to-stdin.ts";
 
-/** How much of a failing tar's stderr is kept, bytes. */
+/** Kept stderr of a failing tar, bytes. */
 const maxErrorBytes = 8_192;
 
 export interface ArchiveOptions {
@@ -15,9 +15,10 @@ export interface ArchiveOptions {
 }
 
 /**
- * Unpacks a tar stream into a folder of the sandbox, which is made when it is missing. Files belong to the sandbox's user. With `keepModes` their
- * permissions are those of the archive, else what the sandbox's umask leaves of them.
- * The source is read only as fast as the sandbox takes it. Throws InvalidParameter when it cannot be unpacked, SandboxFailed, and the source's error.
+ * Unpacks a tar stream into a folder of the sandbox, which is created if missing. Files belong to
+ * the sandbox's user; without `keepModes` its umask applies. Reads the source with backpressure.
+ * Throws InvalidParameter when the archive cannot be unpacked, SandboxFailed, and the source's
+ * error.
  */
 export async function unpackArchive(
   sandbox: CommandRunner,
@@ -29,20 +30,23 @@ export async function unpackArchive(
   const process = await sandbox.exec(toScriptCommand(sandbox, unpackScript, [checkPath(folder), ...words]));
   const errors = collect(process.stderr, maxErrorBytes);
   process.stdout.resume();
-  // tar may end before it has read everything (padding after the last file, or a failure): its exit code says which.
-  const { cut } = await pipeToStdin(tar, process.stdin, signal);
-  if (cut) process.kill();
+  // tar may end before the end of the stream: after the last file, or with a failure that its exit
+  // code shows.
+  const { sourceError } = await pipeToStdin(tar, process.stdin, signal);
+  if (sourceError) process.kill();
   const code = exitCode(await process.exit);
-  if (cut) throw cut;
+  if (sourceError) throw sourceError;
   if (code === 0) return;
   await checkAlive(sandbox, code);
-  throw failure("unpacked into", folder, code, (await errors).kept);
+  const reason = failureReason({ code, stderr: (await errors).kept });
+  throw new PlatformError("ArchiveFailed", { action: "unpacked into", folder, reason });
 }
 
 /**
- * Packs a folder of the sandbox as a tar stream, names relative to it (`./…`). `excludes` are tar patterns such as `.git` or `node_modules`.
- * `sparse` leaves out the holes of files, in a form that GNU tar, bsdtar and Python read. With `named` the names begin with that of the folder.
- * The stream fails with InvalidParameter at its end when not everything could be packed; ending it early ends tar.
+ * Packs a folder of the sandbox as a tar stream with names relative to it (`./…`), or with `named`
+ * below its own name. `excludes` are tar patterns such as `node_modules`. `sparse` omits holes, in
+ * a form that GNU tar, bsdtar and Python read. The stream ends with InvalidParameter when something
+ * could not be packed; destroying it ends tar.
  */
 export async function packArchive(
   sandbox: CommandRunner,
@@ -63,13 +67,14 @@ export async function packArchive(
   async function* read(): AsyncGenerator<Buffer> {
     yield* process.stdout;
     const code = exitCode(await process.exit);
-    // 1: a file changed while it was read, which is normal for a folder in use.
+    // 1: a file changed while it was read, which is normal in a used folder.
     if (code <= 1) return;
     await checkAlive(sandbox, code);
-    throw failure("packed from", folder, code, (await errors).kept);
+    const reason = failureReason({ code, stderr: (await errors).kept });
+    throw new PlatformError("ArchiveFailed", { action: "packed from", folder, reason });
   }
   const stream = Readable.from(read(), { objectMode: false });
-  // Also where nobody ever begins to read.
+  // Also when the stream is never read.
   stream.once("close", () => {
     process.kill();
     process.stdout.destroy();
@@ -81,11 +86,4 @@ export async function packArchive(
     stream.once("close", () => signal.removeEventListener("abort", abort));
   }
   return stream;
-}
-
-function failure(what: string, folder: string, code: number, stderr: Buffer): PlatformError {
-  return new PlatformError(
-    "InvalidParameter",
-    `The archive could not be ${what} ${folder}: ${failureReason({ code, stderr })}.`,
-  );
 }

@@ -1,18 +1,20 @@
-/**
- * Shell scripts that are run in sandboxes. They work with any POSIX shell and with the tools of GNU as well as of busybox, use what a shell
- * has built in where that does, and start few programs.
- */
+/** Shell scripts for sandboxes. They work with any POSIX shell and the tools of GNU and busybox. */
 
-/** Exit codes of the scripts below for what their callers tell apart. */
+/** Exit codes of the scripts below. */
 export const codes = { directory: 41, missing: 42, special: 43, denied: 45, inPlace: 46 } as const;
 
-/** Ends with 42 or 45 where there is nothing at $1: a link that leads nowhere or a part of the path that may not be passed. */
+/**
+ * Exits with 42 or 45 when $1 is missing, a dangling link or behind a folder without permission.
+ */
 const examine = `if [ ! -e "$1" ]; then
   stat -L -- "$1" 2>&1 >/dev/null | grep -q denied || exit 42
   echo 'Permission denied' >&2; exit 45
 fi`;
 
-/** Path, number of bytes. Writes the beginning of the content. A special file could block for ever and is not opened. */
+/**
+ * Path, number of bytes. Prints the beginning of the content. Special files could block and are not
+ * opened.
+ */
 export const readScript = `
 if [ ! -f "$1" ]; then
   [ -d "$1" ] && exit 41
@@ -21,7 +23,7 @@ if [ ! -f "$1" ]; then
 fi
 exec head -c "$2" <"$1"`;
 
-/** Path, and \`content\` or \`facts\`. Writes a line with the size in bytes and the time, and the content that the opened file has. */
+/** Path, and `content` or `facts`. Prints a line with size (bytes) and time, then the content. */
 export const downloadScript = `
 if [ ! -f "$1" ]; then
   [ -d "$1" ] && exit 41
@@ -32,7 +34,7 @@ exec <"$1"
 stat -L -c '%s %Y' /proc/self/fd/0 || exit 45
 [ "$2" = facts ] || exec cat`;
 
-/** Path, and \`recursive\` or \`single\`. */
+/** Path, and `recursive` or `single`. */
 export const removeScript = `
 if [ -d "$1" ] && [ ! -L "$1" ]; then
   if [ "$2" = recursive ]; then exec rm -rf -- "$1"; fi
@@ -42,7 +44,7 @@ fi
 }
 exec rm -f -- "$1"`;
 
-/** Folder. Writes the names in it, \`./name\` and a NUL each, in no order. */
+/** Folder. Prints its names, `./name` and a NUL each, unsorted. */
 export const namesScript = `
 [ -e "$1" ] || { ${examine}
 }
@@ -50,7 +52,10 @@ export const namesScript = `
 cd -- "$1" && [ -r . ] || { echo 'Permission denied' >&2; exit 45; }
 exec find . -mindepth 1 -maxdepth 1 -print0`;
 
-/** Folder, and `hidden` or `visible`. Writes the names of the folders in it, links left out, `./name` and a NUL each, in no order. */
+/**
+ * Folder, and `hidden` or `visible`. Prints the names of its folders, without links, like
+ * `namesScript`.
+ */
 export const subfoldersScript = `
 [ -e "$1" ] || { ${examine}
 }
@@ -59,18 +64,18 @@ cd -- "$1" && [ -r . ] || { echo 'Permission denied' >&2; exit 45; }
 [ "$2" = hidden ] && exec find . -mindepth 1 -maxdepth 1 -type d -print0
 exec find . -mindepth 1 -maxdepth 1 -type d ! -name '.*' -print0`;
 
-/** Path of a folder that is made, with those above it. */
+/** Folder to create, with its parents. */
 export const makeFolderScript = `
 [ -d "$1" ] && exit 0
 exec mkdir -p -- "$1"`;
 
-/** Folders whose content only tools read. */
+/** Folders with content for tools only. */
 const toolFolders =
   ".git node_modules .venv venv __pycache__ dist build .next .cache .pytest_cache .mypy_cache .turbo .parcel-cache target".split(
     " ",
   );
 
-/** Folder. Writes the files below it, without those in folders that only tools read, `./path` and a NUL each, in no order. */
+/** Folder. Prints the files below it outside of tool folders, `./path` and a NUL each, unsorted. */
 export const treeScript = `
 [ -e "$1" ] || { ${examine}
 }
@@ -79,17 +84,20 @@ cd -- "$1" && [ -r . ] || { echo 'Permission denied' >&2; exit 45; }
 find . -mindepth 1 -maxdepth 15 -type d \\( ${toolFolders.map((name) => `-name ${name}`).join(" -o ")} \\) -prune -o -type f -print0 2>/dev/null
 exit 0`;
 
-/** Folder; takes names with a NUL each on stdin. Writes type and permissions (hexadecimal), size, time and the name, links not followed. */
+/**
+ * Folder; NUL-terminated names on stdin. Prints type and mode (hex), size, time, name; follows no
+ * links.
+ */
 export const factsScript = `
 cd -- "$1" || exit 45
 xargs -0 stat -c '%f %s %Y %n' -- 2>/dev/null
 exit 0`;
 
 /**
- * Path, size, a word that nobody else has, and what to do: \`all\`, or \`take\` and later \`keep\` where the size is known only afterwards.
- * Content comes on stdin; when less than the announced size arrives, the writer has died and the old file stays.
- * The new file is made exclusively, so that a planted link is not followed. Where nobody reads the reason of a failure any more, as after the
- * death of the server, the signal for that does not keep the new file from being removed.
+ * Path, size, a unique word, and a mode: `all`, or `take` and later `keep` when the size is known
+ * only afterwards. Content comes on stdin; with less than the given size the old file stays. The
+ * new file is created exclusively, so that a planted link is not followed. SIGPIPE is ignored, so
+ * that the new file is removed even when the server has died.
  */
 export const writeScript = `
 target=$1 mode=
@@ -120,12 +128,15 @@ fi
 mv -f -- "$new" "$target" || exit 45
 trap - EXIT`;
 
-/** Path. Writes type and permissions (hexadecimal), size and time. */
+/** Path. Prints type and mode (hex), size and time. */
 export const statScript = `
 ${examine}
 exec stat -L -c '%f %s %Y' -- "$1"`;
 
-/** Path. Writes records of a letter (d directory, f anything else, h hidden; one look each, as busybox has only one \`-exec +\`), \`./\`, the path below, and a NUL. */
+/**
+ * Path. Prints records: d (directory), f (other) or h (hidden), `./`, the path below, and a NUL.
+ * One search for each letter, as busybox has only one `-exec +`.
+ */
 export const listScript = `
 [ -d "$1" ] || exit 42
 cd -- "$1" && [ -r . ] || { echo 'Permission denied' >&2; exit 45; }
@@ -135,17 +146,20 @@ look -name '.*' -prune -o -type d -exec printf 'd%s\\0' {} +
 look -name '.*' -prune -o ! -type d -exec printf 'f%s\\0' {} +
 exit 0`;
 
-/** Sets $tar: the sandbox's own, which may know more, else one that the shell finds. */
+/** Sets $tar: preferably the sandbox's own, which may have more options than the shell's. */
 const findTar = `for tar in /bin/tar /usr/bin/tar /usr/local/bin/tar tar; do [ -x "$tar" ] && break; done`;
 
-/** Folder, and tar options. Takes a tar archive on stdin. */
+/** Folder, and tar options; a tar archive on stdin. */
 export const unpackScript = `
 mkdir -p -- "$1" && cd -- "$1" || exit 45
 shift
 ${findTar}
 exec "$tar" -xo "$@" -f -`;
 
-/** Folder, `named` or `plain`, and tar options. Writes a tar archive; its names begin with the folder's own name, or with a dot. */
+/**
+ * Folder, `named` or `plain`, and tar options. Prints a tar archive of names below the folder's
+ * name, or `.`.
+ */
 export const packScript = `
 cd -P -- "$1" || exit 45
 what=.

@@ -11,28 +11,27 @@ import {
   scriptTimeoutMs,
   toFileError,
   toScriptCommand,
-  unanswered,
 } from "./files.ts";
 import { openOutput } from "./output-stream.ts";
 import { pipeToStdin } from "./pipe-to-stdin.ts";
 
-/** How much of a failing script's stderr is kept, bytes. */
+/** Kept stderr of a failing script, bytes. */
 const maxErrorBytes = 8_192;
-/** Longest first line of a download, bytes. */
+/** Maximum length of the first line of a download, bytes. */
 const maxHead = 64;
 
 export interface Download {
-  /** Size of the file when it was opened, bytes. Files that the kernel makes up have 0 and content nevertheless. */
+  /** Size of the opened file, bytes; 0 for files of the kernel that have content nevertheless. */
   size: number;
-  /** Time of the last change, ms since the epoch. */
+  /** Last modification, ms since the epoch. */
   modifiedAt: number;
-  /** Fails when the file turns out shorter than `size`. Ending it early ends the command inside. */
+  /** Fails when the file becomes shorter than `size`. Destroying it ends the command inside. */
   content: Readable;
 }
 
 /**
- * Opens a file of any size for reading; nothing of it is kept in memory. With `facts` the content stays empty.
- * Throws FileNotFound, FileForbidden, NotAFile, and SandboxFailed when the sandbox does not answer.
+ * Opens a file of any size as a stream; with `facts` the content is empty. Throws FileNotFound,
+ * FileForbidden, NotAFile, and SandboxFailed when the sandbox does not answer.
  */
 export async function download(
   sandbox: CommandRunner,
@@ -46,7 +45,7 @@ export async function download(
   const [, size, seconds] = /^(\d+) (\d+)$/.exec(opened.head ?? "") ?? [];
   if (size === undefined) {
     const failed = await opened.end();
-    if (failed.timedOut) throw unanswered();
+    if (failed.timedOut) throw new PlatformError("SandboxUnresponsive");
     await checkAlive(sandbox, failed.code);
     throw toFileError(path, "read", failed);
   }
@@ -54,7 +53,7 @@ export async function download(
   return { size: Number(size), modifiedAt: Number(seconds) * 1_000, content: opened.stream(parts) };
 }
 
-/** The announced number of bytes; everything where none were announced. */
+/** The first `size` bytes; everything for size 0. */
 async function* rest(chunks: AsyncIterable<Buffer>, size: number): AsyncGenerator<Buffer> {
   let left = size || Number.POSITIVE_INFINITY;
   for await (const chunk of chunks) {
@@ -63,14 +62,13 @@ async function* rest(chunks: AsyncIterable<Buffer>, size: number): AsyncGenerato
     if (part.length > 0) yield part;
     if (left === 0) return;
   }
-  if (left > 0 && size > 0)
-    throw new PlatformError("SandboxFailed", "The file became shorter while it was read; try again.");
+  if (left > 0 && size > 0) throw new PlatformError("FileShrank");
 }
 
 /**
- * Writes a file of any size from a stream, which is read only as fast as the sandbox takes it. Until all of it has arrived the old file
- * stays, and nothing of a cut stream is left. `size` is the number of bytes to come, where it is known.
- * Throws the source's error, FileForbidden, NotAFile, and InvalidParameter with the reason (directory, full disk, …).
+ * Writes a file of any size from a stream with backpressure. The old file stays until the whole
+ * stream has arrived. `size` is the length of the stream, if known. Throws the source's error,
+ * FileForbidden, NotAFile, and InvalidParameter with the reason (full disk, …).
  */
 export async function upload(
   sandbox: CommandRunner,
@@ -90,15 +88,15 @@ export async function upload(
   );
   process.stdout.resume();
   const errors = collect(process.stderr, maxErrorBytes);
-  const { bytes, cut } = await pipeToStdin(source, process.stdin);
+  const { bytes, sourceError } = await pipeToStdin(source, process.stdin);
   const code = exitCode(await process.exit);
   const failed = code !== 0 && code !== codes.inPlace;
   if (size === undefined && code === 0) {
-    // A length that no file has: the part that arrived is removed.
-    const kept = await runScript(sandbox, writeScript, args(cut ? -1 : bytes, "keep"));
-    if (!cut && kept.code !== 0) throw toFileError(path, "written", kept);
+    // No file has the length -1, so the script removes an incomplete file.
+    const kept = await runScript(sandbox, writeScript, args(sourceError ? -1 : bytes, "keep"));
+    if (!sourceError && kept.code !== 0) throw toFileError(path, "written", kept);
   }
-  if (cut) throw cut;
+  if (sourceError) throw sourceError;
   if (failed) {
     await checkAlive(sandbox, code);
     throw toFileError(path, "written", { code, stderr: (await errors).kept });

@@ -1,3 +1,4 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { collect, exitCode } from "../shell/run.ts";
 import {
   factsScript,
@@ -15,10 +16,12 @@ import {
   scriptTimeoutMs,
   toFileError,
   toScriptCommand,
-  unanswered,
 } from "./files.ts";
 
-/** A name in a folder. `size` in bytes, `mode` the permission bits, `modifiedAt` in ms since the epoch; a link is told as a link. */
+/**
+ * `size` in bytes, `mode` the permission bits, `modifiedAt` in ms since the epoch; links are not
+ * followed.
+ */
 export interface FolderEntry {
   name: string;
   kind: "file" | "directory" | "link" | "other";
@@ -28,8 +31,9 @@ export interface FolderEntry {
 }
 
 /**
- * A part of a folder, sorted by name: the first `limit` entries after the name `after`; `next` is the `after` of the next part. Memory does not depend on the size of the folder.
- * What was removed meanwhile and names that are not UTF-8 are left out. Throws FileNotFound, FileForbidden, and NotAFile for what is no folder.
+ * A page of a folder, sorted by name: the first `limit` entries after the name `after`; `next` is
+ * the next `after`. Uses bounded memory. Omits names that are not UTF-8. Throws FileNotFound,
+ * FileForbidden, and NotAFile.
  */
 export async function listFolder(
   sandbox: CommandRunner,
@@ -45,19 +49,17 @@ export async function listFolder(
 }
 
 /**
- * A part of the folders in a folder, without regard to case: the first `limit` after the mark `after`; `next` is the mark of the next part. Links
- * are left out, and hidden ones where they are not asked for. Throws as `folderPage`, and SandboxFailed when the sandbox does not answer.
+ * A page of the folders in a folder, sorted without regard to case; `next` is the next `after`.
+ * Omits links, and hidden folders without `hidden`. Throws as `listFolder`, and SandboxFailed when
+ * the sandbox does not answer.
  */
 export async function listSubfolders(
   sandbox: CommandRunner,
   path: string,
-  {
-    limit,
-    after,
-    hidden = false,
-  }: { limit: number; after?: string | undefined; hidden?: boolean | undefined },
+  options: { limit: number; after?: string | undefined; hidden?: boolean | undefined },
 ): Promise<{ names: string[]; next: string | undefined }> {
-  // Names that differ by case alone keep an order, so that no page repeats another.
+  const { limit, after, hidden = false } = options;
+  // A stable order of names that differ only by case, so that pages do not overlap.
   const mark = (name: string) => `${name.toLowerCase()}/${name}`;
   const marks = await listLowestNames(sandbox, subfoldersScript, [path, hidden ? "hidden" : "visible"], {
     count: limit + 1,
@@ -71,38 +73,41 @@ export async function listSubfolders(
   };
 }
 
-/** Makes a folder and those above it; one that is there is fine. Throws FileForbidden, and InvalidParameter where a file is in the way. */
+/** Creates a folder and its parents; idempotent. Throws FileForbidden, InvalidParameter. */
 export async function createFolder(sandbox: CommandRunner, path: string): Promise<void> {
   const result = await runScript(sandbox, makeFolderScript, [checkPath(path)]);
-  if (result.code !== 0) throw toFileError(path, "made", result);
+  if (result.code !== 0) throw toFileError(path, "created", result);
 }
 
-/** Longest listing of a tree, ms: a sandbox can make trees without an end. */
+/** Limit of a tree listing, ms: a sandbox can create endless trees. */
 const treeMs = 20_000;
 
 /**
- * The files below a folder, as paths from there, sorted: the first `limit`. Without links, and without what is in folders that only tools read
- * (`.git`, `node_modules` and the like) or further than 15 levels below. What takes longer than 20 s is cut there. Throws as `folderPage`.
+ * The first `limit` files below a folder as sorted relative paths, without links, tool folders
+ * (`.git`, `node_modules` …) and files more than 15 levels below. Stops after 20 s. Throws as
+ * `listFolder`.
  */
 export function listTree(sandbox: CommandRunner, path: string, limit: number): Promise<string[]> {
   return listLowestNames(sandbox, treeScript, [path], { count: limit, cutMs: treeMs });
 }
 
-interface NamesWanted {
+interface NameSelection {
   count: number;
   after?: string | undefined;
-  /** The listing is cut after this time, ms; without it a sandbox that does not answer in time is an error. */
+  /** Ends the listing after this time, ms; default: a slow sandbox is an error. */
   cutMs?: number;
-  /** What names are compared by and given as. */
+  /** Maps a name to the text that is compared and returned. */
   mark?: (name: string) => string;
 }
 
-/** Of the names that a script writes, `./name` and a NUL each, the first `count` after `after`. Memory does not depend on how many there are. */
+/**
+ * The first `count` names after `after` in a script's output (`./name`, NUL). Uses bounded memory.
+ */
 async function listLowestNames(
   sandbox: CommandRunner,
   text: string,
   [path, ...words]: [path: string, ...words: string[]],
-  { count, after, cutMs, mark = (name) => name }: NamesWanted,
+  { count, after, cutMs, mark = (name) => name }: NameSelection,
 ): Promise<string[]> {
   const process = await sandbox.exec(toScriptCommand(sandbox, text, [checkPath(path), ...words]));
   process.stdin.end();
@@ -121,11 +126,11 @@ async function listLowestNames(
       const names = (rest + text).split("\0");
       rest = names.pop()!.slice(0, 8_192);
       for (const name of names) lowest.add(mark(name.slice(2)));
-      // No name is that long: this is not what the script writes.
+      // No name is that long, so the output is not the script's.
       if (rest.length > 4_096) process.kill();
     }
     const code = exitCode(await process.exit);
-    if (timedOut && cutMs === undefined) throw unanswered();
+    if (timedOut && cutMs === undefined) throw new PlatformError("SandboxUnresponsive");
     if (code !== 0 && !timedOut) throw toFileError(path, "listed", { code, stderr: (await errors).kept });
     return lowest.sorted();
   } finally {
@@ -133,7 +138,9 @@ async function listLowestNames(
   }
 }
 
-/** Removes a file, a link (not what it leads to), or a folder, with what is in it only where that is asked for. Throws as `folderPage`. */
+/**
+ * Removes a file, a link, or a folder (with content only if `recursive`). Throws as `listFolder`.
+ */
 export async function remove(sandbox: CommandRunner, path: string, recursive: boolean): Promise<void> {
   const result = await runScript(sandbox, removeScript, [
     checkPath(path),
@@ -150,23 +157,17 @@ async function readEntries(sandbox: CommandRunner, path: string, names: string[]
   const entries: FolderEntry[] = [];
   let at = 0;
   for (const name of names) {
-    // A name may hold line ends, so what belongs to it is found by the name itself.
+    // A name may contain line breaks, so its line is matched by the name.
     const head = /^([0-9a-f]+) (\d+) (\d+) \.\//.exec(text.slice(at, at + 64));
     if (!head || !text.startsWith(`${name}\n`, at + head[0].length)) continue;
     at += head[0].length + name.length + 1;
     const bits = Number.parseInt(head[1]!, 16);
-    entries.push({
-      name,
-      kind: getFileKind(bits),
-      size: Number(head[2]),
-      mode: bits & 0o7777,
-      modifiedAt: Number(head[3]) * 1_000,
-    });
+    const [size, modifiedAt] = [Number(head[2]), Number(head[3]) * 1_000];
+    entries.push({ name, kind: getFileKind(bits), size, mode: bits & 0o7777, modifiedAt });
   }
   return entries;
 }
 
-/** Keeps the lowest names of many. */
 class LowestNames {
   readonly #count: number;
   readonly #after: string | undefined;

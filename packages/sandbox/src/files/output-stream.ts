@@ -2,27 +2,29 @@ import { Readable } from "node:stream";
 import { collect, exitCode } from "../shell/run.ts";
 import { type CommandRunner, toScriptCommand } from "./files.ts";
 
-/** How much of a failing script's stderr is kept, bytes. */
+/** Kept stderr of a failing script, bytes. */
 const maxErrorBytes = 8_192;
+/** Limit from the end of a script's output to its exit, ms. */
+const exitTimeoutMs = 5_000;
 
-/** How long the end of a script is waited for once its output has ended, ms. */
-const endMs = 5_000;
-
-/** The output of a script whose first line says what comes. */
+/** The output of a script whose first line describes the rest. */
 export interface OpenedOutput {
-  /** The first line; undefined where none came, in time and in the length that was allowed. */
+  /** The first line; undefined when it was late or too long. */
   head: string | undefined;
-  /** What comes after it. It is read only as fast as it is taken. */
+  /** The output after the first line, with backpressure. */
   chunks: AsyncIterable<Buffer>;
-  /** Ends the script and gives how it ended. */
+  /** Ends the script. */
   end(): Promise<{ code: number; stderr: Buffer; timedOut: boolean }>;
-  /** How the script ends by itself. */
+  /** Waits for the script's own end. */
   ended(): Promise<{ code: number; stderr: Buffer }>;
-  /** A stream of these parts; ending it early, or before it begins, ends the script. */
+  /** A stream of these parts; destroying it ends the script. */
   stream(parts: Iterable<Buffer> | AsyncIterable<Buffer>): Readable;
 }
 
-/** Starts a script and reads the first line of its output: of at most `maxHead` bytes, within `headMs`. Throws what `exec` throws. */
+/**
+ * Starts a script and reads its first line: at most `maxHead` bytes within `headMs`. Throws what
+ * `exec` throws.
+ */
 export async function openOutput(
   sandbox: CommandRunner,
   text: string,
@@ -69,14 +71,14 @@ export async function openOutput(
     chunks: { [Symbol.asyncIterator]: chunks },
     ended,
     async end() {
-      // A script that ended by itself tells by its code why.
+      // The exit code of a script that ended by itself has the reason.
       if (!over) process.kill();
       process.stdout.destroy();
-      // A sandbox that is paused between the output and the end tells of the end when it goes on.
+      // A sandbox paused before the exit reports it only after its resume.
       const late = setTimeout(() => {
         timedOut = true;
         process.kill();
-      }, endMs);
+      }, exitTimeoutMs);
       try {
         const end = await ended();
         return { ...end, timedOut };
@@ -86,10 +88,10 @@ export async function openOutput(
     },
     stream(parts) {
       const stream = Readable.from(parts, { objectMode: false });
-      // Also where nobody ever begins to read.
+      // Also when the stream is never read.
       stream.once("close", () => {
         process.kill();
-        // Without a reader the rest would stay in the pipe, and the end of the process unseen.
+        // Unread output would keep the pipe open and hide the exit.
         process.stdout.destroy();
       });
       return stream;

@@ -2,17 +2,17 @@ import type { Readable, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 
 /**
- * Gives a stream to a command as its stdin, as fast as the command takes it, and then the end. Resolves with the number of bytes, and with
- * the error of a source that broke (`cut`). A command that takes no more is no error: its exit code tells why, and the rest of the source
- * is dropped, so that its sender can still be told.
+ * Pipes a stream into a command's stdin and closes it. Resolves with the number of bytes and the
+ * source's error. When the command stops reading, its exit code shows why; the rest of the source
+ * is drained so that its sender gets a response.
  */
 export async function pipeToStdin(
   source: Readable,
   stdin: Writable,
   signal?: AbortSignal,
-): Promise<{ bytes: number; cut: Error | undefined }> {
+): Promise<{ bytes: number; sourceError: Error | undefined }> {
   let bytes = 0;
-  let cut: Error | undefined;
+  let sourceError: Error | undefined;
   async function* counted(): AsyncGenerator<Buffer> {
     try {
       for await (const chunk of source.iterator({ destroyOnReturn: false })) {
@@ -20,13 +20,13 @@ export async function pipeToStdin(
         yield chunk;
       }
     } catch (error) {
-      cut = error as Error;
+      sourceError = error as Error;
       throw error;
     }
   }
   await pipeline(counted, stdin, signal ? { signal } : {}).catch((error: Error) => {
-    if (signal?.aborted) cut ??= error;
+    if (signal?.aborted) sourceError ??= error;
   });
-  if (!cut) source.on("error", () => {}).resume();
-  return { bytes, cut };
+  if (!sourceError) source.on("error", () => {}).resume();
+  return { bytes, sourceError };
 }

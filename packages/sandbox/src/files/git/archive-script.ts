@@ -1,10 +1,8 @@
 import { findBase, gitCodes, prelude } from "./git-script.ts";
 
-/** Scripts that make archives out of git repositories in sandboxes. What they need beside the repository they keep in a temporary folder. */
-
 /**
- * Folder. Writes the folder of git's repository that it stands for, the repository's root, its commit, branch and remote, a NUL after each. A folder
- * outside of any repository stands for the only one in it, up to two levels below.
+ * Folder. Prints the folder, the root of its repository, commit, branch and remote, a NUL after
+ * each. A folder outside of repositories stands for the only repository up to two levels below.
  */
 export const repositoryScript = `${prelude}
 cd -- "$1" 2>/dev/null || exit ${gitCodes.noRepository}
@@ -25,8 +23,9 @@ remote=$(git config --get remote.origin.url)
 printf '%s\\0' "$(pwd -P)" "$(git rev-parse --show-toplevel)" "$commit" "$branch" "$remote"`;
 
 /**
- * Folder, reference (may be empty), patterns that are left out. Writes a line with the commit that is compared with (empty for none), and a patch that
- * leads from there to the files as they are now, new ones included. The repository's own index and objects stay as they are.
+ * Folder, reference (may be empty), excluded patterns. Prints a line with the base commit (may be
+ * empty), and a patch from it to the current files, including new ones. Does not change the
+ * repository's index and objects.
  */
 export const deltaScript = `${prelude}
 ${findBase}

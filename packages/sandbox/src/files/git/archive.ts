@@ -6,25 +6,24 @@ import { deltaScript, repositoryScript } from "./archive-script.ts";
 import { runGit, toGitError } from "./git.ts";
 import { gitCodes } from "./git-script.ts";
 
-/** Time until a patch begins, ms: git reads every file before it. */
+/** Limit until a patch begins, ms: git reads every file first. */
 const deltaMs = 100_000;
 
-/** A repository as an archive tells of it. */
 export interface Repository {
-  /** The folder in it that was meant, absolute. */
+  /** The requested folder, absolute. */
   folder: string;
   root: string;
   /** Empty before the first commit. */
   commit: string;
-  /** DETACHED where there is none. */
+  /** DETACHED without a branch. */
   branch: string;
-  /** Address of `origin` without credentials; empty where there is none. */
+  /** URL of `origin` without credentials; may be empty. */
   remote: string;
 }
 
 /**
- * The repository that an absolute folder belongs to, or the only one in it, up to two levels below. Undefined where there is none, or no one alone.
- * Throws GitFailed, and what `exec` throws.
+ * The repository of an absolute folder, or the only repository up to two levels below it. Throws
+ * GitFailed, and what `exec` throws.
  */
 export async function findRepository(
   sandbox: CommandRunner,
@@ -38,9 +37,10 @@ export async function findRepository(
 }
 
 /**
- * What leads from a commit to the files of an absolute folder as they are now, as a patch for `git apply`; without a reference from where the work
- * began (see `gitChanges`). `excludes` are patterns as in .gitignore. `base` is empty where there is nothing before. The stream fails when git does;
- * ending it early ends git. Throws GitRefused for an unknown reference and a folder in no repository, GitFailed, and what `exec` throws.
+ * A patch for `git apply` from a reference (default as in `gitChanges`) to the current files of an
+ * absolute folder. `excludes` are .gitignore patterns. `base` is empty without an earlier commit.
+ * The stream fails when git does; destroying it ends git. Throws GitRefused for an unknown
+ * reference and outside of repositories, GitFailed, and what `exec` throws.
  */
 export async function gitDelta(
   sandbox: CommandRunner,
@@ -53,10 +53,9 @@ export async function gitDelta(
   });
   if (opened.head === undefined) {
     const failed = await opened.end();
-    if (failed.timedOut)
-      throw new PlatformError("GitFailed", `git did not make a patch within ${deltaMs / 1000} s.`);
+    if (failed.timedOut) throw new PlatformError("GitTimeout", { seconds: deltaMs / 1000 });
     if (failed.code === gitCodes.noRepository)
-      throw new PlatformError("GitRefused", `${folder} is not in a git repository.`);
+      throw new PlatformError("PathOutsideRepository", { path: folder });
     throw toGitError(failed, ref);
   }
   async function* parts(): AsyncGenerator<Buffer> {

@@ -1,4 +1,7 @@
-/** Scripts that look at git repositories in sandboxes. They run the sandbox's own git with the rights of its user, ask no server and take no lock. */
+/**
+ * Scripts that read git repositories in sandboxes with the sandbox's git, without network access
+ * and locks.
+ */
 
 export const gitCodes = { noGit: 40, noRepository: 42, badReference: 43, outside: 44 } as const;
 
@@ -9,8 +12,9 @@ git() { command git --no-pager -c safe.directory='*' -c core.fsmonitor=false -c 
 exists() { git rev-parse --verify --quiet --end-of-options "$1^{tree}" >/dev/null; }`;
 
 /**
- * Sets \`base\`: the state to compare with. A named one ($ref) has to exist. Without one it is where the work left its upstream branch, the branch of
- * the same name, or the default branch of \`origin\`; in a repository without any of them the empty tree.
+ * Sets `base`, the state to compare with: $ref, which must exist, else the merge base with the
+ * upstream branch, the branch of the same name or the default branch of `origin`, else the empty
+ * tree.
  */
 export const findBase = `
 find_base() {
@@ -30,8 +34,9 @@ find_base() {
 }`;
 
 /**
- * Folder, reference (may be empty). Writes for the folder's repository, and for those directly below it, a line \`repository\`, NUL, the folder, NUL;
- * then the changes as \`git diff --name-status -z\` does, a NUL, and the files that are new, a NUL each, and one more NUL.
+ * Folder, reference (may be empty). Prints for the folder's repository and those directly below it:
+ * `repository`, NUL, the folder, NUL, changes as `git diff --name-status -z`, NUL, new files with a
+ * NUL each, NUL.
  */
 export const changesScript = `${prelude}
 ${findBase}
@@ -57,7 +62,9 @@ for folder in ./*/.git; do
 done
 [ -n "$found" ] || exit ${gitCodes.noRepository}`;
 
-/** Enters the folder of the file at $1, or the next above it that is there, and sets `name`: the file's path from there. */
+/**
+ * Enters the nearest existing folder above the file $1 and sets `name`, the file's path from there.
+ */
 export const enterParentFolder = `
 folder=\${1%/*}; name=\${1##*/}
 [ -n "$folder" ] || folder=/
@@ -70,8 +77,8 @@ cd -- "$folder" || exit ${gitCodes.noRepository}
 git rev-parse --is-inside-work-tree >/dev/null 2>&1 || exit ${gitCodes.noRepository}`;
 
 /**
- * Path of a file, reference (may be empty), bytes that are read. Writes \`0\` or \`1\` for whether there is a file before and now, each followed by its
- * size, a line end, and the contents.
+ * Path of a file, reference (may be empty), maximum bytes. Prints for the old and the new file `1`
+ * or `0` (missing) and its size, then a line break and the contents.
  */
 export const diffScript = `${prelude}
 ${findBase}

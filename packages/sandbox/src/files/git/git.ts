@@ -4,16 +4,15 @@ import { type RunResult, runToEnd } from "../../shell/run.ts";
 import { type CommandRunner, checkPath, failureReason, toScriptCommand } from "../files.ts";
 import { changesScript, diffScript, gitCodes } from "./git-script.ts";
 
-/** Largest file of which a difference is shown, bytes (as in the reference). */
+/** Largest file of a diff, bytes (as in the reference). */
 const maxFileBytes = 2 ** 20;
-/** Changes that are told at most. */
 const maxChanges = 10_000;
-/** Time for the sandbox's git, ms. */
 const timeoutMs = 30_000;
 
 /**
- * The files below an absolute folder that differ from a reference, sorted by path; without one from where the work began: the upstream branch, else the
- * default one of `origin`, else nothing at all. Repositories directly below the folder count too. Empty where there is no repository (agent-server.md
+ * The files below an absolute folder that differ from a reference, sorted by path. Default
+ * reference: the upstream branch, else the default branch of `origin`, else the empty tree.
+ * Includes repositories directly below the folder. Empty outside of repositories (agent-server.md
  * section 8). Throws GitRefused for an unknown reference, GitFailed, and what `exec` throws.
  */
 export async function gitChanges(sandbox: CommandRunner, folder: string, ref?: string): Promise<GitChange[]> {
@@ -24,14 +23,15 @@ export async function gitChanges(sandbox: CommandRunner, folder: string, ref?: s
 }
 
 /**
- * An absolute file before (see `gitChanges`) and now; null where there is none, empty text for what is no text.
- * Throws GitRefused for an unknown reference, a file outside of any repository and one above 1 MiB, GitFailed, and what `exec` throws.
+ * The old (see `gitChanges`) and current content of an absolute file; null when missing, empty when
+ * binary. Throws GitRefused for an unknown reference, outside of repositories and above 1 MiB,
+ * GitFailed, and what `exec` throws.
  */
 export async function gitDiff(sandbox: CommandRunner, file: string, ref?: string): Promise<GitDiff> {
   return runDiff(sandbox, diffScript, file, ref ?? "");
 }
 
-/** A file before and after: what a script tells that takes its path, a reference and the bytes that are read. Throws as `gitDiff`. */
+/** Runs a script with the arguments and output of `diffScript`. Throws as `gitDiff`. */
 export async function runDiff(
   sandbox: CommandRunner,
   script: string,
@@ -39,14 +39,12 @@ export async function runDiff(
   ref: string,
 ): Promise<GitDiff> {
   const result = await runGit(sandbox, script, [checkPath(file), ref, String(maxFileBytes)], 3 * 2 ** 20);
-  if (result.code === gitCodes.noRepository)
-    throw new PlatformError("GitRefused", `${file} is not in a git repository.`);
+  if (result.code === gitCodes.noRepository) throw new PlatformError("PathOutsideRepository", { path: file });
   if (result.code !== 0) throw toGitError(result, ref);
   const end = result.stdout.indexOf("\n");
   const [had, oldSize, has, newSize] = result.stdout.toString("latin1", 0, end).split(" ").map(Number);
-  if (Math.max(oldSize!, newSize!) > maxFileBytes) {
-    throw new PlatformError("GitRefused", `${file} is larger than 1 MiB: no difference is shown.`);
-  }
+  if (Math.max(oldSize!, newSize!) > maxFileBytes)
+    throw new PlatformError("FileTooLargeForDiff", { path: file });
   const contents = result.stdout.subarray(end + 1);
   return {
     original: had ? toText(contents.subarray(0, oldSize)) : null,
@@ -54,7 +52,10 @@ export async function runDiff(
   };
 }
 
-/** Runs a git script to its end, of which at most `maxOutputBytes` are kept. Throws GitFailed when it takes too long, and what `exec` throws. */
+/**
+ * Runs a git script and keeps `maxOutputBytes`. Throws GitFailed after a time limit, and what
+ * `exec` throws.
+ */
 export async function runGit(
   sandbox: CommandRunner,
   script: string,
@@ -65,33 +66,30 @@ export async function runGit(
     timeoutMs,
     maxOutputBytes,
   });
-  if (result.timedOut)
-    throw new PlatformError("GitFailed", `git did not answer within ${timeoutMs / 1000} s.`);
+  if (result.timedOut) throw new PlatformError("GitTimeout", { seconds: timeoutMs / 1000 });
   return result;
 }
 
-/** The error of a script that git ended. */
 export function toGitError(
   result: Pick<RunResult, "code" | "stderr">,
   ref: string | undefined,
 ): PlatformError {
-  if (result.code === gitCodes.noGit)
-    return new PlatformError("GitFailed", "There is no git in the sandbox: use an image that has it.");
+  if (result.code === gitCodes.noGit) return new PlatformError("GitNotInstalled");
   if (result.code === gitCodes.badReference)
-    return new PlatformError("GitRefused", `The repository has no reference ${(ref ?? "").slice(0, 200)}.`);
-  return new PlatformError("GitFailed", `git could not read the repository: ${failureReason(result)}.`);
+    return new PlatformError("UnknownGitReference", { ref: (ref ?? "").slice(0, 200) });
+  return new PlatformError("RepositoryUnreadable", { reason: failureReason(result) });
 }
 
 const letters: Record<string, GitChange["status"]> = { A: "ADDED", D: "DELETED" };
 
-/** Changes out of what `changesScript` writes; a part that was cut off is left out. */
+/** Parses the output of `changesScript`; drops a part that was cut off. */
 function parseChanges(text: string): GitChange[] {
   const words = text.split("\0");
   const changes = new Map<string, GitChange["status"]>();
   for (let at = 0; words[at] === "repository"; ) {
     const folder = words[at + 1]!.replace(/^\.\/?/, "");
     const prefix = folder === "" ? "" : `${folder}/`;
-    // What the outer repository says about an inner one is not meant.
+    // The inner repository's changes replace the outer one's changes of the same folder.
     for (const path of changes.keys()) if (prefix && path.startsWith(prefix)) changes.delete(path);
     at += 2;
     for (; words[at]; at += 2) {
@@ -99,7 +97,7 @@ function parseChanges(text: string): GitChange[] {
     }
     at++;
     for (; words[at]; at++) {
-      // Known to the compared state, not to the index: the file is there in both.
+      // A file of the base that is not in the index exists in both.
       const path = prefix + words[at]!;
       changes.set(path, changes.has(path) ? "UPDATED" : "ADDED");
     }
@@ -108,12 +106,12 @@ function parseChanges(text: string): GitChange[] {
   return sortChanges(changes);
 }
 
-/** What a letter of `git diff --name-status` says. */
+/** The status for a letter of `git diff --name-status`. */
 export function toStatus(letter: string): GitChange["status"] {
   return letters[letter[0]!] ?? "UPDATED";
 }
 
-/** The changes of these paths as they are told: sorted, and no more than are told at all. */
+/** The changes sorted by path, at most `maxChanges`. */
 export function sortChanges(changes: Map<string, GitChange["status"]>): GitChange[] {
   return [...changes]
     .map(([path, status]) => ({ status, path }))

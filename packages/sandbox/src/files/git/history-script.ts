@@ -1,8 +1,8 @@
 import { enterParentFolder, gitCodes, prelude } from "./git-script.ts";
 
-/** Scripts that read the history of git repositories in sandboxes: from git's objects alone, never from the files in work. */
+/** Scripts that read the history of git repositories in sandboxes, never their working trees. */
 
-/** Sets `commit` and `parent` of $sha; the first commit has the empty tree before it. */
+/** Sets `commit` and `parent` for $sha; the parent of the first commit is the empty tree. */
 const findCommit = `
 commit=$(git rev-parse --verify --quiet --end-of-options "$sha^{commit}") || exit ${gitCodes.badReference}
 parent=$(git rev-parse --verify --quiet "$commit^1") || parent=$(git hash-object -t tree /dev/null)`;
@@ -11,20 +11,26 @@ const enter = `
 cd -- "$1" 2>/dev/null || exit ${gitCodes.noRepository}
 git rev-parse --git-dir >/dev/null 2>&1 || exit ${gitCodes.noRepository}`;
 
-/** Folder, and how many. Writes of each commit its id, the short one, subject, author and time, a NUL after each; the newest first. */
+/**
+ * Folder, limit. Prints id, short id, subject, author and time of each commit, a NUL after each,
+ * newest first.
+ */
 export const commitsScript = `${prelude}
 ${enter}
 git rev-parse --verify --quiet HEAD >/dev/null || exit 0
 git -c i18n.logOutputEncoding=UTF-8 log --no-show-signature -z --max-count="$2" --format='%H%x00%h%x00%s%x00%an%x00%aI' HEAD --`;
 
-/** Folder, and a commit. Writes what the commit changed against its first parent, as `git diff --name-status -z` does. */
+/** Folder, commit. Prints the changes against the first parent like `git diff --name-status -z`. */
 export const commitChangesScript = `${prelude}
 ${enter}
 sha=$2
 ${findCommit}
 git diff --no-ext-diff --no-textconv --no-renames --relative --name-status -z "$parent" "$commit" -- .`;
 
-/** Path of a file, a commit, bytes that are read. Writes as `diffScript`: the file before the commit, and in it. */
+/**
+ * Path of a file, commit, maximum bytes. Prints like `diffScript`: the file before the commit, and
+ * in it.
+ */
 export const commitDiffScript = `${prelude}
 ${enterParentFolder}
 sha=$2

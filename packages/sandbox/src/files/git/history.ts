@@ -5,14 +5,15 @@ import { runDiff, runGit, sortChanges, toGitError, toStatus } from "./git.ts";
 import { gitCodes } from "./git-script.ts";
 import { commitChangesScript, commitDiffScript, commitsScript } from "./history-script.ts";
 
-/** Longest list of commits, bytes: a subject can be as long as its author likes. */
+/** Limit of a list of commits, bytes: subjects have any length. */
 const maxListBytes = 2 * 2 ** 20;
-/** Longest subject and name that are told, characters. */
+/** Limit of a subject and a name, characters. */
 const maxText = 1_000;
 
 /**
- * The newest commits of the repository that an absolute folder belongs to, at most `limit`, and whether there are more. None where there is no
- * repository, and in one without a commit (agent-server.md section 8). Throws GitFailed, and what `exec` throws.
+ * The newest commits of the repository of an absolute folder, at most `limit`. Empty outside of
+ * repositories and without commits (agent-server.md section 8). Throws GitFailed, and what `exec`
+ * throws.
  */
 export async function gitCommits(
   sandbox: CommandRunner,
@@ -24,7 +25,7 @@ export async function gitCommits(
   if (result.code !== 0) throw toGitError(result, undefined);
   const words = result.stdout.toString().split("\0");
   const commits: GitCommit[] = [];
-  // The last commit of a list that was cut off is not whole.
+  // The last commit of a truncated list is incomplete.
   const whole = result.truncated ? words.length - 5 : words.length;
   for (let at = 0; at + 5 <= whole; at += 5) {
     const [sha, short_sha, subject, author, timestamp] = words.slice(at, at + 5) as [
@@ -45,7 +46,11 @@ export async function gitCommits(
   return { commits: commits.slice(0, limit), hasMore: commits.length > limit || result.truncated };
 }
 
-/** The files below an absolute folder that a commit changed against its first parent, sorted by path. Throws GitRefused for what is no commit and no repository, GitFailed, and what `exec` throws. */
+/**
+ * The files below an absolute folder that a commit changed against its first parent, sorted by
+ * path. Throws GitRefused for an unknown commit and outside of repositories, GitFailed, and what
+ * `exec` throws.
+ */
 export async function gitCommitChanges(
   sandbox: CommandRunner,
   folder: string,
@@ -58,7 +63,7 @@ export async function gitCommitChanges(
     8 * 2 ** 20,
   );
   if (result.code === gitCodes.noRepository)
-    throw new PlatformError("GitRefused", `${folder} is not in a git repository.`);
+    throw new PlatformError("PathOutsideRepository", { path: folder });
   if (result.code !== 0) throw toGitError(result, sha);
   const words = result.stdout.toString().split("\0");
   const changes = new Map<string, GitChange["status"]>();
@@ -66,14 +71,13 @@ export async function gitCommitChanges(
   return sortChanges(changes);
 }
 
-/** An absolute file before a commit and in it, from git's objects alone; otherwise as `gitDiff`. */
+/** An absolute file before a commit and in it; otherwise as `gitDiff`. */
 export async function gitCommitDiff(sandbox: CommandRunner, file: string, sha: string): Promise<GitDiff> {
   return runDiff(sandbox, commitDiffScript, file, checkCommitId(sha));
 }
 
-/** An id of a commit, whole or short; names of branches are none. Throws GitRefused. */
+/** Throws GitRefused unless the text is a full or short commit id; branch names are not allowed. */
 function checkCommitId(text: string): string {
-  if (!/^[0-9a-fA-F]{4,64}$/.test(text))
-    throw new PlatformError("GitRefused", "The id of a commit has 4 to 64 hex digits.");
+  if (!/^[0-9a-fA-F]{4,64}$/.test(text)) throw new PlatformError("InvalidCommitId");
   return text;
 }
