@@ -14,12 +14,11 @@ import { addressOptions, callOptions } from "@sandpiper/models/call-options";
 import type { ModelConfig } from "@sandpiper/models/model";
 import type { ConfirmationPolicy, GivenAgent, GivenLlm, SecurityAnalyzer } from "@sandpiper/wire";
 import type { AgentDocument } from "../../store/conversation-parts.ts";
-import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { ConversationConfig, ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import { defaultUser } from "../../users/default-user.ts";
 import { maskSecrets, unmask } from "./mask-secrets.ts";
-import { conversationModel } from "./model.ts";
 
 export interface AgentConfigResolverDeps {
   store: Pick<Store, "agents">;
@@ -30,7 +29,7 @@ export interface AgentConfigResolverDeps {
 
 type Row = Pick<ConversationRow, "id" | "userId" | "config">;
 
-/** Who works in a conversation: the agent that a client gave with it, else the one that the user's settings describe. */
+/** Resolves the agent of a conversation: the one that a client gave, else the one of the user's settings. */
 export class AgentConfigResolver {
   readonly #deps: AgentConfigResolverDeps;
 
@@ -38,12 +37,12 @@ export class AgentConfigResolver {
     this.#deps = deps;
   }
 
-  /** What a client gave; undefined for a conversation whose agent the settings describe. */
+  /** The document that a client gave; undefined when the settings describe the agent. */
   clientAgent(row: Pick<Row, "id" | "config">): AgentDocument | undefined {
     return row.config.ownAgent ? this.#deps.store.agents.get(row.id) : undefined;
   }
 
-  /** The tools, in the order in which the model reads them. */
+  /** The tools in the order of the prompt. */
   tools(row: Row): readonly Tool[] {
     const own = this.clientAgent(row);
     const clientTools = own?.clientTools ?? [];
@@ -57,7 +56,7 @@ export class AgentConfigResolver {
     });
   }
 
-  /** Names of tools that nobody has checked: those of a sub-agent's definition, or of the settings for an agent which they describe. */
+  /** Unchecked tool names of a sub-agent's definition or of the settings. */
   toolNames(row: Row): readonly string[] | undefined {
     const own = this.clientAgent(row);
     if (own?.tools) return own.tools;
@@ -66,8 +65,8 @@ export class AgentConfigResolver {
   }
 
   /**
-   * The model to call, the key included. A model without a key of its own gets the user's where the user's model is of the same provider and
-   * the address is not another one.
+   * The model to call, with its key. A model without a key gets the user's key if the user's model has the
+   * same provider and the address is the same.
    */
   model(row: Row): Partial<ModelConfig> {
     const llm = row.config.llmProfile ? undefined : this.#llm(row);
@@ -75,11 +74,11 @@ export class AgentConfigResolver {
     return this.resolveModel(row.userId, llm);
   }
 
-  /** The model that a client describes, as `model`. */
+  /** Resolves a client's model description as in `model`. */
   resolveModel(userId: string, llm: GivenLlm): Partial<ModelConfig> {
     const { model, api_key, base_url } = llm;
-    const given = callOptions(llm);
-    const options = given ? { options: given } : {};
+    const clientOptions = callOptions(llm);
+    const options = clientOptions ? { options: clientOptions } : {};
     const apiKey = unmask(api_key);
     const aws = awsAccess(llm);
     const address = {
@@ -93,16 +92,16 @@ export class AgentConfigResolver {
     const stored = settings.model(userId);
     if (base_url && base_url !== stored.baseUrl) return { model, ...address, ...options };
     const own = conversationModel({ userId, config: { llmModel: model } }, settings);
-    return { ...own, ...address, options: { ...addressOptions(own.options).options, ...given } };
+    return { ...own, ...address, options: { ...addressOptions(own.options).options, ...clientOptions } };
   }
 
-  /** The model that summarises: the condenser's own, else the agent's. */
+  /** The condenser's own model, else the agent's. */
   condenserModel(row: Row): Partial<ModelConfig> {
     const llm = this.clientAgent(row)?.agent?.condenser?.llm;
     return llm?.model && !row.config.llmProfile ? this.resolveModel(row.userId, llm) : this.model(row);
   }
 
-  /** When and how the history is summarised; undefined: only when somebody asks for it. */
+  /** When and how the history is condensed; undefined: on request only. */
   condenser(row: Row): CondenserOptions | undefined {
     const { userId, config } = row;
     const { agent, condenser } = this.clientAgent(row) ?? {};
@@ -110,8 +109,8 @@ export class AgentConfigResolver {
     const { settings } = this.#deps;
     const { launchedProfile: launched } = config;
     const profile = launched ? settings.agentProfiles.byId(userId, launched.id) : undefined;
-    const wanted = { ...(profile?.condenser ?? settings.agent(userId).condenser), ...condenser };
-    return condenserOfSettings(config.agentType === "plan" ? { ...wanted, ...planningCondenser } : wanted);
+    const options = { ...(profile?.condenser ?? settings.agent(userId).condenser), ...condenser };
+    return condenserOfSettings(config.agentType === "plan" ? { ...options, ...planningCondenser } : options);
   }
 
   policy({ userId, config }: Row): ConfirmationPolicy {
@@ -120,13 +119,13 @@ export class AgentConfigResolver {
     return policyFromSettings(view.confirmation_mode, view.security_analyzer);
   }
 
-  /** What judges the risk of actions; undefined: nothing does. */
+  /** The analyzer that rates the risk of actions; undefined for none. */
   analyzer(row: Row): Analyzer | undefined {
-    const described = this.analyzerConfig(row);
-    return described && chooseAnalyzer(described);
+    const config = this.analyzerConfig(row);
+    return config && chooseAnalyzer(config);
   }
 
-  /** Calls of tools that may run at the same time. */
+  /** Maximum concurrent tool calls. */
   concurrency(row: Row): number {
     return (
       this.clientAgent(row)?.agent?.tool_concurrency_limit ??
@@ -134,13 +133,13 @@ export class AgentConfigResolver {
     );
   }
 
-  /** What judges the risk of actions, as clients read it: what was given with the conversation, else what the settings name. */
+  /** The analyzer as clients read it: of the conversation, else of the settings. */
   analyzerConfig({ userId, config }: Row): SecurityAnalyzer | undefined {
     if (config.securityAnalyzer !== undefined) return config.securityAnalyzer ?? undefined;
     return namedAnalyzer(this.#deps.settings.view(userId).security_analyzer);
   }
 
-  /** The agent as clients see it: as it was given, with the model of now and every secret masked (agent-server.md section 3.2). */
+  /** The agent for clients: as given, with the current model and masked secrets (agent-server.md section 3.2). */
   present(row: Row, options: { skills: boolean }): Record<string, unknown> {
     const tools = this.tools(row);
     const own = this.clientAgent(row)?.agent;
@@ -166,11 +165,37 @@ export class AgentConfigResolver {
   }
 }
 
-/** The agent of the settings in the shape in which clients give theirs. */
+/** The settings' agent in the form of a client's agent. */
 function settingsAgent(tools: readonly Tool[]): Omit<GivenAgent, "llm"> {
   const names = namesOf(tools.filter(({ role }) => !role));
   return {
     tools: names.map((name) => ({ name, params: {} })),
     include_default_tools: ["FinishTool", "ThinkTool"],
   };
+}
+
+const providerOf = (model: string) => (model.includes("/") ? model.slice(0, model.indexOf("/")) : "");
+
+/**
+ * The model of a conversation: of the profile it was switched to if that still exists, else its own name,
+ * else the user's. The user's key and address apply only to the same provider, so that no provider gets the
+ * key of another one.
+ */
+export function conversationModel(
+  row: { userId: string; config: Pick<ConversationConfig, "llmModel" | "llmProfile"> },
+  settings: Settings,
+): Partial<ModelConfig> {
+  const profile = row.config.llmProfile
+    ? settings.profileModel(row.userId, row.config.llmProfile)
+    : undefined;
+  if (profile?.model) return profile;
+  const stored = settings.model(row.userId);
+  const own = row.config.llmModel;
+  if (!own || own === stored.model) return stored;
+  const { options, ...address } = stored;
+  const sameProvider = providerOf(own) === providerOf(stored.model ?? "");
+  const keepAddress = stored.baseUrl !== undefined && !own.startsWith("demo");
+  return sameProvider || keepAddress
+    ? { ...address, model: own, ...addressOptions(options) }
+    : { model: own };
 }

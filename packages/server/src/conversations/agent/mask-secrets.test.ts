@@ -3,7 +3,7 @@ import { maskSecrets } from "./mask-secrets.ts";
 
 const mask = "**********";
 
-/** Each way in which an MCP server knows its caller, with this for a secret. */
+/** Every kind of MCP authentication with a secret. */
 const servers = (value: string) => ({
   b: { auth: { strategy: "bearer", value } },
   k: { auth: { strategy: "api_key", value, header_name: "X-Key" } },
@@ -14,7 +14,7 @@ const servers = (value: string) => ({
   },
 });
 
-test("secrets are masked wherever they stand, and everything else stays", () => {
+test("secrets are masked in every position, and other values stay", () => {
   const given = {
     llm: {
       model: "openai/x",

@@ -22,7 +22,7 @@ function sources(
   } as unknown as McpSpecsDeps;
 }
 
-test("the servers of the settings, without disabled ones, and those of plugins under free names", () => {
+test("enabled servers of the settings are joined by servers of plugins under unused names", () => {
   const plugins = {
     kept: { command: "evil" },
     more: { command: "x", args: ["y"] },
@@ -37,7 +37,7 @@ test("the servers of the settings, without disabled ones, and those of plugins u
   expect(resolveServerSpecs(sources(undefined, {}, ["kept"]), launched)).toHaveLength(1);
 });
 
-test("an agent of its own has its own servers alone; masked values are those of the stored server of the name", () => {
+test("a client's agent has only its own servers; masked values come from the stored server of that name", () => {
   expect(resolveServerSpecs(sources({}), row)).toEqual([]);
   const own = { kept: { url: "https://kept.example/mcp", headers: { "X-Key": "**********" } } };
   expect(resolveServerSpecs(sources(own), row)).toEqual([
@@ -45,7 +45,7 @@ test("an agent of its own has its own servers alone; masked values are those of 
   ]);
 });
 
-test("configurations of other programs are read, and what is no server is left out", () => {
+test("configurations of other programs are accepted, and invalid servers omitted", () => {
   const given = {
     mcpServers: {
       remote: { type: "shttp", url: "https://a.example", auth: "a-token", disabled: "unknown field" },
@@ -64,7 +64,7 @@ test("configurations of other programs are read, and what is no server is left o
   });
 });
 
-test("files of plugins are read in the sandbox, with their own folder filled in; broken and endless ones name nothing", async () => {
+test("plugin files are read in the sandbox with their folder filled in; invalid and endless files count as empty", async () => {
   const { sandbox, remove } = await testSandbox();
   try {
     const script = `mkdir -p /tmp/a "/tmp/b c" /tmp/d /tmp/e

@@ -8,19 +8,19 @@ import type { AgentConfigResolver } from "./agent-config.ts";
 
 type Row = Pick<ConversationRow, "id" | "userId" | "config">;
 
-/** Servers of one conversation; a configuration has room for more. */
+/** Maximum servers of a conversation; a configuration may have more. */
 const maxServers = 30;
 
 export interface McpSpecsDeps {
   agents: Pick<AgentConfigResolver, "clientAgent">;
   settings: Pick<Settings, "mcpServers" | "agentProfiles">;
-  /** Those of the conversation's plugins and active skills; `invoked` are skills that its agent has just read. */
+  /** Servers of the conversation's plugins and active skills; `invoked` names skills that the agent has just read. */
   foundServers(row: Row, invoked: Iterable<string>): Readonly<Record<string, unknown>>;
 }
 
 /**
- * The MCP servers of a conversation: those of the agent that its client gave, else of the user's settings, and those of its plugins and skills under names that are free.
- * Disabled ones and what is no server are left out.
+ * The enabled MCP servers of a conversation: of the client's agent, else of the user's settings; servers of
+ * plugins and skills are added under unused names. Invalid ones are omitted.
  */
 export function resolveServerSpecs(
   { agents, settings, foundServers }: McpSpecsDeps,
@@ -28,8 +28,8 @@ export function resolveServerSpecs(
   invoked: Iterable<string> = [],
 ): ServerSpec[] {
   const stored = settings.mcpServers(row.userId);
-  const given = agents.clientAgent(row)?.agent?.mcp_config;
-  const own = given ? parseServers(given, stored) : filterByProfile(stored, settings, row);
+  const config = agents.clientAgent(row)?.agent?.mcp_config;
+  const own = config ? parseServers(config, stored) : filterByProfile(stored, settings, row);
   const specs: ServerSpec[] = Object.entries(own).map(([name, server]) => ({ name, server, from: "user" }));
   for (const [name, server] of Object.entries(parseServers(foundServers(row, invoked), {})))
     if (!Object.hasOwn(own, name)) specs.push({ name, server, from: "plugin" });
@@ -38,13 +38,13 @@ export function resolveServerSpecs(
     .slice(0, maxServers);
 }
 
-/** The servers in what somebody gave: a map by name, alone or below `mcpServers`. */
-export function parseServers(given: Readonly<Record<string, unknown>>, stored: McpServers): McpServers {
-  const { mcpServers } = given;
+/** Parses a map of servers by name, which may be nested in `mcpServers`; masked values come from `stored`. */
+export function parseServers(config: Readonly<Record<string, unknown>>, stored: McpServers): McpServers {
+  const { mcpServers } = config;
   const map =
     isMap(mcpServers) && mcpServers.url === undefined && mcpServers.command === undefined
       ? mcpServers
-      : given;
+      : config;
   const found = Object.entries(map).flatMap(([name, value]): [string, McpServer][] => {
     const server = parseServer(value);
     if (!server || name === "" || name.length > 256) return [];
@@ -53,7 +53,7 @@ export function parseServers(given: Readonly<Record<string, unknown>>, stored: M
   return Object.fromEntries(found);
 }
 
-/** Other programs name the kind of a server `type`, and a key in place of the whole `auth`. */
+/** Accepts the forms of other programs: `type` for the transport, and a bearer token as `auth`. */
 function parseServer(value: unknown): McpServer | undefined {
   if (!isMap(value)) return undefined;
   const { type, auth, ...rest } = value;

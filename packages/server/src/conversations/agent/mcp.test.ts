@@ -20,7 +20,7 @@ afterAll(async () => {
   await outbound.close();
 });
 
-test("servers that were made ready for a message stay for a while where no run comes, and for a run that comes", async () => {
+test("servers that were prepared for a message stay connected for a while, and for a following run", async () => {
   const mcp = new McpTools({
     agents: { clientAgent: () => undefined, tools: () => [] },
     settings: { mcpServers: () => ({ remote: { url: remote.url } }), agentProfiles: {} as never },
@@ -32,7 +32,7 @@ test("servers that were made ready for a message stay for a while where no run c
     secrets: { forSandbox: () => [] },
     outbound,
     sandbox: () => Promise.reject(new Error("There is no sandbox here.")),
-    keptMs: 50,
+    lingerMs: 50,
   });
   try {
     await mcp.prepare(row, never);

@@ -13,26 +13,23 @@ import type { ToolSource } from "./toolset.ts";
 
 type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
-/** How long servers stay connected after a run, ms. */
-const keptMs = 300_000;
-
 export interface McpToolsDeps extends McpSpecsDeps {
   agents: Pick<AgentConfigResolver, "clientAgent" | "tools">;
   sandboxes: Pick<Sandboxes, "get" | "getSpec">;
   secrets: Pick<Secrets, "forSandbox">;
   outbound: Pick<Outbound, "fetch">;
-  /** The sandbox of a conversation, running and prepared. */
+  /** The running, prepared sandbox of a conversation. */
   sandbox(row: Row): Promise<Sandbox>;
-  /** Is told the secrets of configurations. */
+  /** Receives the secrets of configurations. */
   registerSecret?: ((value: string, userId: string) => void) | undefined;
   /** How long servers stay connected after a run, ms; default 5 minutes. */
-  keptMs?: number;
+  lingerMs?: number;
 }
 
 interface Connection {
   servers: McpServers;
   timer: NodeJS.Timeout | undefined;
-  /** Names of skills that the agent has read meanwhile: their servers stay. */
+  /** Names of skills that the agent has read, whose servers stay. */
   invoked: Set<string>;
 }
 
@@ -50,14 +47,13 @@ export class McpTools implements ToolSource {
     if (!servers) return [];
     const { agents } = this.#deps;
     const tools = servers.tools(new Set(agents.tools(row).map(({ name }) => name)));
-    // A planning agent changes nothing.
+    // A planning agent may only read.
     if (row.config.agentType === "plan")
       return tools.filter(({ definition }) => definition.annotations.readOnlyHint);
     const expression = agents.clientAgent(row)?.agent?.filter_tools_regex;
     return expression ? filterTools(tools, expression) : tools;
   }
 
-  /** Whether a conversation has servers. */
   hasServers(row: Pick<Row, "id" | "userId" | "config">): boolean {
     return resolveServerSpecs(this.#deps, row).length > 0;
   }
@@ -67,50 +63,46 @@ export class McpTools implements ToolSource {
     const specs = resolveServerSpecs(this.#deps, row, known?.invoked);
     clearTimeout(known?.timer);
     if (specs.length === 0 && !known) return [];
-    const kept = known ?? {
-      servers: new McpServers(this.#opener(row)),
-      timer: undefined,
-      invoked: new Set(),
-    };
-    this.#connections.set(row.id, kept);
-    return kept.servers.prepare(specs, signal);
+    return this.#getOrCreate(row).servers.prepare(specs, signal);
   }
 
-  /** Adds the servers of a skill that the agent reads in its run, as `prepare`. */
+  /** Connects the servers of a skill that the agent reads during its run, as in `prepare`. */
   async join(row: Row, skill: string, signal: AbortSignal): Promise<readonly string[]> {
-    const kept = this.#connections.get(row.id) ?? {
-      servers: new McpServers(this.#opener(row)),
-      timer: undefined,
-      invoked: new Set(),
-    };
-    this.#connections.set(row.id, kept);
-    kept.invoked.add(skill);
+    this.#getOrCreate(row).invoked.add(skill);
     return this.prepare(row, signal);
   }
 
   rest(conversationId: string): void {
-    const kept = this.#connections.get(conversationId);
-    kept?.servers.close({ all: false });
+    this.#connections.get(conversationId)?.servers.close({ all: false });
     this.linger(conversationId);
   }
 
-  /** Keeps the servers for some minutes, unless a run needs them then. */
+  /** Closes the servers after a delay, unless a run needs them. */
   linger(conversationId: string): void {
-    const kept = this.#connections.get(conversationId);
-    if (!kept) return;
-    clearTimeout(kept.timer);
-    kept.timer = setTimeout(() => this.drop(conversationId), this.#deps.keptMs ?? keptMs).unref();
+    const connection = this.#connections.get(conversationId);
+    if (!connection) return;
+    clearTimeout(connection.timer);
+    connection.timer = setTimeout(() => this.drop(conversationId), this.#deps.lingerMs ?? 300_000).unref();
   }
 
   drop(conversationId: string): void {
-    const kept = this.#connections.get(conversationId);
-    clearTimeout(kept?.timer);
-    kept?.servers.close({ all: true });
+    const connection = this.#connections.get(conversationId);
+    clearTimeout(connection?.timer);
+    connection?.servers.close({ all: true });
     this.#connections.delete(conversationId);
   }
 
   close(): void {
     for (const id of [...this.#connections.keys()]) this.drop(id);
+  }
+
+  #getOrCreate(row: Row): Connection {
+    let connection = this.#connections.get(row.id);
+    if (!connection) {
+      connection = { servers: new McpServers(this.#opener(row)), timer: undefined, invoked: new Set() };
+      this.#connections.set(row.id, connection);
+    }
+    return connection;
   }
 
   #opener(row: Row) {
@@ -130,7 +122,7 @@ export class McpTools implements ToolSource {
   }
 }
 
-/** The expression is the client's: it was checked when the conversation was made, and gets a little time for each list of names. */
+/** Filtered tools by list: a client's expression is validated at creation and has a time limit per list. */
 const filters = new WeakMap<readonly Tool[], { expression: string; tools: readonly Tool[] }>();
 
 function filterTools(tools: readonly Tool[], expression: string): readonly Tool[] {
@@ -143,9 +135,9 @@ function filterTools(tools: readonly Tool[], expression: string): readonly Tool[
       expression,
     );
   } catch {
-    // Too slow for these names: none of them is let through.
+    // An expression that is too slow matches nothing.
   }
-  const left = tools.filter(({ name }) => names.includes(name));
-  filters.set(tools, { expression, tools: left });
-  return left;
+  const matching = tools.filter(({ name }) => names.includes(name));
+  filters.set(tools, { expression, tools: matching });
+  return matching;
 }

@@ -18,20 +18,20 @@ export interface OutputMasksDeps {
 type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
 /**
- * What takes secrets out of the outputs of conversations: those of the user, of the sandbox's conversations, of the settings, of the agent that a client gave, and
- * the server's own.
+ * Masks secrets in the outputs of conversations: those of the user, the sandbox's conversations, the
+ * settings, the client's agent and the server.
  */
 export class OutputMasks {
   readonly #deps: OutputMasksDeps;
   readonly #terminals = new Map<string, SecretStream>();
-  /** Agents whose secrets are known. */
+  /** Documents whose secrets are registered. */
   readonly #registered = new WeakSet<AgentDocument>();
 
   constructor(deps: OutputMasksDeps) {
     this.#deps = deps;
   }
 
-  /** Knows the secrets of now. */
+  /** Masks the secrets that are registered at the time of the call. */
   forConversation(row: Row): OutputMask {
     const { mask } = this.#deps;
     this.#registerSecrets(row);
@@ -48,7 +48,7 @@ export class OutputMasks {
     this.#terminals.delete(conversationId);
   }
 
-  /** Kept only while an output goes on. */
+  /** The stream exists only while an output continues. */
   #terminal(id: string, more: boolean, matcher: SecretMatcher): SecretStream {
     const stream = this.#terminals.get(id) ?? new SecretStream(matcher, hiddenSecret);
     if (more) this.#terminals.set(id, stream);
@@ -66,13 +66,13 @@ export class OutputMasks {
   }
 }
 
-/** What hides a user's secrets in texts that belong to no conversation yet, such as its title. */
+/** Masks a user's secrets in texts outside of a conversation, such as a title. */
 export function userMask(deps: Omit<OutputMasksDeps, "agents">, userId: string): (text: string) => string {
   registerSecrets(deps, userId, "");
   return (text) => hideSecrets(deps.mask.matcher(userId), text, hiddenSecret);
 }
 
-/** Makes the secrets of a user and of a sandbox's conversations known to the mask: whoever reads them registers them. */
+/** Registers the secrets of a user and a sandbox's conversations with the mask; reading them does that. */
 export function registerSecrets(
   { secrets, settings }: Pick<OutputMasksDeps, "secrets" | "settings">,
   userId: string,

@@ -25,7 +25,7 @@ export interface ProjectKnowledgeDeps {
   store: Pick<Store, "contexts">;
   settings: Settings;
   agents: Pick<AgentConfigResolver, "clientAgent" | "model">;
-  /** What the project says is shown without secrets. */
+  /** Masks secrets in texts of the project. */
   masks: Pick<OutputMasks, "forConversation">;
   secrets?: Pick<Secrets, "forSandbox"> | undefined;
   /** Skills that this server gives to every conversation of a user. */
@@ -34,14 +34,14 @@ export interface ProjectKnowledgeDeps {
 
 type KnownRow = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
-/** Sentences about descriptions of sub-agents that cannot be used as they are. */
+/** Maximum notes about invalid sub-agent definitions. */
 const maxProblems = 10;
 
-/** Skills and notes of conversations: into the prompt, and with the messages that name them. */
+/** Adds skills, notes and memory to the prompts of conversations, and skills to the messages that name them. */
 export class ProjectKnowledge {
   readonly contexts: ProjectContexts;
   readonly #deps: ProjectKnowledgeDeps;
-  /** What was noted earlier, for prompts that are about to be written. */
+  /** Loaded memories for prompts that are about to be written. */
   readonly #memories = new Map<string, Memory>();
 
   constructor(deps: ProjectKnowledgeDeps) {
@@ -49,7 +49,7 @@ export class ProjectKnowledge {
     this.contexts = new ProjectContexts(deps.store.contexts);
   }
 
-  /** Reads what lies in a conversation's sandbox for its agent, and keeps it. `late` says that its prompt is written already. Throws what `exec` throws. */
+  /** Loads and stores the project's skills, hooks and servers; `late`: after the prompt. Throws what `exec` throws. */
   async collect(
     row: ConversationRow,
     sandbox: CommandRunner,
@@ -58,15 +58,15 @@ export class ProjectKnowledge {
     const { plugins, notes, late } = found;
     const { workingDir } = row.config;
     const { model } = this.#deps.agents.model(row);
-    const odd: string[] = [];
-    const tell = (sentence: string) => void (odd.length < maxProblems && odd.push(sentence));
+    const warnings: string[] = [];
+    const warn = (text: string) => void (warnings.length < maxProblems && warnings.push(text));
     const [project, mcpServers, hooks, agents] = await Promise.all([
       loadProject(sandbox, { workingDir, model, plugins }),
       loadPluginServers(sandbox, plugins),
       loadHooks(sandbox, { workingDir, plugins }),
-      loadAgentDefinitions(sandbox, { workingDir, plugins, tell }).catch(() => []),
+      loadAgentDefinitions(sandbox, { workingDir, plugins, tell: warn }).catch(() => []),
     ]);
-    const problems = [...project.problems, ...hooks.problems, ...odd];
+    const problems = [...project.problems, ...hooks.problems, ...warnings];
     const names = late
       ? project.skills.filter(({ type }) => type !== "knowledge").map(({ name }) => name)
       : [];
@@ -83,7 +83,7 @@ export class ProjectKnowledge {
     }));
   }
 
-  /** Adds what plugins bring to a conversation, skills in the place of others of the same names. `late` says that its prompt is written already. */
+  /** Adds plugins to a conversation; their skills replace those of the same names. `late`: after the prompt. */
   async addPlugins(id: string, parts: PluginParts, { late }: { late: boolean }): Promise<void> {
     const names = late ? parts.skills.map(({ name }) => name) : [];
     await this.contexts.change(id, (before) => {
@@ -92,13 +92,13 @@ export class ProjectKnowledge {
     });
   }
 
-  /** The skills that lie in a conversation's sandbox now, and those that it knows besides. Throws what `exec` throws. */
+  /** The skills that are in the sandbox now and those of the context. Throws what `exec` throws. */
   async listSkills(row: ConversationRow, sandbox: CommandRunner): Promise<Skill[]> {
     const { model } = this.#deps.agents.model(row);
     return this.skills(row, await loadSkills(sandbox, { workingDir: row.config.workingDir, model }));
   }
 
-  /** The skills of a conversation, `live` ones first, without those that the user has switched off. */
+  /** The enabled skills of a conversation, `live` ones first. */
   skills(row: Pick<ConversationRow, "id" | "userId" | "config">, live: readonly Skill[] = []): Skill[] {
     const { settings, globalSkills } = this.#deps;
     const all = mergeSkills(live, this.contexts.get(row.id).skills, globalSkills?.(row.userId) ?? []);
@@ -108,14 +108,13 @@ export class ProjectKnowledge {
     ]);
   }
 
-  /** Whether the agent reads and keeps a memory. */
   usesMemory(row: Pick<ConversationRow, "id" | "userId" | "config">): boolean {
     const own = this.#deps.agents.clientAgent(row)?.agent;
     if (own) return (own.agent_context as { load_memory?: unknown } | null | undefined)?.load_memory === true;
     return this.#deps.settings.agent(row.userId).loadMemory;
   }
 
-  /** Reads the memory, where there is one, for the prompt that is written next. What goes wrong, or takes longer than the signal lets it, leaves it empty. */
+  /** Loads the memory for the next prompt; it is empty after an error or an aborted signal. */
   async loadMemory(
     row: ConversationRow,
     sandbox: () => Promise<CommandRunner>,
@@ -128,7 +127,7 @@ export class ProjectKnowledge {
     this.#memories.set(row.id, await memory.catch(() => ({ notes: [] })));
   }
 
-  /** Rules of the project for the files that an action has touched, without those of these names. */
+  /** The project's rules for the files that an action touched, except the known ones. */
   rulesFor(row: KnownRow, action: Action, known: ReadonlySet<string>): TextContent[] {
     const { workingDir } = row.config;
     if (touchedPaths(action, workingDir).length === 0) return [];
@@ -162,7 +161,7 @@ export class ProjectKnowledge {
     });
   }
 
-  /** What a user message brings along: skills, none that the conversation has already, and what the agent's client or the settings add to each message. */
+  /** The new skills for a user message, and the suffix that the client's agent or the settings add to each message. */
   activate(row: KnownRow, content: readonly Content[]): Activation {
     const { names, content: found } = this.#matchSkills(row, content);
     const own = this.#deps.agents.clientAgent(row)?.agent;
@@ -199,8 +198,8 @@ export class ProjectKnowledge {
   }
 
   /**
-   * The MCP servers of a conversation's plugins, and under free names those of its skills that are always in the prompt, came with a message or were read
-   * by its agent (`invoked` has names that the log does not tell yet). Unchecked.
+   * The unchecked MCP servers of a conversation's plugins, and under unused names those of its active skills:
+   * in the prompt, activated by a message, or read by the agent (`invoked`: not yet in the log).
    */
   servers(
     row: Pick<ConversationRow, "id" | "userId" | "config">,
@@ -210,17 +209,17 @@ export class ProjectKnowledge {
     const skills = this.skills(row).filter((skill) => skill.mcpServers);
     if (skills.length === 0) return mcpServers;
     const active = new Set([...this.activatedSkills(row.id), ...(folded?.invokedSkills ?? []), ...invoked]);
-    const theirs = skills.filter(({ name, type }) => type === "repo" || active.has(name));
-    return Object.assign({}, ...theirs.toReversed().map((skill) => skill.mcpServers), mcpServers);
+    const activeSkills = skills.filter(({ name, type }) => type === "repo" || active.has(name));
+    return Object.assign({}, ...activeSkills.toReversed().map((skill) => skill.mcpServers), mcpServers);
   }
 
-  /** Remembers what a message that is in the log has brought along. */
+  /** Stores the skills that a logged message activated. */
   async recordActivation(id: string, { names }: Activation): Promise<void> {
     if (names.length > 0)
       await this.#deps.store.contexts.activate(id, [...new Set([...this.activatedSkills(id), ...names])]);
   }
 
-  /** Names of the skills that messages brought along so far. */
+  /** Names of the skills that messages have activated. */
   activatedSkills(id: string): string[] {
     return this.#deps.store.contexts.get(id)?.activated ?? [];
   }

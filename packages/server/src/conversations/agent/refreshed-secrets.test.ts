@@ -8,7 +8,7 @@ import { StoredSecrets } from "../../users/secrets.ts";
 import { RefreshedSecrets } from "./refreshed-secrets.ts";
 import { describeSecrets, resolveSecrets } from "./secret-sources.ts";
 
-/** Secrets that clients give as addresses, against a real server whose answers change. */
+/** Secrets that clients give as URLs, against a real server with changing answers. */
 
 const owner = { userId: "ann", conversationId: "c", sandboxId: "s" };
 const never = new AbortController().signal;
@@ -52,7 +52,7 @@ async function give(sources: Parameters<typeof resolveSecrets>[2]): Promise<void
 const open = (freshMs: number) => new RefreshedSecrets({ store: opened.store, secrets, outbound, freshMs });
 const value = (name: string) => secrets.forSandbox("ann", "s").find((one) => one.name === name)?.value;
 
-test("an address is asked again once its value is old; the last value stays where that fails, which is told once", async () => {
+test("a URL is fetched again once its value is old; after a failure the last value stays, with one note", async () => {
   answer = { status: 200, text: "first-token" };
   await give({
     TOKEN: { kind: "LookupSecret", url, headers: { "X-Key": "open" }, description: "Changes" },
@@ -75,7 +75,7 @@ test("an address is asked again once its value is old; the last value stays wher
   const [note, ...others] = await looked.prepare(owner, never);
   expect(others).toEqual([]);
   expect(note).toBe(
-    "The secret TOKEN could not be fetched again, so its last value is used: The address of the secret TOKEN answered 503.",
+    "The secret TOKEN could not be fetched again, so its last value is used: The URL of the secret TOKEN answered 503.",
   );
   expect(await looked.prepare(owner, never)).toEqual([]);
   answer = { status: 200, text: "" };
@@ -86,7 +86,7 @@ test("an address is asked again once its value is old; the last value stays wher
   expect(value("TOKEN")).toBe("third-token");
 });
 
-test("an address that does not answer holds nothing up for long, and what a client gave meanwhile stays", async () => {
+test("a URL that does not answer delays a run briefly, and a newer value from a client stays", async () => {
   answer = { status: 200, text: "fourth-token" };
   await give({ TOKEN: { url } });
   answer = { status: 200, text: "", hangs: true };

@@ -9,34 +9,33 @@ import type { ToolSource } from "./toolset.ts";
 
 type Row = Pick<ConversationRow, "userId" | "sandboxId">;
 
-/** How long a value counts as fresh, and how long a run waits for new ones, ms. */
+/** Lifetime of a value, and maximum wait of a run for new values, ms. */
 const freshMs = 60_000;
 const waitMs = 3_000;
 
-/** Sandboxes that are remembered at a time. */
+/** Maximum sandboxes with a state. */
 const maxSandboxes = 1_000;
 
 export interface RefreshedSecretsDeps extends Pick<SecretSourceDeps, "outbound"> {
   store: Pick<Store, "conversationSecrets">;
   secrets: Pick<Secrets, "refreshConversation">;
-  /** How long a value counts as fresh, ms; default a minute. */
+  /** Lifetime of a value, ms; default one minute. */
   freshMs?: number;
 }
 
-/** What is known of the secrets of a sandbox. */
 interface State {
-  /** When to look again, ms since the epoch. */
+  /** Time of the next check, ms since the epoch. */
   next: number;
   renewal: Promise<void> | undefined;
-  /** Of those that could not be fetched again, what is wrong. */
+  /** Error texts of secrets that could not be fetched, by name. */
   problems: Map<string, string>;
-  /** What somebody was told of. */
+  /** Names of secrets whose error was reported. */
   reported: Set<string>;
 }
 
 /**
- * Fetches secrets again that clients gave as addresses (`LookupSecret`), while agents work in their sandbox: before a run, and beside its steps. The last value
- * stays where that fails. The proxy looks values up at each request, so a new one counts at once.
+ * Fetches the secrets that clients gave as URLs (`LookupSecret`) again while agents work in their sandbox.
+ * A failed fetch keeps the last value. The proxy reads values at each request, so new ones apply at once.
  */
 export class RefreshedSecrets implements ToolSource {
   readonly #deps: RefreshedSecretsDeps;
@@ -46,7 +45,7 @@ export class RefreshedSecrets implements ToolSource {
     this.#deps = deps;
   }
 
-  /** Has no tools: it is asked at each step. */
+  /** Has no tools; each step triggers a check. */
   tools(row: Row): readonly Tool[] {
     void this.#renew(row);
     return [];
@@ -106,7 +105,7 @@ export class RefreshedSecrets implements ToolSource {
       old.map(async ([name, source]) => {
         try {
           const value = await fetchSecret(this.#deps, name, source);
-          if (value === "") throw new PlatformError("OutboundFailed", "Its address gave nothing.");
+          if (value === "") throw new PlatformError("SecretUrlEmpty");
           found[name] = { source, value };
           state.problems.delete(name);
         } catch (error) {

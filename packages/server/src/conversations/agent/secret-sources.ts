@@ -11,18 +11,18 @@ export interface SecretSourceDeps {
   publicUrl: () => string;
 }
 
-/** Longest value, bytes, and time to get one, ms. */
+/** Maximum size of a fetched value, bytes, and its time-out, ms. */
 const maxBytes = 65_536;
 const timeoutMs = 10_000;
 
-/** Where this server itself gives out secrets (app-server.md section 4, agent-server.md section 9). */
+/** Path of this server's own secrets (app-server.md section 4, agent-server.md section 9). */
 const ownPath = /(?:^|\/)api\/(?:v1\/sandboxes\/[^/]+\/)?settings\/secrets\/([^/?]+)$/;
 
 /**
- * The values of secrets that a client gives or says where to get (agent-server.md section 3, secrets). Addresses are asked now (and again later, see `looked-up-secrets.ts`); one of this
- * server, or a path of it, means the sandbox's secret of that name. Masked values are left out, for they are what the server has already, and so is
- * what names the user's secret of the same name: it applies anyway, and a copy would not change with it.
- * Throws InvalidParameter, and OutboundFailed or OutboundRefused for an address that does not give one.
+ * Resolves the secrets of a client to values (agent-server.md section 3, secrets). URLs are fetched now, and
+ * again later by `RefreshedSecrets`; URLs of this server refer to the sandbox's secret of that name. Masked
+ * values are omitted, as the server has them, and so are references to the user's secret of the same name,
+ * which applies anyway. Throws InvalidParameter, OutboundFailed, OutboundRefused.
  */
 export async function resolveSecrets(
   deps: SecretSourceDeps,
@@ -35,10 +35,12 @@ export async function resolveSecrets(
         [name, await resolveSource(deps, { userId, sandboxId, name }, source)] as const,
     ),
   );
-  return Object.fromEntries(found.filter((one): one is readonly [string, string] => one[1] !== undefined));
+  return Object.fromEntries(
+    found.filter((entry): entry is readonly [string, string] => entry[1] !== undefined),
+  );
 }
 
-/** What clients say of the secrets that they give, and where the fetched ones came from. */
+/** The descriptions of a client's secrets, and the URLs of fetched ones. */
 export function describeSecrets(
   { publicUrl }: Pick<SecretSourceDeps, "publicUrl">,
   given: Readonly<Record<string, SecretSource>>,
@@ -67,19 +69,17 @@ async function resolveSource(
     const wanted = decodeSegment(own);
     if (wanted === name && secrets.value(userId, name) !== undefined) return undefined;
     const found = secrets.forSandbox(userId, sandboxId).find((secret) => secret.name === wanted);
-    if (!found)
-      throw new PlatformError("InvalidParameter", `The secret ${name} names a secret that is not there.`);
+    if (!found) throw new PlatformError("SecretReferenceUnknown", { name });
     return found.value;
   }
-  if (!URL.canParse(source.url))
-    throw new PlatformError("InvalidParameter", `The address of the secret ${name} is none.`);
+  if (!URL.canParse(source.url)) throw new PlatformError("SecretUrlInvalid", { name });
   return fetchSecret({ outbound }, name, {
     url: source.url,
     ...(source.headers && { headers: source.headers }),
   });
 }
 
-/** The value that an address gives. Throws OutboundFailed or OutboundRefused, in whose sentences no value stands. */
+/** Fetches a secret's URL. Throws OutboundFailed or OutboundRefused, without the value in their texts. */
 export async function fetchSecret(
   { outbound }: Pick<SecretSourceDeps, "outbound">,
   name: string,
@@ -89,16 +89,16 @@ export async function fetchSecret(
   const answer = await outbound.fetch(url, { headers: { ...headers }, timeoutMs, maxBytes, secret });
   if (answer.ok) return answer.text();
   await answer.body?.cancel();
-  throw new PlatformError("OutboundFailed", `The address of the secret ${name} answered ${answer.status}.`);
+  throw new PlatformError("SecretUrlFailed", { name, status: answer.status });
 }
 
-/** The name of the secret that an address of this server means. */
+/** The encoded secret name in a URL of this server; undefined for other URLs. */
 function ownSecretName(address: string, base: string): string | undefined {
   const url = URL.canParse(address, base) ? new URL(address, base) : undefined;
   return url?.origin === new URL(base).origin ? ownPath.exec(url.pathname)?.[1] : undefined;
 }
 
-/** A part of an address as text; one that is no text names nothing. */
+/** A decoded URL segment; empty when it is invalid. */
 function decodeSegment(part: string): string {
   try {
     return decodeURIComponent(part);

@@ -3,24 +3,23 @@ import type { ConversationRow } from "../../store/conversation-store.ts";
 
 type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
-/** Where tools of a conversation come from. Of two tools with one name, that of the earlier source counts. */
+/** A source of tools of a conversation. Earlier sources win when two tools have the same name. */
 export interface ToolSource {
-  /** Those of this moment, in the order in which the model reads them. Cheap: it is asked at each step. */
+  /** The current tools in the order of the prompt; called at each step, so it must be cheap. */
   tools(row: Row): readonly Tool[];
   /**
-   * Makes the tools ready for a run, in a bounded time; what goes wrong throws only when the signal aborts. Gives sentences that the model and the user should
-   * read, each once in a conversation.
+   * Prepares the tools for a run in a bounded time; returns notes for the model and the user, each once in a
+   * conversation. Throws only when the signal aborts.
    */
   prepare?(row: Row, signal: AbortSignal): Promise<readonly string[]>;
-  /** The conversation is at rest, and nobody knows for how long. */
+  /** The run has ended. */
   rest?(conversationId: string): void;
-  /** The conversation is gone, or the server ends. */
+  /** The conversation was deleted or the server closes. */
   drop?(conversationId: string): void;
-  /** The server ends. */
+  /** The server closes. */
   close?(): void;
 }
 
-/** The tools of one run. */
 export interface Toolset {
   readonly tools: readonly Tool[];
   prepare(signal: AbortSignal): Promise<readonly string[]>;
@@ -29,7 +28,7 @@ export interface Toolset {
 /** Changes the tools of every conversation, such as for a replay. */
 export type AdaptTools = (tools: readonly Tool[]) => readonly Tool[];
 
-/** The tools of conversations, put together from their sources. */
+/** Combines the tool sources of conversations. */
 export class Toolsets {
   readonly #sources: readonly ToolSource[];
   readonly #adapt: AdaptTools;

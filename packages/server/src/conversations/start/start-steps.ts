@@ -13,7 +13,7 @@ import type { ConversationRow, NewConversation } from "../../store/conversation-
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
-import { conversationModel } from "../agent/model.ts";
+import { conversationModel } from "../agent/agent-config.ts";
 import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { SendOptions } from "../api.ts";
 import type { PendingMessages } from "../commands/pending.ts";

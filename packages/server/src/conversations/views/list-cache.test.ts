@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { conversationRow, createTestStore, message, stateUpdate } from "../../../test/support/store.ts";
 import type { ConversationFilter, ConversationRow } from "../../store/conversation-store.ts";
 import { StoredSettings } from "../../users/settings/settings.ts";
-import { conversationModel } from "../agent/model.ts";
+import { conversationModel } from "../agent/agent-config.ts";
 import { ListCache } from "./list-cache.ts";
 import { presentConversation } from "./present.ts";
 

@@ -11,7 +11,7 @@ import type { StartTaskRow, StartTaskStore } from "../../store/start-task-store.
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
-import { conversationModel } from "../agent/model.ts";
+import { conversationModel } from "../agent/agent-config.ts";
 import type { ConversationStarts } from "../api.ts";
 import type { Histories } from "../run/histories.ts";
 import { ListCache } from "./list-cache.ts";

@@ -48,7 +48,7 @@ test("an agent, tools or hooks beyond what lists and frames have room for are re
     const { status, body } = await create(change);
     expect([status, body.detail]).toEqual([
       422,
-      expect.stringMatching(/^Agent, tools and hooks of a conversation may together have/),
+      expect.stringMatching(/^The agent, tools and hooks of a conversation exceed/),
     ]);
   }
   const { status, body } = await create({});
