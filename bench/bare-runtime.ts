@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { volatileOf } from "@sandpiper/sandbox/test/support/oci";
+import { getRuntimeDir } from "@sandpiper/sandbox/test/support/oci";
 import type { BenchService } from "./sandbox-service.ts";
 import type { TimedShell } from "./timed-shell.ts";
 
@@ -28,7 +28,7 @@ export class BareRuntime {
   constructor({ driver, dir, spec }: BenchService, shell: TimedShell, model: string) {
     if (driver.runtime.kind !== "crun")
       throw new Error("The floors are those of crun: install it, and unset SANDPIPER_RUNTIME.");
-    const volatile = volatileOf(dir);
+    const volatile = getRuntimeDir(dir);
     const state = join(volatile, "bare");
     this.#bundles = join(dir, "bare");
     this.#shell = shell;

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { groups, volatileOf } from "@sandpiper/sandbox/test/support/oci";
+import { groups, getRuntimeDir } from "@sandpiper/sandbox/test/support/oci";
 import { figures, type Row, sample, single } from "./measure.ts";
 import { type BenchService, openBenchService, spread, started } from "./sandbox-service.ts";
 
@@ -55,7 +55,7 @@ export async function benchHibernated(): Promise<Row[]> {
 
 /** A control group counts once for each controller that it has; processes without one there are none. */
 function leftovers({ dir }: BenchService): number {
-  const volatile = volatileOf(dir);
+  const volatile = getRuntimeDir(dir);
   const mounts = readFileSync("/proc/self/mountinfo", "utf8").split("\n");
   const ours = mounts.filter((line) => line.includes(dir) || line.includes(volatile));
   const files = ["state", "boxes"].flatMap((name) => readdirSync(join(volatile, name)));

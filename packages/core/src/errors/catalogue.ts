@@ -1,5 +1,6 @@
 import { agentErrors } from "./agent.ts";
 import { conversationsErrors } from "./conversations.ts";
+import { driversErrors } from "./drivers.ts";
 import { gitErrors } from "./git.ts";
 import { httpErrors } from "./http.ts";
 import { modelsErrors } from "./models.ts";
@@ -11,6 +12,7 @@ import { usersErrors } from "./users.ts";
 /** Every error that callers may see. */
 export const catalogue = {
   ...sandboxesErrors,
+  ...driversErrors,
   ...conversationsErrors,
   ...agentErrors,
   ...modelsErrors,

@@ -16,14 +16,20 @@ const MOUNT_ATTR_RDONLY = 0x1n;
 
 export const AT_FDCWD = -100;
 
-/** A descriptor of a copy of the mount at a path, attached nowhere; without what is mounted below. The caller closes it. Throws what the kernel says. */
+/**
+ * Opens a copy of the mount at a path that is attached nowhere, without mounts below it. The caller
+ * closes the descriptor.
+ */
 export function openDetachedMount(path: string): number {
   return call("open_tree", () =>
     openTree(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC),
   );
 }
 
-/** Makes a detached mount read-only, with further attributes (MOUNT_ATTR_…) and the user namespace that one of them means. */
+/**
+ * Makes a detached mount read-only and sets further attributes (MOUNT_ATTR_…), with the user
+ * namespace of MOUNT_ATTR_IDMAP.
+ */
 export function restrictMount(mount: number, attributes = 0n, userNamespace = 0): void {
   const set = Buffer.from(
     BigUint64Array.of(MOUNT_ATTR_RDONLY | attributes, 0n, 0n, BigInt(userNamespace)).buffer,

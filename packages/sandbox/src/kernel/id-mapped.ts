@@ -17,8 +17,9 @@ const MOUNT_ATTR_IDMAP = 0x10_0000n;
 const MOVE_MOUNT_F_EMPTY_PATH = 4;
 
 /**
- * Shows a folder read-only at `target`, its owners shifted by the mapping of a user namespace. What is mounted below the folder is left out.
- * Throws EINVAL where the filesystem cannot be mapped (Linux 5.19 and most filesystems can), EPERM inside of a user namespace.
+ * Mounts a folder read-only at `target`, without mounts below it, with owners mapped by a user
+ * namespace. Throws EINVAL when the filesystem does not support it (most do since Linux 5.19),
+ * EPERM inside a user namespace.
  */
 export function mountIdMapped(folder: string, target: string, userNamespace: number): void {
   const tree = openDetachedMount(folder);
@@ -30,7 +31,10 @@ export function mountIdMapped(folder: string, target: string, userNamespace: num
   }
 }
 
-/** A descriptor of a new user namespace that maps 0… to `base`…; the caller owns it. Throws when the kernel refuses. */
+/**
+ * Creates a user namespace that maps 0… to `base`… and returns its descriptor, which the caller
+ * closes.
+ */
 export async function openUserNamespace(base: number, size: number): Promise<number> {
   const holder = spawn("unshare", ["--user", "cat"], {
     stdio: ["pipe", "ignore", "ignore"],

@@ -21,19 +21,19 @@ function mount(
   call("mount", () => mountCall(source, target, type, flags, data));
 }
 
-/** Nothing that is mounted in this mount namespace appears in another one; what is mounted or unmounted above goes on to arrive here. */
+/** Hides mounts of this mount namespace from others; those of the parent still arrive here. */
 export function keepMountsHere(): void {
   mount("none", "/", null, MS_REC | MS_SLAVE, null);
 }
 
-/** Paths may not hold `:`, `,` or `\`. `layers` are read-only, the uppermost first. */
+/** Paths must not contain `:`, `,` or `\`. `layers` are read-only, uppermost first. */
 export interface Overlay {
   layers: string[];
   upper: string;
   work: string;
 }
 
-/** Throws EINVAL where the kernel cannot stack these folders. */
+/** Throws EINVAL when the kernel cannot stack these folders. */
 export function mountOverlay(target: string, overlay: Overlay, extra: string[] = []): void {
   const options = [
     `lowerdir=${overlay.layers.join(":")}`,
@@ -44,7 +44,7 @@ export function mountOverlay(target: string, overlay: Overlay, extra: string[] =
   mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options.join(","));
 }
 
-/** Takes a mount out of sight at once; it ends with its last user. */
+/** Detaches a mount at once; it ends with its last user. */
 export function unmount(target: string): void {
   call("umount2", () => umount(target, MNT_DETACH));
 }

@@ -8,26 +8,26 @@ const setns = native("int setns(int fd, int type)");
 const unshare = native("int unshare(int flags)");
 
 /**
- * Gives the calling thread a mount namespace of its own, in which nothing propagates out. Only for a worker thread that lives for this:
- * what it mounts, and what the programs that it spawns see, is invisible to the rest of the process, and gone when the thread ends.
+ * Gives the calling worker thread its own mount namespace, from which nothing propagates. Its
+ * mounts are visible only to the thread and to programs that it spawns, and end with the thread.
  */
-export function privateMounts(): void {
+export function unshareMounts(): void {
   call("unshare", () => unshare(CLONE_NEWNS));
 }
 
 let own: number | undefined;
 
 /**
- * Gives the calling thread a network namespace of its own. Only for a worker thread: for one that can enter other networks and not come back to
- * the machine's, as it is in a user namespace.
+ * Gives the calling worker thread its own network namespace. In a user namespace a thread can enter
+ * other networks but not return to the machine's.
  */
-export function privateNetwork(): void {
+export function unshareNetwork(): void {
   call("unshare", () => unshare(CLONE_NEWNET));
 }
 
 /**
- * Runs synchronous work in a network namespace (an open file of it), so that a socket made by it belongs there for good.
- * The work must be synchronous: nothing else runs on this thread meanwhile.
+ * Runs synchronous work in a network namespace (an open descriptor); a socket that it creates stays
+ * there.
  */
 export function inNetwork<T>(network: number, work: () => T): T {
   own ??= openSync("/proc/thread-self/ns/net", "r");
@@ -35,7 +35,7 @@ export function inNetwork<T>(network: number, work: () => T): T {
   try {
     return work();
   } finally {
-    // A thread that cannot go back would do everything else in the wrong network.
+    // A thread that cannot return would do all later work in the wrong network.
     const home = own;
     try {
       call("setns", () => setns(home, CLONE_NEWNET));

@@ -5,16 +5,20 @@ const path = "/dev/null";
 let descriptor: number | undefined;
 
 /**
- * A descriptor of the null device for what an OCI runtime starts, one for this thread. crun gives its standard streams to the sandbox's user,
- * and the machine's own `/dev/null` with them: a sandbox could then take it away from everybody. So this one is opened through a read-only
- * mount that is attached nowhere, where owner and mode cannot be changed.
+ * A descriptor of the null device for the standard streams of an OCI runtime. crun changes the
+ * owner of its standard streams to the sandbox's user, who could then break the machine's
+ * `/dev/null`. So this descriptor goes through a detached read-only mount, where owner and mode
+ * cannot change.
  */
 export function nullDevice(): number {
   descriptor ??= openReadOnlyMount() ?? openSync(path, constants.O_RDWR);
   return descriptor;
 }
 
-/** Undefined where the kernel or a user namespace forbids it; inside of such a namespace nobody owns the machine's devices anyway. */
+/**
+ * Undefined when the kernel or a user namespace forbids it; inside one, no process owns the
+ * machine's devices.
+ */
 function openReadOnlyMount(): number | undefined {
   let tree: number | undefined;
   try {

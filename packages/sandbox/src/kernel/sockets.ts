@@ -16,15 +16,18 @@ const setsockopt = native(
 );
 const close = native("int close(int fd)");
 
-/** A TCP socket (not blocking, not inherited) of the calling thread's network namespace; the caller owns the descriptor. */
+/**
+ * Creates a non-blocking TCP socket in the calling thread's network namespace. The caller closes
+ * it.
+ */
 export function tcpSocket(family: 4 | 6 = 4): number {
   return call("socket", () =>
     socket(family === 6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
   );
 }
 
-/** A TCP socket that listens on 127.0.0.1. Throws EADDRINUSE. */
-export function loopbackListener(port: number, backlog = 128): number {
+/** Creates a TCP socket that listens on 127.0.0.1. Throws EADDRINUSE. */
+export function listenOnLoopback(port: number, backlog = 128): number {
   const fd = tcpSocket();
   try {
     const on = Buffer.from(Int32Array.of(1).buffer);
@@ -39,7 +42,7 @@ export function loopbackListener(port: number, backlog = 128): number {
   }
 }
 
-/** `struct sockaddr_in` of 127.0.0.1 and this port. */
+/** `struct sockaddr_in` of 127.0.0.1 and a port. */
 function loopbackAddress(port: number): Buffer {
   const address = Buffer.alloc(16);
   address.writeUInt16LE(AF_INET, 0);

@@ -4,7 +4,8 @@ import { call, native, systemError } from "./libc.ts";
 import { nullDevice } from "./null-device.ts";
 
 /**
- * Starting a program in a time that does not depend on this process's memory: Node's own spawn copies the page tables (8 ms at 265 MB).
+ * posix_spawn takes a time that does not depend on this process's memory: Node's own spawn copies
+ * the page tables (8 ms at 265 MB).
  */
 const posixSpawn = native(
   "int posix_spawnp(_Out_ int *pid, const char *path, const void *actions, const void *attributes, const char **argv, const char **envp)",
@@ -36,22 +37,31 @@ const WNOHANG = 1;
 const structBytes = 512;
 
 export interface SpawnRequest {
-  /** The first word is looked up in PATH. */
+  /** The first word is searched in PATH. */
   argv: string[];
-  /** Default: PATH alone. Secrets of the server's environment are none of a runtime's business. */
+  /** Default: PATH only, because the server's environment holds secrets. */
   env?: Record<string, string>;
 }
 
 export interface Spawned {
   pid: number;
-  /** Exit code, or 128 + signal. Resolves when the program has ended and no process holds its lifeline any more. */
+  /**
+   * Exit code, or 128 + signal. Resolves when the program and all holders of its lifeline have
+   * ended.
+   */
   exit: Promise<number>;
 }
 
-/** What a descriptor of a spawned program leads to: nothing, a pipe that it reads (`in`) or writes (`out`), or a socket for `both`. */
+/**
+ * Where a descriptor of a spawned program leads: nowhere, to a pipe that it reads (`in`) or writes
+ * (`out`), or to a socket (`both`).
+ */
 export type Descriptor = "null" | "in" | "out" | "both";
 
-/** Starts a program in a session of its own with default signals; stdout and stderr go to a file, made anew. Throws ENOENT, EACCES, …. */
+/**
+ * Starts a program in its own session with default signals; stdout and stderr go to a new file.
+ * Throws ENOENT, EACCES, ….
+ */
 export function spawnDetached(request: SpawnRequest & { outputFile: string }): Spawned {
   const { O_WRONLY, O_CREAT, O_TRUNC } = constants;
   return start(request, 3, (actions) => {
@@ -61,7 +71,10 @@ export function spawnDetached(request: SpawnRequest & { outputFile: string }): S
   });
 }
 
-/** Like `spawnDetached`, with these descriptors from 0 on; `pipes` are the other ends in the same order, null where there is none. */
+/**
+ * Like `spawnDetached`, with these descriptors from 0 on; `pipes` are the other ends, null for
+ * `null`.
+ */
 export function spawnPiped(
   request: SpawnRequest & { descriptors: Descriptor[] },
 ): Spawned & { pipes: (Socket | null)[] } {
@@ -88,7 +101,9 @@ export function spawnPiped(
   }
 }
 
-/** `lifeline` is a descriptor that the program inherits; its other end shows when the program and what inherited it have ended. */
+/**
+ * The program inherits the descriptor `lifeline`; its other end closes when all holders have ended.
+ */
 function start({ argv, env }: SpawnRequest, lifeline: number, describe: (actions: Buffer) => void): Spawned {
   const actions = Buffer.alloc(structBytes);
   const attributes = Buffer.alloc(structBytes);
@@ -103,7 +118,8 @@ function start({ argv, env }: SpawnRequest, lifeline: number, describe: (actions
     setFlags(attributes, SETSIGDEF | SETSIGMASK | SETSID);
     emptySet(signals);
     setMask(attributes, signals);
-    // All of them: those that glibc keeps for itself and leaves out of its sets would be ignored by the program.
+    // All signals, because glibc's sets lack those that it reserves, and the program would ignore
+    // them.
     signals.fill(0xff, 0, 8);
     setDefault(attributes, signals);
     const variables = Object.entries(env ?? { PATH: process.env.PATH ?? "" }).map(

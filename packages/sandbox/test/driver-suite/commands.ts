@@ -134,7 +134,7 @@ export function describeCommands(context: SuiteContext): void {
     shell.stdin.write("stty size; test -t 0 && tty; echo written >/dev/stderr; echo $TERM\n");
     await expect.poll(() => text).toMatch(/17 91\r\n.*\/dev\/pts\/\d+\r\n.*written\r\n.*xterm/s);
     shell.resize(60, 20);
-    // The size arrives like a signal, so the shell asks until it has.
+    // The size arrives asynchronously, so the shell polls it.
     shell.stdin.write('while [ "$(stty size)" != "20 60" ]; do sleep 0.01; done; exit 5\n');
     expect(await shell.exit).toEqual({ code: 5, signal: null });
   });

@@ -1,7 +1,7 @@
 import type { ExecRequest, PreparedSpec, SandboxDriver } from "../../src/driver.ts";
 import { type RunOptions, runToEnd } from "../../src/shell/run.ts";
 
-/** What the tests of the suite share: one running sandbox, `one`. */
+/** Shared by the tests of the suite: one running sandbox, `one`. */
 export interface SuiteContext {
   readonly driver: SandboxDriver;
   readonly spec: PreparedSpec;
@@ -9,10 +9,10 @@ export interface SuiteContext {
   readonly memoryByProcess: boolean;
 }
 
-/** Limits that the suite's tests run into on purpose. */
+/** Limits that tests exceed on purpose. */
 export const suiteLimits = { memoryBytes: 128 * 2 ** 20, pids: 64, cpus: 2, diskBytes: 2 ** 30 };
 
-/** Runs a command to its end; output as text. */
+/** Runs a command to its end; returns output as text. */
 export async function run(
   driver: SandboxDriver,
   id: string,

@@ -5,22 +5,25 @@ import { run, type SuiteContext, suiteLimits } from "./context.ts";
 import { describeIsolation } from "./isolation.ts";
 import { describePorts } from "./ports.ts";
 
-/** A driver over a real engine, with an installation of its own. */
+/** A driver over a real engine with its own installation. */
 export interface DriverUnderTest {
   driver: SandboxDriver;
   /** A root with `sh`, `busybox` and the common tools, and an unprivileged user. */
   spec: SandboxSpec;
-  /** Roots that cannot be prepared, and what the sentence says. */
+  /** Roots that cannot be prepared, with the expected error text. */
   unusable: [SandboxSpec["root"], RegExp][];
-  /** Memory is limited for each process alone: one that takes too much is refused it, not killed. */
+  /** True when memory is limited per process: allocation fails instead of a kill. */
   memoryByProcess?: boolean;
-  /** Another driver object over the same installation, as a later process has it. */
+  /** Opens another driver over the same installation, as a later process does. */
   reopen(): Promise<SandboxDriver>;
-  /** Removes every sandbox and snapshot, and all else. */
+  /** Removes every sandbox, snapshot and other resource. */
   end(): Promise<void>;
 }
 
-/** The behaviour that `driver.ts` promises, for every driver. `make` fails where the engine cannot be had: nothing is skipped. */
+/**
+ * Tests the behaviour that `driver.ts` promises, for every driver. `make` fails when the engine is
+ * not available: no test is skipped.
+ */
 export function describeDriver(name: string, make: () => Promise<DriverUnderTest>): void {
   describe(name, () => {
     let made: DriverUnderTest;
@@ -92,7 +95,7 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
         code: "SandboxNotRunning",
         message: /paused/,
       });
-      // What was in the pipe arrives; then nothing does for far longer than a step takes.
+      // Buffered output arrives first; then none does for far longer than a step takes.
       await new Promise((resolve) => setTimeout(resolve, 50));
       const frozen = last;
       await new Promise((resolve) => setTimeout(resolve, 200));
@@ -225,7 +228,7 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       await driver.start({ id: "used", spec });
       const work =
         "dd if=/dev/zero of=big bs=1048576 count=20 2>/dev/null; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
-      // It stays: an engine may count the time of processes that are there.
+      // It keeps running, because an engine may count only the CPU time of live processes.
       const worker = await driver.exec("used", { argv: ["sh", "-c", `${work}; echo done; exec sleep 300`] });
       await new Promise((resolve) => worker.stdout.once("data", resolve));
       const usage = await driver.usage("used");

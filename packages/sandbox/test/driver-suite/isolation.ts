@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { run, type SuiteContext, suiteLimits } from "./context.ts";
 
-/** The part of the driver suite about what a sandbox must not be able to do. What goes deeper stands with each driver. */
+/** The part of the driver suite about isolation. The tests of each driver go deeper. */
 export function describeIsolation(context: SuiteContext): void {
   const inside = (command: string) => run(context.driver, "one", command);
 

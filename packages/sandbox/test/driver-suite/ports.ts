@@ -54,7 +54,7 @@ export function describePorts(context: SuiteContext): void {
   });
 }
 
-/** Tries until the server inside listens. */
+/** Retries until the server inside listens. */
 async function connected<T extends NodeJS.EventEmitter>(connect: () => Promise<T>): Promise<T> {
   for (const end = Date.now() + 5_000; ; ) {
     try {

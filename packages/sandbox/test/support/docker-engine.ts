@@ -5,22 +5,22 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Engine } from "../../src/drivers/docker/engine.ts";
 
-/** Test support: a real Docker daemon of its own, with everything that it makes below one folder. */
+/** A real Docker daemon for tests that keeps all its files below one folder. */
 export interface TestEngine {
   engine: Engine;
   socketPath: string;
-  /** Ends the daemon as a machine's service manager does, and starts it again on its data. */
+  /** Stops the daemon as a service manager does, and starts it again on its data. */
   restart(): Promise<void>;
-  /** Ends the daemon, its containers and its files. */
+  /** Removes the daemon, its containers and its files. */
   end(): Promise<void>;
   readonly daemon: ChildProcess;
 }
 
-const patienceMs = 30_000;
+const timeoutMs = 30_000;
 
 /**
- * Starts a daemon and waits until it answers. With `elsewhere` it has a host name of its own, like one in a virtual machine.
- * Throws with the daemon's log when it does not start.
+ * Starts a daemon and waits until it answers. With `elsewhere` it has its own host name, as in a
+ * virtual machine. Throws with the daemon's log when it does not start.
  */
 export async function startTestEngine({ elsewhere = false } = {}): Promise<TestEngine> {
   const dir = mkdtempSync("/tmp/sandpiper-engine-");
@@ -51,7 +51,10 @@ export async function startTestEngine({ elsewhere = false } = {}): Promise<TestE
   };
 }
 
-/** The daemon's mounts are its own, and it ends with this process. It has no networks: nothing of the machine's is changed. */
+/**
+ * The daemon has its own mounts and no networks, so it changes nothing of the machine's, and it
+ * ends with this process.
+ */
 async function startDaemon(dir: string, engine: Engine, elsewhere: boolean): Promise<ChildProcess> {
   const log = openSync(join(dir, "log"), "a");
   const daemon = spawn(
@@ -78,7 +81,7 @@ async function startDaemon(dir: string, engine: Engine, elsewhere: boolean): Pro
     },
   );
   daemon.on("error", () => {});
-  const end = Date.now() + patienceMs;
+  const end = Date.now() + timeoutMs;
   while (!(existsSync(join(dir, "docker.sock")) && (await answers(engine)))) {
     if (Date.now() > end || daemon.exitCode !== null || daemon.pid === undefined) {
       daemon.kill("SIGKILL");
@@ -103,7 +106,7 @@ async function answers(engine: Engine): Promise<boolean> {
 async function endDaemon(daemon: ChildProcess): Promise<void> {
   const ended = daemon.exitCode === null && daemon.signalCode === null ? once(daemon, "exit") : undefined;
   daemon.kill("SIGTERM");
-  const timer = setTimeout(() => daemon.kill("SIGKILL"), patienceMs);
+  const timer = setTimeout(() => daemon.kill("SIGKILL"), timeoutMs);
   await ended;
   clearTimeout(timer);
 }

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import type Docker from "dockerode";
 
-/** Test support: an image with busybox, an unprivileged user and nothing else. */
+/** An image for tests with busybox and an unprivileged user only. */
 export const busyboxImage = "sandpiper-test/busybox:1";
-/** Test support: an image that holds one program, `/busybox`, and no shell. */
+/** An image for tests with one program, `/busybox`, and no shell. */
 export const scratchImage = "sandpiper-test/scratch:1";
 
-/** Makes both images in an engine, from the machine's static busybox. */
+/** Imports both images into an engine, from the machine's static busybox. */
 export async function importTestImages(docker: Docker): Promise<void> {
   const dir = mkdtempSync("/tmp/sandpiper-image-");
   try {

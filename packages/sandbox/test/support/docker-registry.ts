@@ -6,14 +6,14 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Test support: a real registry on a free loopback port. */
+/** A real registry for tests on a free loopback port. */
 export interface TestRegistry {
   /** `127.0.0.1:port` */
   address: string;
   end(): Promise<void>;
 }
 
-/** `htpasswd` holds lines of user and bcrypt hash; without it everybody may read and write. */
+/** `htpasswd` holds lines of user and bcrypt hash; without it everyone may read and write. */
 export async function startTestRegistry(htpasswd?: string): Promise<TestRegistry> {
   const dir = mkdtempSync("/tmp/sandpiper-registry-");
   const address = `127.0.0.1:${await freePort()}`;

@@ -6,11 +6,11 @@ import type { ExecRequest, PreparedSpec, SandboxDriver } from "../../src/driver.
 import { installationGroup } from "../../src/drivers/oci/cgroup/cgroups.ts";
 import { findRuntime } from "../../src/drivers/oci/container/runtime.ts";
 import { OciDriver } from "../../src/drivers/oci/oci-driver.ts";
-import { volatileFolder } from "../../src/drivers/oci/storage/runtime-dir.ts";
+import { runtimeDir } from "../../src/drivers/oci/storage/runtime-dir.ts";
 import { type RunOptions, runToEnd } from "../../src/shell/run.ts";
 import { createHostSpec } from "../../src/specs/specs.ts";
 
-/** The runtimes that work on this machine: tests run over each of them. */
+/** The runtimes that work on this machine; tests run with each. */
 export async function workingRuntimes(): Promise<string[]> {
   const found = await Promise.all(
     ["crun", "runc"].map((name) =>
@@ -30,7 +30,7 @@ export const testSpec: PreparedSpec = createHostSpec({
   diskBytes: 2 ** 30,
 });
 
-/** A driver over a folder of its own, and the function that removes everything it made. */
+/** Opens a driver in a new folder, with a function that removes all that it created. */
 export async function openTestDriver(
   runtime?: string,
 ): Promise<{ driver: OciDriver; dir: string; end: () => Promise<void> }> {
@@ -47,12 +47,12 @@ export async function openTestDriver(
   return { driver, dir, end };
 }
 
-/** The installation's folder for what ends with the machine. */
-export function volatileOf(dir: string): string {
-  return volatileFolder(`${basename(installationGroup(dir))}-run`);
+/** The runtime folder of an installation. */
+export function getRuntimeDir(dir: string): string {
+  return runtimeDir(`${basename(installationGroup(dir))}-run`);
 }
 
-/** Runs a command to its end; output as text. */
+/** Runs a command to its end; returns output as text. */
 export async function run(
   driver: SandboxDriver,
   id: string,
@@ -67,7 +67,7 @@ export async function run(
   return { code, out: stdout.toString(), err: stderr.toString() };
 }
 
-/** Control groups of the installation with that folder, as paths below the mount, without those of the installation itself. */
+/** Folders of the control groups of an installation's sandboxes. */
 export function groups(dir: string): string[] {
   const mount = "/sys/fs/cgroup";
   const group = installationGroup(dir);
@@ -79,7 +79,7 @@ export function groups(dir: string): string[] {
     .map((entry) => join(entry.parentPath, entry.name));
 }
 
-/** Another process that owns a driver over the same folder. `code` finds it as `driver`. */
+/** Starts another process with a `driver` over the same folder that runs `code`. */
 export function startDriverProcess(code: string, dir: string, runtime: string) {
   const head = `import { OciDriver } from ${JSON.stringify(fileURLToPath(new URL("../../src/drivers/oci/oci-driver.ts", import.meta.url)))};
     const driver = new OciDriver(${JSON.stringify({ dir, runtime })});`;

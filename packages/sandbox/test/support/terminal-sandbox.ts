@@ -5,7 +5,7 @@ import type { PreparedSpec } from "../../src/driver.ts";
 import { OciDriver } from "../../src/drivers/oci/oci-driver.ts";
 import type { Sandbox } from "../../src/sandbox.ts";
 
-/** A real sandbox for tests, on an installation of its own. */
+/** A real sandbox for tests in its own installation. */
 export async function testSandbox(): Promise<{ sandbox: Sandbox; remove(): Promise<void> }> {
   const dir = mkdtempSync(join(tmpdir(), "sandpiper-terminal-"));
   const driver = new OciDriver({ dir });

@@ -4,7 +4,7 @@ import { access, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { rootless } from "@sandpiper/sandbox/drivers/oci/storage/uid-range";
+import { isRootless } from "@sandpiper/sandbox/drivers/common/uid-range";
 import type { Config } from "../config/config.ts";
 import { examineSandboxes } from "./doctor-sandboxes.ts";
 import { exitCodes } from "./errors.ts";
@@ -71,7 +71,7 @@ async function checkRoot(): Promise<Finding> {
       "root",
       true,
       true,
-      rootless() ? "not needed: this user has subordinate ids" : "this is root",
+      isRootless() ? "not needed: this user has subordinate ids" : "this is root",
     );
   }
   const obstacle = await run(rootlessScript, ["--check"]).then(

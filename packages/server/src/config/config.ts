@@ -1,5 +1,5 @@
 import type { LogLevel } from "@sandpiper/core/log/log";
-import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/docker-host";
+import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/engine";
 
 /** Configuration of a server, read from the environment once (see `readConfig`). */
 export interface Config {

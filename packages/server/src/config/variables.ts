@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { rangesOf } from "@sandpiper/core/outbound/addresses";
 import { parseSize } from "@sandpiper/core/size";
-import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/docker-host";
+import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/engine";
 import type { WebhookFormat } from "./config.ts";
 
 /** Environment of a process, as `process.env`. */

@@ -1,24 +1,28 @@
 import { closeSync, openSync, readSync, realpathSync } from "node:fs";
 
-/** Debian's package `busybox-static`. */
-const places = ["/usr/bin/busybox", "/bin/busybox"];
+/** Folder in every sandbox for what the server brings, and busybox in it. */
+export const insideFolder = "/run/sandpiper";
+export const insideBusybox = `${insideFolder}/busybox`;
 
-const interpreterSegment = 3;
+/** Of Debian's package `busybox-static`. */
+const paths = ["/usr/bin/busybox", "/bin/busybox"];
 
-/** Path of a statically linked busybox of this machine, which runs in any root filesystem; undefined where there is none. */
+const PT_INTERP = 3;
+
+/** Path of a static busybox on this machine, which runs in any root filesystem; undefined without one. */
 export function findBusybox(): string | undefined {
-  for (const place of places) {
+  for (const candidate of paths) {
     try {
-      const path = realpathSync(place);
+      const path = realpathSync(candidate);
       if (isStatic(path)) return path;
     } catch {
-      // Not there.
+      // It does not exist.
     }
   }
   return undefined;
 }
 
-/** True for a 64-bit little-endian ELF program that asks for no dynamic loader. */
+/** True for a 64-bit little-endian ELF program that needs no dynamic loader. */
 function isStatic(path: string): boolean {
   const fd = openSync(path, "r");
   try {
@@ -30,7 +34,7 @@ function isStatic(path: string): boolean {
     const count = head.readUInt16LE(56);
     if (offset + size * count > length) return false;
     return Array.from({ length: count }, (_, at) => head.readUInt32LE(offset + at * size)).every(
-      (type) => type !== interpreterSegment,
+      (type) => type !== PT_INTERP,
     );
   } finally {
     closeSync(fd);

@@ -1,10 +1,10 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 
-/** What this machine offers to sandboxes; looked up once. */
+/** Resources of this machine for sandboxes; inspected once. */
 export interface Host {
-  /** A static init, or null. */
+  /** Path of a static init, or null. */
   init: string | null;
-  /** Shown read-only in `host` sandboxes. */
+  /** Mounted read-only into `host` sandboxes. */
   binds: { source: string; destination: string; recursive?: boolean }[];
 }
 
@@ -22,7 +22,7 @@ export function inspectHost(): Host {
   };
 }
 
-/** Folders of the host's /etc that are bound read-only into every sandbox, where they exist. */
+/** Folders of the host's /etc that are bound read-only into `host` sandboxes if they exist. */
 const sharedEtcFolders = ["alternatives", "ssl/certs", "maven"];
 
 function etcFolders(): string[] {

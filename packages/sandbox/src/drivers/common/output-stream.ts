@@ -6,13 +6,13 @@ interface Source {
 }
 
 /**
- * What a sandbox's process wrote, as a stream that its driver ends: a pipe alone would stay open as long as any process that inherited it
- * lives. Slows the source down when the reader is slow.
+ * Output of a sandboxed process as a stream that its driver ends. A pipe alone would stay open
+ * until every process that inherited it has ended. A slow reader slows the source down.
  */
 export class OutputStream extends Readable {
   readonly #source: Source;
   #ended = false;
-  /** Counts chunks, so that quiet can be noticed. */
+  /** Number of chunks so far, to detect silence. */
   chunks = 0;
 
   constructor(source: Source) {
@@ -20,7 +20,7 @@ export class OutputStream extends Readable {
     this.#source = source;
   }
 
-  /** True while the reader has more than enough: the source is held back then. */
+  /** True while the reader's buffer is full and the source is paused. */
   full = false;
 
   write(chunk: Buffer): void {
@@ -42,7 +42,7 @@ export class OutputStream extends Readable {
   }
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
-    // A reader that goes away must not stop the process on a full pipe.
+    // A reader that goes away must not block the process on a full pipe.
     this.full = false;
     this.#source.resume();
     done(error);

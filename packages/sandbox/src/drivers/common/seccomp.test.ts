@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { reasonOf } from "../oci/container/runtime.ts";
 import { type SeccompProfile, seccompSection } from "./seccomp.ts";
 
 const profile: SeccompProfile = {
@@ -29,18 +28,8 @@ function allowed(arch: string): string[] {
     .flatMap(({ names }) => names);
 }
 
-test("takes what applies to a process without capabilities on the architecture, and nothing that the sandbox refuses", () => {
+test("keeps the rules for processes without capabilities on the architecture, without refused calls", () => {
   expect(allowed("x64")).toEqual(["read", "arch_prctl"]);
   expect(allowed("arm64")).toEqual(["read", "cacheflush", "odd"]);
   expect(seccompSection(profile, "mips")).toBeUndefined();
-});
-
-test("reads the reason out of what either runtime writes", () => {
-  expect(reasonOf("warning\nchdir `/x`: No such file or directory\n")).toBe(
-    "chdir `/x`: No such file or directory",
-  );
-  expect(reasonOf('time="2026-01-01T00:00:00Z" level=error msg="exec: \\"x\\": not found"\n')).toBe(
-    'exec: "x": not found',
-  );
-  expect(reasonOf("")).toBe("");
 });

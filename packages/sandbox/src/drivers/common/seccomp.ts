@@ -1,4 +1,4 @@
-/** Where Debian and Ubuntu put the profile that container engines share. */
+/** Path of the profile of Debian and Ubuntu, which container engines share. */
 export const profilePath = "/usr/share/containers/seccomp.json";
 export const profilePackage = "golang-github-containers-common";
 
@@ -18,7 +18,7 @@ interface Rule {
   excludes?: { caps?: string[]; arches?: string[] };
 }
 
-/** The shared profile file: rules that depend on capabilities and architecture. */
+/** The shared profile: its rules depend on capabilities and architecture. */
 export interface SeccompProfile {
   defaultAction: string;
   defaultErrnoRet?: number;
@@ -28,54 +28,28 @@ export interface SeccompProfile {
 const errno = { EPERM: 1, EINVAL: 22, ENOSYS: 38, EAFNOSUPPORT: 97 };
 
 /**
- * Calls that the shared profile grants because a container engine may need them, and that an agent's processes do not:
- * new namespaces and mounts (the largest attack surface of an unprivileged process), key rings (not namespaced), and
- * the loaders of kernel code.
+ * Calls that the shared profile grants to container engines and agents do not need: namespaces and
+ * mounts (the largest attack surface of an unprivileged process), key rings (not namespaced) and
+ * loaders of kernel code.
  */
-const refused = new Set([
-  ...[
-    "unshare",
-    "setns",
-    "mount",
-    "umount",
-    "umount2",
-    "pivot_root",
-    "move_mount",
-    "open_tree",
-    "fsopen",
-    "fsconfig",
-    "fsmount",
-    "fspick",
-  ],
-  ...[
-    "mount_setattr",
-    "keyctl",
-    "add_key",
-    "request_key",
-    "bpf",
-    "perf_event_open",
-    "userfaultfd",
-    "io_uring_setup",
-    "io_uring_enter",
-  ],
-  ...[
-    "io_uring_register",
-    "socketcall",
-    "reboot",
-    "syslog",
-    "name_to_handle_at",
-    "open_by_handle_at",
-    "memfd_secret",
-  ],
-]);
+const refused = new Set(
+  `
+    unshare setns mount umount umount2 pivot_root move_mount open_tree fsopen fsconfig fsmount
+    fspick mount_setattr keyctl add_key request_key bpf perf_event_open userfaultfd
+    io_uring_setup io_uring_enter io_uring_register socketcall reboot syslog name_to_handle_at
+    open_by_handle_at memfd_secret
+  `
+    .trim()
+    .split(/\s+/),
+);
 
 /**
- * Answered as by a kernel that does not have them, so that programs do without: clone3 hides its flags in memory, and what io_setup makes
- * comes from one small number for the whole machine, which a single sandbox could use up.
+ * Calls that fail with ENOSYS, so that programs do without: clone3 hides its flags in memory, and
+ * io_setup draws on one machine-wide limit that a single sandbox could use up.
  */
 const absent = ["clone3", "io_setup"];
 
-/** Replaced by rules of our own below. */
+/** Replaced by the rules of `cloneRules` and `socketRules`. */
 const rewritten = new Set(["clone", "socket", ...absent]);
 
 const allow = "SCMP_ACT_ALLOW";
@@ -85,7 +59,7 @@ const refuse = "SCMP_ACT_ERRNO";
 const namespaceFlags = [0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000];
 const allNamespaceFlags = namespaceFlags.reduce((all, flag) => all + flag);
 
-/** AF_UNIX, AF_INET, AF_INET6. AF_VSOCK would reach a hypervisor past the network namespace; the rest is attack surface. */
+/** AF_UNIX, AF_INET, AF_INET6. AF_VSOCK would reach a hypervisor past the network namespace. */
 const socketFamilies = [1, 2, 10];
 const netlink = { family: 16, auditProtocol: 9 };
 
@@ -95,8 +69,8 @@ const architectures: Record<string, { names: string[]; scmp: string[] }> = {
 };
 
 /**
- * The `linux.seccomp` section for a process without capabilities on an architecture (`process.arch`), made from the shared profile.
- * Undefined for an architecture that is not known here.
+ * Makes the `linux.seccomp` section for a process without capabilities from the shared profile.
+ * Undefined for an unknown architecture (`process.arch`).
  */
 export function seccompSection(profile: SeccompProfile, arch: string): object | undefined {
   const target = architectures[arch];
@@ -106,12 +80,8 @@ export function seccompSection(profile: SeccompProfile, arch: string): object | 
     if (!applies(rule, target.names)) continue;
     const names = rule.names.filter((name) => !refused.has(name) && !rewritten.has(name));
     if (names.length === 0) continue;
-    rules.push({
-      names,
-      action: rule.action,
-      args: rule.args ?? [],
-      ...(rule.errnoRet === undefined ? {} : { errnoRet: rule.errnoRet }),
-    });
+    const { action, args, errnoRet } = rule;
+    rules.push({ names, action, args: args ?? [], ...(errnoRet === undefined ? {} : { errnoRet }) });
   }
   rules.push(
     { names: [...refused], action: refuse, errnoRet: errno.EPERM },
@@ -134,7 +104,7 @@ function applies(rule: Rule, arches: string[]): boolean {
   return !excludes.arches?.some((arch) => arches.includes(arch));
 }
 
-/** Threads and processes, but no namespaces. */
+/** Allows threads and processes, but no namespaces. */
 function cloneRules(): Rule[] {
   const masked = (mask: number, value: number) => [
     { index: 0, value: mask, valueTwo: value, op: "SCMP_CMP_MASKED_EQ" },
@@ -151,26 +121,13 @@ function cloneRules(): Rule[] {
 }
 
 function socketRules(): Rule[] {
+  const names = ["socket"];
   const family = (value: number, op = "SCMP_CMP_EQ") => ({ index: 0, value, op });
-  const { auditProtocol } = netlink;
+  const audit = (op: string) => [family(netlink.family), { index: 2, value: netlink.auditProtocol, op }];
   return [
-    ...socketFamilies.map((value) => ({ names: ["socket"], action: allow, args: [family(value)] })),
-    {
-      names: ["socket"],
-      action: allow,
-      args: [family(netlink.family), { index: 2, value: auditProtocol, op: "SCMP_CMP_NE" }],
-    },
-    {
-      names: ["socket"],
-      action: refuse,
-      errnoRet: errno.EINVAL,
-      args: [family(netlink.family), { index: 2, value: auditProtocol, op: "SCMP_CMP_EQ" }],
-    },
-    {
-      names: ["socket"],
-      action: refuse,
-      errnoRet: errno.EAFNOSUPPORT,
-      args: [family(netlink.family, "SCMP_CMP_GT")],
-    },
+    ...socketFamilies.map((value) => ({ names, action: allow, args: [family(value)] })),
+    { names, action: allow, args: audit("SCMP_CMP_NE") },
+    { names, action: refuse, errnoRet: errno.EINVAL, args: audit("SCMP_CMP_EQ") },
+    { names, action: refuse, errnoRet: errno.EAFNOSUPPORT, args: [family(netlink.family, "SCMP_CMP_GT")] },
   ];
 }

@@ -1,17 +1,18 @@
+import { existsSync, readFileSync } from "node:fs";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Container, ContainerInfo, ContainerInspectInfo, ContainerStats } from "dockerode";
 import type { StartRequest } from "../../driver.ts";
-import { containerName, containerOptions, labels } from "./container.ts";
-import { type Answers, type Engine, type EngineInfo, longPatienceMs } from "./engine.ts";
-import type { Tool } from "./tools.ts";
+import { profilePath, type SeccompProfile, seccompSection } from "../common/seccomp.ts";
+import { containerName, containerOptions, labels } from "./container-options.ts";
+import { type Engine, type EngineInfo, longTimeoutMs } from "./engine.ts";
+import type { Program } from "./injected-programs.ts";
 
 export type Inspected = ContainerInspectInfo & { SizeRw?: number };
 
 export interface ContainersOptions {
   installation: string;
   /** Programs to bind into every container. */
-  binds: Tool[];
-  seccomp: string | undefined;
+  binds: Program[];
   info: EngineInfo;
 }
 
@@ -19,7 +20,8 @@ export interface ContainersOptions {
 export class Containers {
   readonly #engine: Engine;
   readonly #options: ContainersOptions;
-  /** Until the engine refuses it. */
+  readonly #seccomp = makeSeccompOption();
+  /** Set to false when the engine refuses a limit. */
   #diskLimit: boolean;
 
   constructor(engine: Engine, options: ContainersOptions) {
@@ -28,46 +30,41 @@ export class Containers {
     this.#diskLimit = mayLimitDisk(options.info);
   }
 
-  /** Creates a container from an image and gives its id. Tries once more without a disk limit where the engine has none. */
+  /** Creates a container and returns its id. Retries without a disk limit when the engine refuses it. */
   async create(request: StartRequest, image: string): Promise<string> {
     const { id, spec, snapshot } = request;
+    const { installation, binds } = this.#options;
     const diskLimit = this.#diskLimit;
-    const options = containerOptions({ id, spec, image, diskLimit, ...this.#options });
-    const refuse = (message: string): undefined => {
-      if (diskLimit && /storage-opt|storage opt|quota/i.test(message)) return undefined;
-      throw new PlatformError(
-        "SandboxFailed",
-        `The container engine could not make the sandbox: ${message}.`,
-      );
+    const seccomp = this.#seccomp;
+    const options = containerOptions({ id, spec, image, diskLimit, seccomp, installation, binds });
+    const refused = (reason: string): undefined => {
+      if (diskLimit && /storage-opt|storage opt|quota/i.test(reason)) return undefined;
+      throw new PlatformError("EngineRefused", { action: "create the sandbox", reason });
     };
-    const missing = (message: string): never => {
-      if (snapshot !== undefined)
-        throw new PlatformError("SnapshotNotFound", `The engine has no snapshot ${snapshot}.`);
-      throw new PlatformError(
-        "SandboxFailed",
-        `The engine no longer has the image of the sandbox: ${message}.`,
-      );
+    const missing = (reason: string): never => {
+      if (snapshot !== undefined) throw new PlatformError("UnknownSnapshot", { id: snapshot });
+      throw new PlatformError("EngineImageRemoved", { reason });
     };
-    const made = await this.#engine.ask(
-      "make a sandbox",
+    const created = await this.#engine.request(
+      "create the sandbox",
       async (abortSignal) => (await this.#engine.docker.createContainer({ ...options, abortSignal })).id,
-      { 400: refuse, 500: refuse, 404: missing },
+      { 400: refused, 500: refused, 404: missing },
     );
-    if (made !== undefined) return made;
+    if (created !== undefined) return created;
     this.#diskLimit = false;
     return await this.create(request, image);
   }
 
   async start(container: string): Promise<void> {
     const handle = this.#engine.docker.getContainer(container);
-    await this.#engine.ask("start the sandbox", (abortSignal) => handle.start({ abortSignal }));
+    await this.#engine.request("start the sandbox", (abortSignal) => handle.start({ abortSignal }));
   }
 
-  /** By sandbox id. `size` makes the engine measure the written files. */
+  /** By sandbox id. With `size` the engine measures the written files. */
   async inspect(id: string, size = false): Promise<Inspected | undefined> {
     const container = this.#engine.docker.getContainer(containerName(this.#options.installation, id));
-    return await this.#engine.ask<Inspected, undefined>(
-      "tell about a sandbox",
+    return await this.#engine.request<Inspected, undefined>(
+      "inspect a sandbox",
       (abortSignal) => container.inspect({ ...(size ? { size } : {}), abortSignal }),
       { 404: () => undefined },
     );
@@ -75,7 +72,7 @@ export class Containers {
 
   async list(label: string): Promise<ContainerInfo[]> {
     const filters = { label: [`${labels.installation}=${this.#options.installation}`, label] };
-    return await this.#engine.ask("list its containers", (abortSignal) =>
+    return await this.#engine.request("list its containers", (abortSignal) =>
       this.#engine.docker.listContainers({ all: true, filters, abortSignal }),
     );
   }
@@ -86,31 +83,50 @@ export class Containers {
   }
 
   async remove(container: string): Promise<void> {
-    const handle = this.#engine.docker.getContainer(container);
-    const answers: Answers<boolean> = { 404: () => true, 409: () => false };
-    const remove = () => handle.remove({ force: true, v: true }).then(() => true);
-    if (await this.#engine.ask("remove a sandbox", remove, answers, longPatienceMs)) return;
-    // Another removal is at work already.
-    await this.#engine.ask(
+    const { docker } = this.#engine;
+    const handle = docker.getContainer(container);
+    const removed = await this.#engine.request(
       "remove a sandbox",
-      () => handle.wait({ condition: "removed" }),
-      { 404: () => {} },
-      longPatienceMs,
+      () => handle.remove({ force: true, v: true }).then(() => true),
+      { 404: () => true, 409: () => false },
+      longTimeoutMs,
     );
+    if (removed) return;
+    // Another removal is running.
+    const wait = () => handle.wait({ condition: "removed" });
+    await this.#engine.request("remove a sandbox", wait, { 404: () => {} }, longTimeoutMs);
   }
 
   async stats(container: Container): Promise<ContainerStats> {
-    return await this.#engine.ask("measure a sandbox", (abortSignal) =>
+    return await this.#engine.request("measure a sandbox", (abortSignal) =>
       container.stats({ stream: false, "one-shot": true, abortSignal } as { stream: false }),
     );
   }
 }
 
-/** Storage drivers that can bound a container's layer; overlay2 says only when it is asked. */
+/** True for storage drivers that may limit a container's layer; overlay2 reveals it only at creation. */
 function mayLimitDisk({ Driver, DriverStatus }: EngineInfo): boolean {
   if (["btrfs", "zfs", "devicemapper"].includes(Driver)) return true;
   return (
     /overlay/.test(Driver) &&
     (DriverStatus ?? []).some(([name, value]) => name === "Backing Filesystem" && value === "xfs")
   );
+}
+
+interface SeccompSection {
+  syscalls: { args?: { op: string }[] }[];
+}
+
+/**
+ * The oci driver's system call filter as JSON for an engine. Undefined when there is none for this
+ * architecture: the engine's own profile then applies, which may allow AF_VSOCK sockets.
+ */
+function makeSeccompOption(): string | undefined {
+  if (!existsSync(profilePath)) return undefined;
+  const profile = JSON.parse(readFileSync(profilePath, "utf8")) as SeccompProfile;
+  const section = seccompSection(profile, process.arch) as SeccompSection | undefined;
+  if (!section) return undefined;
+  // Docker 20 fails on a range next to single values. The default action refuses these calls, too.
+  const syscalls = section.syscalls.filter(({ args }) => !args?.some(({ op }) => op === "SCMP_CMP_GT"));
+  return JSON.stringify({ ...section, syscalls });
 }

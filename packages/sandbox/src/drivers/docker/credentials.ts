@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 
-/** What an engine sends to a registry. Never shown. */
+/** Credentials that an engine sends to a registry. Never logged. */
 export interface Credentials {
   serveraddress: string;
   username?: string;
@@ -11,24 +11,25 @@ export interface Credentials {
   identitytoken?: string;
 }
 
-/** Docker Hub's name in such files. */
-const hub = "https://index.docker.io/v1/";
+/** Docker Hub's name in config.json. */
+const hubAddress = "https://index.docker.io/v1/";
 
 /**
- * The credentials for a registry from a file in the format of Docker's config.json; undefined when it holds none. Without a file of one's own
- * the places are read where `skopeo login` and `docker login` write. Throws SandboxSpecUnusable when the file cannot be read.
+ * Finds the credentials for a registry in a file in the format of Docker's config.json, by default in
+ * those of `skopeo login` and `docker login`. Undefined when there are none. Throws SandboxSpecUnusable
+ * when the file cannot be read.
  */
-export function credentialsFor(registry: string, file?: string): Credentials | undefined {
-  const files = file ? [file] : usualFiles();
+export function findCredentials(registry: string, file?: string): Credentials | undefined {
+  const files = file ? [file] : defaultFiles();
   for (const path of files) {
     const auths = readAuths(path, file !== undefined);
     const names =
       registry === "docker.io"
-        ? [hub, "docker.io", "index.docker.io"]
+        ? [hubAddress, "docker.io", "index.docker.io"]
         : [registry, `https://${registry}`, `http://${registry}`];
     const entry = names.map((name) => auths[name]).find((one) => one !== undefined);
     if (!entry) continue;
-    const serveraddress = registry === "docker.io" ? hub : registry;
+    const serveraddress = registry === "docker.io" ? hubAddress : registry;
     if (typeof entry.identitytoken === "string") return { serveraddress, identitytoken: entry.identitytoken };
     const pair = Buffer.from(String(entry.auth ?? ""), "base64").toString("utf8");
     const colon = pair.indexOf(":");
@@ -37,7 +38,7 @@ export function credentialsFor(registry: string, file?: string): Credentials | u
   return undefined;
 }
 
-function usualFiles(): string[] {
+function defaultFiles(): string[] {
   const { XDG_RUNTIME_DIR, DOCKER_CONFIG } = process.env;
   return [
     ...(XDG_RUNTIME_DIR ? [join(XDG_RUNTIME_DIR, "containers/auth.json")] : []),
@@ -48,19 +49,16 @@ function usualFiles(): string[] {
 
 function readAuths(
   path: string,
-  wanted: boolean,
+  required: boolean,
 ): Record<string, { auth?: unknown; identitytoken?: unknown } | undefined> {
   try {
     const parsed: unknown = JSON.parse(readFileSync(path, "utf8"));
     const auths = (parsed as { auths?: unknown } | null)?.auths;
     return typeof auths === "object" && auths !== null ? { ...auths } : {};
   } catch (error) {
-    if (!wanted && (error as NodeJS.ErrnoException).code === "ENOENT") return {};
-    // The parser's message would quote the file.
+    if (!required && (error as NodeJS.ErrnoException).code === "ENOENT") return {};
+    // The parser's message may quote secrets of the file.
     const reason = (error as NodeJS.ErrnoException).code ?? "it is not JSON";
-    throw new PlatformError(
-      "SandboxSpecUnusable",
-      `The file with registry credentials ${path} cannot be read: ${reason}.`,
-    );
+    throw new PlatformError("RegistryAuthUnreadable", { path, reason });
   }
 }

@@ -185,7 +185,7 @@ test("goes on after the engine was restarted, and says so while it is away", asy
 
 describe("an engine that cannot be used", () => {
   const at = (host: ConstructorParameters<typeof DockerDriver>[0]["host"]) =>
-    new DockerDriver({ dir: join(dir, "none"), host, patienceMs: 300 });
+    new DockerDriver({ dir: join(dir, "none"), host, timeoutMs: 300 });
 
   test("is named with what to do when nothing is there", async () => {
     for (const host of [

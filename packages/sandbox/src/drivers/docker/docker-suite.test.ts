@@ -24,12 +24,12 @@ describeDriver("the docker driver", async () => {
     unusable: [
       [
         { kind: "host" },
-        /^The docker driver starts sandboxes from images alone, not from the host's files: /,
+        /^The docker driver starts sandboxes from images only, not from the host's files: /,
       ],
       [{ kind: "folder", path: "/tmp" }, /not from a folder/],
       [
         { kind: "image", reference: "UPPER/case:1" },
-        /^The engine takes UPPER\/case:1 for no image reference: /,
+        /^The engine does not accept UPPER\/case:1 as an image reference: /,
       ],
       [{ kind: "image", reference: "a name" }, /^"a name" is not an image reference: /],
       [{ kind: "image", reference: `sha256:${"0".repeat(64)}` }, /^The engine has no image sha256:0+\.$/],

@@ -1,38 +1,30 @@
-import type { RegistryImage } from "../../specs/image-reference.ts";
-import { parseImageReference } from "../../specs/image-reference.ts";
-import { unusable } from "../common/images/problems.ts";
+import { PlatformError } from "@sandpiper/core/errors";
+import { parseImageReference, type RegistryImage } from "../../specs/image-reference.ts";
 
-/** An image as a spec names it: one that a registry may have, or one that only the engine has (`sha256:…`, its own id). */
+/** An image of a spec: of a registry, or of the engine only (`sha256:…`, its id). */
 export type EngineImage = RegistryImage | { source: "engine"; id: string };
 
-/** Throws SandboxSpecUnusable when the text names no image of a registry or of the engine. */
+/** Throws SandboxSpecUnusable when the text is not a reference to a registry or an engine id. */
 export function parseEngineImage(text: string): EngineImage {
   if (/^sha256:[0-9a-f]{64}$/.test(text)) return { source: "engine", id: text };
   const image = parseImageReference(text);
   if (image.source === "registry") return image;
-  throw unusable(
-    `The docker driver takes images from registries and from its engine, so load ${image.name} into the engine and name it there.`,
-  );
+  throw new PlatformError("EngineImageSource", { image: image.name });
 }
 
-/** How the engine is asked for it: by digest where there is one. */
+/** The engine's name of an image: by digest if known. */
 export function engineName(image: EngineImage): string {
   if (image.source === "engine") return image.id;
   return image.digest === undefined ? image.name : `${image.registry}/${image.repository}@${image.digest}`;
 }
 
-/** The reference that names exactly the image with that id and those digests (`debian@sha256:…`), which registries gave to it. */
+/** Pins an image by the matching one of its `digests` (`debian@sha256:…`), else by its id. */
 export function pinnedReference(image: EngineImage, id: string, digests: string[]): string {
   if (image.source === "engine") return id;
   for (const text of digests) {
     const other = parseEngineImage(text);
-    if (
-      other.source === "registry" &&
-      other.registry === image.registry &&
-      other.repository === image.repository
-    ) {
-      return `${image.name}@${image.digest ?? other.digest}`;
-    }
+    if (other.source === "engine" || other.registry !== image.registry) continue;
+    if (other.repository === image.repository) return `${image.name}@${image.digest ?? other.digest}`;
   }
   return id;
 }

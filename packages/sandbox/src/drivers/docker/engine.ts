@@ -2,105 +2,97 @@ import { Agent } from "node:http";
 import { hostname, release } from "node:os";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import Docker from "dockerode";
-import type { DockerHost } from "./docker-host.ts";
 
-/** What the engine answers to a request that it does not fulfil, by status. */
-export type Answers<T> = Record<number, (message: string) => T>;
+/** Address of a Docker or Podman engine. */
+export type DockerHost = { socketPath: string } | { protocol: "http" | "https"; host: string; port: number };
 
-/** Time within which the engine answers an ordinary request, ms. */
-const defaultPatienceMs = 30_000;
-/** For what takes time by the size of a sandbox's files, ms. */
-export const longPatienceMs = 600_000;
+/** Handlers of the engine's refusals by HTTP status. */
+export type RefusalHandlers<T> = Record<number, (message: string) => T>;
 
-/** The engine took a request and did not answer it in time. */
-export class EngineSilent extends PlatformError {
-  constructor(message: string) {
-    super("SandboxFailed", message);
+/** Timeout for an ordinary request, ms. */
+const defaultTimeoutMs = 30_000;
+/** Timeout for requests whose time depends on the size of a sandbox's files, ms. */
+export const longTimeoutMs = 600_000;
+const infoTimeoutMs = 10_000;
+
+/** The engine accepted a request and did not answer in time. */
+export class EngineTimeout extends PlatformError<"EngineTimeout"> {
+  constructor(address: string, timeoutMs: number) {
+    super("EngineTimeout", { address, seconds: Math.round(timeoutMs / 100) / 10 });
   }
 }
 
 /** A container engine behind its API (Docker, or Podman's Docker-compatible one). */
 export class Engine {
   readonly docker: Docker;
-  /** Where it is reached, for messages. */
-  readonly place: string;
-  readonly #patienceMs: number;
+  /** For error messages. */
+  readonly address: string;
+  readonly #timeoutMs: number;
 
-  constructor(host?: DockerHost, patienceMs = defaultPatienceMs) {
-    // A connection a request: a kept one may have been closed by an engine that was restarted meanwhile.
+  constructor(host?: DockerHost, timeoutMs = defaultTimeoutMs) {
+    // No kept connections: a restarted engine has closed them.
     const agent =
       host && "protocol" in host && host.protocol === "https"
         ? {}
         : { agent: new Agent({ keepAlive: false }) };
-    // What the environment says about another engine must not be mixed in.
-    const address =
+    // The undefined field keeps dockerode from adding DOCKER_HOST.
+    const options =
       host &&
       ("socketPath" in host
         ? { socketPath: host.socketPath, host: undefined }
         : { ...host, socketPath: undefined });
-    this.docker = new Docker({ ...address, ...agent } as Docker.DockerOptions);
-    this.place =
+    this.docker = new Docker({ ...options, ...agent } as Docker.DockerOptions);
+    this.address =
       host === undefined
         ? (process.env.DOCKER_HOST ?? "/var/run/docker.sock")
         : "socketPath" in host
           ? host.socketPath
           : `${host.host}:${host.port}`;
-    this.#patienceMs = patienceMs;
+    this.#timeoutMs = timeoutMs;
   }
 
   /**
-   * Makes a request. `what` follows "could not". `answers` turn what the engine refuses into a result or an error of the caller's.
-   * Throws SandboxFailed when the engine cannot be reached, does not answer in time, or refuses.
+   * Makes a request. `action` follows "could not" in messages; `handlers` turn refusals into results
+   * or errors. Throws SandboxFailed when the engine is unreachable, times out, or refuses.
    */
-  async ask<T, A = never>(
-    what: string,
+  async request<T, A = never>(
+    action: string,
     work: (signal: AbortSignal) => Promise<T>,
-    answers: Answers<A> = {},
-    patienceMs = this.#patienceMs,
+    handlers: RefusalHandlers<A> = {},
+    timeoutMs = this.#timeoutMs,
   ): Promise<T | A> {
-    const late = new AbortController();
+    const abort = new AbortController();
     let timer: NodeJS.Timeout | undefined;
     const timeout = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        const seconds = Math.round(patienceMs / 100) / 10;
-        reject(new EngineSilent(`The container engine at ${this.place} did not answer within ${seconds} s.`));
-        late.abort();
-      }, patienceMs);
+        reject(new EngineTimeout(this.address, timeoutMs));
+        abort.abort();
+      }, timeoutMs);
     });
     try {
-      return await Promise.race([work(late.signal), timeout]);
-    } catch (error) {
-      if (error instanceof PlatformError) throw error;
-      const { statusCode } = error as { statusCode?: number };
-      const message = engineMessage(error);
-      if (statusCode !== undefined && answers[statusCode]) return answers[statusCode](message);
-      if (statusCode !== undefined)
-        throw new PlatformError("SandboxFailed", `The container engine could not ${what}: ${message}.`, {
-          cause: error,
-        });
-      throw this.#unreachable(error);
+      return await Promise.race([work(abort.signal), timeout]);
+    } catch (cause) {
+      if (cause instanceof PlatformError) throw cause;
+      const { statusCode } = cause as { statusCode?: number };
+      if (statusCode === undefined) throw this.#unreachable(cause);
+      const reason = engineMessage(cause);
+      const handle = handlers[statusCode];
+      if (handle) return handle(reason);
+      throw new PlatformError("EngineRefused", { action, reason }, { cause });
     } finally {
       clearTimeout(timer);
     }
   }
 
   async info(): Promise<EngineInfo> {
-    return await this.ask(
-      "tell about itself",
-      () => this.docker.info(),
-      {},
-      Math.min(this.#patienceMs, 10_000),
-    );
+    const timeoutMs = Math.min(this.#timeoutMs, infoTimeoutMs);
+    return await this.request("describe itself", () => this.docker.info(), {}, timeoutMs);
   }
 
-  #unreachable(error: unknown): PlatformError {
-    const { code } = error as NodeJS.ErrnoException;
-    const reason = code === "EACCES" ? "this user may not use it" : (code ?? errorText(error));
-    return new PlatformError(
-      "SandboxFailed",
-      `The container engine at ${this.place} cannot be reached (${reason}): start it, or set SANDPIPER_DOCKER_HOST to its address.`,
-      { cause: error },
-    );
+  #unreachable(cause: unknown): PlatformError {
+    const { code } = cause as NodeJS.ErrnoException;
+    const reason = code === "EACCES" ? "this user may not use it" : (code ?? errorText(cause));
+    return new PlatformError("EngineUnreachable", { address: this.address, reason }, { cause });
   }
 }
 
@@ -113,14 +105,14 @@ export interface EngineInfo {
 }
 
 /**
- * True when the engine shares this machine's kernel and name, so that its bind mounts and process ids mean the same here. One in a container
- * or a virtual machine does not.
+ * True when the engine shares this machine's kernel and host name, so that paths and process ids mean
+ * the same here; false for an engine in a container or virtual machine.
  */
 export function isOnThisMachine({ Name, KernelVersion }: EngineInfo): boolean {
   return Name === hostname() && KernelVersion === release();
 }
 
-/** The engine's own words, without the client's frame and without a full stop. */
+/** The engine's own message without the client's prefix and the full stop. */
 export function engineMessage(error: unknown): string {
   const { json } = error as { json?: unknown };
   const text =

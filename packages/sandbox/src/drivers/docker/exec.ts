@@ -1,21 +1,21 @@
 import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
-import { constants } from "node:os";
 import { Readable, Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type Docker from "dockerode";
 import type { ExecRequest, ExitStatus, SandboxProcess } from "../../driver.ts";
-import { type Answers, type Engine, engineMessage } from "./engine.ts";
-import { takeApart } from "./frames.ts";
+import { refusedExitCode, toExitStatus } from "../common/exit-status.ts";
+import { demultiplex } from "./demultiplex.ts";
+import { type Engine, engineMessage, type RefusalHandlers } from "./engine.ts";
 import type { Signaller } from "./processes.ts";
 
-/** How the engine begins when it tells, in the place of output, that a command could not be run. */
-const complaint = "OCI runtime exec failed";
-/** What goes on longer is a program's own output, bytes. */
-const longestComplaint = 4_096;
-/** How long the engine may take from the end of a command's output until it knows the exit code, ms. */
-const exitPatienceMs = 10_000;
-const stepMs = 5;
+/** Start of the message that the engine sends instead of output when a command could not run. */
+const refusalPrefix = "OCI runtime exec failed";
+/** Longer output is that of a program. */
+const maxRefusalBytes = 4_096;
+/** Timeout from the end of a command's output until the engine knows the exit code, ms. */
+const exitTimeoutMs = 10_000;
+const pollMs = 5;
 
 export interface ExecTarget {
   engine: Engine;
@@ -25,25 +25,25 @@ export interface ExecTarget {
   user: string;
   workingDir: string;
   signaller: Signaller;
-  /** What the engine's refusals mean for this sandbox. */
-  answers: Answers<never>;
+  /** For refusals that concern this sandbox. */
+  handlers: RefusalHandlers<never>;
 }
 
 /**
- * Runs a command in a container over the engine's exec API. Where a child keeps the output open after the command ended, the engine ends
- * the output two seconds later.
+ * Runs a command in a container over the engine's exec API. When a child keeps the output open after the
+ * command ended, the engine ends the output two seconds later.
  */
 export async function execInContainer(target: ExecTarget, command: ExecRequest): Promise<SandboxProcess> {
-  const { engine, signaller, answers } = target;
+  const { engine, signaller, handlers } = target;
   const execKey = randomBytes(8).toString("hex");
   const tty = command.tty !== undefined;
   const env = [
     ...(tty ? ["TERM=xterm-256color"] : []),
     ...Object.entries(command.env ?? {}).map(([name, value]) => `${name}=${value}`),
-    ...signaller.mark(execKey),
+    ...signaller.markerEnv(execKey),
   ];
   const ConsoleSize = command.tty && ([command.tty.rows, command.tty.cols] as [number, number]);
-  const exec = await engine.ask(
+  const exec = await engine.request(
     "prepare a command",
     (abortSignal) =>
       engine.docker.getContainer(target.container).exec({
@@ -51,10 +51,10 @@ export async function execInContainer(target: ExecTarget, command: ExecRequest):
         ...{ AttachStdin: true, AttachStdout: true, AttachStderr: true, Tty: tty, abortSignal },
         ...(ConsoleSize ? { ConsoleSize } : {}),
       }),
-    answers,
+    handlers,
   );
-  // Newer engines refuse a command that cannot be run before there is output.
-  const refused: Answers<string> = { 400: (message) => message, 500: (message) => message };
+  // Newer engines refuse a command that cannot run before any output.
+  const refused: RefusalHandlers<string> = { 400: (message) => message, 500: (message) => message };
   const start = {
     hijack: true,
     stdin: true,
@@ -62,16 +62,16 @@ export async function execInContainer(target: ExecTarget, command: ExecRequest):
     Tty: tty,
     ...(ConsoleSize ? { ConsoleSize } : {}),
   };
-  const socket = await engine.ask(
+  const socket = await engine.request(
     "run a command",
     async (signal) => {
       const connection = await exec.start(start);
       if (signal.aborted) connection.destroy();
       return connection;
     },
-    { ...answers, ...refused },
+    { ...handlers, ...refused },
   );
-  if (typeof socket === "string") return neverRan(socket);
+  if (typeof socket === "string") return refusedProcess(socket);
   return await attach(target, exec, socket as unknown as Socket, command, execKey);
 }
 
@@ -82,23 +82,23 @@ async function attach(
   command: ExecRequest,
   execKey: string,
 ): Promise<SandboxProcess> {
-  const { engine, signaller } = target;
+  const { engine, signaller, container, user } = target;
   const tty = command.tty !== undefined;
   const sent = new Set<NodeJS.Signals>();
   let ended = false;
-  let complaints = "";
-  const { stdout, stderr } = takeApart(socket, tty, (chunk) => {
-    const text = complaints + chunk.toString("latin1");
-    if (text.startsWith(complaint) && text.length <= longestComplaint) {
-      complaints = text;
+  let refusal = "";
+  const { stdout, stderr } = demultiplex(socket, tty, (chunk) => {
+    const text = refusal + chunk.toString("latin1");
+    if (text.startsWith(refusalPrefix) && text.length <= maxRefusalBytes) {
+      refusal = text;
       return true;
     }
-    if (complaints) stdout.write(Buffer.from(complaints, "latin1"));
-    complaints = "";
+    if (refusal) stdout.write(Buffer.from(refusal, "latin1"));
+    refusal = "";
     return false;
   });
 
-  // A connection that breaks ends the output; what became of the command, the engine tells.
+  // A broken connection ends the output; the engine still reports the exit code.
   socket.on("error", () => {});
   const closed = new Promise<void>((resolve) => {
     socket.once("end", resolve);
@@ -108,13 +108,13 @@ async function attach(
     await closed;
     const info = await finalState(engine, exec);
     ended = true;
-    const ran = complaints === "" || info === undefined || info.Pid > 0 || (info.ExitCode ?? 0) < 126;
-    if (complaints) (ran || tty ? stdout : stderr).write(Buffer.from(complaints, "latin1"));
+    const ran = refusal === "" || info === undefined || info.Pid > 0 || (info.ExitCode ?? 0) < 126;
+    if (refusal) (ran || tty ? stdout : stderr).write(Buffer.from(refusal, "latin1"));
     stdout.end();
     stderr.end();
     socket.destroy();
-    if (!ran) return { code: refusedCode(complaints), signal: null };
-    return exitStatus(info?.ExitCode ?? null, sent);
+    if (!ran) return { code: refusedExitCode(refusal), signal: null };
+    return toExitStatus(info?.ExitCode ?? null, sent);
   })();
 
   let signals = Promise.resolve();
@@ -125,7 +125,7 @@ async function attach(
       .then(async () => {
         const info = await startedState(engine, exec);
         if (info?.Running)
-          await signaller.one(target.container, target.user, { pid: info.Pid, execKey }, signal);
+          await signaller.signal({ container, user, pid: info.Pid, execKey }, signal);
       })
       .catch(() => {});
   };
@@ -134,15 +134,15 @@ async function attach(
     if (!tty || ended) return sizes;
     sizes = sizes
       .then(() =>
-        engine.ask("resize a terminal", (abortSignal) => exec.resize({ w: cols, h: rows, abortSignal })),
+        engine.request("resize a terminal", (abortSignal) => exec.resize({ w: cols, h: rows, abortSignal })),
       )
       .catch(() => {});
     return sizes;
   };
-  // An older engine knows a terminal's size only once the command runs; input waits until it does.
+  // An older engine accepts a terminal's size only once the command runs.
   if (command.tty) await resize(command.tty.cols, command.tty.rows);
   return {
-    stdin: inputOf(socket, tty),
+    stdin: createStdin(socket, tty),
     stdout,
     stderr,
     exit,
@@ -151,8 +151,8 @@ async function attach(
   };
 }
 
-/** The sending half of the connection. The end of a terminal's input is a control character, else the connection is closed halfway. */
-function inputOf(socket: Socket, tty: boolean): Writable {
+/** The sending half of the connection. EOF is a control character on a terminal, else a half-close. */
+function createStdin(socket: Socket, tty: boolean): Writable {
   const stdin = new Writable({
     write(chunk: Buffer, _encoding, done) {
       if (socket.destroyed || !socket.writable) return done();
@@ -163,13 +163,13 @@ function inputOf(socket: Socket, tty: boolean): Writable {
       else socket.end(() => done());
     },
   });
-  // The reader may end before everything is written; that is the command's own affair.
+  // The command may end before all input is written.
   stdin.on("error", () => {});
   socket.once("close", () => stdin.destroy());
   return stdin;
 }
 
-/** The state of a command when it has begun to run or has ended. Undefined when the engine does not say. */
+/** The state of a command once it has started or ended. Undefined when the engine does not report it. */
 async function startedState(engine: Engine, exec: Docker.Exec) {
   return await stateWhen(engine, exec, (info) => info.Pid > 0 || !info.Running);
 }
@@ -183,17 +183,17 @@ async function stateWhen(
   exec: Docker.Exec,
   reached: (info: Docker.ExecInspectInfo) => boolean,
 ) {
-  const end = Date.now() + exitPatienceMs;
+  const end = Date.now() + exitTimeoutMs;
   try {
     while (Date.now() < end) {
-      const info = await engine.ask(
-        "tell about a command",
+      const info = await engine.request(
+        "inspect a command",
         (abortSignal) => exec.inspect({ abortSignal }),
         {},
-        exitPatienceMs,
+        exitTimeoutMs,
       );
       if (reached(info)) return info;
-      await delay(stepMs);
+      await delay(pollMs);
     }
   } catch {
     // The container or the engine is gone.
@@ -201,16 +201,9 @@ async function stateWhen(
   return undefined;
 }
 
-/** A signal looks like an exit code of 128 + n, which a shell's own may be, too: it counts as a signal only when it was sent from here. */
-function exitStatus(code: number | null, sent: ReadonlySet<NodeJS.Signals>): ExitStatus {
-  if (code === null) return { code: null, signal: "SIGKILL" };
-  for (const signal of sent) if (code === 128 + constants.signals[signal]) return { code: null, signal };
-  return { code, signal: null };
-}
-
-function neverRan(message: string): SandboxProcess {
+function refusedProcess(message: string): SandboxProcess {
   const stdin = new Writable({ write: (_chunk, _encoding, done) => done() });
-  const exit = Promise.resolve({ code: refusedCode(message), signal: null });
+  const exit = Promise.resolve({ code: refusedExitCode(message), signal: null });
   return {
     stdin,
     stdout: Readable.from([]),
@@ -219,9 +212,4 @@ function neverRan(message: string): SandboxProcess {
     kill: () => {},
     resize: () => {},
   };
-}
-
-/** 127 for a missing program, 126 for one that could not be run, as a shell does. */
-function refusedCode(message: string): number {
-  return !/chdir|\bcwd\b/.test(message) && /not found|no such file/i.test(message) ? 127 : 126;
 }

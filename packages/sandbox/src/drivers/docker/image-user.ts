@@ -3,25 +3,25 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Parser } from "tar";
 import type { SandboxUser } from "../../driver.ts";
-import { findUser } from "../common/images/users.ts";
-import { labels } from "./container.ts";
+import { findUser } from "../common/images/find-user.ts";
+import { labels } from "./container-options.ts";
 import type { Engine } from "./engine.ts";
 
-/** Longer files of users are not read on, bytes. */
+/** The rest of longer files is ignored. */
 const maxFileBytes = 2 ** 20;
 
 /**
- * Looks up the user that a text means in an image's own files (see `findUser`). `reference` names the image in messages. The image is looked
- * into through a container that never runs.
+ * Looks up a user in an image's own files (see `findUser`), through a container that never runs.
+ * `reference` names the image in messages.
  */
-export async function userOfImage(
+export async function findImageUser(
   engine: Engine,
   installation: string,
   image: string,
   text: string,
   reference: string,
 ): Promise<SandboxUser> {
-  const helper = await engine.ask("look into an image", (abortSignal) =>
+  const helper = await engine.request("read an image", (abortSignal) =>
     engine.docker.createContainer({
       ...{ Image: image, Entrypoint: ["/none"], Cmd: [], NetworkDisabled: true, abortSignal },
       Labels: { [labels.installation]: installation, [labels.helper]: "yes" },
@@ -36,15 +36,15 @@ export async function userOfImage(
   } finally {
     rmSync(root, { recursive: true });
     const container = engine.docker.getContainer(helper.id);
-    await engine.ask("remove a container", () => container.remove({ force: true, v: true }), {
+    await engine.request("remove a container", () => container.remove({ force: true, v: true }), {
       404: () => undefined,
     });
   }
 }
 
-/** The text of a file of a container, through one link at most; empty when there is none. */
+/** The text of a file of a container, through at most one link; empty when it does not exist. */
 async function readFile(engine: Engine, container: string, path: string, mayFollow = true): Promise<string> {
-  const archive = await engine.ask(
+  const archive = await engine.request(
     "read a file of an image",
     (abortSignal) => engine.docker.getContainer(container).getArchive({ path, abortSignal }),
     { 404: () => undefined },
@@ -56,7 +56,7 @@ async function readFile(engine: Engine, container: string, path: string, mayFoll
     : text;
 }
 
-/** The engine reads links of an image within its root, so what it gives is the image's own. */
+/** The engine resolves links within the image, so the entry is the image's own. */
 function firstEntry(archive: NodeJS.ReadableStream): Promise<{ text: string; link: string | undefined }> {
   return new Promise((resolve, reject) => {
     let text = "";

@@ -1,20 +1,19 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { SingleFlight } from "@sandpiper/core/scheduling/single-flight";
 import type { ImageInspectInfo } from "dockerode";
 import type { PreparedSpec, PrepareOptions, SandboxSpec, SandboxUser } from "../../driver.ts";
-import type { RegistryImage } from "../../specs/image-reference.ts";
-import { unusable } from "../common/images/problems.ts";
 import type { Engine } from "./engine.ts";
 import { type EngineImage, engineName, parseEngineImage, pinnedReference } from "./engine-image.ts";
-import { userOfImage } from "./image-user.ts";
+import { findImageUser } from "./image-user.ts";
 import { pull } from "./pull.ts";
 
-/** The images of an engine, as specs need them. */
+/** Prepares specs by the images of an engine. */
 export class Images {
   readonly #engine: Engine;
   readonly #installation: string;
   readonly #authFile: string | undefined;
   readonly #fetches = new SingleFlight<void>();
-  /** By image id and the text that was looked up. */
+  /** By image id and user text. */
   readonly #users = new Map<string, SandboxUser>();
 
   constructor(engine: Engine, installation: string, authFile: string | undefined) {
@@ -24,19 +23,17 @@ export class Images {
   }
 
   /**
-   * An image that the engine has is taken as it is, as `docker run` does; another one is fetched. The reference is pinned by the digest that
-   * the registry gave, or by the engine's id of an image that came from no registry.
+   * Uses an image that the engine has, as `docker run` does, and fetches any other. The reference is
+   * pinned by the registry's digest, or by the engine's id when the image has none.
    */
   async prepare(spec: SandboxSpec, options: PrepareOptions): Promise<PreparedSpec> {
     const { root, user } = spec;
     if (root.kind !== "image") {
-      const what = root.kind === "host" ? "the host's files" : "a folder";
-      throw unusable(
-        `The docker driver starts sandboxes from images alone, not from ${what}: give the spec an image, or use the oci driver.`,
-      );
+      const given = root.kind === "host" ? "the host's files" : "a folder";
+      throw new PlatformError("DockerNeedsImage", { given });
     }
     const wanted = parseEngineImage(root.reference);
-    const image = (await this.#inspect(wanted)) ?? (await this.#fetched(wanted, options));
+    const image = (await this.#inspect(wanted)) ?? (await this.#fetchImage(wanted, options));
     const { Env, User, WorkingDir } = image.Config;
     return {
       ...spec,
@@ -52,36 +49,32 @@ export class Images {
 
   async #inspect(image: EngineImage): Promise<ImageInspectInfo | undefined> {
     const handle = this.#engine.docker.getImage(engineName(image));
-    return await this.#engine.ask(
-      "tell about an image",
+    return await this.#engine.request(
+      "inspect an image",
       (abortSignal) => handle.inspect({ abortSignal } as object),
       {
         404: () => undefined,
-        400: (message) => {
-          throw unusable(`The engine takes ${engineName(image)} for no image reference: ${message}.`);
+        400: (reason) => {
+          throw new PlatformError("EngineImageInvalid", { image: engineName(image), reason });
         },
       },
     );
   }
 
-  async #fetched(image: EngineImage, options: PrepareOptions): Promise<ImageInspectInfo> {
-    if (image.source === "engine") throw unusable(`The engine has no image ${image.id}.`);
-    await this.#fetch(image, options);
-    const found = await this.#inspect(image);
-    if (!found) throw unusable(`The engine fetched ${engineName(image)}, but does not have it.`);
-    return found;
-  }
-
-  async #fetch(image: RegistryImage, options: PrepareOptions): Promise<void> {
+  async #fetchImage(image: EngineImage, options: PrepareOptions): Promise<ImageInspectInfo> {
+    if (image.source === "engine") throw new PlatformError("EngineImageMissing", { image: image.id });
     await this.#fetches.run(engineName(image), options, (onProgress, signal) =>
       pull(this.#engine, image, this.#authFile, { onProgress, signal }),
     );
+    const found = await this.#inspect(image);
+    if (!found) throw new PlatformError("EngineImageMissing", { image: engineName(image) });
+    return found;
   }
 
   async #user(id: string, text: string, reference: string): Promise<SandboxUser> {
     const key = `${id} ${text}`;
     const known =
-      this.#users.get(key) ?? (await userOfImage(this.#engine, this.#installation, id, text, reference));
+      this.#users.get(key) ?? (await findImageUser(this.#engine, this.#installation, id, text, reference));
     this.#users.set(key, known);
     return known;
   }

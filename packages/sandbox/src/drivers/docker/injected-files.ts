@@ -2,12 +2,12 @@ import { readFileSync } from "node:fs";
 import { Header } from "tar";
 import type { SandboxFile, StartRequest } from "../../driver.ts";
 import type { Engine } from "./engine.ts";
-import type { Tool } from "./tools.ts";
+import type { Program } from "./injected-programs.ts";
 
-const block = 512;
+const blockBytes = 512;
 
-/** A file or folder (without `content`) that is put into a container before it starts. */
-interface Addition {
+/** A file, or a folder without `content`. */
+interface InjectedPath {
   path: string;
   mode: number;
   uid: number;
@@ -16,54 +16,54 @@ interface Addition {
 }
 
 /**
- * Puts into a new container what neither its image nor its configuration brings: the request's files, a working directory that belongs to the
- * sandbox's user, and the `tools` that cannot be bound. Makes no request when there is nothing to put.
+ * Puts into a new container the request's files, a working directory of the sandbox's user, and the
+ * `programs` that cannot be bound.
  */
-export async function putAdditions(
+export async function injectAll(
   engine: Engine,
   container: string,
   request: StartRequest,
-  tools: Tool[],
+  programs: Program[],
 ): Promise<void> {
   const { files = [], spec } = request;
-  const additions = files.map(fileAddition);
-  for (const { source, destination } of tools) {
-    additions.push({ path: destination, mode: 0o755, uid: 0, gid: 0, content: readFileSync(source) });
+  const injected = files.map(toInjectedFile);
+  for (const { source, destination } of programs) {
+    injected.push({ path: destination, mode: 0o755, uid: 0, gid: 0, content: readFileSync(source) });
   }
-  const folder = await workingFolder(engine, container, request);
-  if (folder) additions.push({ path: spec.workingDir, ...folder });
-  await put(engine, container, additions);
+  const folder = await findWorkingDir(engine, container, request);
+  if (folder) injected.push({ path: spec.workingDir, ...folder });
+  await put(engine, container, injected);
 }
 
-/** Puts files of root, readable by all, into a container that does not run. */
-export async function putFiles(engine: Engine, container: string, files: SandboxFile[]): Promise<void> {
-  await put(engine, container, files.map(fileAddition));
+/** Puts files of root, readable by all, into a stopped container. */
+export async function injectFiles(engine: Engine, container: string, files: SandboxFile[]): Promise<void> {
+  await put(engine, container, files.map(toInjectedFile));
 }
 
-function fileAddition({ path, content }: SandboxFile): Addition {
+function toInjectedFile({ path, content }: SandboxFile): InjectedPath {
   return { path, mode: 0o644, uid: 0, gid: 0, content: Buffer.from(content) };
 }
 
-async function put(engine: Engine, container: string, additions: Addition[]): Promise<void> {
-  if (additions.length === 0) return;
-  const archive = Buffer.concat([...additions.flatMap(entry), Buffer.alloc(2 * block)]);
-  await engine.ask("put files into a sandbox", (abortSignal) =>
+async function put(engine: Engine, container: string, injected: InjectedPath[]): Promise<void> {
+  if (injected.length === 0) return;
+  const archive = Buffer.concat([...injected.flatMap(toTarEntry), Buffer.alloc(2 * blockBytes)]);
+  await engine.request("put files into a sandbox", (abortSignal) =>
     engine.docker.getContainer(container).putArchive(archive, { path: "/", abortSignal }),
   );
 }
 
-/** What the working directory has to become, or undefined when the user can write there already. */
-async function workingFolder(
+/** The working directory to create; undefined when the user can already write there. */
+async function findWorkingDir(
   engine: Engine,
   container: string,
   { spec, snapshot }: StartRequest,
-): Promise<Omit<Addition, "path"> | undefined> {
+): Promise<Omit<InjectedPath, "path"> | undefined> {
   const { uid, gid } = spec.user;
-  // The engine itself makes a missing one for a first process, for root. A snapshot has it since its sandbox was new.
+  // A snapshot has the directory since its sandbox was new.
   if (snapshot !== undefined || spec.workingDir === "/" || spec.workingDir === spec.user.home)
     return undefined;
-  const mode = await engine.ask(
-    "look into a sandbox",
+  const mode = await engine.request(
+    "inspect the files of a sandbox",
     async (abortSignal) => {
       const answer = await engine.docker
         .getContainer(container)
@@ -76,19 +76,19 @@ async function workingFolder(
     },
     { 404: () => undefined },
   );
-  // A folder that everybody may write to stays as it is, and so does a link.
+  // A world-writable folder and a link stay unchanged.
   if (mode !== undefined && (uid === 0 || (mode & 0o002) !== 0 || !isFolder(mode))) return undefined;
   return { mode: mode === undefined ? 0o755 : mode & 0o777, uid, gid };
 }
 
-/** By Go's file mode bits. */
+/** Tests Go's file mode bits. */
 function isFolder(mode: number): boolean {
   return mode >= 2 ** 31;
 }
 
-/** The blocks of one tar entry. Folders on the way to it are made by the engine. */
-function entry({ path, mode, uid, gid, content }: Addition): Buffer[] {
-  const header = Buffer.alloc(block);
+/** The blocks of one tar entry. The engine creates missing parents. */
+function toTarEntry({ path, mode, uid, gid, content }: InjectedPath): Buffer[] {
+  const header = Buffer.alloc(blockBytes);
   const size = content?.length ?? 0;
   const type = content ? "File" : "Directory";
   new Header({
@@ -100,6 +100,6 @@ function entry({ path, mode, uid, gid, content }: Addition): Buffer[] {
     mtime: new Date(),
     type,
   }).encode(header);
-  const padding = Buffer.alloc((block - (size % block)) % block);
+  const padding = Buffer.alloc((blockBytes - (size % blockBytes)) % blockBytes);
   return content ? [header, content, padding] : [header];
 }

@@ -5,8 +5,8 @@ interface Closable {
 }
 
 /**
- * The listening sockets inside sandboxes. An open one keeps the network namespace of ended processes alive, so they are closed when the
- * engine says that the container has ended.
+ * The listening sockets inside sandboxes. They are closed when the engine reports the end of a container,
+ * because an open one keeps its network namespace alive.
  */
 export class Listeners {
   readonly #docker: Docker;
@@ -16,7 +16,7 @@ export class Listeners {
     this.#docker = docker;
   }
 
-  /** Gives the listener as its owner closes it. */
+  /** Returns the listener for its owner to close. */
   add(id: string, container: string, listener: Closable): Closable {
     const own = this.#open.get(id) ?? this.#watch(id, container);
     own.sockets.add(listener);
@@ -50,7 +50,7 @@ export class Listeners {
           if (this.#open.get(id) === own) this.close(id);
         },
         () => {
-          // The engine went away, and the sandbox may run on: its end is noticed when it is stopped, started or removed.
+          // The engine is gone and the sandbox may run on; `close` is called at its next change.
         },
       );
     return own;

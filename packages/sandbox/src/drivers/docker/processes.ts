@@ -1,48 +1,51 @@
 import { readFileSync } from "node:fs";
-import { statFields } from "../common/process-stat.ts";
+import { sendSignal, statFields } from "../common/processes.ts";
 import type { Engine } from "./engine.ts";
 
-/** Variable by which the processes of one command are known where the host's process ids are out of reach. */
-export const markerName = "SANDPIPER_EXEC";
+/** Variable that marks the processes of one command when host process ids are not available. */
+const markerName = "SANDPIPER_EXEC";
 
-/** How signals reach processes of a container. */
-export interface Signaller {
-  /** Environment that a command needs to be found by `one`. */
-  mark(execKey: string): string[];
-  /** Sends a signal to a command, SIGKILL to what it waits for too: `pid` is the engine's. One that has ended is fine. */
-  one(
-    container: string,
-    user: string,
-    target: { pid: number; execKey: string },
-    signal: NodeJS.Signals,
-  ): Promise<void>;
-  /** Sends SIGTERM to every process but `init` (the engine's id of the first one, when that only reaps). */
-  terminateAll(container: string, user: string, init: { pid: number; spare: boolean }): Promise<void>;
+/** A running command. */
+export interface SignalTarget {
+  container: string;
+  user: string;
+  /** Process id from the engine. */
+  pid: number;
+  execKey: string;
 }
 
-/** Root on the engine's machine sends signals itself, also into containers without a shell. */
+/** Sends signals to processes of a container. */
+export interface Signaller {
+  /** Environment of a command that `signal` needs to find it. */
+  markerEnv(execKey: string): string[];
+  /** Sends a signal to a command (SIGKILL to its process group). One that has ended is fine. */
+  signal(target: SignalTarget, signal: NodeJS.Signals): Promise<void>;
+  /** Sends SIGTERM to every process, except to the first one (`init.pid`) when that only reaps. */
+  terminateAll(container: string, user: string, init: { pid: number; onlyReaps: boolean }): Promise<void>;
+}
+
+/** For root on the engine's machine; it also reaches containers without a shell. */
 export class DirectSignaller implements Signaller {
-  mark(): string[] {
+  markerEnv(): string[] {
     return [];
   }
 
-  async one(
-    container: string,
-    _user: string,
-    { pid }: { pid: number },
-    signal: NodeJS.Signals,
-  ): Promise<void> {
-    send(pid, container, signal, signal === "SIGKILL");
+  async signal({ pid, container }: SignalTarget, signal: NodeJS.Signals): Promise<void> {
+    signalMember(pid, container, signal, signal === "SIGKILL");
   }
 
-  async terminateAll(container: string, _user: string, init: { pid: number; spare: boolean }): Promise<void> {
-    for (const pid of membersOf(init.pid))
-      if (pid !== init.pid || !init.spare) send(pid, container, "SIGTERM");
+  async terminateAll(
+    container: string,
+    _user: string,
+    init: { pid: number; onlyReaps: boolean },
+  ): Promise<void> {
+    for (const pid of listGroup(init.pid))
+      if (pid !== init.pid || !init.onlyReaps) signalMember(pid, container, "SIGTERM");
   }
 }
 
-/** Everybody else lets a shell in the container do it. */
-export class InsideSignaller implements Signaller {
+/** For all other servers: a shell in the container sends the signals. */
+export class ShellSignaller implements Signaller {
   readonly #engine: Engine;
   readonly #shell: string[];
 
@@ -51,16 +54,11 @@ export class InsideSignaller implements Signaller {
     this.#shell = shell;
   }
 
-  mark(execKey: string): string[] {
+  markerEnv(execKey: string): string[] {
     return [`${markerName}=${execKey}`];
   }
 
-  async one(
-    container: string,
-    user: string,
-    { execKey }: { execKey: string },
-    signal: NodeJS.Signals,
-  ): Promise<void> {
+  async signal({ container, user, execKey }: SignalTarget, signal: NodeJS.Signals): Promise<void> {
     const script =
       'for f in $(grep -ls "$1" /proc/[0-9]*/environ); do f=${f#/proc/}; kill -s "$2" "${f%/environ}"; done';
     const argv = ["-c", script, "sh", `${markerName}=${execKey}`, signal.replace(/^SIG/, "")];
@@ -72,7 +70,7 @@ export class InsideSignaller implements Signaller {
   }
 
   async #run(container: string, user: string, words: string[]): Promise<void> {
-    await this.#engine.ask("send a signal", async (abortSignal) => {
+    await this.#engine.request("send a signal", async (abortSignal) => {
       const Cmd = [...this.#shell, ...words];
       const exec = await this.#engine.docker
         .getContainer(container)
@@ -82,8 +80,8 @@ export class InsideSignaller implements Signaller {
   }
 }
 
-/** True when a process of this machine belongs to the container: ids are used again, and those of another machine mean nothing here. */
-export function belongsTo(pid: number, container: string): boolean {
+/** True when a process of this machine belongs to the container; process ids are reused. */
+export function isMember(pid: number, container: string): boolean {
   try {
     return pid > 0 && readFileSync(`/proc/${pid}/cgroup`, "latin1").includes(container);
   } catch {
@@ -91,18 +89,18 @@ export function belongsTo(pid: number, container: string): boolean {
   }
 }
 
-/** `group`: to the whole process group, where the process leads one. */
-function send(pid: number, container: string, signal: NodeJS.Signals, group = false): void {
-  if (!belongsTo(pid, container)) return;
+/** `toGroup`: to the whole process group if the process leads one. */
+function signalMember(pid: number, container: string, signal: NodeJS.Signals, toGroup = false): void {
+  if (!isMember(pid, container)) return;
   try {
-    process.kill(group && Number(statFields(pid)[2]) === pid ? -pid : pid, signal);
+    sendSignal(toGroup && Number(statFields(pid)[2]) === pid ? -pid : pid, signal);
   } catch {
-    // It has just ended.
+    // The process has ended.
   }
 }
 
-/** Ids of the processes that share the control group of one. */
-function membersOf(pid: number): number[] {
+/** Ids of the processes in the control group of a process. */
+function listGroup(pid: number): number[] {
   try {
     const lines = readFileSync(`/proc/${pid}/cgroup`, "latin1").trim().split("\n");
     const unified = lines.find((line) => line.startsWith("0::/"));

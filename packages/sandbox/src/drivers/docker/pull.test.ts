@@ -11,7 +11,7 @@ import { busyboxImage, importTestImages } from "../../../test/support/docker-ima
 import { startTestRegistry, type TestRegistry } from "../../../test/support/docker-registry.ts";
 import type { SandboxSpec } from "../../driver.ts";
 import { createHostSpec } from "../../specs/specs.ts";
-import { credentialsFor } from "./credentials.ts";
+import { findCredentials } from "./credentials.ts";
 import { DockerDriver } from "./docker-driver.ts";
 
 /** User `ann`, password `pass:word`. */
@@ -43,7 +43,7 @@ beforeAll(async () => {
   const name = `${registry.address}/team/app`;
   await docker.getImage(busyboxImage).tag({ repo: name, tag: "1" });
   const words = await text(
-    await docker.getImage(`${name}:1`).push({ authconfig: credentialsFor(registry.address, authFile()) }),
+    await docker.getImage(`${name}:1`).push({ authconfig: findCredentials(registry.address, authFile()) }),
   );
   digest = /sha256:[0-9a-f]{64}/.exec(words.slice(words.lastIndexOf("digest:")))?.[0] ?? words;
 });
@@ -148,22 +148,22 @@ test("reads credentials as docker and skopeo write them", () => {
     "empty.example.com": {},
   };
   writeFileSync(file, JSON.stringify({ auths }));
-  expect(credentialsFor("docker.io", file)).toEqual({
+  expect(findCredentials("docker.io", file)).toEqual({
     serveraddress: "https://index.docker.io/v1/",
     username: "hub",
     password: "p",
   });
-  expect(credentialsFor("registry.example.com", file)).toEqual({
+  expect(findCredentials("registry.example.com", file)).toEqual({
     serveraddress: "registry.example.com",
     identitytoken: "token",
   });
-  expect(credentialsFor("plain.example.com:5000", file)).toMatchObject({
+  expect(findCredentials("plain.example.com:5000", file)).toMatchObject({
     username: "ann",
     password: "pass:word",
   });
-  expect(credentialsFor("empty.example.com", file)).toBeUndefined();
-  expect(credentialsFor("other.example.com", file)).toBeUndefined();
-  expect(() => credentialsFor("other.example.com", join(dir, "missing.json"))).toThrow(
+  expect(findCredentials("empty.example.com", file)).toBeUndefined();
+  expect(findCredentials("other.example.com", file)).toBeUndefined();
+  expect(() => findCredentials("other.example.com", join(dir, "missing.json"))).toThrow(
     "cannot be read: ENOENT",
   );
 });

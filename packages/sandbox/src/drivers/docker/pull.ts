@@ -1,17 +1,17 @@
 import type { Readable } from "node:stream";
-import type { PlatformError } from "@sandpiper/core/errors";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { PrepareOptions } from "../../driver.ts";
 import type { RegistryImage } from "../../specs/image-reference.ts";
-import { fetchProblem, unusable } from "../common/images/problems.ts";
-import { credentialsFor } from "./credentials.ts";
-import { type Engine, EngineSilent } from "./engine.ts";
+import { fetchProblem } from "../common/images/problems.ts";
+import { findCredentials } from "./credentials.ts";
+import { type Engine, EngineTimeout } from "./engine.ts";
 import { engineName } from "./engine-image.ts";
 
-/** Within which a registry must have answered, ms. */
-const answerMs = 20_000;
-/** Longest silence in the middle of a transfer, ms. */
-const silenceMs = 90_000;
-const progressMs = 500;
+/** Timeout for the first answer of a registry, ms. */
+const answerTimeoutMs = 20_000;
+/** Longest silence during a transfer, ms. */
+const silenceTimeoutMs = 90_000;
+const progressIntervalMs = 500;
 
 /** One line of the engine's answer to a pull. */
 interface Line {
@@ -21,7 +21,7 @@ interface Line {
   error?: string;
 }
 
-/** Lets the engine fetch an image. Throws SandboxSpecUnusable with one sentence on what is wrong, or the signal's reason. */
+/** Makes the engine fetch an image. Throws SandboxSpecUnusable or the signal's reason. */
 export async function pull(
   engine: Engine,
   image: RegistryImage,
@@ -30,13 +30,13 @@ export async function pull(
 ): Promise<void> {
   const { onProgress = () => {}, signal } = options;
   signal?.throwIfAborted();
-  const authconfig = credentialsFor(image.registry, authFile);
+  const authconfig = findCredentials(image.registry, authFile);
   onProgress(`asking ${image.registry} for ${image.name}`);
-  const refuse = (message: string): never => {
-    throw problem(image, message);
+  const refused = (message: string): never => {
+    throw pullProblem(image, message);
   };
   const answer = await engine
-    .ask(
+    .request(
       "fetch an image",
       async (abortSignal) => {
         const request = {
@@ -47,11 +47,11 @@ export async function pull(
         };
         return (await engine.docker.createImage(request)) as Readable;
       },
-      { 400: refuse, 401: refuse, 403: refuse, 404: refuse, 500: refuse },
-      answerMs,
+      { 400: refused, 401: refused, 403: refused, 404: refused, 500: refused },
+      answerTimeoutMs,
     )
     .catch((error: unknown) => {
-      throw error instanceof EngineSilent ? problem(image, "", true) : error;
+      throw error instanceof EngineTimeout ? pullProblem(image, "", true) : error;
     });
   const progress = new Progress(onProgress);
   let silent = false;
@@ -61,7 +61,7 @@ export async function pull(
     timer = setTimeout(() => {
       silent = true;
       answer.destroy();
-    }, silenceMs);
+    }, silenceTimeoutMs);
   };
   const onAbort = () => answer.destroy();
   signal?.addEventListener("abort", onAbort);
@@ -80,26 +80,26 @@ export async function pull(
       }
     }
   } catch {
-    // It broke off, or was broken off; which of them, is told below.
+    // The transfer broke off or was cancelled; the checks below decide.
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener("abort", onAbort);
   }
   signal?.throwIfAborted();
-  if (silent) throw problem(image, "", true);
-  if (failed !== undefined) throw problem(image, failed);
+  if (silent) throw pullProblem(image, "", true);
+  if (failed !== undefined) throw pullProblem(image, failed);
   if (!answer.readableEnded)
-    throw unusable(`The engine broke off while it fetched ${engineName(image)}: try again.`);
+    throw new PlatformError("EnginePullInterrupted", { image: engineName(image) });
 }
 
-/** Turns the engine's lines about layers into a few for people. */
+/** Summarizes the engine's lines about layers for people. */
 class Progress {
-  readonly #tell: (text: string) => void;
+  readonly #report: (text: string) => void;
   readonly #layers = new Map<string, { current: number; total: number; done: boolean }>();
   #last = 0;
 
-  constructor(tell: (text: string) => void) {
-    this.#tell = tell;
+  constructor(report: (text: string) => void) {
+    this.#report = report;
   }
 
   take({ status = "", id, progressDetail }: Line): void {
@@ -108,31 +108,24 @@ class Progress {
     this.#layers.set(id, layer);
     if (status === "Downloading") Object.assign(layer, { current: 0, total: 0 }, progressDetail);
     if (/complete|exists/i.test(status)) Object.assign(layer, { current: layer.total, done: true });
-    if (Date.now() - this.#last < progressMs) return;
+    if (Date.now() - this.#last < progressIntervalMs) return;
     this.#last = Date.now();
     const layers = [...this.#layers.values()];
     const sum = (of: "current" | "total") => Math.round(layers.reduce((all, one) => all + one[of], 0) / 1e6);
     const done = layers.filter((one) => one.done).length;
-    this.#tell(
+    this.#report(
       `fetching layer ${Math.min(done + 1, layers.length)} of ${layers.length}, ${sum("current")} of ${sum("total")} MB`,
     );
   }
 }
 
-/** One sentence from the engine's many ways to say that an image cannot be had. They come from the same libraries as skopeo's. */
-function problem(image: RegistryImage, words: string, timedOut = false): PlatformError {
+/** Maps the engine's messages to errors. They come from the same libraries as skopeo's. */
+function pullProblem(image: RegistryImage, words: string, timedOut = false): PlatformError {
   if (/no matching manifest|does not match the specified platform/i.test(words))
-    return unusable(`The image ${image.name} does not exist for this machine's architecture.`);
+    return new PlatformError("ImageArchitectureMissing", { name: image.name });
   if (/server gave HTTP response to HTTPS client/i.test(words))
-    return unusable(
-      `The registry ${image.registry} speaks plain HTTP: allow it as an insecure registry in the engine's configuration.`,
-    );
-  // The engine's own words for credentials that it was not given.
-  if (/no basic auth credentials/i.test(words)) return problem(image, "unauthorized");
-  return fetchProblem(image, {
-    ok: false,
-    stdout: Buffer.alloc(0),
-    problem: words.trim().replace(/\.$/, ""),
-    timedOut,
-  });
+    return new PlatformError("EngineRegistryPlainHttp", { registry: image.registry });
+  // The engine's message when it has no credentials.
+  if (/no basic auth credentials/i.test(words)) return pullProblem(image, "unauthorized");
+  return fetchProblem(image, { problem: words.trim().replace(/\.$/, ""), timedOut });
 }

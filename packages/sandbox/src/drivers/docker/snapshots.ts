@@ -1,8 +1,8 @@
 import type { Container } from "dockerode";
-import { labels } from "./container.ts";
-import { type Answers, type Engine, longPatienceMs } from "./engine.ts";
+import { labels } from "./container-options.ts";
+import { type Engine, longTimeoutMs, type RefusalHandlers } from "./engine.ts";
 
-/** Snapshots as images of the engine, under a name of this installation. */
+/** Snapshots as images of the engine in a repository of this installation. */
 export class Snapshots {
   readonly #engine: Engine;
   readonly #installation: string;
@@ -14,27 +14,27 @@ export class Snapshots {
     this.#repository = `sandpiper-snapshot/${installation}`;
   }
 
-  imageOf(snapshotId: string): string {
+  imageName(snapshotId: string): string {
     return `${this.#repository}:${snapshotId}`;
   }
 
-  /** Copies what the container has written into an image. It is frozen meanwhile. */
-  async save(container: Container, snapshotId: string, answers: Answers<never>): Promise<void> {
+  /** Copies the written files of a container into an image. The container is paused meanwhile. */
+  async save(container: Container, snapshotId: string, handlers: RefusalHandlers<never>): Promise<void> {
     const changes = [
       `LABEL ${labels.installation}=${this.#installation}`,
       `LABEL ${labels.snapshot}=${snapshotId}`,
     ];
     const request = { repo: this.#repository, tag: snapshotId, pause: true, changes };
-    await this.#engine.ask(
-      "keep the files of a sandbox",
+    await this.#engine.request(
+      "save the files of a sandbox",
       () => container.commit(request),
-      answers,
-      longPatienceMs,
+      handlers,
+      longTimeoutMs,
     );
   }
 
   async remove(snapshotId: string): Promise<void> {
-    await this.#removeImage(this.imageOf(snapshotId));
+    await this.#removeImage(this.imageName(snapshotId));
   }
 
   async list(): Promise<string[]> {
@@ -43,28 +43,28 @@ export class Snapshots {
 
   async reap(known: Set<string>): Promise<void> {
     for (const { image, names } of await this.#images()) {
-      // One without a name was removed while sandboxes used it.
+      // An image without a name was removed while sandboxes used it.
       if (names.length === 0) await this.#removeImage(image);
       for (const name of names) if (!known.has(name)) await this.remove(name);
     }
   }
 
-  /** The engine keeps an image, without its name, as long as containers or other images need it. */
+  /** The engine keeps an unnamed image while containers or other images need it. */
   async #removeImage(name: string): Promise<void> {
     const image = this.#engine.docker.getImage(name);
     const kept = { 404: () => {}, 409: () => {} };
-    await this.#engine.ask("remove a snapshot", () => image.remove({ force: true }), kept, longPatienceMs);
+    await this.#engine.request("remove a snapshot", () => image.remove({ force: true }), kept, longTimeoutMs);
   }
 
   async #images(): Promise<{ image: string; names: string[] }[]> {
     const filters = JSON.stringify({
       label: [`${labels.installation}=${this.#installation}`, labels.snapshot],
     });
-    const images = await this.#engine.ask("list its images", (abortSignal) =>
+    const images = await this.#engine.request("list its images", (abortSignal) =>
       this.#engine.docker.listImages({ filters, abortSignal }),
     );
     const prefix = `${this.#repository}:`;
-    // Podman puts `localhost/` before names without a registry.
+    // Podman prefixes names without a registry with `localhost/`.
     return images.map(({ Id, RepoTags }) => ({
       image: Id,
       names: (RepoTags ?? []).flatMap((name) =>

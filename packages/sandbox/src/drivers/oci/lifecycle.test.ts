@@ -19,13 +19,13 @@ import {
   run,
   startDriverProcess,
   testSpec,
-  volatileOf,
+  getRuntimeDir,
   workingRuntimes,
 } from "../../../test/support/oci.ts";
 import type { DriverSandbox, PreparedSpec } from "../../driver.ts";
 import { findBusybox } from "../common/busybox.ts";
 import type { OciDriver } from "./oci-driver.ts";
-import { sandboxIdBase } from "./storage/uid-range.ts";
+import { sandboxIdBase } from "../common/uid-range.ts";
 
 describe.each(await workingRuntimes())("files and processes of sandboxes over %s", (runtime) => {
   let driver: OciDriver;
@@ -53,7 +53,7 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
     await driver.stop("one");
     expect(await driver.list()).toEqual([{ id: "one", state: "stopped" }]);
     expect(groups(dir)).toEqual([]);
-    expect(["state", "boxes"].map((name) => readdirSync(join(volatileOf(dir), name)))).toEqual([[], []]);
+    expect(["state", "boxes"].map((name) => readdirSync(join(getRuntimeDir(dir), name)))).toEqual([[], []]);
     expect(readFileSync("/proc/self/mountinfo", "utf8")).not.toContain(dir);
     await expect(driver.exec("one", { argv: ["true"] })).rejects.toMatchObject({ code: "SandboxNotRunning" });
     await driver.start({ id: "one", spec: { ...testSpec, env: { LATER: "yes" } } });
@@ -189,7 +189,7 @@ os.fork(); print("ready", flush=True); time.sleep(60)`;
     for (const folder of ["layers/stray", "work/lonely", "trash/half/deep", "layers/h0.new"]) {
       mkdirSync(join(dir, folder), { recursive: true });
     }
-    mkdirSync(join(volatileOf(dir), "state", "ghost"));
+    mkdirSync(join(getRuntimeDir(dir), "state", "ghost"));
     await driver.reap({ sandboxes: new Set(["mine"]), snapshots: new Set(["of-mine"]) });
     expect((await driver.list()).map(({ id }) => id)).toEqual(["mine"]);
     expect(await driver.snapshots()).toEqual(["of-mine"]);
@@ -199,7 +199,7 @@ os.fork(); print("ready", flush=True); time.sleep(60)`;
       [upperOf("mine")],
       [],
     ]);
-    expect(readdirSync(join(volatileOf(dir), "state"))).toEqual(["mine"]);
+    expect(readdirSync(join(getRuntimeDir(dir), "state"))).toEqual(["mine"]);
     expect(groups(dir).every((path) => path.endsWith("/mine"))).toBe(true);
     expect(await out("mine", "cat file")).toBe("kept\n");
     await driver.remove("mine");

@@ -10,7 +10,7 @@ import {
   run,
   startDriverProcess,
   testSpec,
-  volatileOf,
+  getRuntimeDir,
   workingRuntimes,
 } from "../../../test/support/oci.ts";
 import { runToEnd } from "../../shell/run.ts";
@@ -91,7 +91,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
       env: { TOKEN: secret },
     });
     await once(command.stdout, "data");
-    await expect.poll(() => readdirSync(join(volatileOf(dir), "boxes", "one", "exec"))).toEqual([]);
+    await expect.poll(() => readdirSync(join(getRuntimeDir(dir), "boxes", "one", "exec"))).toEqual([]);
     const lines = readdirSync("/proc")
       .filter((name) => /^\d+$/.test(name))
       .map((pid) => {
@@ -242,7 +242,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
   });
 
   test("leaves nothing of a start that fails, and says why", async () => {
-    const before = { groups: groups(dir), state: readdirSync(join(volatileOf(dir), "state")) };
+    const before = { groups: groups(dir), state: readdirSync(join(getRuntimeDir(dir), "state")) };
     await expect(
       driver.start({ id: "broken", spec: { ...testSpec, command: ["/no/such/program"] } }),
     ).rejects.toMatchObject({
@@ -252,7 +252,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     await expect(driver.start({ id: "../x", spec: testSpec })).rejects.toMatchObject({
       code: "SandboxFailed",
     });
-    expect({ groups: groups(dir), state: readdirSync(join(volatileOf(dir), "state")) }).toEqual(before);
+    expect({ groups: groups(dir), state: readdirSync(join(getRuntimeDir(dir), "state")) }).toEqual(before);
     expect((await driver.list()).map(({ id }) => id)).toEqual(["one"]);
   });
 
@@ -277,7 +277,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
       mounts: readFileSync("/proc/mounts", "utf8").split("\n").length,
       groups: groups(dir).filter((path) => path.includes("/cycle-")),
       folders: ["layers", "work", "trash", "sandboxes"].map((name) => readdirSync(join(dir, name))),
-      running: ["state", "boxes"].map((name) => readdirSync(join(volatileOf(dir), name))),
+      running: ["state", "boxes"].map((name) => readdirSync(join(getRuntimeDir(dir), name))),
       descriptors: readdirSync("/proc/self/fd").length,
     });
     const before = count();
@@ -338,7 +338,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
       for (const { id } of left) await next.remove(id);
       expect((await next.list()).map(({ id }) => id)).toEqual(["one"]);
       expect(groups(dir).filter((path) => path.includes("/half-"))).toEqual([]);
-      expect(readdirSync(join(volatileOf(dir), "state"))).toEqual(["one"]);
+      expect(readdirSync(join(getRuntimeDir(dir), "state"))).toEqual(["one"]);
       await next.close();
     }
     expect(await run(driver, "one", "echo alive")).toMatchObject({ out: "alive\n" });

@@ -2,7 +2,7 @@ import { suiteLimits } from "../../../test/driver-suite/context.ts";
 import { describeDriver } from "../../../test/driver-suite/driver-suite.ts";
 import { openTestDriver, testSpec, workingRuntimes } from "../../../test/support/oci.ts";
 import { OciDriver } from "./oci-driver.ts";
-import { rootless } from "./storage/uid-range.ts";
+import { isRootless } from "../common/uid-range.ts";
 
 for (const runtime of await workingRuntimes()) {
   describeDriver(`the oci driver over ${runtime}`, async () => {
@@ -13,11 +13,11 @@ for (const runtime of await workingRuntimes()) {
       unusable: [
         [
           { kind: "folder", path: "/no/such/folder" },
-          rootless() ? /needs a server that runs as root/ : /\/no\/such\/folder/,
+          isRootless() ? /needs a server that runs as root/ : /\/no\/such\/folder/,
         ],
         [{ kind: "image", reference: "a name" }, /^"a name" is not an image reference: /],
       ],
-      memoryByProcess: rootless(),
+      memoryByProcess: isRootless(),
       reopen: async () => {
         const again = new OciDriver({ dir, runtime });
         await again.open();

@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import {
-  type Dirent,
   existsSync,
   readdirSync,
   readFileSync,
@@ -10,12 +9,18 @@ import {
   writeFileSync,
 } from "node:fs";
 import { writeFile } from "node:fs/promises";
-import { kill } from "node:process";
+import { basename } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import type { SandboxLimits } from "../../../driver.ts";
+import { cpuQuota } from "../../common/isolation.ts";
+import { sendSignal } from "../../common/processes.ts";
+import type { GroupUsage, ProcessGroup, ProcessGroups } from "./process-groups.ts";
 
 const mount = "/sys/fs/cgroup";
+const freezeTimeoutMs = 5_000;
+const killTimeoutMs = 5_000;
 
-/** How control groups are mounted here. `hybrid` is v1 with the v2 tree visible beside it. */
+/** How control groups are mounted. `hybrid` is v1 with the v2 tree visible in /sys/fs/cgroup/unified. */
 export type CgroupLayout = "v1" | "v2" | "hybrid" | "none";
 
 export function cgroupLayout(): CgroupLayout {
@@ -24,24 +29,12 @@ export function cgroupLayout(): CgroupLayout {
   return existsSync(`${mount}/unified/cgroup.procs`) ? "hybrid" : "v1";
 }
 
-/** Control group of the installation that keeps its sandboxes in `dir`: two of them on one machine do not see each other's. */
+/** Path (below the mount) of the control group of the installation that keeps its sandboxes in `dir`. */
 export function installationGroup(dir: string): string {
   return `/sandpiper-${createHash("sha256").update(realpathSync(dir)).digest("hex").slice(0, 12)}`;
 }
 
-/** State of a sandbox's processes by its control group (path below the mount, with a leading slash). Two small reads, no process. */
-export function groupState(path: string): "running" | "paused" | "gone" {
-  const folder = stateFolder(path);
-  try {
-    if (readFileSync(`${folder}/cgroup.procs`, "latin1") === "") return "gone";
-    const frozen = readFileSync(`${folder}/${isV2() ? "cgroup.freeze" : "freezer.state"}`, "latin1");
-    return /^(1|FROZEN|FREEZING)/.test(frozen) ? "paused" : "running";
-  } catch {
-    return "gone";
-  }
-}
-
-/** Host ids of the processes of a control group. */
+/** Host ids of the processes of a control group (path below the mount). */
 export function groupMembers(path: string): number[] {
   try {
     return readFileSync(`${stateFolder(path)}/cgroup.procs`, "latin1")
@@ -53,145 +46,197 @@ export function groupMembers(path: string): number[] {
   }
 }
 
-/** Names of the groups below one, also of those that only some controller still has. */
-export function groupChildren(path: string): string[] {
-  const names = new Set<string>();
-  for (const folder of controllerFolders(path)) {
-    try {
-      for (const entry of readdirSync(folder, { withFileTypes: true }))
-        if (entry.isDirectory()) names.add(entry.name);
-    } catch {
-      // This controller has no such group.
-    }
+/** Process groups as control groups, which the runtime creates below that of the installation. */
+export class Cgroups implements ProcessGroups {
+  readonly name: string;
+  readonly #path: string;
+  #warming: Promise<void> | undefined;
+
+  /** `dir` is the installation's folder, which exists. */
+  constructor(dir: string) {
+    this.#path = installationGroup(dir);
+    this.name = basename(this.#path);
   }
-  return [...names];
-}
 
-/** Names of the groups below one that may have processes. */
-export function activeChildren(path: string): Set<string> {
-  try {
-    return new Set(readdirSync(stateFolder(path)));
-  } catch {
-    return new Set();
+  get(id: string): ProcessGroup {
+    return new Cgroup(`${this.#path}/${id}`);
   }
-}
 
-/** How long every process of a group may take to freeze or to go on, ms. */
-const freezePatienceMs = 5_000;
-
-/** Freezes every process of a group, or lets them go on, and resolves once that is so. Gives false when it does not get there or the group goes. */
-export async function setFrozen(path: string, frozen: boolean): Promise<boolean> {
-  const end = Date.now() + freezePatienceMs;
-  for (let round = 0; Date.now() < end; round++) {
-    try {
-      // Written again each time: v1 gives up on a group in which a process starts another one at the wrong moment.
-      writeFrozen(path, frozen);
-      if (isFrozen(path) === frozen) return true;
-    } catch {
-      return false;
-    }
-    // Nearly always it is done at once.
-    await (round < 3 ? new Promise((resolve) => setImmediate(resolve)) : delay(1));
-    // A thread that begins another program waits for the end of its siblings, which cannot end while they are frozen.
-    if (frozen && round % 20 === 19) {
-      thawGroup(path);
-      await delay(2);
-    }
+  /** Includes groups that only some controllers still have. */
+  names(): string[] {
+    const names = new Set<string>();
+    for (const folder of controllerFolders(this.#path))
+      for (const name of listFolders(folder)) names.add(name);
+    return [...names];
   }
-  return false;
-}
 
-function writeFrozen(path: string, frozen: boolean): void {
-  if (isV2()) writeFileSync(`${mount}${path}/cgroup.freeze`, frozen ? "1" : "0");
-  else writeFileSync(`${mount}/freezer${path}/freezer.state`, frozen ? "FROZEN" : "THAWED");
-}
-
-/** Undefined on the way between the two. */
-function isFrozen(path: string): boolean | undefined {
-  if (isV2()) return /^frozen 1$/m.test(readFileSync(`${mount}${path}/cgroup.events`, "latin1"));
-  const state = readFileSync(`${mount}/freezer${path}/freezer.state`, "latin1").trim();
-  return state === "FROZEN" ? true : state === "THAWED" ? false : undefined;
-}
-
-/**
- * Kills every process of a control group, also of a frozen one, and waits until they are gone.
- * Gives false when some are still there after `patienceMs`.
- */
-export async function killGroup(path: string, patienceMs = 5_000): Promise<boolean> {
-  const end = Date.now() + patienceMs;
-  while (groupState(path) !== "gone") {
-    if (Date.now() > end) return false;
-    for (const pid of groupMembers(path)) killProcess(pid);
-    thawGroup(path);
-    await delay(1);
+  mayRun(): (id: string) => boolean {
+    const active = new Set(listFolders(stateFolder(this.#path)));
+    return (id) => active.has(id);
   }
-  return true;
-}
 
-function killProcess(pid: number): void {
-  try {
-    kill(pid, "SIGKILL");
-  } catch {
-    // It has just ended.
+  expectStart(): void {
+    this.#warming ??= warmMoves().finally(() => {
+      this.#warming = undefined;
+    });
   }
-}
 
-/** A frozen process takes signals only once it is thawed; killed before, it does nothing more. */
-export function thawGroup(path: string): void {
-  try {
-    writeFrozen(path, false);
-  } catch {
-    // The group has just gone.
+  runtimeArgs(): string[] {
+    return [];
   }
-}
 
-export interface GroupUsage {
-  memoryBytes: number;
-  /** Since the group began. */
-  cpuMs: number;
-  pids: number;
-}
+  runArgs(): string[] {
+    return [];
+  }
 
-/** What the processes of a group use; zeros for one that is not there. */
-export function groupUsage(path: string): GroupUsage {
-  if (isV2()) {
-    const microseconds = Number(/^usage_usec (\d+)/m.exec(readText(`${mount}${path}/cpu.stat`))?.[1] ?? 0);
+  linuxSection(id: string, { memoryBytes, pids, cpus }: SandboxLimits): object {
     return {
-      memoryBytes: Number(readText(`${mount}${path}/memory.current`)),
-      cpuMs: microseconds / 1_000,
-      pids: Number(readText(`${mount}${path}/pids.current`)),
+      cgroupsPath: `${this.#path}/${id}`,
+      resources: {
+        devices: [{ allow: false, access: "rwm" }],
+        memory: { limit: memoryBytes, swap: memoryBytes },
+        pids: { limit: pids },
+        cpu: cpuQuota(cpus),
+      },
     };
   }
-  return {
-    memoryBytes: Number(readText(`${mount}/memory${path}/memory.usage_in_bytes`)),
-    cpuMs: Number(readText(`${mount}/cpuacct${path}/cpuacct.usage`)) / 1e6,
-    pids: Number(readText(`${mount}/pids${path}/pids.current`)),
-  };
+
+  removeAll(): void {
+    removeGroup(this.#path);
+  }
 }
 
-function readText(path: string): string {
+class Cgroup implements ProcessGroup {
+  readonly #path: string;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  state(): "running" | "paused" | "gone" {
+    const folder = stateFolder(this.#path);
+    try {
+      if (readFileSync(`${folder}/cgroup.procs`, "latin1") === "") return "gone";
+      const frozen = readFileSync(`${folder}/${isV2() ? "cgroup.freeze" : "freezer.state"}`, "latin1");
+      return /^(1|FROZEN|FREEZING)/.test(frozen) ? "paused" : "running";
+    } catch {
+      return "gone";
+    }
+  }
+
+  members(): number[] {
+    return groupMembers(this.#path);
+  }
+
+  member(): number | undefined {
+    return this.members()[0];
+  }
+
+  has(pid: number): boolean {
+    return this.members().includes(pid);
+  }
+
+  /** The group itself carries the limits. */
+  admit(): void {}
+
+  async setFrozen(frozen: boolean): Promise<boolean> {
+    const end = Date.now() + freezeTimeoutMs;
+    for (let round = 0; Date.now() < end; round++) {
+      try {
+        // Repeated, because v1 gives up when a process forks at the wrong moment.
+        this.#writeFrozen(frozen);
+        if (this.#isFrozen() === frozen) return true;
+      } catch {
+        return false;
+      }
+      // It is nearly always done at once.
+      await (round < 3 ? new Promise((resolve) => setImmediate(resolve)) : delay(1));
+      // A thread in execve waits for its siblings to end, which they cannot while they are frozen.
+      if (frozen && round % 20 === 19) {
+        this.thaw();
+        await delay(2);
+      }
+    }
+    return false;
+  }
+
+  thaw(): void {
+    try {
+      this.#writeFrozen(false);
+    } catch {
+      // The group has just ended.
+    }
+  }
+
+  async kill(timeoutMs = killTimeoutMs): Promise<boolean> {
+    const end = Date.now() + timeoutMs;
+    while (this.state() !== "gone") {
+      if (Date.now() > end) return false;
+      for (const pid of this.members()) sendSignal(pid, "SIGKILL");
+      // A frozen process handles the signal, and nothing else, once it is thawed.
+      this.thaw();
+      await delay(1);
+    }
+    return true;
+  }
+
+  usage(): GroupUsage {
+    const read = (file: string) => readNumber(`${mount}${file}`);
+    const path = this.#path;
+    if (!isV2())
+      return {
+        memoryBytes: read(`/memory${path}/memory.usage_in_bytes`),
+        cpuMs: read(`/cpuacct${path}/cpuacct.usage`) / 1e6,
+        pids: read(`/pids${path}/pids.current`),
+      };
+    return {
+      memoryBytes: read(`${path}/memory.current`),
+      cpuMs: readNumber(`${mount}${path}/cpu.stat`, /^usage_usec (\d+)/m) / 1_000,
+      pids: read(`${path}/pids.current`),
+    };
+  }
+
+  remove(): void {
+    removeGroup(this.#path);
+  }
+
+  #writeFrozen(frozen: boolean): void {
+    if (isV2()) writeFileSync(`${mount}${this.#path}/cgroup.freeze`, frozen ? "1" : "0");
+    else writeFileSync(`${mount}/freezer${this.#path}/freezer.state`, frozen ? "FROZEN" : "THAWED");
+  }
+
+  /** Undefined during the transition. */
+  #isFrozen(): boolean | undefined {
+    if (isV2()) return /^frozen 1$/m.test(readFileSync(`${mount}${this.#path}/cgroup.events`, "latin1"));
+    const state = readFileSync(`${mount}/freezer${this.#path}/freezer.state`, "latin1").trim();
+    return state === "FROZEN" ? true : state === "THAWED" ? false : undefined;
+  }
+}
+
+/** Zero when the file does not exist. */
+function readNumber(path: string, pattern = /^(\d+)/): number {
   try {
-    return readFileSync(path, "latin1");
+    return Number(pattern.exec(readFileSync(path, "latin1"))?.[1] ?? 0);
   } catch {
-    return "0";
+    return 0;
   }
 }
 
 /**
- * Moves this process into the group that it is in. The kernel lets a first move after some idle time wait for a grace period (10 ms and more), and
- * the moves that come after it not; so this, begun together with a start, takes that time while the runtime is still at other work.
+ * Moves this process into the group that it is in. After idle time the kernel delays the first move
+ * by a grace period (10 ms and more); this takes that delay while the runtime still does other work.
  */
-export async function wakeMoves(): Promise<void> {
+async function warmMoves(): Promise<void> {
   try {
     const own = readFileSync("/proc/self/cgroup", "latin1");
     const path = (isV2() ? /^0::(.*)$/m : /^\d+:(?:.*,)?freezer(?:,.*)?:(.*)$/m).exec(own)?.[1];
     if (path !== undefined) await writeFile(`${stateFolder(path)}/cgroup.procs`, String(process.pid));
   } catch {
-    // Not allowed here: the runtime waits itself.
+    // Without the permission the runtime takes the delay itself.
   }
 }
 
-/** The folder that tells members and freezing. */
+/** The folder that shows members and freezing. */
 function stateFolder(path: string): string {
   return isV2() ? mount + path : `${mount}/freezer${path}`;
 }
@@ -200,28 +245,34 @@ function isV2(): boolean {
   return existsSync(`${mount}/cgroup.controllers`);
 }
 
-/** Where a group may have a folder. */
 function controllerFolders(path: string): string[] {
   if (isV2()) return [mount + path];
-  const controllers: Dirent[] = readdirSync(mount, { withFileTypes: true });
-  // Beside the controllers there are links, for those that share a folder.
-  return [
-    mount + path,
-    ...controllers.filter((entry) => entry.isDirectory()).map(({ name }) => `${mount}/${name}${path}`),
-  ];
+  // Controllers that share a folder have links to it.
+  return [mount + path, ...listFolders(mount).map((name) => `${mount}/${name}${path}`)];
+}
+
+/** Names of the folders in a folder; none when it does not exist. */
+function listFolders(path: string): string[] {
+  try {
+    return readdirSync(path, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map(({ name }) => name);
+  } catch {
+    return [];
+  }
 }
 
 /**
- * Removes what a runtime leaves of a control group: killed starts leave empty groups, and where the v2 tree is hidden crun takes the empty
- * mount point for one and makes a plain folder there. Groups that still have members stay.
+ * Removes what a runtime leaves of a control group; groups with members stay. When the v2 tree is
+ * hidden, crun takes its empty mount point for a tree and makes plain folders there.
  */
-export function removeGroup(path: string): void {
+function removeGroup(path: string): void {
   if (cgroupLayout() === "v1") rmSync(`${mount}/unified${path}`, { recursive: true, force: true });
   for (const folder of controllerFolders(path)) {
     try {
       rmdirSync(folder);
     } catch {
-      // Not there, or in use.
+      // It does not exist or has members.
     }
   }
 }

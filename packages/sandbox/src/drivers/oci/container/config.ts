@@ -1,43 +1,51 @@
 import type { PreparedSpec } from "../../../driver.ts";
-import { maskedPaths } from "../../common/hidden-paths.ts";
-import type { ProcessRules } from "./rlimits.ts";
+import {
+  baseEnvironment,
+  formatEnvironment,
+  maskedPaths,
+  readonlyPaths,
+  sandboxOomScore,
+  shmBytes,
+} from "../../common/isolation.ts";
+import type { ProcessLimits } from "./rlimits.ts";
 
-/** Ids that one sandbox owns: its user namespace maps 0…65535 to `idBase`…`idBase + 65535` of the host. */
+/** Ids per sandbox: its user namespace maps 0…65535 to `idBase`…`idBase + 65535` of the host. */
 export const idRangeSize = 65_536;
 
 const initPath = "/run/init";
-/** Reaps and waits; stands in for catatonit where that is not installed. */
+/** Replaces catatonit when that is not installed. */
 const shellInit = ["/bin/sh", "-c", "trap : TERM; while :; do sleep 86400 & wait $!; done"];
+
+/** A bind mount, read-only: host path and path inside. */
+export interface BindMount {
+  source: string;
+  destination: string;
+  recursive?: boolean;
+}
 
 export interface ConfigInput {
   id: string;
   spec: PreparedSpec;
   rootfs: string;
   idBase: number;
-  /** What the section `linux` says about the sandbox's process group and its limits. */
+  /** Part of the section `linux`: the process group and its limits. */
   group: object;
   /** Host path of a static init, or null for the shell loop. */
   init: string | null;
-  /** Bind mounts, read-only: host path and path inside. */
-  binds: { source: string; destination: string; recursive?: boolean }[];
+  binds: BindMount[];
   /** `linux.seccomp` section, or the compiled filter that crun takes by annotation instead. */
   seccomp: { section: object } | { compiled: string };
-  rules: ProcessRules;
+  limits: ProcessLimits;
 }
 
-/** The machine has some 3,000 for all sandboxes together, and each needs one now and then. */
-const terminals = 128;
-
-/** Size of /dev/shm: it keeps its memory without a process, and what is left must do to run the command that empties it. */
-export function shmBytes({ limits }: PreparedSpec): number {
-  return Math.min(256 * 2 ** 20, Math.floor(limits.memoryBytes / 2));
-}
+/** The machine has about 3,000 for all sandboxes together, and each needs one now and then. */
+const maxTerminals = 128;
 
 const noCapabilities = { bounding: [], effective: [], inheritable: [], permitted: [], ambient: [] };
 
 /** The OCI runtime configuration (config.json) of a sandbox. */
 export function runtimeConfig(input: ConfigInput): object {
-  const { id, spec, idBase } = input;
+  const { id, spec, idBase, limits } = input;
   const mapping = [{ containerID: 0, hostID: idBase, size: idRangeSize }];
   const init = input.init === null ? shellInit : [initPath, "-P"];
   const binds =
@@ -45,49 +53,28 @@ export function runtimeConfig(input: ConfigInput): object {
   return {
     ociVersion: "1.0.2",
     process: spec.command
-      ? processConfig(spec, { argv: spec.command }, input.rules)
+      ? processConfig(spec, { argv: spec.command }, limits)
       : {
-          ...processConfig(spec, { argv: init, cwd: "/" }, input.rules),
+          ...processConfig(spec, { argv: init, cwd: "/" }, limits),
           user: { uid: 0, gid: 0 },
-          oomScoreAdj: input.rules.oomScoreAdj(0),
+          oomScoreAdj: limits.oomScoreAdj(0),
         },
     root: { path: input.rootfs, readonly: false },
     hostname: id,
     mounts: [
-      { destination: "/proc", type: "proc", source: "proc", options: ["nosuid", "noexec", "nodev"] },
-      {
-        destination: "/dev",
-        type: "tmpfs",
-        source: "tmpfs",
-        options: ["nosuid", "strictatime", "mode=755", "size=1m"],
-      },
-      {
-        destination: "/dev/pts",
-        type: "devpts",
-        source: "devpts",
-        options: [
-          "nosuid",
-          "noexec",
-          "newinstance",
-          "ptmxmode=0666",
-          "mode=0620",
-          "gid=5",
-          `max=${terminals}`,
-        ],
-      },
-      {
-        destination: "/dev/shm",
-        type: "tmpfs",
-        source: "shm",
-        options: ["nosuid", "nodev", "mode=1777", `size=${shmBytes(spec)}`],
-      },
-      { destination: "/sys", type: "sysfs", source: "sysfs", options: ["nosuid", "noexec", "nodev", "ro"] },
-      ...binds.map(({ source, destination, recursive }) => ({
-        destination,
-        type: "bind",
-        source,
-        options: recursive ? ["rbind", "rro", "rnosuid", "rnodev"] : ["bind", "ro", "nosuid", "nodev"],
-      })),
+      mount("/proc", "proc", "proc", "nosuid,noexec,nodev"),
+      mount("/dev", "tmpfs", "tmpfs", "nosuid,strictatime,mode=755,size=1m"),
+      mount(
+        "/dev/pts",
+        "devpts",
+        "devpts",
+        `nosuid,noexec,newinstance,ptmxmode=0666,mode=0620,gid=5,max=${maxTerminals}`,
+      ),
+      mount("/dev/shm", "tmpfs", "shm", `nosuid,nodev,mode=1777,size=${shmBytes(spec)}`),
+      mount("/sys", "sysfs", "sysfs", "nosuid,noexec,nodev,ro"),
+      ...binds.map(({ source, destination, recursive }) =>
+        mount(destination, "bind", source, recursive ? "rbind,rro,rnosuid,rnodev" : "bind,ro,nosuid,nodev"),
+      ),
     ],
     annotations: "compiled" in input.seccomp ? { "run.oci.seccomp_bpf_data": input.seccomp.compiled } : {},
     linux: {
@@ -97,16 +84,13 @@ export function runtimeConfig(input: ConfigInput): object {
       namespaces: ["pid", "network", "ipc", "uts", "mount", "user", "cgroup"].map((type) => ({ type })),
       ...("section" in input.seccomp ? { seccomp: input.seccomp.section } : {}),
       maskedPaths,
-      readonlyPaths: [
-        "/proc/bus",
-        "/proc/fs",
-        "/proc/irq",
-        "/proc/pressure",
-        "/proc/sys",
-        "/proc/sysrq-trigger",
-      ],
+      readonlyPaths,
     },
   };
+}
+
+function mount(destination: string, type: string, source: string, options: string): object {
+  return { destination, type, source, options: options.split(",") };
 }
 
 export interface ProcessInput {
@@ -116,33 +100,30 @@ export interface ProcessInput {
   tty?: { cols: number; rows: number } | undefined;
 }
 
-/** The process part of a runtime configuration: the sandbox's user without capabilities. `crun exec` takes all of it from here. */
-export function processConfig(spec: PreparedSpec, input: ProcessInput, rules: ProcessRules) {
-  const { user } = spec;
-  const env = {
-    PATH: "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
-    HOME: user.home,
-    USER: user.name,
-    LOGNAME: user.name,
-    SHELL: spec.root.kind === "host" ? "/bin/bash" : "/bin/sh",
-    LANG: "C.UTF-8",
-    ...(input.tty ? { TERM: "xterm-256color" } : {}),
-    ...spec.env,
-    ...input.env,
-  };
+/**
+ * The process part of a runtime configuration: the sandbox's user without capabilities. `crun exec`
+ * takes all of it from here.
+ */
+export function processConfig(spec: PreparedSpec, input: ProcessInput, limits: ProcessLimits) {
+  const { uid, gid } = spec.user;
   return {
     terminal: input.tty !== undefined,
     ...(input.tty ? { consoleSize: { width: input.tty.cols, height: input.tty.rows } } : {}),
-    user: { uid: user.uid, gid: user.gid, umask: 0o022 },
+    user: { uid, gid, umask: 0o022 },
     args: input.argv,
-    env: Object.entries(env).map(([name, value]) => `${name}=${value}`),
+    env: formatEnvironment({
+      ...baseEnvironment(spec),
+      SHELL: spec.root.kind === "host" ? "/bin/bash" : "/bin/sh",
+      ...(input.tty ? { TERM: "xterm-256color" } : {}),
+      ...spec.env,
+      ...input.env,
+    }),
     cwd: input.cwd ?? spec.workingDir,
     capabilities: noCapabilities,
     noNewPrivileges: true,
-    // Under memory pressure of the whole machine the sandboxes' work goes before the server.
-    oomScoreAdj: rules.oomScoreAdj(500),
+    oomScoreAdj: limits.oomScoreAdj(sandboxOomScore),
     rlimits: [
-      { type: "RLIMIT_NOFILE", hard: rules.openFiles, soft: rules.openFiles },
+      { type: "RLIMIT_NOFILE", hard: limits.openFiles, soft: limits.openFiles },
       { type: "RLIMIT_CORE", hard: 0, soft: 0 },
     ],
   };

@@ -5,15 +5,15 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { SandboxFile } from "../../../driver.ts";
 import { openUserNamespace } from "../../../kernel/id-mapped.ts";
 import type { Host } from "../../common/host.ts";
-import type { ProcessGroups } from "../cgroup/process-group.ts";
+import type { ProcessGroups } from "../cgroup/process-groups.ts";
 import { Launcher } from "../launch/launcher.ts";
-import type { Addition, LowerLayer } from "../launch/launcher-messages.ts";
+import type { InjectedPath, LowerLayer } from "../launch/launcher-messages.ts";
 import type { SeccompFilter } from "../launch/seccomp-filter.ts";
 import type { Layers } from "../storage/layers.ts";
 import type { SandboxRecord } from "../storage/records.ts";
-import { idRangeSize, runtimeConfig } from "./config.ts";
-import type { ProcessRules } from "./rlimits.ts";
-import { type Runtime, type RuntimeResult, reasonOf, runCommand } from "./runtime.ts";
+import { type BindMount, idRangeSize, runtimeConfig } from "./config.ts";
+import type { ProcessLimits } from "./rlimits.ts";
+import { lastMessage, type Runtime, runCommand } from "./runtime.ts";
 
 const commandTimeoutMs = 20_000;
 
@@ -21,9 +21,9 @@ export interface ContainersOptions {
   runtime: Runtime;
   host: Host;
   groups: ProcessGroups;
-  rules: ProcessRules;
-  /** On a tmpfs; see `volatileFolder`. */
-  volatile: string;
+  limits: ProcessLimits;
+  /** On a tmpfs; see `runtimeDir`. */
+  runtimeDir: string;
   layers: Layers;
   /** Path of an unpacked image. Throws SandboxSpecUnusable. */
   imageLayer: (reference: string) => string;
@@ -33,17 +33,17 @@ export interface ContainersOptions {
 export interface ContainerStart {
   record: SandboxRecord;
   seccomp: SeccompFilter;
-  /** Read-only bind mounts beside those of the host. */
-  binds: { source: string; destination: string }[];
-  /** It has never run. */
+  /** In addition to those of the host. */
+  binds: BindMount[];
+  /** True when the sandbox has never run. */
   isNew: boolean;
-  /** What it has beside the files of its root. */
+  /** Files in addition to those of the root. */
   files: SandboxFile[];
 }
 
 /**
- * The runtime's containers: the processes of sandboxes, and what belongs to them while they run. That lies in the volatile folder
- * (`state/`, the runtime's, and `boxes/<id>/`), so that it ends with the machine like the processes themselves.
+ * The runtime's containers: the processes of sandboxes and their short-lived files. These are in the
+ * runtime folder (`state/` of the runtime and `boxes/<id>/`), so that they end with the machine.
  */
 export class Containers {
   readonly stateDir: string;
@@ -54,53 +54,54 @@ export class Containers {
 
   constructor(options: ContainersOptions) {
     this.#options = options;
-    this.stateDir = join(options.volatile, "state");
-    this.#boxes = join(options.volatile, "boxes");
-    for (const [folder, mode] of [
-      [this.stateDir, 0o700],
-      [this.#boxes, 0o711],
-    ] as const) {
-      mkdirSync(folder, { recursive: true });
-      chmodSync(folder, mode);
-    }
-    const folders = join(options.volatile, "folders");
+    this.stateDir = join(options.runtimeDir, "state");
+    this.#boxes = join(options.runtimeDir, "boxes");
+    mkdirSync(this.stateDir, { recursive: true });
+    mkdirSync(this.#boxes, { recursive: true });
+    chmodSync(this.stateDir, 0o700);
+    chmodSync(this.#boxes, 0o711);
+    const folders = join(options.runtimeDir, "folders");
     this.#launcher = new Launcher({ layers: options.layers.folder, folders, rootless: options.idBase === 1 });
   }
 
-  /** argv words before a command of the runtime. */
-  get words(): string[] {
+  /** Runtime and its general options, before a command. */
+  get argv(): string[] {
     const { runtime, groups } = this.#options;
-    return [runtime.path, ...groups.runtimeWords(runtime.kind), "--root", this.stateDir];
+    return [runtime.path, ...groups.runtimeArgs(runtime.kind), "--root", this.stateDir];
   }
 
-  /** Folder for the short-lived files of commands, private to the server. */
+  /** Folder for the short-lived files of commands; sandboxes cannot see it. */
   execFolder(id: string): string {
     return join(this.#boxes, id, "exec");
   }
 
-  /** Names of everything that a start, finished or not, may have left. */
+  /** Ids of all sandboxes whose start, finished or not, may have left files. */
   traces(): string[] {
     return [...new Set([...readdirSync(this.stateDir), ...readdirSync(this.#boxes)])];
   }
 
-  /** Starts the first process and resolves once it runs its own program; processes outlive this one. Throws SandboxFailed. */
+  /**
+   * Starts the first process and resolves once it runs its own program. It survives this process.
+   * Throws SandboxFailed.
+   */
   async start(id: string, start: ContainerStart): Promise<void> {
-    const { host, rules, runtime, layers, idBase, groups } = this.#options;
+    const { host, limits, runtime, layers, idBase, groups } = this.#options;
     const { record } = start;
+    const { spec } = record;
     groups.expectStart();
     const lower = await this.#lower(record);
     const box = this.#makeBox(id);
     const target = join(box, "root");
     const config = runtimeConfig({
       id,
-      spec: record.spec,
+      spec,
       rootfs: target,
       idBase,
-      group: groups.section(id, record.spec.limits),
+      group: groups.linuxSection(id, spec.limits),
       init: host.init,
-      binds: [...(record.spec.root.kind === "host" ? host.binds : []), ...start.binds, ...nameFiles(box, id)],
+      binds: [...(spec.root.kind === "host" ? host.binds : []), ...start.binds, ...writeNameFiles(box, id)],
       seccomp: start.seccomp,
-      rules,
+      limits,
     });
     const configFile = join(box, "config.json");
     writeFileSync(configFile, JSON.stringify(config), { mode: 0o600 });
@@ -111,49 +112,44 @@ export class Containers {
       lower,
       upper: layers.path(record.upper),
       work: layers.workPath(record.upper),
-      additions: additions(start, idBase),
+      injected: injectedPaths(start, idBase),
       root: { uid: idBase, gid: idBase },
-      argv: [...this.words, "run", "--detach", ...keyring, ...groups.runWords(id), "--bundle", box, id],
+      argv: [...this.argv, "run", "--detach", ...keyring, ...groups.runArgs(id), "--bundle", box, id],
       outputFile,
       timeoutMs: commandTimeoutMs,
     });
-    if (code === 124)
-      throw failure("start", runtime, {
-        code,
-        output: "",
-        reason: `no answer within ${commandTimeoutMs / 1000} s`,
-      });
     if (code !== 0) {
-      const reason = reasonOf(readFileSync(outputFile, "utf8").slice(-8_192));
-      throw failure("start", runtime, { code, output: "", reason });
+      const reason =
+        code === 124
+          ? `no answer within ${commandTimeoutMs / 1000} s`
+          : lastMessage(readFileSync(outputFile, "utf8").slice(-8_192));
+      throw runtimeError("start", runtime, { code, reason });
     }
-    const group = groups.of(id);
+    const group = groups.get(id);
     const first = group.member();
-    if (first !== undefined) group.admit(first, record.spec.limits);
+    if (first !== undefined) group.admit(first, spec.limits);
     // The runtime keeps a copy.
     rmSync(configFile);
   }
 
-  /** Kills the processes of a sandbox, if there are any, and forgets its container. Throws SandboxFailed. */
+  /** Kills the processes of a sandbox, if any, and removes its container. Throws SandboxFailed. */
   async end(id: string): Promise<void> {
     const { runtime, groups } = this.#options;
-    const group = groups.of(id);
+    const group = groups.get(id);
     if (!(await group.kill())) {
-      const result = await runCommand([...this.words, "delete", "--force", id], {
-        timeoutMs: commandTimeoutMs,
-      });
-      if (!(await group.kill())) throw failure("end", runtime, result);
+      const argv = [...this.argv, "delete", "--force", id];
+      const result = await runCommand(argv, { timeoutMs: commandTimeoutMs });
+      if (!(await group.kill())) throw runtimeError("end", runtime, result);
     }
-    // Without processes a container is nothing but these.
     group.remove();
-    // A runtime that still ends with its command may be writing there.
+    // Retries, because a runtime that is ending with its command may still write there.
     for (const folder of [join(this.stateDir, id), join(this.#boxes, id)])
       await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 5 });
   }
 
-  /** Whether the first process is under a system call filter, and the filter that the runtime keeps, base64. */
-  filterOf(id: string): { compiled: string | undefined; filtered: boolean } {
-    const filtered = this.#options.groups.of(id).members().some(isFiltered);
+  /** True when the first process has a system call filter, and the filter that the runtime keeps, base64. */
+  inspectFilter(id: string): { compiled: string | undefined; filtered: boolean } {
+    const filtered = this.#options.groups.get(id).members().some(isFiltered);
     try {
       return { filtered, compiled: readFileSync(join(this.stateDir, id, "seccomp.bpf")).toString("base64") };
     } catch {
@@ -168,18 +164,15 @@ export class Containers {
     this.#userNamespace = undefined;
   }
 
-  /** To be called when there is no sandbox left. */
+  /** Called when no sandbox is left. */
   removeFolder(): void {
-    rmSync(this.#options.volatile, { recursive: true, force: true });
+    rmSync(this.#options.runtimeDir, { recursive: true, force: true });
   }
 
   #makeBox(id: string): string {
     const box = join(this.#boxes, id);
-    for (const [folder, mode] of [
-      [box, 0o711],
-      [join(box, "root"), 0o755],
-      [join(box, "exec"), 0o700],
-    ] as const) {
+    const folders = { [box]: 0o711, [join(box, "root")]: 0o755, [join(box, "exec")]: 0o700 };
+    for (const [folder, mode] of Object.entries(folders)) {
       mkdirSync(folder);
       chmodSync(folder, mode);
     }
@@ -200,8 +193,11 @@ export class Containers {
   }
 }
 
-/** The files that tell a sandbox its own name: mounted rather than written, because it changes when files are used again by another one. */
-function nameFiles(box: string, id: string): { source: string; destination: string }[] {
+/**
+ * Writes /etc/hosts and /etc/hostname. They are mounted, not written into the root, because the name
+ * changes when another sandbox uses the same files.
+ */
+function writeNameFiles(box: string, id: string): BindMount[] {
   const contents = { hosts: `127.0.0.1\tlocalhost\n::1\tlocalhost\n127.0.1.1\t${id}\n`, hostname: `${id}\n` };
   return Object.entries(contents).map(([name, content]) => {
     const source = join(box, name);
@@ -211,21 +207,22 @@ function nameFiles(box: string, id: string): { source: string; destination: stri
   });
 }
 
-/** What is put into a root before a start. One that has run holds its user's work: it starts without what cannot be put there. */
-function additions({ record: { spec }, isNew, files }: ContainerStart, idBase: number): Addition[] {
-  if (!isNew) return files.map((file) => ({ ...file, optional: true }));
+/**
+ * Paths that are put into a root before a start. A sandbox that has run holds its user's work, so it
+ * also starts when a path cannot be put there.
+ */
+function injectedPaths({ record: { spec }, isNew, files }: ContainerStart, idBase: number): InjectedPath[] {
+  const injected = files.map((file) => ({ ...file, optional: !isNew }));
+  if (!isNew || spec.root.kind === "host") return injected;
   const root = { uid: idBase, gid: idBase };
   const user = { uid: idBase + spec.user.uid, gid: idBase + spec.user.gid };
-  const whereMissing: Addition[] = [
+  return [
     { path: "/etc/resolv.conf", content: "", optional: true },
     { path: "/tmp", owner: root, mode: 0o1777 },
     ...[spec.user.home, spec.workingDir]
       .filter((path) => path !== "/")
       .map((path) => ({ path, owner: user, mode: 0o755 })),
-  ];
-  return [
-    ...(spec.root.kind === "host" ? [] : whereMissing),
-    ...files.map((file) => ({ ...file, optional: false })),
+    ...injected,
   ];
 }
 
@@ -237,7 +234,7 @@ function isFiltered(pid: number): boolean {
   }
 }
 
-function failure(what: string, runtime: Runtime, result: RuntimeResult): PlatformError {
+function runtimeError(action: string, { kind }: Runtime, result: { code: number; reason: string }) {
   const reason = result.reason || `it ended with code ${result.code}`;
-  return new PlatformError("SandboxFailed", `${runtime.kind} could not ${what} the sandbox: ${reason}.`);
+  return new PlatformError("RuntimeFailed", { runtime: kind, action, reason });
 }

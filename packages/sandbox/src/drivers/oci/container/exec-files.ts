@@ -3,13 +3,13 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 /**
- * The two short-lived files of one `exec`: the process file (it holds the environment, so it is readable by root only and removed as soon
- * as the process runs) and the pid file that the runtime writes once the process runs.
+ * The two short-lived files of one `exec`: the process file, which holds the environment and is
+ * removed as soon as the process runs, and the pid file that the runtime writes then.
  */
 export class ExecFiles {
   readonly processFile: string;
   readonly pidFile: string;
-  /** Resolves with the host's process id once the process runs, or undefined when it ended first or never ran. */
+  /** Resolves with the host's process id once the process runs; undefined when it never ran. */
   readonly started: Promise<number | undefined>;
   #resolve!: (pid: number | undefined) => void;
   #timer: NodeJS.Timeout | undefined;
@@ -26,7 +26,7 @@ export class ExecFiles {
     this.#poll(2);
   }
 
-  /** To be called when the runtime ended. Tells whether the process ever ran; both files are gone afterwards. */
+  /** Called when the runtime has ended: removes both files. True when the process ran. */
   finish(): boolean {
     if (this.#settled) return true;
     const pid = this.#readPid();

@@ -1,11 +1,11 @@
 import type { Readable } from "node:stream";
 import { OutputStream } from "../../common/output-stream.ts";
 
-/** How long output must be quiet after the process ended before a pipe that others still hold open is given up, ms. */
+/** Silence after which a pipe is closed although other processes still hold it open, ms. */
 const quietMs = 50;
 
 /** The output of a process that comes through this pipe. */
-export function capture(source: Readable): OutputStream {
+export function captureOutput(source: Readable): OutputStream {
   const output = new OutputStream(source);
   source.on("data", (chunk: Buffer) => output.write(chunk));
   source.on("end", () => output.end());
@@ -13,8 +13,11 @@ export function capture(source: Readable): OutputStream {
   return output;
 }
 
-/** Resolves when the pipe is at its end, or when the process is gone and nothing more comes although the reader keeps up. */
-export async function readOut(source: Readable, output: OutputStream): Promise<void> {
+/**
+ * Called when the process has ended. Resolves at the end of the pipe, or when no more output comes
+ * although the reader keeps up.
+ */
+export async function drainOutput(source: Readable, output: OutputStream): Promise<void> {
   if (source.readableEnded || source.destroyed) return output.end();
   await new Promise<void>((resolve) => {
     const done = () => {
@@ -25,7 +28,7 @@ export async function readOut(source: Readable, output: OutputStream): Promise<v
     const wait = () => {
       const before = output.chunks;
       timer = setTimeout(() => {
-        // A round of I/O must have passed after the timer, or a busy event loop would look like quiet.
+        // After a round of I/O, or a busy event loop would look like silence.
         setImmediate(() => (output.full || output.chunks !== before ? wait() : done()));
       }, quietMs);
     };

@@ -5,38 +5,38 @@ import { findBusybox } from "../../common/busybox.ts";
 import { initPath } from "../../common/host.ts";
 import { profilePackage, profilePath } from "../../common/seccomp.ts";
 import { type CgroupLayout, cgroupLayout } from "../cgroup/cgroups.ts";
-import { rootless } from "../storage/uid-range.ts";
+import { isRootless } from "../../common/uid-range.ts";
 import { findRuntime, runCommand } from "./runtime.ts";
 
-/** One thing that this machine can or cannot do. */
-export interface Fact {
+/** Result of one check of this machine. */
+export interface Check {
   name: string;
   ok: boolean;
   detail: string;
-  /** What to do about it, one sentence. */
+  /** One sentence on what to do. */
   fix?: string;
 }
 
-/** Says what the OCI driver finds on this machine, for `doctor`. Changes nothing. */
-export async function probeOci(wanted?: string): Promise<Fact[]> {
-  const groups = rootless() ? noControlGroups() : controlGroups(cgroupLayout());
+/** Checks this machine for the OCI driver, for `doctor`. Changes nothing. */
+export async function probeOci(wanted?: string): Promise<Check[]> {
+  const groups = isRootless() ? checkNoCgroups() : checkCgroups(cgroupLayout());
   return [
-    await runtime(wanted),
-    userNamespaces(),
+    await checkRuntime(wanted),
+    checkUserNamespaces(),
     groups,
-    seccomp(),
-    init(),
-    busybox(),
-    overlay(),
-    kernel(),
-    disk(),
-    await images(),
+    checkSeccomp(),
+    checkInit(),
+    checkBusybox(),
+    checkOverlay(),
+    checkKernel(),
+    checkDisk(),
+    await checkImages(),
   ];
 }
 
-async function runtime(wanted?: string): Promise<Fact> {
+async function checkRuntime(wanted?: string): Promise<Check> {
   try {
-    // For users the v2 part is hidden by scripts/rootless or scripts/isolate, once they can run sandboxes.
+    // For ordinary users scripts/rootless or scripts/isolate hides the v2 part.
     const { kind, version } = await findRuntime(wanted, process.getuid?.() === 0 ? cgroupLayout() : "v1");
     const slow = kind === "runc" && wanted === undefined;
     const fix = slow
@@ -57,25 +57,25 @@ async function runtime(wanted?: string): Promise<Fact> {
   }
 }
 
-function userNamespaces(): Fact {
+function checkUserNamespaces(): Check {
   const name = "user namespaces";
-  const most = readNumber("/proc/sys/user/max_user_namespaces");
-  if (!existsSync("/proc/self/ns/user") || most === undefined) {
+  const maximum = readNumber("/proc/sys/user/max_user_namespaces");
+  if (!existsSync("/proc/self/ns/user") || maximum === undefined) {
     return { name, ok: false, detail: "the kernel has none", fix: "Use a kernel with CONFIG_USER_NS." };
   }
-  if (most === 0)
+  if (maximum === 0)
     return { name, ok: false, detail: "switched off", fix: "Run `sysctl user.max_user_namespaces=15000`." };
   const ids = readFileSync("/proc/self/uid_map", "utf8").trim().split(/\s+/).map(Number);
-  if (rootless() && ids.length > 3)
+  if (isRootless() && ids.length > 3)
     return { name, ok: true, detail: `an ordinary user's, with ${ids[5]} subordinate ids` };
   if ((ids[2] ?? 0) < 2 ** 31) {
     const fix = "Run the server outside of the container or user namespace that it is in.";
     return { name, ok: false, detail: "only a part of the user ids is available here", fix };
   }
-  return { name, ok: true, detail: `up to ${most}` };
+  return { name, ok: true, detail: `up to ${maximum}` };
 }
 
-function noControlGroups(): Fact {
+function checkNoCgroups(): Check {
   const detail =
     "not for this user: memory and processes are limited for each process and user of a sandbox, CPUs are not";
   return {
@@ -86,10 +86,10 @@ function noControlGroups(): Fact {
   };
 }
 
-/** What the limits of a sandbox need. */
+/** Controllers for the limits of a sandbox. */
 const controllers = ["cpu", "memory", "pids"];
 
-function controlGroups(layout: CgroupLayout): Fact {
+function checkCgroups(layout: CgroupLayout): Check {
   const name = "control groups";
   if (layout === "none")
     return {
@@ -98,11 +98,11 @@ function controlGroups(layout: CgroupLayout): Fact {
       detail: "not mounted",
       fix: "Mount them: `mount -t cgroup2 none /sys/fs/cgroup`.",
     };
-  const there =
+  const available =
     layout === "v2"
       ? readFileSync("/sys/fs/cgroup/cgroup.controllers", "utf8").trim().split(" ")
       : controllers.filter((controller) => existsSync(`/sys/fs/cgroup/${controller}/cgroup.procs`));
-  const missing = controllers.filter((controller) => !there.includes(controller));
+  const missing = controllers.filter((controller) => !available.includes(controller));
   if (missing.length > 0) {
     return {
       name,
@@ -111,12 +111,11 @@ function controlGroups(layout: CgroupLayout): Fact {
       fix: `Enable ${missing.join(", ")} in the kernel's command line.`,
     };
   }
-  // The root group of a machine has no type; a group that only looks like the root may not divide itself.
+  // The real root group has no type; a group that only looks like the root cannot have subgroups.
   if (layout === "v2" && existsSync("/sys/fs/cgroup/cgroup.type")) {
     const fix = "Start the container with the machine's control groups (`--cgroupns=host --privileged`).";
     return { name, ok: false, detail: "v2, but only a part of the tree is visible", fix };
   }
-  // Users do not start it by themselves.
   const hidden =
     layout === "hybrid" && process.getuid?.() === 0
       ? { fix: "Start through scripts/isolate, so that crun can be used." }
@@ -124,7 +123,7 @@ function controlGroups(layout: CgroupLayout): Fact {
   return { name, ok: true, detail: `${layout} with ${controllers.join(", ")}`, ...hidden };
 }
 
-function seccomp(): Fact {
+function checkSeccomp(): Check {
   const name = "system call filter";
   if (!/^Seccomp:/m.test(readFileSync("/proc/self/status", "utf8"))) {
     return {
@@ -143,7 +142,7 @@ function seccomp(): Fact {
   };
 }
 
-function init(): Fact {
+function checkInit(): Check {
   const name = "init for sandboxes";
   if (existsSync(initPath)) return { name, ok: true, detail: initPath };
   return {
@@ -154,7 +153,7 @@ function init(): Fact {
   };
 }
 
-function busybox(): Fact {
+function checkBusybox(): Check {
   const name = "static busybox";
   const path = findBusybox();
   if (path !== undefined) return { name, ok: true, detail: path };
@@ -166,12 +165,11 @@ function busybox(): Fact {
   };
 }
 
-function disk(): Fact {
+function checkDisk(): Check {
   return { name: "disk limits", ok: true, detail: "measured every few seconds" };
 }
 
-/** Programs that images need. */
-async function images(): Promise<Fact> {
+async function checkImages(): Promise<Check> {
   const name = "images";
   const found = await Promise.all(
     ["skopeo", "umoci"].map(async (tool) => ({
@@ -185,13 +183,13 @@ async function images(): Promise<Fact> {
   return { name, ok: true, detail: `${missing.join(" and ")} not found`, fix };
 }
 
-function overlay(): Fact {
+function checkOverlay(): Check {
   const ok = /^nodev\s+overlay$/m.test(readFileSync("/proc/filesystems", "utf8"));
   const fix = { fix: "Run `modprobe overlay`; every sandbox's files are stacked by it." };
   return { name: "overlay filesystem", ok, detail: ok ? "available" : "not loaded", ...(!ok && fix) };
 }
 
-function kernel(): Fact {
+function checkKernel(): Check {
   const [major, minor] = release().split(".").map(Number);
   const ok = major! > 5 || (major === 5 && minor! >= 6);
   return {

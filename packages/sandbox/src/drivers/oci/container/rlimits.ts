@@ -1,24 +1,19 @@
 import { readFileSync } from "node:fs";
 
-const mostOpenFiles = 65_536;
+const maxOpenFiles = 65_536;
 
-/** What the machine decides about every process in a sandbox. */
-export interface ProcessRules {
-  /** Files that a process may have open. */
+/** Limits of every process in a sandbox that depend on this machine. */
+export interface ProcessLimits {
   openFiles: number;
-  /** What may be set: the server cannot protect a process better than it is protected itself. */
+  /** The closest possible value: a server cannot protect a process better than itself. */
   oomScoreAdj(wanted: number): number;
 }
 
-export function processRules(): ProcessRules {
+export function processLimits(): ProcessLimits {
   const own = Number(readFileSync("/proc/self/oom_score_adj", "latin1"));
+  const line = /^Max open files\s+\d+\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"));
   return {
-    openFiles: Math.min(mostOpenFiles, hardOpenFiles()),
+    openFiles: Math.min(maxOpenFiles, line ? Number(line[1]) : 1_024),
     oomScoreAdj: (wanted) => Math.max(wanted, own),
   };
-}
-
-function hardOpenFiles(): number {
-  const line = /^Max open files\s+\d+\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"));
-  return line ? Number(line[1]) : 1_024;
 }

@@ -1,50 +1,37 @@
 import { execFile } from "node:child_process";
 import type { Socket } from "node:net";
 import { basename } from "node:path";
-import { kill } from "node:process";
 import { promisify } from "node:util";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { spawnPiped } from "../../../kernel/spawn.ts";
+import { sendSignal } from "../../common/processes.ts";
 import { type CgroupLayout, cgroupLayout } from "../cgroup/cgroups.ts";
 
-/** An OCI runtime found on this machine. `kind` decides which of its habits apply; every other runtime is treated like runc. */
+/** An OCI runtime of this machine. Every runtime but crun is treated like runc. */
 export interface Runtime {
   kind: "crun" | "runc";
   path: string;
   version: string;
 }
 
-const installHint = "install one with `apt-get install crun` (or `runc`) and start again";
-
 /**
- * Finds the runtime to use: `wanted` (name or path), else crun, else runc. crun is passed over where it cannot work:
- * on a hybrid cgroup mount whose v2 part is visible.
- * Throws SandboxFailed when there is none that works.
+ * Finds the runtime: `wanted` (name or path), else crun, else runc. crun is skipped on a hybrid cgroup
+ * mount with a visible v2 part, where it does not work. Throws SandboxFailed when none works.
  */
 export async function findRuntime(wanted?: string, layout: CgroupLayout = cgroupLayout()): Promise<Runtime> {
   const found: Runtime[] = [];
   for (const name of wanted === undefined ? ["crun", "runc"] : [wanted, "runc"]) {
-    const runtime = await askVersion(name);
+    const runtime = await queryRuntime(name);
     if (runtime) found.push(runtime);
-    else if (name === wanted)
-      throw new PlatformError(
-        "SandboxFailed",
-        `${wanted} does not run here as an OCI runtime; ${installHint}.`,
-      );
+    else if (name === wanted) throw new PlatformError("RuntimeUnusable", { runtime: wanted });
   }
-  if (found.length === 0)
-    throw new PlatformError("SandboxFailed", `No OCI runtime is installed; ${installHint}.`);
+  if (found.length === 0) throw new PlatformError("RuntimeMissing");
   const usable = found.find((runtime) => runtime.kind !== "crun" || layout !== "hybrid");
-  if (!usable) {
-    throw new PlatformError(
-      "SandboxFailed",
-      "crun does not work while /sys/fs/cgroup/unified is visible beside cgroup v1; start the server through scripts/isolate, or install runc with `apt-get install runc`.",
-    );
-  }
+  if (!usable) throw new PlatformError("CrunBlocked");
   return usable;
 }
 
-async function askVersion(name: string): Promise<Runtime | undefined> {
+async function queryRuntime(name: string): Promise<Runtime | undefined> {
   try {
     const { stdout } = await promisify(execFile)(name, ["--version"], { timeout: 5_000 });
     const first = stdout.split("\n", 1)[0] ?? "";
@@ -57,7 +44,7 @@ async function askVersion(name: string): Promise<Runtime | undefined> {
   }
 }
 
-/** Whether a program answers to `features` as the OCI runtime specification has it; those that do not may say `spec:` with their version. */
+/** True when a program supports the OCI command `features`; older runtimes print `spec:` instead. */
 async function hasFeatures(name: string): Promise<boolean> {
   try {
     const { stdout } = await promisify(execFile)(name, ["features"], { timeout: 5_000 });
@@ -67,21 +54,22 @@ async function hasFeatures(name: string): Promise<boolean> {
   }
 }
 
-/** What a runtime command gave. `output` is its stdout; `reason` one line from its stderr, empty when it said nothing. */
-export interface RuntimeResult {
+export interface CommandResult {
   code: number;
+  /** stdout */
   output: string;
+  /** The last message on stderr; empty when there is none. */
   reason: string;
 }
 
 /**
- * Runs a command to its end, that of everything that it starts.
- * Never rejects; a command that takes longer than `timeoutMs` is killed and gives code 124.
+ * Runs a program and everything that it starts to the end. Never rejects; a program that takes longer
+ * than `timeoutMs` is killed and gets the code 124.
  */
 export async function runCommand(
   argv: string[],
   { timeoutMs }: { timeoutMs: number },
-): Promise<RuntimeResult> {
+): Promise<CommandResult> {
   let output = "";
   let errors = "";
   let child: ReturnType<typeof spawnPiped>;
@@ -98,10 +86,10 @@ export async function runCommand(
     errors = (errors + text).slice(-8_192);
   });
   let timedOut = false;
-  // It has a process group of its own.
+  // It has its own process group.
   const timer = setTimeout(() => {
     timedOut = true;
-    kill(-child.pid, "SIGKILL");
+    sendSignal(-child.pid, "SIGKILL");
   }, timeoutMs);
   const closed = [stdout, stderr].map(
     (pipe) => new Promise((resolve) => pipe.on("error", () => {}).once("close", resolve)),
@@ -110,14 +98,17 @@ export async function runCommand(
   clearTimeout(timer);
   await Promise.all(closed);
   if (timedOut) return { code: 124, output, reason: `no answer within ${timeoutMs / 1000} s` };
-  return { code, output, reason: reasonOf(errors) };
+  return { code, output, reason: lastMessage(errors) };
 }
 
-/** The message of a runtime's last line of stderr: crun writes plain text, runc `time=… level=… msg="…"`. */
-export function reasonOf(stderr: string): string {
+/**
+ * The message in the last line of stderr: `msg="…"` when it has one (runc, skopeo), else the line
+ * without `decoration`.
+ */
+export function lastMessage(stderr: string, decoration = /^/): string {
   const line = stderr.trimEnd().split("\n").at(-1) ?? "";
   const message = /\bmsg=("(?:[^"\\]|\\.)*")/.exec(line)?.[1];
-  if (message === undefined) return line;
+  if (message === undefined) return line.replace(decoration, "");
   try {
     return String(JSON.parse(message));
   } catch {

@@ -1,59 +1,58 @@
-import { kill } from "node:process";
-import { statFields } from "../../common/process-stat.ts";
+import { sendSignal, statFields } from "../../common/processes.ts";
 
-/** How long after SIGKILL a runtime that does not end is ended itself, ms. A frozen process cannot die, its runtime can. */
-const patienceMs = 1_000;
-
-/** The same for one whose process does not run yet, ms: it is given the time to start. */
-const startMs = 5_000;
+/** Wait after SIGKILL before the runtime is killed, ms: a frozen process cannot die, its runtime can. */
+const killTimeoutMs = 1_000;
+/** The same for a process that has not started yet, ms. */
+const startTimeoutMs = 5_000;
 
 /**
- * Sends signals to the process of one exec by its host process id; SIGKILL to its whole process group,
- * so that a script takes along what it waits for. The id stays valid while the runtime lives: it is the one that reaps it.
+ * Sends signals to the process of one exec by its host process id; SIGKILL goes to the whole process
+ * group, so that it also ends what a script waits for. The id stays valid while the runtime runs,
+ * because the runtime reaps the process.
  */
 export class Signals {
-  /** Signals that were really sent. */
+  /** Signals that were delivered. */
   readonly sent = new Set<NodeJS.Signals>();
   readonly #started: Promise<number | undefined>;
   readonly #endRuntime: () => void;
   readonly #runtimePid: number | undefined;
   #ended = false;
   #startTimer: NodeJS.Timeout | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  #killTimer: NodeJS.Timeout | undefined;
 
-  /** `runtimePid` is the runtime's own process, which leads a group too. */
+  /** `runtimePid` is the runtime's own process, which also leads a group. */
   constructor(started: Promise<number | undefined>, runtimePid: number | undefined, endRuntime: () => void) {
     this.#runtimePid = runtimePid;
     this.#started = started;
     this.#endRuntime = endRuntime;
   }
 
-  /** Waits until the process runs, so a signal is never lost to an early call. */
+  /** Waits until the process runs, so that an early signal is not lost. */
   send(signal: NodeJS.Signals = "SIGKILL"): void {
-    // In a sandbox that was frozen meanwhile it never does.
-    if (signal === "SIGKILL") this.#startTimer ??= setTimeout(this.#endRuntime, startMs).unref();
+    // In a frozen sandbox the process never starts.
+    if (signal === "SIGKILL") this.#startTimer ??= setTimeout(this.#endRuntime, startTimeoutMs).unref();
     void this.#started.then((pid) => {
       if (pid === undefined || this.#ended) return;
       clearTimeout(this.#startTimer);
-      try {
-        kill(signal === "SIGKILL" ? groupTarget(pid, this.#runtimePid) : pid, signal);
-        this.sent.add(signal);
-      } catch {
-        // It has just ended.
-      }
-      if (signal === "SIGKILL") this.#timer ??= setTimeout(this.#endRuntime, patienceMs).unref();
+      const isKill = signal === "SIGKILL";
+      if (sendSignal(isKill ? this.#groupTarget(pid) : pid, signal)) this.sent.add(signal);
+      if (isKill) this.#killTimer ??= setTimeout(this.#endRuntime, killTimeoutMs).unref();
     });
   }
 
   end(): void {
     this.#ended = true;
     clearTimeout(this.#startTimer);
-    clearTimeout(this.#timer);
+    clearTimeout(this.#killTimer);
   }
-}
 
-/** The process group of a sandbox's process as a target for `kill`; the process alone when it is still in the runtime's group. */
-function groupTarget(pid: number, runtimePid: number | undefined): number {
-  const group = Number(statFields(pid)[2]);
-  return group > 1 && runtimePid !== undefined && group !== runtimePid ? -group : pid;
+  /** The process group; the process alone when it has ended or is still in the runtime's group. */
+  #groupTarget(pid: number): number {
+    try {
+      const group = Number(statFields(pid)[2]);
+      return group > 1 && this.#runtimePid !== undefined && group !== this.#runtimePid ? -group : pid;
+    } catch {
+      return pid;
+    }
+  }
 }

@@ -4,17 +4,17 @@ import { spawn } from "@lydell/node-pty";
 import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
 import { OutputStream } from "../../common/output-stream.ts";
 import { ExecFiles } from "./exec-files.ts";
-import { exitStatus } from "./exit-status.ts";
+import { refusedExitCode, toExitStatus } from "../../common/exit-status.ts";
 import { Signals } from "./signals.ts";
-import { ownTerminal, type TtySize, TtySizer } from "./terminal-device.ts";
+import { ownTerminal, type TtySize, TtyResizer } from "./terminal.ts";
 
-/** Pause before a full terminal is tried again, ms. */
-const fullTerminalMs = 5;
+/** Pause before the next write to a full terminal, ms. */
+const retryWriteMs = 5;
 
 /**
- * Runs a command in a sandbox on a pseudo-terminal: the runtime makes the sandbox's own and carries bytes and sizes between it and ours.
- * `repair` makes good for what crun leaves undone: `owner` (an id of the host) gets the terminal, and `run` executes a command in the sandbox
- * that sets a changed size.
+ * Runs a command in a sandbox on a pseudo-terminal; the runtime carries bytes and sizes between the
+ * sandbox's terminal and ours. `repair` does what crun leaves undone: `owner` (host id) gets the
+ * terminal, and `run` executes the command in the sandbox that sets a changed size.
  */
 export function execTty(
   folder: string,
@@ -32,11 +32,11 @@ export function execTty(
     if (repair && pid !== undefined) ownTerminal(pid, repair.owner);
     return pid;
   });
-  const sizer = repair && new TtySizer(started, repair.run);
+  const resizer = repair && new TtyResizer(started, repair.run);
   let message = "";
   let ended = false;
 
-  // With `encoding: null` node-pty takes and gives bytes, whatever its types say.
+  // With `encoding: null` node-pty emits bytes, although its types say strings.
   pty.onData((data) => {
     const chunk = data as unknown as Buffer;
     if (message.length < 2_048) message += chunk.toString("latin1", 0, 2_048);
@@ -49,12 +49,16 @@ export function execTty(
       const ran = files.finish();
       signals.end();
       stdout.end();
-      resolve(exitStatus(signal ? null : exitCode, ran, signals.sent, message));
+      resolve(
+        ran
+          ? toExitStatus(signal ? null : exitCode, signals.sent)
+          : { code: refusedExitCode(message), signal: null },
+      );
     });
   });
 
-  // node-pty's own write spins on the event loop while the terminal is full, so the bytes go to its descriptor from here. That does not
-  // block (O_NONBLOCK), and asking the socket that owns the descriptor makes sure that its number does not mean another file by now.
+  // node-pty's own write spins on the event loop while the terminal is full, so write to its
+  // non-blocking descriptor. The state of the owning socket shows that the number is still valid.
   const { fd, _socket: owner } = pty as unknown as { fd: number; _socket: { destroyed: boolean } };
   const writeToPty = (bytes: Buffer, done: () => void): void => {
     if (ended || owner.destroyed) return done();
@@ -65,11 +69,11 @@ export function execTty(
       if ((error as NodeJS.ErrnoException).code !== "EAGAIN") return done();
     }
     if (written === bytes.length) return done();
-    setTimeout(() => writeToPty(bytes.subarray(written), done), fullTerminalMs);
+    setTimeout(() => writeToPty(bytes.subarray(written), done), retryWriteMs);
   };
 
   const stdin = new Writable({
-    // Until the process runs our side still echoes and edits lines; what is written meanwhile waits.
+    // Until the process runs, our side still echoes and edits lines.
     construct(done) {
       void started.then(() => done());
     },
@@ -90,7 +94,7 @@ export function execTty(
     resize: (cols, rows) => {
       if (ended) return;
       pty.resize(cols, rows);
-      sizer?.set({ cols, rows });
+      resizer?.resize({ cols, rows });
     },
   };
 }

@@ -21,7 +21,7 @@ import { createGzip } from "node:zlib";
 import { Header, type HeaderData } from "tar";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { ImageStore } from "./image-store.ts";
-import { addLayer, makeImage } from "./test-registry.ts";
+import { addLayer, makeImage } from "../../../../test/support/image-registry.ts";
 
 const idBase = 0x1000_0000;
 let dir: string;
@@ -184,7 +184,7 @@ test("device nodes and marks of overlays are left out; setuid bits, capabilities
       { path: "new\nline", content: "x" },
     ]),
   );
-  const root = store.layerOf(image.reference);
+  const root = store.layerPath(image.reference);
   expect(execFileSync("find", [root, "-type", "b", "-o", "-type", "c"], { encoding: "utf8" })).toBe("");
   expect(readdirSync(root).sort()).toEqual(["d", "dev", "fifo", "new\nline", "ping", "su", "usr"]);
   expect(lstatSync(join(root, "su"))).toMatchObject({ mode: 0o106755, uid: idBase + 5, gid: idBase });
@@ -301,7 +301,7 @@ test("5,000 files are unpacked while this process stays responsive", async () =>
   const image = await store.prepare(reference);
   clearInterval(timer);
   expect(worst).toBeLessThan(5_000);
-  expect(readdirSync(join(store.layerOf(image.reference), "d7"))).toHaveLength(50);
+  expect(readdirSync(join(store.layerPath(image.reference), "d7"))).toHaveLength(50);
   await store.prune([], 0);
   expect(readdirSync(join(dir, "images/tmp"))).toEqual([]);
 });
@@ -335,7 +335,7 @@ test.each(["asking", "unpacking"])(
     expect(readdirSync(join(images, "tmp"))).toEqual([]);
     expect(programsOn(images)).toEqual([]);
     const image = await store.prepare(reference);
-    expect(readdirSync(store.layerOf(image.reference))).toHaveLength(1_000);
+    expect(readdirSync(store.layerPath(image.reference))).toHaveLength(1_000);
   },
 );
 

@@ -1,14 +1,14 @@
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
-import { unusable } from "../../common/images/problems.ts";
+import { PlatformError } from "@sandpiper/core/errors";
 
 const Text = Type.String();
 const Digest = Type.String({ pattern: "^sha256:[0-9a-f]{64}$" });
 const Blob = Type.Object({ digest: Digest, size: Type.Integer({ minimum: 0 }) });
 
-/** An image of one machine: its configuration and layers. */
+/** An image for one architecture: its configuration and layers. */
 const Manifest = Type.Object({ config: Blob, layers: Type.Array(Blob, { maxItems: 1_000 }) });
-/** An image for several kinds of machines. */
+/** An image for several architectures. */
 const Index = Type.Object({
   manifests: Type.Array(
     Type.Object({
@@ -38,44 +38,47 @@ const manifest = Compile(Manifest);
 const index = Compile(Index);
 const config = Compile(Config);
 
-/** The machine's architecture in the words of images. */
+/** The machine's architecture as images name it. */
 export const architecture =
   ({ x64: "amd64", ia32: "386" } as Record<string, string>)[process.arch] ?? process.arch;
 
 const maxEnvBytes = 64 * 1024;
 
-/** Reads a manifest; of an index, gives the digest of the one for this machine. Throws SandboxSpecUnusable. */
-export function readManifest(name: string, bytes: Buffer): { manifest: Manifest } | { instance: string } {
-  const value = readJson(name, bytes);
+/**
+ * Parses a manifest; of an index, returns the digest of the manifest for this machine.
+ * Throws SandboxSpecUnusable.
+ */
+export function parseManifest(name: string, bytes: Buffer): { manifest: Manifest } | { instance: string } {
+  const value = parseJson(name, bytes);
   if (manifest.Check(value)) return { manifest: value };
   if (!index.Check(value))
-    throw unusable(`${name} is not an image that can be used here: its manifest has an unknown form.`);
+    throw invalidImage(name, "its manifest has an unknown form");
   const fitting = value.manifests.filter(
     ({ platform }) => platform?.os === "linux" && platform.architecture === architecture,
   );
-  // Without a variant, or by the first name, comes what runs on every machine of the architecture.
-  const chosen = fitting.toSorted((a, b) => order(a.platform?.variant) - order(b.platform?.variant))[0];
+  // No variant or the first one runs on every machine of the architecture.
+  const chosen = fitting.toSorted((a, b) => variantOrder(a.platform?.variant) - variantOrder(b.platform?.variant))[0];
   if (chosen) return { instance: chosen.digest };
   const others = [...new Set(value.manifests.map(({ platform }) => platform?.architecture ?? "unknown"))];
   throw wrongArchitecture(name, others.slice(0, 10).join(", "));
 }
 
-function order(variant: string | undefined): number {
+function variantOrder(variant: string | undefined): number {
   return variant === undefined || variant === "v8" || variant === "v1" ? 0 : 1;
 }
 
-/** What an image says about its use. Throws SandboxSpecUnusable, also when it is made for another architecture. */
-export function readImageConfig(name: string, bytes: Buffer): { env: Record<string, string>; user: string } {
-  const value = readJson(name, bytes);
+/** Parses an image's configuration. Throws SandboxSpecUnusable, also for another architecture. */
+export function parseImageConfig(name: string, bytes: Buffer): { env: Record<string, string>; user: string } {
+  const value = parseJson(name, bytes);
   if (!config.Check(value))
-    throw unusable(`${name} is not an image that can be used here: its configuration has an unknown form.`);
+    throw invalidImage(name, "its configuration has an unknown form");
   if (value.os && value.os !== "linux")
-    throw unusable(`The image ${name} is made for ${value.os}, not for linux.`);
+    throw new PlatformError("ImageSystemWrong", { name, system: value.os });
   if (value.architecture && value.architecture !== architecture)
     throw wrongArchitecture(name, value.architecture);
   const lines = value.config?.Env ?? [];
   if (lines.join("\0").length > maxEnvBytes)
-    throw unusable(`The environment of the image ${name} is larger than 64 KB.`);
+    throw new PlatformError("ImageEnvironmentTooLarge", { name });
   const pairs = lines.filter((line) => /^[^=\0]+=[^\0]*$/s.test(line)).map((line) => splitOnce(line));
   return { env: Object.fromEntries(pairs), user: value.config?.User ?? "" };
 }
@@ -85,16 +88,18 @@ function splitOnce(line: string): [string, string] {
   return [line.slice(0, at), line.slice(at + 1)];
 }
 
-function wrongArchitecture(name: string, has: string) {
-  return unusable(
-    `The image ${name} is made for ${has.slice(0, 200)}, not for this machine (${architecture}).`,
-  );
+function wrongArchitecture(name: string, found: string): PlatformError {
+  return new PlatformError("ImageArchitectureWrong", { name, found: found.slice(0, 200), architecture });
 }
 
-function readJson(name: string, bytes: Buffer): unknown {
+export function invalidImage(name: string, reason: string): PlatformError {
+  return new PlatformError("ImageInvalid", { name, reason });
+}
+
+function parseJson(name: string, bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString("utf8"));
   } catch {
-    throw unusable(`${name} is not an image that can be used here: its manifest is no JSON.`);
+    throw invalidImage(name, "its manifest is not JSON");
   }
 }

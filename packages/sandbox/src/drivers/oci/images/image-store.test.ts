@@ -15,7 +15,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { getDigest } from "../../../specs/image-reference.ts";
 import { ImageStore, type ImageStoreOptions } from "./image-store.ts";
-import { freePort, password, skopeo, TestRegistry } from "./test-registry.ts";
+import { freePort, password, skopeo, TestRegistry } from "../../../../test/support/image-registry.ts";
 
 const idBase = 0x1000_0000;
 const busybox = readFileSync("/bin/busybox");
@@ -72,7 +72,7 @@ test("an image of one static binary is unpacked with shifted owners, pinned, and
     env: {},
     user: "",
   });
-  const root = store.layerOf(image.reference);
+  const root = store.layerPath(image.reference);
   expect(readdirSync(root)).toEqual(["hello"]);
   expect(readFileSync(join(root, "hello/busybox")).equals(busybox)).toBe(true);
   for (const path of ["", "hello", "hello/busybox"]) expect(statSync(join(root, path)).uid).toBe(idBase);
@@ -98,7 +98,7 @@ test("layers are applied in order, with their whiteouts; environment and user ar
   const image = await store.prepare(reference);
   expect(image).toMatchObject({ env: { A: "b=c" }, user: "app" });
   expect(image.env.PATH).toContain("/opt/bin");
-  const root = store.layerOf(image.reference);
+  const root = store.layerPath(image.reference);
   expect(readdirSync(join(root, "a"))).toEqual(["two"]);
   expect(readdirSync(join(root, "b"))).toEqual(["three"]);
   expect(readFileSync(join(root, "a/two"), "utf8")).toBe("changed");
@@ -153,7 +153,7 @@ test("the progress of a slow download is told in layers and megabytes", async ()
 test("an image whose description was damaged is fetched anew", async () => {
   const reference = registry.push("damaged:1", { layers: [{ file: "x" }] });
   const image = await store.prepare(reference);
-  writeFileSync(join(store.layerOf(image.reference), "../image.json"), "");
+  writeFileSync(join(store.layerPath(image.reference), "../image.json"), "");
   expect(await store.prepare(reference)).toEqual(image);
 });
 
@@ -165,7 +165,7 @@ function layersOf(reference: string): string[] {
 test("a tag is asked for anew each time, and its last image serves while the registry is away", async () => {
   const reference = registry.push("moving:1", { layers: [{ version: "1" }] });
   const version = async (name = reference) =>
-    readFileSync(join(store.layerOf((await store.prepare(name)).reference), "version"), "utf8");
+    readFileSync(join(store.layerPath((await store.prepare(name)).reference), "version"), "utf8");
   const first = await store.prepare(reference);
   expect(await version()).toBe("1");
   registry.push("moving:1", { layers: [{ version: "2" }] });
@@ -195,7 +195,7 @@ test("the image for this machine is chosen from several, and one for another mac
   await pushIndex("many", "all", { here, other });
   await pushIndex("many", "foreign", { other });
   const image = await store.prepare(`${registry.host}/many:all`);
-  expect(readdirSync(store.layerOf(image.reference))).toEqual(["here"]);
+  expect(readdirSync(store.layerPath(image.reference))).toEqual(["here"]);
   expect(await refusal(`${registry.host}/many:foreign`)).toContain(
     `is made for ${other}, not for this machine (${here})`,
   );
@@ -234,7 +234,7 @@ test("zstd layers, docker's manifests, docker save archives and OCI layouts work
   for (const reference of sources) {
     const image = await store.prepare(reference);
     expect(image.env).toMatchObject({ A: "1" });
-    expect(readFileSync(join(store.layerOf(image.reference), "file"), "utf8")).toBe("content");
+    expect(readFileSync(join(store.layerPath(image.reference), "file"), "utf8")).toBe("content");
     expect(await store.prepare(image.reference)).toEqual(image);
   }
 });
@@ -248,7 +248,7 @@ test("bad, unknown and unreachable images are refused within seconds, with one s
   expect(await refusal(`localhost:${port}/x`)).toMatch(/localhost:\d+ cannot be reached/);
   expect(await refusal("oci:/nonexistent")).toContain("does not exist");
   expect(await refusal("docker-archive:/etc/passwd")).toContain("cannot be read as an image");
-  expect(() => store.layerOf(`x@sha256:${"0".repeat(64)}`)).toThrow(/not on this machine/);
+  expect(() => store.layerPath(`x@sha256:${"0".repeat(64)}`)).toThrow(/not on this machine/);
 });
 
 test("a registry that takes connections and never answers is given up", async () => {
@@ -256,7 +256,7 @@ test("a registry that takes connections and never answers is given up", async ()
   const server = createServer((socket) => sockets.push(socket.on("error", () => {})));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as { port: number };
-  const impatient = await open({ answerMs: 300 });
+  const impatient = await open({ answerTimeoutMs: 300 });
   try {
     expect(await refusal(`localhost:${port}/x`, impatient)).toContain("does not answer");
   } finally {
@@ -283,7 +283,7 @@ test("credentials come from the auth file; wrong ones and none are told, and are
     expect(await refusal(reference)).toContain("refuses access");
     login(password);
     const image = await images.prepare(reference);
-    expect(readdirSync(images.layerOf(image.reference))).toEqual(["secret"]);
+    expect(readdirSync(images.layerPath(image.reference))).toEqual(["secret"]);
   } finally {
     await registry.stop();
     await registry.start();
@@ -313,7 +313,7 @@ test("changed bytes are noticed: of a manifest by its digest, of a layer, and of
   await spoil(blob(getDigest(digest)!), async () => void (await refusal(digest)));
 
   const first = await store.prepare(digest);
-  rmSync(join(store.layerOf(first.reference), ".."), { recursive: true });
+  rmSync(join(store.layerPath(first.reference), ".."), { recursive: true });
   const cached = join(dir, "images/blobs", layer.replace(":", "/"));
   writeFileSync(cached, "spoilt");
   expect(await refusal(digest)).toContain("cannot be unpacked");
@@ -337,7 +337,7 @@ test("who gives up stops waiting at once, and the work ends with the last one", 
   await expect(store.prepare(reference, { signal: alone.signal, onProgress })).rejects.toThrow("gone");
   await store.close();
   expect(halfMade()).toEqual([]);
-  expect(() => store.layerOf(image.reference)).toThrow();
+  expect(() => store.layerPath(image.reference)).toThrow();
 });
 
 test("images and blobs that nobody uses go after a while", async () => {
@@ -346,12 +346,12 @@ test("images and blobs that nobody uses go after a while", async () => {
     store.prepare(registry.push("prune:2", { layers: [{ two: "2" }] })),
   ]);
   await store.prune([]);
-  expect(store.layerOf(one.reference)).toBeTruthy();
+  expect(store.layerPath(one.reference)).toBeTruthy();
   const old = new Date(Date.now() - 30 * 86_400_000);
-  for (const image of [one, two]) utimesSync(join(store.layerOf(image.reference), "../image.json"), old, old);
+  for (const image of [one, two]) utimesSync(join(store.layerPath(image.reference), "../image.json"), old, old);
   await store.prune([one.reference]);
-  expect(store.layerOf(one.reference)).toBeTruthy();
-  expect(() => store.layerOf(two.reference)).toThrow();
+  expect(store.layerPath(one.reference)).toBeTruthy();
+  expect(() => store.layerPath(two.reference)).toThrow();
   const blobs = readdirSync(join(dir, "images/blobs/sha256"));
   expect(blobs).toHaveLength(3);
   expect(halfMade()).toEqual([]);

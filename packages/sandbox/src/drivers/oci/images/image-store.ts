@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { readdir, readFile, rename, unlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { errorText } from "@sandpiper/core/errors";
+import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { SingleFlight, type WorkOptions } from "@sandpiper/core/scheduling/single-flight";
 import {
@@ -20,43 +20,44 @@ import {
   parseImageReference,
   pinImage,
 } from "../../../specs/image-reference.ts";
-import { RegistryUnreachable, unusable } from "../../common/images/problems.ts";
-import { ImageSource, type Named } from "./source.ts";
-import { runTool } from "./tool.ts";
+import { RegistryUnreachable } from "../../common/images/problems.ts";
+import { ImageSource, type ManifestBytes } from "./image-source.ts";
+import { runTool } from "./run-tool.ts";
 import { unpackImage } from "./unpack.ts";
 
 export interface ImageStoreOptions {
-  /** Folder of the images; made when it is missing. */
+  /** Folder of the images; created when it is missing. */
   dir: string;
   /** Host id of the images' id 0. */
   idBase: number;
-  /** Credentials for registries in the format of Docker's config.json; undefined: what skopeo finds itself. */
+  /** Credentials for registries, as Docker's config.json; undefined: the default of skopeo. */
   authFile?: string | undefined;
   logger?: Logger | undefined;
-  /** How long a registry may take for an answer, ms. Default 15 s. */
-  answerMs?: number;
+  /** Timeout for an answer of a registry, ms. Default 15 s. */
+  answerTimeoutMs?: number;
 }
 
-/** An image that is unpacked here. */
+/** An image that is unpacked on this machine. */
 export interface PreparedImage {
   /** The reference with its digest. */
   reference: string;
   env: Record<string, string>;
-  /** As the image has it: a name or number, perhaps with a group behind a colon; empty for root. */
+  /** From the image: name or uid, optionally `:` and a group; empty for root. */
   user: string;
 }
 
 interface StoredImage extends PreparedImage {
-  /** Blobs that it was made from, without which its layers would be fetched again for another image. */
+  /** Its blobs are kept, so that another image does not fetch its layers again. */
   blobs: string[];
 }
 
 const dayMs = 86_400_000;
 
 /**
- * Images on this machine: each is fetched and unpacked once, into a folder that is named after its digest and never changed again.
- * Below `dir`: `roots/<digest>/{rootfs,image.json}`, `blobs/` with what was fetched, `tags.json` with what tags meant last, `tmp/` with
- * half-made things. None of it can be reached by other users of the machine: it holds setuid programs of foreign making.
+ * Images on this machine: each is fetched and unpacked once into a folder of its digest, which never
+ * changes. Below `dir`: `roots/<digest>/{rootfs,image.json}`, `blobs/` as fetched, `tags.json` with the
+ * last digest of each tag, and `tmp/` with incomplete files. Other users of the machine cannot reach
+ * any of it, because it holds foreign setuid programs.
  */
 export class ImageStore {
   readonly #dir: string;
@@ -66,87 +67,87 @@ export class ImageStore {
   readonly #prepares = new SingleFlight<PreparedImage>();
   readonly #unpacks = new SingleFlight<StoredImage>();
 
-  constructor({ dir, idBase, authFile, logger, answerMs = 15_000 }: ImageStoreOptions) {
+  constructor({ dir, idBase, authFile, logger, answerTimeoutMs = 15_000 }: ImageStoreOptions) {
     this.#dir = dir;
     this.#idBase = idBase;
     this.#logger = logger;
-    this.#source = new ImageSource({ authFile, answerMs });
+    this.#source = new ImageSource({ authFile, answerTimeoutMs });
   }
 
-  /** Makes the folders, and removes what an earlier process left half-made. */
+  /** Creates the folders and removes incomplete files of an earlier process. */
   async open(): Promise<void> {
     mkdirSync(this.#dir, { recursive: true });
     chmodSync(this.#dir, 0o700);
     for (const name of ["roots", "blobs", "tmp"]) mkdirSync(join(this.#dir, name), { recursive: true });
-    await this.#clear();
+    await this.#clearTemporary();
   }
 
   /**
-   * Makes an image ready: asks its registry what a tag means now, and fetches and unpacks what is not here. Calls for the same image share
-   * the work and its progress. Where the registry does not answer, the tag's last known image serves.
-   * Throws SandboxSpecUnusable or StorageFull with one sentence; nothing half-made is left. Rejects with the signal's reason when it is aborted.
+   * Prepares an image: resolves its tag at the registry (or to the last known image when the registry
+   * does not answer), and fetches and unpacks it if needed. Concurrent calls for an image share the
+   * work and its progress. Throws SandboxSpecUnusable, StorageFull, or the signal's reason.
    */
   async prepare(reference: string, options: WorkOptions = {}): Promise<PreparedImage> {
     const image = parseImageReference(reference);
     return this.#prepares.run(`${image.name}@${image.digest}`, options, async (report, signal) => {
       const known = image.digest === undefined ? undefined : await this.#stored(image.digest);
-      const stored = known ?? (await this.#bring(image, report, signal));
+      const stored = known ?? (await this.#obtain(image, report, signal));
       return { reference: pinImage(image, getDigest(stored.reference)!), env: stored.env, user: stored.user };
     });
   }
 
-  /** The folder with the root filesystem of an image, only to be read. Throws SandboxSpecUnusable when it is not here. */
-  layerOf(reference: string): string {
+  /** The read-only root filesystem of an image. Throws SandboxSpecUnusable when it is missing. */
+  layerPath(reference: string): string {
     const digest = getDigest(reference);
-    const folder = digest && join(this.#rootOf(digest), "rootfs");
+    const folder = digest && join(this.#rootFolder(digest), "rootfs");
     if (folder && existsSync(folder)) return folder;
-    throw unusable(`The image ${reference} is not on this machine any more: make a new sandbox.`);
+    throw new PlatformError("ImageRemoved", { image: reference });
   }
 
-  /** Removes images that are not among `used` (pinned references) and that nobody asked for during the last days. */
+  /** Removes images that are not in `used` (pinned references) and were not prepared for `keepMs`. */
   async prune(used: Iterable<string>, keepMs = 7 * dayMs): Promise<void> {
     const keep = new Set([...used].map(getDigest));
     const removed: string[] = [];
     for (const hex of await readdir(join(this.#dir, "roots"))) {
       if (keep.has(`sha256:${hex}`)) continue;
       const folder = join(this.#dir, "roots", hex);
-      // Without a pause between look and move: nobody can come to use it in between.
+      // Synchronous, so that no call can start to use it in between.
       const usedAt = statSync(join(folder, "image.json"), { throwIfNoEntry: false })?.mtimeMs ?? 0;
       if (Date.now() - usedAt < keepMs) continue;
-      removed.push(this.#temporary());
+      removed.push(this.#temporaryPath());
       renameSync(folder, removed.at(-1)!);
     }
     await this.#pruneBlobs();
     if (removed.length > 0) await remove(...removed);
   }
 
-  /** Ends what is under way; what is half-made is removed. */
+  /** Cancels all work and removes its incomplete files. */
   async close(): Promise<void> {
     const reason = new Error("The server is ending.");
     await Promise.all([this.#prepares.end(reason), this.#unpacks.end(reason)]);
   }
 
-  async #bring(
+  async #obtain(
     image: ImageReference,
     report: (text: string) => void,
     signal: AbortSignal,
   ): Promise<StoredImage> {
     report(`asking for ${image.name}`);
-    const named = await this.#source.ask(image, signal).catch((error) => this.#lastKnown(image, error));
-    if ("blobs" in named) {
+    const resolved = await this.#source.resolve(image, signal).catch((error) => this.#lastKnown(image, error));
+    if ("blobs" in resolved) {
       report("the registry does not answer: the image is used as it was fetched before");
-      return named;
+      return resolved;
     }
     const stored =
-      (await this.#stored(named.digest)) ??
-      (await this.#unpacks.run(named.digest, { onProgress: report, signal }, (line, end) =>
-        this.#make(image, named, line, end),
+      (await this.#stored(resolved.digest)) ??
+      (await this.#unpacks.run(resolved.digest, { onProgress: report, signal }, (line, end) =>
+        this.#make(image, resolved, line, end),
       ));
-    if (image.digest === undefined) this.#remember(image.name, named.digest);
+    if (image.digest === undefined) this.#remember(image.name, resolved.digest);
     return stored;
   }
 
-  /** The image that a tag meant when its registry still answered. Throws the error where there is none. */
+  /** The image of a tag when its registry last answered. Throws `error` without one. */
   async #lastKnown(image: ImageReference, error: unknown): Promise<StoredImage> {
     const digest =
       error instanceof RegistryUnreachable && image.digest === undefined
@@ -163,14 +164,14 @@ export class ImageStore {
 
   async #make(
     image: ImageReference,
-    named: Named,
+    resolved: ManifestBytes,
     report: (text: string) => void,
     signal: AbortSignal,
   ): Promise<StoredImage> {
-    const { digest } = named;
-    const described = await this.#source.describe(image, named, signal);
+    const { digest } = resolved;
+    const described = await this.#source.describe(image, resolved, signal);
     const { manifest, env, user } = described;
-    const draft = this.#temporary();
+    const draft = this.#temporaryPath();
     mkdirSync(draft);
     const layout = join(draft, "layout");
     const blobs = join(this.#dir, "blobs");
@@ -178,7 +179,7 @@ export class ImageStore {
       await this.#source.fetch(image, described, { folder: layout, blobs }, report, signal);
       report("unpacking");
       const fetched = [
-        ...(await blobsOf(layout)),
+        ...(await listBlobs(layout)),
         digest,
         manifest.config.digest,
         ...manifest.layers.map((layer) => layer.digest),
@@ -192,16 +193,16 @@ export class ImageStore {
       await writeFile(join(draft, "image.json"), JSON.stringify(stored));
       await unpackImage(image, { layout, root: join(draft, "rootfs"), idBase: this.#idBase }, signal).catch(
         async (error) => {
-          // A damaged blob must not stand in the way of every later try.
+          // A damaged blob must not make every later attempt fail.
           if (!signal.aborted)
             await Promise.allSettled(fetched.map((blob) => unlink(join(blobs, blob.replace(":", "/")))));
           throw error;
         },
       );
       await runTool(["rm", "-rf", "--", layout], { signal });
-      // One that is there all the same was damaged, or it would have been used.
-      if (existsSync(this.#rootOf(digest))) await rename(this.#rootOf(digest), this.#temporary());
-      await rename(draft, this.#rootOf(digest));
+      // An existing folder is damaged, or it would have been used.
+      if (existsSync(this.#rootFolder(digest))) await rename(this.#rootFolder(digest), this.#temporaryPath());
+      await rename(draft, this.#rootFolder(digest));
       return stored;
     } catch (error) {
       await remove(draft);
@@ -209,9 +210,9 @@ export class ImageStore {
     }
   }
 
-  /** The image of a digest if it is unpacked; it then counts as used. */
+  /** The unpacked image of a digest, which then counts as used. */
   async #stored(digest: string): Promise<StoredImage | undefined> {
-    const file = join(this.#rootOf(digest), "image.json");
+    const file = join(this.#rootFolder(digest), "image.json");
     try {
       const now = new Date();
       await utimes(file, now, now);
@@ -229,22 +230,22 @@ export class ImageStore {
     }
     const folder = join(this.#dir, "blobs", "sha256");
     const blobs = await readdir(folder).catch(() => []);
-    // Those of an image that is being made are not in use yet.
+    // The blobs of an image that is being unpacked are in no list yet.
     if (this.#unpacks.busy) return;
     for (const hex of blobs) if (!keep.has(`sha256:${hex}`)) rmSync(join(folder, hex), { force: true });
-    const there = Object.entries(this.#tags()).filter(([, digest]) => existsSync(this.#rootOf(digest)));
-    this.#writeTags(Object.fromEntries(there));
+    const existing = Object.entries(this.#tags()).filter(([, digest]) => existsSync(this.#rootFolder(digest)));
+    this.#writeTags(Object.fromEntries(existing));
   }
 
-  #rootOf(digest: string): string {
+  #rootFolder(digest: string): string {
     return join(this.#dir, "roots", digest.slice("sha256:".length));
   }
 
-  #temporary(): string {
+  #temporaryPath(): string {
     return join(this.#dir, "tmp", randomBytes(8).toString("hex"));
   }
 
-  async #clear(): Promise<void> {
+  async #clearTemporary(): Promise<void> {
     const folder = join(this.#dir, "tmp");
     const names = await readdir(folder);
     if (names.length > 0) await remove(...names.map((name) => join(folder, name)));
@@ -270,8 +271,8 @@ export class ImageStore {
   }
 }
 
-/** Digests of the manifest, configuration and layers of the one image in an OCI layout; skopeo may have rewritten them. */
-async function blobsOf(layout: string): Promise<string[]> {
+/** Digests of the manifest, configuration and layers of an OCI layout, which skopeo may have changed. */
+async function listBlobs(layout: string): Promise<string[]> {
   const read = async (path: string) => JSON.parse(await readFile(join(layout, path), "utf8"));
   const { digest } = (await read("index.json")).manifests[0] as { digest: string };
   const { config, layers } = (await read(`blobs/${digest.replace(":", "/")}`)) as Record<string, unknown> & {
@@ -281,7 +282,7 @@ async function blobsOf(layout: string): Promise<string[]> {
   return [digest, config.digest, ...layers.map((layer) => layer.digest)];
 }
 
-/** By a program of its own: names that are not UTF-8 are beyond Node, and 100,000 files would keep it busy. */
+/** By `rm`, because Node cannot handle names that are not UTF-8 and would block on many files. */
 async function remove(...paths: string[]): Promise<void> {
   await runTool(["rm", "-rf", "--", ...paths], { signal: new AbortController().signal });
 }

@@ -1,16 +1,18 @@
 import { join } from "node:path";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { ImageReference } from "../../../specs/image-reference.ts";
-import { detail, diskFull, unusable } from "../../common/images/problems.ts";
+import { imageDiskFull, shortReason } from "../../common/images/problems.ts";
 import { guardDisk } from "./disk-guard.ts";
-import { runTool } from "./tool.ts";
+import { runTool } from "./run-tool.ts";
 
 /** Ids that an image's files may have. */
 const idRange = 65_536;
 
 /**
- * Unpacks the image of the OCI layout `layout` into the new folder `root`, by umoci, with the owners shifted by `idBase`. Device nodes are
- * left out: sandboxes get their own /dev, and to an overlay some of them mean that a file is deleted.
- * Throws SandboxSpecUnusable or StorageFull; `root` is then to be removed.
+ * Unpacks the image of the OCI layout `layout` into the new folder `root` by umoci, with the owners
+ * shifted by `idBase`. Device nodes are left out: sandboxes have their own /dev, and an overlay takes
+ * some of them for deleted files. Throws SandboxSpecUnusable or StorageFull; the caller then removes
+ * `root`.
  */
 export async function unpackImage(
   image: ImageReference,
@@ -19,27 +21,23 @@ export async function unpackImage(
 ): Promise<void> {
   const abort = new AbortController();
   const either = AbortSignal.any([signal, abort.signal]);
-  const guard = guardDisk(layout, () => abort.abort(diskFull(image)));
+  const guard = guardDisk(layout, () => abort.abort(imageDiskFull(image)));
+  const failed = (problem: string) =>
+    new PlatformError("ImageUnpackFailed", { name: image.name, reason: shortReason(problem) });
   const map = `0:${idBase}:${idRange}`;
   try {
     const argv = ["umoci", "raw", "unpack", "--image", ".:image", "--uid-map", map, "--gid-map", map, root];
     const unpacked = await runTool(argv, { cwd: layout, signal: either });
-    if (/no space left on device|disk quota exceeded/i.test(unpacked.problem)) throw diskFull(image);
-    if (!unpacked.ok)
-      throw unusable(`The image ${image.name} cannot be unpacked: ${detail(unpacked.problem)}.`);
-    // Folders that no layer describes belong to the server, whom the sandbox does not know.
+    if (/no space left on device|disk quota exceeded/i.test(unpacked.problem)) throw imageDiskFull(image);
+    if (!unpacked.ok) throw failed(unpacked.problem);
+    // The server owns folders that no layer describes; the sandbox does not know its id.
     const owner = `${idBase}:${idBase}`;
     const unowned = ["(", "-uid", `-${idBase}`, "-o", "-gid", `-${idBase}`, ")"];
     const devices = ["(", "-type", "b", "-o", "-type", "c", ")", "-delete"];
-    const cleaned = await runTool(
-      ["find", root, ...devices, "-o", ...unowned, "-exec", "chown", "-h", owner, "{}", "+"],
-      {
-        signal: either,
-      },
-    );
-    if (!cleaned.ok)
-      throw unusable(`The image ${image.name} cannot be unpacked: ${detail(cleaned.problem)}.`);
-    // A power failure after the image was given its final name must not leave empty files in it.
+    const find = ["find", root, ...devices, "-o", ...unowned, "-exec", "chown", "-h", owner, "{}", "+"];
+    const fixed = await runTool(find, { signal: either });
+    if (!fixed.ok) throw failed(fixed.problem);
+    // A power failure after the final rename must not leave empty files in the image.
     await runTool(["sync", "--file-system", join(root, ".")], { signal: either });
   } finally {
     guard.end();

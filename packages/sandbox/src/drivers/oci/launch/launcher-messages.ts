@@ -1,38 +1,33 @@
-/** A lower layer: a path, or a root filesystem folder of the host whose owners are shifted. */
+/** A lower layer: a path, or a folder of the host whose owners are mapped by a user namespace. */
 export type LowerLayer = { path: string } | { folder: string; userNamespace: number };
 
-/** What the launcher's thread is asked to do. */
 export interface LaunchRequest {
-  /** Empty folder where the root filesystem appears for the start. */
+  /** Empty folder where the root filesystem is mounted during the start. */
   target: string;
   /** Read-only layers, uppermost first. */
   lower: LowerLayer[];
   upper: string;
   work: string;
   /** Written into the root filesystem before the start. */
-  additions: Addition[];
-  /** Owner of what is added, host ids. */
+  injected: InjectedPath[];
+  /** Owner of injected files, host ids. */
   root: { uid: number; gid: number };
   argv: string[];
-  /** Takes what the command says, made anew. */
+  /** Receives the output of the command. */
   outputFile: string;
   timeoutMs: number;
 }
 
-export type Addition =
-  | {
-      path: string;
-      content: string /** A root filesystem that cannot hold it works without. */;
-      optional: boolean;
-    }
-  /** A folder that is made where it is missing. */
+/** A file (an optional one may fail to be written), or a folder that is created when it is missing. */
+export type InjectedPath =
+  | { path: string; content: string; optional: boolean }
   | { path: string; owner: { uid: number; gid: number }; mode: number };
 
-/** `code` is 124 for a command that took too long. */
-export type LaunchAnswer = { code: number } | { error: string };
+/** `code` is 124 for a command that timed out. */
+export type LaunchResult = { code: number } | { failed: "RootMountFailed" | "SandboxStartFailed"; reason: string };
 
 export interface LauncherSettings {
-  /** Paths of layers that lie in or beside it are given to the kernel in short. */
+  /** Folder of the layers; their paths are passed to the kernel relative to it. */
   layers: string;
   /** A folder on a tmpfs for the mounts of root filesystem folders. */
   folders: string;

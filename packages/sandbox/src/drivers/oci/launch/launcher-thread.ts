@@ -1,66 +1,64 @@
 import { mkdirSync, statSync } from "node:fs";
 import { join, relative } from "node:path";
-import { kill } from "node:process";
 import { parentPort, workerData } from "node:worker_threads";
+import { errorText } from "@sandpiper/core/errors";
+import { changeFolder } from "../../../kernel/files.ts";
 import { RootFolder } from "../../../kernel/files-in-root.ts";
-import { changeFolder } from "../../../kernel/folder.ts";
 import { mountIdMapped } from "../../../kernel/id-mapped.ts";
 import { keepMountsHere, mountOverlay, unmount } from "../../../kernel/mounts.ts";
-import { privateMounts } from "../../../kernel/namespaces.ts";
+import { unshareMounts } from "../../../kernel/namespaces.ts";
 import { spawnDetached } from "../../../kernel/spawn.ts";
+import { sendSignal } from "../../common/processes.ts";
 import type {
-  Addition,
-  LaunchAnswer,
+  InjectedPath,
   LauncherSettings,
   LaunchRequest,
+  LaunchResult,
   LowerLayer,
 } from "./launcher-messages.ts";
 
-/** The thread behind `Launcher`. Everything in it but the waiting is system calls of microseconds. */
+// The thread behind `Launcher`. Apart from waiting it only makes system calls of microseconds.
 const settings = workerData as LauncherSettings;
 
-/** `index`: layers change places over the years, which the index would refuse. `userxattr`: all that a user namespace may use. */
-const options = ["index=off", ...(settings.rootless ? ["userxattr"] : [])];
+/** `index=off`: layers change their positions. `userxattr`: all that a user namespace may use. */
+const mountOptions = ["index=off", ...(settings.rootless ? ["userxattr"] : [])];
 
-/** Where root filesystem folders are mounted already. */
+/** Mounts of root filesystem folders. */
 const mounted = new Map<string, string>();
 
-privateMounts();
+unshareMounts();
 keepMountsHere();
 changeFolder(settings.layers);
 
 parentPort!.on("message", ({ number, request }: { number: number; request: LaunchRequest }) => {
-  void launch(request).then((answer) => parentPort!.postMessage({ number, answer }));
+  void launch(request).then((result) => parentPort!.postMessage({ number, result }));
 });
 
-async function launch(request: LaunchRequest): Promise<LaunchAnswer> {
+async function launch(request: LaunchRequest): Promise<LaunchResult> {
   const { target, root } = request;
   try {
     const layers = request.lower.map(lowerPath);
-    mountOverlay(target, { layers, upper: short(request.upper), work: short(request.work) }, options);
+    const overlay = { layers, upper: shortPath(request.upper), work: shortPath(request.work) };
+    mountOverlay(target, overlay, mountOptions);
   } catch (error) {
-    return { error: `The root filesystem could not be mounted: ${text(error)}.` };
+    return { failed: "RootMountFailed", reason: errorText(error) };
   }
   try {
-    if (request.additions.length > 0) add(target, root, request.additions);
+    if (request.injected.length > 0) inject(target, root, request.injected);
     return { code: await run(request) };
   } catch (error) {
-    return { error: `The sandbox could not be started: ${text(error)}.` };
+    return { failed: "SandboxStartFailed", reason: errorText(error) };
   } finally {
     unmount(target);
   }
 }
 
-/** A command that takes too long is killed; a container that it made in spite of that is left to whoever asked. */
+/** Kills a command that times out; the caller removes a container that it created nevertheless. */
 function run({ argv, outputFile, timeoutMs }: LaunchRequest): Promise<number> {
   const { pid, exit } = spawnDetached({ argv, outputFile });
   return new Promise((resolve) => {
     const timer = setTimeout(() => {
-      try {
-        kill(-pid, "SIGKILL");
-      } catch {
-        // It has just ended.
-      }
+      sendSignal(-pid, "SIGKILL");
       resolve(124);
     }, timeoutMs);
     void exit.then((code) => {
@@ -70,16 +68,16 @@ function run({ argv, outputFile, timeoutMs }: LaunchRequest): Promise<number> {
   });
 }
 
-function add(target: string, owner: { uid: number; gid: number }, additions: Addition[]): void {
+function inject(target: string, owner: { uid: number; gid: number }, paths: InjectedPath[]): void {
   const folder = new RootFolder(target, owner);
   try {
-    for (const addition of additions) {
+    for (const one of paths) {
       try {
-        if ("content" in addition) folder.writeFile(addition.path, addition.content);
-        else folder.makeFolder(addition.path, addition.owner, addition.mode);
-      } catch (error) {
-        if (!("content" in addition) || !addition.optional)
-          throw new Error(`${addition.path}: ${text(error)}`, { cause: error });
+        if ("content" in one) folder.writeFile(one.path, one.content);
+        else folder.makeFolder(one.path, one.owner, one.mode);
+      } catch (cause) {
+        if (!("content" in one) || !one.optional)
+          throw new Error(`${one.path}: ${errorText(cause)}`, { cause });
       }
     }
   } finally {
@@ -88,8 +86,8 @@ function add(target: string, owner: { uid: number; gid: number }, additions: Add
 }
 
 function lowerPath(layer: LowerLayer): string {
-  if ("path" in layer) return short(layer.path);
-  // A folder that was replaced by another one of the same name is mounted anew.
+  if ("path" in layer) return shortPath(layer.path);
+  // The inode is part of the key, because the folder may be replaced by another of the same name.
   const { dev, ino } = statSync(layer.folder);
   const key = `${dev} ${ino} ${layer.folder}`;
   const known = mounted.get(key);
@@ -101,12 +99,8 @@ function lowerPath(layer: LowerLayer): string {
   return target;
 }
 
-/** The shorter one of the path and the way to it from this thread's folder. */
-function short(path: string): string {
-  const way = relative(settings.layers, path);
-  return way.length < path.length ? way : path;
-}
-
-function text(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+/** The shorter of the absolute path and the path relative to this thread's folder. */
+function shortPath(path: string): string {
+  const short = relative(settings.layers, path);
+  return short.length < path.length ? short : path;
 }

@@ -1,20 +1,21 @@
 import { Worker } from "node:worker_threads";
 import { PlatformError } from "@sandpiper/core/errors";
-import type { LaunchAnswer, LauncherSettings, LaunchRequest } from "./launcher-messages.ts";
+import type { LauncherSettings, LaunchRequest, LaunchResult } from "./launcher-messages.ts";
 
-/** Starts at the same time; more would only take memory and turns from each other. */
-const mostAtOnce = 24;
+/** More concurrent starts only take memory and slow each other down. */
+const maxConcurrentStarts = 24;
 
 /**
- * Starts containers on stacked root filesystems. A thread of its own mounts them in a mount namespace of its own, so that they are visible to
- * nobody but the runtime that it spawns, and live on in the container's own namespace alone: a killed server leaves no mount behind.
+ * Starts containers on stacked root filesystems. A thread mounts them in its own mount namespace, so
+ * that only the runtime sees them, and they live on in the container's namespace: a killed server
+ * leaves no mount behind.
  */
 export class Launcher {
   readonly #settings: LauncherSettings;
   #worker: Worker | undefined;
   readonly #waiting = new Map<
     number,
-    { resolve: (answer: LaunchAnswer) => void; reject: (error: Error) => void }
+    { resolve: (result: LaunchResult) => void; reject: (error: Error) => void }
   >();
   readonly #queue: (() => void)[] = [];
   #running = 0;
@@ -25,16 +26,17 @@ export class Launcher {
   }
 
   /**
-   * Mounts, runs the command, and resolves with its exit code once it has ended and the first process of its container runs its own program.
-   * Throws SandboxFailed when the root filesystem cannot be made.
+   * Mounts, runs the command and resolves with its exit code once the first process of its container
+   * runs its own program. Throws SandboxFailed when the root filesystem cannot be mounted.
    */
   async launch(request: LaunchRequest): Promise<number> {
-    if (this.#running >= mostAtOnce) await new Promise<void>((resolve) => this.#queue.push(resolve));
+    if (this.#running >= maxConcurrentStarts)
+      await new Promise<void>((resolve) => this.#queue.push(resolve));
     else this.#running++;
     try {
-      const answer = await this.#ask(request);
-      if ("error" in answer) throw new PlatformError("SandboxFailed", answer.error);
-      return answer.code;
+      const result = await this.#send(request);
+      if ("failed" in result) throw new PlatformError(result.failed, { reason: result.reason });
+      return result.code;
     } finally {
       const next = this.#queue.shift();
       if (next) next();
@@ -42,13 +44,14 @@ export class Launcher {
     }
   }
 
-  /** What is being started goes on, and nobody hears of it. */
+  /** Current starts go on without a caller. */
   async close(): Promise<void> {
     await this.#worker?.terminate();
   }
 
-  #ask(request: LaunchRequest): Promise<LaunchAnswer> {
-    const worker = this.#started();
+  #send(request: LaunchRequest): Promise<LaunchResult> {
+    this.#worker ??= this.#startWorker();
+    const worker = this.#worker;
     const number = ++this.#last;
     return new Promise((resolve, reject) => {
       this.#waiting.set(number, { resolve, reject });
@@ -57,18 +60,17 @@ export class Launcher {
     });
   }
 
-  #started(): Worker {
-    if (this.#worker) return this.#worker;
+  #startWorker(): Worker {
     const worker = new Worker(new URL("./launcher-thread.ts", import.meta.url), {
       workerData: this.#settings,
-      // Secrets of the server's environment are none of the runtime's business.
+      // The runtime must not see the secrets in the server's environment.
       env: { PATH: process.env.PATH },
       execArgv: [],
-      // Descriptors of system calls are closed by whoever made them.
+      // The code that opens descriptors by system calls closes them.
       trackUnmanagedFds: false,
     });
-    worker.on("message", ({ number, answer }: { number: number; answer: LaunchAnswer }) => {
-      this.#waiting.get(number)?.resolve(answer);
+    worker.on("message", ({ number, result }: { number: number; result: LaunchResult }) => {
+      this.#waiting.get(number)?.resolve(result);
       this.#waiting.delete(number);
       if (this.#waiting.size === 0) worker.unref();
     });
@@ -78,16 +80,11 @@ export class Launcher {
     });
     worker.on("exit", () => {
       this.#worker = undefined;
-      const error = new PlatformError(
-        "SandboxFailed",
-        "The thread that starts sandboxes has ended; try again.",
-        { cause },
-      );
+      const error = new PlatformError("LauncherEnded", { cause });
       for (const { reject } of this.#waiting.values()) reject(error);
       this.#waiting.clear();
     });
     worker.unref();
-    this.#worker = worker;
     return worker;
   }
 }

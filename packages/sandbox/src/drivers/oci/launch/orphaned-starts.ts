@@ -1,45 +1,34 @@
-import { readdirSync, readFileSync } from "node:fs";
-import { kill } from "node:process";
+import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
+import { listPids, sendSignal } from "../../common/processes.ts";
 
-/** How long a start that a killed server left behind may take to end by itself, ms. */
-const patienceMs = 5_000;
+/** Time for an orphaned start to end by itself, ms. */
+const graceMs = 5_000;
 
 /**
- * Waits until no runtime is still starting a container for this state folder: a server that is killed leaves its runtime running,
- * and what that brings up afterwards would belong to nobody. One that does not end is killed.
+ * Waits until no runtime starts a container for this state folder any more, and kills one that does
+ * not end. A killed server leaves its runtime running, and no server would own the container.
  */
-export async function endStrayStarts(stateFolder: string): Promise<void> {
-  const end = Date.now() + patienceMs;
-  for (let pids = strays(stateFolder); pids.length > 0; pids = strays(stateFolder)) {
-    if (Date.now() > end) for (const pid of pids) killIfThere(pid);
+export async function killOrphanedStarts(stateFolder: string): Promise<void> {
+  const end = Date.now() + graceMs;
+  for (let pids = findStarts(stateFolder); pids.length > 0; pids = findStarts(stateFolder)) {
+    if (Date.now() > end) for (const pid of pids) sendSignal(pid, "SIGKILL");
     await delay(10);
   }
 }
 
-function strays(stateFolder: string): number[] {
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .filter((pid) => {
-      const words = commandLine(pid);
-      const root = words.indexOf("--root");
-      return root !== -1 && words[root + 1] === stateFolder && words[root + 2] === "run";
-    })
-    .map(Number);
+function findStarts(stateFolder: string): number[] {
+  return listPids().filter((pid) => {
+    const words = commandLine(pid);
+    const root = words.indexOf("--root");
+    return root !== -1 && words[root + 1] === stateFolder && words[root + 2] === "run";
+  });
 }
 
-function commandLine(pid: string): string[] {
+function commandLine(pid: number): string[] {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
   } catch {
     return [];
-  }
-}
-
-function killIfThere(pid: number): void {
-  try {
-    kill(pid, "SIGKILL");
-  } catch {
-    // It has just ended.
   }
 }

@@ -8,20 +8,20 @@ import type { Runtime } from "../container/runtime.ts";
 /** A filter as a runtime configuration carries it. */
 export type SeccompFilter = { section: object } | { compiled: string };
 
-/** What a sandbox that was started for a try showed. */
+/** Result of a trial start. */
 export interface Trial {
   /** The compiled filter that the runtime keeps, base64; undefined when it keeps none. */
   compiled: string | undefined;
-  /** Whether its first process is filtered. */
+  /** True when the first process has a filter. */
   filtered: boolean;
 }
 
 /**
- * The system call filter of every sandbox. crun spends more time on compiling it than on everything else of a start, so it is compiled once
- * by a trial start, checked by a second one, and kept in `folder` under a name that tells what it was made from.
- * Throws SandboxFailed when the shared profile is missing or the filter does not come into force.
+ * Prepares the system call filter of every sandbox. Compiling it is the slowest step of a crun start,
+ * so a trial start compiles it once, a second one checks it, and `folder` keeps it under the hash of
+ * its inputs. Throws SandboxFailed when the profile is missing or the filter has no effect.
  */
-export async function seccompFilter(input: {
+export async function prepareSeccompFilter(input: {
   runtime: Runtime;
   folder: string;
   start: (filter: SeccompFilter) => Promise<Trial>;
@@ -38,19 +38,14 @@ export async function seccompFilter(input: {
   try {
     return { compiled: readFileSync(path, "latin1") };
   } catch {
-    // Not compiled yet.
+    // It is not compiled yet.
   }
-  const first = await start({ section });
-  if (!first.filtered)
-    throw new PlatformError(
-      "SandboxFailed",
-      "The kernel did not take the system call filter; it needs CONFIG_SECCOMP_FILTER.",
-    );
-  if (first.compiled === undefined || !(await start({ compiled: first.compiled })).filtered)
-    return { section };
-  writeFileSync(`${path}.new`, first.compiled, { mode: 0o600 });
+  const { filtered, compiled } = await start({ section });
+  if (!filtered) throw new PlatformError("SeccompIneffective");
+  if (compiled === undefined || !(await start({ compiled })).filtered) return { section };
+  writeFileSync(`${path}.new`, compiled, { mode: 0o600 });
   renameSync(`${path}.new`, path);
-  return { compiled: first.compiled };
+  return { compiled };
 }
 
 function readSection(): object {
@@ -58,16 +53,9 @@ function readSection(): object {
   try {
     text = readFileSync(profilePath, "utf8");
   } catch (cause) {
-    const advice = `install it with \`apt-get install ${profilePackage}\``;
-    throw new PlatformError("SandboxFailed", `The system call filter ${profilePath} is missing; ${advice}.`, {
-      cause,
-    });
+    throw new PlatformError("SeccompProfileMissing", { path: profilePath, name: profilePackage }, { cause });
   }
   const section = seccompSection(JSON.parse(text), process.arch);
-  if (!section)
-    throw new PlatformError(
-      "SandboxFailed",
-      `There is no system call filter for the architecture ${process.arch}.`,
-    );
+  if (!section) throw new PlatformError("SeccompArchUnknown", { arch: process.arch });
   return section;
 }

@@ -3,30 +3,30 @@ import { runCommand } from "../container/runtime.ts";
 
 const timeoutMs = 60_000;
 
-/** Measures folders, each once at a time however many ask for it. */
+/** Measures folders; concurrent calls for one folder share a measurement. */
 export class DiskUsage {
   readonly #running = new Map<string, Promise<number>>();
 
   /**
-   * Bytes that a folder takes on its filesystem, links not followed, what several names stand for counted once. It may change meanwhile.
-   * A process of its own looks, so that many files keep nobody waiting. Throws SandboxFailed after a minute.
+   * Bytes that a folder takes on its filesystem; hard links count once, links are not followed. A
+   * separate process measures, so that many files do not block the server. Throws SandboxFailed.
    */
   measure(folder: string): Promise<number> {
     const running = this.#running.get(folder);
     if (running) return running;
-    const work = sizeOf(folder).finally(() => this.#running.delete(folder));
+    const work = measureFolder(folder).finally(() => this.#running.delete(folder));
     this.#running.set(folder, work);
     return work;
   }
 }
 
-async function sizeOf(folder: string): Promise<number> {
+async function measureFolder(folder: string): Promise<number> {
   const result = await runCommand(["du", "-sx", "--block-size=1", "--", folder], { timeoutMs });
-  // What vanishes while it looks makes du complain, not fail to count.
+  // du reports files that disappear meanwhile and still prints the sum.
   const size = /^(\d+)\t/.exec(result.output)?.[1];
-  if (size === undefined) {
-    const reason = result.reason || `du ended with code ${result.code}`;
-    throw new PlatformError("SandboxFailed", `The files of the sandbox could not be measured: ${reason}.`);
-  }
+  if (size === undefined)
+    throw new PlatformError("DiskUsageFailed", {
+      reason: result.reason || `du ended with code ${result.code}`,
+    });
   return Number(size);
 }

@@ -17,43 +17,42 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { PreparedSpec } from "../../../driver.ts";
 import type { Layers } from "./layers.ts";
 
-const folders = "usr proc sys dev dev/pts dev/shm etc etc/ssl var var/lib run mnt opt srv home".split(" ");
-/** Merged-usr links that a host may have; each is made as the host has it. */
+const baseFolders = "usr proc sys dev dev/pts dev/shm etc etc/ssl var var/lib run mnt opt srv home".split(" ");
+/** Merged-usr links; each is created as the host has it. */
 const hostLinks = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
-/** Host files that tools read and that tell nothing about the host's users. */
+/** Host files that tools read and that reveal nothing about the host's users. */
 const hostFiles = ["ld.so.cache", "localtime", "protocols", "services", "inputrc", "debian_version"];
 
 type Entry = { path: string } & ({ folder: number; user: boolean } | { link: string } | { base64: string });
 
-/** The lowest layer of `host` sandboxes: a minimal tree that /usr is mounted into. There is one for each user and working directory. */
+/**
+ * The lowest layer of `host` sandboxes: a minimal tree that /usr is mounted into, one per user and
+ * working directory.
+ */
 export class HostRoot {
   readonly #layers: Layers;
   readonly #idBase: number;
-  /** What the machine gives to every tree, read once. */
+  /** Entries of every tree, read once from the machine. */
   readonly #machine: Entry[];
-  /** Names of layers that are there, by what they were asked for with. */
+  /** Names of existing layers, by user and working directory. */
   readonly #made = new Map<string, string>();
 
-  /** `idBase` is the host id of every sandbox's root. `mounts` are folders that something is mounted on at each start. */
+  /** `idBase`: host id of every sandbox's root. `mounts`: mount points of each start. */
   constructor(layers: Layers, idBase: number, mounts: string[]) {
     this.#layers = layers;
     this.#machine = machineEntries(mounts);
     this.#idBase = idBase;
   }
 
-  /** Name of the layer; it is made where it is missing. Throws what the filesystem throws. */
-  layerFor(spec: PreparedSpec): string {
+  /** Returns the name of the layer and creates it when it is missing. */
+  getLayer(spec: PreparedSpec): string {
     const key = JSON.stringify([spec.user, spec.workingDir]);
     const known = this.#made.get(key);
     if (known !== undefined && this.#layers.exists(known)) return known;
     const entries = [...this.#machine, ...specEntries(spec)];
     const links = new Set(entries.flatMap((entry) => ("link" in entry ? [entry.path] : [])));
-    const behind = entries.find((entry) => "folder" in entry && links.has(entry.path));
-    if (behind)
-      throw new PlatformError(
-        "SandboxSpecUnusable",
-        `/${behind.path} is a link in a host sandbox; choose another folder.`,
-      );
+    const hidden = entries.find((entry) => "folder" in entry && links.has(entry.path));
+    if (hidden) throw new PlatformError("HostFolderIsLink", { path: `/${hidden.path}` });
     const hash = createHash("sha256")
       .update(JSON.stringify([entries, spec.user, this.#idBase]))
       .digest("hex");
@@ -63,8 +62,8 @@ export class HostRoot {
     return name;
   }
 
-  /** Whether a layer of that name may be asked for again. */
-  keeps(name: string): boolean {
+  /** True when the layer may be needed again. */
+  isCached(name: string): boolean {
     return [...this.#made.values()].includes(name);
   }
 
@@ -76,7 +75,7 @@ export class HostRoot {
     for (const entry of [{ path: "", folder: 0o755, user: false }, ...entries]) {
       const path = join(draft, entry.path);
       if ("folder" in entry && existsSync(path)) continue;
-      make(path, entry);
+      createEntry(path, entry);
       const owner = "user" in entry && entry.user ? user : { uid: base, gid: base };
       lchownSync(path, owner.uid, owner.gid);
     }
@@ -84,14 +83,10 @@ export class HostRoot {
   }
 }
 
-/** A mount point that is missing here would be made in the upper layer at each start, which costs more than the mount. */
+/** Includes the mount points: creating them in the upper layer at each start is slower than the mount. */
 function machineEntries(mounts: string[]): Entry[] {
-  const file = (path: string, content: string | Buffer): Entry => ({
-    path,
-    base64: Buffer.from(content).toString("base64"),
-  });
   return [
-    ...[...folders, ...mounts.flatMap(foldersDownTo)].map((path) => ({ path, folder: 0o755, user: false })),
+    ...[...baseFolders, ...mounts.flatMap(parentFolders)].map((path) => ({ path, folder: 0o755, user: false })),
     { path: "root", folder: 0o700, user: false },
     { path: "tmp", folder: 0o1777, user: false },
     { path: "var/tmp", folder: 0o1777, user: false },
@@ -115,28 +110,28 @@ function machineEntries(mounts: string[]): Entry[] {
 
 function specEntries(spec: PreparedSpec): Entry[] {
   const { name, uid, gid, home } = spec.user;
-  const text = (path: string, content: string): Entry => ({
-    path,
-    base64: Buffer.from(content).toString("base64"),
-  });
   const passwd = [
     "root:x:0:0:root:/root:/bin/sh",
     ...(uid === 0 ? [] : [`${name}:x:${uid}:${gid}:${name}:${home}:/bin/bash`]),
     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
   ];
   return [
-    ...foldersDownTo(home).map((path) => ({ path, folder: 0o755, user: path === trim(home) })),
-    ...foldersDownTo(spec.workingDir).map((path) => ({ path, folder: 0o755, user: true })),
-    text("etc/passwd", passwd.join("\n")),
-    text("etc/group", `root:x:0:\ntty:x:5:\n${gid === 0 ? "" : `${name}:x:${gid}:\n`}nogroup:x:65534:\n`),
+    ...parentFolders(home).map((path) => ({ path, folder: 0o755, user: path === trim(home) })),
+    ...parentFolders(spec.workingDir).map((path) => ({ path, folder: 0o755, user: true })),
+    file("etc/passwd", passwd.join("\n")),
+    file("etc/group", `root:x:0:\ntty:x:5:\n${gid === 0 ? "" : `${name}:x:${gid}:\n`}nogroup:x:65534:\n`),
   ];
 }
 
-function make(path: string, entry: Entry): void {
+function file(path: string, content: string | Buffer): Entry {
+  return { path, base64: Buffer.from(content).toString("base64") };
+}
+
+function createEntry(path: string, entry: Entry): void {
   if ("link" in entry) return symlinkSync(entry.link, path);
   if ("base64" in entry) writeFileSync(path, Buffer.from(entry.base64, "base64"));
   else mkdirSync(path);
-  // The server's file mode mask must not decide here.
+  // The umask of the server does not apply to chmod.
   chmodSync(path, "folder" in entry ? entry.folder : 0o644);
 }
 
@@ -148,8 +143,8 @@ function trim(path: string): string {
   return normalize(`/${path}`).replace(/^\/+|\/+$/g, "");
 }
 
-/** `/a/b` gives `a`, `a/b`. */
-function foldersDownTo(path: string): string[] {
+/** `/a/b` becomes `a`, `a/b`. */
+function parentFolders(path: string): string[] {
   const all: string[] = [];
   for (let at = trim(path); at !== "." && at !== ""; at = dirname(at)) all.unshift(at);
   return all;

@@ -1,4 +1,4 @@
-/** Counts how many records name each layer. */
+/** Counts how many records use each layer. */
 export class LayerReferences {
   readonly #counts = new Map<string, number>();
 
@@ -6,8 +6,8 @@ export class LayerReferences {
     for (const name of names) this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
   }
 
-  /** Gives those that nobody names any more. */
-  drop(names: string[]): string[] {
+  /** Returns the names that no record uses any more. */
+  release(names: string[]): string[] {
     return names.filter((name) => {
       const left = (this.#counts.get(name) ?? 0) - 1;
       if (left > 0) this.#counts.set(name, left);

@@ -3,10 +3,10 @@ import { chmodSync, existsSync, lchownSync, mkdirSync, readdirSync, renameSync, 
 import { join } from "node:path";
 
 /**
- * The folders that root filesystems are stacked from: `layers/<name>`, and `work/<name>`, which an overlay needs beside a writable one.
- * A layer is written by the one sandbox that has it uppermost; a snapshot makes it read-only by giving the sandbox a new one above.
- * So the files of a sandbox never move, and what the records name decides alone what a layer is.
- * Names are short: the kernel takes 4 KB of them for one root.
+ * The folders that root filesystems are stacked from: `layers/<name>`, and `work/<name>` for a
+ * writable one. Only the sandbox that has a layer on top writes to it; a snapshot makes it read-only
+ * by putting a new layer above. So files never move, and the records alone decide what a layer is.
+ * Names are short, because the kernel takes only 4 KB of them for one root.
  */
 export class Layers {
   readonly folder: string;
@@ -36,14 +36,14 @@ export class Layers {
     return existsSync(this.path(name));
   }
 
-  /** Names of all layers, and of all folders beside them that have none. */
+  /** Names of all layers and of all work folders. */
   names(): string[] {
     return [...new Set([...readdirSync(this.folder), ...readdirSync(this.#work)])];
   }
 
-  /** Makes an empty writable layer. Throws what the filesystem throws. */
+  /** Creates an empty writable layer. Throws what the filesystem throws. */
   make(): string {
-    const name = this.#freeName();
+    const name = this.#unusedName();
     mkdirSync(this.path(name), { mode: 0o755 });
     chmodSync(this.path(name), 0o755);
     // The root folder of a sandbox has the owner of its uppermost layer.
@@ -52,39 +52,39 @@ export class Layers {
     return name;
   }
 
-  /** To be called for a layer that is read-only from now on. */
+  /** Called for a layer that is read-only from now on. */
   seal(name: string): void {
     rmSync(this.workPath(name), { recursive: true, force: true });
   }
 
-  /** Makes a layer writable again that was to be sealed. */
+  /** Makes a layer writable again whose snapshot was interrupted. */
   unseal(name: string): void {
     mkdirSync(this.workPath(name), { recursive: true, mode: 0o700 });
   }
 
-  /** Takes layers out of use at once and gives the folders that hold what is left of them. A missing one is fine. */
+  /** Moves layers to the trash and returns the folders to remove. A missing layer is fine. */
   discard(names: string[]): string[] {
-    const left: string[] = [];
+    const discarded: string[] = [];
     for (const name of names) {
       for (const path of [this.path(name), this.workPath(name)]) {
         const target = join(this.#trash, randomInt(2 ** 47).toString(36));
         try {
           renameSync(path, target);
-          left.push(target);
+          discarded.push(target);
         } catch (error) {
           if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
         }
       }
     }
-    return left;
+    return discarded;
   }
 
-  /** What an earlier process took out of use and did not get to remove. */
+  /** Discarded folders that an earlier process did not remove. */
   trash(): string[] {
     return readdirSync(this.#trash).map((name) => join(this.#trash, name));
   }
 
-  #freeName(): string {
+  #unusedName(): string {
     for (;;) {
       const name = randomInt(2 ** 40).toString(36);
       if (!this.exists(name)) return name;

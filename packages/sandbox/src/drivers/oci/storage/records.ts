@@ -3,12 +3,12 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, w
 import { join } from "node:path";
 import type { PreparedSpec, SandboxRoot } from "../../../driver.ts";
 
-/** What a sandbox is made of. Layers are names of `Layers`. */
+/** The parts of a sandbox. Layers are names of `Layers`. */
 export interface SandboxRecord {
   spec: PreparedSpec;
   /** The writable layer. */
   upper: string;
-  /** Read-only layers of snapshots between it and the root, uppermost first. */
+  /** Read-only layers of snapshots between `upper` and the root, uppermost first. */
   layers: string[];
   /** The generated layer of a `host` root. */
   hostLayer: string | null;
@@ -21,21 +21,21 @@ export interface SnapshotRecord {
   hostLayer: string | null;
 }
 
-/** Every layer of ours that a record names. */
-export function layersOf(record: SandboxRecord | SnapshotRecord): string[] {
+/** Every layer that a record uses, without those of images. */
+export function listLayers(record: SandboxRecord | SnapshotRecord): string[] {
   const upper = "upper" in record ? [record.upper] : [];
   return [...upper, ...record.layers, ...(record.hostLayer === null ? [] : [record.hostLayer])];
 }
 
-/** The image that a record needs, pinned. */
-export function imageOf(record: SandboxRecord | SnapshotRecord): string | undefined {
+/** The pinned image that a record uses. */
+export function getImage(record: SandboxRecord | SnapshotRecord): string | undefined {
   const root = "spec" in record ? record.spec.root : record.root;
   return root.kind === "image" ? root.reference : undefined;
 }
 
 /**
- * Records of one kind, one JSON file each, replaced as a whole: a kill at any instant leaves the old or the new one.
- * What was read stays in memory until `forget`.
+ * Records of one kind in one JSON file each, which is replaced atomically. A record that was read
+ * stays in memory until `forget`.
  */
 export class Records<T> {
   readonly #folder: string;
@@ -58,7 +58,7 @@ export class Records<T> {
     return this.#known.has(id) || existsSync(this.#path(id));
   }
 
-  /** Undefined when there is none of that name. Throws when it cannot be read. */
+  /** Undefined when it does not exist. Throws when it cannot be read. */
   get(id: string): T | undefined {
     const known = this.#known.get(id);
     if (known) return known;
@@ -84,13 +84,13 @@ export class Records<T> {
     this.#known.set(id, record);
   }
 
-  /** Removing an unknown one is fine. */
+  /** Removing an unknown record is fine. */
   remove(id: string): void {
     rmSync(this.#path(id), { force: true });
     this.#known.delete(id);
   }
 
-  /** Frees the memory that the record takes. */
+  /** Frees the memory of the record. */
   forget(id: string): void {
     this.#known.delete(id);
   }

@@ -2,12 +2,12 @@ import { type Dirent, readdirSync, rmSync } from "node:fs";
 import { PlatformError } from "@sandpiper/core/errors";
 import { runCommand } from "../container/runtime.ts";
 
-/** A tree up to this many entries is removed at once; that takes less than a process would. */
-const fewEntries = 300;
-const fewLevels = 12;
+/** Up to this size removing a tree here takes less time than the start of a process. */
+const maxEntries = 300;
+const maxLevels = 12;
 const timeoutMs = 600_000;
 
-/** Removes folders with everything in them; links are not followed. Nothing may change below them any more. Throws SandboxFailed. */
+/** Removes trees that nothing changes any more; links are not followed. Throws SandboxFailed. */
 export async function removeTrees(paths: string[]): Promise<void> {
   const large: string[] = [];
   for (const path of paths) {
@@ -15,15 +15,16 @@ export async function removeTrees(paths: string[]): Promise<void> {
     else large.push(path);
   }
   if (large.length === 0) return;
-  // rm copes with names that are not UTF-8, with any depth, and does not keep this process waiting.
-  const result = await runCommand(["rm", "-rf", "--one-file-system", "--", ...large], { timeoutMs });
-  if (result.code !== 0)
-    throw new PlatformError("SandboxFailed", `Files of a sandbox could not be removed: ${result.reason}.`);
+  // rm handles any depth and names that are not UTF-8, and does not block this process.
+  const { code, reason } = await runCommand(["rm", "-rf", "--one-file-system", "--", ...large], {
+    timeoutMs,
+  });
+  if (code !== 0) throw new PlatformError("SandboxFilesNotRemoved", { reason });
 }
 
-/** Whether a tree has few entries, all with plain names. */
+/** True when a tree has few entries, all with UTF-8 names. */
 function isSmall(path: string): boolean {
-  let left = fewEntries;
+  let left = maxEntries;
   const walk = (folder: string, level: number): boolean => {
     let entries: Dirent[];
     try {
@@ -32,14 +33,11 @@ function isSmall(path: string): boolean {
       return (error as NodeJS.ErrnoException).code === "ENOENT";
     }
     left -= entries.length;
-    return (
-      left >= 0 &&
-      level < fewLevels &&
-      entries.every(
-        (entry) =>
-          !entry.name.includes("\ufffd") &&
-          (!entry.isDirectory() || walk(`${folder}/${entry.name}`, level + 1)),
-      )
+    if (left < 0 || level >= maxLevels) return false;
+    return entries.every(
+      (entry) =>
+        !entry.name.includes("\ufffd") &&
+        (!entry.isDirectory() || walk(`${folder}/${entry.name}`, level + 1)),
     );
   };
   return walk(path, 0);

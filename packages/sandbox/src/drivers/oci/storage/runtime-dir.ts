@@ -5,28 +5,25 @@ import { PlatformError } from "@sandpiper/core/errors";
 const tmpfsMagic = 0x0102_1994;
 
 /**
- * Folder of an installation for what ends with the machine: the runtime's state, and what a running sandbox needs beside its files.
- * It lies on a tmpfs, where a file costs microseconds, and everybody may pass through it, so that the root of a sandbox gets to its mount point.
- * `name` tells installations apart. Throws SandboxFailed where there is no such place.
+ * Creates the folder of an installation (`name`) for files that end with the machine. It is on a
+ * tmpfs, where a file costs microseconds, and all users may pass through it, so that the root of a
+ * sandbox reaches its mount point. Throws SandboxFailed when there is no suitable tmpfs.
  */
-export function volatileFolder(name: string): string {
-  for (const place of ["/run", "/dev/shm"]) {
+export function runtimeDir(name: string): string {
+  for (const parent of ["/run", "/dev/shm"]) {
     try {
-      if (statfsSync(place).type !== tmpfsMagic) continue;
-      accessSync(place, constants.W_OK);
-      const folder = join(place, name);
+      if (statfsSync(parent).type !== tmpfsMagic) continue;
+      accessSync(parent, constants.W_OK);
+      const folder = join(parent, name);
       mkdirSync(folder, { recursive: true });
-      const facts = lstatSync(folder);
-      // Where everybody may write, another user can have been first.
-      if (!facts.isDirectory() || facts.uid !== process.getuid!() || (facts.mode & 0o022) !== 0) continue;
+      const stat = lstatSync(folder);
+      // In a world-writable folder another user may have created it first.
+      if (!stat.isDirectory() || stat.uid !== process.getuid!() || (stat.mode & 0o022) !== 0) continue;
       chmodSync(folder, 0o711);
       return folder;
     } catch {
-      // Not there, or not for this user.
+      // It does not exist, or this user may not use it.
     }
   }
-  throw new PlatformError(
-    "SandboxFailed",
-    `Sandboxes need a tmpfs that the server may write: mount one at /dev/shm, or remove a foreign ${name} there.`,
-  );
+  throw new PlatformError("TmpfsMissing", { name });
 }

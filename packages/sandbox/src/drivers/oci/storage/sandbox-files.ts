@@ -4,24 +4,24 @@ import type { PreparedSpec } from "../../../driver.ts";
 import { HostRoot } from "./host-root.ts";
 import { LayerReferences } from "./layer-references.ts";
 import { Layers } from "./layers.ts";
-import { imageOf, layersOf, Records, type SandboxRecord, type SnapshotRecord } from "./records.ts";
+import { getImage, listLayers, Records, type SandboxRecord, type SnapshotRecord } from "./records.ts";
 import { removeTrees } from "./remove-tree.ts";
 
-/** More would make every look-up in the root slow, and their names not fit into one mount. */
-const mostLayers = 400;
+/** More make every look-up in the root slow, and their names do not fit into one mount. */
+const maxLayers = 400;
 
 export interface SandboxFilesOptions {
   /** The driver's folder. */
   dir: string;
   /** Host id of every sandbox's root. */
   idBase: number;
-  /** Folders inside that something is mounted on in `host` sandboxes. */
+  /** Mount points in `host` sandboxes. */
   hostMounts: string[];
 }
 
 /**
- * The files of an installation's sandboxes and snapshots. What a record names exists, and a layer that no record names is garbage; each change
- * is one replaced record, made in one go with the layers that it names, so that nothing can come in between.
+ * The files of an installation's sandboxes and snapshots. A layer that no record uses is garbage. Each
+ * change replaces one record, synchronously with its layers, so that no other change comes between.
  */
 export class SandboxFiles {
   readonly layers: Layers;
@@ -29,7 +29,7 @@ export class SandboxFiles {
   readonly #snapshots: Records<SnapshotRecord>;
   readonly #hostRoot: HostRoot;
   #references: LayerReferences | undefined;
-  /** A record that cannot be read may name any layer. */
+  /** True when a record cannot be read, which may use any layer. */
   #unreadable = false;
 
   constructor({ dir, idBase, hostMounts }: SandboxFilesOptions) {
@@ -51,120 +51,118 @@ export class SandboxFiles {
     return this.#sandboxes.get(id);
   }
 
-  /** A new sandbox, empty or with the files of a snapshot (and then its root). Throws SnapshotNotFound. */
+  /** Creates a sandbox, empty or with the files and root of a snapshot. Throws SnapshotNotFound. */
   create(id: string, spec: PreparedSpec, snapshotId: string | undefined): SandboxRecord {
     const snapshot = snapshotId === undefined ? undefined : this.#snapshots.peek(snapshotId);
     if (snapshotId !== undefined && !snapshot)
-      throw new PlatformError("SnapshotNotFound", `There is no snapshot ${snapshotId}.`);
-    const whole: PreparedSpec = snapshot ? { ...spec, root: snapshot.root } : spec;
-    const hostLayer = this.#hostLayer(whole);
+      throw new PlatformError("UnknownSnapshot", { id: snapshotId });
+    const fullSpec: PreparedSpec = snapshot ? { ...spec, root: snapshot.root } : spec;
+    const hostLayer = this.#hostLayer(fullSpec);
     return this.#set(id, {
-      spec: whole,
+      spec: fullSpec,
       upper: this.layers.make(),
       layers: snapshot?.layers ?? [],
       hostLayer,
     });
   }
 
-  /** What a sandbox starts again with: its files, over the root that the machine has now. */
+  /** The record for the next start: the sandbox's files over the current root of the machine. */
   renew(id: string, record: SandboxRecord, spec: PreparedSpec): SandboxRecord {
     this.layers.unseal(record.upper);
-    const whole: PreparedSpec = { ...spec, root: record.spec.root };
-    const next = { ...record, spec: whole, hostLayer: this.#hostLayer(whole) };
+    const fullSpec: PreparedSpec = { ...spec, root: record.spec.root };
+    const next = { ...record, spec: fullSpec, hostLayer: this.#hostLayer(fullSpec) };
     return JSON.stringify(next) === JSON.stringify(record) ? record : this.#set(id, next);
   }
 
-  /** Keeps the files of a sandbox that does not run, under a name; the sandbox goes on in a new layer above them. Throws SandboxFailed. */
+  /**
+   * Stores the files of a stopped sandbox as a snapshot; the sandbox continues in a new layer above
+   * them. Throws SandboxFailed.
+   */
   snapshot(record: SandboxRecord, id: string, snapshotId: string): void {
     const { spec, upper, hostLayer } = record;
     const layers = [upper, ...record.layers];
-    if (layers.length > mostLayers) {
-      throw new PlatformError(
-        "SandboxFailed",
-        `A sandbox can hold ${mostLayers} snapshots above each other, and this one does.`,
-      );
-    }
-    // In this order a kill in between leaves nothing behind; `renew` makes good for what is missing then.
+    if (layers.length > maxLayers) throw new PlatformError("SnapshotLimit", { max: maxLayers });
+    // In this order a crash in between leaves no garbage; `renew` restores the work folder.
     this.layers.seal(upper);
     this.#set(id, { ...record, upper: this.layers.make(), layers });
     const snapshot = { root: spec.root, layers, hostLayer };
     this.#snapshots.set(snapshotId, snapshot);
     this.#snapshots.forget(snapshotId);
-    this.#references?.add(layersOf(snapshot));
+    this.#references?.add(listLayers(snapshot));
   }
 
-  /** Removing an unknown one is fine. */
+  /** Removing an unknown sandbox is fine. */
   async remove(id: string): Promise<void> {
     await this.#removeRecord(this.#sandboxes, id);
   }
 
-  /** Removing an unknown one is fine. */
+  /** Removing an unknown snapshot is fine. */
   async removeSnapshot(id: string): Promise<void> {
     await this.#removeRecord(this.#snapshots, id);
   }
 
-  /** Frees the memory that a sandbox takes that does not run. */
+  /** Frees the memory of a stopped sandbox. */
   forget(id: string): void {
     this.#sandboxes.forget(id);
   }
 
-  /** Removes the layers that nobody names and what an earlier process left half removed. */
-  async collect(): Promise<void> {
-    const references = this.#counted();
+  /** Removes unused layers and the trash of an earlier process. */
+  async collectGarbage(): Promise<void> {
+    const references = this.#countReferences();
     const unused = this.#unreadable
       ? []
-      : this.layers.names().filter((name) => !references.has(name) && !this.#hostRoot.keeps(name));
+      : this.layers.names().filter((name) => !references.has(name) && !this.#hostRoot.isCached(name));
     this.layers.discard(unused);
     await removeTrees(this.layers.trash());
   }
 
-  /** Every image that a sandbox or a snapshot needs. */
+  /** Every image that a sandbox or a snapshot uses. */
   images(): Set<string> {
-    return new Set(this.#all().flatMap((record) => (record && imageOf(record)) ?? []));
+    return new Set(this.#readAll().flatMap((record) => (record && getImage(record)) ?? []));
   }
 
   #set(id: string, record: SandboxRecord): SandboxRecord {
     const before = this.#references && this.#sandboxes.peek(id);
     this.#sandboxes.set(id, record);
-    this.#references?.add(layersOf(record));
-    if (before) this.#references?.drop(layersOf(before));
+    this.#references?.add(listLayers(record));
+    if (before) this.#references?.release(listLayers(before));
     return record;
   }
 
   #hostLayer(spec: PreparedSpec): string | null {
-    return spec.root.kind === "host" ? this.#hostRoot.layerFor(spec) : null;
+    return spec.root.kind === "host" ? this.#hostRoot.getLayer(spec) : null;
   }
 
   async #removeRecord(records: Records<SandboxRecord | SnapshotRecord>, id: string): Promise<void> {
-    const references = this.#counted();
-    const record = read(records, id);
+    const references = this.#countReferences();
+    const record = readRecord(records, id);
     records.remove(id);
     if (!record) return;
-    const unused = references.drop(layersOf(record)).filter((name) => name !== record.hostLayer);
+    const unused = references.release(listLayers(record)).filter((name) => name !== record.hostLayer);
     await removeTrees(this.layers.discard(unused));
   }
 
-  /** Reads every record once; from then on the counts follow the changes. */
-  #counted(): LayerReferences {
+  /** Reads every record at the first call; later the counts follow the changes. */
+  #countReferences(): LayerReferences {
     if (this.#references) return this.#references;
     const references = new LayerReferences();
-    for (const record of this.#all()) {
-      if (record) references.add(layersOf(record));
+    for (const record of this.#readAll()) {
+      if (record) references.add(listLayers(record));
       else this.#unreadable = true;
     }
     this.#references = references;
     return references;
   }
 
-  /** 25 µs each; undefined stands for one that cannot be read. */
-  #all(): (SandboxRecord | SnapshotRecord | undefined)[] {
+  /** 25 µs per record; undefined for one that cannot be read. */
+  #readAll(): (SandboxRecord | SnapshotRecord | undefined)[] {
     const kinds: Records<SandboxRecord | SnapshotRecord>[] = [this.#sandboxes, this.#snapshots];
-    return kinds.flatMap((records) => records.ids().map((id) => read(records, id)));
+    return kinds.flatMap((records) => records.ids().map((id) => readRecord(records, id)));
   }
 }
 
-/** Undefined also for a record that a power failure cut off. */
-function read<T>(records: Records<T>, id: string): T | undefined {
+/** Undefined also for a record that a power failure truncated. */
+function readRecord<T>(records: Records<T>, id: string): T | undefined {
   try {
     return records.peek(id);
   } catch {

@@ -1,28 +1,31 @@
 import { closeSync, constants, lchownSync, openSync, rmSync } from "node:fs";
 import { Socket } from "node:net";
 import { join } from "node:path";
-import { makeFifo } from "../../../kernel/fifo.ts";
+import { makeFifo } from "../../../kernel/files.ts";
 
 const { O_RDONLY, O_RDWR, O_WRONLY, O_NONBLOCK } = constants;
-/** Of Linux; opens a place in the file system, and neither end of the pipe. */
+/** Opens the path only, and neither end of the pipe. */
 const O_PATH = 0x20_0000;
 
-/** Ends of the names: stdin, stdout, stderr. */
+/** Suffixes of the names: stdin, stdout, stderr. */
 const kinds = ["i", "o", "e"] as const;
 
 /**
- * Three named pipes for one command. They are the command's own, so that what it leaves in the background never writes into a later one's
- * output, and they lose their names as soon as the command has opened them.
- * Opening them never blocks: the server holds the other ends from the beginning.
+ * Three named pipes for one command, so that its background processes never write into the output of
+ * a later command. They lose their names as soon as the command has opened them. Opening them never
+ * blocks, because the server holds the other ends from the beginning.
  */
 export class CommandPipes {
   readonly #base: string;
-  /** Our ends as long as they are not streams. */
+  /** The server's ends until `connect` makes streams of them. */
   #ends: [stdin: number, stdout: number, stderr: number] | undefined;
-  /** Where stdin is, also when it has lost its name. */
+  /** Path descriptor of stdin, which also works without its name. */
   #stdin: number | undefined;
 
-  /** Makes the pipes `<name>.i`, `.o` and `.e` in a folder that only the server can change, for a user of the sandbox (host ids). */
+  /**
+   * Creates `<name>.i`, `.o` and `.e` in a folder that only the server can change. `owner`: the user in
+   * the sandbox (host ids).
+   */
   constructor(folder: string, name: string, owner: { uid: number; gid: number }) {
     this.#base = join(folder, name);
     const opened: number[] = [];
@@ -30,7 +33,7 @@ export class CommandPipes {
       for (const kind of kinds) {
         makeFifo(this.#path(kind), 0o600);
         lchownSync(this.#path(kind), owner.uid, owner.gid);
-        // A reader alone would not let anyone open stdin for reading; a writer alone cannot be opened.
+        // O_RDWR, because opening the write end alone fails without a reader.
         opened.push(openSync(this.#path(kind), (kind === "i" ? O_RDWR : O_RDONLY) | O_NONBLOCK));
       }
       this.#stdin = openSync(this.#path("i"), O_PATH);
@@ -42,7 +45,7 @@ export class CommandPipes {
     }
   }
 
-  /** To be called once the command has opened all three. From now on each pipe ends with its last user. Throws what `open` throws. */
+  /** Called once the command has opened all three pipes. Each then ends with its last user. */
   connect(): { stdin: Socket; stdout: Socket; stderr: Socket } {
     if (!this.#ends) throw new Error("the pipes are closed");
     const [stdin, stdout, stderr] = this.#ends;
@@ -58,18 +61,18 @@ export class CommandPipes {
   }
 
   /**
-   * To be called from time to time once stdin has ended: who opens `/dev/stdin` only then would wait for a writer for ever, and now finds
-   * the end of it.
+   * Called periodically once stdin has ended: a process that opens `/dev/stdin` only then would wait
+   * forever for a writer, and now reads the end of file.
    */
   wakeReaders(): void {
     try {
       closeSync(openSync(`/proc/self/fd/${this.#stdin}`, O_WRONLY | O_NONBLOCK));
     } catch {
-      // Nobody has it open.
+      // No process has it open.
     }
   }
 
-  /** Lets go of everything but the connected pipes. A command that has not opened its pipes cannot do it any more. */
+  /** Releases all but the connected pipes. A command can no longer open its pipes. */
   close(): void {
     this.#unlink();
     for (const fd of [this.#stdin, ...(this.#ends ?? [])]) if (fd !== undefined) closeSync(fd);

@@ -1,7 +1,7 @@
 import { quoteWord } from "../../../shell/terminal/quote.ts";
-import { insideBusybox, insideFolder } from "../../common/folders.ts";
+import { insideBusybox, insideFolder } from "../../common/busybox.ts";
 
-/** A command as the runtime's process file has it. */
+/** A command in the form of the runtime's process file. */
 export interface Command {
   args: string[];
   /** `NAME=value`. */
@@ -9,22 +9,23 @@ export interface Command {
   cwd: string;
 }
 
-/** Longest text that a resident shell is given, bytes. */
-const maxText = 64 * 1024;
+const maxTextBytes = 64 * 1024;
 
-/** What a shell can export under its own name: others it sets itself, or cannot hold. */
-const plainName = /^(?!(?:EPOCHREALTIME|EPOCHSECONDS|LINENO|OPTIND|RANDOM)=)[A-Za-z_]\w*=/;
+/** Variables that a shell can export: it sets the others itself, or cannot hold them. */
+const exportable = /^(?!(?:EPOCHREALTIME|EPOCHSECONDS|LINENO|OPTIND|RANDOM)=)[A-Za-z_]\w*=/;
 
 /**
- * The text that makes a resident shell run a command over the named pipes `<name>.i`, `.o`, `.e`. Undefined for what a shell cannot carry exactly.
+ * Script that makes a warm shell run a command over the named pipes `<name>.i`, `.o` and `.e`.
+ * Undefined when a shell cannot run the command exactly.
  *
- * The shell says `s` on descriptor 3 once the pipes are open, waits for a line on stdin (without it the command is not run, so the server
- * can still change its mind), and says `x CODE` at the end. The command leads a session of its own, as one that the runtime starts.
- * The program is looked up here, because busybox prefers its own applets to the sandbox's programs.
+ * The shell writes `s` to descriptor 3 once the pipes are open, waits for a line on stdin (without it
+ * the command does not run, so the server can still cancel), and writes `x CODE` at the end. The
+ * command gets its own session, as from the runtime. The script looks up the program itself, because
+ * busybox prefers its applets to the sandbox's programs.
  */
 export function commandText(name: string, { args, env, cwd }: Command): string | undefined {
   const [program, ...rest] = args;
-  if (!program || !cwd.startsWith("/") || !env.every((entry) => plainName.test(entry))) return undefined;
+  if (!program || !cwd.startsWith("/") || !env.every((entry) => exportable.test(entry))) return undefined;
   const path = env.find((entry) => entry.startsWith("PATH="))?.slice(5) ?? "";
   const candidates = program.includes("/")
     ? [program]
@@ -41,5 +42,5 @@ ${env.length > 0 ? `export ${env.map(quoteWord).join(" ")}` : ""}
 exec 3>&- ${insideBusybox} setsid "$1" ${rest.map(quoteWord).join(" ")}
 ) <${pipe}.i >${pipe}.o 2>${pipe}.e; echo "x $?" >&3
 `;
-  return Buffer.byteLength(text) <= maxText ? text : undefined;
+  return Buffer.byteLength(text) <= maxTextBytes ? text : undefined;
 }

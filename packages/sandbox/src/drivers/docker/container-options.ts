@@ -1,0 +1,100 @@
+import type { ContainerCreateOptions } from "dockerode";
+import type { PreparedSpec } from "../../driver.ts";
+import {
+  baseEnvironment,
+  cpuQuota,
+  formatEnvironment,
+  maskedPaths,
+  readonlyPaths,
+  sandboxOomScore,
+  shmBytes,
+} from "../common/isolation.ts";
+import { initPath, type Program } from "./injected-programs.ts";
+
+/** Labels of containers and images. */
+export const labels = {
+  installation: "sandpiper.installation",
+  sandbox: "sandpiper.sandbox",
+  snapshot: "sandpiper.snapshot",
+  /** `uid:gid` that runs commands. */
+  user: "sandpiper.user",
+  workingDir: "sandpiper.working-dir",
+  /** `yes`: a container for reading an image's files. */
+  helper: "sandpiper.helper",
+} as const;
+
+export interface ContainerInput {
+  id: string;
+  installation: string;
+  spec: PreparedSpec;
+  /** Image reference or id: the spec's, or that of a snapshot. */
+  image: string;
+  /** Programs of this machine, bound read-only. */
+  binds: Program[];
+  /** Seccomp profile as JSON; undefined: the engine's own. */
+  seccomp: string | undefined;
+  /** True when the engine can limit the size of the writable layer. */
+  diskLimit: boolean;
+}
+
+/** The isolation of docs/internals/security.md as far as the engine supports it. */
+export function containerOptions(input: ContainerInput): ContainerCreateOptions {
+  const { id, spec } = input;
+  const { memoryBytes, pids, cpus, diskBytes } = spec.limits;
+  const { quota, period } = cpuQuota(cpus);
+  const user = formatUser(spec);
+  return {
+    name: containerName(input.installation, id),
+    Hostname: id,
+    Image: input.image,
+    // Replaces the image's own entry point and health check.
+    Entrypoint: spec.command ?? [initPath, "-P"],
+    Cmd: [],
+    Healthcheck: { Test: ["NONE"] },
+    StopSignal: "SIGTERM",
+    User: spec.command ? user : "0:0",
+    WorkingDir: spec.command ? spec.workingDir : "/",
+    Env: formatEnvironment({ ...baseEnvironment(spec), ...spec.env }),
+    Labels: {
+      [labels.installation]: input.installation,
+      [labels.sandbox]: id,
+      [labels.user]: user,
+      [labels.workingDir]: spec.workingDir,
+      // Replaces a label of the image.
+      [labels.helper]: "no",
+    },
+    HostConfig: {
+      NetworkMode: "none",
+      IpcMode: "private",
+      RestartPolicy: { Name: "no" },
+      LogConfig: { Type: "none", Config: {} },
+      CapDrop: ["ALL"],
+      SecurityOpt: [
+        "no-new-privileges",
+        ...(input.seccomp === undefined ? [] : [`seccomp=${input.seccomp}`]),
+      ],
+      Memory: memoryBytes,
+      MemorySwap: memoryBytes,
+      PidsLimit: pids,
+      CpuPeriod: period,
+      CpuQuota: quota,
+      OomScoreAdj: sandboxOomScore,
+      ShmSize: shmBytes(spec),
+      // The limit of open files stays the engine's, which cannot exceed its own.
+      Ulimits: [{ Name: "core", Soft: 0, Hard: 0 }],
+      Binds: input.binds.map(({ source, destination }) => `${source}:${destination}:ro`),
+      ...(input.diskLimit ? { StorageOpt: { size: String(diskBytes) } } : {}),
+      MaskedPaths: maskedPaths,
+      ReadonlyPaths: readonlyPaths,
+    },
+  };
+}
+
+/** Includes the installation, because all users of an engine share its names. */
+export function containerName(installation: string, id: string): string {
+  return `sandpiper-${installation}-${id}`;
+}
+
+export function formatUser({ user }: PreparedSpec): string {
+  return `${user.uid}:${user.gid}`;
+}

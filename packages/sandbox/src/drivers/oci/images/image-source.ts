@@ -1,0 +1,235 @@
+import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdir, readdir, stat, symlink } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { ImageReference } from "../../../specs/image-reference.ts";
+import { fetchProblem, imageDiskFull, wrongDigest } from "../../common/images/problems.ts";
+import { guardDisk, usableSpace } from "./disk-guard.ts";
+import { invalidImage, type Manifest, parseImageConfig, parseManifest } from "./image-config.ts";
+import { runTool } from "./run-tool.ts";
+
+/** A manifest, or an index of several manifests. */
+export interface ManifestBytes {
+  digest: string;
+  bytes: Buffer;
+}
+
+/** An image as its registry describes it. */
+export interface ImageDescription {
+  /** The source for skopeo. */
+  source: string;
+  manifest: Manifest;
+  env: Record<string, string>;
+  user: string;
+}
+
+export interface SourceOptions {
+  /** File with credentials for registries; undefined: the default of skopeo. */
+  authFile: string | undefined;
+  /** Timeout for an answer of a registry, ms. */
+  answerTimeoutMs: number;
+}
+
+/** Longest pause of a download, ms. */
+const stallTimeoutMs = 60_000;
+const progressIntervalMs = 250;
+
+/** Fetches images by skopeo. Every method throws SandboxSpecUnusable or StorageFull. */
+export class ImageSource {
+  readonly #options: SourceOptions;
+
+  constructor(options: SourceOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves a reference to its current manifest or index. */
+  async resolve(image: ImageReference, signal: AbortSignal): Promise<ManifestBytes> {
+    const bytes = await this.#manifest(image, toSource(image, image.digest), signal);
+    const digest = computeDigest(bytes);
+    if (image.digest !== undefined && image.digest !== digest) throw wrongDigest(image);
+    return { digest, bytes };
+  }
+
+  /** Finds the image for this machine in a manifest or index. */
+  async describe(
+    image: ImageReference,
+    { digest, bytes: top }: ManifestBytes,
+    signal: AbortSignal,
+  ): Promise<ImageDescription> {
+    const read = parseManifest(image.name, top);
+    const instance = "instance" in read ? read.instance : digest;
+    const source = toSource(image, instance);
+    const bytes = instance === digest ? top : await this.#manifest(image, source, signal);
+    // For files skopeo itself chooses the image of this machine, which may not be that of the index.
+    if (image.source === "registry" && computeDigest(bytes) !== instance)
+      throw wrongDigest({ ...image, digest: instance });
+    const inner = parseManifest(image.name, bytes);
+    if (!("manifest" in inner))
+      throw invalidImage(image.name, "it is an index within an index");
+    const config = await this.#inspect(image, ["--config", "--raw", source], signal);
+    return { source, manifest: inner.manifest, ...parseImageConfig(image.name, config) };
+  }
+
+  /**
+   * Fetches into the new OCI layout `folder` under the name `image`; blobs in `blobs` are not fetched
+   * again, and incomplete ones stay in `folder`.
+   */
+  async fetch(
+    image: ImageReference,
+    { source, manifest }: ImageDescription,
+    to: { folder: string; blobs: string },
+    report: (text: string) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const progress = new DownloadProgress(manifest, to);
+    const missing = await progress.missingBytes();
+    if (missing > (await usableSpace(to.blobs))) throw imageDiskFull(image);
+    await mkdir(to.folder, { recursive: true, mode: 0o700 });
+    await symlink(to.blobs, join(to.folder, "blobs"));
+
+    const abort = new AbortController();
+    const guard = guardDisk(to.blobs, () => abort.abort(imageDiskFull(image)));
+    const stalled = () =>
+      abort.abort(
+        new PlatformError("ImageDownloadStalled", { name: image.name, seconds: stallTimeoutMs / 1000 }),
+      );
+    const timer = setInterval(() => void progress.update(report, stalled), progressIntervalMs);
+    try {
+      const auth = this.#options.authFile ? ["--src-authfile", this.#options.authFile] : [];
+      // umoci reads only gzip. skopeo runs in the folder, because it ends a path at a colon.
+      const options = [
+        "--dest-compress-format",
+        "gzip",
+        "--retry-times",
+        "2",
+        "--tmpdir",
+        ".",
+        "--dest-shared-blob-dir",
+        to.blobs,
+      ];
+      const argv = [
+        ...this.#skopeo("copy", image, "--src-tls-verify"),
+        ...auth,
+        ...options,
+        source,
+        "oci:.:image",
+      ];
+      const result = await runTool(argv, { cwd: to.folder, signal: AbortSignal.any([signal, abort.signal]) });
+      if (!result.ok) throw fetchProblem(image, result);
+    } finally {
+      clearInterval(timer);
+      progress.stop();
+      guard.end();
+    }
+  }
+
+  #manifest(image: ImageReference, source: string, signal: AbortSignal): Promise<Buffer> {
+    return this.#inspect(image, ["--raw", source], signal);
+  }
+
+  async #inspect(image: ImageReference, args: string[], signal: AbortSignal): Promise<Buffer> {
+    const auth = this.#options.authFile ? ["--authfile", this.#options.authFile] : [];
+    const argv = [...this.#skopeo("inspect", image, "--tls-verify"), ...auth, ...args];
+    const result = await runTool(argv, { timeoutMs: this.#options.answerTimeoutMs, signal });
+    if (!result.ok) throw fetchProblem(image, result);
+    return result.stdout;
+  }
+
+  #skopeo(command: string, image: ImageReference, verifyOption: string): string[] {
+    const plain = image.source === "registry" && isLoopback(image.registry);
+    return ["skopeo", ...(hasPolicy() ? [] : ["--insecure-policy"]), command, `${verifyOption}=${!plain}`];
+  }
+}
+
+/** Progress of a download, from the files that it writes. */
+class DownloadProgress {
+  readonly #layers: Manifest["layers"];
+  readonly #to: { folder: string; blobs: string };
+  #bytes = -1;
+  #changedAt = Date.now();
+  #present = new Set<string>();
+  #stopped = false;
+
+  constructor(manifest: Manifest, to: { folder: string; blobs: string }) {
+    this.#layers = manifest.layers;
+    this.#to = to;
+  }
+
+  /** Bytes of the missing layers. */
+  async missingBytes(): Promise<number> {
+    await this.#findPresent();
+    return this.#sum((digest) => !this.#present.has(digest));
+  }
+
+  async update(report: (text: string) => void, stalled: () => void): Promise<void> {
+    await this.#findPresent();
+    const bytes = this.#sum((digest) => this.#present.has(digest)) + (await measureFiles(this.#to.folder));
+    if (this.#stopped) return;
+    if (bytes !== this.#bytes) this.#changedAt = Date.now();
+    else if (Date.now() - this.#changedAt > stallTimeoutMs) stalled();
+    this.#bytes = bytes;
+    const total = this.#sum(() => true);
+    const layer = Math.min(this.#present.size + 1, this.#layers.length);
+    report(
+      `fetching layer ${layer} of ${this.#layers.length}, ${megabytes(Math.min(bytes, total))} of ${megabytes(total)} MB`,
+    );
+  }
+
+  /** A running update reports nothing any more. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  #sum(counts: (digest: string) => boolean): number {
+    return this.#layers.reduce((sum, { digest, size }) => sum + (counts(digest) ? size : 0), 0);
+  }
+
+  async #findPresent(): Promise<void> {
+    for (const { digest } of this.#layers) {
+      const found = await stat(join(this.#to.blobs, digest.replace(":", "/"))).catch(() => undefined);
+      if (found) this.#present.add(digest);
+    }
+  }
+}
+
+async function measureFiles(folder: string): Promise<number> {
+  const names = await readdir(folder).catch(() => []);
+  const sizes = await Promise.all(
+    names.map((name) =>
+      stat(join(folder, name)).then(
+        ({ size }) => size,
+        () => 0,
+      ),
+    ),
+  );
+  return sizes.reduce((sum, size) => sum + size, 0);
+}
+
+function megabytes(bytes: number): number {
+  return Math.ceil(bytes / 1_000_000);
+}
+
+/** skopeo accepts a tag or a digest, not both. */
+function toSource(image: ImageReference, digest: string | undefined): string {
+  if (image.source !== "registry")
+    return `${image.source}:${image.path}${image.tag === undefined ? "" : `:${image.tag}`}`;
+  const name = `docker://${image.registry}/${image.repository}`;
+  return digest === undefined ? `${name}:${image.tag}` : `${name}@${digest}`;
+}
+
+function computeDigest(bytes: Buffer): string {
+  return `sha256:${createHash("sha256").update(bytes).digest("hex")}`;
+}
+
+function isLoopback(registry: string): boolean {
+  return /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/.test(registry);
+}
+
+/** True with an administrator's policy on image signatures; skopeo refuses to work without one. */
+function hasPolicy(): boolean {
+  return (
+    existsSync("/etc/containers/policy.json") || existsSync(join(homedir(), ".config/containers/policy.json"))
+  );
+}

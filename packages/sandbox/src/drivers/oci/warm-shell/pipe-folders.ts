@@ -1,0 +1,41 @@
+import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { insideBusybox } from "../../common/busybox.ts";
+import { runtimeDir } from "../storage/runtime-dir.ts";
+
+/**
+ * One folder per sandbox for the named pipes of its commands, bound read-only into it. A sandbox may
+ * pass through its folder, but not list or change it.
+ */
+export class PipeFolders {
+  readonly #folder: string;
+
+  /** `installation` distinguishes installations on one machine. Throws SandboxFailed without a tmpfs. */
+  constructor(installation: string) {
+    this.#folder = runtimeDir(installation);
+  }
+
+  path(id: string): string {
+    return join(this.#folder, id);
+  }
+
+  /** Creates the folder of a sandbox that is about to start, with the mount point of busybox only. */
+  make(id: string): string {
+    const folder = this.path(id);
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder);
+    chmodSync(folder, 0o711);
+    writeFileSync(join(folder, basename(insideBusybox)), "");
+    return folder;
+  }
+
+  /** Removing an unknown folder is fine. */
+  remove(id: string): void {
+    rmSync(this.path(id), { recursive: true, force: true });
+  }
+
+  /** Removes the folder of the installation if no sandbox is left in it. */
+  close(): void {
+    if (readdirSync(this.#folder).length === 0) rmSync(this.#folder, { recursive: true, force: true });
+  }
+}

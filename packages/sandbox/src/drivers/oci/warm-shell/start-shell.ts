@@ -1,0 +1,42 @@
+import { spawnPiped } from "../../../kernel/spawn.ts";
+import { insideBusybox } from "../../common/busybox.ts";
+import { sendSignal } from "../../common/processes.ts";
+import { ExecFiles } from "../container/exec-files.ts";
+import { WarmShell, type ShellTarget } from "./warm-shell.ts";
+import { ShellChannel } from "./shell-channel.ts";
+
+/** Wait for the runtime to start a shell, ms. */
+const startTimeoutMs = 10_000;
+
+/** A shell that reads its input from descriptor 3 and answers there. */
+export const shellArgv = [insideBusybox, "sh", "-c", `exec ${insideBusybox} sh <&3`];
+
+/**
+ * Starts a warm shell; undefined when it does not come up. `process` is its process file, `command`
+ * returns the runtime's argv (`exec --detach --preserve-fds 1 …`) for the two files.
+ */
+export async function startShell(
+  folder: string,
+  process: object,
+  command: (files: ExecFiles) => string[],
+  target: ShellTarget,
+): Promise<WarmShell | undefined> {
+  const files = new ExecFiles(folder, process);
+  const argv = command(files);
+  try {
+    const child = spawnPiped({ argv, descriptors: ["null", "null", "null", "both"] });
+    const channel = new ShellChannel(child.pipes[3]!);
+    const timer = setTimeout(() => sendSignal(child.pid, "SIGKILL"), startTimeoutMs);
+    const code = await child.exit;
+    clearTimeout(timer);
+    const pid = code === 0 ? await files.started : undefined;
+    if (pid === undefined) {
+      channel.end();
+      return undefined;
+    }
+    const shell = new WarmShell(channel, pid, target);
+    return (await shell.greet()) ? shell : undefined;
+  } finally {
+    files.finish();
+  }
+}

@@ -1,0 +1,160 @@
+import { randomBytes } from "node:crypto";
+import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
+import { toExitStatus } from "../../common/exit-status.ts";
+import { sendSignal, statFields } from "../../common/processes.ts";
+import type { ProcessGroup } from "../cgroup/process-groups.ts";
+import { captureOutput, drainOutput } from "../container/output-pipe.ts";
+import { CommandPipes } from "./command-pipes.ts";
+import { type Command, commandText } from "./command-text.ts";
+import type { ShellChannel } from "./shell-channel.ts";
+
+/** Wait for a new shell, ms. */
+const greetTimeoutMs = 5_000;
+/** Wait for a shell to open a command's pipes, ms; then the runtime runs the command. */
+const openTimeoutMs = 1_000;
+/** Interval at which late readers of an ended stdin are woken, ms. */
+const wakeIntervalMs = 100;
+/** Time after SIGKILL until a command counts as ended, ms: a frozen process cannot die. */
+const killTimeoutMs = 1_000;
+
+/** The sandbox of a shell. */
+export interface ShellTarget {
+  /** Folder of the sandbox's pipes on the host. */
+  folder: string;
+  /** Host ids of the user that runs commands. */
+  owner: { uid: number; gid: number };
+  /** The processes of the sandbox. */
+  group: ProcessGroup;
+}
+
+/** Distinguishes names from those of pipes that a killed server left. */
+const prefix = randomBytes(6).toString("hex");
+let serial = 0;
+
+/**
+ * A shell inside a sandbox that runs commands for the server, one at a time. The sandbox may
+ * manipulate it: only the reported exit code depends on it, and the runtime runs a command that it
+ * does not start.
+ */
+export class WarmShell {
+  readonly #channel: ShellChannel;
+  readonly #pid: number;
+  readonly #target: ShellTarget;
+  #busy = false;
+
+  /** `pid` is the shell's process id on the host. */
+  constructor(channel: ShellChannel, pid: number, target: ShellTarget) {
+    this.#channel = channel;
+    this.#pid = pid;
+    this.#target = target;
+  }
+
+  get state(): "idle" | "busy" | "ended" {
+    return this.#channel.isOpen ? (this.#busy ? "busy" : "idle") : "ended";
+  }
+
+  onEnd(listener: () => void): void {
+    this.#channel.onEnd(listener);
+  }
+
+  /** Waits for the first answer of the shell. False when none comes. */
+  async greet(): Promise<boolean> {
+    // Commands must not get the variables that the runtime and the shell set themselves.
+    this.#channel.send("unset HOME SHLVL PWD OLDPWD; echo r >&3\n");
+    if ((await this.#channel.readLine(greetTimeoutMs)) === "r") return true;
+    this.end();
+    return false;
+  }
+
+  /** Starts a command in an idle shell. Undefined when the command did not and will not run. */
+  async run(command: Command): Promise<SandboxProcess | undefined> {
+    const name = `${prefix}-${(serial++).toString(36)}`;
+    const text = commandText(name, command);
+    if (text === undefined) return undefined;
+    this.#busy = true;
+    let pipes: CommandPipes | undefined;
+    try {
+      pipes = new CommandPipes(this.#target.folder, name, this.#target.owner);
+      this.#channel.send(text);
+      if ((await this.#channel.readLine(openTimeoutMs)) === "s") return this.#attach(pipes);
+    } catch {
+      // No descriptors are free, or the folder is gone.
+    }
+    // Without its pipes the command cannot start any more.
+    pipes?.close();
+    this.end();
+    return undefined;
+  }
+
+  /** Ends the shell; its running command goes on. */
+  end(): void {
+    this.#channel.end();
+    // A stopped shell does not see the end of its input.
+    if (this.#target.group.has(this.#pid)) sendSignal(this.#pid, "SIGKILL");
+  }
+
+  #attach(pipes: CommandPipes): SandboxProcess {
+    const { stdin, stdout: out, stderr: err } = pipes.connect();
+    // The reader may close the pipe before all input is written.
+    stdin.on("error", () => {});
+    const stdout = captureOutput(out);
+    const stderr = captureOutput(err);
+    const sent = new Set<NodeJS.Signals>();
+    const result = this.#channel.readLine();
+    stdin.write("\n");
+
+    let ended = false;
+    let killTimer: NodeJS.Timeout | undefined;
+    let wake: NodeJS.Timeout | undefined;
+    stdin.once("close", () => {
+      if (!ended) wake = setInterval(() => pipes.wakeReaders(), wakeIntervalMs).unref();
+    });
+    const finish = async (): Promise<ExitStatus> => {
+      const line = await result;
+      ended = true;
+      clearTimeout(killTimer);
+      clearInterval(wake);
+      pipes.close();
+      this.#busy = false;
+      const code = /^x (\d{1,3})$/.exec(line ?? "")?.[1];
+      if (code === undefined) this.#abandon();
+      await Promise.all([drainOutput(out, stdout), drainOutput(err, stderr)]);
+      stdin.destroy();
+      return toExitStatus(code === undefined ? 137 : Number(code), sent);
+    };
+    const signal = (name: NodeJS.Signals = "SIGKILL") => {
+      if (ended) return;
+      const target = this.#command();
+      if (target !== undefined && sendSignal(name === "SIGKILL" ? groupTarget(target) : target, name))
+        sent.add(name);
+      if (name === "SIGKILL") killTimer ??= setTimeout(() => this.#channel.end(), killTimeoutMs).unref();
+    };
+    return { stdin, stdout, stderr, exit: finish(), kill: signal, resize: () => {} };
+  }
+
+  /** Kills the command of a shell that has ended or gave an invalid answer. */
+  #abandon(): void {
+    const command = this.#command();
+    if (command !== undefined) sendSignal(groupTarget(command), "SIGKILL");
+    this.end();
+  }
+
+  /** Host id of the shell's only child, from the kernel and not from the sandbox. */
+  #command(): number | undefined {
+    return this.#target.group.members().find((pid) => statField(pid, 1) === this.#pid);
+  }
+}
+
+/** Field of /proc/<pid>/stat after the name; undefined when the process has ended. */
+function statField(pid: number, index: number): number | undefined {
+  try {
+    return Number(statFields(pid)[index]);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The process group that a command leads, else the process alone. */
+function groupTarget(pid: number): number {
+  return statField(pid, 2) === pid ? -pid : pid;
+}

@@ -1,0 +1,87 @@
+import type { SandboxProcess } from "../../../driver.ts";
+import type { Command } from "./command-text.ts";
+import type { WarmShell } from "./warm-shell.ts";
+
+/** Shells per sandbox. */
+const maxShells = 4;
+/** Time without a command after which a shell is ended, ms. */
+const idleTimeoutMs = 120_000;
+/** Pause after a shell that failed, ms: doubled with each failure in a row. */
+const minBackoffMs = 1_000;
+const maxBackoffMs = 60_000;
+
+/**
+ * The warm shells of one sandbox. An idle shell runs a command; without one, a shell is started in the
+ * background for later commands, from the second command on.
+ */
+export class WarmShells {
+  readonly #start: () => Promise<WarmShell | undefined>;
+  readonly #shells = new Set<WarmShell>();
+  readonly #timers = new Map<WarmShell, NodeJS.Timeout>();
+  #commands = 0;
+  #starting = false;
+  #ended = false;
+  #backoffMs = minBackoffMs;
+  #notBefore = 0;
+
+  /** `start` returns undefined when no shell comes up. */
+  constructor(start: () => Promise<WarmShell | undefined>) {
+    this.#start = start;
+  }
+
+  /** Runs a command in an idle shell. Undefined when the runtime has to run it. */
+  async run(command: Command): Promise<SandboxProcess | undefined> {
+    this.#commands++;
+    const shell = [...this.#shells].find(({ state }) => state === "idle");
+    if (!shell) {
+      this.#startShell();
+      return undefined;
+    }
+    clearTimeout(this.#timers.get(shell));
+    const process = await shell.run(command);
+    if (process) {
+      this.#backoffMs = minBackoffMs;
+      void process.exit.then(() => this.#setIdle(shell));
+    } else if (shell.state === "idle") this.#setIdle(shell);
+    else this.#backOff();
+    return process;
+  }
+
+  /** Ends the shells; a busy one after its command. */
+  end(): void {
+    this.#ended = true;
+    for (const shell of this.#shells) if (shell.state === "idle") shell.end();
+  }
+
+  #startShell(): void {
+    const wanted = this.#commands > 1 && this.#shells.size < maxShells && Date.now() >= this.#notBefore;
+    if (!wanted || this.#starting || this.#ended) return;
+    this.#starting = true;
+    void this.#start()
+      .catch(() => undefined)
+      .then((shell) => {
+        this.#starting = false;
+        if (!shell) return this.#backOff();
+        if (this.#ended) return shell.end();
+        this.#shells.add(shell);
+        shell.onEnd(() => {
+          this.#shells.delete(shell);
+          clearTimeout(this.#timers.get(shell));
+          this.#timers.delete(shell);
+        });
+        this.#setIdle(shell);
+      });
+  }
+
+  #setIdle(shell: WarmShell): void {
+    clearTimeout(this.#timers.get(shell));
+    if (shell.state === "ended") return;
+    if (this.#ended) return shell.end();
+    this.#timers.set(shell, setTimeout(() => shell.state === "idle" && shell.end(), idleTimeoutMs).unref());
+  }
+
+  #backOff(): void {
+    this.#notBefore = Date.now() + this.#backoffMs;
+    this.#backoffMs = Math.min(this.#backoffMs * 2, maxBackoffMs);
+  }
+}
