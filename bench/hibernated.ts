@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { groups, getRuntimeDir } from "@sandpiper/sandbox/test/support/oci";
+import { getRuntimeDir, groups } from "@sandpiper/sandbox/test/support/oci";
 import { figures, type Row, sample, single } from "./measure.ts";
 import { type BenchService, openBenchService, spread, started } from "./sandbox-service.ts";
 

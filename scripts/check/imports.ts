@@ -38,12 +38,24 @@ const roomOrders: readonly { folder: string; rooms: readonly string[] }[] = [
   },
 ];
 
+const drivers = "packages/sandbox/src/drivers/";
+/** Folders below `drivers` that do not import each other, so that each driver can be read and removed alone. */
+const forbiddenImports: Readonly<Record<string, readonly string[]>> = {
+  "common/": ["docker/", "oci/"],
+  "docker/": ["oci/"],
+  "oci/": ["docker/"],
+};
+
 const isTest = (path: string) => path.includes(".test.ts") || path.includes("/test/");
 
 /** Problems of imports: undeclared packages, upward imports between rooms, and circles (type imports count). One sentence each. */
 export function importProblems(files: readonly SourceFile[], base = root): string[] {
   return [
-    ...files.flatMap((file) => [...packageProblems(file, base), ...roomProblems(file)]),
+    ...files.flatMap((file) => [
+      ...packageProblems(file, base),
+      ...roomProblems(file),
+      ...driverProblems(file),
+    ]),
     ...circles(files),
   ];
 }
@@ -91,6 +103,20 @@ function roomProblems(file: SourceFile): string[] {
       return [`${file.path} (${rooms[own]}) imports ${target} of the higher room ${rooms[other]}.`];
     });
   });
+}
+
+function driverProblems(file: SourceFile): string[] {
+  if (isTest(file.path)) return [];
+  return Object.entries(forbiddenImports)
+    .filter(([from]) => file.path.startsWith(drivers + from))
+    .flatMap(([from, folders]) =>
+      importsOf(file)
+        .filter(({ target }) => folders.some((folder) => target?.startsWith(drivers + folder)))
+        .map(
+          ({ target }) =>
+            `${file.path} imports ${target}: code of ${from} may not; move it to drivers/common.`,
+        ),
+    );
 }
 
 /** Strongly connected files (Tarjan), one sentence for each circle. */

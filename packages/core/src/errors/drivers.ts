@@ -35,7 +35,8 @@ const sandboxes = {
   ResumeFailed: ["SandboxFailed", ({ id }: Id) => `The processes of the sandbox ${id} did not resume.`],
   SnapshotLimit: [
     "SandboxFailed",
-    ({ max }: { max: number }) => `This sandbox has reached the limit of ${max} snapshots on top of each other.`,
+    ({ max }: { max: number }) =>
+      `This sandbox has reached the limit of ${max} snapshots on top of each other.`,
   ],
   SandboxFilesNotRemoved: [
     "SandboxFailed",
@@ -64,7 +65,8 @@ const sandboxes = {
 const machine = {
   RuntimeUnusable: [
     "SandboxFailed",
-    ({ runtime }: { runtime: string }) => `${runtime} does not run here as an OCI runtime; ${installRuntime}.`,
+    ({ runtime }: { runtime: string }) =>
+      `${runtime} does not run here as an OCI runtime; ${installRuntime}.`,
   ],
   RuntimeMissing: ["SandboxFailed", `No OCI runtime is installed; ${installRuntime}.`],
   CrunBlocked: [
@@ -102,7 +104,10 @@ const machine = {
     "SandboxSpecUnusable",
     "A folder as root needs a server that runs as root; use an image instead.",
   ],
-  RootFolderRelative: ["SandboxSpecUnusable", ({ path }: Path) => `The folder ${path} is not an absolute path.`],
+  RootFolderRelative: [
+    "SandboxSpecUnusable",
+    ({ path }: Path) => `The folder ${path} is not an absolute path.`,
+  ],
   RootFolderIsFile: ["SandboxSpecUnusable", ({ path }: Path) => `${path} is not a folder.`],
   RootFolderMissing: ["SandboxSpecUnusable", ({ path }: Path) => `The folder ${path} does not exist.`],
   RootFolderUnreadable: [
@@ -130,8 +135,7 @@ const images = {
   ],
   ImageDiskFull: [
     "StorageFull",
-    ({ name }: Name) =>
-      `There is not enough disk space for the image ${name}: free some in the data folder.`,
+    ({ name }: Name) => `There is not enough disk space for the image ${name}: free some in the data folder.`,
   ],
   ImageDigestWrong: [
     "SandboxSpecUnusable",
@@ -149,7 +153,8 @@ const images = {
   ],
   ImageSystemWrong: [
     "SandboxSpecUnusable",
-    ({ name, system }: Name & { system: string }) => `The image ${name} is made for ${system}, not for linux.`,
+    ({ name, system }: Name & { system: string }) =>
+      `The image ${name} is made for ${system}, not for linux.`,
   ],
   ImageArchitectureWrong: [
     "SandboxSpecUnusable",
@@ -171,7 +176,8 @@ const images = {
   ],
   ImageUserMissing: [
     "SandboxSpecUnusable",
-    ({ user, place }: { user: string; place: string }) => `There is no user ${user} in /etc/passwd of ${place}.`,
+    ({ user, place }: { user: string; place: string }) =>
+      `There is no user ${user} in /etc/passwd of ${place}.`,
   ],
   ImageGroupMissing: [
     "SandboxSpecUnusable",

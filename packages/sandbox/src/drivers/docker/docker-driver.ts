@@ -1,8 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { insideBusybox } from "../common/busybox.ts";
-import { checkCommand, idPattern } from "../common/check-command.ts";
 import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { PlatformError } from "@sandpiper/core/errors";
@@ -18,6 +16,8 @@ import type {
   SandboxUsage,
   StartRequest,
 } from "../../driver.ts";
+import { insideBusybox } from "../common/busybox.ts";
+import { checkCommand, idPattern } from "../common/check-command.ts";
 import { connectInside, listenInside } from "../common/sockets/ports.ts";
 import { formatUser, labels } from "./container-options.ts";
 import { Containers, type Inspected } from "./containers.ts";
@@ -26,10 +26,10 @@ import { engineName, parseEngineImage } from "./engine-image.ts";
 import { execInContainer } from "./exec.ts";
 import { Images } from "./images.ts";
 import { injectAll, injectFiles } from "./injected-files.ts";
+import { findPrograms, initPath, type Program } from "./injected-programs.ts";
 import { Listeners } from "./listeners.ts";
 import { DirectSignaller, isMember, ShellSignaller, type Signaller } from "./processes.ts";
 import { Snapshots } from "./snapshots.ts";
-import { findPrograms, initPath, type Program } from "./injected-programs.ts";
 
 export interface DockerDriverOptions {
   /** Folder for the id of this installation; created when it is missing. */
@@ -204,7 +204,11 @@ export class DockerDriver implements SandboxDriver {
   async snapshot(id: string, snapshotId: string): Promise<void> {
     if (!idPattern.test(snapshotId)) throw new PlatformError("SnapshotIdInvalid", { id: snapshotId });
     const { Id } = await this.#inspect(id);
-    await this.#requireOpen().snapshots.save(this.#engine.docker.getContainer(Id), snapshotId, this.#refusals(id));
+    await this.#requireOpen().snapshots.save(
+      this.#engine.docker.getContainer(Id),
+      snapshotId,
+      this.#refusals(id),
+    );
   }
 
   async removeSnapshot(snapshotId: string): Promise<void> {

@@ -22,10 +22,7 @@ describeDriver("the docker driver", async () => {
       user: null,
     },
     unusable: [
-      [
-        { kind: "host" },
-        /^The docker driver starts sandboxes from images only, not from the host's files: /,
-      ],
+      [{ kind: "host" }, /^The docker driver starts sandboxes from images only, not from the host's files: /],
       [{ kind: "folder", path: "/tmp" }, /not from a folder/],
       [
         { kind: "image", reference: "UPPER/case:1" },

@@ -124,8 +124,7 @@ async function attach(
     signals = signals
       .then(async () => {
         const info = await startedState(engine, exec);
-        if (info?.Running)
-          await signaller.signal({ container, user, pid: info.Pid, execKey }, signal);
+        if (info?.Running) await signaller.signal({ container, user, pid: info.Pid, execKey }, signal);
       })
       .catch(() => {});
   };

@@ -88,8 +88,7 @@ export async function pull(
   signal?.throwIfAborted();
   if (silent) throw pullProblem(image, "", true);
   if (failed !== undefined) throw pullProblem(image, failed);
-  if (!answer.readableEnded)
-    throw new PlatformError("EnginePullInterrupted", { image: engineName(image) });
+  if (!answer.readableEnded) throw new PlatformError("EnginePullInterrupted", { image: engineName(image) });
 }
 
 /** Summarizes the engine's lines about layers for people. */

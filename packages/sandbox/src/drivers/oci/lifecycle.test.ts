@@ -14,18 +14,18 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
+  getRuntimeDir,
   groups,
   openTestDriver,
   run,
   startDriverProcess,
   testSpec,
-  getRuntimeDir,
   workingRuntimes,
 } from "../../../test/support/oci.ts";
 import type { DriverSandbox, PreparedSpec } from "../../driver.ts";
 import { findBusybox } from "../common/busybox.ts";
-import type { OciDriver } from "./oci-driver.ts";
 import { sandboxIdBase } from "../common/uid-range.ts";
+import type { OciDriver } from "./oci-driver.ts";
 
 describe.each(await workingRuntimes())("files and processes of sandboxes over %s", (runtime) => {
   let driver: OciDriver;

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
+  getRuntimeDir,
   groups,
   openTestDriver,
   run,
   startDriverProcess,
   testSpec,
-  getRuntimeDir,
   workingRuntimes,
 } from "../../../test/support/oci.ts";
 import { runToEnd } from "../../shell/run.ts";

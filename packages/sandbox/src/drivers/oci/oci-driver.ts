@@ -20,6 +20,7 @@ import { insideFolder } from "../common/busybox.ts";
 import { idPattern } from "../common/check-command.ts";
 import { inspectHost } from "../common/host.ts";
 import { connectInside, type IsMember, Listeners, listenInside } from "../common/sockets/ports.ts";
+import { isRootless, sandboxIdBase } from "../common/uid-range.ts";
 import { Cgroups } from "./cgroup/cgroups.ts";
 import { NamespaceGroups } from "./cgroup/namespace-processes.ts";
 import type { ProcessGroups } from "./cgroup/process-groups.ts";
@@ -37,7 +38,6 @@ import { DiskUsage } from "./storage/disk-usage.ts";
 import type { SandboxRecord } from "./storage/records.ts";
 import { runtimeDir } from "./storage/runtime-dir.ts";
 import { SandboxFiles } from "./storage/sandbox-files.ts";
-import { isRootless, sandboxIdBase } from "../common/uid-range.ts";
 
 export interface OciDriverOptions {
   /** Folder of this installation's sandboxes; created when it is missing. */
@@ -301,7 +301,8 @@ export class OciDriver implements SandboxDriver {
     this.#getRecord(files, id);
     const group = groups.get(id);
     if (group.state() === "gone") throw new PlatformError("SandboxInactive", { id });
-    if (!(await group.setFrozen(frozen))) throw new PlatformError(frozen ? "PauseFailed" : "ResumeFailed", { id });
+    if (!(await group.setFrozen(frozen)))
+      throw new PlatformError(frozen ? "PauseFailed" : "ResumeFailed", { id });
   }
 
   /** Ends the processes, if any. The files stay. */

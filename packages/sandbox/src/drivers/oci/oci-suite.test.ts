@@ -1,8 +1,8 @@
 import { suiteLimits } from "../../../test/driver-suite/context.ts";
 import { describeDriver } from "../../../test/driver-suite/driver-suite.ts";
 import { openTestDriver, testSpec, workingRuntimes } from "../../../test/support/oci.ts";
-import { OciDriver } from "./oci-driver.ts";
 import { isRootless } from "../common/uid-range.ts";
+import { OciDriver } from "./oci-driver.ts";
 
 for (const runtime of await workingRuntimes()) {
   describeDriver(`the oci driver over ${runtime}`, async () => {

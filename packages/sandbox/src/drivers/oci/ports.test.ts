@@ -4,8 +4,8 @@ import type { Duplex } from "node:stream";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openTestDriver, run, testSpec, workingRuntimes } from "../../../test/support/oci.ts";
-import type { OciDriver } from "./oci-driver.ts";
 import { connectInside, listenInside } from "../common/sockets/ports.ts";
+import type { OciDriver } from "./oci-driver.ts";
 
 /** A server in a sandbox that answers each connection with what it got, in upper case; it prints a line when it listens. */
 const server = (family: string, address: string, port: number) => `import socket

@@ -4,8 +4,8 @@ import { errorText } from "@sandpiper/core/errors";
 import { findBusybox } from "../../common/busybox.ts";
 import { initPath } from "../../common/host.ts";
 import { profilePackage, profilePath } from "../../common/seccomp.ts";
-import { type CgroupLayout, cgroupLayout } from "../cgroup/cgroups.ts";
 import { isRootless } from "../../common/uid-range.ts";
+import { type CgroupLayout, cgroupLayout } from "../cgroup/cgroups.ts";
 import { findRuntime, runCommand } from "./runtime.ts";
 
 /** Result of one check of this machine. */

@@ -2,11 +2,11 @@ import { writeSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
 import { spawn } from "@lydell/node-pty";
 import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
+import { refusedExitCode, toExitStatus } from "../../common/exit-status.ts";
 import { OutputStream } from "../../common/output-stream.ts";
 import { ExecFiles } from "./exec-files.ts";
-import { refusedExitCode, toExitStatus } from "../../common/exit-status.ts";
 import { Signals } from "./signals.ts";
-import { ownTerminal, type TtySize, TtyResizer } from "./terminal.ts";
+import { ownTerminal, TtyResizer, type TtySize } from "./terminal.ts";
 
 /** Pause before the next write to a full terminal, ms. */
 const retryWriteMs = 5;

@@ -20,8 +20,8 @@ import { fileURLToPath } from "node:url";
 import { createGzip } from "node:zlib";
 import { Header, type HeaderData } from "tar";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { ImageStore } from "./image-store.ts";
 import { addLayer, makeImage } from "../../../../test/support/image-registry.ts";
+import { ImageStore } from "./image-store.ts";
 
 const idBase = 0x1000_0000;
 let dir: string;

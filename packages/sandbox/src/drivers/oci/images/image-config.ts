@@ -1,6 +1,6 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
-import { PlatformError } from "@sandpiper/core/errors";
 
 const Text = Type.String();
 const Digest = Type.String({ pattern: "^sha256:[0-9a-f]{64}$" });
@@ -51,13 +51,14 @@ const maxEnvBytes = 64 * 1024;
 export function parseManifest(name: string, bytes: Buffer): { manifest: Manifest } | { instance: string } {
   const value = parseJson(name, bytes);
   if (manifest.Check(value)) return { manifest: value };
-  if (!index.Check(value))
-    throw invalidImage(name, "its manifest has an unknown form");
+  if (!index.Check(value)) throw invalidImage(name, "its manifest has an unknown form");
   const fitting = value.manifests.filter(
     ({ platform }) => platform?.os === "linux" && platform.architecture === architecture,
   );
   // No variant or the first one runs on every machine of the architecture.
-  const chosen = fitting.toSorted((a, b) => variantOrder(a.platform?.variant) - variantOrder(b.platform?.variant))[0];
+  const chosen = fitting.toSorted(
+    (a, b) => variantOrder(a.platform?.variant) - variantOrder(b.platform?.variant),
+  )[0];
   if (chosen) return { instance: chosen.digest };
   const others = [...new Set(value.manifests.map(({ platform }) => platform?.architecture ?? "unknown"))];
   throw wrongArchitecture(name, others.slice(0, 10).join(", "));
@@ -70,15 +71,13 @@ function variantOrder(variant: string | undefined): number {
 /** Parses an image's configuration. Throws SandboxSpecUnusable, also for another architecture. */
 export function parseImageConfig(name: string, bytes: Buffer): { env: Record<string, string>; user: string } {
   const value = parseJson(name, bytes);
-  if (!config.Check(value))
-    throw invalidImage(name, "its configuration has an unknown form");
+  if (!config.Check(value)) throw invalidImage(name, "its configuration has an unknown form");
   if (value.os && value.os !== "linux")
     throw new PlatformError("ImageSystemWrong", { name, system: value.os });
   if (value.architecture && value.architecture !== architecture)
     throw wrongArchitecture(name, value.architecture);
   const lines = value.config?.Env ?? [];
-  if (lines.join("\0").length > maxEnvBytes)
-    throw new PlatformError("ImageEnvironmentTooLarge", { name });
+  if (lines.join("\0").length > maxEnvBytes) throw new PlatformError("ImageEnvironmentTooLarge", { name });
   const pairs = lines.filter((line) => /^[^=\0]+=[^\0]*$/s.test(line)).map((line) => splitOnce(line));
   return { env: Object.fromEntries(pairs), user: value.config?.User ?? "" };
 }

@@ -66,8 +66,7 @@ export class ImageSource {
     if (image.source === "registry" && computeDigest(bytes) !== instance)
       throw wrongDigest({ ...image, digest: instance });
     const inner = parseManifest(image.name, bytes);
-    if (!("manifest" in inner))
-      throw invalidImage(image.name, "it is an index within an index");
+    if (!("manifest" in inner)) throw invalidImage(image.name, "it is an index within an index");
     const config = await this.#inspect(image, ["--config", "--raw", source], signal);
     return { source, manifest: inner.manifest, ...parseImageConfig(image.name, config) };
   }

@@ -13,9 +13,9 @@ import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { freePort, password, skopeo, TestRegistry } from "../../../../test/support/image-registry.ts";
 import { getDigest } from "../../../specs/image-reference.ts";
 import { ImageStore, type ImageStoreOptions } from "./image-store.ts";
-import { freePort, password, skopeo, TestRegistry } from "../../../../test/support/image-registry.ts";
 
 const idBase = 0x1000_0000;
 const busybox = readFileSync("/bin/busybox");
@@ -348,7 +348,8 @@ test("images and blobs that nobody uses go after a while", async () => {
   await store.prune([]);
   expect(store.layerPath(one.reference)).toBeTruthy();
   const old = new Date(Date.now() - 30 * 86_400_000);
-  for (const image of [one, two]) utimesSync(join(store.layerPath(image.reference), "../image.json"), old, old);
+  for (const image of [one, two])
+    utimesSync(join(store.layerPath(image.reference), "../image.json"), old, old);
   await store.prune([one.reference]);
   expect(store.layerPath(one.reference)).toBeTruthy();
   expect(() => store.layerPath(two.reference)).toThrow();

@@ -133,7 +133,9 @@ export class ImageStore {
     signal: AbortSignal,
   ): Promise<StoredImage> {
     report(`asking for ${image.name}`);
-    const resolved = await this.#source.resolve(image, signal).catch((error) => this.#lastKnown(image, error));
+    const resolved = await this.#source
+      .resolve(image, signal)
+      .catch((error) => this.#lastKnown(image, error));
     if ("blobs" in resolved) {
       report("the registry does not answer: the image is used as it was fetched before");
       return resolved;
@@ -233,7 +235,9 @@ export class ImageStore {
     // The blobs of an image that is being unpacked are in no list yet.
     if (this.#unpacks.busy) return;
     for (const hex of blobs) if (!keep.has(`sha256:${hex}`)) rmSync(join(folder, hex), { force: true });
-    const existing = Object.entries(this.#tags()).filter(([, digest]) => existsSync(this.#rootFolder(digest)));
+    const existing = Object.entries(this.#tags()).filter(([, digest]) =>
+      existsSync(this.#rootFolder(digest)),
+    );
     this.#writeTags(Object.fromEntries(existing));
   }
 

@@ -2,13 +2,13 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { makeImage } from "../../../../test/support/image-registry.ts";
 import type { SandboxSpec } from "../../../driver.ts";
 import { makeFifo } from "../../../kernel/files.ts";
 import { createHostSpec } from "../../../specs/specs.ts";
 import { findUser } from "../../common/images/find-user.ts";
 import { ImageStore } from "./image-store.ts";
 import { prepareSpec } from "./prepare-spec.ts";
-import { makeImage } from "../../../../test/support/image-registry.ts";
 
 const base: SandboxSpec = {
   ...createHostSpec({ memoryBytes: 1, pids: 1, cpus: 1, diskBytes: 1 }),

@@ -24,7 +24,9 @@ export type InjectedPath =
   | { path: string; owner: { uid: number; gid: number }; mode: number };
 
 /** `code` is 124 for a command that timed out. */
-export type LaunchResult = { code: number } | { failed: "RootMountFailed" | "SandboxStartFailed"; reason: string };
+export type LaunchResult =
+  | { code: number }
+  | { failed: "RootMountFailed" | "SandboxStartFailed"; reason: string };
 
 export interface LauncherSettings {
   /** Folder of the layers; their paths are passed to the kernel relative to it. */

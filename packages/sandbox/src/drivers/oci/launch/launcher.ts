@@ -30,8 +30,7 @@ export class Launcher {
    * runs its own program. Throws SandboxFailed when the root filesystem cannot be mounted.
    */
   async launch(request: LaunchRequest): Promise<number> {
-    if (this.#running >= maxConcurrentStarts)
-      await new Promise<void>((resolve) => this.#queue.push(resolve));
+    if (this.#running >= maxConcurrentStarts) await new Promise<void>((resolve) => this.#queue.push(resolve));
     else this.#running++;
     try {
       const result = await this.#send(request);

@@ -17,7 +17,9 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { PreparedSpec } from "../../../driver.ts";
 import type { Layers } from "./layers.ts";
 
-const baseFolders = "usr proc sys dev dev/pts dev/shm etc etc/ssl var var/lib run mnt opt srv home".split(" ");
+const baseFolders = "usr proc sys dev dev/pts dev/shm etc etc/ssl var var/lib run mnt opt srv home".split(
+  " ",
+);
 /** Merged-usr links; each is created as the host has it. */
 const hostLinks = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 /** Host files that tools read and that reveal nothing about the host's users. */
@@ -86,7 +88,11 @@ export class HostRoot {
 /** Includes the mount points: creating them in the upper layer at each start is slower than the mount. */
 function machineEntries(mounts: string[]): Entry[] {
   return [
-    ...[...baseFolders, ...mounts.flatMap(parentFolders)].map((path) => ({ path, folder: 0o755, user: false })),
+    ...[...baseFolders, ...mounts.flatMap(parentFolders)].map((path) => ({
+      path,
+      folder: 0o755,
+      user: false,
+    })),
     { path: "root", folder: 0o700, user: false },
     { path: "tmp", folder: 0o1777, user: false },
     { path: "var/tmp", folder: 0o1777, user: false },

@@ -54,8 +54,7 @@ export class SandboxFiles {
   /** Creates a sandbox, empty or with the files and root of a snapshot. Throws SnapshotNotFound. */
   create(id: string, spec: PreparedSpec, snapshotId: string | undefined): SandboxRecord {
     const snapshot = snapshotId === undefined ? undefined : this.#snapshots.peek(snapshotId);
-    if (snapshotId !== undefined && !snapshot)
-      throw new PlatformError("UnknownSnapshot", { id: snapshotId });
+    if (snapshotId !== undefined && !snapshot) throw new PlatformError("UnknownSnapshot", { id: snapshotId });
     const fullSpec: PreparedSpec = snapshot ? { ...spec, root: snapshot.root } : spec;
     const hostLayer = this.#hostLayer(fullSpec);
     return this.#set(id, {

@@ -2,8 +2,8 @@ import { spawnPiped } from "../../../kernel/spawn.ts";
 import { insideBusybox } from "../../common/busybox.ts";
 import { sendSignal } from "../../common/processes.ts";
 import { ExecFiles } from "../container/exec-files.ts";
-import { WarmShell, type ShellTarget } from "./warm-shell.ts";
 import { ShellChannel } from "./shell-channel.ts";
+import { type ShellTarget, WarmShell } from "./warm-shell.ts";
 
 /** Wait for the runtime to start a shell, ms. */
 const startTimeoutMs = 10_000;
