@@ -5,7 +5,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { SandboxLimits } from "../../../driver.ts";
 import { limitProcess } from "../../../kernel/limits.ts";
 import { isAlive, isStill, listPids, sendSignal, statFields } from "../../common/processes.ts";
-import type { Runtime } from "../container/runtime.ts";
 import { runtimeDir } from "../storage/runtime-dir.ts";
 import { installationGroup } from "./cgroups.ts";
 import { FirstProcesses } from "./first-processes.ts";
@@ -56,7 +55,7 @@ export class NamespaceGroups implements ProcessGroups {
 
   expectStart(): void {}
 
-  runtimeArgs(kind: Runtime["kind"]): string[] {
+  runtimeArgs(kind: "crun" | "runc"): string[] {
     return kind === "crun" ? ["--cgroup-manager=disabled"] : ["--rootless=true"];
   }
 

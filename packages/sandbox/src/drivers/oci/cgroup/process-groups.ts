@@ -1,5 +1,4 @@
 import type { SandboxLimits } from "../../../driver.ts";
-import type { Runtime } from "../container/runtime.ts";
 
 /** What the processes of a sandbox use. */
 export interface GroupUsage {
@@ -42,7 +41,7 @@ export interface ProcessGroups {
   /** Called when a start begins. */
   expectStart(): void;
   /** Arguments of every call of the runtime, before its command. */
-  runtimeArgs(kind: Runtime["kind"]): string[];
+  runtimeArgs(kind: "crun" | "runc"): string[];
   /** Arguments of the `run` of a sandbox. */
   runArgs(id: string): string[];
   /** Part of the section `linux` of a runtime configuration: the group and its limits. */
