@@ -192,4 +192,38 @@ export const conversationsErrors = {
     ({ name, status }: Name & { status: number }) => `The URL of the secret ${name} answered ${status}.`,
   ],
   SecretUrlEmpty: ["OutboundFailed", "Its URL returned an empty body."],
+
+  RunInSandbox: [
+    "ConversationExternal",
+    ({ id }: Id) => `An agent server inside the sandbox runs the conversation ${id}: here it is read-only.`,
+  ],
+  SandboxGone: [
+    "ConversationArchived",
+    "The conversation is archived: its sandbox is gone, and only its events are left.",
+  ],
+  MessageTooLong: [
+    "InvalidParameter",
+    ({ max }: Max) => `A message has at most ${max} characters, images included.`,
+  ],
+  NotAtRest: ["ConversationRunning", "The conversation is running: pause or interrupt it first."],
+  PausedDuringCall: ["SandboxFailed", "The sandbox is paused."],
+  WorkingDirFailed: [
+    "SandboxFailed",
+    ({ dir, reason }: { dir: string; reason: string }) =>
+      `The working folder ${dir} could not be created: ${reason}`,
+  ],
+  TooManyQuestions: ["TooManyRequests", "Too many questions wait for an answer: try again later."],
+  NoMessageForTitle: ["BadRequest", "There is no user message to generate a title from."],
+  SummaryInterrupted: ["ModelFailed", "The summary was interrupted."],
+  HistoryTooShort: ["InvalidParameter", "The history is too short for a summary."],
+  HistoryRefused: [
+    "ModelFailed",
+    ({ reason }: { reason: string }) =>
+      `The model does not accept this conversation, and it could not be summarised: ${reason}`,
+  ],
+  HistoryTooLong: [
+    "ContextWindowExceeded",
+    ({ reason }: { reason: string }) =>
+      `The conversation is too long for its model and could not be summarised: ${reason}`,
+  ],
 } as const satisfies ErrorTexts;

@@ -5,7 +5,7 @@ import { hexId } from "@sandpiper/wire";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 
-/** Conversations by their ids, as what is asked of them needs them. */
+/** Finds conversations by id and checks what a caller requires of them. */
 export class ConversationLookup {
   readonly #store: { conversations: Pick<Store["conversations"], "get"> };
   readonly #sandboxes: Pick<Sandboxes, "get">;
@@ -21,25 +21,28 @@ export class ConversationLookup {
   /** Throws ConversationNotFound. */
   require(id: string): ConversationRow {
     const row = this.#store.conversations.get(id);
-    if (!row) throw makeNotFoundError(id);
+    if (!row) throw new PlatformError("ConversationGone");
     return row;
   }
 
-  /** Of a user. Throws ConversationNotFound. */
+  /** Throws ConversationNotFound, also for another user's conversation. */
   requireOwned(userId: string, id: string): ConversationRow {
     const row = this.require(id);
-    if (row.userId !== userId) throw makeNotFoundError(id);
+    if (row.userId !== userId) throw new PlatformError("ConversationGone");
     return row;
   }
 
-  /** One that this server runs. Throws ConversationNotFound, ConversationExternal. */
+  /** A conversation that this server runs. Throws ConversationNotFound, ConversationExternal. */
   requireLocal(id: string): ConversationRow {
     const row = this.require(id);
     requireLocal(row);
     return row;
   }
 
-  /** One that can work. Throws ConversationNotFound, ConversationExternal, ConversationArchived. */
+  /**
+   * A conversation whose agent can work. Throws ConversationNotFound, ConversationExternal,
+   * ConversationArchived.
+   */
   requireWithSandbox(id: string): ConversationRow {
     const row = this.requireLocal(id);
     requireSandbox(this.#sandboxes, row);
@@ -47,31 +50,20 @@ export class ConversationLookup {
   }
 }
 
-function makeNotFoundError(id: string): PlatformError {
-  return new PlatformError("ConversationNotFound", `The conversation ${hexId(id)} does not exist.`);
-}
-
-/** Throws ConversationExternal where an agent server inside the sandbox runs the conversation: only there it can be worked on. */
+/** Throws ConversationExternal when an agent server inside the sandbox runs the conversation. */
 export function requireLocal({ id, config }: Pick<ConversationRow, "id" | "config">): void {
-  if (!config.external) return;
-  throw new PlatformError(
-    "ConversationExternal",
-    `The conversation ${hexId(id)} is run by an agent server inside its sandbox: here it can only be read.`,
-  );
+  if (config.external) throw new PlatformError("RunInSandbox", { id: hexId(id) });
 }
 
 /**
- * The record of a conversation's sandbox. Throws ConversationArchived where the sandbox is gone: such a conversation is only read
- * (app-server.md section 4), and a run of it would pay a model for work that no tool can do.
+ * The record of a conversation's sandbox. Throws ConversationArchived when the sandbox is gone: the
+ * conversation is then read-only (app-server.md section 4), because no tool can work.
  */
 export function requireSandbox(
   sandboxes: Pick<Sandboxes, "get">,
   { userId, sandboxId }: Pick<ConversationRow, "userId" | "sandboxId">,
 ): SandboxRow {
   const row = sandboxes.get(userId, sandboxId);
-  if (row) return row;
-  throw new PlatformError(
-    "ConversationArchived",
-    "The conversation is archived: its sandbox is gone, and only its events are left.",
-  );
+  if (!row) throw new PlatformError("SandboxGone");
+  return row;
 }

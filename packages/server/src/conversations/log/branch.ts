@@ -3,10 +3,10 @@ import type { Span } from "../../store/branch.ts";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { EventLog } from "../../store/event-log.ts";
 
-/** Messages that are read before other work gets its turn. */
+/** Messages per page; other work runs between two pages. */
 const pageSize = 100;
 
-/** Id of the event to which the next one is appended; undefined where there is none. */
+/** Id of the event that the next event follows; undefined when there is none. */
 export function getLeafId(
   events: EventLog,
   { id, head }: Pick<ConversationRow, "id" | "head">,
@@ -16,7 +16,7 @@ export function getLeafId(
   return json ? (JSON.parse(json) as { id: string }).id : undefined;
 }
 
-/** Names of the skills that the messages of a part of a log brought along. */
+/** Names of the skills that the messages in these spans activated. */
 export async function collectSkills(events: EventLog, id: string, spans: readonly Span[]): Promise<string[]> {
   const names = new Set<string>();
   for (const span of spans) {

@@ -1,9 +1,9 @@
 import type { Hub } from "./hub.ts";
 
-/** How long pieces of the model's answer are gathered before they are sent, ms: fewer frames, no visible delay. */
+/** Delay before collected deltas are sent, ms: fewer frames without a visible delay. */
 const flushAfterMs = 25;
 
-/** Gathers the pieces of a model's answer into StreamingDeltaEvent frames (events.md section 4). */
+/** Collects deltas of a model's answer into StreamingDeltaEvent frames (events.md section 4). */
 export class DeltaBuffer {
   readonly #hub: Hub;
   readonly #conversationId: string;
@@ -23,7 +23,10 @@ export class DeltaBuffer {
     this.#timer ??= setTimeout(() => this.flush(), flushAfterMs);
   }
 
-  /** Sends what was gathered; called before the stored event, so that no delta follows it. */
+  /**
+   * Sends the collected deltas. Call it before an append, so that no delta follows the stored
+   * event.
+   */
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

@@ -7,7 +7,7 @@ import { isInside } from "../../store/branch.ts";
 import type { Branch, EventLog } from "../../store/event-log.ts";
 import { type ConversationState, emptyState, fold } from "./state.ts";
 
-/** Records that are read before others get their turn. */
+/** Records per page; other work runs between two pages. */
 const pageSize = 500;
 
 export interface LogFollowerDeps {
@@ -16,24 +16,27 @@ export interface LogFollowerDeps {
 }
 
 /**
- * An awake conversation's reading of its log: state, view and the last events, kept up to date by every record that becomes durable. A long log is read while
- * the server goes on serving: what is known is part of it until `ready`.
+ * Follows the log of an awake conversation: state, view and last events include every durable
+ * record. A long log is read in pages; before `ready` they include only a part of it.
  */
 export class LogFollower {
-  /** Resolves when all of the log is known. */
+  /** Resolves when the whole log is read. */
   readonly ready: Promise<void>;
   readonly state: ConversationState = emptyState();
   readonly view: View;
-  /** The last events of the branch that the stuck rules look at, at least as many as they do. What led to a run that was stuck does not count for the next one. */
+  /**
+   * At least as many last events as the stuck rules need. The events before a stuck run do not
+   * count for the next run.
+   */
   recent: Event[] = [];
   readonly #events: EventLog;
   readonly #scheduler: TurnScheduler;
   readonly #id: string;
   readonly #unfollow: () => void;
   #branch: Branch;
-  /** Listed events so far. */
+  /** The number of listed events so far. */
   #listed = 0;
-  /** Records up to here were written before the branch was read. */
+  /** Records up to this one are part of `#branch`. */
   #branchSeq: number;
   #isReady = false;
 
@@ -48,12 +51,11 @@ export class LogFollower {
     this.ready = this.#load();
   }
 
-  /** All of the log is known. */
   get isReady(): boolean {
     return this.#isReady;
   }
 
-  /** Reads the rest of the log at once. */
+  /** Reads the rest of the log synchronously. */
   finish(): void {
     this.#catchUp();
     this.#isReady = true;
@@ -76,16 +78,16 @@ export class LogFollower {
     while (this.#readPage() > 0);
   }
 
-  /** Gives the number of records. */
+  /** Returns the number of records. */
   #readPage(): number {
     const records = this.#events.readParsed(this.#id, this.state.seq, pageSize);
-    // One that moves HEAD has the log read anew, and not after these.
+    // A record that moves HEAD starts the reading anew; the rest of the page is then stale.
     for (const record of records) if (record.seq === this.state.seq + 1) this.#apply(record);
     return records.length;
   }
 
   #receive(records: readonly LogRecord[]): void {
-    // They will be read in their turn.
+    // `#load` reads them.
     if (!this.#isReady) return;
     for (const record of records) {
       if (record.seq > this.state.seq + 1) this.#catchUp();
@@ -110,13 +112,13 @@ export class LogFollower {
     if (this.recent.length > 2 * stuckWindow) this.recent = this.recent.slice(-stuckWindow);
   }
 
-  /** Later events are on the branch until it is moved. */
+  /** Later events are on the branch until HEAD moves. */
   #isOnBranch(index: number): boolean {
     const { spans, listed } = this.#branch;
     return index > listed || isInside(spans, index);
   }
 
-  /** HEAD was moved: what was read before may belong to another branch now. */
+  /** HEAD was moved: earlier records may belong to another branch. */
   #refold(): void {
     Object.assign(this.state, emptyState());
     this.view.reset();

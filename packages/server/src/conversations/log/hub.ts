@@ -4,15 +4,15 @@ import type { Frame } from "../api.ts";
 
 type Listener = (frame: Frame) => void;
 
-/** The followers of one conversation, with what each is told when it is deleted. */
+/** The followers of one conversation, with their `onDeleted` callbacks. */
 interface Channel {
   listeners: Map<Listener, () => void>;
   unfollow: () => void;
 }
 
 /**
- * Brings frames to the followers of a conversation: what the log makes durable, and what is never stored (deltas, full states).
- * A listener must not block; it queues by itself.
+ * Delivers frames to the followers of a conversation: durable records, deltas and full states. A
+ * listener must not block; it queues by itself.
  */
 export class Hub {
   readonly #events: EventLog;
@@ -22,7 +22,7 @@ export class Hub {
     this.#events = events;
   }
 
-  /** `onDeleted` is called once the conversation is deleted: no frame comes any more. */
+  /** `onDeleted` is called once the conversation is deleted; no frame follows. */
   follow(conversationId: string, listener: Listener, onDeleted: () => void): () => void {
     const room = this.#channels.get(conversationId) ?? this.#open(conversationId);
     room.listeners.set(listener, onDeleted);
@@ -34,7 +34,6 @@ export class Hub {
     };
   }
 
-  /** Tells the followers of a conversation that it has been deleted. */
   notifyDeletion(conversationId: string): void {
     for (const onDeleted of [...(this.#channels.get(conversationId)?.listeners.values() ?? [])]) onDeleted();
   }
@@ -47,7 +46,7 @@ export class Hub {
     for (const listener of this.#channels.get(conversationId)?.listeners.keys() ?? []) listener(frame);
   }
 
-  /** Sends an event that is not stored; nulls and undefined members must not be in it. */
+  /** Sends an event that is not stored. It must not contain nulls or undefined members. */
   publishEvent(conversationId: string, event: Record<string, unknown>): void {
     if (this.followers(conversationId) === 0) return;
     const stamped = { id: newId(), timestamp: eventTime(Date.now() * 1000), ...event };
@@ -57,7 +56,7 @@ export class Hub {
   #open(conversationId: string): Channel {
     const listeners: Channel["listeners"] = new Map();
     const unfollow = this.#events.follow(conversationId, (records) => {
-      // One and the same frame for all: they share what they make of it.
+      // All listeners get the same object, so that they share its encoded forms.
       for (const record of records) {
         for (const listener of listeners.keys()) listener(record);
       }

@@ -3,10 +3,16 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { Content, NewEvent, SendMessageRequest } from "@sandpiper/wire";
 import { contentText } from "@sandpiper/wire";
 
-/** Longest message, characters of its texts and images together: it is read again with each page of events that it stands in. */
+/**
+ * Maximum length of a message, characters of texts and images together. Each page of events that
+ * contains the message reads it again.
+ */
 export const maxMessageLength = 8 * 1024 * 1024;
 
-/** A client's content parts in the stored form: OpenAI's image shape becomes ours (legacy-gui.md section 7.1). Throws InvalidParameter for a longer one. */
+/**
+ * Converts a client's content parts to the stored form, also OpenAI's image shape (legacy-gui.md
+ * section 7.1). Throws InvalidParameter when they are too long.
+ */
 export function parseContent(parts: SendMessageRequest["content"]): Content[] {
   const content = parts.map((part): Content => {
     if (part.type === "text")
@@ -18,14 +24,11 @@ export function parseContent(parts: SendMessageRequest["content"]): Content[] {
     part.type === "text" ? part.text.length : part.image_urls.map((url) => url.length),
   );
   if (lengths.reduce((sum, length) => sum + length, 0) > maxMessageLength)
-    throw new PlatformError(
-      "InvalidParameter",
-      `A message has at most ${maxMessageLength} characters, images included.`,
-    );
+    throw new PlatformError("MessageTooLong", { max: maxMessageLength });
   return content;
 }
 
-/** A user message, with the skills that it brings along. */
+/** A user message with the skills that it activates. */
 export function userMessage(content: Content[], sender?: string, skills?: Activation): NewEvent {
   return {
     kind: "MessageEvent",
@@ -38,8 +41,9 @@ export function userMessage(content: Content[], sender?: string, skills?: Activa
 }
 
 /**
- * A title from the first message: its first line, at most 50 characters (agent-behaviour.md section 11, fallback). `hide` takes secrets out: more people read
- * titles than messages. Undefined when there is no text.
+ * The title of a conversation without a title model: the first line of its first message, at most
+ * 50 characters (agent-behaviour.md section 11, fallback). Undefined when there is no text. Secrets
+ * are masked because more people read titles than messages.
  */
 export function makeTitle(content: readonly Content[], mask: (text: string) => string): string | undefined {
   const line = mask(contentText(content)).trim().split("\n", 1)[0]?.replace(/\s+/g, " ").trim();

@@ -2,11 +2,10 @@ import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-schedu
 import type { Observation, ObservationEvent } from "@sandpiper/wire";
 import type { EventLog } from "../../store/event-log.ts";
 
-/** Results that are read at a time, and at most. */
 const pageSize = 20;
 const maxObservations = 2_000;
 
-/** The results of a conversation's calls on its active branch, the last first, read while others are served. */
+/** The observations of the active branch, newest first, at most `maxObservations`. */
 export async function* readObservations(
   { events, scheduler }: { events: EventLog; scheduler: TurnScheduler },
   conversationId: string,

@@ -9,40 +9,46 @@ import type {
   TaskItem,
 } from "@sandpiper/wire";
 
-/** The state of a conversation: a fold over its log, and nothing else. */
+/** The state of a conversation: a pure fold over its log. */
 export interface ConversationState {
   seq: number;
   status: ExecutionStatus;
-  /** The last record that said `running`. */
+  /** The last record with the status `running`. */
   runningSeq: number;
   stats: Stats;
   /** The log has a SystemPromptEvent. */
   initialised: boolean;
   lastUserMessageId: string | undefined;
   lastUserMessageSeq: number;
-  /** The last record that is neither a message of the user nor an action: the next model call comes after it. */
+  /**
+   * The last record that is neither a user message nor an action; the next model call follows it.
+   */
   lastOtherSeq: number;
-  /** Up to here the model had certainly read when it made the actions that are open. */
+  /** The model had read at least this far when it made the open actions. */
   readSeq: number;
   leafEventId: string | undefined;
   /** Actions without a result, in order, by tool call id. */
   openActions: Map<string, ActionEvent>;
-  /** Ids of open actions that wait for the user's approval, also while the conversation is paused. */
+  /** Ids of the open actions that wait for approval, also while the conversation is paused. */
   waiting: Set<string>;
-  /** Ids of open actions that waited for the user, who wrote in the moment in which they began to. */
+  /**
+   * Ids of the open actions that the user answered with a message at the moment they began to wait.
+   */
   unanswered: Set<string>;
-  /** The agent's task list as its last plan left it. */
+  /** The agent's current task list. */
   taskList: TaskItem[];
-  /** Messages of the user that no hook has seen, since the agent's last event or, where hooks saw one before, since that. */
+  /**
+   * User messages that no hook has checked, since the last agent event or the last checked message.
+   */
   unchecked: MessageEvent[];
-  /** Hooks have seen a message of the user. */
+  /** A hook has checked a user message. */
   checksMessages: boolean;
-  /** The agent has ended its turn, and no status says so yet. */
+  /** The agent has ended its turn, but the status does not say so yet. */
   turnOver: boolean;
-  /** Names of the rules that results brought along, and of the skills that the agent has read. */
+  /** Names of the path rules in results, and of the skills that the agent has read. */
   pathRules: Set<string>;
   invokedSkills: Set<string>;
-  /** Why hooks blocked them, by the ids of actions and of messages. */
+  /** Reasons of hooks, by the ids of the blocked actions and messages. */
   blockedActions: Record<string, string>;
   blockedMessages: Record<string, string>;
 }
@@ -73,7 +79,7 @@ export function emptyState(): ConversationState {
   };
 }
 
-/** Takes the next record into the state (in place). Records must come in order. */
+/** Adds the next record to the state (in place). Records must come in order. */
 export function fold(state: ConversationState, { seq, listed, event }: ParsedRecord): void {
   state.seq = seq;
   if (listed) state.leafEventId = event.id;
@@ -120,10 +126,13 @@ export function fold(state: ConversationState, { seq, listed, event }: ParsedRec
   }
 }
 
-/** An approval says `running` twice in one append: the user may have written right before it, and the actions that waited are not unanswered then. */
+/**
+ * An approval writes `running` twice in one append, so that a message right before it does not
+ * count as the answer to the waiting actions.
+ */
 function applyStatus(state: ConversationState, status: ExecutionStatus, seq: number): void {
   const open = [...state.openActions.values()].map(({ id }) => id);
-  // Where it is a sub-agent that asks, the newest event is its question.
+  // When a sub-agent is waiting, the newest event is its question, not one of our open actions.
   if (status === "waiting_for_confirmation")
     state.waiting = new Set(open.includes(state.leafEventId ?? "") ? open : []);
   const wrote = state.lastUserMessageSeq === seq - 1;
@@ -141,7 +150,7 @@ function applyStatus(state: ConversationState, status: ExecutionStatus, seq: num
   state.status = status;
 }
 
-/** What the agent has answered to needs no hook any more, where there were none. */
+/** Without hooks, a message that the agent answers needs no check. */
 function clearUnchecked(state: ConversationState): void {
   if (!state.checksMessages) state.unchecked = [];
 }
@@ -158,7 +167,7 @@ function applyHookExecution(state: ConversationState, event: HookExecutionEvent)
     addBlocked(state.blockedActions, action, reason);
 }
 
-/** Most blocked actions and messages that are remembered each, the newest, and characters of a reason. */
+/** Maximum number of remembered blocked actions and messages each, and characters of a reason. */
 const maxBlocked = 200;
 const maxReasonChars = 1_000;
 
@@ -168,7 +177,7 @@ function addBlocked(blocked: Record<string, string>, id: string, reason: string)
   if (ids.length > maxBlocked) delete blocked[ids[0]!];
 }
 
-/** What of the state clients are shown of a sleeping conversation too. */
+/** The facts that clients also see of a sleeping conversation. */
 export function pickFacts({
   pathRules,
   invokedSkills,
@@ -178,7 +187,7 @@ export function pickFacts({
   return { pathRules: [...pathRules], invokedSkills: [...invokedSkills], blockedActions, blockedMessages };
 }
 
-/** Parts of a conversation's state that nothing else tells of a sleeping one (agent-server.md section 6.1). */
+/** State that a sleeping conversation keeps besides its row (agent-server.md section 6.1). */
 export interface FoldedFacts {
   pathRules: string[];
   invokedSkills: string[];

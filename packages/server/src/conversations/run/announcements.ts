@@ -3,8 +3,9 @@ import type { Hub } from "../log/hub.ts";
 import type { Histories } from "./histories.ts";
 
 /**
- * How long after the end of a run its closing state is sent again, ms. The Python client arms its wait only after the answer
- * to its run call, so the first frame of a very short run comes too early for it (remote-clients.md section 4, rule 5).
+ * Delay before the closing state of a run is sent again, ms. The Python client starts to wait only
+ * after the response to its run call, so it misses the first frame of a short run
+ * (remote-clients.md section 4, rule 5).
  */
 const repeatMs = 200;
 
@@ -15,17 +16,16 @@ export interface AnnouncementsDeps {
   isAwake(conversationId: string): boolean;
 }
 
-/** Tells followers the whole state of conversations. */
+/** Sends followers the full state of conversations. */
 export class Announcements {
   readonly #deps: AnnouncementsDeps;
-  /** Closing states that are to be sent again, by conversation. */
+  /** Pending repeats of closing states, by conversation. */
   readonly #repeats = new Map<string, NodeJS.Timeout>();
 
   constructor(deps: AnnouncementsDeps) {
     this.#deps = deps;
   }
 
-  /** Sends the whole state to the followers. */
   announce(conversationId: string): void {
     const { store, hub, histories } = this.#deps;
     if (hub.followers(conversationId) === 0) return;
@@ -41,15 +41,15 @@ export class Announcements {
   }
 
   /**
-   * Tells the followers a changed title. While a run begins or ends that is left to its own announcement: a state that is not `running` looks like the end
-   * of that run to the client that waits for it.
+   * Announces a changed title, except while a run begins or ends: a state that is not `running`
+   * looks like the end of that run to a waiting client.
    */
   announceTitle(conversationId: string): void {
     const status = this.#deps.store.conversations.get(conversationId)?.summary.executionStatus;
     if (status === "running" || !this.#deps.isAwake(conversationId)) this.announce(conversationId);
   }
 
-  /** Sends the whole state now, and once more for clients that were not ready for it. */
+  /** Sends the state now, and again for clients that were not ready for it. */
   announceEnd(conversationId: string): void {
     this.announce(conversationId);
     this.cancelRepeat(conversationId);
@@ -61,8 +61,8 @@ export class Announcements {
   }
 
   /**
-   * Who writes or asks for a run has seen the end of the one before: it is not sent again. On the way to the next run that state would look like
-   * its end, and a client that waits for it would stop.
+   * Cancels the repeat when a client writes or asks for a run: the old closing state would look
+   * like the end of the new run.
    */
   cancelRepeat(conversationId: string): void {
     clearTimeout(this.#repeats.get(conversationId));

@@ -1,7 +1,6 @@
 import { listed } from "@sandpiper/agent/loop/records";
 import { condensationFailed } from "@sandpiper/agent/prompt/view";
 import { PlatformError } from "@sandpiper/core/errors";
-import { hexId } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Runner } from "./runner.ts";
@@ -12,8 +11,9 @@ export interface CondenseDeps {
 }
 
 /**
- * Has the history of a conversation summarised (agent-server.md section 3, condense): a run that goes on does it with its next step, else it is waited for.
- * Too little history is fine. Throws ModelFailed where no summary came of it, and ConversationNotFound for one that was deleted meanwhile.
+ * Condenses the history (agent-server.md section 3, condense): a running conversation does so with
+ * its next step, a sleeping one is woken and awaited. Does nothing when the history is short.
+ * Throws ModelFailed when there is no summary, ConversationNotFound when it is deleted meanwhile.
  */
 export async function condense({ store, runner }: CondenseDeps, row: ConversationRow): Promise<void> {
   const { id } = row;
@@ -21,7 +21,7 @@ export async function condense({ store, runner }: CondenseDeps, row: Conversatio
   if (row.summary.executionStatus === "running") return void (await store.events.append(id, [request]));
   if (!(await runner.histories.canCondense(row))) return;
   const over = Promise.withResolvers<void>();
-  // What a sleeping conversation is woken for is over with the summary, or with the error that tells why there is none.
+  // The run ends with the summary, or with the error that says why there is none.
   const unfollow = store.events.follow(id, (records) => {
     for (const { event } of records) {
       if (event.kind === "Condensation") over.resolve();
@@ -31,15 +31,12 @@ export async function condense({ store, runner }: CondenseDeps, row: Conversatio
   });
   try {
     await store.events.append(id, [request]);
-    void runner.condense(id).then(() => over.reject(makeNoSummaryError(store, id)));
+    void runner.condense(id).then(() => {
+      const isKnown = store.conversations.get(id) !== undefined;
+      over.reject(new PlatformError(isKnown ? "SummaryInterrupted" : "ConversationGone"));
+    });
     await over.promise;
   } finally {
     unfollow();
   }
-}
-
-/** Why a conversation that was woken for a summary rests without one. */
-function makeNoSummaryError({ conversations }: CondenseDeps["store"], id: string): PlatformError {
-  if (conversations.get(id)) return new PlatformError("ModelFailed", "The summary was interrupted.");
-  return new PlatformError("ConversationNotFound", `The conversation ${hexId(id)} does not exist.`);
 }

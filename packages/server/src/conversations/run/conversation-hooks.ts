@@ -19,8 +19,9 @@ export interface ConversationHooksDeps {
 }
 
 /**
- * The hooks of conversations: those that a client gave, else those of the project; and those of plugins. What the project has is read once and kept: what its agent writes
- * there later is for later conversations. Where nobody has looked before, the first tool call does, which needs the sandbox anyway.
+ * The hooks of conversations: the client's, else the project's, plus those of plugins. Project
+ * hooks are read once, at the latest by the first tool call; later changes by the agent affect
+ * later conversations.
  */
 export class ConversationHooks {
   readonly #deps: ConversationHooksDeps;
@@ -31,7 +32,6 @@ export class ConversationHooks {
     this.#deps = deps;
   }
 
-  /** For one run. */
   forRun(row: Row, run: HooksOfRun): Hooks {
     return new LazyHooks({
       known: () => this.#getConfig(row),
@@ -41,18 +41,17 @@ export class ConversationHooks {
     });
   }
 
-  /** Runs the hooks of a session's end, where one has begun and has some. Throws the signal's reason. */
+  /** Runs the SessionEnd hooks of a session that has begun. Throws the signal's reason. */
   async endSession(row: Row, run: HooksOfRun): Promise<void> {
     const config = this.#sessions.delete(row.id) ? this.#getConfig(row) : undefined;
     if (config?.session_end) await this.#open(row, config, run).sessionEnd();
   }
 
-  /** Whether `endSession` has something to do. */
+  /** Whether `endSession` has hooks to run. */
   hasSessionEnd(row: Row): boolean {
     return this.#sessions.has(row.id) && this.#getConfig(row)?.session_end !== undefined;
   }
 
-  /** Conversations whose session has begun. */
   listSessions(): string[] {
     return [...this.#sessions];
   }
@@ -67,7 +66,7 @@ export class ConversationHooks {
     return new ProjectHooks(config, { ...run, conversationId: id, workingDir, addUsage });
   }
 
-  /** Undefined where nobody has looked. */
+  /** Undefined when the project's hooks were not read yet. */
   #getConfig(row: Row): HookConfig | undefined {
     const { hooks, pluginHooks = {} } = this.#deps.contexts.get(row.id);
     const given = this.#deps.agents.clientAgent(row)?.hookConfig;
@@ -93,7 +92,7 @@ interface LazyHooksDeps {
   beginsSession(): boolean;
 }
 
-/** Hooks that are looked for when they are first needed. Where they cannot be read, there are none. */
+/** Loads the hooks when they are first needed. When loading fails, there are none. */
 class LazyHooks implements Hooks {
   readonly #deps: LazyHooksDeps;
   #hooks: Hooks | undefined;
@@ -139,7 +138,7 @@ class LazyHooks implements Hooks {
     try {
       hooks = this.#makeHooks(await this.#deps.find());
     } catch {
-      // The call itself tells what is wrong with the sandbox. The next run looks again.
+      // The tool call itself reports what is wrong with the sandbox. The next run tries again.
       return noHooks;
     }
     if (hooks !== noHooks && this.#deps.beginsSession()) await hooks.sessionStart();

@@ -8,19 +8,24 @@ import { type ConversationState, type FoldedFacts, pickFacts } from "../log/stat
 
 interface FullStateInput {
   row: ConversationRow;
-  /** State of a run that goes on; a sleeping conversation is read from its row and the end of its log. */
+  /**
+   * The state of the current run; undefined for a sleeping conversation, which is read from its row
+   * and log.
+   */
   state: ConversationState | undefined;
   events: EventLog;
   agents: AgentConfigResolver;
-  /** Names of the skills that messages brought along. */
+  /** Names of the skills that messages activated. */
   activatedSkills: readonly string[];
-  /** What was kept of a sleeping conversation. */
+  /** Facts of a sleeping conversation. */
   facts: FoldedFacts;
-  /** Names of the secrets that the conversation was given. */
   secretNames: readonly string[];
 }
 
-/** Value of the `full_state` frame (agent-server.md section 6.1). Keys without a value are left out; it holds no secret. */
+/**
+ * Value of the `full_state` frame (agent-server.md section 6.1), without secrets. Keys without a
+ * value are omitted.
+ */
 export function fullState({
   row,
   state,
@@ -65,7 +70,6 @@ export function fullState({
 
 const maskedSource = { kind: "StaticSecret", value: maskText };
 
-/** Of the active branch. */
 function newestUserMessage(events: EventLog, id: string): string | undefined {
   for (const span of events.branch(id).spans.toReversed()) {
     const messages = events.search(id, { kind: "MessageEvent", descending: true, limit: 10, span }).items;

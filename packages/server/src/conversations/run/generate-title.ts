@@ -11,8 +11,9 @@ export interface GenerateTitleDeps {
 }
 
 /**
- * A title of at most `max` characters for what the user wrote first, by the model that a client names or the conversation's own; the message itself, cut,
- * where no model gives one (agent-server.md sections 11 and 12). Nothing is stored but the cost. Throws BadRequest before the first message.
+ * A title of at most `max` characters for the first user message, by the client's model or the
+ * conversation's own (agent-server.md sections 11 and 12); the cut message when the model fails.
+ * Stores only the cost. Throws BadRequest before the first message.
  */
 export async function generateTitle(
   { store, sideCalls }: GenerateTitleDeps,
@@ -20,8 +21,7 @@ export async function generateTitle(
   { max, llm }: { max: number; llm?: GivenLlm | undefined },
 ): Promise<string> {
   const message = firstMessage(store.events, row.id);
-  if (message === undefined)
-    throw new PlatformError("BadRequest", "There is no message of the user to make a title of.");
+  if (message === undefined) throw new PlatformError("NoMessageForTitle");
   const answer = await sideCalls
     .askWithoutHistory(row, "title", titleInstructions(max), message, llm)
     .catch((error: unknown) => {

@@ -18,12 +18,14 @@ export interface HistoriesDeps {
   agents: AgentConfigResolver;
   knowledge: Pick<ProjectKnowledge, "activatedSkills" | "contexts">;
   toolsets: Pick<Toolsets, "forConversation">;
-  /** What follows the log of a conversation whose run goes on. */
+  /** The follower of the current run. */
   follower(conversationId: string): LogFollower | undefined;
   scheduler: TurnScheduler;
 }
 
-/** What the logs of conversations tell: by their runs where these go on, else read at that moment. */
+/**
+ * Reads the state and history of conversations: from the follower of the run, or else from the log.
+ */
 export class Histories {
   readonly #deps: HistoriesDeps;
 
@@ -31,7 +33,6 @@ export class Histories {
     this.#deps = deps;
   }
 
-  /** Value of the `full_state` frame. */
   fullState(row: ConversationRow): Record<string, unknown> {
     const { store, knowledge, agents } = this.#deps;
     const follower = this.#deps.follower(row.id);
@@ -46,7 +47,7 @@ export class Histories {
     });
   }
 
-  /** What the model reads of a conversation, up to its last complete answer. */
+  /** The history in the model's form, up to its last complete answer. */
   async promptHistory(row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">): Promise<{
     system: string[];
     messages: ModelMessage[];
@@ -61,7 +62,7 @@ export class Histories {
     };
   }
 
-  /** Whether there is enough history for a summary. */
+  /** Whether the history is long enough for a summary. */
   async canCondense(row: Pick<ConversationRow, "id" | "userId" | "config">): Promise<boolean> {
     const { view, ready } = this.#getFollower(row.id);
     await ready;
@@ -76,7 +77,7 @@ export class Histories {
     return [...follower.state.openActions.values()];
   }
 
-  /** One that is made for this is not kept up to date. */
+  /** A follower created here is a snapshot: it does not receive new records. */
   #getFollower(conversationId: string): LogFollower {
     const known = this.#deps.follower(conversationId);
     if (known) return known;

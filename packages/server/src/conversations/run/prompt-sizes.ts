@@ -7,10 +7,13 @@ import type { Model } from "@sandpiper/models/model";
 import type { TokenUsage } from "@sandpiper/wire";
 import type { LogFollower } from "../log/follower.ts";
 
-/** Characters of a summary, and of each thing that is added to it word for word. */
+/** Bounds for the characters of a summary and of each text that is added to it verbatim. */
 const [minSummaryChars, maxSummaryChars] = [2_000, 32_000];
 
-/** Tokens behind the beginning that a limit leaves at least: a smaller limit would have each answer forgotten at once. */
+/**
+ * Minimum tokens that a limit leaves after the prefix: with less, each answer would be condensed at
+ * once.
+ */
 const minFreeTokens = 8_000;
 
 export interface PromptSizesDeps {
@@ -19,7 +22,7 @@ export interface PromptSizesDeps {
   limits: Pick<ContextLimits, "of">;
 }
 
-/** How long the prompts of a run are, and how long they and its summaries may be. */
+/** Measures the prompts of a run and bounds them and its summaries. */
 export class PromptSizes {
   readonly #deps: PromptSizesDeps;
 
@@ -38,7 +41,7 @@ export class PromptSizes {
     return view.systemTokens + (view.messages[0] ? view.tokensOf(view.messages[0]) : 0);
   }
 
-  /** Tokens that a prompt may have. */
+  /** Maximum tokens of a prompt. */
   maxTokens(model: Model | undefined, options: CondenserOptions | undefined): number {
     const { limits, userId } = this.#deps;
     const known = model ? limits.of(userId, model) : Number.POSITIVE_INFINITY;
@@ -48,7 +51,7 @@ export class PromptSizes {
     );
   }
 
-  /** Of a summary for which there are so many tokens; `scale` makes what it is made of shorter. */
+  /** Bounds of a summary in `room` tokens; a smaller `scale` shortens the transcript. */
   summaryBounds(condenser: Model, room: number, scale: number): SummaryBounds {
     const read = charsOf(Math.min(room, this.#deps.limits.of(this.#deps.userId, condenser) * 0.8));
     return {
@@ -57,7 +60,7 @@ export class PromptSizes {
     };
   }
 
-  /** What the provider counted at the agent's last call. */
+  /** The provider's count of the agent's last call. */
   usage(): TokenUsage | undefined {
     return this.#deps.follower.state.stats.usage_to_metrics.agent?.accumulated_token_usage ?? undefined;
   }

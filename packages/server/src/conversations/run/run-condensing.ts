@@ -18,13 +18,13 @@ import type { Model, RetryNotice } from "@sandpiper/models/model";
 import type { LogFollower } from "../log/follower.ts";
 import { PromptSizes } from "./prompt-sizes.ts";
 
-/** Longest time that one summary may take with all attempts, ms. */
+/** Maximum time of one summary with all attempts, ms. */
 const timeoutMs = 600_000;
 
 export interface RunCondensingDeps {
   userId: string;
   follower: LogFollower;
-  /** Undefined: nothing is summarised unless somebody asks for it. */
+  /** Undefined: the history is condensed only on request. */
   options(): CondenserOptions | undefined;
   /** The model that summarises. Throws ModelNotConfigured. */
   openCondenser(): Model;
@@ -32,12 +32,11 @@ export interface RunCondensingDeps {
   signal: AbortSignal;
   append(records: NewRecord[]): Promise<unknown>;
   onRetry(notice: RetryNotice): void;
-  /** As in `RunEnvironment`. */
+  /** See `RunEnvironment`. */
   sideCallUsage: ReadonlyMap<string, UsageMetrics>;
   budget: number | null;
 }
 
-/** Why the history is to be summarised. A soft reason can wait. */
 interface Need {
   reason: "request" | "tokens" | "events";
   target: Target;
@@ -47,12 +46,12 @@ interface Need {
 export class RunCondensing {
   readonly #deps: RunCondensingDeps;
   readonly #sizes: PromptSizes;
-  /** Prompts in a row that were too long, and the tokens of the last of them. */
+  /** Consecutive prompts that were too long, and the tokens of the last one. */
   #overflows = 0;
   #overflowTokens = Number.POSITIVE_INFINITY;
-  /** The history's shape was refused: all of it has to become a summary. */
+  /** The provider refused the form of the history, so all of it must be condensed. */
   #isRefused = false;
-  /** What did not help is not tried again before the history is longer than this. */
+  /** After a failure, nothing is tried again until the history exceeds these sizes. */
   #tokensBefore = 0;
   #eventsBefore = 0;
   #hasReported = false;
@@ -62,7 +61,10 @@ export class RunCondensing {
     this.#sizes = new PromptSizes(env);
   }
 
-  /** Summarises where that is needed before `model` is called. True: something was tried, and the log has what came of it. Throws what ends the run. */
+  /**
+   * Condenses the history if `model` needs it. True: the log has the result of the attempt. Throws
+   * what ends the run.
+   */
   async beforeStep(model: Model): Promise<boolean> {
     const need = this.#findNeed(model);
     if (!need) return false;
@@ -70,7 +72,9 @@ export class RunCondensing {
     return true;
   }
 
-  /** Gives a conversation that sleeps the summary that it asks for. `refusal` says why its model may not be called. */
+  /**
+   * Condenses a sleeping conversation on request. `refusal` says why its model must not be called.
+   */
   async onRequest(refusal: string | undefined): Promise<void> {
     const { view } = this.#deps.follower;
     const need = view.condensationRequested ? this.#findNeed(undefined) : undefined;
@@ -79,8 +83,9 @@ export class RunCondensing {
   }
 
   /**
-   * Asks for a summary after a call that failed because the prompt was too long, or because its provider does not take the history's shape. Throws the error
-   * itself where a summary would not help, and one that says what to do where there can be none.
+   * Requests a summary after a call that failed because the prompt was too long or its form was
+   * refused. Throws the error itself when a summary does not help, and one with advice when none is
+   * possible.
    */
   async recover(error: unknown, model: Model): Promise<void> {
     const { follower, userId, limits } = this.#deps;
@@ -91,7 +96,7 @@ export class RunCondensing {
     if (!options)
       throw new PlatformError(
         code,
-        `${message} This agent has no condenser: switch it on, or ask for a summary of the conversation.`,
+        `${message} This agent has no condenser: enable it, or condense the conversation.`,
       );
     const tokens = this.#sizes.promptTokens();
     if (!isRefused) limits.learn(userId, model, tokens, error);
@@ -99,7 +104,7 @@ export class RunCondensing {
     if (isRefused ? this.#isRefused : !isShorter || this.#overflows >= options.resets)
       throw new PlatformError(
         code,
-        `${message} The conversation does not get shorter by a summary: choose a model that reads more, or begin a new conversation.`,
+        `${message} A summary does not make the conversation shorter: choose a model with a larger context, or start a new conversation.`,
       );
     if (isRefused) this.#isRefused = true;
     else {
@@ -110,7 +115,6 @@ export class RunCondensing {
     await this.#deps.append([listed({ kind: "CondensationRequest", source: "environment" })]);
   }
 
-  /** A call has succeeded. */
   noteSuccess(model: Model): void {
     const { limits, userId } = this.#deps;
     this.#overflows = 0;
@@ -125,7 +129,7 @@ export class RunCondensing {
     const { keepFirst = 0, minimumProgress: progress = 0 } = options ?? {};
     const limit = this.#sizes.maxTokens(model, options);
     const tokens = this.#sizes.promptTokens();
-    // Half of the room behind the beginning, which stays.
+    // Half of the space after the prefix, which stays.
     const half = {
       keepFirst,
       tokens: Math.floor((Math.min(limit, tokens) + Math.min(limit, this.#sizes.prefixTokens())) / 2),
@@ -142,8 +146,9 @@ export class RunCondensing {
   }
 
   /**
-   * Summarises a part of the history: of shorter and shorter extracts where the model that summarises cannot read them, and all of the history where a part does not do and
-   * something has to go. Tells why there is no summary, or throws what ends the run.
+   * Condenses a part of the history: shorter transcripts when the condenser cannot read them, and
+   * the whole history when a part is not enough. Reports why there is no summary, or throws what
+   * ends the run.
    */
   async #condense(need: Need, model: Model | undefined): Promise<void> {
     const { follower, signal } = this.#deps;
@@ -151,7 +156,7 @@ export class RunCondensing {
     const options = this.#deps.options();
     const { resets = 0, scaling = 1, minimumProgress = 0 } = options ?? {};
     const isForced = this.#overflows > 0 || this.#isRefused;
-    // Who asks for a summary of a part does not want the rest to go too.
+    // A request for a partial summary must not remove the rest too.
     const isAsked = need.reason === "request" && !isForced;
     const mayReset = !isAsked && need.reason !== "events";
     const limit = Math.min(
@@ -164,14 +169,14 @@ export class RunCondensing {
       const scale = scaling ** (attempt + Math.max(0, this.#overflows - 1));
       const part = isReset ? everything(view, (limit * scale) / 8) : forgettable(view, need.target);
       try {
-        if (!part) throw new NothingToForget();
+        if (!part) throw new HistoryTooShort();
         return await this.#summarise(part, limit * scale, scale);
       } catch (error) {
         signal.throwIfAborted();
         failure = failure instanceof NoSummary ? failure : error;
-        // What cannot be asked for now cannot be asked for in smaller pieces.
+        // A failed call would fail with less history too, unless the prompt was too long.
         if (isContextExceeded(error)) continue;
-        const isUseless = error instanceof NothingToForget ? isReset : !(error instanceof NoSummary);
+        const isUseless = error instanceof HistoryTooShort ? isReset : !(error instanceof NoSummary);
         if (!mayReset || isUseless) break;
         isReset = true;
       }
@@ -179,13 +184,13 @@ export class RunCondensing {
     if (isForced) throw this.#makeFinalError(failure);
     this.#tokensBefore = this.#sizes.promptTokens() * (1 + minimumProgress);
     this.#eventsBefore = view.eventCount * (1 + minimumProgress);
-    // Where there is nothing to forget the model is simply asked: a short history is no trouble of anybody's before it is refused.
-    if (isAsked || (!this.#hasReported && !(failure instanceof NothingToForget)))
+    // A history that is too short to condense is sent as it is.
+    if (isAsked || (!this.#hasReported && !(failure instanceof HistoryTooShort)))
       await this.#reportFailure(errorText(failure));
     if (!isAsked) this.#hasReported = true;
   }
 
-  /** Has a part of the history summarised. What the call cost counts also where no summary comes of it. */
+  /** Condenses one part. The cost of the call counts even without a summary. */
   async #summarise(part: Forgettable, room: number, scale: number): Promise<void> {
     const { follower, limits, userId, sideCallUsage: beside, budget, append, onRetry } = this.#deps;
     const model = this.#deps.openCondenser();
@@ -220,11 +225,8 @@ export class RunCondensing {
   }
 
   #makeFinalError(failure: unknown): PlatformError {
-    const what = this.#isRefused
-      ? "The model does not take this conversation any more"
-      : "The conversation is too long for its model";
-    const code = this.#isRefused ? "ModelFailed" : "ContextWindowExceeded";
-    return new PlatformError(code, `${what}, and could not be summarised: ${errorText(failure)}`);
+    const reason = errorText(failure);
+    return new PlatformError(this.#isRefused ? "HistoryRefused" : "HistoryTooLong", { reason });
   }
 
   #reportFailure(reason: string): Promise<void> {
@@ -239,8 +241,8 @@ export class RunCondensing {
   }
 }
 
-class NothingToForget extends PlatformError {
+class HistoryTooShort extends PlatformError {
   constructor() {
-    super("InvalidParameter", "There is too little history for a summary.");
+    super("HistoryTooShort");
   }
 }

@@ -23,7 +23,7 @@ import type { FoldedFacts } from "../log/state.ts";
 import type { ConversationHooks } from "./conversation-hooks.ts";
 import { sumSiblingSpend } from "./shared-budget.ts";
 
-/** What a run takes from its surroundings. */
+/** The collaborators of one run. */
 export interface RunEnvironment {
   store: Store;
   scheduler: TurnScheduler;
@@ -31,39 +31,37 @@ export interface RunEnvironment {
   toolset: Toolset;
   /** The first event of a conversation that begins without a message. */
   systemPrompt(tools: readonly Tool[]): NewEvent;
-  /** Keeps what clients are shown of the state while the conversation sleeps. */
+  /** Stores the facts that clients see while the conversation sleeps. */
   keepFacts(facts: FoldedFacts): Promise<void>;
   row: ConversationRow;
-  /** The model of the next call: it may be switched during a run. Throws PlatformError ModelNotConfigured. */
+  /** The model of the next call; it may change during a run. Throws ModelNotConfigured. */
   openModel(): Model;
-  /** The model that summarises. Throws as `openModel`. */
+  /** The model that summarises. Throws ModelNotConfigured. */
   openCondenser(): Model;
-  /** Undefined: the history is not summarised unless somebody asks for it. */
+  /** Undefined: the history is condensed only on request. */
   condenser(): CondenserOptions | undefined;
   contextLimits: ContextLimits;
   toolContext: Omit<ToolContext, "signal" | "actionId">;
   policy(): ConfirmationPolicy;
   analyzer(): Analyzer | undefined;
-  /** Rules of the project for the files that an action has touched, without those of these names. */
+  /** Project rules for the files that an action touched, except the known ones. */
   rulesFor(action: Action, known: ReadonlySet<string>): TextContent[];
-  /** The hooks of the project, for this run. */
   openHooks(run: HooksOfRun): Hooks;
-  /** Asked for each batch of actions: secrets may come meanwhile. */
+  /** Called for each batch of actions, because secrets may be added. */
   mask(): OutputMask;
-  /** Calls that may run at the same time. */
+  /** Maximum concurrent calls. */
   concurrency: number;
   budget: number | null;
-  /** USD that count against the same budget and are not in the conversation's own metrics: those of its sub-agents, or of the agent it works for. */
+  /** USD that sub-agents, or the parent, have spent of the same budget. */
   sumSiblingSpend(): number;
-  /** Metrics of model calls beside the run, by usage id: its next record of metrics tells them too. */
+  /** Metrics of side calls by usage id, for the next stats record. */
   sideCallUsage: ReadonlyMap<string, UsageMetrics>;
-  /** Why the user's model is not called any more today; undefined while it is. */
+  /** Why the user's daily budget is spent; undefined while it is not. */
   dailyBudgetExhausted(): string | undefined;
-  /** Ids of the open actions that the user approved: they run instead of being reported as interrupted. */
+  /** Ids of the open actions that the user approved. */
   approved: ReadonlySet<string>;
 }
 
-/** Where the surroundings of runs come from. */
 export interface RunEnvironmentDeps {
   store: Store;
   scheduler: TurnScheduler;
@@ -78,10 +76,10 @@ export interface RunEnvironmentDeps {
   limits: { dailyBudget: DailyBudget };
 }
 
-/** What the runner itself knows of a run. */
+/** Values that the runner adds. */
 type RunnerValues = Pick<RunEnvironment, "contextLimits" | "toolContext" | "sideCallUsage" | "approved">;
 
-/** The surroundings of a run of a conversation. What clients change while it goes on is as it is at the moment. */
+/** The environment of a run. Each call reads the current settings of the conversation. */
 export function makeRunEnvironment(
   sources: RunEnvironmentDeps,
   row: ConversationRow,
@@ -117,7 +115,10 @@ export function makeRunEnvironment(
   };
 }
 
-/** Opens the model of a conversation: once, and again when it was switched to another model (app-server.md section 2.9, agent-server.md section 3). */
+/**
+ * Returns a function that opens the conversation's model, and opens it anew after a switch
+ * (app-server.md section 2.9, agent-server.md section 3).
+ */
 export function makeModelOpener(
   { store, agents, masks, openModel }: Pick<RunEnvironmentDeps, "store" | "agents" | "masks" | "openModel">,
   first: ConversationRow,

@@ -3,21 +3,24 @@ import type { EventLog } from "../../store/event-log.ts";
 
 interface UserRuns {
   running: Set<string>;
-  /** In the order in which they came. */
+  /** In the order of arrival. */
   waiting: Set<string>;
 }
 
-/** Bounds the runs of each user at a time: further conversations wait, in order, and stay `running` in the log meanwhile. */
+/**
+ * Limits the concurrent runs of each user. Other conversations wait in order; their status is
+ * `running` meanwhile.
+ */
 export class RunQueue {
   readonly #max: number;
   readonly #users = new Map<string, UserRuns>();
 
-  /** `max` 0 is no limit. */
+  /** `max` 0: no limit. */
   constructor(max: number) {
     this.#max = max;
   }
 
-  /** Takes a place for a conversation; false: there is none, and it waits for one. */
+  /** Takes a slot for a conversation; false: it waits for one. */
   acquire(userId: string, conversationId: string): boolean {
     if (this.#max === 0) return true;
     const runs = this.#users.get(userId) ?? { running: new Set(), waiting: new Set() };
@@ -32,7 +35,7 @@ export class RunQueue {
     return this.#users.get(userId)?.waiting.has(conversationId) === true;
   }
 
-  /** Gives a conversation's place, or its turn, back. */
+  /** Returns the slot of a conversation, or takes it out of the queue. */
   release(userId: string, conversationId: string): void {
     const runs = this.#users.get(userId);
     runs?.running.delete(conversationId);
@@ -40,7 +43,7 @@ export class RunQueue {
     if (runs && runs.running.size + runs.waiting.size === 0) this.#users.delete(userId);
   }
 
-  /** Takes the conversation whose turn it is off the queue; undefined while nobody waits or there is no place. */
+  /** Removes the next conversation from the queue; undefined when none waits or no slot is free. */
   next(userId: string): string | undefined {
     const runs = this.#users.get(userId);
     if (!runs || runs.running.size >= this.#max) return undefined;
@@ -51,8 +54,9 @@ export class RunQueue {
 }
 
 /**
- * The order in which a new process wakes the conversations that are `running`: first those that ran when the old one ended, then those that
- * waited, by when they began to. A conversation that waits has nothing in its log behind the record that made it `running`.
+ * The order in which a new process wakes running conversations: first those that had a slot, then
+ * those that waited, by the time of their request. A waiting conversation has no record after the
+ * one that made it `running`.
  */
 export function sortForWake<T extends Pick<ConversationRow, "id" | "updatedAt">>(
   rows: readonly T[],

@@ -24,17 +24,20 @@ import { pickFacts } from "../log/state.ts";
 import { RunCondensing } from "./run-condensing.ts";
 import type { RunEnvironment } from "./run-environment.ts";
 
-/** Why a run is cut off: the user interrupts it, its sandbox was paused, or the process ends and leaves the rest to the next start. */
+/** Why a run is aborted. After `shutdown` the next process continues it. */
 export type AbortCause = "interrupt" | "shutdown" | "removed" | "paused";
 
-/** How often the Stop hooks may let one run go on. */
+/** Maximum number of times that Stop hooks can continue one run. */
 const maxHeldEnds = 10;
 
-/** One awake conversation: folds the log and steps until nothing is runnable (agent-behaviour.md section 1). */
+/**
+ * One awake conversation: folds its log and steps until nothing is left to do (agent-behaviour.md
+ * section 1).
+ */
 export class Run {
   /**
-   * Resolves when the run is over and its last record is durable; never rejects. True when the log tells the whole story, so that
-   * a status `running` in it asks for another run; false when the run was cut off or could not write its end.
+   * Resolves when the last record is durable; never rejects. True: the log is complete, so that a
+   * status `running` asks for another run. False: the run was aborted or could not write its end.
    */
   readonly done: Promise<boolean>;
   readonly follower: LogFollower;
@@ -45,13 +48,12 @@ export class Run {
   readonly #calls: CallRecorder;
   readonly #condensing: RunCondensing;
   readonly #hooks: Hooks;
-  /** How often Stop hooks have let this run go on. */
   #heldEnds = 0;
   /** Ids of the actions that this run has begun. */
   readonly #begun = new Set<string>();
-  /** Names of the rules that results of this run bring along. */
+  /** Names of the path rules in results of this run. */
   readonly #sentRules = new Set<string>();
-  /** Sequence number up to which the model has read. */
+  /** The model has read up to this sequence number. */
   #readSeq = 0;
 
   constructor(env: RunEnvironment) {
@@ -89,7 +91,7 @@ export class Run {
       budget: env.budget,
     });
     this.done = this.#run().finally(async () => {
-      // Where that fails the next run tells it.
+      // After a failure the next run stores them.
       if (this.follower.isReady) await env.keepFacts(pickFacts(this.follower.state)).catch(() => {});
       this.follower.close();
     });
@@ -117,7 +119,7 @@ export class Run {
   async #loop(): Promise<void> {
     const { state } = this.follower;
     const { toolset } = this.#env;
-    // Woken for a summary alone: what waits for the user goes on waiting.
+    // Woken only to condense: waiting actions keep waiting.
     const { status } = state;
     const notes = status === "running" ? await toolset.prepare(this.#abort.signal) : [];
     if (!state.initialised) {
@@ -130,7 +132,7 @@ export class Run {
 
     const { maxIterations } = this.#env.row.config;
     for (let iteration = 0; ; iteration++) {
-      // Hundreds of runs may go on at once when their results become durable.
+      // Hundreds of runs may continue at once when their results become durable.
       await this.#env.scheduler.nextTurn("iterations");
       if (state.status === "finished" && this.#hasUnseenMessage()) {
         await this.#append(transition(state.status, "reopen"));
@@ -175,16 +177,17 @@ export class Run {
         continue;
       }
       this.#condensing.noteSuccess(model);
-      // Actions that wait for the user, who may have answered already: the run that comes next knows whether they are approved.
+      // The actions wait for the user. If the answer is already there, the next run knows which are
+      // approved.
       if (state.openActions.size > 0) return;
     }
-    // A run that was asked for without any user message has nothing to do.
+    // A run without any user message has nothing to do.
     if (state.status === "running" && state.lastUserMessageSeq === 0) {
       await this.#append(transition(state.status, "nothingToDo"));
     }
   }
 
-  /** Why no model may be called: what the conversation or its user has spent. */
+  /** Which budget is spent, and the message for the user. */
   #findSpentBudget(): { code: string; detail: string } | undefined {
     const { budget } = this.#env;
     if (budget !== null && getOwnCost(this.follower.state.stats) + this.#env.sumSiblingSpend() >= budget)
@@ -193,7 +196,7 @@ export class Run {
     return exhausted === undefined ? undefined : { code: "DailyBudgetReached", detail: exhausted };
   }
 
-  /** Each rule comes once in a conversation, also where calls run side by side. */
+  /** Each rule is sent once per conversation, also by concurrent calls. */
   #rulesFor(action: Action): TextContent[] {
     const rules = this.#env.rulesFor(action, this.#sentRules.union(this.follower.state.pathRules));
     for (const { text } of rules) this.#sentRules.add(pathRuleOf(text)!);
@@ -216,7 +219,9 @@ export class Run {
     return this.follower.state.unchecked.shift();
   }
 
-  /** Asks the Stop hooks about the end of the turn, and says in the log what they decide. True where the turn is over. */
+  /**
+   * Asks the Stop hooks whether the turn may end, and appends their decision. True when it ends.
+   */
   async #checkEnd(): Promise<boolean> {
     const { blocked } = await this.#hooks.beforeStop();
     const ends = blocked === undefined || this.#heldEnds === maxHeldEnds;
@@ -230,8 +235,9 @@ export class Run {
   }
 
   /**
-   * Open actions are either approved ones, which run now, or those of a process that died: their outcome is unknown; or they waited, and the user wrote. Those
-   * that were paused in the moment in which they began to wait do so again.
+   * Settles the actions that an earlier run left open. Approved and idempotent ones run now;
+   * unanswered ones are rejected; the others were interrupted. Actions that were paused while they
+   * began to wait, wait again.
    */
   async #settleOpenActions(): Promise<void> {
     const { state } = this.follower;
@@ -239,7 +245,7 @@ export class Run {
       await this.#append(transition(state.status, "awaitApproval"));
       return;
     }
-    // A finish ends the turn, unless a message came that the model had not read.
+    // A finish ends the turn, unless the model had not read the newest message.
     this.#readSeq = state.readSeq;
     const context = this.#actContext();
     const { approved } = this.#env;
@@ -307,7 +313,9 @@ export class Run {
     this.#publishAgentState({ model_retry: { attempt, delay_ms: delayMs, reason } });
   }
 
-  /** Followers see why nothing comes: the frame is not stored. Clients put its value in the place of the whole state of the agent. */
+  /**
+   * Publishes an unstored `agent_state` frame. Clients replace the whole agent state by its value.
+   */
   #publishAgentState(told: Record<string, unknown>): void {
     if (this.#env.hub.followers(this.#id) === 0) return;
     const value = { ...presentAgentState(this.#env.store.conversations.get(this.#id)?.config.goal), ...told };
@@ -329,7 +337,10 @@ export class Run {
     return this.#env.store.events.append(this.#id, told, { calls: this.#calls.take() });
   }
 
-  /** Who sees that a run has ended sees what it has cost, calls beside it included: what its steps have not told goes with its last records. */
+  /**
+   * The last records of a run include the metrics of side calls that no step has written, so that
+   * clients see the final cost.
+   */
   #unwrittenMetrics(records: readonly NewRecord[]): NewRecord[] {
     const { sideCallUsage: beside } = this.#env;
     const { stats } = this.follower.state;
@@ -349,12 +360,12 @@ export class Run {
   async #end(error: unknown): Promise<boolean> {
     const cause = this.#abort.signal.aborted ? (this.#abort.signal.reason as AbortCause) : undefined;
     if (cause === "shutdown" || cause === "removed") return false;
-    // The log tells that already, and nothing was begun.
+    // The pause is in the log, and no action had begun.
     if (cause === "paused" && this.follower.state.openActions.size === 0) return true;
     const open = [...this.follower.state.openActions.values()].map((event) =>
       cutOff(event, { begun: this.#begun.has(event.id) }),
     );
-    // Nothing is wrong with the run: it is taken up again.
+    // The run itself is fine and is tried again.
     if (error instanceof PlatformError && error.code === "StorageBusy") return false;
     if (cause === "interrupt") {
       await this.#append([...open, ...transition(this.follower.state.status, "interrupt")]);

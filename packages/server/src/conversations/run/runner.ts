@@ -22,13 +22,13 @@ import { SideCallUsage } from "./side-call-usage.ts";
 import type { Workspace } from "./workspace.ts";
 import { Workspaces } from "./workspaces.ts";
 
-/** How long a step that ends after a pause is waited for, ms. */
+/** Maximum wait for a paused run to end, ms. */
 const maxRestWaitMs = 10_000;
 
-/** Time for the hooks of sessions' ends, when a conversation is removed and when the server ends, ms. */
+/** Time for SessionEnd hooks, ms. */
 const sessionEndMs = { removal: 10_000, shutdown: 2_000 };
 
-/** When a run that could not write its end is tried again, ms. */
+/** Delay before a run that could not write its end is tried again, ms. */
 const retryMs = 5_000;
 
 export interface RunnerDeps extends RunEnvironmentDeps {
@@ -39,18 +39,18 @@ export interface RunnerDeps extends RunEnvironmentDeps {
   hooks: ConversationHooks;
   masks: OutputMasks;
   limits: RunLimits;
-  /** Told when no run of a conversation goes on any more. */
+  /** Called when a conversation comes to rest. */
   onRest?: (conversationId: string) => void;
 }
 
-/** What bounds the runs of each user. */
+/** Limits for the runs of each user. */
 export interface RunLimits {
-  /** Runs at a time; 0: no limit. */
+  /** Maximum concurrent runs; 0: no limit. */
   maxRuns: number;
   dailyBudget: DailyBudget;
 }
 
-/** Wakes conversations: at most one run of each at a time. */
+/** Runs awake conversations, at most one run per conversation. */
 export class Runner {
   readonly histories: Histories;
   readonly announcements: Announcements;
@@ -60,9 +60,9 @@ export class Runner {
   readonly #queue: RunQueue;
   readonly #sideCallUsage: SideCallUsage;
   readonly #timers = new Set<NodeJS.Timeout>();
-  /** Ids of the open actions that the user approved, by conversation, for its next run. */
+  /** Ids of the approved open actions for the next run, by conversation. */
   readonly #approved = new Map<string, ReadonlySet<string>>();
-  /** Those who wait for the summaries of sleeping conversations. */
+  /** Callers that wait for a sleeping conversation to be condensed. */
   readonly #condensations = new Map<string, (() => void)[]>();
   readonly #contextLimits = new ContextLimits();
   #closing = false;
@@ -88,12 +88,12 @@ export class Runner {
     return this.#runs.has(conversationId);
   }
 
-  /** Whether a run waits until others of the user have ended. */
+  /** Whether its run waits for a slot. */
   isWaiting({ userId, id }: Pick<ConversationRow, "userId" | "id">): boolean {
     return this.#queue.isWaiting(userId, id);
   }
 
-  /** Waits a little for the end of what a run does after it was paused. Throws ConversationRunning where a run goes on. */
+  /** Waits briefly for a paused run to end. Throws ConversationRunning while a run continues. */
   async requireAtRest(conversationId: string): Promise<void> {
     const isRunning = () =>
       this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
@@ -103,23 +103,22 @@ export class Runner {
       await Promise.race([run.done, new Promise((resolve) => (timer = setTimeout(resolve, maxRestWaitMs)))]);
       clearTimeout(timer);
     }
-    if (isRunning() || this.#runs.has(conversationId))
-      throw new PlatformError(
-        "ConversationRunning",
-        "The conversation is running: pause it first, or interrupt it.",
-      );
+    if (isRunning() || this.#runs.has(conversationId)) throw new PlatformError("NotAtRest");
   }
 
   workspace(row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">): Workspace {
     return this.workspaces.getOrCreate(row);
   }
 
-  /** As `Workspace.renewShell`, where the conversation has a shell. */
+  /** See `Workspace.renewShell`; does nothing without a workspace. */
   async renewShell(conversationId: string): Promise<void> {
     await this.workspaces.get(conversationId)?.renewShell();
   }
 
-  /** Lets the next run do the actions that are open now, and none that come later. Gives the function that takes it back. */
+  /**
+   * Approves the currently open actions for the next run. Returns a function that revokes the
+   * approval.
+   */
   approve(conversationId: string): () => void {
     this.#approved.set(
       conversationId,
@@ -128,13 +127,16 @@ export class Runner {
     return () => void this.#approved.delete(conversationId);
   }
 
-  /** Starts a run unless one goes on, which then sees by itself what is new in the log. Wakes the sandbox that a call of it waits for. */
+  /**
+   * Starts a run. A current run reads new records by itself; its paused sandbox is woken if a call
+   * waits for it.
+   */
   wake(conversationId: string): void {
     if (this.#closing) return;
     const current = this.#runs.get(conversationId);
     if (current) {
       this.workspaces.get(conversationId)?.pauseGate.open();
-      // The sandbox may have been paused under a tool call, which cannot end then. If it fails to wake, the call tells why.
+      // The sandbox may be paused during a tool call. If it fails to wake, the call reports why.
       if (current.follower.state.openActions.size > 0)
         void this.workspaces
           .get(conversationId)
@@ -146,7 +148,7 @@ export class Runner {
     if (!row) return;
     const workspace = this.workspace(row);
     workspace.pauseGate.open();
-    // A sub-agent works in the place of the agent that waits for it.
+    // A sub-agent uses the slot of its parent.
     if (!row.config.task && !this.#queue.acquire(row.userId, row.id)) return;
     const run = new Run(
       makeRunEnvironment(this.#deps, row, {
@@ -161,13 +163,16 @@ export class Runner {
     this.announcements.announce(conversationId);
     const isForSummary = this.#condensations.has(conversationId);
     void run.done.then((complete) => {
-      // A run that was ending has not seen what is asked for.
+      // The ending run has not read a request that was appended last.
       const wantsSummary = !isForSummary && run.follower.view.condensationRequested;
       this.#onEnded(row, complete, run.follower.state.stats, wantsSummary);
     });
   }
 
-  /** Wakes a sleeping conversation for the summary that its log asks for. Resolves when it rests again, with the summary or without. */
+  /**
+   * Wakes a sleeping conversation to condense it. Resolves when it rests, with or without a
+   * summary.
+   */
   condense(conversationId: string): Promise<void> {
     if (this.#closing) return Promise.resolve();
     return new Promise((resolve) => {
@@ -183,7 +188,7 @@ export class Runner {
     for (const resolve of waiting) resolve();
   }
 
-  /** Adds a model call beside the run to the metrics of a conversation. */
+  /** Adds a side call to the metrics of a conversation. */
   async addUsage(
     conversationId: string,
     usageId: string,
@@ -197,14 +202,14 @@ export class Runner {
     if (!this.#runs.has(conversationId)) await this.#sideCallUsage.write(conversationId, stats);
   }
 
-  /** Lets the metrics of a conversation tell what one of its sub-agents has used. */
+  /** Sets what a sub-agent has used in the metrics of its parent. */
   setTaskMetrics(conversationId: string, usageId: string, metrics: UsageMetrics): void {
     const known =
       this.#deps.store.conversations.get(conversationId)?.summary.stats?.usage_to_metrics[usageId];
     if (!isDeepStrictEqual(known, metrics)) this.#sideCallUsage.set(conversationId, usageId, metrics);
   }
 
-  /** Ends the model call of a run that was paused, where one goes on: nobody waits for its answer. What a tool does goes on when its sandbox does. */
+  /** Aborts the model call of a paused run. A tool call continues when its sandbox does. */
   abortCall(conversationId: string): void {
     const run = this.#runs.get(conversationId);
     if (
@@ -215,14 +220,14 @@ export class Runner {
       this.#abortRun(conversationId, run, "paused");
   }
 
-  /** Cuts a run off and waits for its last record. */
+  /** Aborts a run and waits for its last record. */
   async abort(conversationId: string, cause: AbortCause): Promise<void> {
     const run = this.#runs.get(conversationId);
     if (run) this.#abortRun(conversationId, run, cause);
     await run?.done;
   }
 
-  /** Forgets what is kept for a conversation while it is awake. */
+  /** Ends the run of a conversation and drops its in-memory state. */
   async remove(conversationId: string): Promise<void> {
     await this.abort(conversationId, "removed");
     await this.#endSession(conversationId, sessionEndMs.removal);
@@ -234,7 +239,7 @@ export class Runner {
     this.#dropWorkspace(conversationId);
   }
 
-  /** Whoever interrupts a command wants it ended, for which a paused sandbox has to wake. */
+  /** An interrupt must reach the command, so it wakes a paused sandbox. */
   #abortRun(conversationId: string, run: Run, cause: AbortCause): void {
     run.abort(cause);
     const workspace = this.workspaces.get(conversationId);
@@ -281,20 +286,20 @@ export class Runner {
   ): void {
     this.#runs.delete(conversationId);
     this.#queue.release(userId, conversationId);
-    // A message may have woken it while it was being deleted.
+    // A message may have woken the conversation during its removal.
     if (!this.#deps.store.conversations.get(conversationId)) this.#dropWorkspace(conversationId);
     const goesOnForSummary =
       complete && wantsSummary && this.#condensations.has(conversationId) && !this.#closing;
     if (!goesOnForSummary) this.#resolveCondensations(conversationId);
     if (this.#closing) return;
     this.#wakeNext(userId);
-    // A message or a run command that came while the run was ending is in the log, and the row shows it.
+    // A message or run command that arrived while the run was ending is in the row's status.
     const goesOn = () =>
       this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
     if (goesOnForSummary || (complete && goesOn())) return this.wake(conversationId);
     this.#sideCallUsage.write(conversationId, stats).catch(() => {});
     if (!complete && goesOn()) {
-      // Its end could not be written, for example on a full disk: once it can, the run goes on.
+      // Its end could not be written, for example because the disk is full.
       const timer = setTimeout(() => {
         this.#timers.delete(timer);
         if (goesOn()) this.wake(conversationId);
@@ -306,7 +311,7 @@ export class Runner {
     this.#deps.onRest?.(conversationId);
   }
 
-  /** Gives free places to the conversations whose turn it is, and that were not stopped while they waited. */
+  /** Starts the next waiting conversations, except those that were stopped meanwhile. */
   #wakeNext(userId: string): void {
     for (let id = this.#queue.next(userId); id !== undefined; id = this.#queue.next(userId)) {
       const isRunning = this.#deps.store.conversations.get(id)?.summary.executionStatus === "running";

@@ -5,7 +5,6 @@ import type { ConversationStore } from "../../store/conversation-store.ts";
 export interface SandboxPauseDeps {
   sandboxes: Pick<Sandboxes, "onChange">;
   conversations: Pick<ConversationStore, "listBySandbox">;
-  /** The loaded workspaces. */
   workspaces: {
     inSandbox(sandboxId: string): readonly { workspace: { pauseGate: PauseGate }; isAwake: boolean }[];
   };
@@ -15,8 +14,8 @@ export interface SandboxPauseDeps {
 }
 
 /**
- * Reacts to each pause of a sandbox: its running conversations are paused, and what their runs begin in it
- * waits instead of waking it. A sandbox that stopped with a reason fails these calls with that reason.
+ * Reacts to each pause of a sandbox: pauses its running conversations, and blocks what their
+ * runs begin in it. Calls in a sandbox that stopped with a reason fail with that reason.
  */
 export function handleSandboxPauses(deps: SandboxPauseDeps): () => void {
   return deps.sandboxes.onChange((change) => {
@@ -33,7 +32,8 @@ async function pauseConversations(deps: SandboxPauseDeps, sandboxId: string): Pr
   for (const row of deps.conversations.listBySandbox(sandboxId)) {
     if (row.summary.executionStatus !== "running") continue;
     await deps.pause(row.id).catch(() => {});
-    // The run could not act on the answer of its model call, and a call that hangs would delay the next message.
+    // The answer of a model call would be useless, and a call that hangs would delay the next
+    // message.
     deps.abortCall(row.id);
   }
 }
@@ -53,14 +53,14 @@ export class PauseGate {
     this.#closed.promise.catch(() => {});
   }
 
-  /** What waits continues and wakes the sandbox. */
+  /** Lets waiting calls continue, which wakes the sandbox. */
   open(): void {
     this.#closed?.resolve();
     this.#closed = undefined;
   }
 
-  /** What waits fails; the gate stays closed until the next run. */
+  /** Fails the waiting calls; the gate stays closed until the next run. */
   cancel(): void {
-    this.#closed?.reject(new PlatformError("SandboxFailed", "The sandbox is paused."));
+    this.#closed?.reject(new PlatformError("PausedDuringCall"));
   }
 }

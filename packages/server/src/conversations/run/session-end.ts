@@ -10,7 +10,7 @@ interface SessionEndDeps extends Pick<RunEnvironmentDeps, "store" | "agents" | "
   workspaces: Pick<Workspaces, "getOrCreate">;
 }
 
-/** Runs the hooks of a session's end, where the conversation's sandbox runs and as long as there is time. */
+/** Runs the SessionEnd hooks, if the conversation's sandbox is running. */
 export async function endSession(deps: SessionEndDeps, conversationId: string, maxMs: number): Promise<void> {
   const { store, sandboxes, hooks, masks, workspaces } = deps;
   const row = store.conversations.get(conversationId);

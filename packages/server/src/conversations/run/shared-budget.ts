@@ -1,10 +1,7 @@
 import type { ConversationRow, ConversationStore } from "../../store/conversation-store.ts";
 import { getOwnCost } from "../../store/summary.ts";
 
-/**
- * USD that a conversation, the agent that it works for and the other sub-agents of that one have spent, without what this one has: one budget holds for all
- * of them.
- */
+/** USD that the parent and its other sub-agents have spent: one budget covers all of them. */
 export function sumSiblingSpend(
   conversations: Pick<ConversationStore, "get" | "listChildren">,
   row: ConversationRow,

@@ -6,9 +6,9 @@ import type { Stats } from "@sandpiper/wire";
 import type { EventLog } from "../../store/event-log.ts";
 
 /**
- * Metrics of model calls beside runs, such as the one for a title. While a run goes on only it writes metrics, so that none of two
- * writers at the same time is lost; what it has not written when it ends is written then. What waits counts until it is durable, so that calls
- * that end at the same time add up.
+ * Metrics of side calls, such as the one for a title. During a run only the run writes metrics, so
+ * that no concurrent write is lost; the rest is written afterwards. Pending metrics count until
+ * they are durable, so that concurrent calls add up.
  */
 export class SideCallUsage {
   readonly #events: Pick<EventLog, "append">;
@@ -18,24 +18,27 @@ export class SideCallUsage {
     this.#events = events;
   }
 
-  /** What waits for a conversation, by usage id: the same map until all of it is written. */
+  /** Pending metrics by usage id; the same map until all of it is written. */
   getPending(conversationId: string): ReadonlyMap<string, UsageMetrics> {
     return this.#getPending(conversationId);
   }
 
-  /** Adds a call to what waits; `stats` are the metrics of the log. */
+  /** Adds a call to the pending metrics; `stats` are the metrics of the log. */
   add(conversationId: string, usageId: string, model: string, response: ModelResponse, stats: Stats): void {
     const waiting = this.#getPending(conversationId);
     const before = withUsage(stats, waiting);
     waiting.set(usageId, addUsage(before, usageId, model, response, null).usage_to_metrics[usageId]!);
   }
 
-  /** Lets a usage id have these metrics, in the place of what it had. */
+  /** Replaces the metrics of a usage id. */
   set(conversationId: string, usageId: string, metrics: UsageMetrics): void {
     this.#getPending(conversationId).set(usageId, metrics);
   }
 
-  /** Writes what waits and is not in the metrics of the log yet. Throws what `append` throws; it waits on then, unless the conversation is gone. */
+  /**
+   * Writes pending metrics that the log does not have. Throws what `append` throws; they stay
+   * pending, unless the conversation is deleted.
+   */
   async write(conversationId: string, stats: Stats): Promise<void> {
     const waiting = this.#getPending(conversationId);
     const written = [...waiting];

@@ -13,10 +13,13 @@ import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import type { OutputMasks } from "../agent/output-masks.ts";
 import type { RunLimits, Runner } from "./runner.ts";
 
-/** Time for a call beside the run, ms. */
+/** Time for one side call, ms. */
 const timeoutMs = 300_000;
 
-/** Questions of a user that are answered at a time, and that may be under way and wait: each takes the whole history to a model, beyond the limit of runs. */
+/**
+ * Maximum concurrent questions of one user, and those that run or wait: each sends the whole
+ * history, and the limit of runs does not apply.
+ */
 const maxConcurrentQuestions = 4;
 const maxWaitingQuestions = 100;
 
@@ -30,7 +33,7 @@ export interface SideCallsDeps {
   limits: Pick<RunLimits, "dailyBudget">;
 }
 
-/** Calls of a conversation's model that leave no event: they count in its metrics under a usage id of their own. */
+/** Model calls that append no event; their cost has its own usage id. */
 export class SideCalls {
   readonly #deps: SideCallsDeps;
   readonly #closing = new AbortController();
@@ -43,23 +46,20 @@ export class SideCalls {
   }
 
   /**
-   * Asks with the whole history before the question, and gives the text of the answer. Throws what the model call throws, BudgetReached, and TooManyRequests where
-   * too many questions of the user wait.
+   * Asks a question after the whole history and returns the answer. Throws what the model call
+   * throws, BudgetReached, and TooManyRequests when too many questions wait.
    */
   async ask(row: ConversationRow, usageId: string, question: Content[]): Promise<string> {
     const { userId } = row;
     const waiting = this.#questions.get(userId) ?? 0;
-    if (waiting >= maxWaitingQuestions)
-      throw new PlatformError("TooManyRequests", "Too many questions wait for an answer: ask again later.", {
-        retryAfter: 1,
-      });
+    if (waiting >= maxWaitingQuestions) throw new PlatformError("TooManyQuestions", { retryAfter: 1 });
     this.#questions.set(userId, waiting + 1);
     this.#questionCount++;
     try {
       return await this.#lanes.run(`${userId} ${this.#questionCount % maxConcurrentQuestions}`, async () => {
         this.#closing.signal.throwIfAborted();
         const { system, messages, tools } = await this.#deps.runner.histories.promptHistory(row);
-        // Providers refuse calls in the history of tools that are not told.
+        // Providers reject calls in the history of tools that the request does not list.
         const request = {
           system,
           messages: [...messages, { role: "user" as const, content: question }],
@@ -75,7 +75,7 @@ export class SideCalls {
     }
   }
 
-  /** Asks without the history, `llm` in the place of the conversation's model. Throws as `ask`. */
+  /** Asks without the history, by `llm` or the conversation's model. Throws what `ask` throws. */
   async askWithoutHistory(
     row: ConversationRow,
     usageId: string,
@@ -102,7 +102,7 @@ export class SideCalls {
     if (exhausted !== undefined) throw new PlatformError("BudgetReached", exhausted);
     const { model: name, ...rest } = llm ? agents.resolveModel(row.userId, llm) : agents.model(row);
     const asked = maskedModel(openModel({ model: name ?? "", ...rest }), masks.forConversation(row));
-    // The history before a question is in the log.
+    // The recording omits the history, which is in the log.
     const partial = request.messages.length > 1;
     const model = recordedBeside(
       { events: store.events, scheduler },

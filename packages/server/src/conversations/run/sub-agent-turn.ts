@@ -12,13 +12,13 @@ import type { SendOptions } from "../api.ts";
 import { deriveId } from "../log/derived-id.ts";
 import type { Runner } from "./runner.ts";
 
-/** Events from the end of a sub-agent's log among which its last words are looked for. */
+/** Events at the end of a sub-agent's log that are searched for its answer. */
 const maxRecentEvents = 100;
 
-/** Longest answer that is handed on, characters. */
+/** Maximum length of the answer, characters. */
 const maxAnswerChars = 30_000;
 
-/** What a call of the task tool waits for: one turn of a sub-agent, from its message to its end. */
+/** One turn of a sub-agent, which a call of the task tool waits for. */
 export class SubAgentTurn {
   readonly childId: string;
   readonly #deps: SubAgentDeps;
@@ -27,10 +27,10 @@ export class SubAgentTurn {
   readonly #ended = Promise.withResolvers<void>();
   #sent = false;
   #parentUpdates: Promise<void> = Promise.resolve();
-  /** The sub-agent was paused with its parent, and goes on with it. */
+  /** The sub-agent was paused with its parent and continues with it. */
   #pausedWithParent: boolean;
 
-  /** `actionId` is the call's, which an earlier process may have begun. */
+  /** `actionId` is the id of the call, which an earlier process may have begun. */
   constructor(
     deps: SubAgentDeps,
     parent: ConversationRow,
@@ -46,13 +46,16 @@ export class SubAgentTurn {
       this.#getChild()?.summary.executionStatus === "paused" && this.#parentWasPaused(actionId);
   }
 
-  /** Sends the task by `send` and waits for what comes of it. Throws the signal's reason; an interrupt reaches the sub-agent first. */
+  /**
+   * Sends the task and waits for its result. Throws the signal's reason; an interrupt first
+   * interrupts the sub-agent.
+   */
   async waitForResult(send: () => Promise<void>): Promise<TaskObservation> {
     const { events } = this.#deps.store;
     const leave = [
       events.follow(this.childId, () => {
         this.checkStatus();
-        // A pause that becomes durable after the parent went on is to end, too.
+        // A pause may become durable after the parent has continued.
         this.#followParent();
       }),
       events.follow(this.#parent.id, () => this.#followParent()),
@@ -75,7 +78,7 @@ export class SubAgentTurn {
     }
   }
 
-  /** Looks where the sub-agent stands. */
+  /** Ends the turn when the sub-agent has stopped. */
   checkStatus(): void {
     const child = this.#getChild();
     if (!child) return this.#ended.resolve();
@@ -83,13 +86,13 @@ export class SubAgentTurn {
     const { executionStatus: status } = child.summary;
     this.#parentUpdates = this.#parentUpdates.then(() => this.#updateParent()).catch(() => {});
     if (status === "running" || status === "waiting_for_confirmation") return;
-    // One that is paused goes on some time; one that was interrupted does not.
+    // A paused sub-agent continues later; an interrupted one does not.
     if (status === "paused" && this.#findLast(["InterruptEvent", "PauseEvent"])?.kind !== "InterruptEvent")
       return;
     this.#ended.resolve();
   }
 
-  /** While the sub-agent waits for the user, so does its parent, where clients look. */
+  /** The parent waits for the user while its sub-agent does. */
   async #updateParent(): Promise<void> {
     const { events, conversations } = this.#deps.store;
     const parent = conversations.get(this.#parent.id);
@@ -117,7 +120,7 @@ export class SubAgentTurn {
     });
   }
 
-  /** What the sub-agent asks to do, as a message in the parent's log; once for each of its actions. */
+  /** The sub-agent's question as a message in the parent's log, once per action. */
   #makeQuestion(): ReturnType<typeof nudge>[] {
     const action = this.#findLast(["ActionEvent"]);
     if (action?.kind !== "ActionEvent") return [];
@@ -133,7 +136,7 @@ export class SubAgentTurn {
     return [{ ...record, event: { ...record.event, id } }];
   }
 
-  /** A pause of the parent reaches its sub-agents, and so does its end. */
+  /** Pauses and continues the sub-agent with its parent. */
   #followParent(): void {
     const status = this.#deps.store.conversations.get(this.#parent.id)?.summary.executionStatus;
     const child = this.#getChild()?.summary.executionStatus;
@@ -147,7 +150,7 @@ export class SubAgentTurn {
     }
   }
 
-  /** Since the call. */
+  /** Whether the parent was paused after the call. */
   #parentWasPaused(actionId: string): boolean {
     const { events } = this.#deps.store;
     const [paused] = events.search(this.#parent.id, { kind: "PauseEvent", descending: true, limit: 1 }).items;
@@ -191,7 +194,7 @@ export class SubAgentTurn {
     return `${why ?? "The sub-agent was deleted."}${said ? `\nIts last words before that:\n${said}` : ""}`;
   }
 
-  /** The message of its finish, or what it said last. */
+  /** The message of `finish`, or the last message of the sub-agent. */
   #findAnswer(): string | undefined {
     for (const event of this.#recentEvents()) {
       if (event.kind === "ActionEvent" && event.action?.kind === "FinishAction") return event.action.message;
@@ -227,9 +230,9 @@ export interface SubAgentDeps {
   settings: Pick<Settings, "agent" | "profileModel">;
   agents: Pick<AgentConfigResolver, "clientAgent" | "policy">;
   runner: Pick<Runner, "abort" | "setTaskMetrics">;
-  /** Those of the project that were there when the conversation began. */
+  /** The project's sub-agents when the conversation began. */
   listKnown(id: string): readonly ListedAgent[];
-  /** Those of the project now. Throws what `exec` throws. */
+  /** The project's sub-agents now. Throws what `exec` throws. */
   loadDefinitions(row: ConversationRow): Promise<readonly AgentDefinition[]>;
   send(id: string, content: ReturnType<typeof textContent>[], options: SendOptions): Promise<void>;
   run(id: string): Promise<void>;

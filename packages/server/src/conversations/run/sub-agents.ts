@@ -13,18 +13,19 @@ import { toForkContext } from "../project/project-context.ts";
 import type { SubAgentDeps } from "./sub-agent-turn.ts";
 import { SubAgentTurn } from "./sub-agent-turn.ts";
 
-/** Sub-agents of one conversation at work at a time, and in all. */
+/** Maximum sub-agents of one conversation, concurrently and in total. */
 const maxConcurrent = 20;
 const maxTotal = 500;
 
 /**
- * Sub-agents are conversations of their own in the sandbox and the folder of their parent (agent-behaviour.md section 12): they survive what conversations
- * survive. Their ids follow from the call's, so that a call which is run again after a crash finds the sub-agent of the first time.
+ * Sub-agents are conversations in the sandbox and folder of their parent (agent-behaviour.md
+ * section 12). Their ids are derived from the id of the call, so a call that is repeated after a
+ * crash finds its sub-agent.
  */
 export class SubAgents implements ToolSource {
   readonly #deps: SubAgentDeps;
   readonly #creations = new KeyedMutex();
-  /** Turns that go on, by the parent's id. */
+  /** Active turns, by the parent's id. */
   readonly #turns = new Map<string, Set<SubAgentTurn>>();
 
   constructor(deps: SubAgentDeps) {
@@ -46,18 +47,18 @@ export class SubAgents implements ToolSource {
     return [taskTool([...known, ...others], (...call) => this.#run(row.id, ...call)) as unknown as Tool];
   }
 
-  /** What sub-agents have used meanwhile counts in the parent's metrics. */
+  /** Adds what sub-agents have used to the parent's metrics. */
   async prepare({ id }: Pick<ConversationRow, "id">): Promise<readonly string[]> {
     for (const child of this.#listChildren(id)) this.#reportMetrics(id, child);
     return [];
   }
 
-  /** Whether a sub-agent of a conversation waits for the user. */
+  /** Whether a sub-agent waits for the user. */
   isWaiting(parentId: string): boolean {
     return this.#listWaiting(parentId).length > 0;
   }
 
-  /** Lets the sub-agents of a conversation do what they wait for. */
+  /** Approves the waiting actions of the sub-agents. */
   async approve(parentId: string): Promise<void> {
     await Promise.all(this.#listWaiting(parentId).map(({ id }) => this.#deps.run(id)));
   }
@@ -66,7 +67,7 @@ export class SubAgents implements ToolSource {
     await Promise.all(this.#listWaiting(parentId).map(({ id }) => this.#deps.reject(id, reason)));
   }
 
-  /** A conversation is gone: who waits for it is told. */
+  /** Ends the turns of a removed conversation. */
   notifyRemoved(id: string): void {
     for (const turns of this.#turns.values())
       for (const turn of turns) if (turn.childId === id) turn.checkStatus();
@@ -96,7 +97,10 @@ export class SubAgents implements ToolSource {
     }
   }
 
-  /** The sub-agent's conversation: that of an earlier run of the call, or of the task that is to go on, or a new one. */
+  /**
+   * The conversation of a repeated call, of the task to resume, or a new one. An observation says
+   * why there is none.
+   */
   async #findOrCreate(
     parent: ConversationRow,
     action: TaskAction,
@@ -190,7 +194,7 @@ export class SubAgents implements ToolSource {
     );
   }
 
-  /** Sends the task, once for each call. */
+  /** Sends the task, once per call. */
   async #sendTask(child: ConversationRow, action: TaskAction, actionId: string): Promise<void> {
     if (this.#hasMessage(child.id, actionId)) return;
     await this.#deps.send(child.id, [textContent(action.prompt)], {
@@ -203,9 +207,9 @@ export class SubAgents implements ToolSource {
     return this.#deps.store.events.batch(childId, [deriveId("message", actionId)])[0] !== null;
   }
 
-  /** A text says why there is none. */
+  /** A string says why there is none. */
   async #findDefinition(parent: ConversationRow, kind: string): Promise<AgentDefinition | string> {
-    // Those of the project are looked for only when one is asked for: nothing of a sandbox is read for others.
+    // Definitions in the sandbox are read only when one is needed.
     const builtIn = builtInSubAgents.find(({ name }) => name === kind);
     const own = builtIn && kind === "general-purpose" ? [] : await this.#deps.loadDefinitions(parent);
     const all = [...own, ...builtInSubAgents];
@@ -248,7 +252,7 @@ function toPolicy({ permissionMode }: AgentDefinition): ConfirmationPolicy | und
   return permissionMode && { kind: "ConfirmRisky", threshold: "HIGH", confirm_unknown: true };
 }
 
-/** The result of a task that could not be begun. */
+/** The result of a task that could not start. */
 function toFailure(task: string, subagent: string, text: string): TaskObservation {
   return {
     kind: "TaskObservation",

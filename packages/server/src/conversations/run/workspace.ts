@@ -11,7 +11,9 @@ import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { GitIdentity } from "../project/clone.ts";
 import { PauseGate } from "./sandbox-pause.ts";
 
-/** Makes the working folder, and a git repository of it where git is there and none exists (app-server.md section 2.4). */
+/**
+ * Creates the working folder, with a git repository if there is none (app-server.md section 2.4).
+ */
 const prepareScript = `mkdir -p -- "$1" && cd -- "$1" || exit 1
 [ "$2" = plain ] || [ -e .git ] || ! command -v git >/dev/null 2>&1 ||
   { git init -q && git config user.name "$3" && git config user.email "$4"; } || :`;
@@ -19,7 +21,10 @@ const prepareScript = `mkdir -p -- "$1" && cd -- "$1" || exit 1
 /** Time for the preparation, ms. */
 const prepareTimeout = 60_000;
 
-/** The hands of one conversation: its sandbox once it is ready, its shell, and what its tools remember while it is awake. */
+/**
+ * One conversation's access to its sandbox: the ready sandbox, its shell and browser, and per-tool
+ * state.
+ */
 export class Workspace {
   readonly pauseGate = new PauseGate();
   readonly #sandboxes: Sandboxes;
@@ -29,13 +34,15 @@ export class Workspace {
   readonly #conversationId: string;
   readonly #memory = new Map<string, unknown>();
   readonly #release: () => void;
-  /** Resolves when nobody holds the sandbox any more, such as the start of the conversation that makes its project. */
+  /** Resolves when the sandbox is not blocked, for example by a start that clones the project. */
   #blocked: Promise<void> | undefined;
   #prepared: { incarnation: string; done: Promise<void> } | undefined;
   #terminal: { incarnation: string; terminal: Terminal } | undefined;
   #browser: { incarnation: string; browser: Browser } | undefined;
 
-  /** `isAwake` tells whether a run of the conversation goes on, `identity` who commits in a repository that is made here. */
+  /**
+   * `isAwake`: whether a run continues. `identity`: the author of commits in a created repository.
+   */
   constructor(
     sandboxes: Sandboxes,
     row: Pick<ConversationRow, "id" | "sandboxId" | "config">,
@@ -54,8 +61,8 @@ export class Workspace {
   }
 
   /**
-   * The running, prepared sandbox; waits for its start and wakes a paused one, after `mayWake` where that is given (see `Sandboxes.running`).
-   * Throws SandboxFailed, SandboxNotFound.
+   * The running, prepared sandbox; starts it or wakes a paused one, after `mayWake` (see
+   * `Sandboxes.running`). Throws SandboxFailed, SandboxNotFound.
    */
   async sandbox(mayWake?: () => Promise<void>): Promise<Sandbox> {
     await this.#blocked;
@@ -71,7 +78,7 @@ export class Workspace {
     return sandbox;
   }
 
-  /** For what a run does: who pauses the sandbox under it does not want that the call that just begins wakes it again. */
+  /** The sandbox for a run, which must not wake a sandbox that was just paused. */
   #runSandbox(): Promise<Sandbox> {
     return this.sandbox(() => this.pauseGate.wait());
   }
@@ -113,19 +120,25 @@ export class Workspace {
     };
   }
 
-  /** What the tools remember is of another branch, and where the files were replaced, the shell stands in folders that are gone. */
+  /**
+   * Clears the state of tools, which belongs to another branch. A shell in a replaced folder enters
+   * the new one.
+   */
   async rewind(filesReplaced: boolean): Promise<void> {
     this.#memory.clear();
     const terminal = this.#terminal?.terminal;
     if (!filesReplaced || !terminal || terminal.isBusy) return;
     const command = `cd -- "$PWD" 2>/dev/null || cd -- '${this.#config.workingDir.replaceAll("'", "'\\''")}'`;
-    // A shell that does not answer is no reason to fail: the next command tells.
+    // A shell that does not answer shows this with the next command.
     await terminal
       .run({ kind: "TerminalAction", command, is_input: false, reset: false }, AbortSignal.timeout(5_000))
       .catch(() => {});
   }
 
-  /** Gives the next command a new shell, which has the variables of secrets that came meanwhile, and what the old one kept. One that is busy stays. */
+  /**
+   * Replaces an idle shell, so that the next command has new secrets as variables. The new shell
+   * restores its state.
+   */
   async renewShell(): Promise<void> {
     const terminal = this.#terminal?.terminal;
     if (!terminal || terminal.isBusy) return;
@@ -133,7 +146,7 @@ export class Workspace {
     if (!terminal.isBusy && this.#terminal?.terminal === terminal) this.closeTerminal();
   }
 
-  /** Lets everybody wait for the sandbox until the returned function is called. */
+  /** Blocks the sandbox for all callers until the returned function is called. */
   block(): () => void {
     const { promise, resolve } = Promise.withResolvers<void>();
     const held = this.#blocked ? this.#blocked.then(() => promise) : promise;
@@ -144,12 +157,12 @@ export class Workspace {
     return resolve;
   }
 
-  /** Nobody would miss it: another one can be made at any time, which goes on where this one was. */
+  /** True when the workspace can be dropped and rebuilt later without losing state. */
   get isIdle(): boolean {
     return this.#blocked === undefined && this.#terminal?.terminal.isLive !== true;
   }
 
-  /** Lets go of the sandbox. The browser goes on in it, unless the conversation is gone: then it ends. */
+  /** Releases the sandbox. Its browser keeps running, unless the conversation was removed. */
   close({ removed = false } = {}): void {
     this.#release();
     this.closeTerminal();
@@ -170,13 +183,10 @@ async function prepare(
   { name, email }: GitIdentity,
 ): Promise<void> {
   const { workingDir } = config;
-  // What a clone is to be made of stays empty, and a worktree has its repository.
+  // A clone needs an empty folder, and a worktree has its repository.
   const kind = config.selectedRepository || config.worktree ? "plain" : "repository";
   const argv = ["sh", "-c", prepareScript, "sh", workingDir, kind, name, email];
   const { code, stderr } = await runToEnd(sandbox, { argv, cwd: "/" }, { timeoutMs: prepareTimeout });
   if (code === 0) return;
-  throw new PlatformError(
-    "SandboxFailed",
-    `The working folder ${workingDir} could not be made: ${stderr.toString().trim()}`,
-  );
+  throw new PlatformError("WorkingDirFailed", { dir: workingDir, reason: stderr.toString().trim() });
 }

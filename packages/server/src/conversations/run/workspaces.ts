@@ -4,29 +4,29 @@ import type { Settings } from "../../users/api.ts";
 import { getGitIdentity } from "../project/clone.ts";
 import { Workspace } from "./workspace.ts";
 
-/** How long a conversation rests before what is kept for it is let go, ms. */
+/** Rest after which a workspace is unloaded, ms. */
 const unloadAfterMs = 10 * 60_000;
-/** How often is looked for such, ms. */
+/** Interval of the check, ms. */
 const checkEveryMs = 60_000;
 
 export interface WorkspacesDeps {
   sandboxes: Sandboxes;
   settings: Settings;
-  /** Whether a run of a conversation goes on, or waits for its turn. */
+  /** Whether a run continues or waits for a slot. */
   isAwake(row: Pick<ConversationRow, "id" | "userId">): boolean;
-  /** Told when a conversation was unloaded. */
   onUnload(conversationId: string): void;
 }
 
 type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
 /**
- * The hands of the conversations that work or worked lately. One that has rested for a while and has no shell any more is unloaded: a thousand idle
- * conversations cost as little as their rows. A shell lives as long as its sandbox's processes, so a conversation is unloaded after the hibernation at last.
+ * The workspaces of conversations that worked recently. A resting one without a shell is unloaded,
+ * so that an idle conversation costs only its row. Hibernation ends shells, so each workspace is
+ * unloaded eventually.
  */
 export class Workspaces {
   readonly #deps: WorkspacesDeps;
-  /** With the moment since which each rests, ms on the clock that never jumps. */
+  /** `restsSince` is a time of the monotonic clock, ms. */
   readonly #loaded = new Map<string, { row: Row; workspace: Workspace; restsSince: number | undefined }>();
   readonly #timer: NodeJS.Timeout;
 
@@ -35,13 +35,12 @@ export class Workspaces {
     this.#timer = setInterval(() => this.unload(), checkEveryMs).unref();
   }
 
-  /** That of a conversation, made where there is none. */
   getOrCreate(row: Row): Workspace {
     const known = this.#loaded.get(row.id)?.workspace;
     if (known) return known;
     const { sandboxes, settings, isAwake } = this.#deps;
     const { id, userId } = row;
-    // Who waits for a turn needs the sandbox soon.
+    // A conversation that waits for a slot needs its sandbox soon.
     const awake = () => isAwake({ id, userId });
     const workspace = new Workspace(sandboxes, row, awake, () => getGitIdentity(settings.agent(userId)));
     this.#loaded.set(id, { row, workspace, restsSince: undefined });
@@ -59,7 +58,7 @@ export class Workspaces {
       .map(({ row, workspace }) => ({ workspace, isAwake: this.#deps.isAwake(row) }));
   }
 
-  /** Unloads what has rested for that long, ms. */
+  /** Unloads workspaces that have rested for `restedMs`. */
   unload(restedMs = unloadAfterMs): void {
     const now = performance.now();
     for (const [id, kept] of this.#loaded) {
@@ -69,13 +68,12 @@ export class Workspaces {
     }
   }
 
-  /** The conversation is gone. */
   remove(conversationId: string): void {
     this.get(conversationId)?.close({ removed: true });
     this.#loaded.delete(conversationId);
   }
 
-  /** The server ends, and the conversations go on in the next one. */
+  /** Releases all workspaces; the next process continues their conversations. */
   close(): void {
     clearInterval(this.#timer);
     for (const id of this.#loaded.keys()) this.#unload(id);
