@@ -9,7 +9,7 @@ import {
   SaveAgentProfileRequest,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
-import type { AccessLevel } from "../../server/auth.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
 const base = "/api/agent-profiles";
@@ -24,40 +24,23 @@ export function agentProfileRoutes(
   { settings: { agentProfiles } }: Pick<HttpServices, "settings">,
   constraints: { view?: "agent" } = {},
 ): void {
-  const tags = ["agent profiles"];
-  const config: { access: AccessLevel } = { access: constraints.view ?? "user" };
+  const route = makeRoute(["agent profiles"], { access: constraints.view ?? "user" }, constraints);
 
-  app.get(
-    base,
-    {
-      constraints,
-      config,
-      schema: { tags, summary: "List agent profiles", response: { 200: AgentProfileList } },
-    },
-    ({ principal }) => agentProfiles.list(principal.userId),
+  app.get(base, route("List agent profiles", { response: { 200: AgentProfileList } }), ({ principal }) =>
+    agentProfiles.list(principal.userId),
   );
   app.get(
     `${base}/:name`,
-    {
-      constraints,
-      config,
-      schema: { tags, summary: "Read an agent profile", params, response: { 200: AgentProfileDetail } },
-    },
+    route("Read an agent profile", { params, response: { 200: AgentProfileDetail } }),
     ({ principal, params: { name } }) => ({ name, profile: agentProfiles.get(principal.userId, name) }),
   );
   app.post(
     `${base}/:name`,
-    {
-      constraints,
-      config: { ...config, failures: [409] },
-      schema: {
-        tags,
-        summary: "Save an agent profile; an existing one keeps its id and gets the next revision",
-        params,
-        body: SaveAgentProfileRequest,
-        response: { 201: AgentProfileMutation },
-      },
-    },
+    route(
+      "Save an agent profile; an existing one keeps its id and gets the next revision",
+      { params, body: SaveAgentProfileRequest, response: { 201: AgentProfileMutation } },
+      { failures: [409] },
+    ),
     async ({ principal, params: { name }, body }, reply) => {
       await agentProfiles.save(principal.userId, name, body);
       return reply.code(201).send({ name, message: `Agent profile '${name}' saved` });
@@ -65,16 +48,7 @@ export function agentProfileRoutes(
   );
   app.delete(
     `${base}/:name`,
-    {
-      constraints,
-      config,
-      schema: {
-        tags,
-        summary: "Delete an agent profile, if there is one",
-        params,
-        response: { 200: AgentProfileMutation },
-      },
-    },
+    route("Delete an agent profile, if there is one", { params, response: { 200: AgentProfileMutation } }),
     async ({ principal, params: { name } }) => {
       await agentProfiles.remove(principal.userId, name);
       return { name, message: `Agent profile '${name}' deleted` };
@@ -82,17 +56,11 @@ export function agentProfileRoutes(
   );
   app.post(
     `${base}/:name/rename`,
-    {
-      constraints,
-      config: { ...config, failures: [409] },
-      schema: {
-        tags,
-        summary: "Rename an agent profile",
-        params,
-        body: RenameAgentProfileRequest,
-        response: { 200: AgentProfileMutation },
-      },
-    },
+    route(
+      "Rename an agent profile",
+      { params, body: RenameAgentProfileRequest, response: { 200: AgentProfileMutation } },
+      { failures: [409] },
+    ),
     async ({ principal, params: { name }, body: { new_name: newName } }) => {
       await agentProfiles.rename(principal.userId, name, newName);
       return { name: newName, message: `Agent profile '${name}' renamed to '${newName}'` };
@@ -100,18 +68,12 @@ export function agentProfileRoutes(
   );
   app.post(
     `${base}/:profile_id/activate`,
-    {
-      constraints,
-      config,
-      schema: {
-        tags,
-        summary: "Make this the default profile of new conversations; agent_settings stay",
-        params: Type.Object({
-          profile_id: Type.String({ minLength: 1, maxLength: 128, description: "id of the profile" }),
-        }),
-        response: { 200: ActivatedAgentProfile },
-      },
-    },
+    route("Make this the default profile of new conversations; agent_settings stay", {
+      params: Type.Object({
+        profile_id: Type.String({ minLength: 1, maxLength: 128, description: "id of the profile" }),
+      }),
+      response: { 200: ActivatedAgentProfile },
+    }),
     async ({ principal, params: { profile_id: id } }) => {
       const profile = await agentProfiles.activate(principal.userId, id);
       return {
@@ -123,16 +85,10 @@ export function agentProfileRoutes(
   );
   app.post(
     `${base}/:name/materialize`,
-    {
-      constraints,
-      config,
-      schema: {
-        tags,
-        summary: "Resolve the profile without changing anything",
-        params,
-        response: { 200: AgentProfileDiagnostics },
-      },
-    },
+    route("Resolve the profile without changing anything", {
+      params,
+      response: { 200: AgentProfileDiagnostics },
+    }),
     ({ principal, params: { name } }) => agentProfiles.diagnose(principal.userId, name),
   );
 }

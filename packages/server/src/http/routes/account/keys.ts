@@ -2,6 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { ApiKey, ApiKeyRequest, isoTime, NewApiKey, parseId, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { ApiKeyRow } from "../../../store/user-store.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import { parseTimeParam } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
@@ -10,26 +11,22 @@ import type { App, HttpServices } from "../../server/services.ts";
  * longer-lived one: read-only keys create none, and a new key expires no later than its creator.
  */
 export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">): void {
-  const tags = ["keys"];
+  const route = makeRoute(["keys"]);
 
   app.get(
     "/api/keys",
-    { schema: { tags, summary: "List your API keys, oldest first", response: { 200: Type.Array(ApiKey) } } },
+    route("List your API keys, oldest first", { response: { 200: Type.Array(ApiKey) } }),
     (request, reply) => {
       reply.send(apiKeys.list(request.principal.userId).map(toApiKey));
     },
   );
   app.post(
     "/api/keys",
-    {
-      config: { failures: [409] },
-      schema: {
-        tags,
-        summary: "Create an API key, which only this response shows",
-        body: ApiKeyRequest,
-        response: { 201: NewApiKey },
-      },
-    },
+    route(
+      "Create an API key, which only this response shows",
+      { body: ApiKeyRequest, response: { 201: NewApiKey } },
+      { failures: [409] },
+    ),
     async (request, reply) => {
       const { name, expires_at, read_only } = request.body;
       const { userId, keyExpiresAt = null } = request.principal;
@@ -41,14 +38,10 @@ export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">):
   );
   app.delete(
     "/api/keys/:key_id",
-    {
-      schema: {
-        tags,
-        summary: "Revoke one of your API keys, and the logins made with it",
-        params: Type.Object({ key_id: Type.String({ description: "id of the key" }) }),
-        response: { 200: Success },
-      },
-    },
+    route("Revoke one of your API keys, and the logins made with it", {
+      params: Type.Object({ key_id: Type.String({ description: "id of the key" }) }),
+      response: { 200: Success },
+    }),
     async (request) => {
       const id = parseId(request.params.key_id);
       const row = apiKeys.list(request.principal.userId).find((one) => one.id === id);

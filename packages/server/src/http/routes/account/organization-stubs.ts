@@ -2,6 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { CurrentApiKey, OrganizationMember, OrganizationPage, ProviderConnections } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { settingsProfileRoutes } from "../v1/settings-profiles.ts";
 
@@ -13,17 +14,11 @@ const org_id = Type.String({ minLength: 1, maxLength: 128, description: "the use
  * a personal one with the user's id and the profiles of the user's settings.
  */
 export function organizationStubRoutes(app: App, services: Pick<HttpServices, "settings">): void {
-  const tags = ["keys"];
+  const route = makeRoute(["keys"]);
 
   app.get(
     "/api/organizations",
-    {
-      schema: {
-        tags,
-        summary: "Your organizations: only your personal one",
-        response: { 200: OrganizationPage },
-      },
-    },
+    route("Your organizations: only your personal one", { response: { 200: OrganizationPage } }),
     ({ principal: { userId } }, reply) => {
       const items = [{ id: userId, name: "Personal workspace", is_personal: true }];
       reply.send({ items, next_page_id: null, current_org_id: userId });
@@ -31,14 +26,11 @@ export function organizationStubRoutes(app: App, services: Pick<HttpServices, "s
   );
   app.get(
     "/api/keys/current",
-    {
-      config: { failures: [404] },
-      schema: {
-        tags,
-        summary: "The API key of this request, or of its login",
-        response: { 200: CurrentApiKey },
-      },
-    },
+    route(
+      "The API key of this request, or of its login",
+      { response: { 200: CurrentApiKey } },
+      { failures: [404] },
+    ),
     ({ principal }, reply) => {
       const { keyId, userId, readOnly = false } = principal;
       if (keyId === undefined) throw new PlatformError("ApiKeyUnknown");
@@ -49,12 +41,10 @@ export function organizationStubRoutes(app: App, services: Pick<HttpServices, "s
     "/api/organizations/:org_id/me",
     {
       preHandler: requireOwnOrganization,
-      schema: {
-        tags,
-        summary: "What you may do in your organization",
+      ...route("What you may do in your organization", {
         params: Type.Object({ org_id }),
         response: { 200: OrganizationMember },
-      },
+      }),
     },
     ({ principal: { userId, readOnly = false } }, reply) => {
       reply.send({
@@ -70,12 +60,10 @@ export function organizationStubRoutes(app: App, services: Pick<HttpServices, "s
     "/api/organizations/:org_id/provider-connections",
     {
       preHandler: requireOwnOrganization,
-      schema: {
-        tags,
-        summary: "Keys shared by LLM profiles: always empty, each profile has its own key",
+      ...route("Keys shared by LLM profiles: always empty, each profile has its own key", {
         params: Type.Object({ org_id }),
         response: { 200: ProviderConnections },
-      },
+      }),
     },
     (_request, reply) => {
       reply.send({ connections: [] });

@@ -13,6 +13,7 @@ import {
 } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import { sendJson, toArrayJson, toPageBytes } from "../../server/json-text.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import {
   checkCount,
   pageKeys,
@@ -54,23 +55,17 @@ export function agentBashRoutes(
   app: App,
   { bash, sandboxes }: Pick<HttpServices, "bash" | "sandboxes">,
 ): void {
-  const tags = ["agent server"];
-  const reading = { access: "agent", failures: [400, 404] } as const;
+  const route = makeRoute(["agent server"], { access: "agent", failures: [400, 404] });
   const running = { access: "agent", failures: [400, 404, 413, 429, 503, 507] } as const;
   const events = "/api/bash/bash_events";
 
   app.post(
     "/api/bash/start_bash_command",
-    {
-      config: running,
-      schema: {
-        tags,
-        summary: "Start a command in the background",
-        querystring: SandboxQuery,
-        body: ExecuteBashRequest,
-        response: { 200: BashCommand },
-      },
-    },
+    route(
+      "Start a command in the background",
+      { querystring: SandboxQuery, body: ExecuteBashRequest, response: { 200: BashCommand } },
+      running,
+    ),
     async (request, reply) => {
       const row = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
       sendJson(reply, await bash.start(row, request.body));
@@ -79,17 +74,16 @@ export function agentBashRoutes(
   );
   app.post(
     "/api/bash/execute_bash_command",
-    {
-      config: running,
-      schema: {
-        tags,
-        summary: "Run a command and wait for its end",
+    route(
+      "Run a command and wait for its end",
+      {
         description: "Returns the last output: everything that the command printed, up to about 1 MB.",
         querystring: SandboxQuery,
         body: ExecuteBashRequest,
         response: { 200: BashOutput },
       },
-    },
+      running,
+    ),
     async (request, reply) => {
       const row = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
       sendJson(reply, await withoutSocketTimeout(app, request, () => bash.execute(row, request.body)));
@@ -98,15 +92,7 @@ export function agentBashRoutes(
   );
   app.get(
     `${events}/search`,
-    {
-      config: reading,
-      schema: {
-        tags,
-        summary: "List commands and their output",
-        querystring: SearchQuery,
-        response: { 200: BashEventPage },
-      },
-    },
+    route("List commands and their output", { querystring: SearchQuery, response: { 200: BashEventPage } }),
     async (request, reply) => {
       const { id } = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
       sendJson(reply, toPageBytes(await bash.search(id, toBashQuery(request.query))));
@@ -115,15 +101,10 @@ export function agentBashRoutes(
   );
   app.get(
     events,
-    {
-      config: reading,
-      schema: {
-        tags,
-        summary: "Read events by id; null for unknown ones",
-        querystring: BatchQuery,
-        response: { 200: Type.Array(Type.Union([BashEvent, Type.Null()])) },
-      },
-    },
+    route("Read events by id; null for unknown ones", {
+      querystring: BatchQuery,
+      response: { 200: Type.Array(Type.Union([BashEvent, Type.Null()])) },
+    }),
     async (request, reply) => {
       const { id } = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
       const ids = [...(request.query.ids ?? []), ...(await readIdList(request))];
@@ -134,16 +115,7 @@ export function agentBashRoutes(
   );
   app.get(
     `${events}/:event_id`,
-    {
-      config: reading,
-      schema: {
-        tags,
-        summary: "Read an event",
-        params: EventPath,
-        querystring: SandboxQuery,
-        response: { 200: BashEvent },
-      },
-    },
+    route("Read an event", { params: EventPath, querystring: SandboxQuery, response: { 200: BashEvent } }),
     async (request, reply) => {
       const { id } = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
       const [json] = await bash.batch(id, [normalizeEventId(request.params.event_id)]);
@@ -154,15 +126,10 @@ export function agentBashRoutes(
   );
   app.delete(
     events,
-    {
-      config: reading,
-      schema: {
-        tags,
-        summary: "Delete ended commands and their output",
-        querystring: SandboxQuery,
-        response: { 200: BashCleared },
-      },
-    },
+    route("Delete ended commands and their output", {
+      querystring: SandboxQuery,
+      response: { 200: BashCleared },
+    }),
     async (request) => {
       const { id } = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
       return { cleared_count: await bash.clear(id) };

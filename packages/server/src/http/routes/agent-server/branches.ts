@@ -2,6 +2,7 @@ import { ConversationInfo, ForkConversationRequest, NavigateRequest, parseId } f
 import type { FastifyReply } from "fastify";
 import { Type } from "typebox";
 import type { FilesOutcome } from "../../../conversations/api.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 
@@ -16,24 +17,17 @@ export const filesHeader = "x-sandpiper-files";
 
 /** The event tree of a conversation (agent-server.md section 3): forks, and moves of HEAD. */
 export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
-  const tags = ["agent server"];
   const base = "/api/conversations/:conversation_id";
-  const config = { access: "agent", failures: [409, 410, 503] } as const;
+  const route = makeRoute(["agent server"], { access: "agent", failures: [409, 410, 503] });
 
   app.post(
     `${base}/fork`,
-    {
-      config,
-      schema: {
-        tags,
-        summary:
-          "Fork a conversation at one of its events, with the files of that time if a snapshot has them",
-        params: ConversationPath,
-        querystring: SkillsQuery,
-        body: ForkConversationRequest,
-        response: { 201: ConversationInfo },
-      },
-    },
+    route("Fork a conversation at one of its events, with the files of that time if a snapshot has them", {
+      params: ConversationPath,
+      querystring: SkillsQuery,
+      body: ForkConversationRequest,
+      response: { 201: ConversationInfo },
+    }),
     async (request, reply) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
       const { row, ...files } = await conversations.branches.fork(id, request.body);
@@ -45,18 +39,15 @@ export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices
   );
   app.post(
     `${base}/navigate`,
-    {
-      config,
-      schema: {
-        tags,
-        summary:
-          "Continue from an event, or from the start, with the files of that time if a snapshot has them; all branches stay",
+    route(
+      "Continue from an event, or from the start, with the files of that time if a snapshot has them; all branches stay",
+      {
         params: ConversationPath,
         querystring: SkillsQuery,
         body: NavigateRequest,
         response: { 200: ConversationInfo },
       },
-    },
+    ),
     async (request, reply) => {
       const { principal, params, body, query } = request;
       const { id } = requireConversation(conversations, principal, params.conversation_id);

@@ -10,6 +10,7 @@ import {
 import { Type } from "typebox";
 import type { ConversationFilter, ConversationRow } from "../../../store/conversation-store.ts";
 import { maxListLength, sendJson, toArrayJson, toPageJson } from "../../server/json-text.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import { pageKeys, parseIds } from "../../server/params.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -36,8 +37,7 @@ const maxIds = 99;
  */
 export function agentConversationListRoutes(app: App, services: ConversationListDeps): void {
   const { conversations } = services;
-  const tags = ["agent server"];
-  const config = { access: "agent" } as const;
+  const route = makeRoute(["agent server"], { access: "agent" });
   const base = "/api/conversations";
   const filterOf = (
     { userId, sandboxId }: Principal,
@@ -54,15 +54,7 @@ export function agentConversationListRoutes(app: App, services: ConversationList
 
   app.get(
     `${base}/search`,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List conversations",
-        querystring: SearchQuery,
-        response: { 200: ConversationInfoPage },
-      },
-    },
+    route("List conversations", { querystring: SearchQuery, response: { 200: ConversationInfoPage } }),
     async ({ principal, query }, reply) => {
       const { limit, sort_order: sort } = query;
       const from = parsePageId(query.page_id, sort, (id) =>
@@ -81,15 +73,7 @@ export function agentConversationListRoutes(app: App, services: ConversationList
   );
   app.get(
     `${base}/count`,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Count conversations",
-        querystring: Type.Object({ status }),
-        response: { 200: Type.Integer() },
-      },
-    },
+    route("Count conversations", { querystring: Type.Object({ status }), response: { 200: Type.Integer() } }),
     ({ principal, query }, reply) => {
       reply.send(conversations.reads.count(filterOf(principal, query)));
     },
@@ -98,13 +82,14 @@ export function agentConversationListRoutes(app: App, services: ConversationList
     base,
     {
       constraints: { view: "agent" },
-      config: { ...config, failures: [400, 413] },
-      schema: {
-        tags,
-        summary: "Read conversations by id; null for unknown ones",
-        querystring: Type.Object({ ids: Type.Array(Type.String()) }),
-        response: { 200: Type.Array(Nullable(ConversationInfo)) },
-      },
+      ...route(
+        "Read conversations by id; null for unknown ones",
+        {
+          querystring: Type.Object({ ids: Type.Array(Type.String()) }),
+          response: { 200: Type.Array(Nullable(ConversationInfo)) },
+        },
+        { failures: [400, 413] },
+      ),
     },
     async ({ principal, query }, reply) => {
       sendJson(reply, await readConversationBatch(services, principal, query.ids));

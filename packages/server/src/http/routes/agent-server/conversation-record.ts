@@ -1,6 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { AgentFinalResponse, PatchConversationRequest, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
 import { findFinalResponse } from "./final-response.ts";
@@ -14,21 +15,15 @@ export function agentConversationRecordRoutes(
 ): void {
   const tags = ["agent server"];
   const path = "/api/conversations/:conversation_id";
-  const constraints = { view: "agent" };
+  const route = makeRoute(tags, {}, { view: "agent" });
 
   app.patch(
     path,
-    {
-      constraints,
-      config: { access: "agent" },
-      schema: {
-        tags,
-        summary: "Change the title or replace the tags; success is false for an unknown conversation",
-        params: ConversationPath,
-        body: PatchConversationRequest,
-        response: { 200: Success },
-      },
-    },
+    route(
+      "Change the title or replace the tags; success is false for an unknown conversation",
+      { params: ConversationPath, body: PatchConversationRequest, response: { 200: Success } },
+      { access: "agent" },
+    ),
     async ({ principal, params, body }) => {
       const row = visibleConversation(conversations, principal, params.conversation_id);
       if (row) await conversations.settings.describe(row, body);
@@ -37,16 +32,11 @@ export function agentConversationRecordRoutes(
   );
   app.delete(
     path,
-    {
-      constraints,
-      config: { access: "agent", failures: [400] },
-      schema: {
-        tags,
-        summary: "Delete a conversation with its sub-conversations; the sandbox stays",
-        params: ConversationPath,
-        response: { 200: Success },
-      },
-    },
+    route(
+      "Delete a conversation with its sub-conversations; the sandbox stays",
+      { params: ConversationPath, response: { 200: Success } },
+      { access: "agent", failures: [400] },
+    ),
     async ({ principal, params }) => {
       const row = visibleConversation(conversations, principal, params.conversation_id);
       if (!row) throw new PlatformError("DeletedConversationUnknown");

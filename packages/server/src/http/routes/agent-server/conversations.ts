@@ -7,6 +7,7 @@ import {
 } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { parseContent } from "../../../conversations/log/messages.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
 import { agentConversationControlRoutes } from "./conversation-controls.ts";
@@ -28,7 +29,7 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
   const tags = ["agent server"];
   const config = { access: "agent", failures: [409] } as const;
   // A conversation without its sandbox accepts no more work.
-  const working = { ...config, failures: [409, 410] } as const;
+  const route = makeRoute(tags, { ...config, failures: [409, 410] });
   const base = "/api/conversations/:conversation_id";
 
   app.get(
@@ -55,16 +56,11 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
   );
   app.post(
     `${base}/events`,
-    {
-      config: working,
-      schema: {
-        tags,
-        summary: "Send a message; run starts the agent",
-        params: ConversationPath,
-        body: SendMessageRequest,
-        response: { 200: Success },
-      },
-    },
+    route("Send a message; run starts the agent", {
+      params: ConversationPath,
+      body: SendMessageRequest,
+      response: { 200: Success },
+    }),
     async (request) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
       const { content, run = false, sender } = request.body;
@@ -74,16 +70,11 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
   );
   app.post(
     `${base}/events/respond_to_confirmation`,
-    {
-      config: working,
-      schema: {
-        tags,
-        summary: "Approve or reject the actions that wait for confirmation",
-        params: ConversationPath,
-        body: ConfirmationResponse,
-        response: { 200: Success },
-      },
-    },
+    route("Approve or reject the actions that wait for confirmation", {
+      params: ConversationPath,
+      body: ConfirmationResponse,
+      response: { 200: Success },
+    }),
     async (request) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
       const { accept, reason = "User rejected the action." } = request.body;
@@ -100,10 +91,7 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
   for (const verb of ["run", "pause", "interrupt"] as const) {
     app.post(
       `${base}/${verb}`,
-      {
-        config: working,
-        schema: { tags, summary: verbs[verb], params: ConversationPath, response: { 200: Success } },
-      },
+      route(verbs[verb], { params: ConversationPath, response: { 200: Success } }),
       async (request) => {
         await conversations.commands[verb](
           requireConversation(conversations, request.principal, request.params.conversation_id).id,

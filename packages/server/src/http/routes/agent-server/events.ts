@@ -3,6 +3,7 @@ import { Event, EventPage, Nullable, parseId, StringEnum } from "@sandpiper/wire
 import { type Static, Type } from "typebox";
 import type { EventFilter } from "../../../store/event-log.ts";
 import { sendJson, toArrayJson, toPageJson } from "../../server/json-text.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import { checkCount, pageKeys, parseEventTimeParam, Time, TimestampOrder } from "../../server/params.ts";
 import { readIdList } from "../../server/read-id-list.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -35,22 +36,16 @@ export function agentEventRoutes(
   app: App,
   { conversations, events, longReads }: Pick<HttpServices, "conversations" | "events" | "longReads">,
 ): void {
-  const tags = ["agent server"];
-  const config = { access: "agent" } as const;
+  const route = makeRoute(["agent server"], { access: "agent" });
   const base = "/api/conversations/:conversation_id/events";
 
   app.get(
     `${base}/search`,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List events",
-        params: ConversationPath,
-        querystring: SearchQuery,
-        response: { 200: EventPage },
-      },
-    },
+    route("List events", {
+      params: ConversationPath,
+      querystring: SearchQuery,
+      response: { 200: EventPage },
+    }),
     async ({ principal, params, query }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       const descending = query.sort_order === "TIMESTAMP_DESC";
@@ -72,16 +67,11 @@ export function agentEventRoutes(
   );
   app.get(
     `${base}/count`,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Count events",
-        params: ConversationPath,
-        querystring: CountQuery,
-        response: { 200: Type.Integer() },
-      },
-    },
+    route("Count events", {
+      params: ConversationPath,
+      querystring: CountQuery,
+      response: { 200: Type.Integer() },
+    }),
     async ({ principal, params, query }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       if (!needsScan(query)) return events.count(id, toFilter(query));
@@ -96,14 +86,11 @@ export function agentEventRoutes(
     base,
     {
       constraints: { view: "agent" },
-      config: { ...config, failures: [400, 413] },
-      schema: {
-        tags,
-        summary: "Read events by id; null for unknown ones",
-        params: ConversationPath,
-        querystring: BatchQuery,
-        response: { 200: Type.Array(Nullable(Event)) },
-      },
+      ...route(
+        "Read events by id; null for unknown ones",
+        { params: ConversationPath, querystring: BatchQuery, response: { 200: Type.Array(Nullable(Event)) } },
+        { failures: [400, 413] },
+      ),
     },
     async (request, reply) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
@@ -118,7 +105,7 @@ export function agentEventRoutes(
   );
   app.get(
     `${base}/:event_id`,
-    { config, schema: { tags, summary: "Read an event", params: EventPath, response: { 200: Event } } },
+    route("Read an event", { params: EventPath, response: { 200: Event } }),
     ({ principal, params }, reply) => {
       const { id } = requireConversation(conversations, principal, params.conversation_id);
       const [json] = events.batch(id, [parseId(params.event_id) ?? params.event_id]);

@@ -7,6 +7,7 @@ import {
   SubAgents,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
 /**
@@ -17,30 +18,19 @@ export function agentExtensionRoutes(
   app: App,
   { skills, settings }: Pick<HttpServices, "skills" | "settings">,
 ): void {
-  const config = { access: "agent" } as const;
+  const access = { access: "agent" } as const;
+  const route = makeRoute(["skills"], access);
+  const plugins = makeRoute(["plugins"], access);
+  const profiles = makeRoute(["profiles"], access);
 
   app.get(
     "/api/skills/installed",
-    {
-      config,
-      schema: {
-        tags: ["skills"],
-        summary: "List installed skills: always empty",
-        response: { 200: InstalledSkills },
-      },
-    },
+    route("List installed skills: always empty", { response: { 200: InstalledSkills } }),
     () => ({ skills: [] }),
   );
   app.get(
     "/api/skills/marketplace",
-    {
-      config,
-      schema: {
-        tags: ["skills"],
-        summary: "List the skills of the user's marketplaces",
-        response: { 200: MarketplaceSkills },
-      },
-    },
+    route("List the skills of the user's marketplaces", { response: { 200: MarketplaceSkills } }),
     async ({ principal }) => {
       const { registrations, found } = await marketplaces(principal.userId);
       return {
@@ -55,25 +45,15 @@ export function agentExtensionRoutes(
       };
     },
   );
-  for (const path of ["/api/plugins", "/api/plugins/installed"] as const) {
-    const schema = {
-      tags: ["plugins"],
-      summary: "List plugins of the sandbox: always empty; conversations name their plugins at the start",
-      response: { 200: InstalledPlugins },
-    };
-    if (path === "/api/plugins") app.post(path, { config, schema }, () => ({ plugins: [] }));
-    else app.get(path, { config, schema }, () => ({ plugins: [] }));
-  }
+  const installed = plugins(
+    "List plugins of the sandbox: always empty; conversations name their plugins at the start",
+    { response: { 200: InstalledPlugins } },
+  );
+  app.post("/api/plugins", installed, () => ({ plugins: [] }));
+  app.get("/api/plugins/installed", installed, () => ({ plugins: [] }));
   app.get(
     "/api/plugins/marketplace",
-    {
-      config,
-      schema: {
-        tags: ["plugins"],
-        summary: "List the plugins of the user's marketplaces",
-        response: { 200: MarketplacePlugins },
-      },
-    },
+    plugins("List the plugins of the user's marketplaces", { response: { 200: MarketplacePlugins } }),
     async ({ principal }) => {
       const { found, registrations } = await marketplaces(principal.userId);
       return {
@@ -87,38 +67,21 @@ export function agentExtensionRoutes(
   );
   app.post(
     "/api/sub-agents",
-    {
-      config,
-      schema: {
-        tags: ["sub-agents"],
-        summary: "List sub-agents of the sandbox: always empty",
-        response: { 200: SubAgents },
-      },
-    },
+    makeRoute(["sub-agents"], access)("List sub-agents of the sandbox: always empty", {
+      response: { 200: SubAgents },
+    }),
     () => ({ agents: [] }),
   );
   app.get(
     "/api/meta-profiles",
-    {
-      config,
-      schema: {
-        tags: ["profiles"],
-        summary: "List meta-profiles: always empty",
-        response: { 200: MetaProfileList },
-      },
-    },
+    profiles("List meta-profiles: always empty", { response: { 200: MetaProfileList } }),
     () => ({ meta_profiles: [], active_meta_profile: null }),
   );
   app.get(
     "/api/llm/provider-connections",
-    {
-      config,
-      schema: {
-        tags: ["profiles"],
-        summary: "Keys shared by LLM profiles: always empty, each profile has its own key",
-        response: { 200: Type.Array(Type.Unknown()) },
-      },
-    },
+    profiles("Keys shared by LLM profiles: always empty, each profile has its own key", {
+      response: { 200: Type.Array(Type.Unknown()) },
+    }),
     () => [],
   );
 

@@ -2,6 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { createFolder, listSubfolders } from "@sandpiper/sandbox/files/folder-pages";
 import { HomeResponse, SubdirectoryPage, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import { pageKeys, toPage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
@@ -15,20 +16,11 @@ const hidden = {
 
 /** Folders of a sandbox, for folder pickers (agent-server.md section 8). */
 export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
-  const tags = ["agent server"];
-  const config = { access: "agent", failures: [400, 404, 503] } as const;
+  const route = makeRoute(["agent server"], { access: "agent", failures: [400, 404, 503] });
 
   app.post(
     "/api/file/create_directory",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Create a folder and its parents",
-        querystring: PathQuery,
-        response: { 200: Success },
-      },
-    },
+    route("Create a folder and its parents", { querystring: PathQuery, response: { 200: Success } }),
     async (request) => {
       const target = requireAbsolute(request.query.path);
       const row = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
@@ -38,15 +30,10 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
   );
   app.get(
     "/api/file/home",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Read the home of the sandbox's user and its folders",
-        querystring: Type.Object({ ...hidden, ...sandboxKeys }),
-        response: { 200: HomeResponse },
-      },
-    },
+    route("Read the home of the sandbox's user and its folders", {
+      querystring: Type.Object({ ...hidden, ...sandboxKeys }),
+      response: { 200: HomeResponse },
+    }),
     async (request) => {
       const { include_hidden, sandbox_id } = request.query;
       const sandbox = await sandboxes.running(requireAgentSandbox(sandboxes, request, sandbox_id).id);
@@ -64,15 +51,10 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
   );
   app.get(
     "/api/file/search_subdirs",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List subfolders by name, case-insensitive, without links",
-        querystring: Type.Object({ path, ...pageKeys, ...hidden, ...sandboxKeys }),
-        response: { 200: SubdirectoryPage },
-      },
-    },
+    route("List subfolders by name, case-insensitive, without links", {
+      querystring: Type.Object({ path, ...pageKeys, ...hidden, ...sandboxKeys }),
+      response: { 200: SubdirectoryPage },
+    }),
     async (request) => {
       const { path, page_id, limit, include_hidden, sandbox_id } = request.query;
       const folder = requireAbsolute(path);

@@ -1,30 +1,25 @@
 import { gitCommitChanges, gitCommits } from "@sandpiper/sandbox/files/git/history";
 import { GitChange, GitCommitsPage } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { sandboxKeys } from "./file-paths.ts";
 import { inspectInSandbox, path } from "./git.ts";
 
 /** The history of git repositories in a sandbox (agent-server.md section 8). */
 export function agentGitCommitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
-  const tags = ["agent server"];
-  const config = { access: "agent", failures: [400, 404, 503] } as const;
+  const route = makeRoute(["agent server"], { access: "agent", failures: [400, 404, 503] });
 
   app.get(
     "/api/git/commits",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List the newest commits of a repository",
-        querystring: Type.Object({
-          path,
-          limit: Type.Integer({ minimum: 1, maximum: 200, default: 50 }),
-          ...sandboxKeys,
-        }),
-        response: { 200: GitCommitsPage },
-      },
-    },
+    route("List the newest commits of a repository", {
+      querystring: Type.Object({
+        path,
+        limit: Type.Integer({ minimum: 1, maximum: 200, default: 50 }),
+        ...sandboxKeys,
+      }),
+      response: { 200: GitCommitsPage },
+    }),
     async (request) => {
       const { path, limit, sandbox_id } = request.query;
       const { commits, hasMore } = await inspectInSandbox(
@@ -39,18 +34,13 @@ export function agentGitCommitRoutes(app: App, { sandboxes }: Pick<HttpServices,
   );
   app.get(
     "/api/git/commits/:sha/changes",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List the files that a commit changed",
-        params: Type.Object({
-          sha: Type.String({ description: "id of the commit, or a prefix of it" }),
-        }),
-        querystring: Type.Object({ path, ...sandboxKeys }),
-        response: { 200: Type.Array(GitChange) },
-      },
-    },
+    route("List the files that a commit changed", {
+      params: Type.Object({
+        sha: Type.String({ description: "id of the commit, or a prefix of it" }),
+      }),
+      querystring: Type.Object({ path, ...sandboxKeys }),
+      response: { 200: Type.Array(GitChange) },
+    }),
     (request) => {
       const { path, sandbox_id } = request.query;
       return inspectInSandbox(sandboxes, request, path, sandbox_id, (sandbox, folder) =>

@@ -6,6 +6,7 @@ import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { GitChange, GitDiff } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
 import { sandboxKeys } from "./file-paths.ts";
@@ -34,8 +35,7 @@ const SlashedPath = Type.Object({ "*": path });
  * 7.2, agent-server.md section 12).
  */
 export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
-  const tags = ["agent server"];
-  const config = { access: "agent", failures: [400, 404, 503] } as const;
+  const route = makeRoute(["agent server"], { access: "agent", failures: [400, 404, 503] });
   const changes = (request: FastifyRequest, path: string, { ref, sandbox_id }: Static<typeof ChangesKeys>) =>
     inspectInSandbox(sandboxes, request, path, sandbox_id, (sandbox, folder) =>
       gitChanges(sandbox, folder, ref),
@@ -53,66 +53,46 @@ export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
 
   app.get(
     "/api/git/changes",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List changed files",
-        querystring: Type.Object({ path, ...ref, ...sandboxKeys }),
-        response: { 200: Type.Array(GitChange) },
-      },
-    },
+    route("List changed files", {
+      querystring: Type.Object({ path, ...ref, ...sandboxKeys }),
+      response: { 200: Type.Array(GitChange) },
+    }),
     (request) => changes(request, request.query.path, request.query),
   );
   app.get(
     "/api/git/changes/:path",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List changed files; the folder is one encoded segment",
-        params: Path,
-        querystring: ChangesKeys,
-        response: { 200: Type.Array(GitChange) },
-      },
-    },
+    route("List changed files; the folder is one encoded segment", {
+      params: Path,
+      querystring: ChangesKeys,
+      response: { 200: Type.Array(GitChange) },
+    }),
     (request) => changes(request, request.params.path, request.query),
   );
   app.get(
     "/api/git/changes/*",
-    { config, schema: { hide: true, params: SlashedPath, querystring: ChangesKeys } },
+    route("List changed files", { hide: true, params: SlashedPath, querystring: ChangesKeys }),
     (request) => changes(request, request.params["*"], request.query),
   );
   app.get(
     "/api/git/diff",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Read a file before and after the changes",
-        querystring: Type.Object({ path, ...ref, ...commit, ...sandboxKeys }),
-        response: { 200: GitDiff },
-      },
-    },
+    route("Read a file before and after the changes", {
+      querystring: Type.Object({ path, ...ref, ...commit, ...sandboxKeys }),
+      response: { 200: GitDiff },
+    }),
     (request) => diff(request, request.query.path, request.query),
   );
   app.get(
     "/api/git/diff/:path",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Read a file before and after the changes; its path is one encoded segment",
-        params: Path,
-        querystring: DiffKeys,
-        response: { 200: GitDiff },
-      },
-    },
+    route("Read a file before and after the changes; its path is one encoded segment", {
+      params: Path,
+      querystring: DiffKeys,
+      response: { 200: GitDiff },
+    }),
     (request) => diff(request, request.params.path, request.query),
   );
   app.get(
     "/api/git/diff/*",
-    { config, schema: { hide: true, params: SlashedPath, querystring: DiffKeys } },
+    route("Read a file", { hide: true, params: SlashedPath, querystring: DiffKeys }),
     (request) => diff(request, request.params["*"], request.query),
   );
 }

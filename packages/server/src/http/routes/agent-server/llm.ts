@@ -7,32 +7,27 @@ import {
   VerifiedModels,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App } from "../../server/services.ts";
 
 /** Known models in the agent server's shape (agent-server.md section 9). */
 export function agentLlmRoutes(app: App): void {
-  const tags = ["models"];
-  const config = { access: "agent" } as const;
+  const route = makeRoute(["models"], { access: "agent" });
   const shown = knownModels.filter(({ hidden }) => !hidden);
 
   app.get(
     "/api/llm/providers",
-    { config, schema: { tags, summary: "List model providers", response: { 200: LlmProviderNames } } },
+    route("List model providers", { response: { 200: LlmProviderNames } }),
     () => ({ providers: knownProviders.map(({ name }) => name) }),
   );
   app.get(
     "/api/llm/models",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List models of one provider or all",
-        querystring: Type.Object({
-          provider: Type.Optional(Type.String({ maxLength: 256, description: "name of the provider" })),
-        }),
-        response: { 200: LlmModelNames },
-      },
-    },
+    route("List models of one provider or all", {
+      querystring: Type.Object({
+        provider: Type.Optional(Type.String({ maxLength: 256, description: "name of the provider" })),
+      }),
+      response: { 200: LlmModelNames },
+    }),
     ({ query: { provider: wanted } }) => {
       const found = shown.filter(({ provider }) => !wanted || provider === wanted);
       return { models: found.map(({ provider, name }) => (provider ? `${provider}/${name}` : name)) };
@@ -40,14 +35,7 @@ export function agentLlmRoutes(app: App): void {
   );
   app.get(
     "/api/llm/models/verified",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List verified models by provider",
-        response: { 200: VerifiedModels },
-      },
-    },
+    route("List verified models by provider", { response: { 200: VerifiedModels } }),
     () => {
       const verified = shown.filter((model) => model.verified);
       const providers = Object.entries(Object.groupBy(verified, ({ provider }) => provider ?? ""));
@@ -63,38 +51,17 @@ export function agentLlmRoutes(app: App): void {
   const status = { vendor: "openai", connected: false, account_email: null, expires_at: null } as const;
   app.get(
     "/api/llm/subscription/openai/models",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List models of a subscription: always empty",
-        response: { 200: SubscriptionModels },
-      },
-    },
+    route("List models of a subscription: always empty", { response: { 200: SubscriptionModels } }),
     () => ({ vendor: "openai" as const, models: [] }),
   );
   app.get(
     "/api/llm/subscription/openai/status",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Read the subscription login: never connected",
-        response: { 200: SubscriptionStatus },
-      },
-    },
+    route("Read the subscription login: never connected", { response: { 200: SubscriptionStatus } }),
     () => status,
   );
   app.post(
     "/api/llm/subscription/openai/logout",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "End a subscription login: has no effect",
-        response: { 200: SubscriptionStatus },
-      },
-    },
+    route("End a subscription login: has no effect", { response: { 200: SubscriptionStatus } }),
     () => status,
   );
 }

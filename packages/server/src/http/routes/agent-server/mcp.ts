@@ -1,5 +1,6 @@
 import { restore } from "@sandpiper/agent/mcp/config";
 import { McpOAuthStart, type McpServer, McpTestAnswer, McpTestRequest } from "@sandpiper/wire";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { testMcpServer } from "../account/test-mcp-server.ts";
 
@@ -9,19 +10,13 @@ export function agentMcpRoutes(
   services: Pick<HttpServices, "settings" | "encryptedValues" | "secrets" | "outbound">,
 ): void {
   const { settings, encryptedValues } = services;
-  const tags = ["mcp"];
-  const config = { access: "agent" } as const;
+  const route = makeRoute(["mcp"], { access: "agent" });
   app.post(
     "/api/mcp/test",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Connect to a remote MCP server, list its tools, and optionally call one",
-        body: McpTestRequest,
-        response: { 200: McpTestAnswer },
-      },
-    },
+    route("Connect to a remote MCP server, list its tools, and optionally call one", {
+      body: McpTestRequest,
+      response: { 200: McpTestAnswer },
+    }),
     ({ principal: { userId }, body }) => {
       const { name = "", timeout = 15, tool_call } = body;
       const server = restore(
@@ -34,15 +29,10 @@ export function agentMcpRoutes(
   );
   app.post(
     "/api/mcp/oauth/start",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Refused: this server does not log in to MCP servers",
-        body: McpTestRequest,
-        response: { 200: McpOAuthStart },
-      },
-    },
+    route("Refused: this server does not log in to MCP servers", {
+      body: McpTestRequest,
+      response: { 200: McpOAuthStart },
+    }),
     () => ({
       ok: false,
       job_id: null,

@@ -13,6 +13,7 @@ import {
 } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { toModelConfig } from "../../../users/profiles.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { parseExposure } from "./exposure.ts";
 
@@ -31,17 +32,12 @@ export function agentLlmProfileRoutes(
     openModel,
   }: Pick<HttpServices, "settings" | "encryptedValues" | "openModel">,
 ): void {
-  const tags = ["profiles"];
-  const constraints = { view: "agent" };
   const config = { access: "agent" } as const;
+  const route = makeRoute(["profiles"], config, { view: "agent" });
 
   app.get(
     base,
-    {
-      constraints,
-      config,
-      schema: { tags, summary: "List LLM profiles", response: { 200: AgentServerProfileList } },
-    },
+    route("List LLM profiles", { response: { 200: AgentServerProfileList } }),
     ({ principal }) => {
       const { profiles: found, active_profile } = profiles.list(principal.userId);
       const none = { provider_connection_id: null, provider_connection_broken: false };
@@ -50,17 +46,11 @@ export function agentLlmProfileRoutes(
   );
   app.get(
     `${base}/:name`,
-    {
-      constraints,
-      config: { ...config, failures: [404] },
-      schema: {
-        tags,
-        summary: "Read an LLM profile",
-        params,
-        headers: ExposeSecrets,
-        response: { 200: ProfileDetail },
-      },
-    },
+    route(
+      "Read an LLM profile",
+      { params, headers: ExposeSecrets, response: { 200: ProfileDetail } },
+      { failures: [404] },
+    ),
     (request, reply) => {
       reply.header("cache-control", "no-store");
       return profiles.get(request.principal.userId, request.params.name, {
@@ -70,17 +60,11 @@ export function agentLlmProfileRoutes(
   );
   app.post(
     `${base}/:name`,
-    {
-      constraints,
-      config: { ...config, failures: [409] },
-      schema: {
-        tags,
-        summary: "Save an LLM profile; a masked key keeps the stored one",
-        params,
-        body: AgentServerSaveProfile,
-        response: { 201: ProfileMutation },
-      },
-    },
+    route(
+      "Save an LLM profile; a masked key keeps the stored one",
+      { params, body: AgentServerSaveProfile, response: { 201: ProfileMutation } },
+      { failures: [409] },
+    ),
     async ({ principal: { userId }, params: { name }, body: { llm, include_secrets = true } }, reply) => {
       await profiles.save(userId, name, { llm: encryptedValues.decryptAll(userId, llm), include_secrets });
       return reply.code(201).send({ name, message: `Profile '${name}' saved` });
@@ -88,16 +72,7 @@ export function agentLlmProfileRoutes(
   );
   app.delete(
     `${base}/:name`,
-    {
-      constraints,
-      config,
-      schema: {
-        tags,
-        summary: "Delete an LLM profile, if there is one",
-        params,
-        response: { 200: ProfileMutation },
-      },
-    },
+    route("Delete an LLM profile, if there is one", { params, response: { 200: ProfileMutation } }),
     async ({ principal, params: { name } }) => {
       await profiles.remove(principal.userId, name);
       return { name, message: `Profile '${name}' deleted` };
@@ -105,16 +80,11 @@ export function agentLlmProfileRoutes(
   );
   app.post(
     `${base}/:name/activate`,
-    {
-      constraints,
-      config: { ...config, failures: [404] },
-      schema: {
-        tags,
-        summary: "Use the profile's model in the settings",
-        params,
-        response: { 200: AgentServerActivatedProfile },
-      },
-    },
+    route(
+      "Use the profile's model in the settings",
+      { params, response: { 200: AgentServerActivatedProfile } },
+      { failures: [404] },
+    ),
     async ({ principal, params: { name } }) => {
       await profiles.activate(principal.userId, name);
       return { name, message: `Profile '${name}' activated`, llm_applied: true };
@@ -122,17 +92,11 @@ export function agentLlmProfileRoutes(
   );
   app.post(
     `${base}/:name/rename`,
-    {
-      constraints,
-      config: { ...config, failures: [404, 409] },
-      schema: {
-        tags,
-        summary: "Rename an LLM profile",
-        params,
-        body: RenameProfileRequest,
-        response: { 200: ProfileMutation },
-      },
-    },
+    route(
+      "Rename an LLM profile",
+      { params, body: RenameProfileRequest, response: { 200: ProfileMutation } },
+      { failures: [404, 409] },
+    ),
     async ({ principal, params: { name }, body: { new_name: newName } }) => {
       await profiles.rename(principal.userId, name, newName);
       return { name: newName, message: `Profile '${name}' renamed to '${newName}'` };
@@ -140,18 +104,10 @@ export function agentLlmProfileRoutes(
   );
   app.post(
     `${base}/:name/validate`,
-    {
-      constraints,
-      config,
-      schema: {
-        tags,
-        summary:
-          "Verify a model with one short call before it is saved; a masked key stands for the stored profile's",
-        params,
-        body: ValidateProfileRequest,
-        response: { 200: ValidateProfileResponse },
-      },
-    },
+    route(
+      "Verify a model with one short call before it is saved; a masked key stands for the stored profile's",
+      { params, body: ValidateProfileRequest, response: { 200: ValidateProfileResponse } },
+    ),
     async ({ principal: { userId }, params: { name }, body }) => {
       const llm = profiles.restoreSecrets(userId, name, encryptedValues.decryptAll(userId, body.llm));
       const config = toModelConfig(llm, userId);

@@ -2,6 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
 import { CustomSecretCreate, Deleted, SandboxSecretNames } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { sendSecret } from "../v1/sandbox-secrets.ts";
@@ -19,9 +20,7 @@ export function agentSecretRoutes(
   app: App,
   { secrets, encryptedValues }: Pick<HttpServices, "secrets" | "encryptedValues">,
 ): void {
-  const tags = ["secrets"];
-  const constraints = { view: "agent" };
-  const config = { access: "agent" } as const;
+  const route = makeRoute(["secrets"], { access: "agent" }, { view: "agent" });
   const url = "/api/settings/secrets";
 
   const all = ({ userId, sandboxId }: Principal): readonly SandboxSecret[] =>
@@ -29,15 +28,7 @@ export function agentSecretRoutes(
 
   app.get(
     url,
-    {
-      constraints,
-      config,
-      schema: {
-        tags,
-        summary: "List the secrets of the sandbox, without their values",
-        response: { 200: SandboxSecretNames },
-      },
-    },
+    route("List the secrets of the sandbox, without their values", { response: { 200: SandboxSecretNames } }),
     ({ principal }, reply) => {
       reply.send({
         secrets: all(principal).map((secret) => ({ name: secret.name, description: secret.description })),
@@ -46,17 +37,11 @@ export function agentSecretRoutes(
   );
   app.get(
     `${url}/:name`,
-    {
-      constraints,
-      config: { ...config, grantsAccess: true, failures: [403, 404] },
-      schema: {
-        tags,
-        summary: "Read the value of a secret",
-        params: SecretPath,
-        produces: ["text/plain"],
-        response: { 200: Type.String() },
-      },
-    },
+    route(
+      "Read the value of a secret",
+      { params: SecretPath, produces: ["text/plain"], response: { 200: Type.String() } },
+      { grantsAccess: true, failures: [403, 404] },
+    ),
     ({ principal, params }, reply) => {
       const found = all(principal).find((secret) => secret.name === params.name);
       if (!found) throw new PlatformError("SecretUnknown");
@@ -65,16 +50,14 @@ export function agentSecretRoutes(
   );
   app.put(
     url,
-    {
-      constraints,
-      config: { ...config, failures: [409] },
-      schema: {
-        tags,
-        summary: "Store a secret; replaces one of the same name",
+    route(
+      "Store a secret; replaces one of the same name",
+      {
         body: Type.Object({ name, description, value }),
         response: { 200: SandboxSecretNames.properties.secrets.items },
       },
-    },
+      { failures: [409] },
+    ),
     async ({ principal: { userId }, body }) => {
       await secrets.put(
         userId,
@@ -87,16 +70,11 @@ export function agentSecretRoutes(
   );
   app.delete(
     `${url}/:name`,
-    {
-      constraints,
-      config: { ...config, failures: [404] },
-      schema: {
-        tags,
-        summary: "Delete a secret of the user",
-        params: SecretPath,
-        response: { 200: Deleted },
-      },
-    },
+    route(
+      "Delete a secret of the user",
+      { params: SecretPath, response: { 200: Deleted } },
+      { failures: [404] },
+    ),
     async ({ principal, params }) => {
       await secrets.remove(principal.userId, params.name);
       return { deleted: true };

@@ -10,6 +10,7 @@ import {
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { agentSchema, conversationSchema } from "../../../users/settings/schema.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { parseExposure } from "./exposure.ts";
 
@@ -25,10 +26,8 @@ export function agentSettingsRoutes(
   app: App,
   { settings, encryptedValues }: Pick<HttpServices, "settings" | "encryptedValues">,
 ): void {
-  const tags = ["settings"];
-  const constraints = { view: "agent" };
-  const config = { access: "agent" } as const;
-  const changing = { ...config, failures: [400, 404, 409] } as const;
+  const readRoute = makeRoute(["settings"], { access: "agent" }, { view: "agent" });
+  const route = makeRoute(["settings"], { access: "agent", failures: [400, 404, 409] }, { view: "agent" });
   const ServerPath = Type.Object({
     settings_key: Type.String({
       minLength: 1,
@@ -45,30 +44,15 @@ export function agentSettingsRoutes(
 
   app.get(
     "/api/settings",
-    {
-      constraints,
-      config,
-      schema: {
-        tags,
-        summary: "Load settings",
-        headers: ExposeSecrets,
-        response: { 200: AgentServerSettings },
-      },
-    },
+    readRoute("Load settings", { headers: ExposeSecrets, response: { 200: AgentServerSettings } }),
     (request, reply) => show(request, reply),
   );
   app.patch(
     "/api/settings",
-    {
-      constraints,
-      config: changing,
-      schema: {
-        tags,
-        summary: "Change settings: the diffs are merged, null resets, a masked secret keeps the stored one",
-        body: AgentServerSettingsUpdate,
-        response: { 200: AgentServerSettings },
-      },
-    },
+    route("Change settings: the diffs are merged, null resets, a masked secret keeps the stored one", {
+      body: AgentServerSettingsUpdate,
+      response: { 200: AgentServerSettings },
+    }),
     async (request, reply) => {
       const { userId } = request.principal;
       if (!fields.some((field) => request.body[field] !== undefined))
@@ -79,17 +63,11 @@ export function agentSettingsRoutes(
   );
   app.post(
     "/api/settings/mcp/:settings_key",
-    {
-      constraints,
-      config: changing,
-      schema: {
-        tags,
-        summary: "Add an MCP server",
-        params: ServerPath,
-        body: NewMcpServer,
-        response: { 201: AgentServerSettings },
-      },
-    },
+    route("Add an MCP server", {
+      params: ServerPath,
+      body: NewMcpServer,
+      response: { 201: AgentServerSettings },
+    }),
     async (request, reply) => {
       const { userId } = request.principal;
       await own.createMcpServer(
@@ -102,17 +80,11 @@ export function agentSettingsRoutes(
   );
   app.patch(
     "/api/settings/mcp/:settings_key",
-    {
-      constraints,
-      config: changing,
-      schema: {
-        tags,
-        summary: "Change fields of an MCP server",
-        params: ServerPath,
-        body: McpServerPatch,
-        response: { 200: AgentServerSettings },
-      },
-    },
+    route("Change fields of an MCP server", {
+      params: ServerPath,
+      body: McpServerPatch,
+      response: { 200: AgentServerSettings },
+    }),
     async (request, reply) => {
       const { userId } = request.principal;
       await own.patchMcpServer(
@@ -125,16 +97,7 @@ export function agentSettingsRoutes(
   );
   app.delete(
     "/api/settings/mcp/:settings_key",
-    {
-      constraints,
-      config: changing,
-      schema: {
-        tags,
-        summary: "Remove an MCP server",
-        params: ServerPath,
-        response: { 200: AgentServerSettings },
-      },
-    },
+    route("Remove an MCP server", { params: ServerPath, response: { 200: AgentServerSettings } }),
     async (request, reply) => {
       await own.removeMcpServer(request.principal.userId, request.params.settings_key);
       return show(request, reply);
@@ -146,15 +109,7 @@ export function agentSettingsRoutes(
   ] as const) {
     app.get(
       `/api/settings/${name}-schema`,
-      {
-        constraints,
-        config,
-        schema: {
-          tags,
-          summary: `Form schema of ${name}_settings`,
-          response: { 200: SettingsSchema },
-        },
-      },
+      readRoute(`Form schema of ${name}_settings`, { response: { 200: SettingsSchema } }),
       () => schema,
     );
   }

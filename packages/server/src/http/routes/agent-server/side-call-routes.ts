@@ -7,6 +7,7 @@ import {
   Success,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 
@@ -20,23 +21,17 @@ export function agentSideCallRoutes(
   app: App,
   { conversations, encryptedValues }: Pick<HttpServices, "conversations" | "encryptedValues">,
 ): void {
-  const tags = ["agent server"];
   const base = "/api/conversations/:conversation_id";
   const params = ConversationPath;
-  const calling = { access: "agent", failures: [400, 409, 410, 429, 502] } as const;
+  const route = makeRoute(["agent server"], { access: "agent", failures: [400, 409, 410, 429, 502] });
 
   app.post(
     `${base}/ask_agent`,
-    {
-      config: calling,
-      schema: {
-        tags,
-        summary: "Ask the agent a question that does not enter the conversation",
-        params,
-        body: AskAgentRequest,
-        response: { 200: AskAgentResponse },
-      },
-    },
+    route("Ask the agent a question that does not enter the conversation", {
+      params,
+      body: AskAgentRequest,
+      response: { 200: AskAgentResponse },
+    }),
     async (request) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
       return { response: await conversations.sideCalls.ask(id, request.body.question) };
@@ -44,16 +39,11 @@ export function agentSideCallRoutes(
   );
   app.post(
     `${base}/generate_title`,
-    {
-      config: calling,
-      schema: {
-        tags,
-        summary: "Generate a title from the user's first message, without storing it",
-        params,
-        body: GenerateTitleRequest,
-        response: { 200: GenerateTitleResponse },
-      },
-    },
+    route("Generate a title from the user's first message, without storing it", {
+      params,
+      body: GenerateTitleRequest,
+      response: { 200: GenerateTitleResponse },
+    }),
     async ({ principal, params, body }) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       const llm = body.llm ? encryptedValues.decryptAll(userId, body.llm) : undefined;
@@ -62,15 +52,7 @@ export function agentSideCallRoutes(
   );
   app.post(
     `${base}/condense`,
-    {
-      config: calling,
-      schema: {
-        tags,
-        summary: "Condense the history for the model; the events stay",
-        params,
-        response: { 200: Success },
-      },
-    },
+    route("Condense the history for the model; the events stay", { params, response: { 200: Success } }),
     async (request) => {
       await conversations.sideCalls.condense(
         requireConversation(conversations, request.principal, request.params.conversation_id).id,
@@ -80,16 +62,11 @@ export function agentSideCallRoutes(
   );
   app.post(
     `${base}/goal`,
-    {
-      config: calling,
-      schema: {
-        tags,
-        summary: "Run and judge the agent until a goal is reached",
-        params,
-        body: GoalRequest,
-        response: { 200: Success },
-      },
-    },
+    route("Run and judge the agent until a goal is reached", {
+      params,
+      body: GoalRequest,
+      response: { 200: Success },
+    }),
     async (request) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
       const { objective, max_iterations = 10 } = request.body;
@@ -104,7 +81,7 @@ export function agentSideCallRoutes(
   for (const verb of ["stop", "resume"] as const) {
     app.post(
       `${base}/goal/${verb}`,
-      { config: calling, schema: { tags, summary: verbs[verb], params, response: { 200: Success } } },
+      route(verbs[verb], { params, response: { 200: Success } }),
       async (request) => {
         await conversations.goals[verb](
           requireConversation(conversations, request.principal, request.params.conversation_id).id,

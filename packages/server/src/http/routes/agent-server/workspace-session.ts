@@ -1,6 +1,7 @@
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { getKeys } from "../../server/auth.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { isSecure } from "../account/login/cookie.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
@@ -15,7 +16,7 @@ export function workspaceSessionRoutes(
   app: App,
   { sandboxes, config }: Pick<HttpServices, "sandboxes" | "config">,
 ): void {
-  const tags = ["agent server"];
+  const route = makeRoute(["agent server"]);
   const scope = (request: FastifyRequest): CookieScope => {
     const viewed = getPrefixSandbox(request.raw);
     return {
@@ -29,15 +30,11 @@ export function workspaceSessionRoutes(
 
   app.post(
     url,
-    {
-      config: { access: "agent", failures: [400, 404] },
-      schema: {
-        tags,
-        summary: "Let this browser show files of workspaces",
-        querystring: SandboxQuery,
-        response: { 204: Type.Null({ description: "The cookie is set" }) },
-      },
-    },
+    route(
+      "Let this browser show files of workspaces",
+      { querystring: SandboxQuery, response: { 204: Type.Null({ description: "The cookie is set" }) } },
+      { access: "agent", failures: [400, 404] },
+    ),
     (request, reply) => {
       const row = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
       reply
@@ -48,15 +45,11 @@ export function workspaceSessionRoutes(
   );
   app.delete(
     url,
-    {
-      config: { access: "agent" },
-      schema: {
-        tags,
-        summary: "Clear that cookie",
-        querystring: SandboxQuery,
-        response: { 204: Type.Null({ description: "The cookie is cleared" }) },
-      },
-    },
+    route(
+      "Clear that cookie",
+      { querystring: SandboxQuery, response: { 204: Type.Null({ description: "The cookie is cleared" }) } },
+      { access: "agent" },
+    ),
     (request, reply) => {
       reply
         .code(204)

@@ -7,6 +7,7 @@ import {
   VsCodeStatus,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
 const FolderQuery = Type.Object({
@@ -21,61 +22,39 @@ export function agentWorkspaceRoutes(
   app: App,
   { settings: { workspaces } }: Pick<HttpServices, "settings">,
 ): void {
-  const tags = ["workspaces"];
-  const config = { access: "agent" } as const;
+  const route = makeRoute(["workspaces"], { access: "agent" });
 
   app.get(
     "/api/workspaces",
-    { config, schema: { tags, summary: "List saved folders", response: { 200: SavedWorkspaces } } },
+    route("List saved folders", { response: { 200: SavedWorkspaces } }),
     ({ principal }) => workspaces.list(principal.userId),
   );
   app.post(
     "/api/workspaces",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Save folders; replaces one of the same path",
-        body: AddWorkspaces,
-        response: { 200: SavedWorkspaces },
-      },
-    },
+    route("Save folders; replaces one of the same path", {
+      body: AddWorkspaces,
+      response: { 200: SavedWorkspaces },
+    }),
     ({ principal, body }) => workspaces.add(principal.userId, { workspaces: body.workspaces }),
   );
   app.delete(
     "/api/workspaces",
-    {
-      config,
-      schema: { tags, summary: "Forget a folder", querystring: FolderQuery, response: { 200: Deleted } },
-    },
+    route("Forget a folder", { querystring: FolderQuery, response: { 200: Deleted } }),
     async ({ principal, query }) => ({
       deleted: await workspaces.remove(principal.userId, "workspaces", query.path),
     }),
   );
   app.post(
     "/api/workspaces/parents",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Save folders whose subfolders are workspaces",
-        body: AddWorkspaceParents,
-        response: { 200: SavedWorkspaces },
-      },
-    },
+    route("Save folders whose subfolders are workspaces", {
+      body: AddWorkspaceParents,
+      response: { 200: SavedWorkspaces },
+    }),
     ({ principal, body }) => workspaces.add(principal.userId, { parents: body.parents }),
   );
   app.delete(
     "/api/workspaces/parents",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Forget a folder of workspaces",
-        querystring: FolderQuery,
-        response: { 200: Deleted },
-      },
-    },
+    route("Forget a folder of workspaces", { querystring: FolderQuery, response: { 200: Deleted } }),
     async ({ principal, query }) => ({
       deleted: await workspaces.remove(principal.userId, "workspaceParents", query.path),
     }),
@@ -84,36 +63,23 @@ export function agentWorkspaceRoutes(
   const base_url = Type.Optional(Type.String({ maxLength: 8_192, description: "accepted but ignored" }));
   app.get(
     "/api/vscode/url",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Read the editor's URL: always null",
-        querystring: Type.Object({ base_url, workspace_dir: base_url }),
-        response: { 200: ServiceUrl },
-      },
-    },
+    route("Read the editor's URL: always null", {
+      querystring: Type.Object({ base_url, workspace_dir: base_url }),
+      response: { 200: ServiceUrl },
+    }),
     () => ({ url: null }),
   );
   app.get(
     "/api/vscode/status",
-    {
-      config,
-      schema: { tags, summary: "Read whether an editor runs: never", response: { 200: VsCodeStatus } },
-    },
+    route("Read whether an editor runs: never", { response: { 200: VsCodeStatus } }),
     () => ({ running: false, enabled: false, message: "Sandboxes have no VS Code." }),
   );
   app.get(
     "/api/desktop/url",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Read the desktop's URL: always null",
-        querystring: Type.Object({ base_url }),
-        response: { 200: ServiceUrl },
-      },
-    },
+    route("Read the desktop's URL: always null", {
+      querystring: Type.Object({ base_url }),
+      response: { 200: ServiceUrl },
+    }),
     () => ({ url: null }),
   );
 }

@@ -14,6 +14,7 @@ import {
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 import { requireAgentSandbox } from "../agent-server/agent-sandbox.ts";
@@ -44,8 +45,7 @@ const Headers = Type.Object({
  */
 export function openAiRoutes(app: App, services: Services, limitMs = turnMs): void {
   const { conversations, settings } = services;
-  const tags = ["openai"];
-  const config = { access: "agent", errors: "openai" } as const;
+  const route = makeRoute(["openai"], { access: "agent", errors: "openai" });
   const places = new KeyedSemaphore([maxWaiting]);
   const turns = new Set<Turn>();
   app.addHook("preClose", async () => {
@@ -54,14 +54,7 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
 
   app.get(
     "/v1/models",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List the models of chat completions",
-        response: { 200: OpenAiModelList },
-      },
-    },
+    route("List the models of chat completions", { response: { 200: OpenAiModelList } }),
     ({ principal }, reply) => {
       const ids = listModelIds(settings, principal.userId);
       reply.send({
@@ -72,11 +65,9 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
   );
   app.post(
     "/v1/chat/completions",
-    {
-      config: { ...config, failures: [400, 404, 409, 410, 502, 503, 504] },
-      schema: {
-        tags,
-        summary: "Send a message to an agent and wait until its turn ends",
+    route(
+      "Send a message to an agent and wait until its turn ends",
+      {
         querystring: SandboxQuery,
         headers: Headers,
         body: ChatCompletionRequest,
@@ -90,7 +81,8 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
           },
         },
       },
-    },
+      { failures: [400, 404, 409, 410, 502, 503, 504] },
+    ),
     async (request, reply) => {
       const { body, principal, raw } = request;
       const leave = places.tryAcquire([principal.userId]);

@@ -3,6 +3,7 @@ import { Event } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { EventLog } from "../../../store/event-log.ts";
 import { sendJson } from "../../server/json-text.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 
@@ -16,27 +17,21 @@ export function legacyEventRoutes(
   app: App,
   { conversations, events }: Pick<HttpServices, "conversations" | "events">,
 ): void {
-  const tags = ["legacy conversations"];
-  const config = { errors: "error" } as const;
+  const route = makeRoute(["legacy conversations"], { errors: "error" });
   const base = "/api/conversations/:conversation_id";
 
   app.get(
     `${base}/events`,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List events by number, start and end inclusive",
-        params: ConversationPath,
-        querystring: Type.Object({
-          start_id: Type.Integer({ ...index, default: 0 }),
-          end_id: Type.Optional(index),
-          reverse: Type.Boolean({ default: false }),
-          limit: Type.Integer({ minimum: 1, maximum: 100, default: 20 }),
-        }),
-        response: { 200: Type.Object({ events: Type.Array(Event), has_more: Type.Boolean() }) },
-      },
-    },
+    route("List events by number, start and end inclusive", {
+      params: ConversationPath,
+      querystring: Type.Object({
+        start_id: Type.Integer({ ...index, default: 0 }),
+        end_id: Type.Optional(index),
+        reverse: Type.Boolean({ default: false }),
+        limit: Type.Integer({ minimum: 1, maximum: 100, default: 20 }),
+      }),
+      response: { 200: Type.Object({ events: Type.Array(Event), has_more: Type.Boolean() }) },
+    }),
     ({ principal, params, query }, reply) => {
       const { id } = requireConversation(conversations, principal, params.conversation_id);
       const count = events.count(id);
@@ -53,13 +48,10 @@ export function legacyEventRoutes(
     `${base}/trajectory`,
     {
       exposeHeadRoute: false,
-      config,
-      schema: {
-        tags,
-        summary: "Read all events",
+      ...route("Read all events", {
         params: ConversationPath,
         response: { 200: Type.Object({ streamTrajectory: Type.Array(Event) }) },
-      },
+      }),
     },
     ({ principal, params }, reply) => {
       const { id } = requireConversation(conversations, principal, params.conversation_id);

@@ -2,6 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { ConversationResponse, hexId, type LegacyStatus } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { getExposedUrls } from "../../server/exposed-urls.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
@@ -17,6 +18,7 @@ export function legacySandboxRoutes(
   { conversations, sandboxes, config }: Pick<HttpServices, "conversations" | "sandboxes" | "config">,
 ): void {
   const tags = ["legacy conversations"];
+  const route = makeRoute(tags);
   const errors = "error";
   const base = "/api/conversations/:conversation_id";
   const find = (principal: Principal, path: { conversation_id: string }) => {
@@ -26,15 +28,14 @@ export function legacySandboxRoutes(
 
   app.get(
     `${base}/config`,
-    {
-      config: { errors },
-      schema: {
-        tags,
-        summary: "Read the id of the sandbox",
+    route(
+      "Read the id of the sandbox",
+      {
         params: ConversationPath,
         response: { 200: Type.Object({ runtime_id: Type.String(), session_id: Type.String() }) },
       },
-    },
+      { errors },
+    ),
     ({ principal, params }, reply) => {
       const { row } = find(principal, params);
       reply.send({ runtime_id: row.sandboxId, session_id: hexId(row.id) });
@@ -48,10 +49,11 @@ export function legacySandboxRoutes(
     const { method, status, summary } = verbs[verb];
     app.post(
       `${base}/${verb}`,
-      {
-        config: { errors, failures: [410, 503] },
-        schema: { tags, summary, params: ConversationPath, response: { 200: ConversationResponse } },
-      },
+      route(
+        summary,
+        { params: ConversationPath, response: { 200: ConversationResponse } },
+        { errors, failures: [410, 503] },
+      ),
       async ({ principal, params }) => {
         const { row, sandbox } = find(principal, params);
         if (!sandbox) throw new PlatformError("ConversationSandboxGone");
@@ -62,15 +64,14 @@ export function legacySandboxRoutes(
   }
   app.get(
     `${base}/web-hosts`,
-    {
-      config: { errors, grantsAccess: true },
-      schema: {
-        tags,
-        summary: "List the URLs and ports of servers in the sandbox",
+    route(
+      "List the URLs and ports of servers in the sandbox",
+      {
         params: ConversationPath,
         response: { 200: Type.Object({ hosts: Type.Record(Type.String(), Type.Integer()) }) },
       },
-    },
+      { errors, grantsAccess: true },
+    ),
     ({ principal, params }, reply) => {
       const { sandbox } = find(principal, params);
       const urls = sandbox?.status === "RUNNING" ? getExposedUrls(sandbox, config, app.server) : [];

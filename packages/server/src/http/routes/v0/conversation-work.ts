@@ -7,6 +7,7 @@ import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { GitDiff } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
@@ -29,8 +30,7 @@ export function legacyWorkRoutes(
   app: App,
   { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
 ): void {
-  const tags = ["legacy conversations"];
-  const config = { errors: "error", failures: [400, 409, 410, 502, 503] } as const;
+  const route = makeRoute(["legacy conversations"], { errors: "error", failures: [400, 409, 410, 502, 503] });
   const base = "/api/conversations/:conversation_id";
   const open = async (
     principal: Principal,
@@ -42,16 +42,11 @@ export function legacyWorkRoutes(
 
   app.get(
     `${base}/list-files`,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List a folder; names of folders end in a slash",
-        params: ConversationPath,
-        querystring: Type.Object({ path: Type.Optional(Type.String()) }),
-        response: { 200: Type.Array(Type.String()) },
-      },
-    },
+    route("List a folder; names of folders end in a slash", {
+      params: ConversationPath,
+      querystring: Type.Object({ path: Type.Optional(Type.String()) }),
+      response: { 200: Type.Array(Type.String()) },
+    }),
     async ({ principal, params, query }) => {
       const [sandbox, row] = await open(principal, params);
       const { entries } = await listFolder(sandbox, resolveInside(row.config.workingDir, query.path ?? ""), {
@@ -63,16 +58,15 @@ export function legacyWorkRoutes(
   );
   app.get(
     `${base}/select-file`,
-    {
-      config: { ...config, failures: [...config.failures, 403, 404, 415] },
-      schema: {
-        tags,
-        summary: "Read a text file",
+    route(
+      "Read a text file",
+      {
         params: ConversationPath,
         querystring: Type.Object({ file: Type.String({ minLength: 1 }) }),
         response: { 200: Type.Object({ code: Type.String() }) },
       },
-    },
+      { failures: [400, 403, 404, 409, 410, 415, 502, 503] },
+    ),
     async ({ principal, params, query }) => {
       const [sandbox, row] = await open(principal, params);
       const file = await readFile(sandbox, resolveInside(row.config.workingDir, query.file), {
@@ -86,15 +80,10 @@ export function legacyWorkRoutes(
   );
   app.get(
     `${base}/git/changes`,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List changed files",
-        params: ConversationPath,
-        response: { 200: Type.Array(Type.Object({ status: Type.String(), path: Type.String() })) },
-      },
-    },
+    route("List changed files", {
+      params: ConversationPath,
+      response: { 200: Type.Array(Type.Object({ status: Type.String(), path: Type.String() })) },
+    }),
     async ({ principal, params }) => {
       const [sandbox, row] = await open(principal, params);
       const changes = await gitChanges(sandbox, row.config.workingDir);
@@ -103,16 +92,11 @@ export function legacyWorkRoutes(
   );
   app.get(
     `${base}/git/diff`,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Read a file before and after the changes",
-        params: ConversationPath,
-        querystring: Type.Object({ path: Type.String({ minLength: 1 }) }),
-        response: { 200: GitDiff },
-      },
-    },
+    route("Read a file before and after the changes", {
+      params: ConversationPath,
+      querystring: Type.Object({ path: Type.String({ minLength: 1 }) }),
+      response: { 200: GitDiff },
+    }),
     async ({ principal, params, query }) => {
       const [sandbox, row] = await open(principal, params);
       return gitDiff(sandbox, resolveInside(row.config.workingDir, query.path));
@@ -120,28 +104,23 @@ export function legacyWorkRoutes(
   );
   app.get(
     `${base}/microagents`,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List the skills in the sandbox",
-        params: ConversationPath,
-        response: {
-          200: Type.Object({
-            microagents: Type.Array(
-              Type.Object({
-                name: Type.String(),
-                type: Type.String(),
-                content: Type.String(),
-                triggers: Type.Array(Type.String()),
-                inputs: Type.Array(Type.Unknown()),
-                tools: Type.Array(Type.String()),
-              }),
-            ),
-          }),
-        },
+    route("List the skills in the sandbox", {
+      params: ConversationPath,
+      response: {
+        200: Type.Object({
+          microagents: Type.Array(
+            Type.Object({
+              name: Type.String(),
+              type: Type.String(),
+              content: Type.String(),
+              triggers: Type.Array(Type.String()),
+              inputs: Type.Array(Type.Unknown()),
+              tools: Type.Array(Type.String()),
+            }),
+          ),
+        }),
       },
-    },
+    }),
     async ({ principal, params }) => {
       const [sandbox, row] = await open(principal, params);
       const skills = await conversations.skills(row, sandbox);

@@ -15,6 +15,7 @@ import {
 } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { sendJson } from "../../server/json-text.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import { makePageKeys, pageRequest } from "../../server/params.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -44,7 +45,7 @@ export function legacyConversationRoutes(
   services: Pick<HttpServices, "conversations" | "longReads">,
 ): void {
   const { conversations } = services;
-  const tags = ["legacy conversations"];
+  const route = makeRoute(["legacy conversations"]);
   const errors = "error";
 
   const list = (
@@ -60,15 +61,14 @@ export function legacyConversationRoutes(
 
   app.get(
     "/api/conversations",
-    {
-      config: { errors, failures: [400, 413] },
-      schema: {
-        tags,
-        summary: "List conversations, newest first; with ids: read these, null for unknown ones",
+    route(
+      "List conversations, newest first; with ids: read these, null for unknown ones",
+      {
         querystring: ListQuery,
         response: { 200: Type.Union([LegacyConversationPage, Type.Array(Nullable(ConversationInfo))]) },
       },
-    },
+      { errors, failures: [400, 413] },
+    ),
     async ({ principal, query }, reply) => {
       if (query.ids === undefined) return list(principal, query, query.conversation_trigger);
       sendJson(reply, await readConversationBatch(services, principal, query.ids));
@@ -77,30 +77,28 @@ export function legacyConversationRoutes(
   );
   app.get(
     "/api/microagent-management/conversations",
-    {
-      config: { errors },
-      schema: {
-        tags,
-        summary: "List the conversations that were started to write a microagent",
+    route(
+      "List the conversations that were started to write a microagent",
+      {
         querystring: Type.Object({ ...pageKeys, selected_repository: repository }),
         response: { 200: LegacyConversationPage },
       },
-    },
+      { errors },
+    ),
     ({ principal, query }, reply) => {
       reply.send(list(principal, query, "microagent_management"));
     },
   );
   app.post(
     "/api/conversations",
-    {
-      config: { errors, failures: [404, 409] },
-      schema: {
-        tags,
-        summary: "Start a conversation, which can be read immediately",
+    route(
+      "Start a conversation, which can be read immediately",
+      {
         body: Type.Object(InitSessionRequest.properties, { default: {} }),
         response: { 200: ConversationResponse },
       },
-    },
+      { errors, failures: [404, 409] },
+    ),
     async ({ principal, body }) => {
       const request = toStartRequest(body);
       await conversations.starts.start(principal.userId, request);
@@ -110,16 +108,11 @@ export function legacyConversationRoutes(
   );
   app.patch(
     "/api/conversations/:conversation_id",
-    {
-      config: { errors },
-      schema: {
-        tags,
-        summary: "Change the title",
-        params: ConversationPath,
-        body: UpdateConversationRequest,
-        response: { 200: Type.Boolean() },
-      },
-    },
+    route(
+      "Change the title",
+      { params: ConversationPath, body: UpdateConversationRequest, response: { 200: Type.Boolean() } },
+      { errors },
+    ),
     async ({ principal, params, body }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       await conversations.update(userId, id, { title: body.title });
@@ -128,15 +121,11 @@ export function legacyConversationRoutes(
   );
   app.delete(
     "/api/conversations/:conversation_id",
-    {
-      config: { errors },
-      schema: {
-        tags,
-        summary: "Delete a conversation",
-        params: ConversationPath,
-        response: { 200: Type.Boolean() },
-      },
-    },
+    route(
+      "Delete a conversation",
+      { params: ConversationPath, response: { 200: Type.Boolean() } },
+      { errors },
+    ),
     async ({ principal, params }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       await conversations.remove(userId, id);

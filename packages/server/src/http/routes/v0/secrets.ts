@@ -7,6 +7,7 @@ import {
   ProviderTokens,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App } from "../../server/services.ts";
 import { type ProviderTokenServices, storeProviderTokens } from "../account/provider-tokens.ts";
 
@@ -15,15 +16,11 @@ const SecretPath = Type.Object({ secret_id: Type.String({ description: "name of 
 /** V0 routes of secrets (app-server.md section 5, legacy-gui.md section 8), over the V1 store. */
 export function legacySecretRoutes(app: App, services: ProviderTokenServices): void {
   const { secrets } = services;
-  const tags = ["secrets"];
-  const config = { errors: "error" } as const;
+  const route = makeRoute(["secrets"], { errors: "error" });
 
   app.get(
     "/api/secrets",
-    {
-      config,
-      schema: { tags, summary: "List secrets, without their values", response: { 200: LegacySecrets } },
-    },
+    route("List secrets, without their values", { response: { 200: LegacySecrets } }),
     (request, reply) => {
       const items = secrets.list(request.principal.userId);
       reply.send({ custom_secrets: items.map(({ name, description }) => ({ name, description })) });
@@ -31,15 +28,11 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
   );
   app.post(
     "/api/secrets",
-    {
-      config: { ...config, failures: [409] },
-      schema: {
-        tags,
-        summary: "Store a secret; its name must be free",
-        body: LegacySecretCreate,
-        response: { 201: EditResponse, 400: EditResponse },
-      },
-    },
+    route(
+      "Store a secret; its name must be free",
+      { body: LegacySecretCreate, response: { 201: EditResponse, 400: EditResponse } },
+      { failures: [409] },
+    ),
     async (request, reply) => {
       const taken = await catchNameClash(
         secrets.put(request.principal.userId, request.body, { replace: false }),
@@ -50,16 +43,11 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
   );
   app.put(
     "/api/secrets/:secret_id",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Change a secret's name or description",
-        params: SecretPath,
-        body: LegacySecretUpdate,
-        response: { 200: EditResponse, 400: EditResponse },
-      },
-    },
+    route("Change a secret's name or description", {
+      params: SecretPath,
+      body: LegacySecretUpdate,
+      response: { 200: EditResponse, 400: EditResponse },
+    }),
     async (request, reply) => {
       const taken = await catchNameClash(
         secrets.rename(request.principal.userId, request.params.secret_id, request.body),
@@ -70,10 +58,7 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
   );
   app.delete(
     "/api/secrets/:secret_id",
-    {
-      config,
-      schema: { tags, summary: "Delete a secret", params: SecretPath, response: { 200: EditResponse } },
-    },
+    route("Delete a secret", { params: SecretPath, response: { 200: EditResponse } }),
     async (request) => {
       await secrets.remove(request.principal.userId, request.params.secret_id);
       return { message: "Secret deleted successfully" };
@@ -81,15 +66,11 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
   );
   app.post(
     "/api/add-git-providers",
-    {
-      config: { ...config, failures: [502] },
-      schema: {
-        tags,
-        summary: "Replace the tokens of git providers; each new one is checked first",
-        body: ProviderTokens,
-        response: { 200: EditResponse },
-      },
-    },
+    route(
+      "Replace the tokens of git providers; each new one is checked first",
+      { body: ProviderTokens, response: { 200: EditResponse } },
+      { failures: [502] },
+    ),
     async (request) => {
       await storeProviderTokens(services, request.principal.userId, request.body);
       return { message: "Git providers stored" };
@@ -97,10 +78,7 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
   );
   app.post(
     "/api/unset-provider-tokens",
-    {
-      config,
-      schema: { tags, summary: "Remove all tokens of git providers", response: { 200: EditResponse } },
-    },
+    route("Remove all tokens of git providers", { response: { 200: EditResponse } }),
     async (request) => {
       await secrets.setProviders(request.principal.userId, new Map());
       return { message: "Unset Git provider tokens" };

@@ -15,10 +15,10 @@ import {
 } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { GitHosting, ListPage, RepositoryQuery } from "../../../git/api.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App } from "../../server/services.ts";
 
-const config = { errors: "error", failures: [400, 403, 404, 422, 502] } as const;
-const tags = ["git"];
+const route = makeRoute(["git"], { errors: "error", failures: [400, 403, 404, 422, 502] });
 const optionalText = (description: string) => Type.Optional(Type.String({ maxLength: 1_000, description }));
 const requiredText = Type.String({ maxLength: 1_000 });
 const perPage = (by: number) =>
@@ -43,35 +43,22 @@ const installation_id = optionalText("an installation, workspace, group or organ
 export function userRoutes(app: App, { git }: { git: GitHosting }): void {
   app.get(
     "/api/user/info",
-    {
-      config,
-      schema: { tags, summary: "Read the user at the git provider", response: { 200: UserGitInfo } },
-    },
+    route("Read the user at the git provider", { response: { 200: UserGitInfo } }),
     (request) => git.user(request.principal.userId),
   );
   app.get(
     "/api/user/installations",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List installations, workspaces, groups or organizations",
-        querystring: Type.Object({ provider: ProviderType }),
-        response: { 200: Type.Array(Type.String()) },
-      },
-    },
+    route("List installations, workspaces, groups or organizations", {
+      querystring: Type.Object({ provider: ProviderType }),
+      response: { 200: Type.Array(Type.String()) },
+    }),
     (request) => git.installations(request.principal.userId, request.query.provider),
   );
   app.get(
     "/api/user/suggested-tasks",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List pull requests and issues that need the user",
-        response: { 200: Type.Array(SuggestedTask) },
-      },
-    },
+    route("List pull requests and issues that need the user", {
+      response: { 200: Type.Array(SuggestedTask) },
+    }),
     (request) => git.suggestedTasks(request.principal.userId),
   );
   repositoryRoutes(app, git);
@@ -80,17 +67,13 @@ export function userRoutes(app: App, { git }: { git: GitHosting }): void {
 }
 
 function repositoryRoutes(app: App, git: GitHosting): void {
-  const schema = { tags, response: { 200: Type.Array(Repository) } };
+  const response = { 200: Type.Array(Repository) };
   app.get(
     "/api/user/repositories",
-    {
-      config,
-      schema: {
-        ...schema,
-        summary: "List the user's repositories, last changed first; link_header has the next page",
-        querystring: Type.Object({ sort, selected_provider, page, per_page: perPage(30), installation_id }),
-      },
-    },
+    route("List the user's repositories, last changed first; link_header has the next page", {
+      querystring: Type.Object({ sort, selected_provider, page, per_page: perPage(30), installation_id }),
+      response,
+    }),
     async (request) => {
       const { selected_provider, page = 1, per_page = 30, installation_id } = request.query;
       const ask = { from: String(page), limit: per_page, installation: installation_id };
@@ -101,20 +84,10 @@ function repositoryRoutes(app: App, git: GitHosting): void {
   );
   app.get(
     "/api/user/search/repositories",
-    {
-      config,
-      schema: {
-        ...schema,
-        summary: "Search for repositories",
-        querystring: Type.Object({
-          query: requiredText,
-          per_page: perPage(5),
-          sort,
-          order,
-          selected_provider,
-        }),
-      },
-    },
+    route("Search for repositories", {
+      querystring: Type.Object({ query: requiredText, per_page: perPage(5), sort, order, selected_provider }),
+      response,
+    }),
     async (request) => {
       const { query, per_page = 5, sort, order, selected_provider } = request.query;
       const ask = { query, limit: per_page, order: parseOrder(sort, order) };
@@ -126,20 +99,15 @@ function repositoryRoutes(app: App, git: GitHosting): void {
 function branchRoutes(app: App, git: GitHosting): void {
   app.get(
     "/api/user/repository/branches",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List branches of a repository",
-        querystring: Type.Object({
-          repository: requiredText,
-          page,
-          per_page: perPage(30),
-          selected_provider,
-        }),
-        response: { 200: PaginatedBranches },
-      },
-    },
+    route("List branches of a repository", {
+      querystring: Type.Object({
+        repository: requiredText,
+        page,
+        per_page: perPage(30),
+        selected_provider,
+      }),
+      response: { 200: PaginatedBranches },
+    }),
     async (request) => {
       const { repository, page = 1, per_page = 30, selected_provider } = request.query;
       const { userId } = request.principal;
@@ -154,20 +122,15 @@ function branchRoutes(app: App, git: GitHosting): void {
   );
   app.get(
     "/api/user/search/branches",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Search for branches of a repository",
-        querystring: Type.Object({
-          repository: requiredText,
-          query: requiredText,
-          per_page: perPage(30),
-          selected_provider,
-        }),
-        response: { 200: Type.Array(Branch) },
-      },
-    },
+    route("Search for branches of a repository", {
+      querystring: Type.Object({
+        repository: requiredText,
+        query: requiredText,
+        per_page: perPage(30),
+        selected_provider,
+      }),
+      response: { 200: Type.Array(Branch) },
+    }),
     async (request) => {
       const { repository, query, per_page = 30, selected_provider } = request.query;
       const { userId } = request.principal;
@@ -179,19 +142,19 @@ function branchRoutes(app: App, git: GitHosting): void {
 
 /** The documented path has `owner/name` in one encoded segment; clients send two. */
 function microagentRoutes(app: App, git: GitHosting): void {
-  const list = {
-    tags,
-    summary: "List the skill files of a repository",
-    response: { 200: Type.Array(MicroagentResponse) },
-  };
-  const read = {
-    tags,
-    summary: "Read a skill file of a repository",
-    querystring: Type.Object({ file_path: requiredText }),
-    response: { 200: MicroagentContentResponse },
-  };
-  const one = Type.Object({ repository_name: requiredText });
-  const two = Type.Object({ owner: requiredText, name: requiredText });
+  const list = <Params extends object>(params: Params) =>
+    route("List the skill files of a repository", {
+      ...params,
+      response: { 200: Type.Array(MicroagentResponse) },
+    });
+  const read = <Params extends object>(params: Params) =>
+    route("Read a skill file of a repository", {
+      ...params,
+      querystring: Type.Object({ file_path: requiredText }),
+      response: { 200: MicroagentContentResponse },
+    });
+  const one = { params: Type.Object({ repository_name: requiredText }) };
+  const two = { hide: true, params: Type.Object({ owner: requiredText, name: requiredText }) };
   const content = async (userId: string, repository: string, path: string) => {
     const { content, provider } = await git.microagent(userId, repository, path);
     const skill = parseSkill(path, content, "project");
@@ -202,30 +165,21 @@ function microagentRoutes(app: App, git: GitHosting): void {
       git_provider: provider,
     };
   };
-  app.get(
-    "/api/user/repository/:repository_name/microagents",
-    { config, schema: { ...list, params: one } },
-    (request) => git.microagents(request.principal.userId, request.params.repository_name),
+  app.get("/api/user/repository/:repository_name/microagents", list(one), (request) =>
+    git.microagents(request.principal.userId, request.params.repository_name),
   );
-  app.get(
-    "/api/user/repository/:owner/:name/microagents",
-    { config, schema: { ...list, hide: true, params: two } },
-    (request) => git.microagents(request.principal.userId, `${request.params.owner}/${request.params.name}`),
+  app.get("/api/user/repository/:owner/:name/microagents", list(two), (request) =>
+    git.microagents(request.principal.userId, `${request.params.owner}/${request.params.name}`),
   );
-  app.get(
-    "/api/user/repository/:repository_name/microagents/content",
-    { config, schema: { ...read, params: one } },
-    (request) => content(request.principal.userId, request.params.repository_name, request.query.file_path),
+  app.get("/api/user/repository/:repository_name/microagents/content", read(one), (request) =>
+    content(request.principal.userId, request.params.repository_name, request.query.file_path),
   );
-  app.get(
-    "/api/user/repository/:owner/:name/microagents/content",
-    { config, schema: { ...read, hide: true, params: two } },
-    (request) =>
-      content(
-        request.principal.userId,
-        `${request.params.owner}/${request.params.name}`,
-        request.query.file_path,
-      ),
+  app.get("/api/user/repository/:owner/:name/microagents/content", read(two), (request) =>
+    content(
+      request.principal.userId,
+      `${request.params.owner}/${request.params.name}`,
+      request.query.file_path,
+    ),
   );
 }
 

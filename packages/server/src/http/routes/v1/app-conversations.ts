@@ -14,6 +14,7 @@ import {
 import { type Static, Type } from "typebox";
 import type { ConversationFilter } from "../../../store/conversation-store.ts";
 import { sendJson } from "../../server/json-text.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import { pageKeys, pageRequest, parseIds, parseTimeParam, Time } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { normalizeSandboxId } from "./sandboxes.ts";
@@ -44,7 +45,7 @@ export function appConversationRoutes(
   app: App,
   { conversations }: Pick<HttpServices, "conversations">,
 ): void {
-  const tags = ["app conversations"];
+  const route = makeRoute(["app conversations"]);
   const search = (userId: string, query: Static<typeof SearchQuery>) =>
     conversations.reads.searchJson(
       { ...toFilter(userId, query), includeSubConversations: query.include_sub_conversations ?? false },
@@ -53,6 +54,7 @@ export function appConversationRoutes(
 
   app.post(
     "/api/v1/app-conversations",
+<<<<<<< HEAD
     {
       config: { failures: [404, 409, 503] },
       schema: {
@@ -63,18 +65,22 @@ export function appConversationRoutes(
       },
     },
     (request) => conversations.starts.start(request.principal.userId, request.body),
+=======
+    route(
+      "Start a conversation; returns its start task",
+      { body: StartBody, response: { 200: AppConversationStartTask } },
+      { failures: [404, 409, 503] },
+    ),
+    (request) => conversations.start(request.principal.userId, request.body),
+>>>>>>> a7f0414 (http/routes: share tags and configuration of routes)
   );
   app.post(
     "/api/v1/app-conversations/stream-start",
-    {
-      config: { failures: [404, 409, 503] },
-      schema: {
-        tags,
-        summary: "Start a conversation; streams an array with its start task in each state",
-        body: StartBody,
-        response: { 200: Type.Array(AppConversationStartTask) },
-      },
-    },
+    route(
+      "Start a conversation; streams an array with its start task in each state",
+      { body: StartBody, response: { 200: Type.Array(AppConversationStartTask) } },
+      { failures: [404, 409, 503] },
+    ),
     async (request, reply) => {
       const tasks = await conversations.starts.startStream(request.principal.userId, request.body);
       const stream = Readable.from(streamArray(tasks), { objectMode: false });
@@ -83,28 +89,17 @@ export function appConversationRoutes(
   );
   app.get(
     "/api/v1/app-conversations/search",
-    {
-      schema: {
-        tags,
-        summary: "List conversations, newest first",
-        querystring: SearchQuery,
-        response: { 200: AppConversationPage },
-      },
-    },
+    route("List conversations, newest first", {
+      querystring: SearchQuery,
+      response: { 200: AppConversationPage },
+    }),
     (request, reply) => {
       sendJson(reply, search(request.principal.userId, request.query));
     },
   );
   app.get(
     "/api/v1/app-conversations/count",
-    {
-      schema: {
-        tags,
-        summary: "Count conversations",
-        querystring: FilterQuery,
-        response: { 200: Type.Integer() },
-      },
-    },
+    route("Count conversations", { querystring: FilterQuery, response: { 200: Type.Integer() } }),
     (request, reply) => {
       // The count includes sub-conversations, as documented.
       const filter = { ...toFilter(request.principal.userId, request.query), includeSubConversations: true };
@@ -113,15 +108,14 @@ export function appConversationRoutes(
   );
   app.get(
     "/api/v1/app-conversations",
-    {
-      config: { failures: [400] },
-      schema: {
-        tags,
-        summary: "With ids: read these, null for unknown ones; without: list like search",
+    route(
+      "With ids: read these, null for unknown ones; without: list like search",
+      {
         querystring: ListQuery,
         response: { 200: Type.Union([Type.Array(Nullable(AppConversation)), AppConversationPage]) },
       },
-    },
+      { failures: [400] },
+    ),
     (request, reply) => {
       const { ids } = request.query;
       const { userId } = request.principal;
@@ -131,15 +125,11 @@ export function appConversationRoutes(
   );
   app.patch(
     "/api/v1/app-conversations/:conversation_id",
-    {
-      schema: {
-        tags,
-        summary: "Change title, publicity, repository, branch or provider; null clears",
-        params: ConversationPath,
-        body: AppConversationUpdateRequest,
-        response: { 200: AppConversation },
-      },
-    },
+    route("Change title, publicity, repository, branch or provider; null clears", {
+      params: ConversationPath,
+      body: AppConversationUpdateRequest,
+      response: { 200: AppConversation },
+    }),
     (request) => {
       const id = parseId(request.params.conversation_id);
       const { userId } = request.principal;
@@ -151,14 +141,7 @@ export function appConversationRoutes(
   );
   app.delete(
     "/api/v1/app-conversations/:conversation_id",
-    {
-      schema: {
-        tags,
-        summary: "Delete a conversation",
-        params: ConversationPath,
-        response: { 200: Success },
-      },
-    },
+    route("Delete a conversation", { params: ConversationPath, response: { 200: Success } }),
     async (request) => {
       const { userId } = request.principal;
       const [id] = parseIds([request.params.conversation_id], 1);

@@ -1,6 +1,7 @@
 import { CallbackInfo, CallbackProcessor, Success } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 
@@ -15,39 +16,25 @@ export function callbackRoutes(
   app: App,
   { conversations, callbacks }: Pick<HttpServices, "conversations" | "callbacks">,
 ): void {
-  const tags = ["callbacks"];
-  const config = { failures: [404] };
+  const route = makeRoute(["callbacks"], { failures: [404] });
   const base = "/api/v1/app-conversations/:conversation_id/callbacks";
   const find = ({ principal }: FastifyRequest, id: string) =>
     requireConversation(conversations, principal, id);
 
   app.get(
     base,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List callbacks",
-        params: ConversationPath,
-        response: { 200: Type.Array(CallbackInfo) },
-      },
-    },
+    route("List callbacks", { params: ConversationPath, response: { 200: Type.Array(CallbackInfo) } }),
     (request, reply) => {
       reply.send(callbacks.list(find(request, request.params.conversation_id).id));
     },
   );
   app.post(
     base,
-    {
-      config: { failures: [404, 409] },
-      schema: {
-        tags,
-        summary: "Add a callback for new events",
-        params: ConversationPath,
-        body: CallbackProcessor,
-        response: { 201: CallbackInfo },
-      },
-    },
+    route(
+      "Add a callback for new events",
+      { params: ConversationPath, body: CallbackProcessor, response: { 201: CallbackInfo } },
+      { failures: [404, 409] },
+    ),
     async (request, reply) => {
       const { id, userId } = find(request, request.params.conversation_id);
       return reply.code(201).send(await callbacks.add(userId, id, request.body));
@@ -55,24 +42,13 @@ export function callbackRoutes(
   );
   app.post(
     `${base}/:callback_id/retry`,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Retry a callback now",
-        params: CallbackPath,
-        response: { 200: CallbackInfo },
-      },
-    },
+    route("Retry a callback now", { params: CallbackPath, response: { 200: CallbackInfo } }),
     async (request) =>
       callbacks.retry(find(request, request.params.conversation_id).id, request.params.callback_id),
   );
   app.delete(
     `${base}/:callback_id`,
-    {
-      config,
-      schema: { tags, summary: "Remove a callback", params: CallbackPath, response: { 200: Success } },
-    },
+    route("Remove a callback", { params: CallbackPath, response: { 200: Success } }),
     async (request) => {
       await callbacks.remove(find(request, request.params.conversation_id).id, request.params.callback_id);
       return { success: true };

@@ -1,6 +1,7 @@
 import { knownModels, knownProviders } from "@sandpiper/models/known-models";
 import { LLMModelPage, ProviderPage } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import { makePageKeys, parsePageMark, slicePage, toMarkPage } from "../../server/params.ts";
 import type { App } from "../../server/services.ts";
 
@@ -18,17 +19,10 @@ const ModelQuery = Type.Object({ ...filterKeys, provider__eq: Type.Optional(Type
  * offset.
  */
 export function configRoutes(app: App): void {
-  const tags = ["config"];
+  const route = makeRoute(["config"]);
   app.get(
     "/api/v1/config/models/search",
-    {
-      schema: {
-        tags,
-        summary: "List known models",
-        querystring: ModelQuery,
-        response: { 200: LLMModelPage },
-      },
-    },
+    route("List known models", { querystring: ModelQuery, response: { 200: LLMModelPage } }),
     ({ query }) => {
       const wanted = query.query?.toLowerCase();
       const found = knownModels.filter(
@@ -42,14 +36,7 @@ export function configRoutes(app: App): void {
   );
   app.get(
     "/api/v1/config/providers/search",
-    {
-      schema: {
-        tags,
-        summary: "List model providers",
-        querystring: ProviderQuery,
-        response: { 200: ProviderPage },
-      },
-    },
+    route("List model providers", { querystring: ProviderQuery, response: { 200: ProviderPage } }),
     ({ query }) => {
       const wanted = query.query?.toLowerCase();
       const found = knownProviders.filter(

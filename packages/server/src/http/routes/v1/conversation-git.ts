@@ -4,6 +4,7 @@ import { resolveInside } from "@sandpiper/sandbox/files/resolve-inside";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { GitChange, GitDiff } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
@@ -26,22 +27,16 @@ export function conversationGitRoutes(
   app: App,
   services: Pick<HttpServices, "conversations" | "sandboxes">,
 ): void {
-  const tags = ["app conversations"];
-  const config = { failures: [409, 502] };
+  const route = makeRoute(["app conversations"], { failures: [409, 502] });
   const base = "/api/v1/app-conversations/:conversation_id/git";
 
   app.get(
     `${base}/changes`,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List changed files",
-        params: ConversationPath,
-        querystring: Query,
-        response: { 200: Type.Array(GitChange) },
-      },
-    },
+    route("List changed files", {
+      params: ConversationPath,
+      querystring: Query,
+      response: { 200: Type.Array(GitChange) },
+    }),
     ({ principal, params, query }) =>
       readInSandbox(services, principal, params.conversation_id, query.path, (sandbox, path) =>
         gitChanges(sandbox, path, query.ref),
@@ -49,16 +44,11 @@ export function conversationGitRoutes(
   );
   app.get(
     `${base}/diff`,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Read a file before and after the changes",
-        params: ConversationPath,
-        querystring: Query,
-        response: { 200: GitDiff },
-      },
-    },
+    route("Read a file before and after the changes", {
+      params: ConversationPath,
+      querystring: Query,
+      response: { 200: GitDiff },
+    }),
     ({ principal, params, query }) =>
       readInSandbox(services, principal, params.conversation_id, query.path, (sandbox, path) =>
         gitDiff(sandbox, path, query.ref),

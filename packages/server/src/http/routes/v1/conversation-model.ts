@@ -1,6 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { Success, SwitchAcpModelRequest, SwitchProfileRequest } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 
@@ -11,20 +12,16 @@ export function conversationModelRoutes(
   app: App,
   { conversations }: Pick<HttpServices, "conversations">,
 ): void {
-  const tags = ["app conversations"];
+  const route = makeRoute(["app conversations"]);
   const base = "/api/v1/app-conversations/:conversation_id";
 
   app.post(
     `${base}/switch_profile`,
-    {
-      schema: {
-        tags,
-        summary: "Use an LLM profile of the settings from the next model call",
-        params: ConversationPath,
-        body: SwitchProfileRequest,
-        response: { 200: Success },
-      },
-    },
+    route("Use an LLM profile of the settings from the next model call", {
+      params: ConversationPath,
+      body: SwitchProfileRequest,
+      response: { 200: Success },
+    }),
     async ({ principal, params, body }) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       await conversations.switchProfile(userId, id, body.profile_name);
@@ -33,15 +30,11 @@ export function conversationModelRoutes(
   );
   app.post(
     `${base}/switch_acp_model`,
-    {
-      schema: {
-        tags,
-        summary: "Refused: this server has no ACP agents",
-        params: ConversationPath,
-        body: SwitchAcpModelRequest,
-        response: { 200: Success },
-      },
-    },
+    route("Refused: this server has no ACP agents", {
+      params: ConversationPath,
+      body: SwitchAcpModelRequest,
+      response: { 200: Success },
+    }),
     ({ principal, params }) => {
       requireConversation(conversations, principal, params.conversation_id);
       throw new PlatformError("AcpModelUnsupported", { use: "switch_profile" });

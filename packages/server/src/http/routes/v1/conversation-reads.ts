@@ -5,6 +5,7 @@ import { resolveInside } from "@sandpiper/sandbox/files/resolve-inside";
 import { ConversationHooks, ConversationSkills } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { parseHooksFile } from "../../../conversations/project/parse-hooks-file.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
 import { findRunningSandbox, requireRunning } from "./conversation-sandbox.ts";
@@ -26,25 +27,21 @@ export function conversationReadRoutes(
   app: App,
   { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
 ): void {
-  const tags = ["app conversations"];
+  const route = makeRoute(["app conversations"]);
   const base = "/api/v1/app-conversations/:conversation_id";
 
   app.get(
     `${base}/file`,
-    {
-      schema: {
-        tags,
-        summary: "Read a text file of the sandbox; empty if that fails for any reason",
-        params: ConversationPath,
-        querystring: Type.Object({
-          file_path: Type.String({
-            default: "/workspace/project/PLAN.md",
-            description: "absolute, or relative to the conversation's working folder",
-          }),
+    route("Read a text file of the sandbox; empty if that fails for any reason", {
+      params: ConversationPath,
+      querystring: Type.Object({
+        file_path: Type.String({
+          default: "/workspace/project/PLAN.md",
+          description: "absolute, or relative to the conversation's working folder",
         }),
-        response: { 200: Type.String() },
-      },
-    },
+      }),
+      response: { 200: Type.String() },
+    }),
     async ({ principal, params, query }, reply) => {
       const row = visibleConversation(conversations, principal, params.conversation_id);
       const sandbox = row && (await findRunningSandbox(sandboxes, row));
@@ -63,12 +60,9 @@ export function conversationReadRoutes(
   );
   app.get(
     `${base}/files`,
-    {
-      config: { failures: [403, 409, 410, 503] },
-      schema: {
-        tags,
-        summary:
-          "List up to 2,000 files below a folder of the sandbox, without those of tools (.git, node_modules, …)",
+    route(
+      "List up to 2,000 files below a folder of the sandbox, without those of tools (.git, node_modules, …)",
+      {
         params: ConversationPath,
         querystring: Type.Object({
           path: Type.String({
@@ -78,7 +72,8 @@ export function conversationReadRoutes(
         }),
         response: { 200: Type.Array(Type.String({ description: "relative to `path`" })) },
       },
-    },
+      { failures: [403, 409, 410, 503] },
+    ),
     async ({ principal, params, query }) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
       const sandbox = await sandboxes.running(requireRunning(sandboxes, row).id);
@@ -87,15 +82,11 @@ export function conversationReadRoutes(
   );
   app.get(
     `${base}/skills`,
-    {
-      config: { errors: "error" },
-      schema: {
-        tags,
-        summary: "List the skills in the sandbox; empty unless it runs",
-        params: ConversationPath,
-        response: { 200: ConversationSkills },
-      },
-    },
+    route(
+      "List the skills in the sandbox; empty unless it runs",
+      { params: ConversationPath, response: { 200: ConversationSkills } },
+      { errors: "error" },
+    ),
     async ({ principal, params }) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
       const sandbox = await findRunningSandbox(sandboxes, row);
@@ -107,15 +98,11 @@ export function conversationReadRoutes(
   );
   app.get(
     `${base}/hooks`,
-    {
-      config: { errors: "error", failures: [409, 422] },
-      schema: {
-        tags,
-        summary: "List the hooks of the project's .openhands/hooks.json",
-        params: ConversationPath,
-        response: { 200: ConversationHooks },
-      },
-    },
+    route(
+      "List the hooks of the project's .openhands/hooks.json",
+      { params: ConversationPath, response: { 200: ConversationHooks } },
+      { errors: "error", failures: [409, 422] },
+    ),
     async ({ principal, params }) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
       const sandbox = await findRunningSandbox(sandboxes, row);

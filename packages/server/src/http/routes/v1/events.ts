@@ -2,6 +2,7 @@ import { Event, EventKind, EventPage, Nullable, parseId } from "@sandpiper/wire"
 import { type Static, Type } from "typebox";
 import type { EventFilter } from "../../../store/event-log.ts";
 import { sendJson, toArrayJson } from "../../server/json-text.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import { checkCount, pageKeys, parseEventTimeParam, Time, TimestampOrder } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
@@ -23,7 +24,6 @@ export function eventRoutes(
   app: App,
   { conversations, events }: Pick<HttpServices, "conversations" | "events">,
 ): void {
-  const tags = ["events"];
   const find = (principal: Parameters<typeof requireConversation>[1], id: string) =>
     requireConversation(conversations, principal, id).id;
   const search = (id: string, query: Static<typeof SearchQuery>) => {
@@ -46,35 +46,26 @@ export function eventRoutes(
     batch: "Read events by id; null for unknown ones",
   };
 
-  const config = { failures: [400, 404, 413] };
+  const route = makeRoute(["events"], { failures: [400, 404, 413] });
   const base = "/api/v1/conversation/:conversation_id/events";
   const params = ConversationPath;
   app.get(
     `${base}/search`,
-    { schema: { tags, summary: summaries.search, params, querystring: SearchQuery, response: pages } },
+    makeRoute(["events"])(summaries.search, { params, querystring: SearchQuery, response: pages }),
     ({ principal, params: path, query }, reply) => {
       sendJson(reply, search(find(principal, path.conversation_id), query));
     },
   );
   app.get(
     `${base}/count`,
-    { schema: { tags, summary: summaries.count, params, querystring: CountQuery, response: counts } },
+    makeRoute(["events"])(summaries.count, { params, querystring: CountQuery, response: counts }),
     ({ principal, params: path, query }, reply) => {
       reply.send(events.count(find(principal, path.conversation_id), toFilter(query)));
     },
   );
   app.get(
     base,
-    {
-      config,
-      schema: {
-        tags,
-        summary: summaries.batch,
-        params,
-        querystring: Type.Object(batchKeys),
-        response: lists,
-      },
-    },
+    route(summaries.batch, { params, querystring: Type.Object(batchKeys), response: lists }),
     ({ principal, params: path, query }, reply) => {
       sendJson(reply, batch(find(principal, path.conversation_id), query.id));
     },
@@ -82,45 +73,21 @@ export function eventRoutes(
 
   app.get(
     "/api/v1/events/search",
-    {
-      config,
-      schema: {
-        tags,
-        summary: summaries.search,
-        querystring: Type.Object({ ...inQuery, ...searchKeys }),
-        response: pages,
-      },
-    },
+    route(summaries.search, { querystring: Type.Object({ ...inQuery, ...searchKeys }), response: pages }),
     ({ principal, query }, reply) => {
       sendJson(reply, search(find(principal, query.conversation_id__eq), query));
     },
   );
   app.get(
     "/api/v1/events/count",
-    {
-      config,
-      schema: {
-        tags,
-        summary: summaries.count,
-        querystring: Type.Object({ ...inQuery, ...filterKeys }),
-        response: counts,
-      },
-    },
+    route(summaries.count, { querystring: Type.Object({ ...inQuery, ...filterKeys }), response: counts }),
     ({ principal, query }, reply) => {
       reply.send(events.count(find(principal, query.conversation_id__eq), toFilter(query)));
     },
   );
   app.get(
     "/api/v1/events",
-    {
-      config,
-      schema: {
-        tags,
-        summary: summaries.batch,
-        querystring: Type.Object({ ...inQuery, ...batchKeys }),
-        response: lists,
-      },
-    },
+    route(summaries.batch, { querystring: Type.Object({ ...inQuery, ...batchKeys }), response: lists }),
     ({ principal, query }, reply) => {
       sendJson(reply, batch(find(principal, query.conversation_id__eq), query.id));
     },

@@ -11,6 +11,7 @@ import {
 } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { GitHosting, ListPage } from "../../../git/api.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import { makePageKeys, pageKeys, parsePageMark, slicePage, toMarkPage } from "../../server/params.ts";
 import type { App } from "../../server/services.ts";
 
@@ -41,18 +42,14 @@ const BranchQuery = Type.Object({
  * base64 of the provider's marks.
  */
 export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
-  const tags = ["git"];
+  const route = makeRoute(["git"], config);
+  const userRoute = makeRoute(["users"], config);
   app.get(
     "/api/v1/git/installations/search",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List values of installation_id: installations, workspaces, groups or organizations",
-        querystring: ProviderQuery,
-        response: { 200: InstallationPage },
-      },
-    },
+    route("List values of installation_id: installations, workspaces, groups or organizations", {
+      querystring: ProviderQuery,
+      response: { 200: InstallationPage },
+    }),
     async (request) => {
       const { provider, page_id, limit } = request.query;
       const all = await git.installations(request.principal.userId, provider);
@@ -61,15 +58,7 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
   );
   app.get(
     "/api/v1/git/repositories/search",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List or search repositories",
-        querystring: RepositoryQuery,
-        response: { 200: RepositoryPage },
-      },
-    },
+    route("List or search repositories", { querystring: RepositoryQuery, response: { 200: RepositoryPage } }),
     async (request) => {
       const { provider, query, installation_id, page_id, limit, sort_order } = request.query;
       if (sort_order !== undefined && !query) throw new PlatformError("SortNeedsQuery");
@@ -85,15 +74,7 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
   );
   app.get(
     "/api/v1/git/branches/search",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Search for branches of a repository",
-        querystring: BranchQuery,
-        response: { 200: BranchPage },
-      },
-    },
+    route("Search for branches of a repository", { querystring: BranchQuery, response: { 200: BranchPage } }),
     async (request) => {
       const { provider, repository, query, page_id, limit } = request.query;
       const ask = { repository, query, from: parsePageMark(page_id), limit };
@@ -102,15 +83,10 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
   );
   app.get(
     "/api/v1/git/suggested-tasks/search",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List open pull requests that need work, and issues assigned to the user",
-        querystring: Type.Object(pageKeysOf30),
-        response: { 200: SuggestedTaskPage },
-      },
-    },
+    route("List open pull requests that need work, and issues assigned to the user", {
+      querystring: Type.Object(pageKeysOf30),
+      response: { 200: SuggestedTaskPage },
+    }),
     async (request) => {
       const { page_id, limit } = request.query;
       return toSlicedPage(await git.suggestedTasks(request.principal.userId), page_id, limit);
@@ -118,26 +94,14 @@ export function gitRoutes(app: App, { git }: { git: GitHosting }): void {
   );
   app.get(
     "/api/v1/users/git-info",
-    {
-      config,
-      schema: {
-        tags: ["users"],
-        summary: "Read the user at the git provider",
-        response: { 200: UserGitInfo },
-      },
-    },
+    userRoute("Read the user at the git provider", { response: { 200: UserGitInfo } }),
     (request) => git.user(request.principal.userId),
   );
   app.get(
     "/api/v1/users/git-organizations",
-    {
-      config,
-      schema: {
-        tags: ["users"],
-        summary: "List the user's organizations at the git provider",
-        response: { 200: GitOrganizationsResponse },
-      },
-    },
+    userRoute("List the user's organizations at the git provider", {
+      response: { 200: GitOrganizationsResponse },
+    }),
     (request) => git.organizations(request.principal.userId),
   );
 }

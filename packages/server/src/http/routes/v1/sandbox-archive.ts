@@ -4,6 +4,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { packArchive, unpackArchive } from "@sandpiper/sandbox/files/archives";
 import { Success } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { openSandbox } from "./sandbox-access.ts";
 
@@ -22,8 +23,7 @@ const gzip = "application/gzip";
  * line. Archives are not buffered, so the body limit does not apply.
  */
 export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
-  const tags = ["sandboxes"];
-  const config = { access: "agent", failures: [403, 409, 413, 415, 503, 507] } as const;
+  const route = makeRoute(["sandboxes"], { access: "agent", failures: [403, 409, 413, 415, 503, 507] });
 
   // In its own scope, because only here a body is a stream.
   app.register(async (scope: App) => {
@@ -31,16 +31,13 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
     scope.put(
       url,
       {
-        config,
         bodyLimit: Number.MAX_SAFE_INTEGER,
-        schema: {
-          tags,
-          summary: `Unpack a tar (${tar}, or ${gzip} if compressed) into a folder of the sandbox`,
+        ...route(`Unpack a tar (${tar}, or ${gzip} if compressed) into a folder of the sandbox`, {
           consumes: [tar, gzip],
           params: SandboxPath,
           querystring: Type.Object({ path: folder }),
           response: { 200: Success },
-        },
+        }),
       },
       async (request) => {
         if (!request.body) throw new PlatformError("MediaTypeUnsupported", { types: `${tar} or ${gzip}` });
@@ -54,11 +51,8 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
   app.get(
     url,
     {
-      config,
       exposeHeadRoute: false,
-      schema: {
-        tags,
-        summary: "Pack a folder of the sandbox as a tar",
+      ...route("Pack a folder of the sandbox as a tar", {
         produces: [tar, gzip],
         params: SandboxPath,
         querystring: Type.Object({
@@ -70,7 +64,7 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
             description: "omit holes of sparse files; GNU tar, bsdtar and Python can read the result",
           }),
         }),
-      },
+      }),
     },
     async (request, reply) => {
       const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);

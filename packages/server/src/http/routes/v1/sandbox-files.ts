@@ -5,6 +5,7 @@ import { FilePage, isoTime, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { getDownloadHeaders } from "../../server/file-headers.ts";
 import { sendFile, withFileHeaders } from "../../server/file-response.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import { pageKeys, toPage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { openSandbox } from "./sandbox-access.ts";
@@ -19,20 +20,16 @@ const url = "/api/v1/sandboxes/:sandbox_id/files";
  * buffered, so the body limit does not apply. Links are resolved inside the sandbox.
  */
 export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
-  const tags = ["sandboxes"];
-  const config = { access: "agent", failures: [403, 409, 413, 503, 507] } as const;
+  const route = makeRoute(["sandboxes"], { access: "agent", failures: [403, 409, 413, 503, 507] });
 
   app.get(
     url,
     {
-      config,
       exposeHeadRoute: false,
-      schema: {
-        tags,
-        summary: "Download a file of the sandbox; HEAD returns its size, type and time",
+      ...route("Download a file of the sandbox; HEAD returns its size, type and time", {
         params: SandboxPath,
         querystring: FileQuery,
-      },
+      }),
     },
     async (request, reply) => {
       const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
@@ -42,15 +39,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
   );
   app.head(
     url,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Size, type and time of a file of the sandbox",
-        params: SandboxPath,
-        querystring: FileQuery,
-      },
-    },
+    route("Size, type and time of a file of the sandbox", { params: SandboxPath, querystring: FileQuery }),
     async (request, reply) => {
       const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
       const file = await download(sandbox, request.query.path, "facts");
@@ -64,16 +53,17 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
     scope.put(
       url,
       {
-        config: { ...config, failures: [...config.failures, 415] },
         bodyLimit: Number.MAX_SAFE_INTEGER,
-        schema: {
-          tags,
-          summary: "Upload a file into the sandbox: the body is its content; creates missing folders",
-          consumes: ["application/octet-stream"],
-          params: SandboxPath,
-          querystring: FileQuery,
-          response: { 200: Success },
-        },
+        ...route(
+          "Upload a file into the sandbox: the body is its content; creates missing folders",
+          {
+            consumes: ["application/octet-stream"],
+            params: SandboxPath,
+            querystring: FileQuery,
+            response: { 200: Success },
+          },
+          { failures: [403, 409, 413, 415, 503, 507] },
+        ),
       },
       async (request) => {
         const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
@@ -87,22 +77,17 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
   });
   app.delete(
     url,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Remove a file or a folder of the sandbox",
-        params: SandboxPath,
-        querystring: Type.Object({
-          path,
-          recursive: Type.Boolean({
-            default: false,
-            description: "delete a folder with its content; by default only an empty one",
-          }),
+    route("Remove a file or a folder of the sandbox", {
+      params: SandboxPath,
+      querystring: Type.Object({
+        path,
+        recursive: Type.Boolean({
+          default: false,
+          description: "delete a folder with its content; by default only an empty one",
         }),
-        response: { 200: Success },
-      },
-    },
+      }),
+      response: { 200: Success },
+    }),
     async (request) => {
       const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
       await remove(sandbox, request.query.path, request.query.recursive);
@@ -111,16 +96,11 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
   );
   app.get(
     `${url}/list`,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List a folder of the sandbox by name",
-        params: SandboxPath,
-        querystring: Type.Object({ path: Type.String({ minLength: 1, default: "." }), ...pageKeys }),
-        response: { 200: FilePage },
-      },
-    },
+    route("List a folder of the sandbox by name", {
+      params: SandboxPath,
+      querystring: Type.Object({ path: Type.String({ minLength: 1, default: "." }), ...pageKeys }),
+      response: { 200: FilePage },
+    }),
     async (request) => {
       const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
       const { path, limit, page_id } = request.query;

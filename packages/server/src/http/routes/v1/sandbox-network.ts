@@ -2,6 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { Decision } from "@sandpiper/sandbox/network/api";
 import { isoTime, type NetworkDecision, NetworkDecisionPage, SandboxNetwork } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import { PageQuery, toPage } from "../../server/params.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -18,7 +19,7 @@ export function sandboxNetworkRoutes(
   app: App,
   { sandboxes, egress, secrets }: Pick<HttpServices, "sandboxes" | "egress" | "secrets">,
 ): void {
-  const tags = ["sandboxes"];
+  const route = makeRoute(["sandboxes"]);
   const owned = (principal: Principal, text: string) => {
     const row = sandboxes.get(principal.userId, normalizeSandboxId(text));
     if (!row) throw new PlatformError("SandboxUnknown");
@@ -27,14 +28,7 @@ export function sandboxNetworkRoutes(
 
   app.get(
     url,
-    {
-      schema: {
-        tags,
-        summary: "Read the sandbox's network policy",
-        params: SandboxPath,
-        response: { 200: SandboxNetwork },
-      },
-    },
+    route("Read the sandbox's network policy", { params: SandboxPath, response: { 200: SandboxNetwork } }),
     (request, reply) => {
       const row = owned(request.principal, request.params.sandbox_id);
       const { network } = sandboxes.getSpec(row);
@@ -48,15 +42,11 @@ export function sandboxNetworkRoutes(
   );
   app.get(
     `${url}/decisions`,
-    {
-      schema: {
-        tags,
-        summary: "List the sandbox's requests and the egress proxy's decisions, newest first",
-        params: SandboxPath,
-        querystring: PageQuery,
-        response: { 200: NetworkDecisionPage },
-      },
-    },
+    route("List the sandbox's requests and the egress proxy's decisions, newest first", {
+      params: SandboxPath,
+      querystring: PageQuery,
+      response: { 200: NetworkDecisionPage },
+    }),
     async (request) => {
       const { id } = owned(request.principal, request.params.sandbox_id);
       const { limit, page_id: pageId } = request.query;

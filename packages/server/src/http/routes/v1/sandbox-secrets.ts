@@ -2,6 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
 import { SandboxSecretNames } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { normalizeSandboxId } from "./sandboxes.ts";
@@ -18,8 +19,7 @@ export function sandboxSecretRoutes(
   app: App,
   { sandboxes, secrets }: Pick<HttpServices, "sandboxes" | "secrets">,
 ): void {
-  const tags = ["sandboxes"];
-  const config = { access: "agent", failures: [403] } as const;
+  const route = makeRoute(["sandboxes"], { access: "agent", failures: [403] });
 
   const all = ({ userId, sandboxId: own }: Principal, text: string): readonly SandboxSecret[] => {
     const id = normalizeSandboxId(text);
@@ -30,15 +30,10 @@ export function sandboxSecretRoutes(
 
   app.get(
     url,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List the secrets of a sandbox, without their values",
-        params: SandboxPath,
-        response: { 200: SandboxSecretNames },
-      },
-    },
+    route("List the secrets of a sandbox, without their values", {
+      params: SandboxPath,
+      response: { 200: SandboxSecretNames },
+    }),
     (request, reply) => {
       const found = all(request.principal, request.params.sandbox_id);
       reply.send({ secrets: found.map(({ name, description }) => ({ name, description })) });
@@ -46,16 +41,15 @@ export function sandboxSecretRoutes(
   );
   app.get(
     `${url}/:secret_name`,
-    {
-      config: { ...config, grantsAccess: true },
-      schema: {
-        tags,
-        summary: "Read the value of a secret of a sandbox",
+    route(
+      "Read the value of a secret of a sandbox",
+      {
         params: Type.Object({ ...SandboxPath.properties, secret_name: Type.String() }),
         produces: ["text/plain"],
         response: { 200: Type.String() },
       },
-    },
+      { grantsAccess: true },
+    ),
     (request, reply) => {
       const { sandbox_id, secret_name } = request.params;
       const found = all(request.principal, sandbox_id).find(({ name }) => name === secret_name);

@@ -1,12 +1,13 @@
 import type { SandboxSpec } from "@sandpiper/sandbox/driver";
 import { isoTime, Nullable, SandboxSpecInfo, SandboxSpecPage } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import { checkCount, PageQuery, pageRequest, slicePage, toPage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
 /** Sandbox templates, the default first (app-server.md section 4). */
 export function sandboxSpecRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
-  const tags = ["sandbox specs"];
+  const route = makeRoute(["sandbox specs"]);
   const createdAt = isoTime(Date.now());
   const info = (spec: SandboxSpec): SandboxSpecInfo => ({
     id: spec.id,
@@ -18,21 +19,17 @@ export function sandboxSpecRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
 
   app.get(
     "/api/v1/sandbox-specs/search",
-    { schema: { tags, summary: "List specs", querystring: PageQuery, response: { 200: SandboxSpecPage } } },
+    route("List specs", { querystring: PageQuery, response: { 200: SandboxSpecPage } }),
     (request, reply) => {
       reply.send(toPage(slicePage(sandboxes.specs().map(info), pageRequest(request.query))));
     },
   );
   app.get(
     "/api/v1/sandbox-specs",
-    {
-      schema: {
-        tags,
-        summary: "Read specs by id; null for unknown ones",
-        querystring: Type.Object({ id: Type.Array(Type.String()) }),
-        response: { 200: Type.Array(Nullable(SandboxSpecInfo)) },
-      },
-    },
+    route("Read specs by id; null for unknown ones", {
+      querystring: Type.Object({ id: Type.Array(Type.String()) }),
+      response: { 200: Type.Array(Nullable(SandboxSpecInfo)) },
+    }),
     (request, reply) => {
       checkCount(request.query.id, 100);
       const specs = new Map(sandboxes.specs().map((spec) => [spec.id, info(spec)]));

@@ -14,6 +14,7 @@ import { Type } from "typebox";
 import type { Config } from "../../../config/config.ts";
 import { createdBy } from "../../../users/default-user.ts";
 import { getExposedUrls } from "../../server/exposed-urls.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import { checkCount, PageQuery, pageRequest, toPage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
@@ -24,12 +25,12 @@ export function sandboxRoutes(
   app: App,
   { sandboxes, config }: Pick<HttpServices, "sandboxes" | "config">,
 ): void {
-  const tags = ["sandboxes"];
+  const route = makeRoute(["sandboxes"]);
   const info = (row: SandboxRow) => toSandboxInfo(row, config, app.server);
 
   app.get(
     "/api/v1/sandboxes/search",
-    { schema: { tags, summary: "List sandboxes", querystring: PageQuery, response: { 200: SandboxPage } } },
+    route("List sandboxes", { querystring: PageQuery, response: { 200: SandboxPage } }),
     (request, reply) => {
       const { items, nextPageId } = sandboxes.search(request.principal.userId, pageRequest(request.query));
       reply.send(toPage({ items: items.map(info), nextPageId }));
@@ -37,15 +38,14 @@ export function sandboxRoutes(
   );
   app.get(
     "/api/v1/sandboxes",
-    {
-      config: { failures: [400] },
-      schema: {
-        tags,
-        summary: "Read sandboxes by id; null for unknown ones",
+    route(
+      "Read sandboxes by id; null for unknown ones",
+      {
         querystring: Type.Object({ id: Type.Array(Type.String()) }),
         response: { 200: Type.Array(Nullable(SandboxInfo)) },
       },
-    },
+      { failures: [400] },
+    ),
     (request, reply) => {
       checkCount(request.query.id, 100);
       const rows = request.query.id.map((id) =>
@@ -56,11 +56,9 @@ export function sandboxRoutes(
   );
   app.post(
     "/api/v1/sandboxes",
-    {
-      config: { failures: [404, 503] },
-      schema: {
-        tags,
-        summary: "Start a sandbox",
+    route(
+      "Start a sandbox",
+      {
         querystring: Type.Object({
           sandbox_spec_id: Type.Optional(Type.String()),
           snapshot_id: Type.Optional(
@@ -72,7 +70,8 @@ export function sandboxRoutes(
         body: Type.Object(SandboxStartRequest.properties, { default: {} }),
         response: { 200: SandboxInfo },
       },
-    },
+      { failures: [404, 503] },
+    ),
     async (request) => {
       const { sandbox_spec_id, snapshot_id } = request.query;
       const { network } = request.body;
@@ -90,10 +89,7 @@ export function sandboxRoutes(
   for (const verb of ["pause", "resume"] as const) {
     app.post(
       `/api/v1/sandboxes/:sandbox_id/${verb}`,
-      {
-        config: { failures: [409, 503] },
-        schema: { tags, summary: verbs[verb], params: SandboxPath, response: { 200: Success } },
-      },
+      route(verbs[verb], { params: SandboxPath, response: { 200: Success } }, { failures: [409, 503] }),
       async (request) => {
         await sandboxes[verb](request.principal.userId, normalizeSandboxId(request.params.sandbox_id));
         return { success: true };
@@ -102,15 +98,11 @@ export function sandboxRoutes(
   }
   app.delete(
     "/api/v1/sandboxes/:sandbox_id",
-    {
-      schema: {
-        tags,
-        summary: "Delete a sandbox; the query's id overrides the path's",
-        params: SandboxPath,
-        querystring: Type.Object({ sandbox_id: Type.Optional(Type.String()) }),
-        response: { 200: Success },
-      },
-    },
+    route("Delete a sandbox; the query's id overrides the path's", {
+      params: SandboxPath,
+      querystring: Type.Object({ sandbox_id: Type.Optional(Type.String()) }),
+      response: { 200: Success },
+    }),
     async (request) => {
       const id = request.query.sandbox_id ?? request.params.sandbox_id;
       await sandboxes.remove(request.principal.userId, normalizeSandboxId(id));

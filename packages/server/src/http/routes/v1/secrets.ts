@@ -6,6 +6,7 @@ import {
   ProviderTokens,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import { pageKeys, toPage } from "../../server/params.ts";
 import type { App } from "../../server/services.ts";
 import { type ProviderTokenServices, storeProviderTokens } from "../account/provider-tokens.ts";
@@ -18,24 +19,18 @@ const SecretPath = Type.Object({ secret_id: Type.String({ description: "name of 
  */
 export function secretRoutes(app: App, services: ProviderTokenServices): void {
   const { secrets } = services;
-  const tags = ["secrets"];
+  const route = makeRoute(["secrets"]);
 
   app.get(
     "/api/v1/secrets/search",
-    {
-      schema: {
-        tags,
-        summary: "List secrets by name, without their values",
-        querystring: Type.Object({
-          name__contains: Type.Optional(Type.String({ description: "part of the name" })),
-          ...pageKeys,
-          page_id: Type.Optional(
-            Type.String({ description: "name of the last secret of the previous page" }),
-          ),
-        }),
-        response: { 200: CustomSecretPage },
-      },
-    },
+    route("List secrets by name, without their values", {
+      querystring: Type.Object({
+        name__contains: Type.Optional(Type.String({ description: "part of the name" })),
+        ...pageKeys,
+        page_id: Type.Optional(Type.String({ description: "name of the last secret of the previous page" })),
+      }),
+      response: { 200: CustomSecretPage },
+    }),
     (request, reply) => {
       const { name__contains: part = "", page_id: after = "", limit } = request.query;
       const found = secrets
@@ -49,15 +44,11 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
   );
   app.post(
     "/api/v1/secrets",
-    {
-      config: { failures: [409] },
-      schema: {
-        tags,
-        summary: "Store a secret; replaces one of the same name",
-        body: CustomSecretCreate,
-        response: { 201: EditResponse },
-      },
-    },
+    route(
+      "Store a secret; replaces one of the same name",
+      { body: CustomSecretCreate, response: { 201: EditResponse } },
+      { failures: [409] },
+    ),
     async (request, reply) => {
       await secrets.put(request.principal.userId, request.body, { replace: true });
       reply.code(201).send({ message: "Secret created successfully" });
@@ -65,15 +56,11 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
   );
   app.put(
     "/api/v1/secrets/:secret_id",
-    {
-      schema: {
-        tags,
-        summary: "Change a secret's name or description",
-        params: SecretPath,
-        body: CustomSecretUpdate,
-        response: { 200: EditResponse },
-      },
-    },
+    route("Change a secret's name or description", {
+      params: SecretPath,
+      body: CustomSecretUpdate,
+      response: { 200: EditResponse },
+    }),
     async (request) => {
       await secrets.rename(request.principal.userId, request.params.secret_id, request.body);
       return { message: "Secret updated successfully" };
@@ -81,7 +68,7 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
   );
   app.delete(
     "/api/v1/secrets/:secret_id",
-    { schema: { tags, summary: "Delete a secret", params: SecretPath, response: { 200: EditResponse } } },
+    route("Delete a secret", { params: SecretPath, response: { 200: EditResponse } }),
     async (request) => {
       await secrets.remove(request.principal.userId, request.params.secret_id);
       return { message: "Secret deleted successfully" };
@@ -89,15 +76,11 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
   );
   app.post(
     "/api/v1/secrets/git-providers",
-    {
-      config: { failures: [502] },
-      schema: {
-        tags,
-        summary: "Replace the tokens of git providers; each new one is checked first",
-        body: ProviderTokens,
-        response: { 200: EditResponse },
-      },
-    },
+    route(
+      "Replace the tokens of git providers; each new one is checked first",
+      { body: ProviderTokens, response: { 200: EditResponse } },
+      { failures: [502] },
+    ),
     async (request) => {
       await storeProviderTokens(services, request.principal.userId, request.body);
       return { message: "Git providers stored" };
@@ -105,7 +88,7 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
   );
   app.delete(
     "/api/v1/secrets/git-providers",
-    { schema: { tags, summary: "Remove all tokens of git providers", response: { 200: EditResponse } } },
+    route("Remove all tokens of git providers", { response: { 200: EditResponse } }),
     async (request) => {
       await secrets.setProviders(request.principal.userId, new Map());
       return { message: "Unset Git provider tokens" };

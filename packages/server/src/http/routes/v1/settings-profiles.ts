@@ -9,6 +9,7 @@ import {
 } from "@sandpiper/wire";
 import type { preHandlerHookHandler } from "fastify";
 import { type TString, Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
 /** Variants of the routes: their path, further path parameters and checks. */
@@ -33,46 +34,32 @@ export function settingsProfileRoutes(
     preHandler: [],
   },
 ): void {
-  const config = { errors: "error" } as const;
-  const tags = ["settings"];
+  const route = makeRoute(["settings"], { errors: "error" });
   const params = Type.Object({ ...keys, name: ProfileName });
   const listed = Object.keys(keys).length > 0 && { params: Type.Object(keys) };
 
   app.get(
     base,
-    {
-      config,
-      preHandler,
-      schema: { tags, summary: "List LLM profiles", ...listed, response: { 200: ProfileList } },
-    },
+    { preHandler, ...route("List LLM profiles", { ...listed, response: { 200: ProfileList } }) },
     ({ principal }) => profiles.list(principal.userId),
   );
   app.get(
     `${base}/:name`,
     {
-      config,
       preHandler,
-      schema: {
-        tags,
-        summary: "Read an LLM profile, without secrets",
-        params,
-        response: { 200: ProfileDetail },
-      },
+      ...route("Read an LLM profile, without secrets", { params, response: { 200: ProfileDetail } }),
     },
     (request) => profiles.get(request.principal.userId, request.params.name),
   );
   app.post(
     `${base}/:name`,
     {
-      config: { ...config, failures: [409] },
       preHandler,
-      schema: {
-        tags,
-        summary: "Save an LLM profile; by default with the settings' model",
-        params,
-        body: SaveProfileBody,
-        response: { 201: ProfileMutation },
-      },
+      ...route(
+        "Save an LLM profile; by default with the settings' model",
+        { params, body: SaveProfileBody, response: { 201: ProfileMutation } },
+        { failures: [409] },
+      ),
     },
     async ({ principal, params: { name }, body }, reply) => {
       const keeps = keepsKeys && body?.llm != null && !Object.hasOwn(body.llm, "api_key");
@@ -86,14 +73,8 @@ export function settingsProfileRoutes(
   app.delete(
     `${base}/:name`,
     {
-      config,
       preHandler,
-      schema: {
-        tags,
-        summary: "Delete an LLM profile, if there is one",
-        params,
-        response: { 200: ProfileMutation },
-      },
+      ...route("Delete an LLM profile, if there is one", { params, response: { 200: ProfileMutation } }),
     },
     async ({ principal, params: { name } }) => {
       await profiles.remove(principal.userId, name);
@@ -103,14 +84,8 @@ export function settingsProfileRoutes(
   app.post(
     `${base}/:name/activate`,
     {
-      config,
       preHandler,
-      schema: {
-        tags,
-        summary: "Use the profile's model in the settings",
-        params,
-        response: { 200: ActivatedProfile },
-      },
+      ...route("Use the profile's model in the settings", { params, response: { 200: ActivatedProfile } }),
     },
     async ({ principal, params: { name } }) => {
       const model = await profiles.activate(principal.userId, name);
@@ -120,15 +95,12 @@ export function settingsProfileRoutes(
   app.post(
     `${base}/:name/rename`,
     {
-      config: { ...config, failures: [409] },
       preHandler,
-      schema: {
-        tags,
-        summary: "Rename an LLM profile",
-        params,
-        body: RenameProfileRequest,
-        response: { 200: ProfileMutation },
-      },
+      ...route(
+        "Rename an LLM profile",
+        { params, body: RenameProfileRequest, response: { 200: ProfileMutation } },
+        { failures: [409] },
+      ),
     },
     async ({ principal, params: { name }, body: { new_name: newName } }) => {
       await profiles.rename(principal.userId, name, newName);

@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { agentSchema, conversationSchema } from "../../../users/settings/schema.ts";
 import { sendJson } from "../../server/json-text.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { testMcpServer } from "../account/test-mcp-server.ts";
 
@@ -18,20 +19,16 @@ export function settingsV1Routes(
   services: Pick<HttpServices, "settings" | "secrets" | "outbound">,
 ): void {
   const { settings } = services;
-  const config = { errors: "error" } as const;
-  const tags = ["settings"];
+  const route = makeRoute(["settings"], { errors: "error" });
   const Message = Type.Object({ message: Type.String() });
 
   app.get(
     base,
-    {
-      config: { ...config, failures: [404] },
-      schema: {
-        tags,
-        summary: "Load settings; 404 until something is stored",
-        response: { 200: SettingsV1 },
-      },
-    },
+    route(
+      "Load settings; 404 until something is stored",
+      { response: { 200: SettingsV1 } },
+      { failures: [404] },
+    ),
     (request, reply) => {
       const view = settings.viewV1(request.principal.userId);
       if (view === undefined) throw new PlatformError("SettingsMissing");
@@ -41,15 +38,11 @@ export function settingsV1Routes(
   app.post(
     base,
     {
-      config,
       preValidation: rejectWholeSettings,
-      schema: {
-        tags,
-        summary:
-          "Store settings: top-level fields are replaced, `agent_settings_diff` and `conversation_settings_diff` are merged",
-        body: SettingsV1Update,
-        response: { 200: Message },
-      },
+      ...route(
+        "Store settings: top-level fields are replaced, `agent_settings_diff` and `conversation_settings_diff` are merged",
+        { body: SettingsV1Update, response: { 200: Message } },
+      ),
     },
     async (request) => {
       // Released clients send an organization only when they change single MCP servers.
@@ -60,41 +53,22 @@ export function settingsV1Routes(
   );
   app.get(
     `${base}/agent-schema`,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Form schema of agent_settings",
-        response: { 200: SettingsSchema },
-      },
-    },
+    route("Form schema of agent_settings", { response: { 200: SettingsSchema } }),
     () => agentSchema,
   );
   app.get(
     `${base}/conversation-schema`,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Form schema of conversation_settings",
-        response: { 200: SettingsSchema },
-      },
-    },
+    route("Form schema of conversation_settings", { response: { 200: SettingsSchema } }),
     () => conversationSchema,
   );
   app.post(
     `${base}/mcp/:key/test`,
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Connect to a stored remote MCP server and list its tools",
-        params: Type.Object({
-          key: Type.String({ description: "name of the server in agent_settings.mcp_config" }),
-        }),
-        response: { 200: McpTestResult },
-      },
-    },
+    route("Connect to a stored remote MCP server and list its tools", {
+      params: Type.Object({
+        key: Type.String({ description: "name of the server in agent_settings.mcp_config" }),
+      }),
+      response: { 200: McpTestResult },
+    }),
     async ({ principal, params }) => {
       const server = settings.mcpServer(principal.userId, params.key);
       if (!server) throw new PlatformError("McpServerUnknown");

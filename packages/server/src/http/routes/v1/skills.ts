@@ -1,4 +1,5 @@
 import { MarketplaceRegistrations, MarketplaceSkillsPreviewResponse, SkillPage } from "@sandpiper/wire";
+import { makeRoute } from "../../server/make-route.ts";
 import { PageQuery } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
@@ -7,19 +8,13 @@ import type { App, HttpServices } from "../../server/services.ts";
  * name.
  */
 export function skillRoutes(app: App, { skills }: Pick<HttpServices, "skills">): void {
-  const tags = ["skills"];
-  const config = { errors: "error" } as const;
+  const route = makeRoute(["skills"], { errors: "error" });
   app.get(
     "/api/v1/skills/search",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "List the skills of this server and of the user's marketplaces",
-        querystring: PageQuery,
-        response: { 200: SkillPage },
-      },
-    },
+    route("List the skills of this server and of the user's marketplaces", {
+      querystring: PageQuery,
+      response: { 200: SkillPage },
+    }),
     async ({ principal, query: { page_id, limit } }) => {
       const after = (await skills.list(principal.userId)).filter(
         ({ name }) => page_id === undefined || name > page_id,
@@ -30,15 +25,10 @@ export function skillRoutes(app: App, { skills }: Pick<HttpServices, "skills">):
   );
   app.post(
     "/api/v1/skills/marketplace-skills",
-    {
-      config,
-      schema: {
-        tags,
-        summary: "Preview marketplaces without registering them",
-        body: MarketplaceRegistrations,
-        response: { 200: MarketplaceSkillsPreviewResponse },
-      },
-    },
+    route("Preview marketplaces without registering them", {
+      body: MarketplaceRegistrations,
+      response: { 200: MarketplaceSkillsPreviewResponse },
+    }),
     ({ body }) => skills.preview(body),
   );
 }

@@ -2,6 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { SnapshotRow } from "@sandpiper/sandbox/sandbox-store";
 import { isoTime, SnapshotInfo, SnapshotPage, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import { PageQuery, pageRequest, toPage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { normalizeSandboxId } from "./sandboxes.ts";
@@ -11,20 +12,16 @@ import { normalizeSandboxId } from "./sandboxes.ts";
  * creates a sandbox from one.
  */
 export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
-  const tags = ["snapshots"];
+  const route = makeRoute(["snapshots"]);
   const { snapshots } = sandboxes;
 
   app.post(
     "/api/v1/sandboxes/:sandbox_id/snapshots",
-    {
-      config: { failures: [409, 503] },
-      schema: {
-        tags,
-        summary: "Take a snapshot of a sandbox's files",
-        params: Type.Object({ sandbox_id: Type.String() }),
-        response: { 201: SnapshotInfo },
-      },
-    },
+    route(
+      "Take a snapshot of a sandbox's files",
+      { params: Type.Object({ sandbox_id: Type.String() }), response: { 201: SnapshotInfo } },
+      { failures: [409, 503] },
+    ),
     async (request, reply) => {
       const id = normalizeSandboxId(request.params.sandbox_id);
       const row = await snapshots.create(request.principal.userId, id);
@@ -33,14 +30,7 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
   );
   app.get(
     "/api/v1/snapshots/search",
-    {
-      schema: {
-        tags,
-        summary: "List snapshots, newest first",
-        querystring: PageQuery,
-        response: { 200: SnapshotPage },
-      },
-    },
+    route("List snapshots, newest first", { querystring: PageQuery, response: { 200: SnapshotPage } }),
     (request, reply) => {
       const { items, nextPageId } = snapshots.search(request.principal.userId, pageRequest(request.query));
       reply.send(toPage({ items: items.map(toSnapshotInfo), nextPageId }));
@@ -48,14 +38,10 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
   );
   app.get(
     "/api/v1/snapshots/:snapshot_id",
-    {
-      schema: {
-        tags,
-        summary: "Read a snapshot",
-        params: Type.Object({ snapshot_id: Type.String() }),
-        response: { 200: SnapshotInfo },
-      },
-    },
+    route("Read a snapshot", {
+      params: Type.Object({ snapshot_id: Type.String() }),
+      response: { 200: SnapshotInfo },
+    }),
     (request, reply) => {
       const row = snapshots.get(request.principal.userId, request.params.snapshot_id);
       if (!row) throw new PlatformError("SnapshotUnknown");
@@ -64,14 +50,10 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
   );
   app.delete(
     "/api/v1/snapshots/:snapshot_id",
-    {
-      schema: {
-        tags,
-        summary: "Delete a snapshot; sandboxes made from it keep their files",
-        params: Type.Object({ snapshot_id: Type.String() }),
-        response: { 200: Success },
-      },
-    },
+    route("Delete a snapshot; sandboxes made from it keep their files", {
+      params: Type.Object({ snapshot_id: Type.String() }),
+      response: { 200: Success },
+    }),
     async (request) => {
       await snapshots.remove(request.principal.userId, request.params.snapshot_id);
       return { success: true };

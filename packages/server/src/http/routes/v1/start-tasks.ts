@@ -7,6 +7,7 @@ import {
 import { type Static, Type } from "typebox";
 import type { StartTaskFilter } from "../../../store/start-task-store.ts";
 import { sendJson, toArrayJson } from "../../server/json-text.ts";
+import { makeRoute } from "../../server/make-route.ts";
 import {
   pageKeys,
   pageRequest,
@@ -30,22 +31,20 @@ const SearchQuery = Type.Object({
 
 /** Progress of conversation starts (app-server.md section 2.4). */
 export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
+<<<<<<< HEAD
   const tags = ["start tasks"];
   const { tasks: startTasks } = conversations.starts;
+=======
+  const route = makeRoute(["start tasks"]);
+  const { startTasks } = conversations;
+>>>>>>> a7f0414 (http/routes: share tags and configuration of routes)
   function* texts(userId: string, ids: string[]) {
     for (const id of ids) yield JSON.stringify(startTasks.batch(userId, [id])[0] ?? null);
   }
 
   app.get(
     "/api/v1/app-conversations/start-tasks/search",
-    {
-      schema: {
-        tags,
-        summary: "List start tasks",
-        querystring: SearchQuery,
-        response: { 200: AppConversationStartTaskPage },
-      },
-    },
+    route("List start tasks", { querystring: SearchQuery, response: { 200: AppConversationStartTaskPage } }),
     (request, reply) => {
       const { query } = request;
       const page = { ...pageRequest(query), sort: query.sort_order };
@@ -54,29 +53,21 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
   );
   app.get(
     "/api/v1/app-conversations/start-tasks/count",
-    {
-      schema: {
-        tags,
-        summary: "Count start tasks",
-        querystring: FilterQuery,
-        response: { 200: Type.Integer() },
-      },
-    },
+    route("Count start tasks", { querystring: FilterQuery, response: { 200: Type.Integer() } }),
     (request, reply) => {
       reply.send(startTasks.count(toFilter(request.principal.userId, request.query)));
     },
   );
   app.get(
     "/api/v1/app-conversations/start-tasks",
-    {
-      config: { failures: [400, 413] },
-      schema: {
-        tags,
-        summary: "Read start tasks by id; null for unknown ones",
+    route(
+      "Read start tasks by id; null for unknown ones",
+      {
         querystring: Type.Object({ ids: Type.Array(Type.String()) }),
         response: { 200: Type.Array(Nullable(AppConversationStartTask)) },
       },
-    },
+      { failures: [400, 413] },
+    ),
     (request, reply) => {
       const { userId } = request.principal;
       sendJson(reply, toArrayJson(texts(userId, parseIds(request.query.ids, 100))));

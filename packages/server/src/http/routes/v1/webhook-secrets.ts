@@ -1,6 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { isoTime, ProviderAccess, ProviderAccessRequest } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { sendSecret } from "./sandbox-secrets.ts";
 
@@ -15,15 +16,13 @@ export function webhookSecretRoutes(
   services: Pick<HttpServices, "secrets" | "providerAccess">,
 ): void {
   const { secrets, providerAccess } = services;
-  const tags = ["webhooks"];
+  const route = makeRoute(["webhooks"]);
 
   app.get(
     url,
-    {
-      config: { access: "public", failures: [401] },
-      schema: {
-        tags,
-        summary: "Read a provider's token with the signed token in X-Access-Token",
+    route(
+      "Read a provider's token with the signed token in X-Access-Token",
+      {
         headers: Type.Object({
           "x-access-token": Type.Optional(
             Type.String({ maxLength: 4_096, description: "a token from POST of this path" }),
@@ -32,7 +31,8 @@ export function webhookSecretRoutes(
         produces: ["text/plain"],
         response: { 200: Type.String() },
       },
-    },
+      { access: "public", failures: [401] },
+    ),
     async (request, reply) => {
       const access = await providerAccess.verify(request.headers["x-access-token"] ?? "");
       const token = access && secrets.providers(access.userId).get(access.provider)?.token;
@@ -43,14 +43,10 @@ export function webhookSecretRoutes(
   );
   app.post(
     url,
-    {
-      schema: {
-        tags,
-        summary: "Issue a token for X-Access-Token that grants one provider's token for 14 days",
-        body: ProviderAccessRequest,
-        response: { 200: ProviderAccess },
-      },
-    },
+    route("Issue a token for X-Access-Token that grants one provider's token for 14 days", {
+      body: ProviderAccessRequest,
+      response: { 200: ProviderAccess },
+    }),
     async (request) => {
       const { token, expiresAt } = await providerAccess.issue(
         request.principal.userId,

@@ -3,6 +3,7 @@ import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { ReportedConversation, ReportedEvents, Success } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
+import { makeRoute } from "../../server/make-route.ts";
 import { requireId } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
@@ -17,8 +18,7 @@ export function webhookRoutes(
   app: App,
   { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
 ): void {
-  const tags = ["webhooks"];
-  const config = { access: "agent", failures: [404, 409] } as const;
+  const route = makeRoute(["webhooks"], { access: "agent", failures: [404, 409] });
 
   const reporter = ({ headers }: FastifyRequest): SandboxRow => {
     const key = headers["x-session-api-key"];
@@ -30,15 +30,12 @@ export function webhookRoutes(
   app.post(
     "/api/v1/webhooks/conversations",
     {
-      config,
       bodyLimit: Math.min(maxBodyBytes, app.initialConfig.bodyLimit ?? maxBodyBytes),
-      schema: {
-        tags,
-        summary: "Report a conversation of an agent server in a sandbox",
+      ...route("Report a conversation of an agent server in a sandbox", {
         operationId: "on_conversation_update",
         body: ReportedConversation,
         response: { 200: Success },
-      },
+      }),
     },
     async (request) => {
       const sandbox = reporter(request);
@@ -49,16 +46,13 @@ export function webhookRoutes(
   app.post(
     "/api/v1/webhooks/events/:conversation_id",
     {
-      config,
       bodyLimit: Math.min(maxBodyBytes, app.initialConfig.bodyLimit ?? maxBodyBytes),
-      schema: {
-        tags,
-        summary: "Report events of such a conversation; duplicates are ignored",
+      ...route("Report events of such a conversation; duplicates are ignored", {
         operationId: "on_event",
         params: Type.Object({ conversation_id: Type.String() }),
         body: ReportedEvents,
         response: { 200: Success },
-      },
+      }),
     },
     async (request) => {
       const sandbox = reporter(request);

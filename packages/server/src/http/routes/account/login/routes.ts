@@ -6,6 +6,7 @@ import type { KeyHolder } from "../../../../users/api.ts";
 import { createdBy } from "../../../../users/default-user.ts";
 import { toClientNetwork } from "../../../server/limits/request-limit.ts";
 import { TokenBucketLimiter } from "../../../server/limits/token-bucket-limiter.ts";
+import { makeRoute } from "../../../server/make-route.ts";
 import type { App, HttpServices } from "../../../server/services.ts";
 import { isSecure, makeClearingCookies, makeLoginCookie, parseLoginTokens } from "./cookie.ts";
 import { pageHeaders, renderLoginPage, renderWelcomePage } from "./page.ts";
@@ -36,7 +37,7 @@ function registerRoutes(
   app: App,
   { apiKeys, logins, config }: Pick<HttpServices, "apiKeys" | "logins" | "config">,
 ): void {
-  const tags = ["login"];
+  const route = makeRoute(["login"]);
   const failures = new TokenBucketLimiter(failedLogins);
   const holderOf = ({ headers }: FastifyRequest): KeyHolder | undefined =>
     parseLoginTokens(headers.cookie)
@@ -68,15 +69,11 @@ function registerRoutes(
 
   app.get(
     "/login",
-    {
-      config: { access: "public" },
-      schema: {
-        tags,
-        summary: "A page that exchanges an API key for a cookie",
-        produces: ["text/html"],
-        response: { 200: Type.String() },
-      },
-    },
+    route(
+      "A page that exchanges an API key for a cookie",
+      { produces: ["text/html"], response: { 200: Type.String() } },
+      { access: "public" },
+    ),
     (request, reply) => {
       const holder = holderOf(request);
       sendPage(reply, 200, holder ? renderWelcomePage(holder.userId, holder.readOnly) : renderLoginPage());
@@ -85,15 +82,16 @@ function registerRoutes(
   app.post(
     "/login",
     {
-      config: { access: "public", failures: [401, 403, 429, 507] },
       bodyLimit: maxBodyBytes,
-      schema: {
-        tags,
-        summary: "Exchange an API key for a login cookie; a form gets a page, JSON gets JSON",
-        consumes: ["application/json", formType],
-        body: LoginRequest,
-        response: { 200: LoginAnswer, 303: Type.Null({ description: "Redirects to the page" }) },
-      },
+      ...route(
+        "Exchange an API key for a login cookie; a form gets a page, JSON gets JSON",
+        {
+          consumes: ["application/json", formType],
+          body: LoginRequest,
+          response: { 200: LoginAnswer, 303: Type.Null({ description: "Redirects to the page" }) },
+        },
+        { access: "public", failures: [401, 403, 429, 507] },
+      ),
     },
     async (request, reply) => {
       checkOrigin(request, config.publicUrl);
@@ -117,13 +115,12 @@ function registerRoutes(
   app.post(
     "/logout",
     {
-      config: { access: "public", failures: [403, 413, 507] },
       bodyLimit: maxBodyBytes,
-      schema: {
-        tags,
-        summary: "Log out and delete the cookie",
-        response: { 200: Success, 303: Type.Null({ description: "Redirects to the page" }) },
-      },
+      ...route(
+        "Log out and delete the cookie",
+        { response: { 200: Success, 303: Type.Null({ description: "Redirects to the page" }) } },
+        { access: "public", failures: [403, 413, 507] },
+      ),
     },
     async (request, reply) => {
       checkOrigin(request, config.publicUrl);
