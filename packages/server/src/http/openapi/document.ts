@@ -6,7 +6,7 @@ import { getParameterDescription } from "./parameter-descriptions.ts";
 import type { JsonSchema, Media, OpenApiDocument, Operation, Parameter, Response } from "./schema.ts";
 
 interface RouteSchema {
-  makeOperationId?: string;
+  operationId?: string;
   summary?: string;
   description?: string;
   tags?: string[];
@@ -104,7 +104,7 @@ function buildOperation(
     responses[status] ??= failures.toReference(status, family);
   const parameters = buildParameters(path, schema, components);
   return {
-    operationId: schema.makeOperationId ?? operationId(String(route.method), path),
+    operationId: schema.operationId ?? makeOperationId(String(route.method), path),
     ...(summary !== undefined && { summary }),
     ...(description !== undefined && { description }),
     ...(tags && { tags }),
@@ -116,7 +116,7 @@ function buildOperation(
 }
 
 /** For example `get_app_conversations_search`; unique, because each path has a method once. */
-function operationId(method: string, path: string): string {
+function makeOperationId(method: string, path: string): string {
   const words = path.replace(/^\/api\/v1\//, "v1/").replaceAll(/\W+/g, "_");
   return `${method.toLowerCase()}_${words.replaceAll(/^_|_$/g, "")}`;
 }

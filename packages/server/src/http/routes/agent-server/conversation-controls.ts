@@ -31,18 +31,10 @@ export function agentConversationControlRoutes(
   }: Pick<HttpServices, "conversations" | "settings" | "skills" | "encryptedValues">,
 ): void {
   const base = "/api/conversations/:conversation_id";
-<<<<<<< HEAD
-  const { settings: controls } = conversations;
-  const options = <Body extends TSchema>(summary: string, body: Body, failures: number[] = [409]) => ({
-    config: { access: "agent" as const, failures },
-    schema: { tags: ["agent server"], summary, params, body, response: { 200: Success } },
-  });
-=======
   const { settings: controls } = conversations;
   const route = makeRoute(["agent server"], { access: "agent" });
   const options = <Body extends TSchema>(summary: string, body: Body, failures = [409]) =>
     route(summary, { params, body, response: { 200: Success } }, { failures });
->>>>>>> a7f0414 (http/routes: share tags and configuration of routes)
   const success = { success: true };
 
   app.post(

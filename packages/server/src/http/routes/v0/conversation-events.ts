@@ -50,20 +50,20 @@ export function legacyEventRoutes(
       exposeHeadRoute: false,
       ...route("Read all events", {
         params: ConversationPath,
-        response: { 200: Type.Object({ streamTrajectory: Type.Array(Event) }) },
+        response: { 200: Type.Object({ trajectory: Type.Array(Event) }) },
       }),
     },
     ({ principal, params }, reply) => {
       const { id } = requireConversation(conversations, principal, params.conversation_id);
       reply
         .type("application/json")
-        .send(Readable.from(trajectory(events, id), { objectMode: false }) as never);
+        .send(Readable.from(streamTrajectory(events, id), { objectMode: false }) as never);
     },
   );
 }
 
 /** Streams the events that exist at the start. */
-function* trajectory(events: EventLog, id: string): Generator<string> {
+function* streamTrajectory(events: EventLog, id: string): Generator<string> {
   const total = events.count(id);
   yield '{"trajectory":[';
   for (let first = 0; first < total; ) {

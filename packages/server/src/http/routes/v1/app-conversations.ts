@@ -54,25 +54,12 @@ export function appConversationRoutes(
 
   app.post(
     "/api/v1/app-conversations",
-<<<<<<< HEAD
-    {
-      config: { failures: [404, 409, 503] },
-      schema: {
-        tags,
-        summary: "Start a conversation; returns its start task",
-        body: StartBody,
-        response: { 200: AppConversationStartTask },
-      },
-    },
-    (request) => conversations.starts.start(request.principal.userId, request.body),
-=======
     route(
       "Start a conversation; returns its start task",
       { body: StartBody, response: { 200: AppConversationStartTask } },
       { failures: [404, 409, 503] },
     ),
-    (request) => conversations.start(request.principal.userId, request.body),
->>>>>>> a7f0414 (http/routes: share tags and configuration of routes)
+    (request) => conversations.starts.start(request.principal.userId, request.body),
   );
   app.post(
     "/api/v1/app-conversations/stream-start",

@@ -31,13 +31,8 @@ const SearchQuery = Type.Object({
 
 /** Progress of conversation starts (app-server.md section 2.4). */
 export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
-<<<<<<< HEAD
-  const tags = ["start tasks"];
-  const { tasks: startTasks } = conversations.starts;
-=======
   const route = makeRoute(["start tasks"]);
-  const { startTasks } = conversations;
->>>>>>> a7f0414 (http/routes: share tags and configuration of routes)
+  const { tasks: startTasks } = conversations.starts;
   function* texts(userId: string, ids: string[]) {
     for (const id of ids) yield JSON.stringify(startTasks.batch(userId, [id])[0] ?? null);
   }
