@@ -2,7 +2,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { importsOf, root, type SourceFile } from "./source-files.ts";
 
-/** Rooms that import only rooms below them, from the top down. A path that ends in a slash is a folder. */
+/**
+ * Rooms that import only rooms below them, from the top down. A path that ends in a slash is a
+ * folder.
+ */
 const roomOrders: readonly { folder: string; rooms: readonly string[] }[] = [
   {
     folder: "packages/server/src/",
@@ -39,7 +42,7 @@ const roomOrders: readonly { folder: string; rooms: readonly string[] }[] = [
 ];
 
 const drivers = "packages/sandbox/src/drivers/";
-/** Folders below `drivers` that do not import each other, so that each driver can be read and removed alone. */
+/** Folders below `drivers` that do not import each other. */
 const forbiddenImports: Readonly<Record<string, readonly string[]>> = {
   "common/": ["docker/", "oci/"],
   "docker/": ["oci/"],
@@ -48,7 +51,10 @@ const forbiddenImports: Readonly<Record<string, readonly string[]>> = {
 
 const isTest = (path: string) => path.includes(".test.ts") || path.includes("/test/");
 
-/** Problems of imports: undeclared packages, upward imports between rooms, and circles (type imports count). One sentence each. */
+/**
+ * Problems of imports: undeclared packages, upward imports between rooms, and circles (type imports
+ * count). One sentence each.
+ */
 export function importProblems(files: readonly SourceFile[], base = root): string[] {
   return [
     ...files.flatMap((file) => [
@@ -60,7 +66,9 @@ export function importProblems(files: readonly SourceFile[], base = root): strin
   ];
 }
 
-/** Imports of packages that the own package.json does not declare; tests may use devDependencies. */
+/**
+ * Imports of packages that the own package.json does not declare; tests may use devDependencies.
+ */
 function packageProblems(file: SourceFile, base: string): string[] {
   const [, own] = /^packages\/([^/]+)\//.exec(file.path) ?? [];
   if (!own) return [];

@@ -12,8 +12,8 @@ import { basename, dirname } from "node:path";
 import { call, native } from "./libc.ts";
 
 /*
- * Access to files of an untrusted root filesystem: links and `..` in it are resolved within the root
- * and never lead outside.
+ * Access to files of an untrusted root filesystem: links and `..` in it are resolved within the
+ * root and never lead outside.
  */
 
 const openat2 = native("long syscall(long number, int fd, const char *path, const void *how, size_t size)");

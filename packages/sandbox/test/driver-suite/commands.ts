@@ -10,11 +10,11 @@ import { run, type SuiteContext } from "./context.ts";
 export function describeCommands(context: SuiteContext): void {
   const inside = (command: Parameters<typeof run>[2]) => run(context.driver, "one", command);
 
-  test("keeps stdout and stderr apart and gives the exit code", async () => {
+  test("separates stdout and stderr and returns the exit code", async () => {
     expect(await inside("echo out; echo err >&2; exit 7")).toEqual({ code: 7, out: "out\n", err: "err\n" });
   });
 
-  test("carries 10 MB of any bytes in and out unchanged", async () => {
+  test("passes 10 MB of random bytes in and out unchanged", async () => {
     const input = randomBytes(10 * 2 ** 20);
     const exec = (argv: string[]) =>
       runToEnd({ exec: (one) => context.driver.exec("one", one) }, { argv }, { input });
@@ -47,7 +47,7 @@ export function describeCommands(context: SuiteContext): void {
     expect(values).toBe(env.map(([, value]) => `${value}\n`).join(""));
   });
 
-  test("gives 127 for a missing program and 126 for one that cannot run, and its words as stderr", async () => {
+  test("returns 127 for a missing program and 126 for one that cannot run, with the message on stderr", async () => {
     const cases = [
       { argv: ["no-such-program"] },
       { argv: ["/no/such"] },
@@ -62,7 +62,7 @@ export function describeCommands(context: SuiteContext): void {
     for (const { err } of results) expect(err).not.toBe("");
   });
 
-  test("does not mistake a program's own words and exit code for the runtime's", async () => {
+  test("does not mistake a program's own output and exit code for the runtime's", async () => {
     const words = "OCI runtime exec failed: executable file not found";
     expect(await inside(`echo '${words}'; echo '${words}' >&2; exit 126`)).toEqual({
       code: 126,
@@ -94,7 +94,7 @@ export function describeCommands(context: SuiteContext): void {
     expect((await inside(`kill -9 ${Number(out)}`)).code).toBe(0);
   });
 
-  test("slows a command down whose output nobody reads", async () => {
+  test("slows down a command whose output is not read", async () => {
     const flood = await context.driver.exec("one", { argv: ["sh", "-c", "cat /dev/zero"] });
     flood.stdout.once("readable", () => {});
     await expect.poll(() => flood.stdout.readableLength).toBeGreaterThan(0);
@@ -105,7 +105,7 @@ export function describeCommands(context: SuiteContext): void {
     expect(await flood.exit).toEqual({ code: null, signal: "SIGKILL" });
   });
 
-  test("delivers signals, also to a process that was only just started", async () => {
+  test("delivers signals, also to a process that has just started", async () => {
     const { driver } = context;
     const ended = await driver.exec("one", { argv: ["sleep", "300"] });
     ended.kill("SIGTERM");
@@ -156,7 +156,7 @@ export function describeCommands(context: SuiteContext): void {
     expect(await cat.exit).toEqual({ code: 0, signal: null });
   });
 
-  test("opens a shell for a person, which ends with what runs in it when its terminal hangs up", async () => {
+  test("opens an interactive shell that ends with its processes when its terminal hangs up", async () => {
     const { driver, spec } = context;
     const sandbox = {
       id: "one",

@@ -56,7 +56,7 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       for (const id of await driver.snapshots()) await driver.removeSnapshot(id);
     });
 
-    test("prepares a spec again as the same, also a prepared one", async () => {
+    test("prepares a spec, also a prepared one, to the same result each time", async () => {
       expect(await driver.prepare(made.spec)).toEqual(spec);
       expect(await driver.prepare(spec)).toEqual(spec);
       expect(spec.user).toMatchObject({
@@ -66,7 +66,7 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       });
     });
 
-    test("says in one sentence why a root cannot be prepared", async () => {
+    test("reports in one sentence why a root cannot be prepared", async () => {
       for (const [root, words] of made.unusable) {
         await expect(driver.prepare({ ...made.spec, root }), JSON.stringify(root)).rejects.toMatchObject({
           code: "SandboxSpecUnusable",
@@ -79,7 +79,7 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
     describeIsolation(context);
     describePorts(context);
 
-    test("freezes every process of a paused sandbox and lets them go on", async () => {
+    test("freezes and resumes every process of a paused sandbox", async () => {
       const counter = await driver.exec("one", {
         argv: ["sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"],
       });
@@ -107,12 +107,12 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       await counter.exit;
     });
 
-    test("refuses to start one that runs, and leaves it alone", async () => {
+    test("refuses to start a running sandbox and does not change it", async () => {
       await expect(driver.start({ id: "one", spec })).rejects.toMatchObject({ code: "SandboxFailed" });
       expect(await run(driver, "one", "echo alive")).toMatchObject({ out: "alive\n" });
     });
 
-    test("stops a sandbox in order and starts it again on its files", async () => {
+    test("stops a sandbox and starts it again with its files", async () => {
       await driver.start({ id: "again", spec });
       await run(driver, "again", "echo kept >file");
       const watcher = await driver.exec("again", {
@@ -139,7 +139,7 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       expect(await driver.list()).toContainEqual({ id: "again", state: "stopped" });
     });
 
-    test("removes a paused sandbox with everything in it", async () => {
+    test("removes a paused sandbox with its processes and files", async () => {
       await driver.start({ id: "paused", spec });
       const sleeper = await driver.exec("paused", { argv: ["sleep", "300"] });
       await driver.pause("paused");
@@ -151,7 +151,7 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       await driver.start({ id: "paused", spec });
     });
 
-    test("says so when a sandbox is not there or its processes have ended", async () => {
+    test("reports an unknown sandbox and one whose processes have ended", async () => {
       for (const work of [
         () => driver.exec("nothing", { argv: ["true"] }),
         () => driver.usage("nothing"),
@@ -167,7 +167,7 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       await expect(driver.connect("brief", 80)).rejects.toMatchObject({ code: "SandboxNotRunning" });
     });
 
-    test("leaves nothing of a start that fails, and says why", async () => {
+    test("a failed start leaves no traces and reports the reason", async () => {
       await expect(
         driver.start({ id: "broken", spec: { ...spec, command: ["/no/such/program"] } }),
       ).rejects.toMatchObject({
@@ -178,7 +178,7 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       expect(await driver.list()).toEqual([{ id: "one", state: "running" }]);
     });
 
-    test("puts files of root into a sandbox at each start", async () => {
+    test("writes files of root into a sandbox at each start", async () => {
       const files = [{ path: "/etc/sandpiper-test/ca.pem", content: "a certificate\n" }];
       await driver.start({ id: "files", spec, files });
       expect(
@@ -197,7 +197,7 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       expect((await run(driver, "files", "cat /etc/sandpiper-test/ca.pem")).out).toBe("a newer one\n");
     });
 
-    test("starts others from a snapshot, and neither changes the other", async () => {
+    test("starts sandboxes from a snapshot that change independently", async () => {
       await driver.start({ id: "origin", spec });
       await run(driver, "origin", "echo before >file; mkdir -p deep/er; echo x >deep/er/y; rm -f gone");
       await driver.snapshot("origin", "first");
@@ -224,7 +224,7 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       expect((await driver.list()).map(({ id }) => id)).toEqual(["one"]);
     });
 
-    test("tells what a sandbox uses", async () => {
+    test("measures the usage of a sandbox", async () => {
       await driver.start({ id: "used", spec });
       const work =
         "dd if=/dev/zero of=big bs=1048576 count=20 2>/dev/null; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
@@ -241,7 +241,7 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       expect(usage.pids).toBeLessThan(8);
     });
 
-    test("is found again by another driver object, with its state and its spec", async () => {
+    test("is found by another driver with its state and spec", async () => {
       await driver.start({ id: "idle", spec: { ...spec, env: { ...spec.env, FROM_SPEC: "yes" } } });
       await driver.pause("idle");
       const again = await made.reopen();
@@ -257,7 +257,7 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       await again.close();
     });
 
-    test("reaps what belongs to nobody and nothing else", async () => {
+    test("reaps unknown sandboxes and snapshots only", async () => {
       await driver.start({ id: "orphan", spec });
       await driver.snapshot("orphan", "orphaned");
       await driver.snapshot("orphan", "wanted");
@@ -268,7 +268,7 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       expect(await run(driver, "forked", "echo alive")).toMatchObject({ out: "alive\n" });
     });
 
-    test("starts several at once", async () => {
+    test("starts several sandboxes concurrently", async () => {
       const ids = ["s1", "s2", "s3", "s4"];
       await Promise.all(ids.map((id) => driver.start({ id, spec })));
       const outs = await Promise.all(ids.map((id) => run(driver, id, "hostname")));

@@ -39,7 +39,7 @@ export function describeIsolation(context: SuiteContext): void {
     expect((await inside(`ls ${process.cwd()}`)).code).not.toBe(0);
   });
 
-  test("lets nothing be written that is not the user's", async () => {
+  test("refuses writes to files of other users", async () => {
     for (const path of [
       "/bin/x",
       "/etc/x",
@@ -77,7 +77,7 @@ export function describeIsolation(context: SuiteContext): void {
     }
   });
 
-  test("also refuses all of that to root", async () => {
+  test("also refuses all of these to root", async () => {
     const root = { ...context.spec, user: { name: "root", uid: 0, gid: 0, home: "/root" } };
     await context.driver.start({ id: "root", spec: root });
     const asRoot = (command: string) => run(context.driver, "root", command);
@@ -103,7 +103,7 @@ export function describeIsolation(context: SuiteContext): void {
     }
   });
 
-  test("stops a fork bomb at the limit and goes on", async () => {
+  test("stops a fork bomb at the limit and stays usable", async () => {
     const { out } = await inside(`i=0; while [ $i -lt 200 ]; do sleep 1 & i=$((i+1)); done; echo all`);
     expect(out).not.toContain("all");
     await expect
@@ -116,7 +116,7 @@ export function describeIsolation(context: SuiteContext): void {
       .toBe("0\n");
   });
 
-  test("ends what takes too much memory and goes on", async () => {
+  test("ends a process that takes too much memory and stays usable", async () => {
     const hog = await inside(`exec dd if=/dev/zero of=/dev/null count=1 bs=${suiteLimits.memoryBytes * 4}`);
     expect(hog.code).toBe(context.memoryByProcess ? 1 : 137);
     expect(await inside("echo alive")).toMatchObject({ out: "alive\n" });

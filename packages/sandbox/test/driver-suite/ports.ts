@@ -27,7 +27,7 @@ export function describePorts(context: SuiteContext): void {
       .not.toBe(0);
   });
 
-  test("gives each sandbox ports of its own", async () => {
+  test("gives each sandbox its own ports", async () => {
     const { driver, spec } = context;
     await driver.start({ id: "two", spec });
     const answer = (word: string) => (connection: NodeJS.WritableStream) => void connection.end(word);
@@ -40,7 +40,7 @@ export function describePorts(context: SuiteContext): void {
     for (const listener of listeners) listener.close();
   });
 
-  test("ends a listener with the sandbox's processes, and listens again when they are back", async () => {
+  test("closes a listener with the sandbox's processes and listens again after a restart", async () => {
     const { driver, spec } = context;
     await driver.start({ id: "two", spec });
     const accept = (connection: NodeJS.WritableStream) => void connection.end("here");

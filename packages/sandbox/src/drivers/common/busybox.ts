@@ -9,7 +9,7 @@ const paths = ["/usr/bin/busybox", "/bin/busybox"];
 
 const PT_INTERP = 3;
 
-/** Path of a static busybox on this machine, which runs in any root filesystem; undefined without one. */
+/** Path of a static busybox, which runs in any root filesystem; undefined without one. */
 export function findBusybox(): string | undefined {
   for (const candidate of paths) {
     try {

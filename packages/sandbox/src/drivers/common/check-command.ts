@@ -4,7 +4,7 @@ import type { ExecRequest } from "../../driver.ts";
 /** Ids of sandboxes and snapshots. */
 export const idPattern = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
-/** Throws InvalidParameter for a command without words or with a NUL, which no argument or path can hold. */
+/** Throws InvalidParameter for a command without words or with a NUL, which no path can hold. */
 export function checkCommand({ argv, cwd = "", env = {} }: ExecRequest): void {
   if ([...argv, cwd, ...Object.entries(env).flat()].some((text) => text.includes("\0")))
     throw new PlatformError("CommandHasNul");

@@ -56,7 +56,7 @@ export function statFields(pid: number | string): string[] {
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
 }
 
-/** Sends a signal to a process (a process group when `target` is negative). False when it has ended. */
+/** Signals a process (a process group when `target` is negative). False when it has ended. */
 export function sendSignal(target: number, signal: NodeJS.Signals): boolean {
   try {
     return kill(target, signal);

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 
 /**
- * Host id of id 0 in every sandbox; sandboxes own 65,536 ids from there. A server in a user namespace
- * (run by an ordinary user) has few ids and gives sandboxes all but its own.
+ * Host id of id 0 in every sandbox; sandboxes own 65,536 ids from there. A server in a user
+ * namespace (run by an ordinary user) has few ids and gives sandboxes all but its own.
  */
 export function sandboxIdBase(): number {
   const [inside, outside, count] = readFileSync("/proc/self/uid_map", "utf8").trim().split(/\s+/).map(Number);

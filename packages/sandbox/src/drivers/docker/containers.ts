@@ -30,7 +30,7 @@ export class Containers {
     this.#diskLimit = mayLimitDisk(options.info);
   }
 
-  /** Creates a container and returns its id. Retries without a disk limit when the engine refuses it. */
+  /** Creates a container and returns its id. Retries without a refused disk limit. */
   async create(request: StartRequest, image: string): Promise<string> {
     const { id, spec, snapshot } = request;
     const { installation, binds } = this.#options;
@@ -104,7 +104,7 @@ export class Containers {
   }
 }
 
-/** True for storage drivers that may limit a container's layer; overlay2 reveals it only at creation. */
+/** True for storage drivers that may limit a layer; overlay2 reveals it only at creation. */
 function mayLimitDisk({ Driver, DriverStatus }: EngineInfo): boolean {
   if (["btrfs", "zfs", "devicemapper"].includes(Driver)) return true;
   return (

@@ -15,9 +15,9 @@ export interface Credentials {
 const hubAddress = "https://index.docker.io/v1/";
 
 /**
- * Finds the credentials for a registry in a file in the format of Docker's config.json, by default in
- * those of `skopeo login` and `docker login`. Undefined when there are none. Throws SandboxSpecUnusable
- * when the file cannot be read.
+ * Finds the credentials for a registry in a file in the format of Docker's config.json, by default
+ * in those of `skopeo login` and `docker login`. Undefined when there are none. Throws
+ * SandboxSpecUnusable when the file cannot be read.
  */
 export function findCredentials(registry: string, file?: string): Credentials | undefined {
   const files = file ? [file] : defaultFiles();

@@ -5,9 +5,9 @@ const headerBytes = 8;
 const stderrType = 2;
 
 /**
- * Splits an engine's connection into stdout and stderr: each frame has a header of 8 bytes (type, three
- * zeros, length); with a terminal there are no frames. A slow reader of one stream holds back both.
- * `intercept` sees the start of stdout and keeps a chunk by returning true.
+ * Splits an engine's connection into stdout and stderr: each frame has a header of 8 bytes (type,
+ * three zeros, length); with a terminal there are no frames. A slow reader of one stream holds back
+ * both. `intercept` sees the start of stdout and keeps a chunk by returning true.
  */
 export function demultiplex(
   source: Readable,

@@ -38,7 +38,7 @@ afterEach(async () => {
   for (const { id } of await driver.list()) await driver.remove(id);
 });
 
-test("starts an image without a shell, runs its own programs in it, and has a shell for tools", async () => {
+test("starts an image without a shell, runs its programs, and has a shell for tools", async () => {
   const single = await driver.prepare({ ...spec, root: { kind: "image", reference: scratchImage } });
   expect(single.user).toEqual({ name: "root", uid: 0, gid: 0, home: "/root" });
   await driver.start({ id: "single", spec: single });
@@ -59,7 +59,7 @@ test("starts an image without a shell, runs its own programs in it, and has a sh
   expect(await run(driver, "single", { argv: ["/busybox", "true"] })).toMatchObject({ code: 0 });
 });
 
-test("merges the image's environment under the spec's, and looks up its user", async () => {
+test("overrides the image's environment by the spec's and looks up its user", async () => {
   const named = await driver.prepare({
     ...spec,
     env: { FROM_IMAGE: "no", MORE: "1" },
@@ -83,7 +83,7 @@ test("merges the image's environment under the spec's, and looks up its user", a
   expect(await engine.engine.docker.listContainers({ all: true })).toEqual([]);
 });
 
-test("holds the limits and the filter that it asks for", async () => {
+test("sets the limits and the filter", async () => {
   await driver.start({ id: "limits", spec: prepared });
   const [{ Id } = { Id: "" }] = await engine.engine.docker.listContainers();
   const { HostConfig, Mounts } = await engine.engine.docker.getContainer(Id).inspect();
@@ -103,7 +103,7 @@ test("holds the limits and the filter that it asks for", async () => {
   expect(mounts).toMatch(/^\S+ \/proc\/sys proc ro,/m);
 });
 
-test("keeps the sandboxes of two installations on one engine apart", async () => {
+test("separates the sandboxes of two installations on one engine", async () => {
   const other = new DockerDriver({ dir: join(dir, "other"), host: { socketPath: engine.socketPath } });
   await other.open();
   await Promise.all([
@@ -122,7 +122,7 @@ test("keeps the sandboxes of two installations on one engine apart", async () =>
   await other.close();
 });
 
-test("removes what an earlier process left half-made", async () => {
+test("removes helper containers of an earlier process", async () => {
   const { docker } = engine.engine;
   await driver.start({ id: "whole", spec: prepared });
   const installation = readFileSync(join(dir, "installation"), "utf8");
@@ -149,7 +149,7 @@ test("removes what an earlier process left half-made", async () => {
   await next.close();
 });
 
-test("leaves no containers, mounts, descriptors or processes over many starts", async () => {
+test("leaks no containers, mounts, descriptors or processes in many starts", async () => {
   const shims = () =>
     spawnSync("pgrep", [
       "-f",
@@ -170,7 +170,7 @@ test("leaves no containers, mounts, descriptors or processes over many starts", 
   expect(await engine.engine.docker.listContainers({ all: true })).toEqual([]);
 });
 
-test("goes on after the engine was restarted, and says so while it is away", async () => {
+test("works after a restart of the engine and reports its absence", async () => {
   await driver.start({ id: "one", spec: prepared });
   await run(driver, "one", "echo kept >file");
   const sleeper = await driver.exec("one", { argv: ["sleep", "300"] });
@@ -183,11 +183,11 @@ test("goes on after the engine was restarted, and says so while it is away", asy
   expect(await run(driver, "one", "cat file")).toMatchObject({ out: "kept\n" });
 });
 
-describe("an engine that cannot be used", () => {
+describe("an unusable engine", () => {
   const at = (host: ConstructorParameters<typeof DockerDriver>[0]["host"]) =>
     new DockerDriver({ dir: join(dir, "none"), host, timeoutMs: 300 });
 
-  test("is named with what to do when nothing is there", async () => {
+  test("is named with what to do when it cannot be reached", async () => {
     for (const host of [
       { socketPath: join(dir, "no.sock") },
       { protocol: "http" as const, host: "127.0.0.1", port: 1 },
@@ -202,7 +202,7 @@ describe("an engine that cannot be used", () => {
     expect(existsSync(join(dir, "none"))).toBe(false);
   });
 
-  test("is given up in time when it takes requests and does not answer", async () => {
+  test("causes a timeout when it accepts requests and does not answer", async () => {
     const held = new Set<{ destroy(): void }>();
     const silent: Server = createServer((socket) => void held.add(socket)).listen(join(dir, "silent.sock"));
     await once(silent, "listening");
@@ -216,7 +216,7 @@ describe("an engine that cannot be used", () => {
     silent.close();
   });
 
-  test("is told from an answer that is none", async () => {
+  test("is detected by an invalid response", async () => {
     const liar = createServer(
       (socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nwhat"),
     ).listen(join(dir, "liar.sock"));
@@ -227,7 +227,7 @@ describe("an engine that cannot be used", () => {
     liar.close();
   });
 
-  test("says when its installation file is damaged", async () => {
+  test("reports a damaged installation file", async () => {
     const broken = mkdtempSync(join(dir, "broken-"));
     writeFileSync(join(broken, "installation"), "x");
     await expect(

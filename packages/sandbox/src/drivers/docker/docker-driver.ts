@@ -36,7 +36,7 @@ export interface DockerDriverOptions {
   dir: string;
   /** Undefined: DOCKER_HOST, else the default socket. */
   host?: DockerHost | undefined;
-  /** Registry credentials as Docker's config.json; undefined: those of `docker login` and `skopeo login`. */
+  /** As Docker's config.json; undefined: the files of `docker login` and `skopeo login`. */
   authFile?: string | undefined;
   /** Timeout for an ordinary request to the engine, ms. */
   timeoutMs?: number;
@@ -198,8 +198,8 @@ export class DockerDriver implements SandboxDriver {
   }
 
   /**
-   * The engine copies the written files into a new layer, which takes time by their size. The sandbox is
-   * paused meanwhile.
+   * The engine copies the written files into a new layer, which takes time by their size. The
+   * sandbox is paused meanwhile.
    */
   async snapshot(id: string, snapshotId: string): Promise<void> {
     if (!idPattern.test(snapshotId)) throw new PlatformError("SnapshotIdInvalid", { id: snapshotId });

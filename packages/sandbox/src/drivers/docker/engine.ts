@@ -52,8 +52,8 @@ export class Engine {
   }
 
   /**
-   * Makes a request. `action` follows "could not" in messages; `handlers` turn refusals into results
-   * or errors. Throws SandboxFailed when the engine is unreachable, times out, or refuses.
+   * Makes a request. `action` follows "could not" in messages; `handlers` turn refusals into
+   * results or errors. Throws SandboxFailed when the engine is unreachable, times out, or refuses.
    */
   async request<T, A = never>(
     action: string,
@@ -105,8 +105,8 @@ export interface EngineInfo {
 }
 
 /**
- * True when the engine shares this machine's kernel and host name, so that paths and process ids mean
- * the same here; false for an engine in a container or virtual machine.
+ * True when the engine shares this machine's kernel and host name, so that paths and process ids
+ * mean the same here; false for an engine in a container or virtual machine.
  */
 export function isOnThisMachine({ Name, KernelVersion }: EngineInfo): boolean {
   return Name === hostname() && KernelVersion === release();

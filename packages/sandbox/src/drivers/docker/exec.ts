@@ -30,8 +30,8 @@ export interface ExecTarget {
 }
 
 /**
- * Runs a command in a container over the engine's exec API. When a child keeps the output open after the
- * command ended, the engine ends the output two seconds later.
+ * Runs a command in a container over the engine's exec API. When a child keeps the output open
+ * after the command ended, the engine ends the output two seconds later.
  */
 export async function execInContainer(target: ExecTarget, command: ExecRequest): Promise<SandboxProcess> {
   const { engine, signaller, handlers } = target;
@@ -150,7 +150,7 @@ async function attach(
   };
 }
 
-/** The sending half of the connection. EOF is a control character on a terminal, else a half-close. */
+/** The sending half of the connection. EOF is a control character on a terminal. */
 function createStdin(socket: Socket, tty: boolean): Writable {
   const stdin = new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -168,7 +168,7 @@ function createStdin(socket: Socket, tty: boolean): Writable {
   return stdin;
 }
 
-/** The state of a command once it has started or ended. Undefined when the engine does not report it. */
+/** The state of a command once it has started or ended; undefined when it is unknown. */
 async function startedState(engine: Engine, exec: Docker.Exec) {
   return await stateWhen(engine, exec, (info) => info.Pid > 0 || !info.Running);
 }

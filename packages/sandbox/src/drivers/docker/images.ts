@@ -23,8 +23,8 @@ export class Images {
   }
 
   /**
-   * Uses an image that the engine has, as `docker run` does, and fetches any other. The reference is
-   * pinned by the registry's digest, or by the engine's id when the image has none.
+   * Uses an image that the engine has, as `docker run` does, and fetches any other. The reference
+   * is pinned by the registry's digest, or by the engine's id when the image has none.
    */
   async prepare(spec: SandboxSpec, options: PrepareOptions): Promise<PreparedSpec> {
     const { root, user } = spec;

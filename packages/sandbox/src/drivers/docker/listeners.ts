@@ -5,8 +5,8 @@ interface Closable {
 }
 
 /**
- * The listening sockets inside sandboxes. They are closed when the engine reports the end of a container,
- * because an open one keeps its network namespace alive.
+ * The listening sockets inside sandboxes. They are closed when the engine reports the end of a
+ * container, because an open one keeps its network namespace alive.
  */
 export class Listeners {
   readonly #docker: Docker;

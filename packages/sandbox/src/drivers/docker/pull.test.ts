@@ -54,13 +54,13 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-/** The engine forgets the image, so that it has to be fetched. */
+/** Removes the image from the engine, so that it has to be fetched. */
 async function forget(): Promise<void> {
   const { docker } = engine.engine;
   for (const { Id } of await docker.listImages()) await docker.getImage(Id).remove({ force: true });
 }
 
-test("fetches an image once for all who want it, with credentials and progress, and pins it", async () => {
+test("fetches an image once for concurrent callers, with credentials and progress, and pins it", async () => {
   await forget();
   const lines: string[] = [];
   const onProgress = (line: string) => void lines.push(line);
@@ -75,7 +75,7 @@ test("fetches an image once for all who want it, with credentials and progress, 
   await driver.start({ id: "pulled", spec: prepared[0]! });
   expect(await run(driver, "pulled", "echo works")).toMatchObject({ out: "works\n" });
   await driver.remove("pulled");
-  // What is there needs no registry and no credentials.
+  // An image that the engine has needs no registry and no credentials.
   writeAuth(Buffer.from("ann:wrong").toString("base64"));
   expect(await driver.prepare(specOf(`${registry.address}/team/app:1`))).toEqual(prepared[0]);
   expect(await driver.prepare(specOf(`${registry.address}/team/app@${digest}`))).toMatchObject({
@@ -90,7 +90,7 @@ test("fetches by digest", async () => {
   expect(prepared.root).toMatchObject({ reference: expect.stringContaining(`@${digest}`) });
 });
 
-test("says in one sentence what is wrong with a fetch", async () => {
+test("reports a failed fetch in one sentence", async () => {
   await forget();
   const { address } = registry;
   const failure = (reference: string) =>
@@ -125,7 +125,7 @@ test("says in one sentence what is wrong with a fetch", async () => {
   );
 });
 
-test("lets a caller give up while others wait", async () => {
+test("lets one caller abort while others wait", async () => {
   await forget();
   const server = createServer(() => {}).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -139,7 +139,7 @@ test("lets a caller give up while others wait", async () => {
   server.close();
 });
 
-test("reads credentials as docker and skopeo write them", () => {
+test("reads credentials in the formats of docker and skopeo", () => {
   const file = join(dir, "config.json");
   const auths = {
     "https://index.docker.io/v1/": { auth: Buffer.from("hub:p").toString("base64") },

@@ -33,13 +33,13 @@ describe.each(await workingRuntimes())("a sandbox of %s", (runtime) => {
     expect(out).toMatch(/^Seccomp:\t2$/m);
   });
 
-  test("has its first process filtered and without capabilities, too", async () => {
+  test("has a first process with a filter and without capabilities", async () => {
     const { out } = await inside("cat /proc/1/status");
     expect(out).toMatch(/^CapEff:\t0{16}$/m);
     expect(out).toMatch(/^Seccomp:\t2$/m);
   });
 
-  test("does not get the machine's null device for its own, whatever it runs", async () => {
+  test("never becomes the owner of the machine's null device", async () => {
     const before = statSync("/dev/null");
     const attempt = "chmod 666 /dev/null; echo $?; chmod 666 /proc/self/fd/0; echo $?";
     await inside("true");
@@ -54,7 +54,7 @@ describe.each(await workingRuntimes())("a sandbox of %s", (runtime) => {
     expect([uid, mode & 0o777]).toEqual([before.uid, 0o666]);
   });
 
-  test("has ids that are nobody on the host", async () => {
+  test("has ids that no user of the host has", async () => {
     const { out } = await inside("cat /proc/self/uid_map");
     expect(out.trim().split(/\s+/).map(Number)).toEqual([0, 0x1000_0000, 65_536]);
   });
@@ -69,7 +69,7 @@ describe.each(await workingRuntimes())("a sandbox of %s", (runtime) => {
     expect(Number(routes)).toBeLessThanOrEqual(1);
   });
 
-  test("reaches no network, but its own loopback", async () => {
+  test("reaches no network except its own loopback", async () => {
     const script = `import socket
 s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen()
 socket.create_connection(s.getsockname(), 1); print("loopback")
@@ -103,14 +103,14 @@ for family in (40, 38, 17):
     expect((await inside(`ls ${process.cwd()}`)).code).toBe(2);
   });
 
-  test("gets nothing of the server's environment", async () => {
+  test("gets no variable of the server's environment", async () => {
     const { out } = await inside("env; tr '\\0' '\\n' </proc/1/environ");
     expect(out).not.toContain(secretName);
     expect(out).toContain("HOME=/home/agent\n");
     expect(out).toContain("LANG=C.UTF-8\n");
   });
 
-  test("cannot write what is not its user's", async () => {
+  test("cannot write files of other users", async () => {
     for (const path of [
       "/usr/x",
       "/usr/bin/x",
@@ -130,7 +130,7 @@ for family in (40, 38, 17):
     }
   });
 
-  test("cannot mount, make namespaces, change root, make devices, or use key rings", async () => {
+  test("cannot mount, create namespaces or devices, change root, or use key rings", async () => {
     const refused = [
       "mount -t tmpfs none /tmp",
       "mount --bind /tmp /home/agent",
@@ -151,7 +151,8 @@ for number in (250, 248, 321, 298, 323, 425, 435):
 print(libc.syscall(56, 0x10000000 | 17, 0, 0, 0, 0), ctypes.get_errno())`;
     if (process.arch === "x64") {
       const { out } = await run(driver, "one", { argv: ["python3", "-c", script] });
-      // keyctl, add_key, bpf, perf_event_open, userfaultfd, io_uring_setup: EPERM; clone3: ENOSYS; clone of a user namespace: EPERM.
+      // keyctl, add_key, bpf, perf_event_open, userfaultfd, io_uring_setup: EPERM; clone3: ENOSYS;
+      // clone of a user namespace: EPERM.
       expect(out.split("\n")).toEqual(["-1 1", "-1 1", "-1 1", "-1 1", "-1 1", "-1 1", "-1 38", "-1 1", ""]);
     }
   });
@@ -164,7 +165,7 @@ print(libc.syscall(56, 0x10000000 | 17, 0, 0, 0, 0), ctypes.get_errno())`;
     expect(out).toContain("nosuid\n");
   });
 
-  test("stops a fork bomb at the limit and goes on", async () => {
+  test("stops a fork bomb at the limit and stays usable", async () => {
     const script = `import os
 n = 0
 try:
@@ -182,7 +183,7 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN); os.killpg(0, signal.SIGTERM)`;
     expect(await run(driver, "two", "echo alive")).toMatchObject({ out: "alive\n" });
   });
 
-  test("kills what takes too much memory and goes on", async () => {
+  test("kills a process that takes too much memory and stays usable", async () => {
     const hog = await run(driver, "two", {
       argv: ["python3", "-c", "x = bytearray(1 << 30); x[::4096] = b'x' * len(x[::4096])"],
     });

@@ -39,7 +39,7 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
   });
   afterAll(() => end());
 
-  test("a stopped sandbox costs no process, mount or group, and starts again on its files", async () => {
+  test("a stopped sandbox has no process, mount or group, and starts again with its files", async () => {
     await driver.start({
       id: "one",
       spec: testSpec,
@@ -61,7 +61,7 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
     await driver.remove("one");
   });
 
-  test("stop lets processes end in order, and kills those that do not", async () => {
+  test("stop lets processes end by themselves and kills the others", async () => {
     await driver.start({ id: "one", spec: testSpec });
     const polite = await driver.exec("one", {
       argv: ["sh", "-c", "trap 'echo ended >polite; exit' TERM; echo ready; while :; do sleep 0.01; done"],
@@ -87,7 +87,7 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
     await driver.remove("one");
   });
 
-  test("a snapshot keeps the files as they were; forks and the sandbox itself go their own ways", async () => {
+  test("a snapshot keeps its files; forks and the sandbox change independently", async () => {
     await driver.start({ id: "base", spec: testSpec });
     await run(driver, "base", "echo 1 >count; mkdir -p gone/deep; touch gone/deep/file; ln -s count link");
     await driver.snapshot("base", "snap");
@@ -135,9 +135,9 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
     expect(layers()).toEqual([]);
   });
 
-  test("tells what a sandbox uses", async () => {
+  test("measures the usage of a sandbox", async () => {
     await driver.start({ id: "one", spec: testSpec });
-    // runc answers while the first process still has the threads of runc itself.
+    // runc returns while the first process still has the threads of runc.
     await expect.poll(async () => (await driver.usage("one")).pids).toBe(1);
     const before = await driver.usage("one");
     await run(
@@ -162,7 +162,7 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
     await expect(driver.usage("one")).rejects.toMatchObject({ code: "SandboxNotFound" });
   });
 
-  test("counts files that have no name any more once, whoever holds them, and none that is in memory", async () => {
+  test("counts deleted open files once, and no files in memory", async () => {
     await driver.start({ id: "one", spec: testSpec });
     const hold = `import mmap, os, time
 held = open("held", "w+b"); held.write(bytes(20 << 20)); held.flush(); os.unlink("held"); os.dup(held.fileno())
@@ -175,12 +175,12 @@ os.fork(); print("ready", flush=True); time.sleep(60)`;
     const grown = (await driver.usage("one")).diskBytes - before.diskBytes;
     expect(grown).toBeGreaterThanOrEqual(20 * 2 ** 20);
     expect(grown).toBeLessThan(32 * 2 ** 20);
-    // Only the machine's root may look at mappings.
+    // Only the machine's root may read mappings.
     if (sandboxIdBase() !== 1) expect(grown).toBeGreaterThanOrEqual(30 * 2 ** 20);
     await driver.remove("one");
   });
 
-  test("reap removes what belongs to nobody, and nothing else", async () => {
+  test("reap removes unknown sandboxes and unused files only", async () => {
     for (const id of ["mine", "orphan"]) await driver.start({ id, spec: testSpec });
     await run(driver, "mine", "echo kept >file");
     for (const id of ["mine", "orphan"]) await driver.snapshot(id, `of-${id}`);
@@ -206,7 +206,7 @@ os.fork(); print("ready", flush=True); time.sleep(60)`;
     await driver.removeSnapshot("of-mine");
   });
 
-  test("a record that cannot be read costs no other sandbox a layer", async () => {
+  test("an unreadable record costs no other sandbox a layer", async () => {
     await driver.start({ id: "one", spec: testSpec });
     await run(driver, "one", "echo kept >file");
     await driver.stop("one");
@@ -224,7 +224,7 @@ os.fork(); print("ready", flush=True); time.sleep(60)`;
     await driver.remove("one");
   });
 
-  test("a kill at any instant of a snapshot, stop or removal leaves the old or the new state", async () => {
+  test("a kill during a snapshot, stop or removal leaves the old or the new state", async () => {
     await driver.start({ id: "kept", spec: testSpec });
     await run(driver, "kept", "echo 0 >round; sync");
     await driver.close();
@@ -253,7 +253,7 @@ os.fork(); print("ready", flush=True); time.sleep(60)`;
       await driver.reap({ sandboxes: new Set(["kept"]), snapshots: new Set() });
       const [kept, ...others] = await driver.list();
       expect([kept?.id, others]).toEqual(["kept", []]);
-      // A stop that the kill broke off may still end the sandbox.
+      // A stop that the kill interrupted may still end the sandbox.
       const inKept = async (command: string) => {
         const [{ state }] = (await driver.list()) as [DriverSandbox];
         if (state === "stopped") await driver.start({ id: "kept", spec: testSpec });
@@ -272,12 +272,12 @@ os.fork(); print("ready", flush=True); time.sleep(60)`;
     expect(layers()).toEqual([]);
   });
 
-  test("a folder is a root whose files keep their owners and are never written", async () => {
+  test("a folder root keeps its owners and is never written", async () => {
     const root = join(dir, "..", "root");
     const busybox = findBusybox()!;
     for (const folder of ["app", "etc", "home/joe"]) mkdirSync(join(root, folder), { recursive: true });
     copyFileSync(busybox, join(root, "app/busybox"));
-    // runc's commands go through a shell of the root, crun's do not.
+    // runc runs commands by a shell of the root, crun does not.
     if (runtime === "runc") {
       mkdirSync(join(root, "bin"));
       symlinkSync("/app/busybox", join(root, "bin/sh"));
@@ -326,7 +326,7 @@ os.fork(); print("ready", flush=True); time.sleep(60)`;
     expect(await driver.list()).toEqual([]);
   });
 
-  test("starts 30 at once", async () => {
+  test("starts 30 sandboxes concurrently", async () => {
     const ids = Array.from({ length: 30 }, (_, index) => `many-${index}`);
     await Promise.all(ids.map((id) => driver.start({ id, spec: testSpec })));
     expect(await Promise.all(ids.map((id) => out(id, "hostname")))).toEqual(ids.map((id) => `${id}\n`));

@@ -27,7 +27,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
   });
   afterAll(() => end());
 
-  test("carries 10 MB of any bytes in and out unchanged", async () => {
+  test("passes 10 MB of random bytes in and out unchanged", async () => {
     const input = randomBytes(10 * 2 ** 20);
     const exec = (argv: string[]) =>
       runToEnd({ exec: (one) => driver.exec("one", one) }, { argv }, { input });
@@ -36,7 +36,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     expect(hashed.stdout.toString().slice(0, 64)).toBe(createHash("sha256").update(input).digest("hex"));
   });
 
-  test("keeps stdout and stderr apart and gives the exit code", async () => {
+  test("separates stdout and stderr and returns the exit code", async () => {
     expect(await run(driver, "one", "echo out; echo err >&2; exit 7")).toEqual({
       code: 7,
       out: "out\n",
@@ -44,7 +44,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     });
   });
 
-  test("gives 127 for a missing program and 126 for one that cannot run", async () => {
+  test("returns 127 for a missing program and 126 for one that cannot run", async () => {
     const codes = await Promise.all(
       [
         { argv: ["no-such-program"] },
@@ -57,7 +57,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     expect(codes).toEqual([127, 127, 126, 126, 126]);
   });
 
-  test("does not mistake a program's own words and exit code for the runtime's", async () => {
+  test("does not mistake a program's own output and exit code for the runtime's", async () => {
     expect(await run(driver, "one", "echo 'executable file not found' >&2; exit 255")).toMatchObject({
       code: 255,
     });
@@ -84,7 +84,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     await expect(driver.exec("one", { argv: [] })).rejects.toMatchObject({ code: "InvalidParameter" });
   });
 
-  test("shows the environment of a command to nobody else", async () => {
+  test("hides the environment of a command from other processes", async () => {
     const secret = "a-secret-of-the-user";
     const command = await driver.exec("one", {
       argv: ["sh", "-c", "echo ready; cat"],
@@ -112,7 +112,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     expect((await run(driver, "one", `kill -9 ${Number(out)}`)).code).toBe(0);
   });
 
-  test("delivers signals, also to a process that was only just started", async () => {
+  test("delivers signals, also to a process that has just started", async () => {
     const ended = await driver.exec("one", { argv: ["sleep", "300"] });
     ended.kill("SIGTERM");
     expect(await ended.exit).toEqual({ code: null, signal: "SIGTERM" });
@@ -136,15 +136,15 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     });
     shell.stdin.write("stty size; test -t 0 && tty; echo written >/dev/stderr\n");
     await expect.poll(() => text).toMatch(/17 91\r\n\/dev\/pts\/\d+\r\nwritten\r\n/);
-    // The line that was written early is echoed once, by the sandbox's terminal.
+    // The sandbox's terminal echoes the early line once.
     expect(text.match(/stty size/g)).toHaveLength(1);
     shell.resize(60, 20);
-    // The size arrives like a signal, so the shell asks until it has.
+    // The size arrives asynchronously, so the shell polls it.
     shell.stdin.write('while [ "$(stty size)" != "20 60" ]; do sleep 0.01; done; exit 5\n');
     expect(await shell.exit).toEqual({ code: 5, signal: null });
   });
 
-  test("keeps the event loop free while a terminal's program reads nothing", async () => {
+  test("does not block the event loop while a terminal's program reads nothing", async () => {
     const child = await driver.exec("one", {
       argv: ["sh", "-c", "stty raw -echo; echo ready; exec sleep 60"],
       tty: { cols: 80, rows: 24 },
@@ -168,7 +168,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     expect(await shell.exit).toEqual({ code: null, signal: "SIGKILL" });
   });
 
-  test("freezes every process of a paused sandbox and lets them go on", async () => {
+  test("freezes and resumes every process of a paused sandbox", async () => {
     const counter = await driver.exec("one", {
       argv: ["sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"],
     });
@@ -184,7 +184,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
       code: "SandboxNotRunning",
       message: expect.stringMatching(/paused/),
     });
-    // What was in the pipe arrives; then nothing does for far longer than a step takes.
+    // Buffered output arrives first; then none does for far longer than a step takes.
     await new Promise((resolve) => setTimeout(resolve, 50));
     const frozen = last;
     await new Promise((resolve) => setTimeout(resolve, 200));
@@ -196,7 +196,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     await counter.exit;
   });
 
-  test("removes a paused sandbox with everything in it", async () => {
+  test("removes a paused sandbox with its processes and files", async () => {
     await driver.start({ id: "paused", spec: testSpec });
     const sleeper = await driver.exec("paused", { argv: ["sleep", "300"] });
     await driver.pause("paused");
@@ -206,7 +206,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     expect((await driver.list()).map(({ id }) => id)).toEqual(["one"]);
   });
 
-  test("says so when the sandbox is not there or its processes have ended", async () => {
+  test("reports an unknown sandbox and one whose processes have ended", async () => {
     await expect(driver.exec("nothing", { argv: ["true"] })).rejects.toMatchObject({
       code: "SandboxNotFound",
     });
@@ -218,7 +218,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     await driver.remove("brief");
   });
 
-  test("starts a sandbox whose processes are gone again on its files", async () => {
+  test("restarts a sandbox whose processes have ended with its files", async () => {
     await driver.start({ id: "again", spec: testSpec });
     await run(driver, "again", "echo kept >/workspace/project/file; kill -9 -1");
     const init = Number(
@@ -234,14 +234,14 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     await driver.remove("again");
   });
 
-  test("refuses to start one that runs, and leaves it alone", async () => {
+  test("refuses to start a running sandbox and does not change it", async () => {
     await expect(driver.start({ id: "one", spec: testSpec })).rejects.toMatchObject({
       code: "SandboxFailed",
     });
     expect(await run(driver, "one", "echo alive")).toMatchObject({ out: "alive\n" });
   });
 
-  test("leaves nothing of a start that fails, and says why", async () => {
+  test("a failed start leaves no traces and reports the reason", async () => {
     const before = { groups: groups(dir), state: readdirSync(join(getRuntimeDir(dir), "state")) };
     await expect(
       driver.start({ id: "broken", spec: { ...testSpec, command: ["/no/such/program"] } }),
@@ -256,7 +256,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     expect((await driver.list()).map(({ id }) => id)).toEqual(["one"]);
   });
 
-  test("does not follow links that a sandbox planted when it removes it", async () => {
+  test("does not follow a sandbox's links when it removes the sandbox", async () => {
     const victim = join(dir, "victim");
     mkdirSync(join(victim, "folder"), { recursive: true });
     await driver.start({ id: "links", spec: testSpec });
@@ -272,7 +272,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     expect(readdirSync(join(dir, "trash"))).toEqual([]);
   });
 
-  test("leaks no mounts, control groups, folders or processes over many starts", async () => {
+  test("leaks no mounts, control groups, folders or processes in many starts", async () => {
     const count = () => ({
       mounts: readFileSync("/proc/mounts", "utf8").split("\n").length,
       groups: groups(dir).filter((path) => path.includes("/cycle-")),
@@ -290,7 +290,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     await expect.poll(count).toEqual(before);
   });
 
-  test("is found again by another process, with its state and its spec", async () => {
+  test("is found by another process with its state and spec", async () => {
     await driver.start({ id: "idle", spec: { ...testSpec, env: { FROM_SPEC: "yes" } } });
     await driver.pause("idle");
     const again = new OciDriver({ dir, runtime });
@@ -316,7 +316,7 @@ describe.each(await workingRuntimes())("the oci driver over %s", (runtime) => {
     await again.close();
   });
 
-  test("clears up what a process leaves that is killed in the middle of a start", async () => {
+  test("removes what a process leaves that is killed during a start", async () => {
     for (let round = 0; round < 4; round++) {
       const victim = startDriverProcess(
         `await driver.open();

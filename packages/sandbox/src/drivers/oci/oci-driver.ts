@@ -60,8 +60,8 @@ interface Engine {
 }
 
 /**
- * Sandboxes as containers of an OCI runtime (crun or runc) of this machine, called as a program. Files
- * are kept below `dir` (`sandbox-files.ts`), running state in control groups and on a tmpfs
+ * Sandboxes as containers of an OCI runtime (crun or runc) of this machine, called as a program.
+ * Files are kept below `dir` (`sandbox-files.ts`), running state in control groups and on a tmpfs
  * (`containers.ts`); a later process finds both again.
  */
 export class OciDriver implements SandboxDriver {

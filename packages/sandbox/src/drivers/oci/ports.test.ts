@@ -7,7 +7,7 @@ import { openTestDriver, run, testSpec, workingRuntimes } from "../../../test/su
 import { connectInside, listenInside } from "../common/sockets/ports.ts";
 import type { OciDriver } from "./oci-driver.ts";
 
-/** A server in a sandbox that answers each connection with what it got, in upper case; it prints a line when it listens. */
+/** A server that answers each connection with its input in upper case; prints a line when ready. */
 const server = (family: string, address: string, port: number) => `import socket
 s = socket.socket(socket.${family}); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 s.bind(("${address}", ${port})); s.listen(); print("ready", flush=True)
@@ -52,7 +52,7 @@ describe.each(await workingRuntimes())("ports of a sandbox of %s", (runtime) => 
     await Promise.all([four.exit, six.exit]);
   });
 
-  test("says in a sentence that nothing listens, that nobody accepts, and that the sandbox does not run", async () => {
+  test("reports a free port, a program that does not accept, and a stopped sandbox", async () => {
     await expect(driver.connect("one", 9)).rejects.toMatchObject({
       code: "PortUnreachable",
       message: expect.stringContaining("port 9"),
@@ -79,7 +79,7 @@ describe.each(await workingRuntimes())("ports of a sandbox of %s", (runtime) => 
     await driver.resume("two");
   });
 
-  test("listens inside of one sandbox only, and until it is closed", async () => {
+  test("listens inside one sandbox only, until it is closed", async () => {
     const listener = await driver.listen("one", 3128, (connection) => connection.end("from outside"));
     const reach = "exec 3<>/dev/tcp/127.0.0.1/3128 && cat <&3";
     const inside = (id: string) => run(driver, id, { argv: ["bash", "-c", reach] });
@@ -91,7 +91,7 @@ describe.each(await workingRuntimes())("ports of a sandbox of %s", (runtime) => 
     await (await driver.listen("one", 3128, () => {})).close();
   });
 
-  test("leaks no descriptor, whatever comes of a connection", async () => {
+  test("leaks no descriptor, whether a connection succeeds or fails", async () => {
     const before = descriptors();
     for (let round = 0; round < 50; round++) {
       await driver.connect("one", 9).catch(() => {});
@@ -103,8 +103,8 @@ describe.each(await workingRuntimes())("ports of a sandbox of %s", (runtime) => 
     await expect.poll(descriptors).toBeLessThanOrEqual(before);
   });
 
-  test("never takes another process for the sandbox's", async () => {
-    // This process stands for one that got the id of a sandbox's process after that had ended.
+  test("never connects to another process that has the id of a sandbox's", async () => {
+    // This process stands for one that got the id of an ended process of a sandbox.
     await expect(connectInside(process.pid, 22)).rejects.toMatchObject({ code: "SandboxNotRunning" });
     await expect(listenInside(process.pid, 3128, () => {})).rejects.toMatchObject({
       code: "SandboxNotRunning",

@@ -16,7 +16,7 @@ export function wrongDigest({ name, digest }: ImageReference): PlatformError {
   return new PlatformError("ImageDigestWrong", { name, digest });
 }
 
-/** Turns the stderr of a failed skopeo into an error. It has no error codes, so its words decide. */
+/** Turns the stderr of a failed skopeo into an error by its words: it has no error codes. */
 export function fetchProblem(
   image: ImageReference,
   { problem, timedOut }: { problem: string; timedOut: boolean },

@@ -6,8 +6,8 @@ import { openSocket } from "./open-socket.ts";
 import type { SocketKind } from "./socket-messages.ts";
 
 /**
- * True when a process still belongs to the sandbox. It is called while the process's network namespace
- * is open, because the kernel may have given the id to another process.
+ * True when a process still belongs to the sandbox. It is called while the process's network
+ * namespace is open, because the kernel may have given the id to another process.
  */
 export type IsMember = (pid: number) => boolean;
 
@@ -32,8 +32,9 @@ export async function connectInside(pid: number, port: number, isMember?: IsMemb
 }
 
 /**
- * Listens on 127.0.0.1 of the network namespace of a process. The open socket keeps the namespace alive.
- * Throws SandboxNotRunning when the process has ended, PortUnreachable when the port is in use.
+ * Listens on 127.0.0.1 of the network namespace of a process. The open socket keeps the namespace
+ * alive. Throws SandboxNotRunning when the process has ended, PortUnreachable when the port is in
+ * use.
  */
 export async function listenInside(
   pid: number,
@@ -63,7 +64,7 @@ export async function listenInside(
   });
 }
 
-/** Listeners by sandbox. They are closed with its processes, whose network they would keep alive. */
+/** Listeners by sandbox, closed with its processes, whose network they would keep alive. */
 export class Listeners {
   readonly #open = new Map<string, Set<{ close(): void }>>();
 

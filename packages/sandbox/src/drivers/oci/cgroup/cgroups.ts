@@ -20,7 +20,7 @@ const mount = "/sys/fs/cgroup";
 const freezeTimeoutMs = 5_000;
 const killTimeoutMs = 5_000;
 
-/** How control groups are mounted. `hybrid` is v1 with the v2 tree visible in /sys/fs/cgroup/unified. */
+/** How control groups are mounted. `hybrid` is v1 with a visible v2 tree in `unified`. */
 export type CgroupLayout = "v1" | "v2" | "hybrid" | "none";
 
 export function cgroupLayout(): CgroupLayout {
@@ -29,7 +29,7 @@ export function cgroupLayout(): CgroupLayout {
   return existsSync(`${mount}/unified/cgroup.procs`) ? "hybrid" : "v1";
 }
 
-/** Path (below the mount) of the control group of the installation that keeps its sandboxes in `dir`. */
+/** Path below the mount of the control group of an installation with the folder `dir`. */
 export function installationGroup(dir: string): string {
   return `/sandpiper-${createHash("sha256").update(realpathSync(dir)).digest("hex").slice(0, 12)}`;
 }
@@ -224,7 +224,8 @@ function readNumber(path: string, pattern = /^(\d+)/): number {
 
 /**
  * Moves this process into the group that it is in. After idle time the kernel delays the first move
- * by a grace period (10 ms and more); this takes that delay while the runtime still does other work.
+ * by a grace period (10 ms and more); this takes that delay while the runtime still does other
+ * work.
  */
 async function warmMoves(): Promise<void> {
   try {

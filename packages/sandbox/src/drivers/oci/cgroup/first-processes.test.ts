@@ -22,7 +22,7 @@ async function startInBox(id: string) {
   return { pid: child.pid!, end };
 }
 
-test("knows a sandbox's first process, and takes no other process that has got its id", async () => {
+test("knows a sandbox's first process and rejects another process with its id", async () => {
   const processes = new FirstProcesses(top, join(top, "boxes"));
   const [one, two] = [await startInBox("one"), await startInBox("two")];
   writeFileSync(processes.pidFile("one"), `${one.pid}\n`);

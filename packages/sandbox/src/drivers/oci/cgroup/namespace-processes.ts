@@ -24,15 +24,15 @@ const [major, minor] = release().split(".").map(Number);
 const countsBySandbox = major! > 5 || (major === 5 && minor! >= 14);
 
 /**
- * Process groups for a server that may not create control groups: a sandbox's processes are those of
- * its process id namespace. Limits apply to single processes, not to the sandbox as a whole.
+ * Process groups for a server that may not create control groups: a sandbox's processes are those
+ * of its process id namespace. Limits apply to single processes, not to the sandbox as a whole.
  */
 export class NamespaceGroups implements ProcessGroups {
   readonly name: string;
   readonly #folder: string;
   readonly #first: FirstProcesses;
 
-  /** `dir` is the installation's folder, which exists. Throws SandboxFailed when there is no tmpfs. */
+  /** `dir` is the installation's folder, which exists. Throws SandboxFailed without a tmpfs. */
   constructor(dir: string) {
     this.name = basename(installationGroup(dir));
     const folder = runtimeDir(`${this.name}-run`);

@@ -8,7 +8,7 @@ export interface GroupUsage {
   pids: number;
 }
 
-/** The processes of one sandbox, however the kernel groups them. Process ids are those of the host. */
+/** The processes of one sandbox, however the kernel groups them, by their host ids. */
 export interface ProcessGroup {
   state(): "running" | "paused" | "gone";
   members(): number[];

@@ -42,8 +42,9 @@ export interface ContainerStart {
 }
 
 /**
- * The runtime's containers: the processes of sandboxes and their short-lived files. These are in the
- * runtime folder (`state/` of the runtime and `boxes/<id>/`), so that they end with the machine.
+ * The runtime's containers: the processes of sandboxes and their short-lived files. These are in
+ * the runtime folder (`state/` of the runtime and `boxes/<id>/`), so that they end with the
+ * machine.
  */
 export class Containers {
   readonly stateDir: string;
@@ -147,7 +148,7 @@ export class Containers {
       await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 5 });
   }
 
-  /** True when the first process has a system call filter, and the filter that the runtime keeps, base64. */
+  /** Whether the processes have a system call filter, and the compiled one (base64). */
   inspectFilter(id: string): { compiled: string | undefined; filtered: boolean } {
     const filtered = this.#options.groups.get(id).members().some(isFiltered);
     try {
@@ -194,8 +195,8 @@ export class Containers {
 }
 
 /**
- * Writes /etc/hosts and /etc/hostname. They are mounted, not written into the root, because the name
- * changes when another sandbox uses the same files.
+ * Writes /etc/hosts and /etc/hostname. They are mounted, not written into the root, because the
+ * name changes when another sandbox uses the same files.
  */
 function writeNameFiles(box: string, id: string): BindMount[] {
   const contents = { hosts: `127.0.0.1\tlocalhost\n::1\tlocalhost\n127.0.1.1\t${id}\n`, hostname: `${id}\n` };
@@ -208,8 +209,8 @@ function writeNameFiles(box: string, id: string): BindMount[] {
 }
 
 /**
- * Paths that are put into a root before a start. A sandbox that has run holds its user's work, so it
- * also starts when a path cannot be put there.
+ * Paths that are put into a root before a start. A sandbox that has run holds its user's work, so
+ * it also starts when a path cannot be put there.
  */
 function injectedPaths({ record: { spec }, isNew, files }: ContainerStart, idBase: number): InjectedPath[] {
   const injected = files.map((file) => ({ ...file, optional: !isNew }));

@@ -15,8 +15,9 @@ export interface Runtime {
 }
 
 /**
- * Finds the runtime: `wanted` (name or path), else crun, else runc. crun is skipped on a hybrid cgroup
- * mount with a visible v2 part, where it does not work. Throws SandboxFailed when none works.
+ * Finds the runtime: `wanted` (name or path), else crun, else runc. crun is skipped on a hybrid
+ * cgroup mount with a visible v2 part, where it does not work. Throws SandboxFailed when none
+ * works.
  */
 export async function findRuntime(wanted?: string, layout: CgroupLayout = cgroupLayout()): Promise<Runtime> {
   const found: Runtime[] = [];
@@ -44,7 +45,7 @@ async function queryRuntime(name: string): Promise<Runtime | undefined> {
   }
 }
 
-/** True when a program supports the OCI command `features`; older runtimes print `spec:` instead. */
+/** True when a program supports the OCI command `features`; older runtimes print `spec:`. */
 async function hasFeatures(name: string): Promise<boolean> {
   try {
     const { stdout } = await promisify(execFile)(name, ["features"], { timeout: 5_000 });
@@ -63,8 +64,8 @@ export interface CommandResult {
 }
 
 /**
- * Runs a program and everything that it starts to the end. Never rejects; a program that takes longer
- * than `timeoutMs` is killed and gets the code 124.
+ * Runs a program and everything that it starts to the end. Never rejects; a program that takes
+ * longer than `timeoutMs` is killed and gets the code 124.
  */
 export async function runCommand(
   argv: string[],

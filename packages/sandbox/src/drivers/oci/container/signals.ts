@@ -1,14 +1,14 @@
 import { sendSignal, statFields } from "../../common/processes.ts";
 
-/** Wait after SIGKILL before the runtime is killed, ms: a frozen process cannot die, its runtime can. */
+/** Wait after SIGKILL before the runtime is killed, ms: frozen processes cannot die. */
 const killTimeoutMs = 1_000;
 /** The same for a process that has not started yet, ms. */
 const startTimeoutMs = 5_000;
 
 /**
- * Sends signals to the process of one exec by its host process id; SIGKILL goes to the whole process
- * group, so that it also ends what a script waits for. The id stays valid while the runtime runs,
- * because the runtime reaps the process.
+ * Sends signals to the process of one exec by its host process id; SIGKILL goes to the whole
+ * process group, so that it also ends what a script waits for. The id stays valid while the runtime
+ * runs, because the runtime reaps the process.
  */
 export class Signals {
   /** Signals that were delivered. */

@@ -8,8 +8,8 @@ export interface TtySize {
 }
 
 /**
- * Passes changed sizes on to the terminal inside a sandbox, one at a time; only the last waiting one
- * counts. crun before 1.8.7 sets only the first size, so `run` executes `stty` in the sandbox.
+ * Passes changed sizes on to the terminal inside a sandbox, one at a time; only the last waiting
+ * one counts. crun before 1.8.7 sets only the first size, so `run` executes `stty` in the sandbox.
  */
 export class TtyResizer {
   readonly #started: Promise<number | undefined>;
@@ -43,9 +43,9 @@ export class TtyResizer {
 }
 
 /**
- * Makes a user (host id) the owner of a process's terminal. crun leaves it to the sandbox's root, and
- * then opening `/dev/stderr` fails. No planted link can redirect the path: only the sandbox's root
- * may write in its /dev.
+ * Makes a user (host id) the owner of a process's terminal. crun leaves it to the sandbox's root,
+ * and then opening `/dev/stderr` fails. No planted link can redirect the path: only the sandbox's
+ * root may write in its /dev.
  */
 export function ownTerminal(pid: number, uid: number): void {
   try {
@@ -59,7 +59,8 @@ export function ownTerminal(pid: number, uid: number): void {
 function terminalPath(pid: number): string | undefined {
   try {
     const device = Number(statFields(pid)[4]);
-    // Device number: minor 0-7, major 8-19, rest of the minor 20-31. The minor names a pseudo-terminal.
+    // Device number: minor 0-7, major 8-19, rest of the minor 20-31. The minor names a
+    // pseudo-terminal.
     const major = (device >> 8) & 0xfff;
     return major >= 136 && major <= 143
       ? `/dev/pts/${(device & 0xff) | ((device >>> 12) & 0xfff00)}`

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { guardDisk, usableSpace } from "./disk-guard.ts";
 
-test("a disk counts as full before it is, by bytes and by files", async () => {
+test("a disk counts as full while some bytes and inodes are free", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sandpiper-disk-"));
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=20m,nr_inodes=200", "tmpfs", folder]);
   const full = () =>

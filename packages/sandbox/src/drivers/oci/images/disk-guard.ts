@@ -15,7 +15,7 @@ export async function usableSpace(path: string): Promise<number> {
   return bavail * bsize - reserveBytes(blocks * bsize);
 }
 
-/** Calls `onFull` once when the filesystem of `path` fills up: the declared sizes of images may be wrong. */
+/** Calls `onFull` once when the filesystem of `path` fills up: images may declare false sizes. */
 export function guardDisk(path: string, onFull: () => void): { end: () => void } {
   let ended = false;
   const check = async () => {

@@ -100,7 +100,7 @@ function paxRecord(key: string, value: string): Buffer {
   return Buffer.from(`${length}${rest}`);
 }
 
-/** Every path of the image folder's surroundings, with its content, to see that nothing changed. */
+/** All paths near the image folder with their contents, to detect changes. */
 function outside(): string[] {
   return execFileSync(
     "find",
@@ -144,7 +144,7 @@ function link(path: string, linkpath: string): Entry {
   return { path, linkpath, type: "SymbolicLink" };
 }
 
-test.each(escapes)("%s writes and deletes nothing outside", async (_, entries) => {
+test.each(escapes)("%s writes and deletes nothing outside the root", async (_, entries) => {
   const victim = join(dir, "victim");
   mkdirSync(victim);
   writeFileSync(join(victim, "file"), "unchanged");
@@ -160,13 +160,13 @@ test.each(escapes)("%s writes and deletes nothing outside", async (_, entries) =
   expect(readdirSync(join(dir, "images/tmp"))).toEqual([]);
 });
 
-test("a hard link to a file outside is refused or leads inside", async () => {
+test("a hard link to an outside file is refused or leads inside the root", async () => {
   const entry = { path: "passwd", linkpath: `${ups}etc/passwd`, type: "Link" as const };
   await expect(store.prepare(hostileImage([entry]))).rejects.toMatchObject({ code: "SandboxSpecUnusable" });
   expect(lstatSync("/etc/passwd").nlink).toBe(1);
 });
 
-test("device nodes and marks of overlays are left out; setuid bits, capabilities and odd names stay", async () => {
+test("device nodes and overlay marks are removed; setuid bits, capabilities and odd names stay", async () => {
   const capability = "\x01\0\0\x02\0\x20\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
   const image = await store.prepare(
     hostileImage([
@@ -201,7 +201,7 @@ test("owners beyond the sandbox's ids are refused", async () => {
   );
 });
 
-test("garbage instead of layers, manifests and configurations is refused with a sentence", async () => {
+test("invalid layers, manifests and configurations are refused with one sentence", async () => {
   const layout = join(dir, "layout");
   const json = (path: string) => JSON.parse(readFileSync(join(layout, path), "utf8"));
   const blob = (digest: string) => `blobs/${digest.replace(":", "/")}`;
@@ -220,7 +220,7 @@ test("garbage instead of layers, manifests and configurations is refused with a 
   expect(readdirSync(join(dir, "images/tmp"))).toEqual([]);
 });
 
-test("an image that is larger than the disk is refused, whatever it says about its size, and leaves nothing", async () => {
+test("an image larger than the disk is refused, even with a false size, and leaves no files", async () => {
   const small = join(dir, "small");
   mkdirSync(small);
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=48m", "tmpfs", small]);
@@ -246,7 +246,7 @@ test("an image that is larger than the disk is refused, whatever it says about i
   }
 });
 
-/** An image with one file of so many zeros, which says that it is small. */
+/** An image with one file of zeros that declares a small size. */
 async function zerosImage(size: number): Promise<string> {
   const header = headerBlock({
     path: "zeros",
@@ -307,7 +307,7 @@ test("5,000 files are unpacked while this process stays responsive", async () =>
 });
 
 test.each(["asking", "unpacking"])(
-  "kill -9 while %s leaves nothing half-made after the next open, and no program",
+  "after kill -9 while %s the next open leaves no incomplete files and no program",
   async (step) => {
     const layout = join(dir, "killed");
     makeImage(layout, {
@@ -345,7 +345,7 @@ function unpackedFiles(images: string): number {
   return existsSync(root) ? readdirSync(root).length : 0;
 }
 
-/** Commands that work in a folder. */
+/** Commands that use a folder. */
 function programsOn(folder: string): string[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)

@@ -62,7 +62,8 @@ export class ImageSource {
     const instance = "instance" in read ? read.instance : digest;
     const source = toSource(image, instance);
     const bytes = instance === digest ? top : await this.#manifest(image, source, signal);
-    // For files skopeo itself chooses the image of this machine, which may not be that of the index.
+    // For files skopeo itself chooses the image of this machine, which may not be that of the
+    // index.
     if (image.source === "registry" && computeDigest(bytes) !== instance)
       throw wrongDigest({ ...image, digest: instance });
     const inner = parseManifest(image.name, bytes);
@@ -72,8 +73,8 @@ export class ImageSource {
   }
 
   /**
-   * Fetches into the new OCI layout `folder` under the name `image`; blobs in `blobs` are not fetched
-   * again, and incomplete ones stay in `folder`.
+   * Fetches into the new OCI layout `folder` under the name `image`; blobs in `blobs` are not
+   * fetched again, and incomplete ones stay in `folder`.
    */
   async fetch(
     image: ImageReference,

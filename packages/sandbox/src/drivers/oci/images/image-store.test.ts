@@ -42,7 +42,7 @@ async function open(options: Partial<ImageStoreOptions> = {}): Promise<ImageStor
   return opened;
 }
 
-/** What is left of work that was not ended. */
+/** Files of unfinished work. */
 function halfMade(): string[] {
   return readdirSync(join(dir, "images/tmp"));
 }
@@ -63,7 +63,7 @@ async function refusal(reference: string, images = store): Promise<string> {
   return error.message;
 }
 
-test("an image of one static binary is unpacked with shifted owners, pinned, and told about", async () => {
+test("an image of one static binary is unpacked with shifted owners and pinned, with progress", async () => {
   const reference = registry.push("scratch:1", { layers: [{ "hello/busybox": busybox }] });
   const lines: string[] = [];
   const image = await store.prepare(reference, { onProgress: (line) => lines.push(line) });
@@ -85,7 +85,7 @@ test("an image of one static binary is unpacked with shifted owners, pinned, and
   expect(again).toEqual(image);
 });
 
-test("layers are applied in order, with their whiteouts; environment and user are told", async () => {
+test("layers are applied in order with their whiteouts; environment and user are returned", async () => {
   const reference = registry.push("layers:1", {
     layers: [
       { "etc/passwd": "app:x:7:8::/srv/app:/bin/sh\n", "a/one": "1", "a/two": "2", "b/one": "1" },
@@ -104,7 +104,7 @@ test("layers are applied in order, with their whiteouts; environment and user ar
   expect(readFileSync(join(root, "a/two"), "utf8")).toBe("changed");
 });
 
-test("what was fetched for another image is not fetched again; concurrent calls share the work", async () => {
+test("blobs of another image are not fetched again; concurrent calls share the work", async () => {
   const shared = { "big/data": Buffer.alloc(2_000_000, Math.random().toString()) };
   const first = registry.push("shared:1", { layers: [shared, { one: "1" }] });
   const second = registry.push("shared:2", { layers: [shared, { two: "2" }] });
@@ -123,7 +123,7 @@ test("what was fetched for another image is not fetched again; concurrent calls 
   expect(fetched).toContain(layersOf(second)[1]);
 });
 
-test("the progress of a slow download is told in layers and megabytes", async () => {
+test("the progress of a slow download is reported in layers and megabytes", async () => {
   const layers = [1, 2].map((n) => ({ [`random${n}`]: randomBytes(3_000_000) }));
   const name = registry.push("slow:1", { layers }).split("/")[1];
   const slow = createServer((socket) => {
@@ -150,7 +150,7 @@ test("the progress of a slow download is told in layers and megabytes", async ()
   expect(numbers.at(-1)).toBeGreaterThan(0);
 });
 
-test("an image whose description was damaged is fetched anew", async () => {
+test("an image with a damaged description is fetched again", async () => {
   const reference = registry.push("damaged:1", { layers: [{ file: "x" }] });
   const image = await store.prepare(reference);
   writeFileSync(join(store.layerPath(image.reference), "../image.json"), "");
@@ -162,7 +162,7 @@ function layersOf(reference: string): string[] {
   return manifest.layers.map(({ digest }: { digest: string }) => digest);
 }
 
-test("a tag is asked for anew each time, and its last image serves while the registry is away", async () => {
+test("a tag is resolved each time; its last image is used while the registry is down", async () => {
   const reference = registry.push("moving:1", { layers: [{ version: "1" }] });
   const version = async (name = reference) =>
     readFileSync(join(store.layerPath((await store.prepare(name)).reference), "version"), "utf8");
@@ -187,7 +187,7 @@ test("a tag is asked for anew each time, and its last image serves while the reg
   }
 });
 
-test("the image for this machine is chosen from several, and one for another machine is refused", async () => {
+test("the image for this architecture is chosen, and one for another is refused", async () => {
   const other = process.arch === "x64" ? "arm64" : "amd64";
   registry.push("many:here", { layers: [{ here: "" }] });
   registry.push("many:other", { layers: [{ other: "" }], architecture: other });
@@ -239,7 +239,7 @@ test("zstd layers, docker's manifests, docker save archives and OCI layouts work
   }
 });
 
-test("bad, unknown and unreachable images are refused within seconds, with one sentence each", async () => {
+test("invalid, unknown and unreachable images are refused within seconds, with one sentence each", async () => {
   const port = await freePort();
   expect(await refusal("Not An Image")).toContain("is not an image reference");
   expect(await refusal(`${registry.host}/nothing`)).toContain("has no image");
@@ -251,7 +251,7 @@ test("bad, unknown and unreachable images are refused within seconds, with one s
   expect(() => store.layerPath(`x@sha256:${"0".repeat(64)}`)).toThrow(/not on this machine/);
 });
 
-test("a registry that takes connections and never answers is given up", async () => {
+test("a registry that accepts connections and never answers causes a timeout", async () => {
   const sockets: Socket[] = [];
   const server = createServer((socket) => sockets.push(socket.on("error", () => {})));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -265,7 +265,7 @@ test("a registry that takes connections and never answers is given up", async ()
   }
 });
 
-test("credentials come from the auth file; wrong ones and none are told, and are in no message", async () => {
+test("credentials come from the auth file and are in no message; missing and wrong ones are refused", async () => {
   const reference = registry.push("private:1", { layers: [{ secret: "x" }] });
   await registry.stop();
   await registry.start({ auth: true });
@@ -290,7 +290,7 @@ test("credentials come from the auth file; wrong ones and none are told, and are
   }
 });
 
-test("changed bytes are noticed: of a manifest by its digest, of a layer, and of what lies in the blob folder", async () => {
+test("changed bytes of manifests, layers and cached blobs are detected", async () => {
   const reference = registry.push("changed:1", { layers: [{ file: "x" }] });
   const digest = (await store.prepare(reference)).reference;
   const layer = layersOf(reference)[0]!;
@@ -320,7 +320,7 @@ test("changed bytes are noticed: of a manifest by its digest, of a layer, and of
   expect(await store.prepare(digest)).toEqual(first);
 });
 
-test("who gives up stops waiting at once, and the work ends with the last one", async () => {
+test("a caller that aborts stops waiting at once; the work ends with the last caller", async () => {
   const reference = registry.push("given-up:1", { layers: [{ data: Buffer.alloc(30_000_000, 1) }] });
   const leave = new AbortController();
   const left = store.prepare(reference, {
@@ -340,7 +340,7 @@ test("who gives up stops waiting at once, and the work ends with the last one", 
   expect(() => store.layerPath(image.reference)).toThrow();
 });
 
-test("images and blobs that nobody uses go after a while", async () => {
+test("unused images and blobs are removed after a while", async () => {
   const [one, two] = await Promise.all([
     store.prepare(registry.push("prune:1", { layers: [{ one: "1" }] })),
     store.prepare(registry.push("prune:2", { layers: [{ two: "2" }] })),
@@ -356,7 +356,7 @@ test("images and blobs that nobody uses go after a while", async () => {
   const blobs = readdirSync(join(dir, "images/blobs/sha256"));
   expect(blobs).toHaveLength(3);
   expect(halfMade()).toEqual([]);
-  // What was pruned can be had again.
+  // A pruned image can be prepared again.
   await store.prepare(two.reference);
   mkdirSync(join(dir, "images/tmp/left/over"), { recursive: true });
   await store.close();

@@ -54,10 +54,10 @@ interface StoredImage extends PreparedImage {
 const dayMs = 86_400_000;
 
 /**
- * Images on this machine: each is fetched and unpacked once into a folder of its digest, which never
- * changes. Below `dir`: `roots/<digest>/{rootfs,image.json}`, `blobs/` as fetched, `tags.json` with the
- * last digest of each tag, and `tmp/` with incomplete files. Other users of the machine cannot reach
- * any of it, because it holds foreign setuid programs.
+ * Images on this machine: each is fetched and unpacked once into a folder of its digest, which
+ * never changes. Below `dir`: `roots/<digest>/{rootfs,image.json}`, `blobs/` as fetched,
+ * `tags.json` with the last digest of each tag, and `tmp/` with incomplete files. Other users of
+ * the machine cannot reach any of it, because it holds foreign setuid programs.
  */
 export class ImageStore {
   readonly #dir: string;
@@ -83,9 +83,10 @@ export class ImageStore {
   }
 
   /**
-   * Prepares an image: resolves its tag at the registry (or to the last known image when the registry
-   * does not answer), and fetches and unpacks it if needed. Concurrent calls for an image share the
-   * work and its progress. Throws SandboxSpecUnusable, StorageFull, or the signal's reason.
+   * Prepares an image: resolves its tag at the registry (or to the last known image when the
+   * registry does not answer), and fetches and unpacks it if needed. Concurrent calls for an image
+   * share the work and its progress. Throws SandboxSpecUnusable, StorageFull, or the signal's
+   * reason.
    */
   async prepare(reference: string, options: WorkOptions = {}): Promise<PreparedImage> {
     const image = parseImageReference(reference);
@@ -104,7 +105,7 @@ export class ImageStore {
     throw new PlatformError("ImageRemoved", { image: reference });
   }
 
-  /** Removes images that are not in `used` (pinned references) and were not prepared for `keepMs`. */
+  /** Removes images that are not in `used` (pinned references) and not prepared for `keepMs`. */
   async prune(used: Iterable<string>, keepMs = 7 * dayMs): Promise<void> {
     const keep = new Set([...used].map(getDigest));
     const removed: string[] = [];
@@ -275,7 +276,7 @@ export class ImageStore {
   }
 }
 
-/** Digests of the manifest, configuration and layers of an OCI layout, which skopeo may have changed. */
+/** Digests of the blobs of an OCI layout, which skopeo may have changed. */
 async function listBlobs(layout: string): Promise<string[]> {
   const read = async (path: string) => JSON.parse(await readFile(join(layout, path), "utf8"));
   const { digest } = (await read("index.json")).manifests[0] as { digest: string };

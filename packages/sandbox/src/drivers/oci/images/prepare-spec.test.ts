@@ -73,7 +73,7 @@ test.each([
   expect(() => findUser(root, text, "it")).toThrow(expect.objectContaining({ code: "SandboxSpecUnusable" }));
 });
 
-test("the look-up follows links within the root and never out of it, and stops for nothing", () => {
+test("the user look-up follows links only within the root and never blocks", () => {
   mkdirSync(join(root, "store"));
   writeFileSync(join(root, "store/passwd"), "inside:x:5:5::/x:/\n");
   symlinkSync("/store/passwd", join(root, "etc/passwd"));
@@ -101,7 +101,7 @@ test("the look-up follows links within the root and never out of it, and stops f
   expect(() => findUser(root, "outside", "it")).toThrow(/no user/);
 });
 
-test("an image is pinned, its environment lies under the spec's, its user is found", async () => {
+test("an image is pinned; the spec's environment overrides the image's, and its user is found", async () => {
   const layout = join(dir, "layout");
   makeImage(layout, { layers: [{ "etc/passwd": passwd }], env: ["A=image", "B=image"], user: "app" });
   const reference = `oci:${layout}:image`;
@@ -113,7 +113,7 @@ test("an image is pinned, its environment lies under the spec's, its user is fou
     user: { name: "app", uid: 7, gid: 8, home: "/srv/app" },
     workingDir: "/workspace/project",
   });
-  // Once prepared it needs its source no more.
+  // A prepared image no longer needs its source.
   rmSync(layout, { recursive: true });
   expect(await prepareSpec(prepared, { images, dataDir })).toEqual(prepared);
   expect((await prepareSpec({ ...prepared, user: "0" }, { images, dataDir })).user.home).toBe("/root");
@@ -122,7 +122,7 @@ test("an image is pinned, its environment lies under the spec's, its user is fou
   );
 });
 
-test("a folder is used by its real path, and its users are its own", async () => {
+test("a folder is used by its real path and has its own users", async () => {
   writeUsers();
   const linked = join(dir, "link");
   symlinkSync(root, linked);
@@ -132,7 +132,7 @@ test("a folder is used by its real path, and its users are its own", async () =>
   expect(prepared.user.uid).toBe(7);
 });
 
-test("folders that are no root filesystem, or hold the server's data, are refused", async () => {
+test("folders without a root filesystem or with the server's data are refused", async () => {
   const refuse = async (path: string, sentence: RegExp) => {
     const spec: SandboxSpec = { ...base, root: { kind: "folder", path } };
     await expect(prepareSpec(spec, { images, dataDir })).rejects.toMatchObject({
@@ -143,7 +143,7 @@ test("folders that are no root filesystem, or hold the server's data, are refuse
   const empty = join(dir, "empty");
   mkdirSync(empty);
   writeFileSync(join(dir, "file"), "");
-  await refuse("relative", /no absolute path/);
+  await refuse("relative", /not an absolute path/);
   await refuse(join(dir, "missing"), /does not exist/);
   await refuse(join(dir, "file"), /is not a folder/);
   await refuse(join(dir, "file/below"), /does not exist/);
@@ -152,7 +152,7 @@ test("folders that are no root filesystem, or hold the server's data, are refuse
     await refuse(path, /holds the server's own data/);
 });
 
-test("a host sandbox's user is made, not found", async () => {
+test("a host sandbox's user is created, not looked up", async () => {
   expect((await prepareSpec(base, { images, dataDir })).user.name).toBe("agent");
   expect((await prepareSpec({ ...base, user: "ann" }, { images, dataDir })).user).toMatchObject({
     name: "ann",

@@ -18,15 +18,15 @@ export interface ToolResult {
   timedOut: boolean;
 }
 
-/** Variables that tools need. They get no others, because the server's environment holds secrets. */
+/** Variables that tools get. The others may hold secrets. */
 const allowedVariables =
   /^(PATH|HOME|LANG|XDG_(RUNTIME_DIR|CONFIG_HOME)|DOCKER_CONFIG|REGISTRY_AUTH_FILE|SSL_CERT_(FILE|DIR)|(https?|no|all)_proxy)$/i;
 
 const maxOutputBytes = 8 * 2 ** 20;
 
 /**
- * Runs a program to its end. It is killed with this process, so that it does not change folders that
- * the next process clears. Throws SandboxSpecUnusable when the program is not installed.
+ * Runs a program to its end. It is killed with this process, so that it does not change folders
+ * that the next process clears. Throws SandboxSpecUnusable when the program is not installed.
  */
 export async function runTool(argv: string[], { cwd, timeoutMs, signal }: ToolOptions): Promise<ToolResult> {
   signal.throwIfAborted();

@@ -10,9 +10,9 @@ const idRange = 65_536;
 
 /**
  * Unpacks the image of the OCI layout `layout` into the new folder `root` by umoci, with the owners
- * shifted by `idBase`. Device nodes are left out: sandboxes have their own /dev, and an overlay takes
- * some of them for deleted files. Throws SandboxSpecUnusable or StorageFull; the caller then removes
- * `root`.
+ * shifted by `idBase`. Device nodes are left out: sandboxes have their own /dev, and an overlay
+ * takes some of them for deleted files. Throws SandboxSpecUnusable or StorageFull; the caller then
+ * removes `root`.
  */
 export async function unpackImage(
   image: ImageReference,

@@ -18,7 +18,7 @@ export interface LaunchRequest {
   timeoutMs: number;
 }
 
-/** A file (an optional one may fail to be written), or a folder that is created when it is missing. */
+/** A file (an optional one may fail), or a folder that is created when it is missing. */
 export type InjectedPath =
   | { path: string; content: string; optional: boolean }
   | { path: string; owner: { uid: number; gid: number }; mode: number };

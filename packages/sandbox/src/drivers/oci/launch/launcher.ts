@@ -6,9 +6,9 @@ import type { LauncherSettings, LaunchRequest, LaunchResult } from "./launcher-m
 const maxConcurrentStarts = 24;
 
 /**
- * Starts containers on stacked root filesystems. A thread mounts them in its own mount namespace, so
- * that only the runtime sees them, and they live on in the container's namespace: a killed server
- * leaves no mount behind.
+ * Starts containers on stacked root filesystems. A thread mounts them in its own mount namespace,
+ * so that only the runtime sees them, and they live on in the container's namespace: a killed
+ * server leaves no mount behind.
  */
 export class Launcher {
   readonly #settings: LauncherSettings;
@@ -26,8 +26,9 @@ export class Launcher {
   }
 
   /**
-   * Mounts, runs the command and resolves with its exit code once the first process of its container
-   * runs its own program. Throws SandboxFailed when the root filesystem cannot be mounted.
+   * Mounts, runs the command and resolves with its exit code once the first process of its
+   * container runs its own program. Throws SandboxFailed when the root filesystem cannot be
+   * mounted.
    */
   async launch(request: LaunchRequest): Promise<number> {
     if (this.#running >= maxConcurrentStarts) await new Promise<void>((resolve) => this.#queue.push(resolve));

@@ -17,9 +17,9 @@ export interface Trial {
 }
 
 /**
- * Prepares the system call filter of every sandbox. Compiling it is the slowest step of a crun start,
- * so a trial start compiles it once, a second one checks it, and `folder` keeps it under the hash of
- * its inputs. Throws SandboxFailed when the profile is missing or the filter has no effect.
+ * Prepares the system call filter of every sandbox. Compiling it is the slowest step of a crun
+ * start, so a trial start compiles it once, a second one checks it, and `folder` keeps it under the
+ * hash of its inputs. Throws SandboxFailed when the profile is missing or the filter has no effect.
  */
 export async function prepareSeccompFilter(input: {
   runtime: Runtime;

@@ -9,7 +9,7 @@ const fewDescriptors = 64;
 const fewMapBytes = 65_536;
 const deletedMark = " (deleted)";
 
-/** Arguments: least owner; devices that do not count, between commas; process ids. Counts a file once. */
+/** Arguments: least owner; ignored devices, between commas; process ids. Counts a file once. */
 const script = `owner=$1 devices=$2; shift 2
 for pid; do printf '/proc/%s/fd\\0/proc/%s/map_files\\0' "$pid" "$pid"; done |
 xargs -0 -n 64 sh -c 'exec find "$@" -mindepth 1 -maxdepth 1 -lname "* (deleted)" -print0' sh 2>/dev/null |
@@ -21,8 +21,8 @@ awk -v owner="$owner" -v devices=",$devices," '
 let memory: number | undefined;
 
 /**
- * Bytes on disk of deleted files that processes of a sandbox still hold open or mapped. Counts files
- * of owners from the host id `idBase` on. Infinity when there are too many descriptors for 20 s.
+ * Bytes on disk of deleted files of owners from the host id `idBase` on that processes of a sandbox
+ * hold open or mapped. Infinity when there are too many descriptors.
  */
 export async function deletedOpenBytes(pids: number[], idBase: number): Promise<number> {
   if (pids.length <= fewProcesses && !pids.some(mayHoldDeleted)) return 0;

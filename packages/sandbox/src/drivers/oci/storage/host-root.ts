@@ -85,7 +85,7 @@ export class HostRoot {
   }
 }
 
-/** Includes the mount points: creating them in the upper layer at each start is slower than the mount. */
+/** Includes the mount points, because creating them at each start is slower than the mount. */
 function machineEntries(mounts: string[]): Entry[] {
   return [
     ...[...baseFolders, ...mounts.flatMap(parentFolders)].map((path) => ({

@@ -4,9 +4,9 @@ import { join } from "node:path";
 
 /**
  * The folders that root filesystems are stacked from: `layers/<name>`, and `work/<name>` for a
- * writable one. Only the sandbox that has a layer on top writes to it; a snapshot makes it read-only
- * by putting a new layer above. So files never move, and the records alone decide what a layer is.
- * Names are short, because the kernel takes only 4 KB of them for one root.
+ * writable one. Only the sandbox that has a layer on top writes to it; a snapshot makes it
+ * read-only by putting a new layer above. So files never move, and the records alone decide what a
+ * layer is. Names are short, because the kernel takes only 4 KB of them for one root.
  */
 export class Layers {
   readonly folder: string;

@@ -20,8 +20,8 @@ export interface SandboxFilesOptions {
 }
 
 /**
- * The files of an installation's sandboxes and snapshots. A layer that no record uses is garbage. Each
- * change replaces one record, synchronously with its layers, so that no other change comes between.
+ * The files of an installation's sandboxes and snapshots. A layer that no record uses is garbage.
+ * Each change replaces one record synchronously with its layers.
  */
 export class SandboxFiles {
   readonly layers: Layers;

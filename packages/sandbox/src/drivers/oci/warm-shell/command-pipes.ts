@@ -11,9 +11,9 @@ const O_PATH = 0x20_0000;
 const kinds = ["i", "o", "e"] as const;
 
 /**
- * Three named pipes for one command, so that its background processes never write into the output of
- * a later command. They lose their names as soon as the command has opened them. Opening them never
- * blocks, because the server holds the other ends from the beginning.
+ * Three named pipes for one command, so that its background processes never write into the output
+ * of a later command. They lose their names as soon as the command has opened them. Opening them
+ * never blocks, because the server holds the other ends from the beginning.
  */
 export class CommandPipes {
   readonly #base: string;
@@ -23,8 +23,8 @@ export class CommandPipes {
   #stdin: number | undefined;
 
   /**
-   * Creates `<name>.i`, `.o` and `.e` in a folder that only the server can change. `owner`: the user in
-   * the sandbox (host ids).
+   * Creates `<name>.i`, `.o` and `.e` in a folder that only the server can change. `owner`: the
+   * user in the sandbox (host ids).
    */
   constructor(folder: string, name: string, owner: { uid: number; gid: number }) {
     this.#base = join(folder, name);
@@ -61,8 +61,8 @@ export class CommandPipes {
   }
 
   /**
-   * Called periodically once stdin has ended: a process that opens `/dev/stdin` only then would wait
-   * forever for a writer, and now reads the end of file.
+   * Called periodically once stdin has ended: a process that opens `/dev/stdin` only then would
+   * wait forever for a writer, and now reads the end of file.
    */
   wakeReaders(): void {
     try {

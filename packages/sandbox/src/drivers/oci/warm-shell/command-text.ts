@@ -18,10 +18,10 @@ const exportable = /^(?!(?:EPOCHREALTIME|EPOCHSECONDS|LINENO|OPTIND|RANDOM)=)[A-
  * Script that makes a warm shell run a command over the named pipes `<name>.i`, `.o` and `.e`.
  * Undefined when a shell cannot run the command exactly.
  *
- * The shell writes `s` to descriptor 3 once the pipes are open, waits for a line on stdin (without it
- * the command does not run, so the server can still cancel), and writes `x CODE` at the end. The
- * command gets its own session, as from the runtime. The script looks up the program itself, because
- * busybox prefers its applets to the sandbox's programs.
+ * The shell writes `s` to descriptor 3 once the pipes are open, waits for a line on stdin (without
+ * it the command does not run, so the server can still cancel), and writes `x CODE` at the end. The
+ * command gets its own session, as from the runtime. The script looks up the program itself,
+ * because busybox prefers its applets to the sandbox's programs.
  */
 export function commandText(name: string, { args, env, cwd }: Command): string | undefined {
   const [program, ...rest] = args;

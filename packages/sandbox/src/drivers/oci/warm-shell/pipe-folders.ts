@@ -4,13 +4,13 @@ import { insideBusybox } from "../../common/busybox.ts";
 import { runtimeDir } from "../storage/runtime-dir.ts";
 
 /**
- * One folder per sandbox for the named pipes of its commands, bound read-only into it. A sandbox may
- * pass through its folder, but not list or change it.
+ * One folder per sandbox for the named pipes of its commands, bound read-only into it. A sandbox
+ * may pass through its folder, but not list or change it.
  */
 export class PipeFolders {
   readonly #folder: string;
 
-  /** `installation` distinguishes installations on one machine. Throws SandboxFailed without a tmpfs. */
+  /** `installation` is its unique name on this machine. Throws SandboxFailed without a tmpfs. */
   constructor(installation: string) {
     this.#folder = runtimeDir(installation);
   }
@@ -19,7 +19,7 @@ export class PipeFolders {
     return join(this.#folder, id);
   }
 
-  /** Creates the folder of a sandbox that is about to start, with the mount point of busybox only. */
+  /** Creates the folder of a sandbox before a start, with the mount point of busybox. */
   make(id: string): string {
     const folder = this.path(id);
     rmSync(folder, { recursive: true, force: true });

@@ -3,8 +3,8 @@ import type { Socket } from "node:net";
 const maxLineBytes = 32;
 
 /**
- * The two-way channel to a warm shell: text goes in, lines come out. The shell is not trusted: a line
- * that is unexpected or too long closes the channel.
+ * The two-way channel to a warm shell: text goes in, lines come out. The shell is not trusted: a
+ * line that is unexpected or too long closes the channel.
  */
 export class ShellChannel {
   readonly #socket: Socket;

@@ -7,17 +7,17 @@ import type { OciDriver } from "../oci-driver.ts";
 
 const runtimes = await workingRuntimes();
 
-/** Who runs a command: its parent is a shell of the sandbox, or the runtime outside (which shows as 0). */
+/** The parent of a command: a shell of the sandbox, or the runtime outside (shown as 0). */
 const parent = ["/bin/sh", "-c", "echo $PPID"];
 
-describe.each(runtimes)("the resident shell over %s", (runtime) => {
+describe.each(runtimes)("the warm shell over %s", (runtime) => {
   let driver: OciDriver;
   let end: () => Promise<void>;
   let id = "";
   let number = 0;
   const inside = async (command: string | ExecRequest) => (await run(driver, id, command)).out;
   const resident = async () => (await inside({ argv: parent })) !== "0\n";
-  /** A sandbox of the test's own, in which a shell waits. */
+  /** A new sandbox with an idle shell. */
   const fresh = async (pids = testSpec.limits.pids) => {
     id = `resident-${++number}`;
     await driver.start({ id, spec: { ...testSpec, limits: { ...testSpec.limits, pids } } });
@@ -39,7 +39,7 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
     await driver.remove("first");
   });
 
-  test("gives a command exactly what the runtime gives it", async () => {
+  test("gives a command the same environment as the runtime", async () => {
     await driver.start({ id: "plain", spec: testSpec });
     const env = {
       PS1: "a $x `id`",
@@ -65,14 +65,14 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
     expect(await resident()).toBe(true);
   });
 
-  test("carries words and variables with every character", async () => {
+  test("passes arguments and variables with every character", async () => {
     const bytes = Array.from({ length: 0x2ff }, (_, at) => String.fromCodePoint(at + 1)).join("");
     const words = [bytes, "", "-n", "'", "\\", "$(id)", "\u{1f600}", "\n\n", "*", "~", "x".repeat(10_000)];
     const { out } = await run(driver, id, { argv: ["printf", "%s\\0", ...words, "end"] });
     expect(out.split("\0")).toEqual([...words, "end", ""]);
     expect(await inside({ argv: ["printenv", "ALL"], env: { ALL: bytes } })).toBe(`${bytes}\n`);
-    // What a shell cannot carry goes by the runtime.
-    // (Over runc another shell stands before a command, which drops such a name.)
+    // The runtime runs what a shell cannot. (With runc another shell precedes a command and drops
+    // such a name.)
     if (runtime === "crun")
       expect(await inside({ argv: ["printenv", "a.b-c"], env: { "a.b-c": "x" } })).toBe("x\n");
     expect(await inside({ argv: ["printenv", "RANDOM"], env: { RANDOM: "y" } })).toBe("y\n");
@@ -80,7 +80,7 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
     expect(await inside({ argv: ["printf", "%s", long] })).toBe(long);
   });
 
-  test("runs the sandbox's own programs, and tells what cannot be run", async () => {
+  test("runs the sandbox's own programs and reports programs that cannot run", async () => {
     expect(await inside("ls --version; command -v ls")).toContain("GNU coreutils");
     expect(await inside({ argv: ["ls", "--version"] })).toContain("GNU coreutils");
     await inside(
@@ -101,7 +101,7 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
     expect(await resident()).toBe(true);
   });
 
-  test("opens its standard streams by path too", async () => {
+  test("opens its standard streams also by path", async () => {
     expect(
       await run(driver, id, "echo out >/dev/stdout; echo err >/dev/stderr; cat /dev/stdin", { input: "in" }),
     ).toEqual({
@@ -109,11 +109,11 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
       out: "out\nin",
       err: "err\n",
     });
-    // The end of stdin has long been there when it is opened.
+    // stdin has ended long before it is opened.
     expect(await run(driver, id, "sleep 0.2; cat /dev/stdin; echo end")).toMatchObject({ out: "end\n" });
   });
 
-  test("carries megabytes both ways at once and waits for a slow reader", async () => {
+  test("passes megabytes both ways concurrently and waits for a slow reader", async () => {
     const big = Buffer.alloc(5_000_000, "abcdefghij");
     expect(await inside({ argv: ["cat"] })).toBe("");
     expect((await run(driver, id, { argv: ["cat"] }, { input: big })).out.length).toBe(big.length);
@@ -127,7 +127,7 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
     expect(length).toBe(3_000_000);
   });
 
-  test("does not wait for what a command leaves in the background, and a later one does not hear of it", async () => {
+  test("does not wait for background processes, whose output reaches no later command", async () => {
     expect(await inside("(sleep 0.4; echo late; echo late >&2) & echo now")).toBe("now\n");
     expect(await run(driver, id, "sleep 0.6; echo later")).toEqual({ code: 0, out: "later\n", err: "" });
     expect(await inside("setsid sleep 300 >/dev/null 2>&1 & echo ok")).toBe("ok\n");
@@ -137,7 +137,7 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
   });
 
   test.each(["SIGTERM", "SIGINT", "SIGKILL"] as const)(
-    "%s ends a command, SIGKILL with its group, and nothing else",
+    "%s ends only the command, SIGKILL also its group",
     async (signal) => {
       await inside("setsid sleep 77 >/dev/null 2>&1 &");
       const process = await driver.exec(id, { argv: ["sh", "-c", "sleep 88 & echo ready; wait"] });
@@ -153,7 +153,7 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
     },
   );
 
-  test("runs commands beside each other and leaves no file, process or pipe", async () => {
+  test("runs commands concurrently and leaves no file, process or pipe", async () => {
     const fds = () => readdirSync("/proc/self/fd").length;
     const all = () => Promise.all(Array.from({ length: 8 }, (_, at) => inside(`sleep 0.02; echo ${at}`)));
     for (let round = 0; round < 3; round++)
@@ -168,7 +168,7 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
   });
 
   test.runIf(runtime === runtimes[0])(
-    "a sandbox that kills it, stops it, floods or misleads it only loses speed",
+    "a sandbox that kills, stops, floods or misleads its shell only loses speed",
     async () => {
       const attacks = {
         kill: "kill -9 -1",
@@ -189,7 +189,7 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
     },
   );
 
-  test("a full sandbox is told at once, and served again when there is room", async () => {
+  test("a full sandbox gets an error at once, and works again when processes end", async () => {
     await driver.remove(id);
     await fresh(12);
     await inside("for i in 1 2 3 4 5 6 7 8 9; do setsid sleep 50 & done >/dev/null 2>&1");
@@ -201,7 +201,7 @@ describe.each(runtimes)("the resident shell over %s", (runtime) => {
     await expect.poll(() => inside("echo again")).toBe("again\n");
   });
 
-  test("is there after a pause, and new after the sandbox's processes are", async () => {
+  test("survives a pause and is replaced after a restart of the sandbox", async () => {
     const shell = await inside({ argv: parent });
     const running = await driver.exec(id, { argv: ["cat"] });
     await driver.pause(id);

@@ -11,8 +11,8 @@ const minBackoffMs = 1_000;
 const maxBackoffMs = 60_000;
 
 /**
- * The warm shells of one sandbox. An idle shell runs a command; without one, a shell is started in the
- * background for later commands, from the second command on.
+ * The warm shells of one sandbox. An idle shell runs a command; without one, a shell is started in
+ * the background for later commands, from the second command on.
  */
 export class WarmShells {
   readonly #start: () => Promise<WarmShell | undefined>;

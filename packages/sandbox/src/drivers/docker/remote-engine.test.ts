@@ -8,7 +8,7 @@ import type { PreparedSpec } from "../../driver.ts";
 import { createHostSpec } from "../../specs/specs.ts";
 import { DockerDriver } from "./docker-driver.ts";
 
-/** An engine whose files and process ids are out of reach, such as one in a virtual machine. */
+/** An engine whose files and process ids cannot be reached, as in a virtual machine. */
 let dir: string;
 let engine: TestEngine;
 let driver: DockerDriver;
@@ -31,7 +31,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-test("brings the init and the shell into the sandbox as copies", async () => {
+test("copies the init and the shell into the sandbox", async () => {
   expect(
     await run(driver, "one", { argv: [...driver.shell!, "-c", "echo a shell; pwd; id -u"] }),
   ).toMatchObject({
@@ -40,7 +40,7 @@ test("brings the init and the shell into the sandbox as copies", async () => {
   });
 });
 
-test("sends signals to a command from inside, and to that one alone", async () => {
+test("sends signals from inside, to that command only", async () => {
   const start = async () => {
     const command = await driver.exec("one", {
       argv: [...driver.shell!, "-c", "trap '' TERM; echo $$; while :; do sleep 0.1; done"],
@@ -59,7 +59,7 @@ test("sends signals to a command from inside, and to that one alone", async () =
   expect(await second.exit).toEqual({ code: null, signal: "SIGKILL" });
 });
 
-test("stops in order and starts again on its files", async () => {
+test("stops a sandbox and starts it again with its files", async () => {
   const watcher = await driver.exec("one", {
     argv: [
       ...driver.shell!,
@@ -77,7 +77,7 @@ test("stops in order and starts again on its files", async () => {
   });
 });
 
-test("says that ports are out of reach", async () => {
+test("reports that ports are not available", async () => {
   const words = /only when the container engine is on the same machine/;
   await expect(driver.connect("one", 80)).rejects.toMatchObject({
     code: "SandboxFailed",
