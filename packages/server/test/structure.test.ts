@@ -34,6 +34,14 @@ describe("the structure check", () => {
     expect(importProblems([bad])).toHaveLength(1);
   });
 
+  test.each([
+    ["common -> oci", file("packages/sandbox/src/drivers/common/a.ts", "../oci/oci-driver.ts")],
+    ["docker -> oci", file("packages/sandbox/src/drivers/docker/a.ts", "../oci/cgroup/cgroups.ts")],
+    ["oci -> docker", file("packages/sandbox/src/drivers/oci/storage/a.ts", "../../docker/engine.ts")],
+  ])("refuses an import between sandbox drivers: %s", (_name, bad) => {
+    expect(importProblems([bad])).toHaveLength(1);
+  });
+
   test("refuses an import circle of type imports", () => {
     const circle = ["a", "b", "c"].map((name, index) => ({
       path: `packages/core/src/${name}.ts`,
