@@ -91,4 +91,22 @@ export const sandboxesErrors = {
     "GitFailed",
     ({ reason }: Reason) => `git could not read the repository: ${reason}.`,
   ],
+  ServerStopping: ["SandboxFailed", "The server is stopping; try again when it is back."],
+  CommandSandboxDeleted: ["SandboxNotFound", "The sandbox has been deleted."],
+  CommandEventsRemoved: ["EventNotFound", "The command's events were removed while it ran."],
+  CommandTooLong: [
+    "BodyTooLarge",
+    ({ maxBytes }: { maxBytes: number }) =>
+      `A command has at most ${maxBytes} bytes; upload a script and run it.`,
+  ],
+  TooManyWaitingCommands: [
+    "TooManyRequests",
+    ({ count }: { count: number }) =>
+      `${count} commands are waiting in this sandbox; try again when some have ended.`,
+  ],
+  CommandDiskFull: [
+    "StorageFull",
+    "The disk of the data folder is full, so the command was not started; make room and try again.",
+  ],
+  NoShell: ["SandboxFailed", "No shell could be started in the sandbox; it needs a working /bin/sh."],
 } as const satisfies ErrorTexts;

@@ -2,17 +2,18 @@ import type { SandboxProcess } from "../driver.ts";
 import type { Sandbox } from "../sandbox.ts";
 
 export interface InteractiveShellOptions {
-  /** Size of the terminal, in characters; without one the shell reads commands from a pipe and writes to pipes. */
+  /** Size of the terminal, characters; without it the shell uses pipes. */
   tty: { cols: number; rows: number } | undefined;
-  /** Folder to begin in, below the spec's working directory where it is relative. The shell says it where there is none. */
+  /** Initial folder, relative to the spec's working directory; the shell reports a missing one. */
   cwd: string | undefined;
 }
 
-/** How long a shell has to end after its terminal hung up, ms. */
+/** Time for a shell to end after the hang-up, ms. */
 const hangUpMs = 2_000;
 
 /**
- * bash where there is one, else sh, else the engine's own (`$4…`). No login shell: `/etc/profile` would take the image's PATH away.
+ * bash, else sh, else the engine's shell (`$4…`). No login shell: `/etc/profile` would replace the
+ * image's PATH.
  */
 const startScript = `
 cd -- "$1" 2>/dev/null
@@ -24,7 +25,7 @@ SHELL=$(command -v bash) || SHELL=/bin/sh
 export SHELL
 exec "$SHELL" $interactive`;
 
-/** Starts a shell for a person in a sandbox. Throws what `exec` throws. */
+/** Starts a shell for a user in a sandbox. Throws what `exec` throws. */
 export async function openInteractiveShell(
   sandbox: Sandbox,
   { tty, cwd = "" }: InteractiveShellOptions,
@@ -36,7 +37,6 @@ export async function openInteractiveShell(
   return new InteractiveShell(process, tty !== undefined);
 }
 
-/** A shell that a person works in. */
 export class InteractiveShell {
   readonly process: SandboxProcess;
   readonly #onTerminal: boolean;
@@ -47,8 +47,9 @@ export class InteractiveShell {
   }
 
   /**
-   * Ends the shell as a terminal does that is closed: it gets SIGHUP and tells its jobs; one that stays is killed. What is started with `nohup` or
-   * `setsid` goes on. Without a terminal it is killed with what it waits for. What is written meanwhile is dropped.
+   * Ends the shell like a closed terminal: SIGHUP to it and its jobs, then SIGKILL to the shell.
+   * Processes started with `nohup` or `setsid` continue. Without a terminal the shell is killed.
+   * Drops further output.
    */
   hangUp(): void {
     const { stdout, stderr, exit } = this.process;

@@ -5,27 +5,23 @@ import type { ExecRequest, ExitStatus, SandboxProcess } from "../driver.ts";
 import type { ExecResult, Sandbox } from "../sandbox.ts";
 
 export interface RunOptions {
-  /** Written to the command's stdin, which is closed after it. */
+  /** The command's stdin. */
   input?: Buffer | string;
-  /** Ends the command after this time, ms. Default: no limit. */
+  /** Default: no limit. */
   timeoutMs?: number;
-  /** How much of stdout and of stderr is kept, bytes each; what comes after it is read and dropped. Default 16 MiB. */
+  /** Kept bytes of stdout and of stderr each; the rest is dropped. Default 16 MiB. */
   maxOutputBytes?: number;
-  /** Ends the command. */
   signal?: AbortSignal;
 }
 
-/** `code` is 128 + n when signal n ended the command, and 124 when the time-out did. */
+/** `code` is 128 + n after signal n, and 124 after the timeout. */
 export interface RunResult extends ExecResult {
   /** Some output was dropped. */
   truncated: boolean;
   timedOut: boolean;
 }
 
-/**
- * Runs a command to its end and gives what it wrote. Memory is bounded by `maxOutputBytes`.
- * Throws what `exec` throws, and the signal's reason when it was aborted.
- */
+/** Runs a command to its end. Throws what `exec` throws, and the reason of an aborted signal. */
 export async function runToEnd(
   sandbox: Pick<Sandbox, "exec">,
   request: ExecRequest,
@@ -64,13 +60,13 @@ export async function runToEnd(
   }
 }
 
-/** The number that a shell shows for an exit status. */
+/** The exit code as a shell shows it. */
 export function exitCode(status: ExitStatus): number {
   if (status.code !== null) return status.code;
   return 128 + (constants.signals[status.signal as NodeJS.Signals] ?? 0);
 }
 
-/** Keeps the beginning of a stream and reads the rest. */
+/** Reads a stream to its end and keeps the beginning. */
 export async function collect(
   stream: Readable,
   maxBytes: number,
@@ -88,7 +84,7 @@ export async function collect(
 }
 
 function writeInput({ stdin }: SandboxProcess, input: Buffer | string | undefined): void {
-  // A command may end without reading all of it.
+  // A command may end before it reads everything.
   stdin.on("error", () => {});
   stdin.end(input);
 }

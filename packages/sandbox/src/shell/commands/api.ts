@@ -1,50 +1,55 @@
 import type { ExecuteBashRequest } from "@sandpiper/wire";
 import type { SandboxRow } from "../../sandbox-store.ts";
 
-/** What to look for; ids are 32 hex digits, times microseconds since the epoch. */
+/** Ids are 32 hex digits, times microseconds since the epoch. */
 export interface BashQuery {
   kind?: "BashCommand" | "BashOutput" | undefined;
   commandId?: string | undefined;
   timeGte?: number | undefined;
   timeLt?: number | undefined;
-  /** Only outputs after this one of their command. */
+  /** Only outputs with a higher order. */
   orderGt?: number | undefined;
   descending?: boolean;
   pageId?: string | undefined;
   limit: number;
 }
 
-/** An event as it is stored, with its place among the events of its sandbox. */
+/** A stored event with its position. */
 export interface PositionedEvent {
-  /** Microseconds since the epoch; no two events of a sandbox have the same. */
+  /** Microseconds since the epoch; unique within a sandbox. */
   micros: number;
   json: string;
 }
 
 /**
- * Commands in sandboxes, each a process of its own beside the agent's terminal, and what they printed (agent-server.md section 7).
- * Events are JSON texts of the wire. Reading never wakes a sandbox. Reads and writes throw StorageFull where the disk is.
+ * Commands in sandboxes, separate from the agent's terminal, and their output (agent-server.md
+ * section 7). Events are the JSON of the wire. Reading never wakes a sandbox. Reads and writes
+ * throw StorageFull when the disk is full.
  */
 export interface Bash {
   /**
-   * Stores a command and starts it in the background, waking the sandbox. Gives its BashCommand. What goes wrong later becomes its last output.
-   * Throws SandboxFailed, TooManyRequests where too many wait, BodyTooLarge, StorageFull.
+   * Stores a command and starts it in the background, waking the sandbox. Returns its BashCommand.
+   * A later failure becomes the last output. Throws SandboxFailed, TooManyRequests, BodyTooLarge,
+   * StorageFull.
    */
   start(row: SandboxRow, request: ExecuteBashRequest): Promise<string>;
-  /** Waits for the end, and gives the last BashOutput: all that was printed, up to nearly 1 MiB. Throws what `start` throws. */
+  /**
+   * Waits for the end and returns the last BashOutput: all output up to nearly 1 MiB. Throws as
+   * `start`.
+   */
   execute(row: SandboxRow, request: ExecuteBashRequest): Promise<string>;
-  /** The events as the bytes of their JSON: a page may have some megabytes. */
+  /** JSON of the events as bytes: a page may have some megabytes. */
   search(sandboxId: string, query: BashQuery): Promise<{ items: Buffer[]; nextPageId: string | null }>;
-  /** In the order of the ids; null for unknown ones. */
+  /** In the order of the ids; null for unknown ids. */
   batch(sandboxId: string, ids: readonly string[]): Promise<(string | null)[]>;
-  /** Removes the events of all commands that have ended; gives how many those were. */
+  /** Removes the events of all ended commands; returns their number. */
   clear(sandboxId: string): Promise<number>;
-  /** The place of the newest event; 0 where there is none. */
+  /** The position of the newest event; 0 without events. */
   newest(sandboxId: string): Promise<number>;
-  /** Some events after a place, in order; none where there are none yet. */
+  /** Some events after a position, in order. */
   after(sandboxId: string, micros: number): Promise<PositionedEvent[]>;
-  /** Calls back whenever a sandbox has a new event, until the returned function is called. */
+  /** Calls back for every new event, until the returned function is called. */
   follow(sandboxId: string, listener: () => void): () => void;
-  /** Ends what runs. Sandboxes go on. */
+  /** Ends all commands. Sandboxes continue to run. */
   close(): Promise<void>;
 }

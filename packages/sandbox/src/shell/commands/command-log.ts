@@ -2,27 +2,27 @@ import { constants } from "node:fs";
 import { type FileHandle, open, rm } from "node:fs/promises";
 import { type EventJson, headBytes, parseHead } from "./event-json.ts";
 
-/** Where an event of a command stands. */
+/** The location of an event. */
 export interface Entry extends Omit<EventJson, "json"> {
   readonly log: CommandLog;
-  /** Of the JSON text in the file, bytes. */
+  /** Position of the JSON in the file, bytes. */
   start: number;
   length: number;
-  /** The text itself, where the disk had no room for it. */
+  /** The JSON itself, if the disk was full. */
   json?: string;
 }
 
 const { O_RDWR, O_CREAT, O_NOFOLLOW, O_RDONLY } = constants;
 
 /**
- * The events of one command, in a file of lines `<bytes> <json>`: first the command, then its outputs. What a crash cut off at the end is dropped
- * when it is read again. Appending is the caller's to do one after the other.
+ * The events of one command in a file of lines `<bytes> <json>`: the command, then its outputs.
+ * Loading drops a line that a crash cut off. Callers serialise appends.
  */
 export class CommandLog {
   /** 32 hex digits. */
   readonly id: string;
   readonly entries: Entry[] = [];
-  /** Length of the file. */
+  /** Length of the file, bytes. */
   bytes = 0;
   readonly #file: string;
   #handle: FileHandle | undefined;
@@ -32,7 +32,7 @@ export class CommandLog {
     this.id = id;
   }
 
-  /** Reads where the events of a file stand, and not their texts. */
+  /** Reads the locations of the events, not their JSON. */
   static async load(file: string, id: string): Promise<CommandLog> {
     const log = new CommandLog(file, id);
     const handle = await open(file, O_RDONLY | O_NOFOLLOW);
@@ -51,7 +51,7 @@ export class CommandLog {
     }
   }
 
-  /** The last output is there. */
+  /** The log has the last output. */
   get ended(): boolean {
     return (this.entries.at(-1)?.exitCode ?? null) !== null;
   }
@@ -61,7 +61,7 @@ export class CommandLog {
     return (this.entries.at(-1)?.order ?? -1) + 1;
   }
 
-  /** Writes an event behind the others. Where that fails nothing is there, and it throws what the file system throws. */
+  /** Appends an event, or nothing when it throws an error of the file system. */
   async append({ json, ...facts }: EventJson): Promise<Entry> {
     const front = `${Buffer.byteLength(json)} `;
     const record = Buffer.from(`${front}${json}\n`);
@@ -85,14 +85,15 @@ export class CommandLog {
     return entry;
   }
 
-  /** Keeps an event in memory alone. */
   keepInMemory({ json, ...facts }: EventJson): Entry {
     const entry = { ...facts, log: this, start: 0, length: Buffer.byteLength(json), json };
     this.entries.push(entry);
     return entry;
   }
 
-  /** The JSON of some of its events, as bytes: texts of this size would lie in memory until the next full collection. Null for those that were removed meanwhile. */
+  /**
+   * The JSON of events as bytes: strings of this size would fill the heap. Null for removed events.
+   */
   async read(entries: readonly Entry[]): Promise<(Buffer | null)[]> {
     let handle: FileHandle | undefined;
     try {
@@ -111,7 +112,7 @@ export class CommandLog {
     }
   }
 
-  /** Lets go of the file; nothing more is appended for now. */
+  /** Closes the file; the next append opens it again. */
   async close(): Promise<void> {
     await this.#handle?.close();
     this.#handle = undefined;
@@ -128,7 +129,7 @@ async function readBytes(handle: FileHandle, start: number, length: number): Pro
   let done = 0;
   while (done < length) {
     const { bytesRead } = await handle.read(buffer, done, length - done, start + done);
-    if (bytesRead === 0) throw new Error("The log of a command is shorter than it was.");
+    if (bytesRead === 0) throw new Error("The log of a command has become shorter.");
     done += bytesRead;
   }
   return buffer;

@@ -1,32 +1,34 @@
 import { type BashCommand, type BashOutput, hexId, newId } from "@sandpiper/wire";
 import { eventTime } from "@sandpiper/wire/common/time";
 
-/** Longest JSON text of an output, bytes: released Python clients end a socket over 1 MiB (remote-clients.md section 5). */
+/**
+ * Limit of an output's JSON, bytes: Python clients close a socket above 1 MiB (remote-clients.md
+ * section 5).
+ */
 export const maxOutputJsonBytes = 1_000_000;
 
-/** Room for the fields beside the texts, bytes. */
+/** Size of the fields other than stdout and stderr, bytes. */
 const maxFrameBytes = 400;
 
-/** The JSON text of an event with the facts that are kept of it in memory. */
+/** The JSON of an event with the fields that are kept in memory. */
 export interface EventJson {
   id: string;
   micros: number;
-  /** Of an output; -1 of a command. */
+  /** Position among the outputs; -1 for a command. */
   order: number;
-  /** Null where there is none. */
   exitCode: number | null;
   json: string;
 }
 
 export type Chunk = Pick<BashOutput, "stdout" | "stderr">;
 
-/** The JSON texts of a piece: escaping is most of the work, so it is done once. */
+/** The JSON of a chunk: escaping is expensive and done once. */
 export interface ChunkJson {
   stdout: string;
   stderr: string;
 }
 
-// The keys of both begin with what is read back from the front of a stored text.
+// `parseHead` reads the first keys of both events.
 
 export function toCommandJson(
   micros: number,
@@ -64,10 +66,10 @@ export function toOutputJson(
 const head =
   /^(\d{1,8}) \{"id":"([0-9a-f]{32})","timestamp":"([0-9T:.-]{26})Z"(?:,"command_id":"[0-9a-f]{32}","order":(\d{1,9}),"exit_code":(null|-?\d{1,9}))?/;
 
-/** Longest text that `readHead` needs, bytes. */
+/** Number of bytes that `parseHead` needs. */
 export const headBytes = 256;
 
-/** Reads the front of a stored text, `<bytes> <json>`; undefined where it is none. */
+/** Parses the beginning of a stored line `<bytes> <json>`; undefined when it is invalid. */
 export function parseHead(
   text: string,
 ): (Omit<EventJson, "json"> & { start: number; length: number }) | undefined {
@@ -80,7 +82,7 @@ export function parseHead(
   return { id, micros, order: Number(order), exitCode, start: length.length + 1, length: Number(length) };
 }
 
-/** Cuts a piece so that each part fits into one output: control characters take six times their size in JSON. */
+/** Splits a chunk into parts that fit into one output: control characters grow sixfold in JSON. */
 export function splitToFit({ stdout, stderr }: Chunk): ChunkJson[] {
   const whole = { stdout: toJson(stdout), stderr: toJson(stderr) };
   if (Buffer.byteLength(whole.stdout) + Buffer.byteLength(whole.stderr) + maxFrameBytes <= maxOutputJsonBytes)
@@ -95,7 +97,7 @@ function splitText(text: string | null): string[] {
   const json = toJson(text);
   if (Buffer.byteLength(json) + maxFrameBytes <= maxOutputJsonBytes) return [json];
   const middle = text.length >> 1;
-  // A character of two units stays whole.
+  // Does not split a surrogate pair.
   const at = /[\uDC00-\uDFFF]/.test(text[middle]!) ? middle - 1 : middle;
   return [...splitText(text.slice(0, at)), ...splitText(text.slice(at))];
 }

@@ -6,11 +6,11 @@ import { CommandLog, type Entry } from "./command-log.ts";
 import type { EventJson } from "./event-json.ts";
 
 export interface HistoryLimits {
-  /** Commands that are kept of a sandbox, and bytes and events of all of them: the oldest that have ended go first. */
+  /** Limits of a sandbox's history; the oldest ended commands are removed first. */
   commands: number;
   bytes: number;
   events: number;
-  /** Bytes of a page, and of what one follower is given at a time; one event is always in it. */
+  /** Bytes of a page and of one batch for a follower; both have at least one event. */
   pageBytes: number;
   followBytes: number;
 }
@@ -23,7 +23,10 @@ export const historyLimits: HistoryLimits = {
   followBytes: 512 * 1024,
 };
 
-/** The commands of one sandbox and their events, in the order of their times: where they stand is in memory, their texts are in files. */
+/**
+ * The events of one sandbox's commands in the order of their times: locations in memory, JSON in
+ * files.
+ */
 export class SandboxHistory {
   readonly logs = new Map<string, CommandLog>();
   readonly #folder: string;
@@ -34,7 +37,7 @@ export class SandboxHistory {
   #bytes = 0;
   #lastMicros = 0;
   #removed = false;
-  /** Whatever changes the history goes one after the other, so that events come in the order of their times. */
+  /** Serialises changes, so that events are ordered by time. */
   #work: Promise<unknown> = Promise.resolve();
 
   private constructor(folder: string, limits: HistoryLimits) {
@@ -52,7 +55,7 @@ export class SandboxHistory {
       const id = /^([0-9a-f]{32})\.log$/.exec(name)?.[1];
       if (id === undefined) continue;
       const log = await CommandLog.load(join(folder, name), id);
-      // A crash came before the command was stored, so nobody was told of it.
+      // The server crashed before it stored the command, so no client knows it.
       if (log.entries.length === 0) await log.remove();
       else history.logs.set(id, log);
     }
@@ -69,23 +72,26 @@ export class SandboxHistory {
     return this.#lastMicros;
   }
 
-  /** Nobody follows it, and it can be read from its files again. */
+  /** Nothing follows it, and its files have everything. */
   get idle(): boolean {
     return (
       this.#listeners.size === 0 && this.#entries.every(({ json, log }) => json === undefined && log.ended)
     );
   }
 
-  /** Begins the log of a command. Throws SandboxNotFound after `remove`, and what the file system throws; nothing is left then. */
+  /**
+   * Starts the log of a command. Throws SandboxNotFound after `remove`, and errors of the file
+   * system.
+   */
   async begin(id: string, make: (micros: number) => EventJson): Promise<Entry> {
     return this.#queue(async () => {
-      if (this.#removed) throw new PlatformError("SandboxNotFound", "The sandbox has been deleted.");
+      if (this.#removed) throw new PlatformError("CommandSandboxDeleted");
       await this.#trim();
       await mkdir(this.#folder, { recursive: true, mode: 0o700 });
       const log = new CommandLog(join(this.#folder, `${id}.log`), id);
       try {
         const entry = this.#take(await log.append(make(this.#stamp())));
-        // It may wait long for its turn.
+        // The command may wait long before its first output.
         await log.close();
         this.logs.set(id, log);
         return entry;
@@ -96,7 +102,10 @@ export class SandboxHistory {
     });
   }
 
-  /** Adds an output. With `keep` one that the disk has no room for stays in memory. Throws what the file system throws. */
+  /**
+   * Appends an output; with `keep` it stays in memory when the disk is full. Throws errors of the
+   * file system.
+   */
   async append(log: CommandLog, make: (micros: number) => EventJson, keep = false): Promise<Entry> {
     return this.#queue(async () => {
       const text = make(this.#stamp());
@@ -115,24 +124,16 @@ export class SandboxHistory {
     return this.#byId.get(id);
   }
 
-  /** Some events after a place. */
   after(micros: number): Entry[] {
     const from = findIndexAfter(this.#entries, micros);
     return takePage(this.#entries, from, 100, this.#limits.followBytes, () => true).found;
   }
 
-  /** Page ids are places of events, so that what is added or removed meanwhile moves nothing. */
+  /** Page ids are positions of events, so that added and removed events do not shift pages. */
   search(query: BashQuery): { found: Entry[]; nextPageId: string | null } {
     const { pageBytes } = this.#limits;
-    const {
-      kind,
-      commandId,
-      timeGte = 0,
-      timeLt = Number.POSITIVE_INFINITY,
-      orderGt,
-      descending = false,
-      limit,
-    } = query;
+    const { kind, commandId, timeGte = 0, timeLt = Number.POSITIVE_INFINITY } = query;
+    const { orderGt, descending = false, limit } = query;
     const within = commandId === undefined ? this.#entries : (this.logs.get(commandId)?.entries ?? []);
     const page = /^\d{1,16}$/.test(query.pageId ?? "") ? Number(query.pageId) : undefined;
     const wanted = ({ order, micros }: Entry) =>
@@ -157,7 +158,6 @@ export class SandboxHistory {
     return (await this.bytes(entries)).map((json) => json.toString());
   }
 
-  /** The JSON of events as bytes. */
   async bytes(entries: readonly Entry[]): Promise<Buffer[]> {
     const found = new Map<Entry, Buffer | null>();
     for (const [log, some] of Map.groupBy(entries, ({ log }) => log))
@@ -165,7 +165,7 @@ export class SandboxHistory {
     return entries.map((entry) => found.get(entry) ?? null).filter((json) => json !== null);
   }
 
-  /** Removes the commands that have ended; gives the number of their events. */
+  /** Removes the ended commands; returns the number of their events. */
   async clear(): Promise<number> {
     return this.#queue(async () => {
       const before = this.#entries.length;
@@ -174,7 +174,7 @@ export class SandboxHistory {
     });
   }
 
-  /** Removes everything; what runs is to be ended before. */
+  /** Removes everything; all commands must have ended. */
   async remove(): Promise<void> {
     await this.#queue(async () => {
       this.#removed = true;
@@ -201,14 +201,10 @@ export class SandboxHistory {
     return this.#lastMicros;
   }
 
-  /** Makes room for one more command. */
+  /** Removes old commands until the limits allow one more. */
   async #trim(): Promise<void> {
     const gone: CommandLog[] = [];
-    let { bytes, events, commands } = {
-      bytes: this.#bytes,
-      events: this.#entries.length,
-      commands: this.logs.size,
-    };
+    let [bytes, events, commands] = [this.#bytes, this.#entries.length, this.logs.size];
     for (const log of this.logs.values()) {
       if (bytes <= this.#limits.bytes && events <= this.#limits.events && commands < this.#limits.commands)
         break;
@@ -240,7 +236,7 @@ export class SandboxHistory {
   }
 }
 
-/** Where the entries begin that come after a place. */
+/** Index of the first entry after a position. */
 function findIndexAfter(entries: readonly Entry[], micros: number): number {
   let [low, high] = [0, entries.length];
   while (low < high) {
@@ -251,7 +247,7 @@ function findIndexAfter(entries: readonly Entry[], micros: number): number {
   return low;
 }
 
-/** The first entries that are wanted, as many as fit, and at least one where there is one. */
+/** The first wanted entries within the limits, at least one. */
 function takePage(
   entries: readonly Entry[],
   from: number,

@@ -3,11 +3,11 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Chunk } from "./event-json.ts";
 
 export interface OutputLimits {
-  /** Bytes that are gathered into one piece. */
+  /** Bytes of one chunk. */
   chunkBytes: number;
-  /** Bytes that are kept of a command; beyond them only the end is. */
+  /** Bytes of a command's output that are kept; of the rest only the end is. */
   keptBytes: number;
-  /** Bytes of each stream's end that are kept where it goes beyond. */
+  /** Bytes of each stream's end that are kept then. */
   endBytes: number;
 }
 
@@ -17,27 +17,27 @@ export const outputLimits: OutputLimits = {
   endBytes: 128 * 1024,
 };
 
-/** Takes out what must not be shown of a text that comes in pieces. */
+/** Masks secrets in a text that comes in chunks. */
 export interface ChunkMask {
-  write(piece: string): string;
-  /** Gives the rest. */
+  write(chunk: string): string;
+  /** Returns the rest. */
   end(): string;
 }
 
 type StreamName = "stdout" | "stderr";
 const names = ["stdout", "stderr"] as const;
 
-/** How much of what is not kept is read before a rest of `restMs`, bytes: a command that prints without end must not keep the server busy. */
+/** Dropped bytes between pauses of `restMs`: an endless output must not keep the server busy. */
 const burstBytes = 2 ** 20;
 const restMs = 40;
 
 /**
- * Gathers what a command prints into pieces of text. Characters that come in two parts stay whole, and bytes that are none show as U+FFFD. While a
- * piece is being written the command waits, so memory is bounded.
+ * Collects a command's output into chunks of text. Decodes characters across reads; invalid bytes
+ * become U+FFFD. The command waits while a chunk is written, so memory is bounded.
  */
 export class OutputChunker {
   readonly #limits: OutputLimits;
-  readonly #write: (piece: Chunk) => Promise<void>;
+  readonly #write: (chunk: Chunk) => Promise<void>;
   readonly #waitMs: () => number | undefined;
   readonly #streams: Readable[] = [];
   readonly #waiting: Record<StreamName, Buffer[]> = { stdout: [], stderr: [] };
@@ -46,19 +46,19 @@ export class OutputChunker {
   readonly #masks: Record<StreamName, ChunkMask> | undefined;
   #kept = 0;
   #dropped = 0;
-  #hurried = 0;
+  #droppedSinceRest = 0;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
   #busy = false;
   #failed = false;
 
   /**
-   * `waitMs` tells how long a piece may wait for more; undefined: until it is full. `write` may throw: nothing more is written then. `mask` makes a mask for
-   * each stream.
+   * `waitMs`: how long a chunk waits for more output; undefined: until it is full. After an error
+   * of `write` nothing more is written. `mask` creates a mask for each stream.
    */
   constructor(
     limits: OutputLimits,
-    write: (piece: Chunk) => Promise<void>,
+    write: (chunk: Chunk) => Promise<void>,
     waitMs: () => number | undefined,
     mask?: () => ChunkMask,
   ) {
@@ -85,7 +85,7 @@ export class OutputChunker {
     } else this.#flushSoon();
   }
 
-  /** What has not been written, once everything before it has been. Throws what `write` threw. */
+  /** The unwritten rest, after all earlier chunks were written. Throws what `write` threw. */
   async rest(): Promise<Chunk> {
     clearTimeout(this.#timer);
     await this.#writing;
@@ -127,8 +127,8 @@ export class OutputChunker {
   async #writeOut(): Promise<void> {
     do {
       this.#kept += this.#size;
-      const piece = { stdout: this.#text("stdout", true), stderr: this.#text("stderr", true) };
-      if (piece.stdout !== "" || piece.stderr !== "") await this.#write(piece);
+      const chunk = { stdout: this.#text("stdout", true), stderr: this.#text("stderr", true) };
+      if (chunk.stdout !== "" || chunk.stderr !== "") await this.#write(chunk);
     } while (this.#size >= this.#limits.chunkBytes && !this.#full);
   }
 
@@ -141,16 +141,16 @@ export class OutputChunker {
     return mask ? mask.write(text) + (more ? "" : mask.end()) : text;
   }
 
-  /** Beyond what is kept: drops from the front what the end does not need, and lets the command rest now and then. */
+  /** Beyond the kept bytes: drops all but the end, and pauses the command now and then. */
   #keepEnd(name: StreamName, read: number): void {
     const chunks = this.#waiting[name];
     while (this.#lengths[name] - chunks[0]!.length >= this.#limits.endBytes) {
       this.#lengths[name] -= chunks[0]!.length;
       this.#dropped += chunks.shift()!.length;
     }
-    this.#hurried += read;
-    if (this.#hurried < burstBytes) return;
-    this.#hurried = 0;
+    this.#droppedSinceRest += read;
+    if (this.#droppedSinceRest < burstBytes) return;
+    this.#droppedSinceRest = 0;
     this.#pause();
     void delay(restMs).then(() => this.#resume());
   }

@@ -11,27 +11,30 @@ export interface RecordedCommandDeps {
   request: { command: string; cwd: string | null; timeout: number };
   history: SandboxHistory;
   log: CommandLog;
-  /** Ends the command; its reason is a sentence that says why. */
+  /** Ends the command; the reason is a sentence. */
   abort: AbortController;
-  /** Waits until the command may run, and gives the running sandbox. */
+  /** Waits for the command's turn and returns the running sandbox. */
   sandbox: () => Promise<Sandbox>;
-  /** The sandbox's processes are paused. */
+  /** True while the sandbox is paused. */
   frozen: () => boolean;
   limits: OutputLimits;
-  /** Makes what takes secrets out of what is printed. */
+  /** Creates a mask for the secrets in one stream. */
   mask: (() => ChunkMask) | undefined;
-  /** Output is stored as it comes. Otherwise it is gathered, so that the last piece is all of it where it is short. */
+  /**
+   * Stores output as it comes; otherwise collects it, so that the last output has all of it when it
+   * is short.
+   */
   streams: boolean;
 }
 
-/** How long the first pieces of a command's output wait for more, ms; those of one that prints for hours wait up to ten seconds. */
-const firstWaitMs = 80;
-const longestWaitMs = 10_000;
+/** Wait of the first chunks for more output, ms; it grows with their number. */
+const minWaitMs = 80;
+const maxWaitMs = 10_000;
 
-/** What is gathered where nobody follows, bytes: the text of an output may be nearly as long as a frame. */
-const gatheredBytes = 960_000;
+/** Chunk size without streaming, bytes: nearly the limit of a frame. */
+const collectedBytes = 960_000;
 
-/** Runs a command that is stored, and stores what it prints. Gives the last output; never rejects. */
+/** Runs a stored command and stores its output. Returns the last output; never rejects. */
 export async function runRecordedCommand({
   request,
   history,
@@ -50,9 +53,9 @@ export async function runRecordedCommand({
       (micros) => toOutputJson(micros, log.id, log.nextOrder, exitCode, text),
       exitCode !== null,
     );
-  const write = async (piece: Chunk) => {
+  const write = async (chunk: Chunk) => {
     try {
-      for (const part of splitToFit(piece)) await store(part, null);
+      for (const part of splitToFit(chunk)) await store(part, null);
     } catch (error) {
       abort.abort(
         isDiskFull(error)
@@ -62,40 +65,39 @@ export async function runRecordedCommand({
       throw error;
     }
   };
-  const bounds = streams ? limits : { ...limits, chunkBytes: Math.max(limits.chunkBytes, gatheredBytes) };
-  const waitMs = () => (streams ? Math.min(longestWaitMs, Math.max(firstWaitMs, log.nextOrder)) : undefined);
-  const printed = new OutputChunker(bounds, write, waitMs, mask);
+  const bounds = streams ? limits : { ...limits, chunkBytes: Math.max(limits.chunkBytes, collectedBytes) };
+  const waitMs = () => (streams ? Math.min(maxWaitMs, Math.max(minWaitMs, log.nextOrder)) : undefined);
+  const output = new OutputChunker(bounds, write, waitMs, mask);
   let ending: Ending;
   let timer: NodeJS.Timeout | undefined;
   try {
     const running = await Promise.race([sandbox(), rejectOnAbort(signal)]);
     const late = `The command did not end within ${request.timeout} s and was ended.`;
     timer = setTimeout(() => abort.abort(late), request.timeout * 1_000);
-    ending = await runCommand(running, request, printed, signal, frozen);
+    ending = await runCommand(running, request, output, signal, frozen);
   } catch (error) {
     ending = { exitCode: -1, reason: signal.aborted ? String(signal.reason) : errorText(error) };
   } finally {
     clearTimeout(timer);
   }
-  const rest = await printed.rest().catch(() => ({ stdout: null, stderr: null }));
+  const rest = await output.rest().catch(() => ({ stdout: null, stderr: null }));
   const parts = splitToFit({ ...rest, stderr: appendReason(rest.stderr, ending.reason) });
   const last = parts.pop()!;
   for (const part of parts) await store(part, null).catch(() => {});
   return store(last, ending.exitCode);
 }
 
-/** True for an error of a file system without room. */
+/** True for a full file system. */
 export function isDiskFull(error: unknown): boolean {
   return ["ENOSPC", "EDQUOT"].includes((error as NodeJS.ErrnoException).code ?? "");
 }
 
 function appendReason(stderr: string | null, reason: string): string {
-  const printed = stderr ?? "";
-  if (reason === "") return printed;
-  return `${printed === "" || printed.endsWith("\n") ? printed : `${printed}\n`}${reason}\n`;
+  const text = stderr ?? "";
+  if (reason === "") return text;
+  return `${text === "" || text.endsWith("\n") ? text : `${text}\n`}${reason}\n`;
 }
 
-/** Rejects when the signal is aborted. */
 function rejectOnAbort(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     if (signal.aborted) reject(new Error(String(signal.reason)));

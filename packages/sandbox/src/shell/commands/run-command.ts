@@ -7,12 +7,12 @@ import type { Sandbox } from "../../sandbox.ts";
 import { exitCode, runToEnd } from "../run.ts";
 import type { OutputChunker } from "./output-chunker.ts";
 
-/** Most bytes of one argument; Linux takes 128 KiB. */
+/** Maximum length of one argument; the limit of Linux is 128 KiB. */
 const maxArgumentChars = 30_000;
 
 /**
- * Tells its process id in the first line of stderr (which is taken out again), goes to the folder and becomes the shell. A command that is longer than an
- * argument can be comes in parts.
+ * Prints its process id as the first line of stderr (removed by `readLeader`), enters the folder
+ * and becomes the shell. A command longer than an argument comes in parts.
  */
 const script = `echo "$1 $$" >&2
 cd -- "$2" 2>/dev/null || { echo "The folder $2 does not exist or cannot be entered." >&2; exit 1; }
@@ -21,31 +21,33 @@ shell=$1; shift 3
 [ $# -gt 1 ] && exec "$shell" -c 'c=; for p; do c=$c$p; done; set --; unset p; eval "$c"' "$shell" "$@"
 exec "$shell" -c -- "$1"`;
 
-/** Ends a process group in order, and within two seconds by force. (Not every `kill` knows `--`.) */
+/**
+ * Ends a process group by SIGTERM, after two seconds by SIGKILL. (Not every `kill` supports `--`.)
+ */
 const endScript = `kill -TERM "-$1" 2>/dev/null || exit 0
 i=0
 while [ $i -lt 20 ] && kill -0 "-$1" 2>/dev/null; do sleep 0.1; i=$((i+1)); done
 kill -KILL "-$1" 2>/dev/null`;
 
-/** How long a process that was killed is waited for, ms: a frozen one cannot die. */
+/** Limit until a killed process ends, ms: a frozen process cannot die. */
 const killTimeoutMs = 4_000;
 
 export interface Ending {
-  /** -1 where the command was ended. */
+  /** -1 when the command was aborted. */
   exitCode: number;
-  /** Why it was ended; empty otherwise. */
+  /** Why it was aborted, else empty. */
   reason: string;
 }
 
 /**
- * Runs a command in a sandbox to its end; what it prints goes to `printed`. When `signal` is aborted the whole process group is ended; the signal's
- * reason is a sentence that tells why. `frozen` tells whether the processes are paused: then nothing can be run to end them, and they are killed.
- * Throws what `exec` throws.
+ * Runs a command in a sandbox to its end. An abort of `signal`, with a sentence as its reason, ends
+ * the whole process group. While `frozen` returns true no command can run in the sandbox, so the
+ * process is killed from outside. Throws what `exec` throws.
  */
 export async function runCommand(
   sandbox: Sandbox,
   { command, cwd }: { command: string; cwd: string | null },
-  printed: OutputChunker,
+  output: OutputChunker,
   signal: AbortSignal,
   frozen: () => boolean,
 ): Promise<Ending> {
@@ -62,12 +64,12 @@ export async function runCommand(
   const onAbort = () => abort("aborted");
   signal.addEventListener("abort", onAbort);
   if (signal.aborted) onAbort();
-  // The exit comes when everything was read from the pipes; what was read may still wait to be gathered.
+  // The exit comes when the pipes were read; the streams may still have buffered data.
   const ended = Promise.allSettled([child.stdout, child.stderr].map((stream) => finished(stream))).then(
     () => child.exit,
   );
-  printed.read("stdout", child.stdout);
-  const leader = readLeader(child, mark, printed);
+  output.read("stdout", child.stdout);
+  const leader = readLeader(child, mark, output);
   try {
     const status = await Promise.race([ended, aborted]);
     if (status !== "aborted") return { exitCode: exitCode(status), reason: "" };
@@ -90,17 +92,17 @@ async function endCommand(
       argv: [...(sandbox.shell ?? ["sh"]), "-c", endScript, "sh", leader],
       cwd: "/",
     };
-    // A sandbox that is full of processes, or gone, cannot run this.
+    // Fails when the sandbox is gone or at its process limit.
     await runToEnd(sandbox, request, { timeoutMs: killTimeoutMs, maxOutputBytes: 1_024 }).catch(() => {});
   }
   child.kill();
 }
 
-/** Takes the first line of stderr out where it is ours; gives the function that tells the process id in it. */
+/** Removes the script's line from stderr; returns a function that returns the process id in it. */
 function readLeader(
   { stderr }: SandboxProcess,
   mark: string,
-  printed: OutputChunker,
+  output: OutputChunker,
 ): () => string | undefined {
   let first: Buffer | undefined = Buffer.alloc(0);
   let leader: string | undefined;
@@ -111,8 +113,8 @@ function readLeader(
     const rest = first.subarray(found?.[0].length ?? 0);
     first = undefined;
     stderr.off("data", take);
-    printed.take("stderr", rest);
-    printed.read("stderr", stderr);
+    output.take("stderr", rest);
+    output.read("stderr", stderr);
   };
   const take = (chunk: Buffer) => {
     first = Buffer.concat([first!, chunk]);
@@ -128,7 +130,7 @@ function splitCommand(command: string): string[] {
   const found: string[] = [];
   for (let at = 0; at < command.length; ) {
     let next = Math.min(at + maxArgumentChars, command.length);
-    // A character of two units stays whole.
+    // Does not split a surrogate pair.
     if (/[\uD800-\uDBFF]/.test(command[next - 1]!)) next += 1;
     found.push(command.slice(at, next));
     at = next;

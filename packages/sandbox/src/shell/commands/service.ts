@@ -14,12 +14,12 @@ import { type ChunkMask, type OutputLimits, outputLimits } from "./output-chunke
 import { isDiskFull, runRecordedCommand } from "./recorded-command.ts";
 
 export interface BashLimits extends HistoryLimits, OutputLimits {
-  /** Commands of a sandbox that run at the same time, and those that wait for it. */
+  /** Concurrent commands of a sandbox, and commands that wait. */
   running: number;
   waiting: number;
-  /** Sandboxes whose histories stay in memory although nobody needs them. */
+  /** Unused histories that stay in memory. */
   histories: number;
-  /** Bytes of a command; with its variables it has to fit into what Linux gives a new program. */
+  /** Bytes of a command; with its variables it must fit into the argument space of Linux. */
   commandBytes: number;
 }
 
@@ -36,27 +36,29 @@ export interface BashServiceDeps {
   /** Folder of the logs. */
   dir: string;
   sandboxes: Pick<Sandboxes, "running" | "get" | "onChange">;
-  /** Makes what makes a mask for each stream of a command: the secrets that it must not show. */
+  /** For a sandbox, a factory of masks that hide its secrets, one for each stream. */
   mask?: (row: SandboxRow) => () => ChunkMask;
   logger: Pick<Logger, "warn">;
   limits?: Partial<BashLimits>;
 }
 
-/** Why a command ends with its server. */
 const commandEnded = "The server was ended, and the command with it.";
 
-/** What a killed server leaves of its commands. */
+/** The last output of a command whose server was killed. */
 const serverEnded =
   "The server ended while this command ran; what it started may still run in the sandbox.\n";
 
 interface Running {
-  /** Aborted with the sentence that says why. */
+  /** Aborted with a sentence as its reason. */
   abort: AbortController;
   /** The last output. Never rejects. */
   done: Promise<Entry>;
 }
 
-/** Runs commands in sandboxes and keeps their events in files, one a command: they are bulk, and the database has one writer for everybody. */
+/**
+ * Runs commands in sandboxes and keeps their events in one file each, to keep bulk data out of the
+ * database.
+ */
 export class BashService implements Bash {
   readonly #options: BashServiceDeps;
   readonly #limits: BashLimits;
@@ -74,7 +76,7 @@ export class BashService implements Bash {
     });
   }
 
-  /** Removes what a crash left of sandboxes that are gone. `exists` tells whether there is a record. */
+  /** Removes the leftovers of deleted sandboxes. */
   async open(exists: (sandboxId: string) => boolean): Promise<void> {
     const names = await readdir(this.#options.dir).catch(() => []);
     for (const name of names)
@@ -82,17 +84,16 @@ export class BashService implements Bash {
   }
 
   async start(row: SandboxRow, request: ExecuteBashRequest): Promise<string> {
-    // Pieces of what is followed are shown as they come.
+    // Followers get chunks as they come.
     const { history, command } = await this.#begin(row, request, true);
     return (await history.texts([command]))[0]!;
   }
 
   async execute(row: SandboxRow, request: ExecuteBashRequest): Promise<string> {
-    // Clients take the last piece for all of the output, so it is as large as it can be.
+    // Clients take the last output for the whole, so it is as large as possible.
     const { history, done } = await this.#begin(row, request, false);
     const [text] = await history.texts([await done]);
-    if (text === undefined)
-      throw new PlatformError("EventNotFound", "The command's events were removed while it ran.");
+    if (text === undefined) throw new PlatformError("CommandEventsRemoved");
     return text;
   }
 
@@ -141,7 +142,7 @@ export class BashService implements Bash {
       .catch((error) =>
         this.#options.logger.warn(
           { sandbox: sandboxId, reason: errorText(error) },
-          "commands cannot be read",
+          "command history could not be read",
         ),
       );
     return () => {
@@ -162,23 +163,17 @@ export class BashService implements Bash {
     const { command, cwd = null, timeout: asked = 300 } = request;
     const timeout = Math.max(1, asked);
     const { id: sandboxId } = row;
-    if (row.status === "ERROR")
-      throw new PlatformError("SandboxFailed", row.statusDetail ?? "The sandbox has failed.");
+    if (row.status === "ERROR") throw new PlatformError("SandboxHasFailed", { reason: row.statusDetail });
     if (Buffer.byteLength(command) > this.#limits.commandBytes)
-      throw new PlatformError(
-        "BodyTooLarge",
-        `A command may have ${this.#limits.commandBytes} bytes: upload a script and run that.`,
-      );
-    const slots = this.#slotsOf(sandboxId);
-    if (this.#closed)
-      throw new PlatformError("SandboxFailed", "The server is ending; try again when it is back.");
-    if (slots.waiting >= this.#limits.waiting) {
-      const many = `There are ${slots.waiting} commands waiting in this sandbox: wait until some have ended.`;
-      throw new PlatformError("TooManyRequests", many, { retryAfter: 5 });
-    }
-    const place = slots.enter();
+      throw new PlatformError("CommandTooLong", { maxBytes: this.#limits.commandBytes });
+    if (this.#closed) throw new PlatformError("ServerStopping");
+    const slots = this.#slots.get(sandboxId) ?? new Semaphore(this.#limits.running);
+    this.#slots.set(sandboxId, slots);
+    if (slots.waiting >= this.#limits.waiting)
+      throw new PlatformError("TooManyWaitingCommands", { count: slots.waiting }, { retryAfter: 5 });
+    const ticket = slots.enter();
     const leave = () => {
-      place.release();
+      ticket.release();
       if (slots.isIdle && this.#slots.get(sandboxId) === slots) this.#slots.delete(sandboxId);
     };
     const abort = new AbortController();
@@ -188,7 +183,7 @@ export class BashService implements Bash {
       const entry = await history
         .begin(id, (micros) => toCommandJson(micros, { id, command, cwd, timeout }))
         .catch(throwStorageFull);
-      // It was stored while the server began to end.
+      // The server may have begun to stop in the meantime.
       if (this.#closed) abort.abort(commandEnded);
       const { sandboxes } = this.#options;
       const done = runRecordedCommand({
@@ -196,8 +191,8 @@ export class BashService implements Bash {
         history,
         log: entry.log,
         abort,
-        // The time runs from when the command does.
-        sandbox: () => place.ready.then(() => sandboxes.running(row.id)),
+        // The command's timeout begins after the wait for its turn.
+        sandbox: () => ticket.ready.then(() => sandboxes.running(row.id)),
         frozen: () => sandboxes.get(row.userId, row.id)?.status !== "RUNNING",
         limits: this.#limits,
         mask: this.#options.mask?.(row),
@@ -218,17 +213,11 @@ export class BashService implements Bash {
     }
   }
 
-  #slotsOf(sandboxId: string): Semaphore {
-    const slots = this.#slots.get(sandboxId) ?? new Semaphore(this.#limits.running);
-    this.#slots.set(sandboxId, slots);
-    return slots;
-  }
-
-  /** The history of a sandbox. One that comes from an earlier server first gets the ends of what ran then. */
+  /** Loads a history on first use and ends commands that an earlier server left unfinished. */
   #history(sandboxId: string): Promise<SandboxHistory> {
     const known = this.#histories.get(sandboxId);
     if (known) {
-      // The least recently used stand first.
+      // Keeps the least recently used first.
       this.#histories.delete(sandboxId);
       this.#histories.set(sandboxId, known);
       return known;
@@ -259,7 +248,6 @@ export class BashService implements Bash {
     }
   }
 
-  /** The sandbox is gone, and its events with it. */
   async #remove(sandboxId: string): Promise<void> {
     try {
       const running = [...(this.#running.get(sandboxId) ?? [])];
@@ -270,7 +258,7 @@ export class BashService implements Bash {
     } catch (error) {
       this.#options.logger.warn(
         { sandbox: sandboxId, reason: errorText(error) },
-        "the commands of a sandbox could not be removed",
+        "command history could not be removed",
       );
     }
   }
@@ -278,8 +266,5 @@ export class BashService implements Bash {
 
 function throwStorageFull(error: unknown): never {
   if (!isDiskFull(error)) throw error;
-  throw new PlatformError(
-    "StorageFull",
-    "The disk of the data folder is full: nothing was started; make room and try again.",
-  );
+  throw new PlatformError("CommandDiskFull");
 }

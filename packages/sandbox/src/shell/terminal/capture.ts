@@ -1,23 +1,25 @@
-/** Most characters of an output that the model gets (agent-behaviour.md section 13). */
+/** Maximum length of an output for the model, characters (agent-behaviour.md section 13). */
 export const maxOutputChars = 30_000;
 const half = maxOutputChars / 2;
-/** Half of the room for the notice of a cut. */
-const spared = 250;
+/** Half of the space for the notice of a cut, characters. */
+const noticeChars = 250;
 
-/** Takes the whole of an output that is too long to show. */
+/** Saves an output that is too long to show. */
 export interface Overflow {
   write(text: string): void;
-  /** Resolves with the path of the saved copy and whether it is complete; undefined when it could not be saved. */
+  /** Returns undefined when the copy could not be saved. */
   end(): Promise<{ path: string; complete: boolean } | undefined>;
 }
 
 export interface Captured {
   text: string;
-  /** Folder of the saved copy, when there is one. */
+  /** Folder of the saved copy. */
   savedIn?: string;
 }
 
-/** The output of a command in bounded memory: its beginning, its end, and all of it in an overflow once it is too long. */
+/**
+ * Keeps the beginning and the end of a command's output; a long output also goes to an overflow.
+ */
 export class Capture {
   readonly #openOverflow: () => Overflow;
   #head = "";
@@ -46,14 +48,15 @@ export class Capture {
     if (text.length > room) this.#tail = (this.#tail + text.slice(Math.max(room, 0))).slice(-half);
   }
 
-  /** The output, in at most `maxOutput` characters: where it is longer the middle gives way to a notice that names the copy. */
+  /**
+   * The output in at most `maxOutputChars`; in a longer one a notice with the path of the copy
+   * replaces the middle.
+   */
   async end(): Promise<Captured> {
     if (!this.#overflow) return { text: this.#head + this.#tail };
     const saved = await this.#overflow.end();
-    const [head, tail] = [
-      dropHalfCharacters(this.#head.slice(0, half - spared)),
-      dropHalfCharacters(this.#tail.slice(-(half - spared))),
-    ];
+    const head = dropHalfCharacters(this.#head.slice(0, half - noticeChars));
+    const tail = dropHalfCharacters(this.#tail.slice(-(half - noticeChars)));
     const where = saved
       ? `The ${saved.complete ? "whole" : "beginning of the"} output is in ${saved.path}; the part left out begins at line ${head.split("\n").length}.`
       : "It could not be saved in the sandbox.";
@@ -63,7 +66,7 @@ export class Capture {
   }
 }
 
-/** Without half characters at the edges of a cut. */
+/** Drops halves of surrogate pairs at the edges of a cut. */
 function dropHalfCharacters(text: string): string {
   return text.replace(/^[\udc00-\udfff]/, "").replace(/[\ud800-\udbff]$/, "");
 }

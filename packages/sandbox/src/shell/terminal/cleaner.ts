@@ -1,23 +1,23 @@
-/** Longest line that is kept open for carriage returns and backspaces, characters. */
+/** Maximum length of a line that awaits carriage returns and backspaces, characters. */
 const maxLineChars = 65_536;
 
 /**
- * Makes plain text of what a terminal shows: UTF-8 decoded across chunks, escape sequences and control characters removed, CR LF as LF,
- * a carriage return begins the line anew, a backspace takes a character back.
+ * Converts terminal output to plain text: decodes UTF-8 across chunks, removes escape sequences and
+ * control characters, turns CR LF into LF, and applies carriage returns and backspaces.
  */
 export class TerminalCleaner {
   readonly #decoder = new TextDecoder();
-  /** An escape sequence that has not ended yet. */
+  /** An incomplete escape sequence. */
   #escape = "";
-  /** The line that has not ended yet. */
+  /** The incomplete line. */
   #line = "";
 
-  /** The complete lines up to here. */
+  /** Returns the lines that are complete now. */
   push(chunk: Uint8Array): string {
     return this.#take(this.#decoder.decode(chunk, { stream: true }));
   }
 
-  /** What is still open, as it stands. */
+  /** Returns the incomplete line. */
   flush(): string {
     const line = toPlainLines(this.#line);
     this.#line = "";
@@ -44,7 +44,10 @@ export class TerminalCleaner {
   }
 }
 
-/** CSI; OSC, DCS, SOS, PM and APC with their text; two-character and charset sequences. A line break ends what does not end itself. */
+/**
+ * CSI; OSC, DCS, SOS, PM and APC with text; two-character and charset sequences. A line break ends
+ * unterminated ones.
+ */
 const sequences =
   /\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-OQ-WYZ`-~\\])/g;
 const openSequence = /\x1b(?:\[[0-?]{0,64}[ -/]{0,8}|[\]PX^_][^\x07\x1b\n]{0,4096}\x1b?|[ -/]{0,8})$/;
@@ -55,7 +58,7 @@ function toPlainLines(text: string): string {
   return plain.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "");
 }
 
-/** What a line shows in the end: the text after the last carriage return that has text after it, with backspaces applied. */
+/** The visible text of a line: after the last carriage return that text follows, with backspaces applied. */
 function overwrite(line: string): string {
   const shown = line.replace(/\r+$/, "");
   const last = shown.slice(shown.lastIndexOf("\r") + 1);

@@ -13,7 +13,10 @@ const named: Record<string, string> = {
   ENTER: "\r",
 };
 
-/** The characters of a key by its name (`C-c`, `UP`, `ENTER`, ...; agent-behaviour.md section 13). Undefined for any other text. */
+/**
+ * The characters of a named key such as `C-c` or `UP` (agent-behaviour.md section 13), else
+ * undefined.
+ */
 export function toKeyCharacters(name: string): string | undefined {
   const key = name.trim();
   const letter = /^C-([a-zA-Z])$/.exec(key)?.[1];
@@ -21,13 +24,13 @@ export function toKeyCharacters(name: string): string | undefined {
   return Object.hasOwn(named, key) ? named[key] : undefined;
 }
 
-/** `CTRL+C` for `C-c`; undefined for anything that is no control key. */
+/** `CTRL+C` for `C-c`; undefined for other texts. */
 export function toControlKeyName(name: string): string | undefined {
   const letter = /^C-([a-zA-Z])$/.exec(name.trim())?.[1];
   return letter ? `CTRL+${letter.toUpperCase()}` : undefined;
 }
 
-/** What is typed for an input: a named key as it is, any other text with Enter after it. */
+/** The characters to type for an input: a named key, or a text followed by Enter. */
 export function toInputCharacters(input: string): string {
   return toKeyCharacters(input) ?? `${input.replace(/\r?\n/g, "\r")}\r`;
 }

@@ -1,8 +1,8 @@
-/** What the shell tells about itself between the output of commands. */
+/** Status of the shell within its output. */
 export type Marker =
-  /** Command number `number` begins: what comes next is its output. */
+  /** The output of command `number` follows. */
   | { kind: "start"; number: number }
-  /** The shell is done with command number `number`. */
+  /** Command `number` has ended. */
   | { kind: "end"; number: number; status: ShellStatus };
 
 export interface ShellStatus {
@@ -11,18 +11,18 @@ export interface ShellStatus {
   /** Process id of the last background job, -1 for none. */
   jobPid: number;
   workingDir: string;
-  /** Undefined when a prompt told the status. */
+  /** Undefined in a status from a prompt. */
   python: string | undefined;
 }
 
-/** Longest marker, bytes; what is longer was no marker. */
 const maxMarkerBytes = 16_384;
 
 /**
- * The line that makes a shell run a command, given as one word of shell text, between a start and an end marker. The markers go to the
- * terminal itself, wherever the command sends the shell's output. The prompts hold an end marker too: a shell that breaks a command off
- * (C-c, a failed expansion) skips the rest of the line. They are set for each command, so no prompt that was recorded before it can end it.
- * The typed text never holds a marker as it will be printed, so neither its echo nor `set -x` can pass for one.
+ * The line that makes a shell run a command (one shell word) between a start and an end marker. The
+ * markers go to the terminal itself, even when the command redirects the shell's output. The
+ * prompts contain an end marker too, because a shell that aborts a command (C-c, a failed
+ * expansion) skips the rest of the line; each command sets them, so an earlier prompt cannot end
+ * it. The typed text never contains a complete marker, so its echo and `set -x` cannot imitate one.
  */
 export function toCommandLine(
   nonce: string,
@@ -46,7 +46,7 @@ export function toCommandLine(
   ].join("");
 }
 
-/** Takes the output of a terminal apart into text and markers. Pure but for what it holds back between chunks. */
+/** Splits terminal output into text and markers. */
 export class MarkerScanner {
   readonly #nonce: string;
   #held: Buffer = Buffer.alloc(0);
@@ -55,7 +55,7 @@ export class MarkerScanner {
     this.#nonce = nonce;
   }
 
-  /** The parts of the output up to here, in order. What may be the beginning of a marker is held back. */
+  /** Returns the parts in order; holds back a possible beginning of a marker. */
   push(chunk: Buffer): (Buffer | Marker)[] {
     const data = this.#held.length > 0 ? Buffer.concat([this.#held, chunk]) : chunk;
     const parts: (Buffer | Marker)[] = [];
@@ -81,7 +81,7 @@ export class MarkerScanner {
     );
   }
 
-  /** Gives out what is held back: no marker will end it. */
+  /** Returns the held-back output when no more follows. */
   flush(): Buffer {
     const held = this.#held;
     this.#held = Buffer.alloc(0);
@@ -95,7 +95,7 @@ export class MarkerScanner {
   }
 }
 
-/** Length of the beginning of the nonce with which the data ends. */
+/** Length of the beginning of the nonce at the end of the data. */
 function partialLength(data: Buffer, nonce: string): number {
   for (let length = Math.min(nonce.length - 1, data.length); length > 0; length--) {
     if (data.toString("latin1", data.length - length) === nonce.slice(0, length)) return length;

@@ -3,17 +3,16 @@ import { textContent } from "@sandpiper/wire";
 import type { Captured } from "./capture.ts";
 import { toControlKeyName } from "./keys.ts";
 
-/** What a call of the terminal came to. */
+/** The result of a terminal call. */
 export interface Outcome {
   output: Captured;
   exitCode: number;
   prefix?: string;
-  /** One sentence; shown in brackets. */
+  /** A sentence, shown in brackets. */
   note: string;
   isError?: boolean;
 }
 
-/** Who and where the shell is. */
 export interface ShellFacts {
   pid: number;
   username: string;
@@ -22,7 +21,9 @@ export interface ShellFacts {
   python: string | undefined;
 }
 
-/** The observation of a call (events.md section 4; metadata as in agent-behaviour.md section 13). */
+/**
+ * The observation of a call (events.md section 4; metadata as in agent-behaviour.md section 13).
+ */
 export function toTerminalObservation(
   action: TerminalAction,
   outcome: Outcome,
@@ -55,7 +56,7 @@ const options =
   "You can send an empty command to wait for more output, send other input or a key such as C-c, C-z or C-d with is_input=true, " +
   "or give a longer timeout to the next command.";
 
-/** The sentences of the terminal, in one place. */
+/** All sentences of the terminal. */
 export const notes = {
   completed(exitCode: number, sent: string | undefined): string {
     const key = sent === undefined ? undefined : toControlKeyName(sent);

@@ -4,14 +4,14 @@ import type { Sandbox } from "../../sandbox.ts";
 import type { Overflow } from "./capture.ts";
 import { quoteWord } from "./quote.ts";
 
-/** Most characters of one output that are kept in a sandbox. */
+/** Limit of a saved output, characters. */
 export const maxSavedChars = 64 * 1024 * 1024;
-/** How long the sandbox may take for the rest of a copy, ms. */
+/** Limit for writing the rest of a copy, ms. */
 const saveTimeoutMs = 10_000;
 
 /**
  * Streams an output into a new file `terminal_output_<hash8>.txt` in a folder of the sandbox.
- * `onFull` and `onDrained` tell when to stop and go on reading the source, so that memory stays bounded.
+ * `onFull` and `onDrained` pause and resume the source, so that memory stays bounded.
  */
 export function openOverflowFile(
   sandbox: Sandbox,
@@ -70,7 +70,7 @@ export function openOverflowFile(
       try {
         const started = await process;
         started.stdin.end();
-        // A stream that is ending drains without saying so, and nothing more is written.
+        // An ending stream emits no drain event.
         started.stdin.removeListener("drain", onDrained);
         onDrained();
         const timeout = AbortSignal.timeout(saveTimeoutMs);

@@ -1,15 +1,14 @@
-/** Longest line that is typed into a terminal, bytes. The kernel cuts a line at 4095, simple line editors at 1023. */
+/** Limit of a typed line, bytes. The kernel cuts lines at 4095, simple line editors at 1023. */
 const maxLineBytes = 900;
 
-/** Quotes a word for any POSIX shell. The word may hold everything but NUL. */
+/** Quotes a word without NUL for any POSIX shell. */
 export function quoteWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
 /**
- * Quotes a text so that it can be typed into a terminal and read back unchanged by a shell: lines stay short enough, and control
- * characters, on which the terminal would act, are written out (in bash without a fork each). Pieces are joined by backslash-newline,
- * which shells drop.
+ * Quotes a text for typing into a terminal: joins short lines by backslash-newline, which shells
+ * drop, and escapes control characters on which the terminal would act (in bash without a fork).
  */
 export function quoteTyped(text: string, bash: boolean): string {
   const typed: string[] = [];

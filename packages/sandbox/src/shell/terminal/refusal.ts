@@ -1,7 +1,7 @@
 import { notes } from "./observation.ts";
 import { splitCommands } from "./split.ts";
 
-/** Why a command is not run at all; undefined when it may run (agent-behaviour.md section 13, is_error results). */
+/** Why a command is not run, else undefined (agent-behaviour.md section 13, is_error results). */
 export function findRefusal(command: string): string | undefined {
   if (command.includes("\0")) return notes.nul;
   if (isLiteral(command)) return notes.literal;
@@ -9,7 +9,10 @@ export function findRefusal(command: string): string | undefined {
   return commands.length > 1 ? notes.several(commands) : undefined;
 }
 
-/** True for a dictionary or list in Python or JSON notation, and for a Python text in triple quotes. `[ a = b ]` and `{ a; }` are shell. */
+/**
+ * True for a Python or JSON value and a Python text in triple quotes. `[ a = b ]` and `{ a; }` are
+ * shell.
+ */
 function isLiteral(command: string): boolean {
   const text = command.trim();
   if (/^(?:[rbfu]{0,2})("""|''')[\s\S]*\1$/i.test(text)) return true;

@@ -12,41 +12,40 @@ import { toChangeDirectory, toSaveCommand } from "./shell-state.ts";
 export interface TerminalSessionOptions {
   cwd: string;
   env: Record<string, string>;
-  /** How long a command without a timeout may be silent before the call answers, ms. */
+  /** As in `TerminalOptions`. */
   quietMs: number;
-  /** How long it may go on printing before the call answers, ms. */
   longestMs: number;
   outputDir: string;
   stateFile?: string | undefined;
 }
 
-/** Most bytes that are typed into a terminal at once: what its line holds. */
+/** Limit of typed input, bytes: the length of a terminal's line. */
 const maxTypedBytes = 4_000;
-/** How long each key of an interrupt may take to work, ms: at least so long, twice what a trivial command takes then, and so long for all of them. */
+/** Minimum time for each key of an interrupt to work, and limit for all keys, ms. */
 const interruptKeyTimeoutMs = 700;
 const interruptTimeoutMs = 5_000;
-/** How long a shell that runs nothing may take to write its state, ms. */
+/** Limit for an idle shell to save its state, ms. */
 const saveTimeoutMs = 600;
-/** A shell that does not begin a command for this long is lost, s. */
+/** A shell that does not begin a command in this time is lost, s. */
 const beginTimeoutSeconds = 10;
 
-/** A persistent shell and the rules by which the agent uses it (agent-behaviour.md section 13). */
+/** A persistent shell and the rules of its use by the agent (agent-behaviour.md section 13). */
 export class TerminalSession {
   readonly #sandbox: Sandbox;
   readonly #options: TerminalSessionOptions;
   #shell: Shell | undefined;
   #workingDir: string;
   #queue: Promise<unknown> = Promise.resolve();
-  /** Calls that wait or are being served. */
+  /** Pending calls. */
   #calls = 0;
-  /** A shell of an earlier session may have left its state. */
+  /** An earlier session may have saved a state. */
   #inherits = true;
   #closed = false;
-  /** An interrupt ended the shell, and nobody was told yet. */
+  /** An interrupt ended the shell, and no call has reported it. */
   #lost = false;
   /** The command that the last call left running. */
   #leftRunning: string | undefined;
-  /** How such a command ended after that, which nobody was told. */
+  /** The end of such a command, which no call has reported. */
   #unreported: (Outcome & { command: string }) | undefined;
 
   constructor(sandbox: Sandbox, options: TerminalSessionOptions) {
@@ -98,7 +97,7 @@ export class TerminalSession {
     return result;
   }
 
-  /** Has the shell run something that nobody sees. False when it did not end in time. */
+  /** Runs a command without an observation. False when it did not end in time. */
   async #runSilently(shell: Shell, command: string): Promise<boolean> {
     await this.#settle();
     shell.start(command);
@@ -121,7 +120,7 @@ export class TerminalSession {
     return this.#command(action, signal);
   }
 
-  /** Notes the end of a command that a call left running. */
+  /** Records the end of a command that a call left running. */
   async #settle(): Promise<void> {
     const shell = this.#shell;
     if (this.#leftRunning === undefined || !shell || (shell.running !== undefined && !shell.ended)) return;
@@ -132,7 +131,7 @@ export class TerminalSession {
     this.#unreported = { command, output: await shell.take(), ...verdict };
   }
 
-  /** A call while nothing runs, about a command that ended since the last one. */
+  /** Serves a call about a command that has ended since the last call. */
   #reportEnd({ sent }: { sent: boolean }): Outcome {
     const untold = this.#unreported;
     if (!untold) return toRefusal(notes.idle);
@@ -179,7 +178,7 @@ export class TerminalSession {
     return this.#outcome(shell, action, signal, prefix);
   }
 
-  /** A call while a command runs: more of its output, or input for it. */
+  /** Serves a call while a command runs: returns more output, or sends input. */
   async #follow(
     shell: Shell,
     running: string,
@@ -248,9 +247,10 @@ export class TerminalSession {
     return { exitCode: -1, note: notes.quiet(this.#options.quietMs / 1000) };
   }
 
-  /** Ends the running command, the shell with it if need be, so that the next call finds a shell that works. */
+  /** Ends the running command, if necessary with its shell. */
   async #interrupt(shell: Shell): Promise<void> {
-    // A key that comes before the shell has read the command makes the terminal drop it, and nothing would tell of its end.
+    // A key before the shell has read the command makes the terminal drop the command without an
+    // end marker.
     await shell.wait({ begin: true, signal: this.#keyDeadline(AbortSignal.timeout(interruptTimeoutMs)) });
     const limit = AbortSignal.timeout(interruptTimeoutMs);
     for (const key of ["\x03", "\x03", "\x1c"]) {
@@ -267,8 +267,8 @@ export class TerminalSession {
   }
 
   /**
-   * Aborts once a program that obeys would have ended, at the latest with the limit. On a host with much to do that takes long, and a shell that is given up takes the variables of its
-   * user with it; how long shows a trivial command beside it.
+   * Aborts when a cooperative program would have ended. A killed shell loses the user's variables,
+   * so a busy host gets more time: twice the duration of a trivial command, at most until `limit`.
    */
   #keyDeadline(limit: AbortSignal): AbortSignal {
     const over = new AbortController();
@@ -282,7 +282,7 @@ export class TerminalSession {
     return AbortSignal.any([limit, over.signal]);
   }
 
-  /** Puts a command that is too long to be typed into a file. */
+  /** Writes a command that is too long for typing to a file. */
   async #commandFile(command: string, signal: AbortSignal): Promise<string> {
     const path = `${this.#options.outputDir}/command_${randomBytes(4).toString("hex")}.sh`;
     await writeFile(this.#sandbox, path, command, { signal });

@@ -10,50 +10,48 @@ import { quoteTyped, quoteWord } from "./quote.ts";
 import { toRestoreCommand } from "./shell-state.ts";
 
 export interface ShellOptions {
-  /** Where the shell begins, and where it does when that folder is gone. */
+  /** The initial directory and its fallback. */
   workingDirs: [string, string];
   env: Record<string, string>;
-  /** Folder in the sandbox for copies of outputs that are too long. */
+  /** Folder in the sandbox for long outputs. */
   outputDir: string;
-  /** File in the sandbox with what an earlier shell has kept (see `kept-state.ts`). */
+  /** File in the sandbox with the state of an earlier shell (see `shell-state.ts`). */
   stateFile: string | undefined;
 }
 
-/** Why a wait came to its end. */
+/** Why a wait ended. */
 export type WaitResult = "begun" | "ended" | "died" | "time" | "quiet" | "aborted";
 
 export interface WaitLimits {
   timeMs?: number | undefined;
-  /** Without output. */
+  /** Time without output, ms. */
   quietMs?: number | undefined;
-  /** Also until the shell has begun with the command. */
+  /** Also ends when the shell begins the command. */
   begin?: boolean;
   signal?: AbortSignal | undefined;
 }
 
 const size = { cols: 200, rows: 50 };
-/** How long startup files may take, ms; after that the shell starts without them. */
+/** Limit of startup files, ms; then the shell starts without them. */
 const startTimeoutMs = 10_000;
-/** Characters of background output that are kept between commands. */
+/** Limit of kept background output between commands, characters. */
 const maxIdleChars = 4_000;
-/** Characters after which a program that nobody reads has to wait. */
+/** Unread characters after which the program is paused. */
 const maxUnreadChars = 1_000_000;
 
-/** bash where there is one, else sh. No line editor, so what is typed reaches the shell as it is. */
+/** bash, else sh. Without a line editor, so that typed input reaches the shell unchanged. */
 const startScript =
   'cd -- "$1" 2>/dev/null || cd -- "$2" 2>/dev/null; command -v bash >/dev/null 2>&1 && exec bash --noediting $3 -i; exec /bin/sh -i';
 const initCommand =
   'unset PS0 PS1 PROMPT_COMMAND; set -o ignoreeof; if [ "$BASH_VERSION" ]; then set +o history +H; unset HISTFILE; printf bash; fi';
 
-/** One shell process on a terminal of a sandbox: it runs one command at a time and tells when it is done. */
+/** A shell process on a terminal of a sandbox that runs one command at a time. */
 export class Shell {
-  /** As of the last command that ended. */
+  /** Status after the last command. */
   status: ShellStatus = { shellPid: 0, exitCode: 0, jobPid: -1, workingDir: "", python: undefined };
-  /** The command that runs, or undefined. */
   running: string | undefined;
-  /** True once the shell has begun with the command. */
+  /** True once the shell has begun the command. */
   started = false;
-  /** Set once the process is gone. */
   ended: ExitStatus | undefined;
   readonly #process: SandboxProcess;
   readonly #newCapture: () => Capture;
@@ -65,10 +63,10 @@ export class Shell {
   #idle = "";
   #number = 0;
   #bash = false;
-  /** Keys without Enter may wait in the terminal's line. */
+  /** The terminal's line may contain keys without Enter. */
   #openLine = false;
   #unread = 0;
-  /** The process is gone and the rest of its output comes. */
+  /** The process is gone; the rest of its output follows. */
   #exiting = false;
   #waiting: ((event: "output" | "ended" | "died") => void) | undefined;
   readonly #holds = new Set<"overflow" | "unread">();
@@ -122,15 +120,12 @@ export class Shell {
       signal.throwIfAborted();
       if (waited === "died") break;
     }
-    throw new PlatformError(
-      "SandboxFailed",
-      "No shell could be started in the sandbox; it needs a working /bin/sh.",
-    );
+    throw new PlatformError("NoShell");
   }
 
   /**
-   * Types a command, or has it read from a file of the sandbox, which is removed then. Only when none is running.
-   * Returns whether output of background work precedes the command's own.
+   * Types a command, or makes the shell read it from a file and remove that. No other command may
+   * be running. Returns whether background output precedes the command's own.
    */
   start(command: string, file?: string): boolean {
     this.#idle += this.#removeTrace(this.#cleaner.flush());
@@ -141,7 +136,7 @@ export class Shell {
     this.running = command;
     this.started = false;
     this.#number += 1;
-    // C-u drops what was typed into the line without Enter.
+    // C-u drops typed keys without Enter.
     const word =
       file === undefined
         ? quoteTyped(command, this.#bash)
@@ -158,7 +153,7 @@ export class Shell {
     this.#process.stdin.write(characters);
   }
 
-  /** Waits for the end of the running command, within the limits. */
+  /** Waits for the end of the command within the limits. */
   wait(limits: WaitLimits): Promise<WaitResult> {
     const { promise, resolve } = Promise.withResolvers<WaitResult>();
     this.#unread = 0;
@@ -184,7 +179,7 @@ export class Shell {
     });
   }
 
-  /** The output since the last time. */
+  /** The output since the last call. */
   take(): Promise<Captured> {
     this.#keep(this.#cleaner.flush());
     const capture = this.#capture;
@@ -213,12 +208,15 @@ export class Shell {
     if (this.#unread > maxUnreadChars) this.#hold("unread");
   }
 
-  /** Adds output of the running command. What comes before its start marker is the echo of what was typed. */
+  /**
+   * Adds output of the running command; output before its start marker is the echo of the typed
+   * line.
+   */
   #keep(text: string): void {
     if (this.started) this.#capture.add(this.#removeTrace(text));
   }
 
-  /** Without what `set -x` tells about the shell's own part of a line. */
+  /** Removes the trace of `set -x` for the markers. */
   #removeTrace(text: string): string {
     return text.includes(this.#nonce) ? text.replace(this.#trace, "") : text;
   }

@@ -26,7 +26,7 @@ function startsLine(gap: string): boolean {
   return /#|(?<!\\)\n/.test(gap);
 }
 
-/** Without the blank lines and comment lines at its end. */
+/** Drops blank lines and comment lines at the end. */
 function trimComments(command: string): string {
   const lines = command.split("\n");
   while (lines.length > 1 && /^\s*(?:#|\\?$)/.test(lines.at(-1)!)) lines.pop();
