@@ -29,7 +29,7 @@ export interface AgentConfigResolverDeps {
 
 type Row = Pick<ConversationRow, "id" | "userId" | "config">;
 
-/** Resolves the agent of a conversation: the one that a client gave, else the one of the user's settings. */
+/** Resolves the agent of a conversation: the client's, else the one of the user's settings. */
 export class AgentConfigResolver {
   readonly #deps: AgentConfigResolverDeps;
 
@@ -65,8 +65,8 @@ export class AgentConfigResolver {
   }
 
   /**
-   * The model to call, with its key. A model without a key gets the user's key if the user's model has the
-   * same provider and the address is the same.
+   * The model to call, with its key. A model without a key gets the user's key if the user's model
+   * has the same provider and the address is the same.
    */
   model(row: Row): Partial<ModelConfig> {
     const llm = row.config.llmProfile ? undefined : this.#llm(row);
@@ -139,7 +139,10 @@ export class AgentConfigResolver {
     return namedAnalyzer(this.#deps.settings.view(userId).security_analyzer);
   }
 
-  /** The agent for clients: as given, with the current model and masked secrets (agent-server.md section 3.2). */
+  /**
+   * The agent for clients: as given, with the current model and masked secrets (agent-server.md
+   * section 3.2).
+   */
   present(row: Row, options: { skills: boolean }): Record<string, unknown> {
     const tools = this.tools(row);
     const own = this.clientAgent(row)?.agent;
@@ -177,9 +180,9 @@ function settingsAgent(tools: readonly Tool[]): Omit<GivenAgent, "llm"> {
 const providerOf = (model: string) => (model.includes("/") ? model.slice(0, model.indexOf("/")) : "");
 
 /**
- * The model of a conversation: of the profile it was switched to if that still exists, else its own name,
- * else the user's. The user's key and address apply only to the same provider, so that no provider gets the
- * key of another one.
+ * The model of a conversation: of the profile it was switched to if that still exists, else its own
+ * name, else the user's. The user's key and address apply only to the same provider, so that no
+ * provider gets the key of another one.
  */
 export function conversationModel(
   row: { userId: string; config: Pick<ConversationConfig, "llmModel" | "llmProfile"> },

@@ -1,10 +1,10 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { AgentDocument } from "../../store/conversation-parts.ts";
 
-/** Maximum characters of a client's JSON for a conversation: each list of conversations parses it. */
+/** Maximum characters of a client's JSON, which each list of conversations parses. */
 const maxLength = 4 * 2 ** 20;
 
-/** Maximum bytes without long texts and skills, which frames cannot shorten (http/sockets/shorten.ts). */
+/** Maximum bytes without long texts and skills, which http/sockets/shorten.ts cannot shorten. */
 const maxStructure = 512 * 1024;
 
 /** Length of a shortened text in a frame, characters. */

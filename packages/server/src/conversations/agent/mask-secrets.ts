@@ -10,7 +10,7 @@ const secretMembers = new Set(["headers", "extra_headers", "env", "environment"]
 /** Fields of MCP `auth` that are not secret. */
 const publicAuthFields = new Set(["strategy", "username", "header_name"]);
 
-/** Position of a value: in a map of secrets (`sources`), in one of its entries, in `auth`, or in a secret object. */
+/** Position of a value: in a map of secrets (`sources`), in its entry, in `auth`, or in headers. */
 type SecretScope = "open" | "secret" | "sources" | "source" | "auth";
 
 /** A copy of a client's value with masked secrets; empty ones and nulls stay. */

@@ -14,13 +14,13 @@ const maxServers = 30;
 export interface McpSpecsDeps {
   agents: Pick<AgentConfigResolver, "clientAgent">;
   settings: Pick<Settings, "mcpServers" | "agentProfiles">;
-  /** Servers of the conversation's plugins and active skills; `invoked` names skills that the agent has just read. */
+  /** Servers of plugins and active skills; `invoked` names skills that the agent has just read. */
   foundServers(row: Row, invoked: Iterable<string>): Readonly<Record<string, unknown>>;
 }
 
 /**
- * The enabled MCP servers of a conversation: of the client's agent, else of the user's settings; servers of
- * plugins and skills are added under unused names. Invalid ones are omitted.
+ * The enabled MCP servers of a conversation: of the client's agent, else of the user's settings;
+ * servers of plugins and skills are added under unused names. Invalid ones are omitted.
  */
 export function resolveServerSpecs(
   { agents, settings, foundServers }: McpSpecsDeps,
@@ -38,7 +38,7 @@ export function resolveServerSpecs(
     .slice(0, maxServers);
 }
 
-/** Parses a map of servers by name, which may be nested in `mcpServers`; masked values come from `stored`. */
+/** Parses a map of servers, possibly nested in `mcpServers`; masked values come from `stored`. */
 export function parseServers(config: Readonly<Record<string, unknown>>, stored: McpServers): McpServers {
   const { mcpServers } = config;
   const map =

@@ -33,7 +33,7 @@ interface Connection {
   invoked: Set<string>;
 }
 
-/** The tools of MCP servers, connected with the first run of a conversation and for some minutes after the last. */
+/** The tools of MCP servers, which stay connected for some minutes after a run. */
 export class McpTools implements ToolSource {
   readonly #deps: McpToolsDeps;
   readonly #connections = new Map<string, Connection>();
@@ -122,7 +122,7 @@ export class McpTools implements ToolSource {
   }
 }
 
-/** Filtered tools by list: a client's expression is validated at creation and has a time limit per list. */
+/** Filtered tools by list. A client's expression is validated at creation and has a time limit. */
 const filters = new WeakMap<readonly Tool[], { expression: string; tools: readonly Tool[] }>();
 
 function filterTools(tools: readonly Tool[], expression: string): readonly Tool[] {

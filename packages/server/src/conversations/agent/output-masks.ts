@@ -18,8 +18,8 @@ export interface OutputMasksDeps {
 type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
 /**
- * Masks secrets in the outputs of conversations: those of the user, the sandbox's conversations, the
- * settings, the client's agent and the server.
+ * Masks secrets in the outputs of conversations: those of the user, the sandbox's conversations,
+ * the settings, the client's agent and the server.
  */
 export class OutputMasks {
   readonly #deps: OutputMasksDeps;
@@ -72,7 +72,7 @@ export function userMask(deps: Omit<OutputMasksDeps, "agents">, userId: string):
   return (text) => hideSecrets(deps.mask.matcher(userId), text, hiddenSecret);
 }
 
-/** Registers the secrets of a user and a sandbox's conversations with the mask; reading them does that. */
+/** Registers a user's and a sandbox's secrets with the mask, which reading them does. */
 export function registerSecrets(
   { secrets, settings }: Pick<OutputMasksDeps, "secrets" | "settings">,
   userId: string,

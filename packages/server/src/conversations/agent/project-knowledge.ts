@@ -37,7 +37,7 @@ type KnownRow = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 /** Maximum notes about invalid sub-agent definitions. */
 const maxProblems = 10;
 
-/** Adds skills, notes and memory to the prompts of conversations, and skills to the messages that name them. */
+/** Adds skills, notes and memory to prompts, and skills to the messages that name them. */
 export class ProjectKnowledge {
   readonly contexts: ProjectContexts;
   readonly #deps: ProjectKnowledgeDeps;
@@ -49,7 +49,7 @@ export class ProjectKnowledge {
     this.contexts = new ProjectContexts(deps.store.contexts);
   }
 
-  /** Loads and stores the project's skills, hooks and servers; `late`: after the prompt. Throws what `exec` throws. */
+  /** Loads and stores the project context; `late`: after the prompt. Throws what `exec` throws. */
   async collect(
     row: ConversationRow,
     sandbox: CommandRunner,
@@ -83,7 +83,7 @@ export class ProjectKnowledge {
     }));
   }
 
-  /** Adds plugins to a conversation; their skills replace those of the same names. `late`: after the prompt. */
+  /** Adds plugins, whose skills replace those of the same names; `late`: after the prompt. */
   async addPlugins(id: string, parts: PluginParts, { late }: { late: boolean }): Promise<void> {
     const names = late ? parts.skills.map(({ name }) => name) : [];
     await this.contexts.change(id, (before) => {
@@ -161,7 +161,7 @@ export class ProjectKnowledge {
     });
   }
 
-  /** The new skills for a user message, and the suffix that the client's agent or the settings add to each message. */
+  /** The new skills for a user message, and the suffix that is added to each message. */
   activate(row: KnownRow, content: readonly Content[]): Activation {
     const { names, content: found } = this.#matchSkills(row, content);
     const own = this.#deps.agents.clientAgent(row)?.agent;
@@ -198,8 +198,9 @@ export class ProjectKnowledge {
   }
 
   /**
-   * The unchecked MCP servers of a conversation's plugins, and under unused names those of its active skills:
-   * in the prompt, activated by a message, or read by the agent (`invoked`: not yet in the log).
+   * The unchecked MCP servers of a conversation's plugins, and under unused names those of its
+   * active skills: in the prompt, activated by a message, or read by the agent (`invoked`: not yet
+   * in the log).
    */
   servers(
     row: Pick<ConversationRow, "id" | "userId" | "config">,

@@ -34,8 +34,9 @@ interface State {
 }
 
 /**
- * Fetches the secrets that clients gave as URLs (`LookupSecret`) again while agents work in their sandbox.
- * A failed fetch keeps the last value. The proxy reads values at each request, so new ones apply at once.
+ * Fetches the secrets that clients gave as URLs (`LookupSecret`) again while agents work in their
+ * sandbox. A failed fetch keeps the last value. The proxy reads values at each request, so new ones
+ * apply at once.
  */
 export class RefreshedSecrets implements ToolSource {
   readonly #deps: RefreshedSecretsDeps;

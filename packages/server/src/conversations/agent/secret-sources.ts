@@ -19,10 +19,11 @@ const timeoutMs = 10_000;
 const ownPath = /(?:^|\/)api\/(?:v1\/sandboxes\/[^/]+\/)?settings\/secrets\/([^/?]+)$/;
 
 /**
- * Resolves the secrets of a client to values (agent-server.md section 3, secrets). URLs are fetched now, and
- * again later by `RefreshedSecrets`; URLs of this server refer to the sandbox's secret of that name. Masked
- * values are omitted, as the server has them, and so are references to the user's secret of the same name,
- * which applies anyway. Throws InvalidParameter, OutboundFailed, OutboundRefused.
+ * Resolves the secrets of a client to values (agent-server.md section 3, secrets). URLs are fetched
+ * now, and again later by `RefreshedSecrets`; URLs of this server refer to the sandbox's secret of
+ * that name. Masked values are omitted, as the server has them, and so are references to the user's
+ * secret of the same name, which applies anyway. Throws InvalidParameter, OutboundFailed,
+ * OutboundRefused.
  */
 export async function resolveSecrets(
   deps: SecretSourceDeps,
@@ -79,7 +80,7 @@ async function resolveSource(
   });
 }
 
-/** Fetches a secret's URL. Throws OutboundFailed or OutboundRefused, without the value in their texts. */
+/** Fetches a secret. Throws OutboundFailed or OutboundRefused, without the value in their texts. */
 export async function fetchSecret(
   { outbound }: Pick<SecretSourceDeps, "outbound">,
   name: string,

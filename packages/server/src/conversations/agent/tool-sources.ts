@@ -20,7 +20,7 @@ export interface SkillToolsDeps {
   joinServers(row: Row, skill: string, signal: AbortSignal): Promise<readonly string[]>;
 }
 
-/** The tool that reads skills, if there are any (agent-behaviour.md section 8); the next run reports problems of the project. */
+/** The tool that reads skills (agent-behaviour.md section 8). Also reports project problems. */
 export class SkillTools implements ToolSource {
   readonly #deps: SkillToolsDeps;
   readonly #tools: readonly Tool[];
@@ -62,7 +62,7 @@ export interface SwitchModelToolDeps {
 /** Names of the tool in a client's agent. */
 const switchToolNames = ["SwitchLLMTool", "switch_llm"];
 
-/** The tool that switches the model, if the settings or the client's agent enable it and there are LLM profiles. */
+/** The tool that switches the model, if it is enabled and there are LLM profiles. */
 export class SwitchModelTool implements ToolSource {
   readonly #deps: SwitchModelToolDeps;
 
@@ -91,7 +91,7 @@ export class SwitchModelTool implements ToolSource {
 const maxNames = 20;
 const maxNameLength = 60;
 
-/** Warns once per conversation about tool names in settings and sub-agent definitions that do not exist. */
+/** Warns once per conversation about configured tool names that do not exist. */
 export class UnknownToolWarnings implements ToolSource {
   readonly #deps: {
     agents: Pick<AgentConfigResolver, "toolNames">;

@@ -8,8 +8,8 @@ export interface ToolSource {
   /** The current tools in the order of the prompt; called at each step, so it must be cheap. */
   tools(row: Row): readonly Tool[];
   /**
-   * Prepares the tools for a run in a bounded time; returns notes for the model and the user, each once in a
-   * conversation. Throws only when the signal aborts.
+   * Prepares the tools for a run in a bounded time; returns notes for the model and the user, each
+   * once in a conversation. Throws only when the signal aborts.
    */
   prepare?(row: Row, signal: AbortSignal): Promise<readonly string[]>;
   /** The run has ended. */

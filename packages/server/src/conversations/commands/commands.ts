@@ -25,7 +25,7 @@ export interface CommandsDeps {
   goals: Pick<Goals, "stop">;
   subAgents: Pick<SubAgents, "approve" | "isWaiting" | "reject">;
   toolsets: Pick<Toolsets, "forConversation">;
-  /** Prepares the tools for the system prompt within a bounded time; returns notes for the model and the user. */
+  /** Prepares the tools within a bounded time; returns notes for the model and the user. */
   prepare(row: ConversationRow, signal: AbortSignal): Promise<readonly string[]>;
   knowledge: Pick<ProjectKnowledge, "activate" | "recordActivation" | "systemPrompt">;
   titles: Pick<Titles, "generate">;
@@ -63,7 +63,7 @@ export class Commands {
     await (rejects ? this.#answers.run(id, deliver) : deliver());
   }
 
-  /** Appends a message after earlier first messages; the first one is preceded by the system prompt. */
+  /** Appends a message after earlier first messages, and the system prompt before the first one. */
   async #deliver(row: ConversationRow, content: Content[], options: SendOptions): Promise<void> {
     const { store, runner, prepare } = this.#deps;
     const { id } = row;
@@ -134,7 +134,7 @@ export class Commands {
     if (status === "finished") return runner.announcements.announceEnd(id);
     if (status === "waiting_for_confirmation" && subAgents.isWaiting(id))
       return this.#answerSubAgents(id, () => subAgents.approve(id));
-    // Approved before the append: an ending run sees the approval at once and makes way for the next run.
+    // Approved before the append, so that an ending run makes way for the next run at once.
     const revoke = status === "waiting_for_confirmation" ? runner.approve(id) : undefined;
     try {
       const records = transition(status, revoke ? "approve" : "run");

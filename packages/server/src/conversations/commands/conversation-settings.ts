@@ -47,9 +47,9 @@ export interface ConversationSettingsDeps {
 }
 
 /**
- * Changes that clients of the agent server make to an existing conversation (agent-server.md section 3).
- * A run in progress uses them from its next step. Every method throws ConversationNotFound when the
- * conversation was deleted in the meantime, and ConversationExternal.
+ * Changes that clients of the agent server make to an existing conversation (agent-server.md
+ * section 3). A run in progress uses them from its next step. Every method throws
+ * ConversationNotFound when the conversation was deleted in the meantime, and ConversationExternal.
  */
 export class ConversationSettings {
   readonly #deps: ConversationSettingsDeps;
@@ -76,7 +76,7 @@ export class ConversationSettings {
     await this.#configure(row, { confirmationPolicy: policy }, "confirmation_policy", policy);
   }
 
-  /** Sets the analyzer that rates the risk of actions; null for none. Throws InvalidParameter when it is unknown. */
+  /** Sets the risk analyzer; null for none. Throws InvalidParameter when it is unknown. */
   async setAnalyzer(row: ConversationRow, analyzer: SecurityAnalyzer | null): Promise<void> {
     if (analyzer) checkAnalyzer(analyzer);
     await this.#configure(row, { securityAnalyzer: analyzer }, "security_analyzer", analyzer);
@@ -115,8 +115,8 @@ export class ConversationSettings {
   }
 
   /**
-   * Makes the next model call use this model. Masked secrets mean those of the conversation's current
-   * model at the same address. Throws InvalidParameter when the description is too long.
+   * Makes the next model call use this model. Masked secrets mean those of the conversation's
+   * current model at the same address. Throws InvalidParameter when the description is too long.
    */
   async switchLlm(row: ConversationRow, given: GivenLlm): Promise<void> {
     requireLocal(row);
@@ -138,7 +138,7 @@ export class ConversationSettings {
     if (changed) this.#publish(id, "agent", agents.present(changed, { skills: false }));
   }
 
-  /** Fetches a plugin into the sandbox; its skills apply from the next message. Throws what `fetchPlugins` throws. */
+  /** Fetches a plugin, which applies from the next message. Throws what `fetchPlugins` throws. */
   async loadPlugin(row: ConversationRow, plugin: PluginSpec): Promise<void> {
     requireLocal(row);
     const { store, knowledge, runner } = this.#deps;
@@ -190,8 +190,8 @@ export class ConversationSettings {
 const awsSecrets = ["aws_access_key_id", "aws_secret_access_key", "aws_session_token"] as const;
 
 /**
- * Replaces the masked secrets of a model description by those of the model before, if both have the same
- * address and provider; otherwise removes them.
+ * Replaces the masked secrets of a model description by those of the model before, if both have the
+ * same address and provider; otherwise removes them.
  */
 function restoreSecrets(given: GivenLlm, before: GivenLlm | undefined): GivenLlm {
   const provider = ({ model }: GivenLlm) => model.split("/").slice(0, -1).join("/");
@@ -215,8 +215,9 @@ function restoreSecrets(given: GivenLlm, before: GivenLlm | undefined): GivenLlm
 }
 
 /**
- * Converts a patch request into the change of the record: absent keys stay, null clears, and clearing the
- * repository clears branch and provider (app-server.md section 2.6). Throws InvalidParameter.
+ * Converts a patch request into the change of the record: absent keys stay, null clears, and
+ * clearing the repository clears branch and provider (app-server.md section 2.6). Throws
+ * InvalidParameter.
  */
 export function parsePatch(
   row: Pick<ConversationRow, "config">,

@@ -22,9 +22,9 @@ export interface GoalsDeps {
 }
 
 /**
- * Pursues goals: after each run the work is judged, and the agent gets feedback, until the goal is reached
- * or the iterations are used up (agent-server.md section 3, goal). The next iteration is stored before it
- * starts, so a later process can resume it.
+ * Pursues goals: after each run the work is judged, and the agent gets feedback, until the goal is
+ * reached or the iterations are used up (agent-server.md section 3, goal). The next iteration is
+ * stored before it starts, so a later process can resume it.
  */
 export class Goals {
   readonly #deps: GoalsDeps;
@@ -62,7 +62,7 @@ export class Goals {
       await this.#change(row.id, (goal) => this.#set(row.id, { ...goal, status: "interrupted" }));
   }
 
-  /** Resumes a stopped goal. Throws BadRequest when there is none, GoalRunning, and ConversationRunning. */
+  /** Resumes a stopped goal. Throws BadRequest without one, GoalRunning, ConversationRunning. */
   async resume(row: ConversationRow): Promise<void> {
     await this.#changes.run(row.id, async () => {
       const goal = this.#requireIdle(row.id);
@@ -180,7 +180,7 @@ export class Goals {
   }
 }
 
-/** The verdict in a judge's answer; an unreadable answer means not done, with its text as feedback. */
+/** The verdict in a judge's answer; an unreadable answer counts as not done and as feedback. */
 function parseVerdict(answer: string): { done: boolean; feedback: string } {
   const [json] = /\{[\s\S]*\}/.exec(answer) ?? [];
   try {

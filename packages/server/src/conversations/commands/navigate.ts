@@ -19,10 +19,10 @@ export interface BranchDeps {
 }
 
 /**
- * Moves HEAD of a conversation to an event, or before all events with null, without removing any event
- * (agent-server.md section 3). An ended or waiting conversation becomes idle, and the working folder gets
- * the files of that time if a snapshot has them. Throws EventNotFound, ConversationRunning, GoalRunning
- * and the errors of the file copy, and changes nothing then.
+ * Moves HEAD of a conversation to an event, or before all events with null, without removing any
+ * event (agent-server.md section 3). An ended or waiting conversation becomes idle, and the working
+ * folder gets the files of that time if a snapshot has them. Throws EventNotFound,
+ * ConversationRunning, GoalRunning and the errors of the file copy, and changes nothing then.
  */
 export async function navigate(
   deps: BranchDeps,

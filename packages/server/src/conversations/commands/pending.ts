@@ -18,7 +18,7 @@ export interface PendingMessagesDeps {
   logger: Logger;
 }
 
-/** Stores messages to conversations that are being started, and delivers each once, in order, when the start is READY. */
+/** Delivers messages to conversations that are being started, once and in order, when READY. */
 export class PendingMessages {
   readonly #deps: PendingMessagesDeps;
   readonly #arrivals = new KeyedMutex();
@@ -29,10 +29,10 @@ export class PendingMessages {
   }
 
   /**
-   * Queues a message, and delivers it at once if the conversation is ready. `target` is a conversation's id in
-   * either form, or `task-` and the id of its start task; `position` counts from 1. Throws
-   * ConversationNotFound, ConversationExternal, ConversationArchived, StartTaskNotFound, StartFailed,
-   * TooManyMessages.
+   * Queues a message, and delivers it at once if the conversation is ready. `target` is a
+   * conversation's id in either form, or `task-` and the id of its start task; `position` counts
+   * from 1. Throws ConversationNotFound, ConversationExternal, ConversationArchived,
+   * StartTaskNotFound, StartFailed, TooManyMessages.
    */
   async add(userId: string, target: string, content: Content[]): Promise<{ id: string; position: number }> {
     const conversationId = this.#resolve(userId, target);
@@ -50,7 +50,7 @@ export class PendingMessages {
     return { id: hexId(id), position };
   }
 
-  /** Sends the pending messages in order and runs the agent. Never rejects; the next delivery retries failed ones. */
+  /** Sends the pending messages and runs the agent. Never rejects; failures are retried later. */
   deliver(conversationId: string): Promise<void> {
     return this.#deliveries.run(conversationId, () => this.#send(conversationId));
   }

@@ -24,8 +24,8 @@ export interface RemovalDeps {
 
 /**
  * Ends the run of a conversation and removes it after its sub-conversations, with its sandbox as in
- * `removeWithSandbox`. Throws BadRequest when `keepSandbox` is set and sub-conversations are in other
- * sandboxes.
+ * `removeWithSandbox`. Throws BadRequest when `keepSandbox` is set and sub-conversations are in
+ * other sandboxes.
  */
 export async function removeConversation(
   deps: RemovalDeps,
@@ -57,8 +57,8 @@ export async function removeConversation(
 
 /**
  * Removes a conversation without children, and in the same transaction its sandbox unless other
- * conversations use it. `endsStart` becomes the detail of an open start task. A conversation with children
- * stays. Throws what the removal of a sandbox throws, and StorageFull.
+ * conversations use it. `endsStart` becomes the detail of an open start task. A conversation with
+ * children stays. Throws what the removal of a sandbox throws, and StorageFull.
  */
 export async function removeWithSandbox(
   { store: { conversations }, sandboxes }: SandboxRemoval,

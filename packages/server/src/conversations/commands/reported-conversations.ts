@@ -20,15 +20,16 @@ export interface ReportedConversationsDeps {
   runner: Pick<Runner, "announcements">;
 }
 
-/** Limits: conversations of a sandbox, listed events of a conversation, and characters of a sandbox's events per process. */
+/** Limits per sandbox: conversations, listed events of each, and characters of all events. */
 const maxConversations = 100;
 const maxEvents = 100_000;
 const maxLength = 1024 ** 3;
 const maxTags = 50;
 
 /**
- * Stores conversations that an agent server inside a sandbox runs and reports (app-server.md section 8).
- * They are read-only here; reports about conversations that this server runs are rejected.
+ * Stores conversations that an agent server inside a sandbox runs and reports (app-server.md
+ * section 8). They are read-only here; reports about conversations that this server runs are
+ * rejected.
  */
 export class ReportedConversations {
   readonly #deps: ReportedConversationsDeps;
@@ -40,8 +41,9 @@ export class ReportedConversations {
   }
 
   /**
-   * Stores a reported state, creating the conversation if it is unknown. Throws ConversationNotFound when it
-   * belongs to another sandbox, and ConversationExternal when this server runs it or a limit is reached.
+   * Stores a reported state, creating the conversation if it is unknown. Throws
+   * ConversationNotFound when it belongs to another sandbox, and ConversationExternal when this
+   * server runs it or a limit is reached.
    */
   async report(sandbox: SandboxRow, id: string, info: ReportedConversation): Promise<void> {
     if (info.execution_status === "deleting") return;
@@ -67,7 +69,7 @@ export class ReportedConversations {
     });
   }
 
-  /** Appends the new ones of reported events, or none of them when it throws as `report` or InvalidParameter. */
+  /** Appends the new events, or none of them when it throws as `report` or InvalidParameter. */
   async take(sandbox: SandboxRow, id: string, events: readonly ReportedEvent[]): Promise<void> {
     const parsed = events.map(parseReportedEvent);
     await this.#queues.run(id, async () => {

@@ -34,9 +34,10 @@ const transientKinds = new Set([
 ]);
 
 /**
- * Converts a reported event into a record without unknown fields and with a new timestamp; undefined for
- * transient events, unknown kinds, and state updates other than status and stats. Throws InvalidParameter
- * when the event violates its kind's schema, because clients would fail to read it.
+ * Converts a reported event into a record without unknown fields and with a new timestamp;
+ * undefined for transient events, unknown kinds, and state updates other than status and stats.
+ * Throws InvalidParameter when the event violates its kind's schema, because clients would fail to
+ * read it.
  */
 export function parseReportedEvent(event: ReportedEvent): NewRecord | undefined {
   if (!(eventKinds as readonly string[]).includes(event.kind) || transientKinds.has(event.kind))
@@ -63,8 +64,8 @@ export function parseReportedEvent(event: ReportedEvent): NewRecord | undefined 
 }
 
 /**
- * Replaces an action or observation of a tool that this server does not have by a known one, so that the
- * rest of the event can be validated; `tool` holds the original.
+ * Replaces an action or observation of a tool that this server does not have by a known one, so
+ * that the rest of the event can be validated; `tool` holds the original.
  */
 function foreignTool(event: Fields): { tool: Fields; rest: Fields } {
   const { action, observation } = event as { action?: Fields; observation?: Fields };

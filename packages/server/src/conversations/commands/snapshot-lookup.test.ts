@@ -31,7 +31,7 @@ const action = (id = newId()): NewRecord => ({
   },
 });
 
-test("the snapshot of an event is one made after the work before it and before the work after it", async () => {
+test("the snapshot of an event was taken after the work before it and before the work after it", async () => {
   const sandboxes = new SandboxRecords();
   const [sandbox, other] = [sandboxes.add(), sandboxes.add()];
   const row = conversationRow({ sandboxId: sandbox.id, createdAt: now });
@@ -62,7 +62,7 @@ test("the snapshot of an event is one made after the work before it and before t
   expect(found(first)).toBeUndefined();
   expect(found(late)).toBeUndefined();
   const kept = await snap();
-  // Nothing has been done since: the files are as they were.
+  // No tool was called since, so the files are unchanged.
   expect(found(late)).toBeUndefined();
   const second = await add(action());
   expect([found(null), found(asked), found(first), found(late), found(second)]).toEqual([
@@ -73,7 +73,7 @@ test("the snapshot of an event is one made after the work before it and before t
     undefined,
   ]);
 
-  // After the move the files are those of then, and so is what is kept now.
+  // After the move, new snapshots contain the earlier files.
   await move(first);
   const after = await snap();
   expect(found(second)).toBeUndefined();
@@ -84,7 +84,7 @@ test("the snapshot of an event is one made after the work before it and before t
   expect([found(third), found(first)]).toEqual([undefined, kept]);
   expect(after).not.toBe(kept);
 
-  // A fork: what was kept after its end may have what the other conversation did then.
+  // Snapshots after the end of a fork's events may contain later work of its source.
   const { spans } = store.events.pathTo(row.id, late)!;
   now += 1000;
   const fork = conversationRow({ sandboxId: sandbox.id, createdAt: now });

@@ -16,9 +16,9 @@ export interface LogPosition {
 }
 
 /**
- * The snapshot of the conversation's sandbox with the files as they were at a position: taken after the last
- * tool call before it and before the next one after it. Undefined when there is none, and when no tool was
- * called since, because the files are unchanged then.
+ * The snapshot of the conversation's sandbox with the files as they were at a position: taken after
+ * the last tool call before it and before the next one after it. Undefined when there is none, and
+ * when no tool was called since, because the files are unchanged then.
  */
 export function findSnapshot(
   { events, sandboxes }: { events: EventLog; sandboxes: Pick<Sandboxes, "snapshots"> },
@@ -76,8 +76,9 @@ function parseTimestamp(json: string): number {
 }
 
 /**
- * Stages a folder of a snapshot next to a folder of the conversation's sandbox; undefined when the snapshot
- * has no such folder. Throws SandboxFailed, SandboxNotFound, InvalidParameter, and changes nothing then.
+ * Stages a folder of a snapshot next to a folder of the conversation's sandbox; undefined when the
+ * snapshot has no such folder. Throws SandboxFailed, SandboxNotFound, InvalidParameter, and changes
+ * nothing then.
  */
 export async function stageFiles(
   sandboxes: Pick<Sandboxes, "running" | "snapshots">,

@@ -5,7 +5,7 @@ import { ServiceBench, sh } from "../../../test/support/sandbox-service.ts";
 import { cloneRepository } from "./clone.ts";
 import type { Repository } from "./repository.ts";
 
-/** Clones that cannot be made, in a real sandbox whose programs are those that a test puts there. */
+/** Failing clones in a real sandbox whose programs are replaced by each test. */
 
 let bench: ServiceBench;
 let sandbox: Sandbox;
@@ -26,7 +26,7 @@ const repository: Repository = {
   url: "https://git.example/ann/tool.git",
 };
 
-/** Clones with these programs, beside some of the sandbox's own. */
+/** Clones with these programs and some of the sandbox. */
 async function clone(
   name: string,
   programs: Record<string, string>,

@@ -88,8 +88,8 @@ cd / && { rmdir -- "$target" 2>/dev/null; mv -- "$new_folder" "$target"; } || { 
 trap - EXIT`;
 
 /**
- * Clones a repository inside a sandbox, through its egress proxy, and checks out a branch. An existing
- * clone is reused. Throws RepositoryFailed, what `exec` throws, and the signal's reason.
+ * Clones a repository inside a sandbox, through its egress proxy, and checks out a branch. An
+ * existing clone is reused. Throws RepositoryFailed, what `exec` throws, and the signal's reason.
  */
 export async function cloneRepository(
   sandbox: CommandRunner,

@@ -38,9 +38,9 @@ export interface PluginParts {
 }
 
 /**
- * Fetches plugins into a sandbox, which it wakes, and reads their parts; the project's skills of the same
- * name take precedence. Throws InvalidParameter, RepositoryFailed, what `Sandboxes.running` and `exec`
- * throw, and the reason of `signal`.
+ * Fetches plugins into a sandbox, which it wakes, and reads their parts; the project's skills of
+ * the same name take precedence. Throws InvalidParameter, RepositoryFailed, what
+ * `Sandboxes.running` and `exec` throw, and the reason of `signal`.
  */
 export async function fetchPlugins(
   { sandboxes, settings, secrets }: PluginDeps,
@@ -68,7 +68,7 @@ export async function fetchPlugins(
   };
 }
 
-/** Clones plugins into the home folder of a sandbox; returns their folders. Throws as `cloneRepository`. */
+/** Clones plugins below the home folder; returns their folders. Throws as `cloneRepository`. */
 export async function clonePlugins(
   sandbox: Sandbox,
   plugins: readonly Plugin[],
@@ -91,7 +91,7 @@ const maxBytes = 262_144;
 
 const printScript = 'head -c "$2" -- "$1/.mcp.json" 2>/dev/null || :';
 
-/** The MCP servers in the `.mcp.json` files of plugins, by name; the first of a name wins. Unreadable files count as empty. */
+/** The MCP servers in the `.mcp.json` files of plugins; the first server of a name wins. */
 export async function loadPluginServers(
   sandbox: CommandRunner,
   folders: readonly string[],

@@ -17,7 +17,7 @@ export interface Plugin {
 /** Maximum characters of one parameter in the first message. */
 const maxParameter = 4000;
 
-/** Parses a plugin source: `github:owner/repo`, `owner/repo`, or an https URL. Throws InvalidParameter. */
+/** Parses `github:owner/repo`, `owner/repo`, or an https URL. Throws InvalidParameter. */
 export function parsePlugin(spec: PluginSpec, tokens: ReadonlyMap<ProviderType, ProviderToken>): Plugin {
   const [, named, name] = /^(?:(github|gitlab|bitbucket|forgejo):)?([^:]+)$/.exec(spec.source.trim()) ?? [];
   const repository =
@@ -45,13 +45,13 @@ function parsePluginUrl(text: string): Repository {
   return { fullName: path, folder, provider: "github", host: url.host, url: url.href, login: null };
 }
 
-/** Folder of a plugin's repository below a home folder; the same source and ref give the same folder. */
+/** Folder of a plugin's repository below a home folder, derived from its source and ref. */
 export function pluginFolder(home: string, { repository, ref }: Plugin): string {
   const word = createHash("sha256").update(`${repository.url} ${ref}`).digest("hex").slice(0, 12);
   return posix.join(home, ".sandpiper-plugins", `${repository.folder}-${word}`);
 }
 
-/** The first message followed by the plugin parameters, as the reference sends them; undefined when there is neither. */
+/** The first message followed by the plugin parameters, as the reference sends them. */
 export function appendParameters(
   content: Content[] | undefined,
   plugins: readonly PluginSpec[],

@@ -33,8 +33,8 @@ const services: Partial<Record<ProviderType, Service>> = {
 const maxParts = 20;
 
 /**
- * Validates a repository's name and resolves its URL: at the given provider, else at the only provider
- * with a stored token, else at GitHub. Throws InvalidParameter.
+ * Validates a repository's name and resolves its URL: at the given provider, else at the only
+ * provider with a stored token, else at GitHub. Throws InvalidParameter.
  */
 export function resolveRepository(
   text: string,
@@ -63,7 +63,7 @@ export function resolveRepository(
   };
 }
 
-/** Splits a repository's name into its parts. `field` names the request field. Throws InvalidParameter. */
+/** Splits a repository's name; `field` names the request field. Throws InvalidParameter. */
 export function checkRepositoryName(
   text: string,
   provider: ProviderType | null,

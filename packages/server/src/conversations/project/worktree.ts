@@ -13,9 +13,9 @@ const createTimeoutMs = 300_000;
 const removeTimeoutMs = 30_000;
 
 /**
- * Arguments: folder, parent folder of the worktree, branch. Prints the repository, the worktree and the
- * folder's path inside them, each followed by a NUL. A repository without a commit counts as none. An
- * existing worktree is left over from an earlier attempt and is reused.
+ * Arguments: folder, parent folder of the worktree, branch. Prints the repository, the worktree and
+ * the folder's path inside them, each followed by a NUL. A repository without a commit counts as
+ * none. An existing worktree is left over from an earlier attempt and is reused.
  */
 const createScript = `${prelude}
 cd -- "$1" 2>/dev/null || exit ${gitCodes.noRepository}
@@ -64,8 +64,8 @@ export async function createWorktree(
 }
 
 /**
- * Removes the worktree of a deleted conversation, unless the sandbox does not run or another conversation
- * works in the worktree. Never rejects.
+ * Removes the worktree of a deleted conversation, unless the sandbox does not run or another
+ * conversation works in the worktree. Never rejects.
  */
 export async function removeWorktree(
   {

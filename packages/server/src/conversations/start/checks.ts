@@ -8,7 +8,7 @@ import type { Settings } from "../../users/api.ts";
 
 type AgentProfile = NonNullable<ReturnType<Settings["agentProfiles"]["byId"]>>;
 
-/** The dashed id that a client chose in a request field, else a new one. Throws InvalidParameter. */
+/** The dashed id that a client chose in a field, else a new one. Throws InvalidParameter. */
 export function parseOrCreateId(text: string | null | undefined, field: string): string {
   const id = text ? parseId(text) : newId();
   if (!id) throw new PlatformError("NotUuid", { field });

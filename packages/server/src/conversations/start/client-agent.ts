@@ -61,8 +61,8 @@ export function resolveAgent(
 }
 
 /**
- * The fields of agent settings that belong to an agent (remote-clients.md section 2). Clients would refuse a
- * conversation whose agent has the condenser of the settings, which has no kind.
+ * The fields of agent settings that belong to an agent (remote-clients.md section 2). Clients would
+ * refuse a conversation whose agent has the condenser of the settings, which has no kind.
  */
 function selectAgentFields(settings: GivenAgentSettings): Omit<GivenAgentSettings, "agent_kind" | "llm"> {
   const {
@@ -79,7 +79,7 @@ function selectAgentFields(settings: GivenAgentSettings): Omit<GivenAgentSetting
   return { ...fields, ...(condenser?.kind && { condenser }) };
 }
 
-/** Converts the switches of settings into tool names. Defaults of the schema: no sub-agents, switchable models. */
+/** Converts switches to tool names. Defaults: no sub-agents, switchable models. */
 function settingsToTools(settings: GivenAgentSettings): Pick<GivenAgent, "tools" | "include_default_tools"> {
   const { include_default_tools: builtIn, enable_sub_agents: subAgents } = settings;
   const tools = [...(settings.tools ?? usualTools ?? [])];

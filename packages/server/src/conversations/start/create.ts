@@ -47,10 +47,11 @@ export interface SandboxTarget {
 }
 
 /**
- * Creates a conversation in an existing sandbox from a full agent, agent settings or an agent profile
- * (agent-server.md section 3). A taken id of the same sandbox returns that conversation unchanged, with
- * `created` false. Only plugins and a worktree wait for the sandbox. Throws InvalidParameter,
- * ProfileNotFound, ConversationExists, SandboxNotFound, and what `fetchPlugins` and `createWorktree` throw.
+ * Creates a conversation in an existing sandbox from a full agent, agent settings or an agent
+ * profile (agent-server.md section 3). A taken id of the same sandbox returns that conversation
+ * unchanged, with `created` false. Only plugins and a worktree wait for the sandbox. Throws
+ * InvalidParameter, ProfileNotFound, ConversationExists, SandboxNotFound, and what `fetchPlugins`
+ * and `createWorktree` throw.
  */
 export async function createConversation(
   deps: CreateDeps,
@@ -147,7 +148,7 @@ export async function createConversation(
   return { row: store.conversations.get(id)!, created: true };
 }
 
-/** Removes the secrets of a conversation that could not be stored, as its sandbox would see them. Never rejects. */
+/** Removes the secrets of a conversation that could not be stored. Never rejects. */
 export async function dropSecrets(
   { store, secrets }: Pick<CreateDeps, "store" | "secrets">,
   id: string,

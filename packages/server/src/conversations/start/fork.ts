@@ -20,10 +20,11 @@ export interface ForkDeps extends Omit<BranchDeps, "runner"> {
 }
 
 /**
- * Creates a conversation from the events of another one up to an event, by default its HEAD, in the same
- * sandbox with the same agent, secrets and policies (agent-server.md section 3). If a snapshot has the files
- * of that time, the fork works on a copy of them in its own folder; else both share a folder. Throws
- * EventNotFound, ConversationExists, InvalidParameter, and the errors of the file copy.
+ * Creates a conversation from the events of another one up to an event, by default its HEAD, in the
+ * same sandbox with the same agent, secrets and policies (agent-server.md section 3). If a snapshot
+ * has the files of that time, the fork works on a copy of them in its own folder; else both share a
+ * folder. Throws EventNotFound, ConversationExists, InvalidParameter, and the errors of the file
+ * copy.
  */
 export async function forkConversation(
   deps: ForkDeps,

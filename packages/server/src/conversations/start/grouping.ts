@@ -34,7 +34,7 @@ export function chooseSandbox(
   }
 }
 
-/** A running sandbox of the user with the right spec and network access that the conversation may share. */
+/** A running sandbox of the user that the conversation may share. */
 export function findSharedSandbox(
   {
     store,

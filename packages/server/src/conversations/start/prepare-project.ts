@@ -27,8 +27,9 @@ export interface PreparedProject {
 }
 
 /**
- * Prepares a project inside a sandbox: clone, setup script, hooks, plugins (app-server.md section 2.4). Every
- * step can be repeated after a crash. Throws RepositoryFailed, what `exec` throws, and the signal's reason.
+ * Prepares a project inside a sandbox: clone, setup script, hooks, plugins (app-server.md section
+ * 2.4). Every step can be repeated after a crash. Throws RepositoryFailed, what `exec` throws, and
+ * the signal's reason.
  */
 export async function prepareProject(
   sandbox: Sandbox,
@@ -62,7 +63,7 @@ export async function prepareProject(
 
 const hooksTimeoutMs = 30_000;
 
-/** Runs the repository's earlier hook, then its script. The first comment line identifies the hook. */
+/** Runs the repository's earlier hook, then its script. Its first comment line identifies it. */
 const hook = `#!/bin/sh
 # Installed by Sandpiper: runs .openhands/pre-commit.sh
 before=$(git rev-parse --git-path hooks)/pre-commit.local
@@ -73,9 +74,9 @@ exec "$(command -v bash || echo sh)" .openhands/pre-commit.sh "$@"
 `;
 
 /**
- * Arguments: project folder, hook text. It may run twice concurrently when the server was killed, so each
- * run writes its own draft and moves it into place. The text is an argument because a kill could truncate
- * standard input.
+ * Arguments: project folder, hook text. It may run twice concurrently when the server was killed,
+ * so each run writes its own draft and moves it into place. The text is an argument because a kill
+ * could truncate standard input.
  */
 const installScript = `
 cd -- "$1" && [ -f .openhands/pre-commit.sh ] && command -v git >/dev/null 2>&1 || exit 0
@@ -87,7 +88,7 @@ if cp -- "$hooks/pre-commit" "$draft" 2>/dev/null && ! grep -q "$own" "$draft"; 
 fi
 printf %s "$2" >"$draft" && chmod 755 "$draft" && mv -f -- "$draft" "$hooks/pre-commit"`;
 
-/** Installs `.openhands/pre-commit.sh` as pre-commit hook; another hook becomes `pre-commit.local`. Idempotent. */
+/** Installs the pre-commit hook; another hook becomes `pre-commit.local`. Idempotent. */
 async function installHooks(sandbox: CommandRunner, workingDir: string, signal: AbortSignal): Promise<void> {
   await runScript(sandbox, installScript, [workingDir, hook], { timeoutMs: hooksTimeoutMs, signal });
 }

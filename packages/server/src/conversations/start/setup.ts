@@ -6,9 +6,9 @@ import { runToEnd } from "@sandpiper/sandbox/shell/run";
 const setupSeconds = 600;
 
 /**
- * Arguments: project folder, state file, seconds. A background shell runs the script and writes its exit
- * code, so that a start resumed after a crash waits for the same script. The word `sandpiper-setup` in its
- * command line distinguishes that shell from a later process with its id.
+ * Arguments: project folder, state file, seconds. A background shell runs the script and writes its
+ * exit code, so that a start resumed after a crash waits for the same script. The word
+ * `sandpiper-setup` in its command line distinguishes that shell from a later process with its id.
  */
 const setupScript = `
 cd -- "$1" || exit 1
@@ -37,8 +37,8 @@ export interface SetupResult {
 }
 
 /**
- * Runs `.openhands/setup.sh` of a project once for a conversation; undefined when there is none. A failed
- * script is a result, not an error. Throws what `exec` throws, and the signal's reason.
+ * Runs `.openhands/setup.sh` of a project once for a conversation; undefined when there is none. A
+ * failed script is a result, not an error. Throws what `exec` throws, and the signal's reason.
  */
 export async function runSetupScript(
   sandbox: CommandRunner,

@@ -32,15 +32,16 @@ export interface Plan {
   work: StartWork;
 }
 
-/** The work of a start besides creating the conversation; derived from the request again after a restart. */
+/** The work of a start besides creating the conversation; derived from the request. */
 export interface StartWork {
   message: Content[] | undefined;
   /** Cloned into the working directory. */
   repository: Repository | undefined;
   plugins: Plugin[];
   /**
-   * The project is prepared, and its skills are read for the prompt, before the first message. Unnecessary
-   * in a new sandbox without repository and plugins: the first model call does not wait for it.
+   * The project is prepared, and its skills are read for the prompt, before the first message.
+   * Unnecessary in a new sandbox without repository and plugins: the first model call does not wait
+   * for it.
    */
   preparesFirst: boolean;
 }

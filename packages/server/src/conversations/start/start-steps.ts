@@ -74,9 +74,10 @@ export class StartSteps {
   }
 
   /**
-   * Stores the conversation and calls `onStored`, starts the first model call if nothing has to be read before
-   * it, and waits for the sandbox, in which the agent's tools run. A failing sandbox ends the task, and the
-   * conversation shows the same reason. Throws the reason of the failure, or that of `closing`.
+   * Stores the conversation and calls `onStored`, starts the first model call if nothing has to be
+   * read before it, and waits for the sandbox, in which the agent's tools run. A failing sandbox
+   * ends the task, and the conversation shows the same reason. Throws the reason of the failure, or
+   * that of `closing`.
    */
   async start(request: AppConversationStartRequest, onStored?: () => void): Promise<void> {
     const { store, settings, openModel } = this.#deps;
@@ -85,7 +86,8 @@ export class StartSteps {
       const { model, ...rest } = conversationModel(this.#conversation, settings);
       openModel({ model: model ?? "", ...rest });
     }
-    // Starting a sandbox blocks this process for some milliseconds, so the first model request goes first.
+    // Starting a sandbox blocks this process for some milliseconds, so the first model request goes
+    // first.
     const { promise: asked, resolve: startSandbox } = Promise.withResolvers<void>();
     const goesFirst = work.message !== undefined && !work.preparesFirst;
     if (!goesFirst || this.#deps.waitsForTools(this.#conversation)) startSandbox();
@@ -146,7 +148,7 @@ export class StartSteps {
         .catch(() => {});
   }
 
-  /** Prepares the sandbox and sends the first message; repeats all steps when the sandbox restarts in between. */
+  /** Prepares the sandbox and sends the first message; repeats this when the sandbox restarts. */
   async #ready(release: () => void): Promise<Sandbox> {
     for (let attempt = 1; ; attempt++) {
       const sandbox = await this.#sandbox();

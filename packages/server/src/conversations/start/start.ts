@@ -20,7 +20,7 @@ export interface StarterDeps extends Omit<StartStepsDeps, "tasks" | "closing"> {
   mask: OutputMasksDeps["mask"];
 }
 
-/** Starts conversations in the background and updates their start tasks (app-server.md sections 2.3 and 2.4). */
+/** Starts conversations in the background; see app-server.md sections 2.3 and 2.4. */
 export class ConversationStarter {
   readonly tasks: TaskFeed;
   readonly #deps: StarterDeps;
@@ -37,8 +37,9 @@ export class ConversationStarter {
   }
 
   /**
-   * Starts a conversation; when this resolves, clients find it in the lists, or its task has the error.
-   * Throws what `planStart` throws, and InvalidParameter for an invalid callback; nothing is stored then.
+   * Starts a conversation; when this resolves, clients find it in the lists, or its task has the
+   * error. Throws what `planStart` throws, and InvalidParameter for an invalid callback; nothing is
+   * stored then.
    */
   async start(userId: string, request: AppConversationStartRequest): Promise<StartTaskRow> {
     const { task, stored } = await this.#start(userId, request);
@@ -76,7 +77,8 @@ export class ConversationStarter {
     };
     this.#starting.add(conversationId);
     try {
-      // The task's request has no secret values, so they are stored first, for a start that resumes after a
+      // The task's request has no secret values, so they are stored first, for a start that resumes
+      // after a
       // crash. The store removes values without a task when it is opened.
       const owner = { userId, conversationId, sandboxId };
       if (request.secrets && Object.keys(request.secrets).length > 0)
@@ -137,7 +139,7 @@ export class ConversationStarter {
     });
   }
 
-  /** Interrupts starts that wait for their sandbox, which the next process resumes, and waits for the others. */
+  /** Interrupts starts that wait for their sandbox; the next process resumes them. */
   async close(): Promise<void> {
     this.#closing.abort(new Error("The server is ending."));
     this.tasks.close();

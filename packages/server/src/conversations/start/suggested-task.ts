@@ -20,7 +20,7 @@ const work: Record<SuggestedTask["task_type"], (number: number, request: string)
     `Write a skill file for agents from issue #${number}: read the issue, look at the code that it is about, and put what an agent has to know into a Markdown file under .openhands/microagents/.`,
 };
 
-/** The first message of a suggested task. The title comes from the service and is quoted as data. */
+/** The first message of a suggested task, whose title is quoted as data. */
 export function suggestedTaskPrompt({
   git_provider,
   task_type,

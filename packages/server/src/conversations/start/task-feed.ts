@@ -29,8 +29,8 @@ export class TaskFeed {
   }
 
   /**
-   * Yields a task's current state and every later one, until it is READY or ERROR or the server closes. Must
-   * be called synchronously after the task is created.
+   * Yields a task's current state and every later one, until it is READY or ERROR or the server
+   * closes. Must be called synchronously after the task is created.
    */
   follow(first: StartTaskRow): AsyncGenerator<StartTaskRow> {
     const follower: Follower = { rows: [first], wake() {} };

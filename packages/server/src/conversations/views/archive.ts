@@ -10,8 +10,8 @@ const pageSize = 100;
 
 /**
  * A conversation as a zip of `meta.json` and one `event_000000_<event id>.json` per event, without
- * credentials and without events that arrive during the download (app-server.md section 2.9).
- * `id` is dashed. Throws ConversationTooLarge.
+ * credentials and without events that arrive during the download (app-server.md section 2.9). `id`
+ * is dashed. Throws ConversationTooLarge.
  */
 export function conversationArchive(events: EventLog, id: string, conversation: AppConversation): Readable {
   const total = events.count(id);

@@ -10,7 +10,7 @@ export interface ListCacheDeps {
   present(rows: readonly ConversationRow[]): AppConversation[];
 }
 
-/** Conversation pages as JSON. Clients poll their lists, so a page is kept until the next write to the store. */
+/** Conversation pages as JSON for polling clients, kept until the next write to the store. */
 export class ListCache {
   readonly #deps: ListCacheDeps;
   readonly #pages = new LRUCache<string, { json: string; version: number }>({

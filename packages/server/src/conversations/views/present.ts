@@ -13,7 +13,7 @@ import type { StartTaskRow } from "../../store/start-task-store.ts";
 import { createdBy } from "../../users/default-user.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 
-/** A conversation as V1 clients see it (app-server.md section 2.1); what needs a running sandbox is null without one. */
+/** A conversation as V1 clients see it (app-server.md section 2.1). */
 export function presentConversation(
   row: ConversationRow,
   facts: {
@@ -116,7 +116,7 @@ interface InfoFacts {
   skills: boolean;
 }
 
-/** A conversation as the agent server shows it: its state and its record (agent-server.md section 3.2). */
+/** A conversation as the agent server shows it (agent-server.md section 3.2). */
 export function presentInfo({ row, state, children, agents, skills }: InfoFacts): ConversationInfo {
   const { config, summary } = row;
   const { forkedFrom, launchedProfile } = config;

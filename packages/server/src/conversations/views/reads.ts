@@ -75,7 +75,8 @@ export class ConversationReads {
   /** Keeps the order of the rows. */
   present(rows: readonly ConversationRow[]): AppConversation[] {
     const { store, sandboxes, settings, publicUrl } = this.#deps;
-    // Clients treat every listed child as a conversation that the user opened, so sub-agents are left out.
+    // Clients treat every listed child as a conversation that the user opened, so sub-agents are
+    // left out.
     const children = store.conversations.listChildren(
       rows.map((row) => row.id),
       { subAgents: false },
