@@ -23,7 +23,9 @@ import type {
 import type { ConversationFilter, ConversationPage, ConversationRow } from "../store/conversation-store.ts";
 import type { StartTaskFilter } from "../store/start-task-store.ts";
 
-/** The conversations of all users. Ids are dashed; the id of another user's conversation is unknown. */
+/**
+ * The conversations of all users. Ids are dashed; the id of another user's conversation is unknown.
+ */
 export interface Conversations {
   readonly starts: ConversationStarts;
   readonly reads: ConversationQueries;
@@ -51,18 +53,21 @@ export interface Conversations {
   /** Continues what an earlier process left: starts, runs, goals and pending messages. */
   open(): Promise<void>;
   /**
-   * Changes the given fields; null clears one (app-server.md section 2.6).
-   * Throws ConversationNotFound, InvalidParameter.
+   * Changes the given fields; null clears one (app-server.md section 2.6). Throws
+   * ConversationNotFound, InvalidParameter.
    */
   update(userId: string, id: string, change: AppConversationUpdateRequest): Promise<AppConversation>;
   /** The skills in the sandbox now, and the skills of the agent. Throws what `exec` throws. */
   skills(row: ConversationRow, sandbox: CommandRunner): Promise<Skill[]>;
-  /** Uses an LLM profile of the user from the next model call on. Throws ConversationNotFound, ProfileNotFound. */
+  /**
+   * Uses an LLM profile of the user from the next model call on. Throws ConversationNotFound,
+   * ProfileNotFound.
+   */
   switchProfile(userId: string, id: string, profile: string): Promise<void>;
   /**
-   * Ends the run and removes the conversation with its sub-conversations, and its sandbox unless another
-   * conversation uses it or `keepSandbox` is set. Throws ConversationNotFound, and BadRequest when
-   * `keepSandbox` is set and a sub-conversation is in another sandbox.
+   * Ends the run and removes the conversation with its sub-conversations, and its sandbox unless
+   * another conversation uses it or `keepSandbox` is set. Throws ConversationNotFound, and
+   * BadRequest when `keepSandbox` is set and a sub-conversation is in another sandbox.
    */
   remove(userId: string, id: string, options?: { keepSandbox?: boolean }): Promise<void>;
   /** Lets current steps end for `graceMs`; the next process continues the rest. */
@@ -75,15 +80,17 @@ export interface ConversationStarts {
    * Throws ModelNotConfigured, SandboxNotFound, ConversationExists, InvalidParameter.
    */
   start(userId: string, request: AppConversationStartRequest): Promise<AppConversationStartTask>;
-  /** Like `start`; yields the task in each of its states. The start continues when the reader stops. */
+  /**
+   * Like `start`; yields the task in each of its states. The start continues when the reader stops.
+   */
   startStream(
     userId: string,
     request: AppConversationStartRequest,
   ): Promise<AsyncIterable<AppConversationStartTask>>;
   /**
-   * Creates a conversation in an existing sandbox (agent-server.md section 3). `created` is false when the
-   * id belongs to a conversation of this sandbox. Throws InvalidParameter, ProfileNotFound,
-   * ConversationExists, SandboxNotFound, OutboundFailed, OutboundRefused.
+   * Creates a conversation in an existing sandbox (agent-server.md section 3). `created` is false
+   * when the id belongs to a conversation of this sandbox. Throws InvalidParameter,
+   * ProfileNotFound, ConversationExists, SandboxNotFound, OutboundFailed, OutboundRefused.
    */
   create(
     target: { userId: string; sandboxId: string },
@@ -109,21 +116,26 @@ export interface ConversationQueries {
   /** The rows behind `search`. */
   rows(filter: ConversationFilter, page: ConversationPage): PageResult<ConversationRow>;
   /**
-   * The agent server's form of a conversation (agent-server.md section 3.2). `skills` includes the skills
-   * of a client's own agent, which may be long.
+   * The agent server's form of a conversation (agent-server.md section 3.2). `skills` includes the
+   * skills of a client's own agent, which may be long.
    */
   info(row: ConversationRow, options?: { skills?: boolean }): ConversationInfo;
 }
 
 export interface ConversationCommands {
   /**
-   * Appends a user message; with `run` it wakes the agent.
-   * Throws ConversationNotFound, ConversationArchived, MessageDelivered.
+   * Appends a user message; with `run` it wakes the agent. Throws ConversationNotFound,
+   * ConversationArchived, MessageDelivered.
    */
   send(id: string, content: Content[], options: SendOptions): Promise<void>;
-  /** Starts a run, or approves the waiting actions. Throws ConversationRunning, ConversationArchived. */
+  /**
+   * Starts a run, or approves the waiting actions. Throws ConversationRunning,
+   * ConversationArchived.
+   */
   run(id: string): Promise<void>;
-  /** Rejects the waiting actions; the agent does not continue by itself (agent-server.md section 4). */
+  /**
+   * Rejects the waiting actions; the agent does not continue by itself (agent-server.md section 4).
+   */
   reject(id: string, reason: string): Promise<void>;
   /** Takes effect after the current step. */
   pause(id: string): Promise<void>;
@@ -133,13 +145,13 @@ export interface ConversationCommands {
 
 export interface ConversationBranches {
   /**
-   * Moves HEAD to an event; null: before the first one (agent-server.md section 3).
-   * Throws EventNotFound, ConversationRunning, GoalRunning, ConversationArchived, SandboxFailed.
+   * Moves HEAD to an event; null: before the first one (agent-server.md section 3). Throws
+   * EventNotFound, ConversationRunning, GoalRunning, ConversationArchived, SandboxFailed.
    */
   navigate(id: string, eventId: string | null): Promise<FilesOutcome>;
   /**
-   * Creates a conversation in the same sandbox that begins as a copy.
-   * Throws EventNotFound, ConversationExists, InvalidParameter, ConversationArchived, SandboxFailed.
+   * Creates a conversation in the same sandbox that begins as a copy. Throws EventNotFound,
+   * ConversationExists, InvalidParameter, ConversationArchived, SandboxFailed.
    */
   fork(id: string, request: ForkConversationRequest): Promise<{ row: ConversationRow } & FilesOutcome>;
 }
@@ -161,13 +173,14 @@ export interface ConversationSideCalls {
   /** Asks the agent a question. Throws what the model call throws, and BudgetReached. */
   ask(id: string, question: string): Promise<string>;
   /**
-   * A title for the first user message, by the given model or the conversation's own; it is not stored.
-   * Throws BadRequest before the first message, and BudgetReached.
+   * A title for the first user message, by the given model or the conversation's own; it is not
+   * stored. Throws BadRequest before the first message, and BudgetReached.
    */
   title(id: string, options: { max: number; llm?: GivenLlm | undefined }): Promise<string>;
   /**
-   * Condenses the history: with the next step of a running conversation, else now, and resolves when that
-   * is done. Does nothing when the history is short. Throws ConversationNotFound, ConversationArchived, ModelFailed.
+   * Condenses the history: with the next step of a running conversation, else now, and resolves
+   * when that is done. Does nothing when the history is short. Throws ConversationNotFound,
+   * ConversationArchived, ModelFailed.
    */
   condense(id: string): Promise<void>;
 }

@@ -1,9 +1,8 @@
 import { hexId, maskText } from "@sandpiper/wire";
-import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { ConversationRow, Goal } from "../../store/conversation-store.ts";
 import type { EventLog } from "../../store/event-log.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import { getLeafId } from "../log/branch.ts";
-import { presentAgentState } from "../log/present-goal.ts";
 import { type ConversationState, type FoldedFacts, pickFacts } from "../log/state.ts";
 
 interface FullStateInput {
@@ -79,4 +78,11 @@ function newestUserMessage(events: EventLog, id: string): string | undefined {
     if (found) return found.id;
   }
   return undefined;
+}
+
+/** `agent_state` of a conversation for clients: its goal. */
+export function presentAgentState(goal: Goal | undefined): Record<string, unknown> {
+  if (!goal) return {};
+  const { objective, maxIterations, iteration, status, detail } = goal;
+  return { goal: { objective, max_iterations: maxIterations, iteration, status, detail } };
 }

@@ -10,8 +10,9 @@ import type { Tool, ToolContext } from "@sandpiper/agent/tools/tool";
 import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { Model, OpenModel } from "@sandpiper/models/model";
 import type { Action, ConfirmationPolicy, NewEvent, TextContent } from "@sandpiper/wire";
-import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { ConversationRow, ConversationStore } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
+import { getOwnCost } from "../../store/summary.ts";
 import type { Settings } from "../../users/api.ts";
 import type { DailyBudget } from "../../users/daily-budget.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
@@ -21,7 +22,6 @@ import type { Toolset, Toolsets } from "../agent/toolset.ts";
 import type { Hub } from "../log/hub.ts";
 import type { FoldedFacts } from "../log/state.ts";
 import type { ConversationHooks } from "./conversation-hooks.ts";
-import { sumSiblingSpend } from "./shared-budget.ts";
 
 /** The collaborators of one run. */
 export interface RunEnvironment {
@@ -137,4 +137,22 @@ export function makeModelOpener(
     }
     return opened.model;
   };
+}
+
+/** USD that the parent and its other sub-agents have spent: one budget covers all of them. */
+function sumSiblingSpend(
+  conversations: Pick<ConversationStore, "get" | "listChildren">,
+  row: ConversationRow,
+): number {
+  const root = row.config.task ? row.parentId : row.id;
+  if (!root) return 0;
+  const family = [root, ...(conversations.listChildren([root]).get(root) ?? [])];
+  let sum = 0;
+  for (const id of family) {
+    const other = id === row.id ? undefined : conversations.get(id);
+    if (!other || (id !== root && !other.config.task)) continue;
+    const { stats, metrics } = other.summary;
+    sum += stats ? getOwnCost(stats) : (metrics?.accumulated_cost ?? 0);
+  }
+  return sum;
 }

@@ -18,9 +18,9 @@ import { getOwnCost } from "../../store/summary.ts";
 import { DeltaBuffer } from "../log/deltas.ts";
 import { LogFollower } from "../log/follower.ts";
 import { readObservations } from "../log/observation-history.ts";
-import { presentAgentState } from "../log/present-goal.ts";
 import { rejectActions, unansweredReason } from "../log/rejections.ts";
 import { pickFacts } from "../log/state.ts";
+import { presentAgentState } from "./full-state.ts";
 import { RunCondensing } from "./run-condensing.ts";
 import type { RunEnvironment } from "./run-environment.ts";
 

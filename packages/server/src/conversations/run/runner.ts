@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { ContextLimits } from "@sandpiper/agent/condenser/context-limits";
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import type { UsageMetrics } from "@sandpiper/agent/loop/records";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ModelResponse } from "@sandpiper/models/model";
@@ -15,9 +16,8 @@ import { Announcements } from "./announcements.ts";
 import type { ConversationHooks } from "./conversation-hooks.ts";
 import { Histories } from "./histories.ts";
 import { type AbortCause, Run } from "./run.ts";
-import { makeRunEnvironment, type RunEnvironmentDeps } from "./run-environment.ts";
+import { makeModelOpener, makeRunEnvironment, type RunEnvironmentDeps } from "./run-environment.ts";
 import { RunQueue } from "./run-queue.ts";
-import { endSession } from "./session-end.ts";
 import { SideCallUsage } from "./side-call-usage.ts";
 import type { Workspace } from "./workspace.ts";
 import { Workspaces } from "./workspaces.ts";
@@ -69,16 +69,16 @@ export class Runner {
 
   constructor(deps: RunnerDeps) {
     this.#deps = deps;
-    this.histories = new Histories({ ...deps, follower: (id) => this.#runs.get(id)?.follower });
-    this.announcements = new Announcements({
-      ...deps,
-      histories: this.histories,
-      isAwake: (id) => this.isAwake(id),
-    });
-    this.#sideCallUsage = new SideCallUsage(deps.store.events);
+    const { store, scheduler, hub, agents, knowledge, toolsets, sandboxes, settings } = deps;
+    const follower = (id: string) => this.#runs.get(id)?.follower;
+    this.histories = new Histories({ store, scheduler, agents, knowledge, toolsets, follower });
+    const isAwake = (id: string) => this.isAwake(id);
+    this.announcements = new Announcements({ store, hub, histories: this.histories, isAwake });
+    this.#sideCallUsage = new SideCallUsage(store.events);
     this.#queue = new RunQueue(deps.limits.maxRuns);
     this.workspaces = new Workspaces({
-      ...deps,
+      sandboxes,
+      settings,
       isAwake: (row) => this.#runs.has(row.id) || this.isWaiting(row),
       onUnload: (id) => this.#release(id),
     });
@@ -95,15 +95,13 @@ export class Runner {
 
   /** Waits briefly for a paused run to end. Throws ConversationRunning while a run continues. */
   async requireAtRest(conversationId: string): Promise<void> {
-    const isRunning = () =>
-      this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
     const run = this.#runs.get(conversationId);
-    if (run && !isRunning()) {
+    if (run && !this.#isRunning(conversationId)) {
       let timer: NodeJS.Timeout | undefined;
       await Promise.race([run.done, new Promise((resolve) => (timer = setTimeout(resolve, maxRestWaitMs)))]);
       clearTimeout(timer);
     }
-    if (isRunning() || this.#runs.has(conversationId)) throw new PlatformError("NotAtRest");
+    if (this.#isRunning(conversationId) || this.isAwake(conversationId)) throw new PlatformError("NotAtRest");
   }
 
   workspace(row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">): Workspace {
@@ -247,8 +245,20 @@ export class Runner {
     else workspace?.pauseGate.cancel();
   }
 
-  #endSession(conversationId: string, mostMs: number): Promise<void> {
-    return endSession({ ...this.#deps, workspaces: this.workspaces }, conversationId, mostMs);
+  /** Runs the SessionEnd hooks, if the conversation's sandbox is running. */
+  async #endSession(conversationId: string, maxMs: number): Promise<void> {
+    const { store, sandboxes, hooks, masks } = this.#deps;
+    const row = store.conversations.get(conversationId);
+    if (!row || !hooks.hasSessionEnd(row)) return;
+    if (sandboxes.get(row.userId, row.sandboxId)?.status !== "RUNNING") return;
+    const run = {
+      sandbox: () => this.workspace(row).sandbox(),
+      openModel: makeModelOpener(this.#deps, row),
+      mask: () => masks.forConversation(row),
+      append: (records: NewRecord[]) => store.events.append(conversationId, records),
+      signal: AbortSignal.timeout(maxMs),
+    };
+    await hooks.endSession(row, run).catch(() => {});
   }
 
   #dropWorkspace(conversationId: string): void {
@@ -288,21 +298,20 @@ export class Runner {
     this.#queue.release(userId, conversationId);
     // A message may have woken the conversation during its removal.
     if (!this.#deps.store.conversations.get(conversationId)) this.#dropWorkspace(conversationId);
-    const goesOnForSummary =
+    const continuesForSummary =
       complete && wantsSummary && this.#condensations.has(conversationId) && !this.#closing;
-    if (!goesOnForSummary) this.#resolveCondensations(conversationId);
+    if (!continuesForSummary) this.#resolveCondensations(conversationId);
     if (this.#closing) return;
     this.#wakeNext(userId);
     // A message or run command that arrived while the run was ending is in the row's status.
-    const goesOn = () =>
-      this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
-    if (goesOnForSummary || (complete && goesOn())) return this.wake(conversationId);
+    const asksForRun = this.#isRunning(conversationId);
+    if (continuesForSummary || (complete && asksForRun)) return this.wake(conversationId);
     this.#sideCallUsage.write(conversationId, stats).catch(() => {});
-    if (!complete && goesOn()) {
+    if (asksForRun) {
       // Its end could not be written, for example because the disk is full.
       const timer = setTimeout(() => {
         this.#timers.delete(timer);
-        if (goesOn()) this.wake(conversationId);
+        if (this.#isRunning(conversationId)) this.wake(conversationId);
       }, retryMs);
       this.#timers.add(timer);
     }
@@ -311,11 +320,14 @@ export class Runner {
     this.#deps.onRest?.(conversationId);
   }
 
+  #isRunning(conversationId: string): boolean {
+    return this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
+  }
+
   /** Starts the next waiting conversations, except those that were stopped meanwhile. */
   #wakeNext(userId: string): void {
     for (let id = this.#queue.next(userId); id !== undefined; id = this.#queue.next(userId)) {
-      const isRunning = this.#deps.store.conversations.get(id)?.summary.executionStatus === "running";
-      if (isRunning || this.#condensations.has(id)) this.wake(id);
+      if (this.#isRunning(id) || this.#condensations.has(id)) this.wake(id);
       else this.#approved.delete(id);
     }
   }

@@ -9,9 +9,9 @@ let bench: ServiceBench;
 let sandboxId: string;
 let awake: boolean;
 let workspaces: Workspaces;
-/** What the next commands wait for before the engine begins them. */
+/** The engine begins commands only when this resolves. */
 let late: PromiseWithResolvers<void>;
-/** Commands that came to the engine. */
+/** The number of commands that the engine received. */
 let commands: number;
 
 beforeEach(async () => {
@@ -64,12 +64,12 @@ async function run(command: string): Promise<string> {
 
 const status = () => bench.service.get("me", sandboxId)?.status;
 
-/** A command that a run begins just before its sandbox is paused, so that the engine refuses it, or while that goes on. */
+/** Begins a command just before the pause, so that the engine rejects it, or during the pause. */
 async function beginUnderPause(moment: "before" | "during" = "before"): Promise<{ result: Promise<string> }> {
   await run("true");
   late = Promise.withResolvers();
   const before = commands;
-  // A new shell is one more command for the engine.
+  // A new shell is another command for the engine.
   open().closeTerminal();
   const paused = moment === "during" ? bench.service.pause("me", sandboxId) : undefined;
   const result = run("echo done");
@@ -81,7 +81,7 @@ async function beginUnderPause(moment: "before" | "during" = "before"): Promise<
   const leave = bench.service.onChange((change) => {
     woken ||= "status" in change && change.status === "RUNNING";
   });
-  // What would wake it begins in the turns that follow, and operations are served one after the other.
+  // A wake-up would begin in the next turns, and operations are serialised.
   for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
   await bench.service.pause("me", sandboxId);
   leave();

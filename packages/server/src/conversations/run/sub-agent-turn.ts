@@ -1,15 +1,21 @@
+import { createHash } from "node:crypto";
 import { nudge } from "@sandpiper/agent/loop/records";
 import { transition } from "@sandpiper/agent/loop/status";
 import type { AgentDefinition } from "@sandpiper/agent/skills/agent-definitions";
 import type { ListedAgent } from "@sandpiper/agent/tools/task";
-import type { Event, ExecutionStatus, TaskObservation } from "@sandpiper/wire";
-import { contentText, hexId, textContent } from "@sandpiper/wire";
+import {
+  contentText,
+  type Event,
+  type ExecutionStatus,
+  hexId,
+  type TaskObservation,
+  textContent,
+} from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import type { SendOptions } from "../api.ts";
-import { deriveId } from "../log/derived-id.ts";
 import type { Runner } from "./runner.ts";
 
 /** Events at the end of a sub-agent's log that are searched for its answer. */
@@ -238,4 +244,10 @@ export interface SubAgentDeps {
   run(id: string): Promise<void>;
   pause(id: string): Promise<void>;
   reject(id: string, reason: string): Promise<void>;
+}
+
+/** A dashed id derived from another id, so that a retry after a crash gets the same one. */
+export function deriveId(purpose: string, from: string): string {
+  const hex = createHash("sha256").update(`sandpiper ${purpose} ${from}`).digest("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }

@@ -8,10 +8,9 @@ import type { ConfirmationPolicy, TaskAction, TaskObservation } from "@sandpiper
 import { textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { ToolSource } from "../agent/toolset.ts";
-import { deriveId } from "../log/derived-id.ts";
 import { toForkContext } from "../project/project-context.ts";
 import type { SubAgentDeps } from "./sub-agent-turn.ts";
-import { SubAgentTurn } from "./sub-agent-turn.ts";
+import { deriveId, SubAgentTurn } from "./sub-agent-turn.ts";
 
 /** Maximum sub-agents of one conversation, concurrently and in total. */
 const maxConcurrent = 20;

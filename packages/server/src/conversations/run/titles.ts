@@ -1,15 +1,18 @@
 import { maskedModel } from "@sandpiper/agent/masking/masked-model";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { ModelResponse, OpenModel } from "@sandpiper/models/model";
 import { recordedBeside } from "@sandpiper/models/recording/beside";
-import type { Content } from "@sandpiper/wire";
-import { contentText, textContent } from "@sandpiper/wire";
+import { type Content, contentText, type Event, type GivenLlm, textContent } from "@sandpiper/wire";
 import type { Callbacks } from "../../callbacks/api.ts";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { EventLog } from "../../store/event-log.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { OutputMasks } from "../agent/output-masks.ts";
 import type { RunLimits, Runner } from "./runner.ts";
+import type { SideCalls } from "./side-calls.ts";
 
 /**
  * Maximum characters of the message that a title is made from, and of a title (agent-behaviour.md
@@ -119,4 +122,42 @@ export function parseTitle(text: string, max = maxTitleChars): string | undefine
   if (characters.length === 0) return undefined;
   if (characters.length <= max) return plain;
   return max > 3 ? `${characters.slice(0, max - 3).join("")}...` : characters.slice(0, max).join("");
+}
+
+export interface GenerateTitleDeps {
+  store: { events: Pick<EventLog, "branch" | "search"> };
+  sideCalls: Pick<SideCalls, "askWithoutHistory">;
+}
+
+/**
+ * A title of at most `max` characters for the first user message, by the client's model or the
+ * conversation's own (agent-server.md sections 11 and 12); the cut message when the model fails.
+ * Stores only the cost. Throws BadRequest before the first message.
+ */
+export async function generateTitle(
+  { store, sideCalls }: GenerateTitleDeps,
+  row: ConversationRow,
+  { max, llm }: { max: number; llm?: GivenLlm | undefined },
+): Promise<string> {
+  const message = firstMessage(store.events, row.id);
+  if (message === undefined) throw new PlatformError("NoMessageForTitle");
+  const answer = await sideCalls
+    .askWithoutHistory(row, "title", titleInstructions(max), message, llm)
+    .catch((error: unknown) => {
+      if (error instanceof PlatformError && error.code === "BudgetReached") throw error;
+      return "";
+    });
+  return parseTitle(answer, max) ?? parseTitle(message, max)!;
+}
+
+/** The first text of the user on the active branch. */
+export function firstMessage(events: GenerateTitleDeps["store"]["events"], id: string): string | undefined {
+  for (const span of events.branch(id).spans) {
+    for (const json of events.search(id, { kind: "MessageEvent", limit: 20, span }).items) {
+      const event = JSON.parse(json) as Event;
+      if (event.kind !== "MessageEvent" || event.source !== "user") continue;
+      if (contentText(event.llm_message.content).trim()) return getTitleText(event.llm_message.content);
+    }
+  }
+  return undefined;
 }
