@@ -12,3 +12,5 @@ export function makeRoute(
     schema: { tags, summary, ...schema },
   });
 }
+
+export type Route = ReturnType<typeof makeRoute>;

@@ -11,6 +11,7 @@ import {
 import { Type } from "typebox";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { profileEditRoutes } from "./profile-edits.ts";
 
 const base = "/api/agent-profiles";
 const params = Type.Object({ name: AgentProfileName });
@@ -46,26 +47,13 @@ export function agentProfileRoutes(
       return reply.code(201).send({ name, message: `Agent profile '${name}' saved` });
     },
   );
-  app.delete(
-    `${base}/:name`,
-    route("Delete an agent profile, if there is one", { params, response: { 200: AgentProfileMutation } }),
-    async ({ principal, params: { name } }) => {
-      await agentProfiles.remove(principal.userId, name);
-      return { name, message: `Agent profile '${name}' deleted` };
-    },
-  );
-  app.post(
-    `${base}/:name/rename`,
-    route(
-      "Rename an agent profile",
-      { params, body: RenameAgentProfileRequest, response: { 200: AgentProfileMutation } },
-      { failures: [409] },
-    ),
-    async ({ principal, params: { name }, body: { new_name: newName } }) => {
-      await agentProfiles.rename(principal.userId, name, newName);
-      return { name: newName, message: `Agent profile '${name}' renamed to '${newName}'` };
-    },
-  );
+  profileEditRoutes(app, route, {
+    base,
+    noun: ["Agent profile", "an agent profile"],
+    name: AgentProfileName,
+    body: RenameAgentProfileRequest,
+    profiles: agentProfiles,
+  });
   app.post(
     `${base}/:profile_id/activate`,
     route("Make this the default profile of new conversations; agent_settings stay", {

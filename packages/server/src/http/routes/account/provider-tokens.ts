@@ -1,16 +1,46 @@
-import type { ProviderTokens, ProviderType } from "@sandpiper/wire";
-import type { HttpServices } from "../../server/services.ts";
+import { EditResponse, ProviderTokens, type ProviderType } from "@sandpiper/wire";
+import type { Route } from "../../server/make-route.ts";
+import type { App, HttpServices } from "../../server/services.ts";
 
 export type ProviderTokenServices = Pick<HttpServices, "secrets" | "settings"> & {
   git: Pick<HttpServices["git"], "checkToken">;
 };
+
+/** Routes that replace and remove the tokens of git providers. */
+export function providerTokenRoutes(
+  app: App,
+  route: Route,
+  services: ProviderTokenServices,
+  { set, unset }: { set: string; unset: { method: "POST" | "DELETE"; url: string } },
+): void {
+  app.post(
+    set,
+    route(
+      "Replace the tokens of git providers; each new one is checked first",
+      { body: ProviderTokens, response: { 200: EditResponse } },
+      { failures: [502] },
+    ),
+    async (request) => {
+      await storeProviderTokens(services, request.principal.userId, request.body);
+      return { message: "Git providers stored" };
+    },
+  );
+  app.route({
+    ...unset,
+    ...route("Remove all tokens of git providers", { response: { 200: EditResponse } }),
+    handler: async (request) => {
+      await services.secrets.setProviders(request.principal.userId, new Map());
+      return { message: "Unset Git provider tokens" };
+    },
+  });
+}
 
 /**
  * Replaces the user's tokens of git providers after checking each new one. An empty token keeps the
  * stored one; absent providers are removed. Also stores the body's MCP servers. Throws
  * ProviderTokenInvalid and other errors of the check.
  */
-export async function storeProviderTokens(
+async function storeProviderTokens(
   { secrets, settings, git }: ProviderTokenServices,
   userId: string,
   { provider_tokens, mcp_config }: ProviderTokens,

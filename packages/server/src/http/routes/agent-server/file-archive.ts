@@ -115,8 +115,10 @@ function buildHeaders(name: string, repository: Repository | undefined): Record<
     "x-archive-branch": repository?.branch,
     "x-archive-head-commit": repository?.commit,
   };
-  const told = Object.entries(facts).flatMap(([key, value]) => (value ? [[key, toHeaderValue(value)]] : []));
-  return { ...getDownloadHeaders(name), ...Object.fromEntries(told) };
+  const entries = Object.entries(facts).flatMap(([key, value]) =>
+    value ? [[key, toHeaderValue(value)]] : [],
+  );
+  return { ...getDownloadHeaders(name), ...Object.fromEntries(entries) };
 }
 
 /** Encodes and truncates text for a header. */

@@ -15,6 +15,7 @@ import { Type } from "typebox";
 import { toModelConfig } from "../../../users/profiles.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { profileEditRoutes } from "../account/profile-edits.ts";
 import { parseExposure } from "./exposure.ts";
 
 const base = "/api/profiles";
@@ -32,8 +33,7 @@ export function agentLlmProfileRoutes(
     openModel,
   }: Pick<HttpServices, "settings" | "encryptedValues" | "openModel">,
 ): void {
-  const config = { access: "agent" } as const;
-  const route = makeRoute(["profiles"], config, { view: "agent" });
+  const route = makeRoute(["profiles"], { access: "agent" }, { view: "agent" });
 
   app.get(
     base,
@@ -70,14 +70,6 @@ export function agentLlmProfileRoutes(
       return reply.code(201).send({ name, message: `Profile '${name}' saved` });
     },
   );
-  app.delete(
-    `${base}/:name`,
-    route("Delete an LLM profile, if there is one", { params, response: { 200: ProfileMutation } }),
-    async ({ principal, params: { name } }) => {
-      await profiles.remove(principal.userId, name);
-      return { name, message: `Profile '${name}' deleted` };
-    },
-  );
   app.post(
     `${base}/:name/activate`,
     route(
@@ -90,18 +82,14 @@ export function agentLlmProfileRoutes(
       return { name, message: `Profile '${name}' activated`, llm_applied: true };
     },
   );
-  app.post(
-    `${base}/:name/rename`,
-    route(
-      "Rename an LLM profile",
-      { params, body: RenameProfileRequest, response: { 200: ProfileMutation } },
-      { failures: [404, 409] },
-    ),
-    async ({ principal, params: { name }, body: { new_name: newName } }) => {
-      await profiles.rename(principal.userId, name, newName);
-      return { name: newName, message: `Profile '${name}' renamed to '${newName}'` };
-    },
-  );
+  profileEditRoutes(app, route, {
+    base,
+    noun: ["Profile", "an LLM profile"],
+    name: ProfileName,
+    body: RenameProfileRequest,
+    failures: [404, 409],
+    profiles,
+  });
   app.post(
     `${base}/:name/validate`,
     route(
@@ -110,8 +98,7 @@ export function agentLlmProfileRoutes(
     ),
     async ({ principal: { userId }, params: { name }, body }) => {
       const llm = profiles.restoreSecrets(userId, name, encryptedValues.decryptAll(userId, body.llm));
-      const config = toModelConfig(llm, userId);
-      const error = await tryModel(openModel, { model: "", ...config });
+      const error = await tryModel(openModel, { model: "", ...toModelConfig(llm, userId) });
       return { valid: error === undefined, error: error ?? null };
     },
   );

@@ -61,6 +61,6 @@ function getText({ content }: ChatMessage): string {
 /** An earlier chat as one part of a message. */
 function toContext(messages: readonly ChatMessage[]): Content[] {
   if (messages.length === 0) return [];
-  const told = messages.map((one) => `<message role="${one.role}">\n${getText(one)}\n</message>`);
-  return [textContent(`What was said before this message:\n\n${told.join("\n")}\n\nThe message:`)];
+  const lines = messages.map((one) => `<message role="${one.role}">\n${getText(one)}\n</message>`);
+  return [textContent(`What was said before this message:\n\n${lines.join("\n")}\n\nThe message:`)];
 }

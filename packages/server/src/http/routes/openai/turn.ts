@@ -150,9 +150,9 @@ export class Turn {
    * more.
    */
   #addStep(text: string): void {
-    const [told, whole] = [this.#step.trim(), text.trim()];
-    if (told.endsWith(whole)) return;
-    if (told !== "" && whole.startsWith(told)) this.#add(whole.slice(told.length));
+    const [streamed, whole] = [this.#step.trim(), text.trim()];
+    if (streamed.endsWith(whole)) return;
+    if (streamed !== "" && whole.startsWith(streamed)) this.#add(whole.slice(streamed.length));
     else this.#add(this.#separator() + whole);
   }
 

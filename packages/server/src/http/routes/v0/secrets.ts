@@ -1,15 +1,9 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import {
-  EditResponse,
-  LegacySecretCreate,
-  LegacySecrets,
-  LegacySecretUpdate,
-  ProviderTokens,
-} from "@sandpiper/wire";
+import { EditResponse, LegacySecretCreate, LegacySecrets, LegacySecretUpdate } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App } from "../../server/services.ts";
-import { type ProviderTokenServices, storeProviderTokens } from "../account/provider-tokens.ts";
+import { type ProviderTokenServices, providerTokenRoutes } from "../account/provider-tokens.ts";
 
 const SecretPath = Type.Object({ secret_id: Type.String({ description: "name of the secret" }) });
 
@@ -64,26 +58,10 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
       return { message: "Secret deleted successfully" };
     },
   );
-  app.post(
-    "/api/add-git-providers",
-    route(
-      "Replace the tokens of git providers; each new one is checked first",
-      { body: ProviderTokens, response: { 200: EditResponse } },
-      { failures: [502] },
-    ),
-    async (request) => {
-      await storeProviderTokens(services, request.principal.userId, request.body);
-      return { message: "Git providers stored" };
-    },
-  );
-  app.post(
-    "/api/unset-provider-tokens",
-    route("Remove all tokens of git providers", { response: { 200: EditResponse } }),
-    async (request) => {
-      await secrets.setProviders(request.principal.userId, new Map());
-      return { message: "Unset Git provider tokens" };
-    },
-  );
+  providerTokenRoutes(app, route, services, {
+    set: "/api/add-git-providers",
+    unset: { method: "POST", url: "/api/unset-provider-tokens" },
+  });
 }
 
 /** Returns a name clash as `message` (app-server.md section 0). */

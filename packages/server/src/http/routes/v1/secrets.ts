@@ -1,15 +1,9 @@
-import {
-  CustomSecretCreate,
-  CustomSecretPage,
-  CustomSecretUpdate,
-  EditResponse,
-  ProviderTokens,
-} from "@sandpiper/wire";
+import { CustomSecretCreate, CustomSecretPage, CustomSecretUpdate, EditResponse } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { makeRoute } from "../../server/make-route.ts";
 import { pageKeys, toPage } from "../../server/params.ts";
 import type { App } from "../../server/services.ts";
-import { type ProviderTokenServices, storeProviderTokens } from "../account/provider-tokens.ts";
+import { type ProviderTokenServices, providerTokenRoutes } from "../account/provider-tokens.ts";
 
 const SecretPath = Type.Object({ secret_id: Type.String({ description: "name of the secret" }) });
 
@@ -74,24 +68,8 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
       return { message: "Secret deleted successfully" };
     },
   );
-  app.post(
-    "/api/v1/secrets/git-providers",
-    route(
-      "Replace the tokens of git providers; each new one is checked first",
-      { body: ProviderTokens, response: { 200: EditResponse } },
-      { failures: [502] },
-    ),
-    async (request) => {
-      await storeProviderTokens(services, request.principal.userId, request.body);
-      return { message: "Git providers stored" };
-    },
-  );
-  app.delete(
-    "/api/v1/secrets/git-providers",
-    route("Remove all tokens of git providers", { response: { 200: EditResponse } }),
-    async (request) => {
-      await secrets.setProviders(request.principal.userId, new Map());
-      return { message: "Unset Git provider tokens" };
-    },
-  );
+  providerTokenRoutes(app, route, services, {
+    set: "/api/v1/secrets/git-providers",
+    unset: { method: "DELETE", url: "/api/v1/secrets/git-providers" },
+  });
 }

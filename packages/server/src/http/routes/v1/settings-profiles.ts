@@ -11,11 +11,12 @@ import type { preHandlerHookHandler } from "fastify";
 import { type TString, Type } from "typebox";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { profileEditRoutes } from "../account/profile-edits.ts";
 
 /** Variants of the routes: their path, further path parameters and checks. */
 export interface ProfileRouteOptions {
   base: string;
-  keys: { org_id?: TString };
+  keys: Record<string, TString>;
   preHandler: preHandlerHookHandler[];
   /**
    * A model without `api_key` keeps the profile's key: released clients of this path never see the
@@ -70,17 +71,6 @@ export function settingsProfileRoutes(
       return reply.code(201).send({ name, message: `Profile '${name}' saved` });
     },
   );
-  app.delete(
-    `${base}/:name`,
-    {
-      preHandler,
-      ...route("Delete an LLM profile, if there is one", { params, response: { 200: ProfileMutation } }),
-    },
-    async ({ principal, params: { name } }) => {
-      await profiles.remove(principal.userId, name);
-      return { name, message: `Profile '${name}' deleted` };
-    },
-  );
   app.post(
     `${base}/:name/activate`,
     {
@@ -92,19 +82,13 @@ export function settingsProfileRoutes(
       return { name, message: `Profile '${name}' activated`, model };
     },
   );
-  app.post(
-    `${base}/:name/rename`,
-    {
-      preHandler,
-      ...route(
-        "Rename an LLM profile",
-        { params, body: RenameProfileRequest, response: { 200: ProfileMutation } },
-        { failures: [409] },
-      ),
-    },
-    async ({ principal, params: { name }, body: { new_name: newName } }) => {
-      await profiles.rename(principal.userId, name, newName);
-      return { name: newName, message: `Profile '${name}' renamed to '${newName}'` };
-    },
-  );
+  profileEditRoutes(app, route, {
+    base,
+    noun: ["Profile", "an LLM profile"],
+    keys,
+    name: ProfileName,
+    body: RenameProfileRequest,
+    options: { preHandler },
+    profiles,
+  });
 }
