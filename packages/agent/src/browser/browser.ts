@@ -7,23 +7,20 @@ import { endBrowser, type Launched, launchBrowser } from "./launch.ts";
 import { type Patience, Tab, usualPatience } from "./tab.ts";
 import { maxTabs, type TargetInfo, Targets } from "./targets.ts";
 
-/** Where a browser runs. */
 export interface BrowserPlace {
   sandbox: Sandbox;
-  /** Connects to a port on the loopback address inside. */
+  /** Connects to a port on the sandbox's loopback address. */
   connect(port: number): Promise<Duplex>;
-  /** Folder of its own inside, for its profile and what it downloads. */
+  /** Folder in the sandbox for the profile and the downloads. */
   dir: string;
   patience?: Patience;
 }
 
-/** After this time without a call the connection is given up, ms, so that a page that moves by itself keeps no sandbox awake. The browser stays. */
+/** Idle ms until the connection closes, so that a busy page does not keep the sandbox awake. */
 const releaseMs = 30_000;
 
-/** Notes that wait for the next result. */
 const maxNotes = 20;
 
-/** What a list of tabs shows of one. */
 export interface TabInfo {
   id: string;
   url: string;
@@ -31,19 +28,19 @@ export interface TabInfo {
   active: boolean;
 }
 
-/** `asked` are the requests for which the proxy has been given its token. */
+/** `asked` holds the requests for which the proxy already received its token. */
 type Live = { connection: CdpConnection; launched: Launched; asked: Set<unknown> };
 
 /**
- * A conversation's browser: a process in its sandbox that is started when it is first needed and driven from here. It and its pages stay when
- * the connection goes, and when the server is killed; the next call finds them again. Calls come one at a time.
+ * A conversation's browser: a process in its sandbox, started on first use. It survives a lost
+ * connection and a restart of the server. Calls come one at a time.
  */
 export class Browser {
   readonly #place: BrowserPlace;
   readonly #targets = new Targets();
   readonly #tabs = new Map<string, Tab>();
   #live: Live | undefined;
-  /** Target of the tab that calls are about. */
+  /** Target of the active tab. */
   #current: string | undefined;
   #follows = false;
   #notes: string[] = [];
@@ -60,7 +57,7 @@ export class Browser {
     });
   }
 
-  /** Does work with the browser, whose connection is kept for it and for some time after. Throws what the work throws. */
+  /** Runs `work` and keeps the connection for it and some time after. Throws what `work` throws. */
   async use<T>(work: () => Promise<T>): Promise<T> {
     clearTimeout(this.#releaseTimer);
     try {
@@ -71,7 +68,7 @@ export class Browser {
     }
   }
 
-  /** Does what is an input of a person: a tab that opens meanwhile becomes the active one. Throws what the work throws. */
+  /** Runs a user input: a tab that opens meanwhile becomes active. Throws what `work` throws. */
   async following<T>(work: () => Promise<T>): Promise<T> {
     this.#follows = true;
     try {
@@ -81,7 +78,7 @@ export class Browser {
     }
   }
 
-  /** The tab that calls are about, ready. Throws BrowserUnavailable, and what the sandbox throws. */
+  /** Returns the active tab. Throws BrowserUnavailable, and what the sandbox throws. */
   async tab(signal: AbortSignal): Promise<Tab> {
     const { connection } = await this.#connected(signal);
     const known = this.#current === undefined ? undefined : this.#targets.get(this.#current);
@@ -91,7 +88,7 @@ export class Browser {
     return this.#newTab(connection);
   }
 
-  /** A new tab, which calls are about from now on. Throws BrowserUnavailable, and what the sandbox throws. */
+  /** Opens a tab and makes it active. Throws BrowserUnavailable, and what the sandbox throws. */
   async openTab(signal: AbortSignal): Promise<Tab> {
     const { connection } = await this.#connected(signal);
     if (this.#targets.size >= maxTabs)
@@ -99,12 +96,12 @@ export class Browser {
     return this.#newTab(connection);
   }
 
-  /** A tab in the place of one that does not answer any more. */
+  /** Replaces a tab that does not answer. */
   async replaceTab(dead: Tab, signal: AbortSignal): Promise<Tab> {
     const { connection } = await this.#connected(signal);
     const tab = await this.#newTab(connection);
     this.#forget(dead.targetId);
-    // The page may be in the way of its own end.
+    // The page may block its own close.
     connection.send("Target.closeTarget", { targetId: dead.targetId }).catch(() => {});
     return tab;
   }
@@ -112,7 +109,7 @@ export class Browser {
   /** Throws BrowserUnavailable, and what the sandbox throws. */
   async tabs(signal: AbortSignal): Promise<TabInfo[]> {
     await this.tab(signal);
-    // What the browser tells by itself comes late. Each by itself: addresses may be megabytes, and a frame has a bound.
+    // Events arrive late, so ask. One request per page: URLs may be megabytes, frames are bounded.
     const ask = async (targetId: string) => {
       const { targetInfo } = await this.send<{ targetInfo: TargetInfo }>(
         "Target.getTargetInfo",
@@ -131,7 +128,7 @@ export class Browser {
     }));
   }
 
-  /** Makes calls be about another tab. Gives undefined for an unknown id. */
+  /** Makes another tab active. Returns undefined for an unknown id. */
   async select(id: string, signal: AbortSignal): Promise<Tab | undefined> {
     const { connection } = await this.#connected(signal);
     const target = this.#targets.named(id);
@@ -140,37 +137,40 @@ export class Browser {
     return this.#attached(target.targetId);
   }
 
-  /** Closes a tab; of the last one a new, empty one is left. Gives false for an unknown id. */
+  /** Closes a tab; the last one is replaced by an empty tab. Returns false for an unknown id. */
   async closeTab(id: string, signal: AbortSignal): Promise<boolean> {
     const { connection } = await this.#connected(signal);
     const target = this.#targets.named(id);
     if (!target) return false;
-    // Without a page the browser would end.
+    // The browser would exit without a page.
     if (this.#targets.size === 1) await this.#newTab(connection);
     await connection.send("Target.closeTarget", { targetId: target.targetId }, { signal });
     this.#forget(target.targetId);
     return true;
   }
 
-  /** Asks the browser itself, not a page. Throws CdpError, BrowserUnavailable, and what the sandbox throws. */
+  /**
+   * Sends a command to the browser itself. Throws CdpError, BrowserUnavailable, and what the
+   * sandbox throws.
+   */
   async send<T>(method: string, params: object, signal: AbortSignal): Promise<T> {
     const { connection } = await this.#connected(signal);
     return connection.send<T>(method, params, { signal });
   }
 
-  /** Waits a while for the downloads that have begun. */
+  /** Waits a while for running downloads. */
   downloaded(signal: AbortSignal): Promise<void> {
     return this.#downloads.done(signal);
   }
 
-  /** What happened since the last call of this method. */
+  /** Returns what happened since the last call. */
   takeNotes(): string[] {
     const notes = this.#notes;
     this.#notes = [];
     return notes;
   }
 
-  /** Gives up the connection. The browser stays, and the next call finds it. */
+  /** Closes the connection. The browser stays; the next call finds it. */
   release(): void {
     clearTimeout(this.#releaseTimer);
     this.#live?.connection.close();
@@ -179,7 +179,7 @@ export class Browser {
     this.#targets.clear();
   }
 
-  /** Ends the browser, where one was used here, and removes what it kept. Never rejects. */
+  /** Ends a browser that was used here and removes its files. Never rejects. */
   async end(): Promise<void> {
     this.release();
     if (this.#launchedOnce) await endBrowser(this.#place.sandbox, this.#place.dir).catch(() => {});
@@ -198,7 +198,7 @@ export class Browser {
     let launched = await launchBrowser(sandbox, dir, signal);
     let live = await this.#connect(launched).catch(() => undefined);
     if (!live && launched.found) {
-      // It is there and does not answer.
+      // It does not answer.
       await endBrowser(sandbox, dir);
       launched = await launchBrowser(sandbox, dir, signal);
       live = await this.#connect(launched).catch(() => undefined);
@@ -234,7 +234,7 @@ export class Browser {
         downloadPath: this.#downloads.dir,
         eventsEnabled: true,
       });
-      // Tells of the pages that are there, before it answers.
+      // Reports the existing pages before it answers.
       await connection.send("Target.setDiscoverTargets", { discover: true, filter: [{ type: "page" }] });
     } catch (error) {
       connection.close();
@@ -267,7 +267,7 @@ export class Browser {
     );
     this.#tabs.set(targetId, tab);
     await tab.prepare();
-    // The browser takes the proxy's token from nowhere else, and keeps it for all pages once it was asked for it.
+    // The browser takes the proxy's token only here, and keeps it for all pages.
     if (launched.proxy && this.#live!.asked.size === 0)
       await tab.send("Fetch.enable", { handleAuthRequests: true }).catch(() => {});
     return tab;
@@ -318,7 +318,7 @@ export class Browser {
     if (method !== "Fetch.authRequired") return;
     const { source } = (params.authChallenge ?? {}) as { source?: string };
     const live = this.#live;
-    // A proxy that asks again for the same request does not know the token.
+    // A proxy that asks twice for one request does not know the token.
     const proxy = source === "Proxy" && !live?.asked.has(requestId) ? live?.launched.proxy : undefined;
     const answer = proxy ? { response: "ProvideCredentials", ...proxy } : { response: "CancelAuth" };
     tab.send("Fetch.continueWithAuth", { requestId, authChallengeResponse: answer }).catch(() => {});

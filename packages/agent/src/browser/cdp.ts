@@ -1,7 +1,6 @@
 import type { Duplex } from "node:stream";
 import { WebSocket } from "ws";
 
-/** What the browser tells by itself. */
 export interface CdpEvent {
   method: string;
   params: Record<string, unknown>;
@@ -10,15 +9,15 @@ export interface CdpEvent {
 }
 
 export interface SendOptions {
-  /** The attached page; without it the browser itself is asked. */
+  /** The attached page. Default: the browser itself. */
   sessionId?: string | undefined;
   /** Default 10 s. */
   timeoutMs?: number;
-  /** Ends the wait, not what the browser does. */
+  /** Ends the wait, not the command. */
   signal?: AbortSignal | undefined;
 }
 
-/** The browser answered with an error, not in time (`hung`), or is gone (`ended`): one sentence. */
+/** The browser answered with an error, too late (`hung`), or is gone (`ended`). */
 export class CdpError extends Error {
   readonly kind: "refused" | "hung" | "ended";
 
@@ -32,19 +31,18 @@ function ended(): CdpError {
   return new CdpError("The browser ended meanwhile: it crashed, was killed, or lacked memory.", "ended");
 }
 
-/** Largest frame that is read, bytes: a page decides about some of what comes. */
+/** Largest frame in bytes; pages decide about part of the traffic. */
 const maxFrameBytes = 16 * 2 ** 20;
 
-/** What is read within a second, frames; the rest waits in the connection, so that a page that floods is slow and nobody else. */
+/** Frames read per second; the rest waits in the connection, so flooding is harmless. */
 const framesPerSecond = 2_000;
 
 const defaultTimeoutMs = 10_000;
 
 type Pending = { resolve: (result: Record<string, unknown>) => void; reject: (error: Error) => void };
 
-/** A connection to the DevTools of a browser, which and whose pages may do and say anything. */
+/** A DevTools connection to an untrusted browser. */
 export class CdpConnection {
-  /** Resolves when the connection has ended. */
   readonly closed: Promise<void>;
   readonly #socket: WebSocket;
   readonly #pending = new Map<number, Pending>();
@@ -68,7 +66,7 @@ export class CdpConnection {
     });
   }
 
-  /** Opens it over a connection to the debugging port. Throws what the handshake throws. */
+  /** Connects over a stream to the debugging port. Throws what the handshake throws. */
   static async open(
     connection: Duplex,
     { port, path, timeoutMs }: { port: number; path: string; timeoutMs: number },
@@ -81,7 +79,7 @@ export class CdpConnection {
     });
     const { promise: opened, resolve, reject } = Promise.withResolvers<void>();
     socket.once("open", resolve);
-    // Later errors end the connection, and that is told by `close`.
+    // Later errors close the connection, which `close` reports.
     socket.on("error", reject);
     connection.once("close", () => reject(ended()));
     const timer = setTimeout(() => reject(new CdpError("The browser does not answer.", "hung")), timeoutMs);
@@ -101,7 +99,7 @@ export class CdpConnection {
     return this.#socket.readyState === WebSocket.OPEN;
   }
 
-  /** Sends a command and gives its result. Throws CdpError, and the signal's reason. */
+  /** Sends a command and returns its result. Throws CdpError, and the signal's reason. */
   async send<T = Record<string, unknown>>(
     method: string,
     params: object = {},

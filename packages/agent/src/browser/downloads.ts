@@ -1,11 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { errorText } from "@sandpiper/core/errors";
 
-/** How long downloads are waited for, and how often one looks, ms. */
+/** Time to wait for downloads, and interval of the checks, ms. */
 const downloadMs = 10_000;
 const lookMs = 100;
 
-/** Downloads that may go on at a time, and bytes that one may have. */
+/** Concurrent downloads, and bytes of one. */
 const maxAtOnce = 20;
 const maxBytes = 500 * 2 ** 20;
 
@@ -22,18 +22,18 @@ export interface DownloadProgress {
 }
 
 export interface DownloadsParts {
-  /** Folder inside of the sandbox. */
+  /** Folder in the sandbox. */
   dir: string;
   cancel(guid: string): Promise<void>;
-  /** Told to the model with the next result. */
+  /** Adds a note to the next result. */
   note(text: string): void;
 }
 
-/** The downloads of a browser, as it tells of them. */
+/** The downloads that a browser reports. */
 export class Downloads {
   readonly dir: string;
   readonly #parts: DownloadsParts;
-  /** Names of those that go on. */
+  /** Names of running downloads. */
   readonly #names = new Map<string, string>();
 
   constructor(parts: DownloadsParts) {
@@ -58,7 +58,7 @@ export class Downloads {
     else note(`The download of ${name} was broken off${state === "inProgress" ? ": it is too large" : ""}.`);
   }
 
-  /** Waits a while for those that have begun. Throws when the signal aborts. */
+  /** Waits a while for running downloads. Throws the signal's reason. */
   async done(signal: AbortSignal): Promise<void> {
     const until = performance.now() + downloadMs;
     await delay(lookMs, undefined, { signal });

@@ -2,26 +2,26 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 
-/** Where a browser's DevTools are, inside of its sandbox. */
+/** The DevTools endpoint of a browser in a sandbox. */
 export interface Launched {
   port: number;
-  /** Path of the browser's WebSocket; nobody can guess it. */
+  /** WebSocket path; it cannot be guessed. */
   path: string;
-  /** It ran already. */
+  /** The browser was already running. */
   found: boolean;
-  /** The token of the sandbox for its proxy; undefined without one. */
+  /** The sandbox's token for its proxy. */
   proxy?: { username: string; password: string };
 }
 
-/** Time for a start on a machine with other work, seconds. */
+/** Start-up time on a busy machine, seconds. */
 const startSeconds = 30;
 
-/** Size of a page on the screen, CSS pixels. */
+/** Page size in CSS pixels. */
 export const viewport = { width: 1280, height: 800 };
 
 /**
- * What the browser is told. It is one process tree inside of a sandbox, so its own sandbox is off, and its frames share a process. It says
- * nothing to the outside by itself.
+ * Browser flags: its own sandbox is off because the process tree already runs in one; no calls
+ * home.
  */
 const flags = [
   "--headless=new --no-sandbox --remote-debugging-port=0 --remote-debugging-address=127.0.0.1",
@@ -33,7 +33,7 @@ const flags = [
   `--window-size=${viewport.width},${viewport.height}`,
 ].join(" ");
 
-/** Where a browser that works in a sandbox lies; Ubuntu's `chromium-browser` is only a word about a snap. */
+/** Browsers that work in a sandbox; Ubuntu's `chromium-browser` only points to a snap. */
 export const browserPrograms = [
   "/usr/lib/chromium/chromium",
   "/usr/bin/google-chrome-stable",
@@ -42,8 +42,8 @@ export const browserPrograms = [
 ];
 
 /**
- * Finds the browser of a folder or starts one. Its arguments: the folder. Prints how it went, port, path and the proxy's address, a line each.
- * The proxy's token is not for the process list, and the browser would not take it there.
+ * Finds or starts the browser of folder $1. Prints how, port, path and proxy address, one per line.
+ * The proxy token stays out of the process list.
  */
 const script = `dir=$1; profile=$dir/profile; active=$profile/DevToolsActivePort
 umask 077; mkdir -p -- "$profile" || exit 1
@@ -76,14 +76,13 @@ while [ "$tries" -lt ${startSeconds * 20} ]; do
 done
 tail -c 600 "$dir/log" >&2; kill -9 -- "-$pid" 2>/dev/null; exit 101`;
 
-/** Ends the browser of a folder and removes what it kept there. */
 const endScript = `dir=$1; pid=$(cat "$dir/pid" 2>/dev/null)
 [ -n "$pid" ] && tr '\\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" 2>/dev/null | grep -qF -- "$dir/profile" && kill -9 -- "-$pid"
 rm -rf -- "$dir"`;
 
 /**
- * Starts a browser in a sandbox, or finds the one that runs there since before, as after a kill of the server. `dir` is a folder of its own.
- * Throws BrowserUnavailable with one sentence on what is missing or went wrong, and what `exec` throws.
+ * Starts a browser in a sandbox, or finds the one that still runs in `dir`. Throws
+ * BrowserUnavailable, and what `exec` throws.
  */
 export async function launchBrowser(sandbox: Sandbox, dir: string, signal?: AbortSignal): Promise<Launched> {
   const { code, stdout, stderr } = await runToEnd(sandbox, command(sandbox, script, dir), {

@@ -5,38 +5,37 @@ import { viewport } from "./launch.ts";
 
 const pageScript = readFileSync(new URL("page-script.js", import.meta.url), "utf8");
 
-/** How long pages are waited for, ms. */
+/** Time-outs in ms. */
 export interface Patience {
-  /** For a page to begin. */
+  /** Until a page begins to load. */
   navigateMs: number;
-  /** For one that has begun to be complete. */
+  /** Until a page has loaded. */
   loadMs: number;
-  /** For an answer of a page that is there. */
+  /** Until a loaded page answers. */
   answerMs: number;
 }
 
 export const usualPatience: Patience = { navigateMs: 30_000, loadMs: 10_000, answerMs: 10_000 };
 
-/** Time after an input in which a page begins to load where it leads to another one, ms. */
+/** Time in which an input makes a page navigate, ms. */
 const reactMs = 150;
 
-/** What a tab could not do, in a sentence for the model. */
+/** A failed tab operation, as a sentence for the model. */
 export class BrowserUseError extends Error {}
 
-/** What the browser tells a tab about. */
 export interface TabSurroundings {
   connection: CdpConnection;
   patience: Patience;
-  /** Told to the model with the next result. */
+  /** Adds a note to the next result. */
   note(text: string): void;
 }
 
-/** One page of the browser, attached. */
+/** An attached page of the browser. */
 export class Tab {
   readonly targetId: string;
-  /** Four characters by which the model names it. */
+  /** Four characters by which the model names the tab. */
   readonly id: string;
-  /** The page's process is gone or does not answer: only another page helps. */
+  /** The page's process crashed or hangs: only a new page helps. */
   dead = false;
   readonly #sessionId: string;
   readonly #surroundings: TabSurroundings;
@@ -51,7 +50,7 @@ export class Tab {
     this.#surroundings = surroundings;
   }
 
-  /** Takes hold of a page. Throws CdpError. */
+  /** Attaches to a page. Throws CdpError. */
   static async attach(target: { targetId: string; id: string }, surroundings: TabSurroundings): Promise<Tab> {
     const { targetId } = target;
     const { sessionId } = await surroundings.connection.send<{ sessionId: string }>("Target.attachToTarget", {
@@ -61,10 +60,10 @@ export class Tab {
     return new Tab({ ...target, sessionId }, surroundings);
   }
 
-  /** Prepares the page. One that hangs is marked as dead. */
+  /** Prepares the page; marks a hanging page as dead. */
   async prepare(): Promise<void> {
     const { width, height } = viewport;
-    // One that was open before this connection holds up everything else.
+    // A dialog from before this connection blocks everything else.
     await this.send("Page.handleJavaScriptDialog", { accept: false }).catch(() => {});
     try {
       await Promise.all([
@@ -88,7 +87,6 @@ export class Tab {
     return this.#surroundings.patience;
   }
 
-  /** The page is not complete yet. */
   get loading(): boolean {
     return this.#loading;
   }
@@ -111,7 +109,7 @@ export class Tab {
     });
   }
 
-  /** Takes an event of this page. */
+  /** Handles an event of this page. */
   read({ method, params }: CdpEvent): void {
     switch (method) {
       case "Page.frameNavigated": {
@@ -135,8 +133,8 @@ export class Tab {
   }
 
   /**
-   * Opens an address and waits until the page is there, or a download has begun in its place. Throws BrowserUseError with what went wrong, and the
-   * signal's reason.
+   * Opens a URL and waits for the page or a download. Throws BrowserUseError, and the signal's
+   * reason.
    */
   async navigate(url: string, signal: AbortSignal): Promise<"page" | "download"> {
     let result: { errorText?: string; isDownload?: boolean };
@@ -158,7 +156,7 @@ export class Tab {
     return "page";
   }
 
-  /** Waits for what an input has set off. */
+  /** Waits for a navigation that an input may have caused. */
   async settle(signal: AbortSignal): Promise<void> {
     await delay(reactMs, undefined, { signal });
     if (!this.#loading) return;
@@ -175,8 +173,8 @@ export class Tab {
   }
 
   /**
-   * Calls a function of the page script in the page's present document. A page that goes on to another one meanwhile is asked again. Throws
-   * BrowserUseError for a page that cannot be asked, and the signal's reason.
+   * Calls a function of the page script; retries while the page navigates. Throws BrowserUseError,
+   * and the signal's reason.
    */
   async page<T>(call: string, signal: AbortSignal, returnByValue = true): Promise<T> {
     for (let attempt = 1; ; attempt++) {
@@ -198,7 +196,7 @@ export class Tab {
     }
   }
 
-  /** A picture of what is on the screen, base64. Throws CdpError, and the signal's reason. */
+  /** Returns the visible page as base64. Throws CdpError, and the signal's reason. */
   async screenshot(
     format: { format: "png" } | { format: "jpeg"; quality: number },
     signal: AbortSignal,
@@ -247,10 +245,10 @@ export class Tab {
     return this.#mainFrame;
   }
 
-  /** Stops the scripts of a page that does not answer; one that does not answer then either is given up. */
+  /** Stops the scripts of a hanging page; gives the page up when that does not help. */
   async #revive(): Promise<void> {
     const patience = { timeoutMs: 2_000 };
-    // Answered only where a script runs.
+    // Only answered while a script runs.
     this.send("Runtime.terminateExecution", {}, patience).catch(() => {});
     try {
       await this.send("Page.getFrameTree", {}, patience);
@@ -259,7 +257,7 @@ export class Tab {
     }
   }
 
-  /** Answers as a person in a hurry would: yes, and nothing where a text is asked for. */
+  /** Accepts dialogs, and dismisses prompts for text. */
   #answerDialog({ type, message }: { type: string; message: string }): void {
     const accept = type !== "prompt";
     this.send("Page.handleJavaScriptDialog", { accept }).catch(() => {});
@@ -283,7 +281,6 @@ interface Evaluated {
   exceptionDetails?: { text: string; exception?: { description?: string } };
 }
 
-/** What to do about an error of the network. */
 function hintOf(error: string): string {
   if (/ERR_(TUNNEL|PROXY)/.test(error)) return ". The network policy of this sandbox may not allow the host.";
   if (/ERR_(NAME_NOT_RESOLVED|INTERNET_DISCONNECTED|ADDRESS_UNREACHABLE)/.test(error))

@@ -1,7 +1,7 @@
-/** Tabs that a browser may have; a page that opens more finds them closed. */
+/** Open tabs; further ones are closed at once. */
 export const maxTabs = 20;
 
-/** A page, as the browser tells of it. */
+/** A page as the browser reports it. */
 export interface TargetInfo {
   targetId: string;
   type: string;
@@ -10,10 +10,10 @@ export interface TargetInfo {
   openerId?: string;
 }
 
-/** A page with the short id by which the model names its tab. */
+/** A page with the short id of its tab. */
 export type Target = TargetInfo & { id: string };
 
-/** The pages of a browser, as far as it has told of them, in the order of their opening. */
+/** The known pages of a browser, oldest first. */
 export class Targets {
   readonly #targets = new Map<string, Target>();
 
@@ -25,7 +25,6 @@ export class Targets {
     return [...this.#targets.values()];
   }
 
-  /** Ids by which the browser names them. */
   get ids(): string[] {
     return [...this.#targets.keys()];
   }
@@ -38,12 +37,12 @@ export class Targets {
     return this.#targets.has(targetId);
   }
 
-  /** By the id of its tab, however it is written. */
+  /** Finds a tab by its id, in any case. */
   named(id: string): Target | undefined {
     return this.all.find((target) => target.id === id.trim().toLowerCase());
   }
 
-  /** Takes what the browser tells of a page. What is none, and pages beyond the bound, are left out. */
+  /** Records a page that the browser reports. Ignores other targets and pages above the limit. */
   learn(info: TargetInfo): void {
     const known = this.#targets.get(info.targetId);
     if (info.type !== "page" || (!known && this.size > maxTabs)) return;
@@ -58,7 +57,7 @@ export class Targets {
     this.#targets.clear();
   }
 
-  /** The end of the target's own id; another part of it where that is taken. */
+  /** The end of the target's id, or another part of it when that is taken. */
   #newId(targetId: string): string {
     const taken = new Set(this.all.map(({ id }) => id));
     for (let from = targetId.length - 4; from > 0; from--) {

@@ -1,31 +1,33 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Model } from "@sandpiper/models/model";
 
-/** The part of a context window that a prompt may take: the answer needs the rest, and sizes are estimates. */
+/** Share of a context window for the prompt: the answer needs the rest, and sizes are estimates. */
 const share = 0.8;
 
-/** Models that are remembered. */
 const most = 1_000;
 
-/** What errors say about the size of a window: `maximum context length is 8192 tokens`, `215000 tokens > 200000 maximum`, `allowed (1048576)`. */
+/**
+ * Sizes in errors: `maximum context length is 8192 tokens`, `> 200000 maximum`, `allowed
+ * (1048576)`.
+ */
 const sizes = [
   /(?:context (?:length|window|size)|limit)[^0-9]{1,40}([0-9]{4,8})\b/i,
   /> ?([0-9]{4,8})\b/,
   /allowed \(?([0-9]{4,8})\b/i,
 ];
 
-/** How long prompts may be: as is known of a model, and as its refusals have taught. */
+/** Prompt limits: from the model's known window, and learnt from refusals. */
 export class ContextLimits {
   readonly #learnt = new Map<string, number>();
 
-  /** Tokens of a prompt; Infinity: nobody knows. */
+  /** Tokens that a prompt may have; Infinity when unknown. */
   of(userId: string, model: Pick<Model, "name" | "contextWindow">): number {
     const known =
       model.contextWindow > 0 ? Math.floor(model.contextWindow * share) : Number.POSITIVE_INFINITY;
     return Math.min(known, this.#learnt.get(keyOf(userId, model)) ?? known);
   }
 
-  /** A prompt of that many tokens, by estimate, was too long. */
+  /** Records that a prompt of about `tokens` tokens was too long. */
   learn(userId: string, model: Pick<Model, "name" | "contextWindow">, tokens: number, error: unknown): void {
     const text = error instanceof PlatformError ? error.message.slice(0, 2_000) : "";
     const told = sizes
@@ -38,7 +40,7 @@ export class ContextLimits {
     if (this.#learnt.size > most) this.#learnt.delete(this.#learnt.keys().next().value!);
   }
 
-  /** A call of that many tokens, answer included, was fine: where that is much more than what was learnt, that was wrong or is over. */
+  /** Records a call that worked: forgets a learnt limit that is much smaller. */
   unlearn(userId: string, model: Pick<Model, "name" | "contextWindow">, tokens: number): void {
     const key = keyOf(userId, model);
     if (tokens > 1.5 * (this.#learnt.get(key) ?? Number.POSITIVE_INFINITY)) this.#learnt.delete(key);

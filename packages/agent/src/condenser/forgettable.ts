@@ -1,35 +1,35 @@
 import type { ModelMessage } from "@sandpiper/models/model";
 import type { View } from "../prompt/view.ts";
 
-/** A part of the history that can be forgotten. */
+/** A part of the history that a summary can replace. */
 export interface Forgettable {
-  /** What a summary is made of: what is forgotten, and the words of the user among it that stay. */
+  /** Input of the summary: the forgotten messages and the kept user messages among them. */
   messages: ModelMessage[];
   eventIds: string[];
-  /** Where the summary goes: the number of events of the view before it, the system prompt being the first. */
+  /** Number of events of the view before the summary; the system prompt is the first. */
   offset: number;
-  /** Tokens that go, by estimate. */
+  /** Estimated tokens that are freed. */
   tokens: number;
 }
 
-/** How much of a history stays. */
 export interface Target {
-  /** Events at the beginning, the system prompt included; the first message of the user always stays. */
+  /** First events to keep, system prompt included; the first user message always stays. */
   keepFirst: number;
-  /** Events in all. Default: half of the messages. */
+  /** Total events. Default: half of the messages. */
   events?: number | undefined;
-  /** Tokens in all, by estimate. */
+  /** Total tokens, estimated. */
   tokens?: number | undefined;
-  /** The least part of the events, or of the tokens where these decide, that has to go. */
+  /** Least share of the events (or tokens, if given) that must go. */
   progress?: number | undefined;
 }
 
-/** Events that one summary stands for at most: a very long history is summarised piece by piece, and each summary takes the one before in. */
+/** Events per summary: longer histories are condensed piece by piece. */
 const mostEvents = 10_000;
 
 /**
- * The part of the history behind its beginning that has to go so that no more than the target stays (agent-behaviour.md section 6). Calls stay with their results,
- * what is still open and the newest answer stay, and so does the latest message of the user. Undefined where there is nothing worth a summary.
+ * The part of the history to condense so that the target is met (agent-behaviour.md section 6).
+ * Keeps calls with their results, open calls, the newest answer and the latest user message.
+ * Undefined when a summary is not worthwhile.
  */
 export function forgettable(view: View, target: Target): Forgettable | undefined {
   const { messages, closed } = view;
@@ -42,7 +42,7 @@ export function forgettable(view: View, target: Target): Forgettable | undefined
     .reduce((sum, message) => sum + view.tokensOf(message), view.systemTokens);
   const head = messages.slice(0, first).reduce((sum, message) => sum + countOf(view, message), 1);
   const { events, tokens } = target;
-  // The summary takes a place too.
+  // The summary takes one place.
   const room = { events: (events ?? 0) - head - 1, tokens: (tokens ?? 0) - beginning };
   let start = messages.length;
   const least =
@@ -62,8 +62,8 @@ export function forgettable(view: View, target: Target): Forgettable | undefined
 }
 
 /**
- * All that is closed, the beginning and the newest answer too. Of the first and the latest message of the user those stay that take no more than that many
- * tokens.
+ * All closed messages. The first and the latest user message stay if they have at most
+ * `mostTokens`.
  */
 export function everything(view: View, mostTokens: number): Forgettable | undefined {
   const isSmall = (message: ModelMessage | undefined) =>
@@ -81,7 +81,7 @@ function between(
   const eventIds: string[] = [];
   const offset = messages.slice(0, first).reduce((sum, message) => sum + view.sources(message).length, 1);
   let [end, tokens, staying] = [first, 0, 0];
-  // What is kept begins with no result of a call that is forgotten.
+  // The kept part must not begin with the result of a forgotten call.
   while (end < closed && (end < wanted || messages[end]?.role === "tool")) {
     const message = messages[end]!;
     const sources = view.sources(message);
@@ -97,7 +97,10 @@ function between(
   return { messages: messages.slice(first, end), eventIds, offset: offset + staying, tokens };
 }
 
-/** The number of messages at the beginning that stay: that many events, and the user's first message, without half of an answer's calls. */
+/**
+ * Number of leading messages that stay: `keepFirst` events and the first user message, calls
+ * unsplit.
+ */
 function endOfBeginning(view: View, keepFirst: number): number {
   const { messages, closed } = view;
   let end = messages.findIndex(({ role }) => role === "user") + 1;
@@ -107,14 +110,13 @@ function endOfBeginning(view: View, keepFirst: number): number {
     while (messages[unit]?.role === "tool") unit += 1;
     const sources = messages.slice(end, unit).map((message) => view.sources(message).length);
     events += sources.reduce((sum, count) => sum + count, 0);
-    // A summary ends it.
+    // A summary ends the beginning.
     if (events > keepFirst || sources.includes(0)) break;
     end = unit;
   }
   return Math.min(end, closed);
 }
 
-/** The first or the latest message of the user. */
 function isRequest(view: View, message: ModelMessage): boolean {
   if (message.role !== "user") return false;
   const [id] = view.sources(message);

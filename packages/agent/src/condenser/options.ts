@@ -1,18 +1,18 @@
 import type { CondenserSettings, GivenAgent } from "@sandpiper/wire";
 
-/** When and how a history is summarised (agent-behaviour.md section 6). */
+/** When and how to condense a history (agent-behaviour.md section 6). */
 export interface CondenserOptions {
-  /** Events that the model reads at most. */
+  /** Maximum events in the view. */
   maxSize: number;
-  /** Tokens of a prompt at most; null: as many as the model takes. */
+  /** Maximum tokens of a prompt; null: the model's limit. */
   maxTokens: number | null;
-  /** Events at the beginning that are never forgotten, the system prompt included. */
+  /** First events that are never forgotten, system prompt included. */
   keepFirst: number;
-  /** The part of the history that a summary has to make room for, from 0 to 1. */
+  /** Least share of the history that a summary must free, 0 to 1. */
   minimumProgress: number;
-  /** How often the whole history is tried to be summarised where a part of it did not do. */
+  /** Attempts to condense the whole history after a partial summary was not enough. */
   resets: number;
-  /** How much less of it is read each time, from 0 to 1. */
+  /** Factor by which each attempt reads less, 0 to 1. */
   scaling: number;
 }
 
@@ -30,27 +30,27 @@ const defaults: CondenserOptions = {
 /** A planning agent reads much and needs the beginning (app-server.md section 2.5). */
 export const planningCondenser = { max_size: 100, keep_first: 6 } as const;
 
-/** The condenser of settings; undefined: nothing is summarised unless somebody asks for it. */
+/** Condenser of the settings; undefined: only on request. */
 export function condenserOfSettings(settings: CondenserSettings): CondenserOptions | undefined {
   if (!settings.enabled || settings.condenser_kind === "no_op") return undefined;
   return readOptions(settings);
 }
 
-/** The condenser of a client's agent. One of an unknown kind summarises: it was given so that the history stays short. */
+/** Condenser of a client's agent. An unknown kind counts as the summarizing one. */
 export function condenserOfAgent(given: GivenCondenser | null | undefined): CondenserOptions | undefined {
   const kind = given?.kind ?? (given ? "LLMSummarizingCondenser" : "NoOpCondenser");
   if (kind === "NoOpCondenser") return undefined;
   if (kind !== "PipelineCondenser") return readOptions(given!);
   const { condensers } = given as { condensers?: unknown };
   const members: unknown[] = Array.isArray(condensers) ? condensers.slice(0, 20) : [];
-  // A pipeline in a pipeline would be a way to keep the server busy.
+  // Nested pipelines are ignored: they could keep the server busy.
   return members
     .filter((member) => isRecord(member) && member.kind !== "PipelineCondenser")
     .map((member) => condenserOfAgent(member as GivenCondenser))
     .find((options) => options !== undefined);
 }
 
-/** What a client writes is taken as far as it makes sense; half of the history has to be more than what is kept at its beginning. */
+/** Clamps a client's values; `keepFirst` stays below half of `maxSize`. */
 function readOptions(given: Readonly<Record<string, unknown>>): CondenserOptions {
   const maxSize = Math.max(10, whole(given.max_size, defaults.maxSize));
   const maxTokens = whole(given.max_tokens, 0);

@@ -1,6 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
 
-/** What providers say of a history whose shape they do not take: calls without results, results without calls, turns out of order, thoughts that do not fit. */
+/** Errors of providers about the shape of a history, such as calls without results. */
 const patterns = [
   /tool_use.{0,80}without.{0,40}tool_result/i,
   /unexpected.{0,20}tool_use_id/i,
@@ -16,7 +16,7 @@ const patterns = [
   /reasoning.{0,80}without its required following item/i,
 ];
 
-/** Whether a model's provider refused a prompt for the shape of its history: a summary gives it another one. */
+/** Whether a provider refused the shape of the history, which a summary changes. */
 export function isHistoryRefused(error: unknown): boolean {
   if (!(error instanceof PlatformError) || error.code !== "ModelFailed") return false;
   const text = error.message.slice(0, 2_000);

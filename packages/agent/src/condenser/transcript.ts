@@ -2,16 +2,13 @@ import type { ModelMessage } from "@sandpiper/models/model";
 import { cutMiddle } from "@sandpiper/models/prompt";
 import { contentText } from "@sandpiper/wire";
 
-/** Characters of one message, and the least to which it is cut where there are many. */
+/** Characters of one message, and the least to which it is cut. */
 const [maxMessageChars, minMessageChars] = [8_000, 500];
 
-/** Characters of all messages together: about 100,000 tokens. */
+/** Characters of all messages: about 100,000 tokens. */
 export const maxTranscriptChars = 400_000;
 
-/**
- * Messages as a text of at most that many characters. Long ones lose their middle, the more the more there are; where that does not do, the oldest are left out, and
- * the text says so.
- */
+/** Messages as text. Cuts the middle of long ones, then leaves out the oldest with a note. */
 export function transcript(messages: readonly ModelMessage[], limit = maxTranscriptChars): string {
   const share = Math.floor((limit * 2) / Math.max(1, messages.length));
   const most = Math.max(Math.min(minMessageChars, limit), Math.min(maxMessageChars, limit, share));

@@ -17,7 +17,7 @@ import type { HookDefinition } from "./config.ts";
 import { instructions, type PromptHookContext, questionOf, readAnswer } from "./prompt-hook.ts";
 import type { HookOutcome } from "./verdict.ts";
 
-/** Most calls of the model for one decision, and of tools in one answer. */
+/** Model calls per decision, and tool calls per answer. */
 const maxTurns = 15;
 const maxCalls = 10;
 
@@ -33,7 +33,7 @@ export interface AgentHookContext
   mask(): OutputMask;
 }
 
-/** The file editor, without what changes files. */
+/** The file editor without its editing commands. */
 const viewer: Tool<FileEditorAction> = {
   ...fileEditorTool,
   description:
@@ -54,8 +54,8 @@ const viewer: Tool<FileEditorAction> = {
 const tools = [viewer, globTool, grepTool] as unknown as readonly Tool[];
 
 /**
- * Has an agent that can only look decide about an event (agent-behaviour.md section 9). One that comes to no decision in its time and turns allows. Throws only the
- * signal's reason.
+ * Lets a read-only agent decide about an event (agent-behaviour.md section 9). Allows when there is
+ * no decision in time. Throws only the signal's reason.
  */
 export async function runAgentHook(hook: HookDefinition, context: AgentHookContext): Promise<HookOutcome> {
   const signal = AbortSignal.any([context.signal, AbortSignal.timeout(hook.timeout * 1000)]);
@@ -74,7 +74,7 @@ export async function runAgentHook(hook: HookDefinition, context: AgentHookConte
   }
 }
 
-/** Its first answer without a call. */
+/** Returns the first answer without tool calls. */
 async function lastWords(hook: HookDefinition, context: AgentHookContext): Promise<string> {
   const model = context.openModel();
   const messages: ModelMessage[] = [
@@ -116,7 +116,7 @@ async function resultOf(call: MessageToolCall, context: AgentHookContext): Promi
   if ("error" in resolved) return told([textContent(context.mask().text(resolved.error))], true);
   try {
     const observation = maskObservation(await look(resolved.tool, resolved.action, context), context.mask());
-    // An image would be more than many a model can read.
+    // Not every model reads images.
     const texts = toolRegistry.readResult(observation).filter(({ type }) => type === "text");
     return told(texts.length > 0 ? texts : [textContent("It is an image.")], observation.is_error === true);
   } catch (error) {

@@ -4,24 +4,24 @@ import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import type { HookDefinition } from "./config.ts";
 import type { HookOutcome } from "./verdict.ts";
 
-/** Bytes of each output that are kept. */
+/** Bytes kept of each output. */
 const maxOutput = 200_000;
 
-/** How long a command that was killed is waited for, ms: one of a paused sandbox cannot die. */
+/** Time to wait for a killed command, ms: in a paused sandbox it cannot exit. */
 const dyingMs = 2_000;
 
 export interface CommandHookContext {
   sandbox(): Promise<Sandbox>;
   workingDir: string;
   env: Record<string, string>;
-  /** What the command reads, as JSON. */
+  /** JSON for the command's stdin. */
   input: string;
   signal: AbortSignal;
 }
 
 /**
- * Runs a hook's command in the sandbox. Whatever goes wrong is in the outcome: exit code 124 for one that takes too long, 127 for one that could not be
- * begun. Throws only the signal's reason.
+ * Runs a hook's command in the sandbox. Exit code 124: time-out; 127: not started. Throws only the
+ * signal's reason.
  */
 export async function runCommandHook(
   hook: HookDefinition,
@@ -51,7 +51,7 @@ function tooLong({ timeout }: HookDefinition): string {
   return `The hook took longer than ${timeout} s and was ended.`;
 }
 
-/** The work's result, or a rejection some time after it should have ended. */
+/** Rejects some time after the work should have ended. */
 async function orGivenUp<T>(work: Promise<T>, timeoutMs: number, signal: AbortSignal): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
   const giveUp = () => reject(new Error("it took too long and does not end."));

@@ -1,27 +1,27 @@
 import { hookEvents } from "@sandpiper/wire";
 import { isMatcher } from "./matcher.ts";
 
-/** An event that hooks follow, as files and clients name it in snake_case. */
+/** Event names in PascalCase; clients also use snake_case. */
 export type HookEvent = (typeof hookEvents)[number];
 
 /** One hook (agent-behaviour.md section 9). */
 export interface HookDefinition {
   type: "command" | "prompt" | "agent";
-  /** Shell command; for the other types the text that the model is asked. */
+  /** Shell command, or the question of the other types. */
   command: string;
-  /** In the place of our instructions to the model that a prompt hook asks. */
+  /** Replaces our instructions to a prompt hook's model. */
   systemPrompt?: string;
   /** Seconds. */
   timeout: number;
-  /** Nobody waits for its end, and it decides nothing. Commands only. */
+  /** Runs in the background and decides nothing. Commands only. */
   async: boolean;
-  /** Folder of the plugin that it comes from. */
+  /** Folder of the plugin that has it. */
   plugin?: string;
 }
 
 type Tell = (sentence: string) => void;
 
-/** Hooks, each with the matcher of tool names under which it stands, in the order in which they run. */
+/** Hooks by event, with their tool matchers, in execution order. */
 export type HookConfig = { [event in HookEvent]?: HookMatcher[] };
 
 export interface HookMatcher {
@@ -29,14 +29,14 @@ export interface HookMatcher {
   hooks: HookDefinition[];
 }
 
-/** Most matchers of an event, hooks of a matcher, characters of a command, and seconds of a hook. */
+/** Matchers per event, hooks per matcher, characters of a command, seconds of a hook. */
 const maxEntries = 100;
 const maxCommand = 30_000;
 const maxTimeout = 600;
 
 /**
- * Reads a configuration: events in PascalCase or snake_case, bare or inside of `{"hooks": …}`. What is no hook is left out, and `tell` gets a sentence about it:
- * somebody relies on it. Undefined for what is no object at all.
+ * Parses a configuration: events in PascalCase or snake_case, optionally inside `{"hooks": …}`.
+ * Invalid hooks are skipped and reported. Undefined when it is not an object.
  */
 export function readHookConfig(
   value: unknown,
@@ -49,7 +49,7 @@ export function readHookConfig(
   for (const [name, given] of Object.entries(events)) {
     const event = hookEvents.find((known) => known === snakeCase(name));
     const matchers = listOf(given).flatMap((one) => readMatcher(one, plugin));
-    // Other keys are no lists: a version, a description.
+    // Other keys, such as a version, are not lists.
     if (!event && Array.isArray(given))
       tell(`There is no event ${name.slice(0, 100)} for hooks: ${hookEvents.join(", ")}.`);
     if (event && isLessThan(given, matchers))
@@ -64,7 +64,7 @@ export function readHookConfig(
   return config;
 }
 
-/** As `readHookConfig`, of the text of a `.openhands/hooks.json`. Undefined for what is no JSON object. */
+/** Parses a `.openhands/hooks.json`. Undefined when it is not a JSON object. */
 export function parseHookConfig(text: string, plugin?: string, tell?: Tell): HookConfig | undefined {
   let value: unknown;
   try {
@@ -75,7 +75,7 @@ export function parseHookConfig(text: string, plugin?: string, tell?: Tell): Hoo
   return readHookConfig(value, plugin, tell);
 }
 
-/** All hooks, those of the earlier configurations first. */
+/** Merges configurations in order. */
 export function mergeHookConfigs(configs: readonly HookConfig[]): HookConfig {
   const merged: HookConfig = {};
   for (const config of configs)
@@ -84,7 +84,7 @@ export function mergeHookConfigs(configs: readonly HookConfig[]): HookConfig {
   return merged;
 }
 
-/** Whether something of a list of matchers was left out. */
+/** Whether a list of matchers lost an entry. */
 function isLessThan(given: unknown, read: readonly HookMatcher[]): boolean {
   if (given === null) return false;
   if (!Array.isArray(given) || given.length !== read.length) return true;
@@ -109,7 +109,7 @@ function readHook(value: unknown, plugin: string | undefined): HookDefinition[] 
     (one) => typeof one === "string",
   );
   const text = texts.find((one) => one.trim() !== "");
-  // A part of a command would be another command.
+  // A cut command would be another command.
   if (text === undefined || text.length > maxCommand) return [];
   const seconds =
     typeof timeout === "number" && Number.isFinite(timeout) && timeout > 0 ? Math.ceil(timeout) : 60;
@@ -134,7 +134,6 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }
 
-/** `PreToolUse` -> `pre_tool_use`. */
 function snakeCase(name: string): string {
   return name.replace(/(?<=[a-z])[A-Z]/g, "_$&").toLowerCase();
 }

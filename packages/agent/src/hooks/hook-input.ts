@@ -1,7 +1,7 @@
 import type { ActionEvent, MessageEvent, Observation } from "@sandpiper/wire";
 import { contentText } from "@sandpiper/wire";
 
-/** What a hook is told (agent-behaviour.md section 9); what does not belong to its event is left out. */
+/** Input of a hook (agent-behaviour.md section 9); only the fields of its event. */
 export interface HookInput {
   tool_name?: string;
   tool_input?: unknown;
@@ -9,15 +9,13 @@ export interface HookInput {
   message?: string;
 }
 
-/** Most characters of a text in an event's field, and of one in a tool's response. */
+/** Characters of a text in an event's field and in a tool's response. */
 export const maxField = 50_000;
 
-/** What a hook is told of a tool's call: all that the tool gets. */
 export function toolInput({ tool_name, action }: ActionEvent): HookInput {
   return { tool_name, tool_input: withoutKind(action ?? {}) };
 }
 
-/** And of its result. */
 export function toolResponse(event: ActionEvent, observation: Observation): HookInput {
   return { ...toolInput(event), tool_response: shortened(withoutKind(observation), maxField) };
 }
@@ -26,7 +24,7 @@ export function promptInput(message: MessageEvent): HookInput {
   return { message: contentText(message.llm_message.content) };
 }
 
-/** The input in the size of an event's field: long texts cut first, and where that is not enough, without what is long. */
+/** The input within the limit of an event's field: cuts long texts, then drops large fields. */
 export function shownInput(input: HookInput): Record<string, unknown> {
   for (const most of [maxField, 2_000, 100]) {
     const shown = shortened(input, most) as Record<string, unknown>;
@@ -35,7 +33,7 @@ export function shownInput(input: HookInput): Record<string, unknown> {
   return input.tool_name ? { tool_name: input.tool_name } : {};
 }
 
-/** A text of at most so many characters, which ends in a notice where it was cut. */
+/** Cuts a text and marks the cut. */
 export function cut(text: string, most = maxField): string {
   const notice = "\n[The rest is left out.]";
   return text.length <= most
@@ -48,7 +46,6 @@ function withoutKind<T extends object>(value: T): Omit<T, "kind"> {
   return rest;
 }
 
-/** With every text in it cut. */
 function shortened(value: unknown, most: number): unknown {
   if (typeof value === "string") return cut(value, most);
   if (Array.isArray(value)) return value.map((item) => shortened(item, most));

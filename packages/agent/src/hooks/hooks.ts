@@ -1,46 +1,43 @@
 import type { ActionEvent, MessageEvent, Observation } from "@sandpiper/wire";
 
-/** What the hooks of an event decided together. */
+/** The combined decision of an event's hooks. */
 export interface HookVerdict {
-  /** Why it is blocked; undefined: it is not. */
+  /** Reason; undefined when not blocked. */
   blocked?: string | undefined;
-  /** What the model should read besides. */
+  /** Additional text for the model. */
   context?: string | undefined;
 }
 
 /**
- * The hooks of a conversation's project (agent-behaviour.md section 9). Each call runs those that match and appends a HookExecutionEvent for each;
- * a hook that fails blocks nothing. Throws the signal's reason when the run is aborted.
+ * The hooks of a conversation (agent-behaviour.md section 9). Each call runs the matching hooks and
+ * appends a HookExecutionEvent for each; a failing hook blocks nothing. Throws the signal's reason.
  */
 export interface Hooks {
-  /** When a run begins in a conversation for the first time since the server knows it. */
+  /** On the first run since the server loaded the conversation. */
   sessionStart(): Promise<void>;
-  /**
-   * Before the model reads a message of the user for the first time. What was decided stands in the log: the view leaves out a blocked message, and
-   * tells the model what it should read besides.
-   */
+  /** Before the model reads a user message. The view applies the logged decision. */
   userPrompt(message: MessageEvent): Promise<HookVerdict>;
   beforeTool(event: ActionEvent): Promise<HookVerdict>;
   afterTool(event: ActionEvent, observation: Observation): Promise<HookVerdict>;
-  /** Whether `beforeStop` has to be asked before a run ends as finished. */
+  /** Whether `beforeStop` must run before a run finishes. */
   readonly holdsEnd: boolean;
-  /** Before a run ends as finished; blocked: it goes on, and the model reads why. */
+  /** Before a run finishes; if blocked, it continues and the model reads why. */
   beforeStop(): Promise<HookVerdict>;
 }
 
-/** What a hook adds, as the model reads it. */
+/** Wraps a hook's text for the model. */
 export function hookContext(text: string): string {
   return `<HOOK_CONTEXT>\n${text}\n</HOOK_CONTEXT>`;
 }
 
-/** Whether a text that was added to a message or a result comes from hooks. */
+/** Whether a text was added by hooks. */
 export function isHookContext(text: string): boolean {
   return text.startsWith("<HOOK_CONTEXT>");
 }
 
 const stopFeedback = "[Stop hook feedback]";
 
-/** Why hooks do not let a turn end, as the model reads it. */
+/** Why a stop hook keeps the turn open, for the model. */
 export function stopHookText(reason: string): string {
   return `${stopFeedback} ${reason}`;
 }
@@ -51,7 +48,6 @@ export function isStopFeedback(text: string): boolean {
 
 const nothing = async (): Promise<HookVerdict> => ({});
 
-/** Those of a project that has none. */
 export const noHooks: Hooks = {
   sessionStart: async () => {},
   userPrompt: nothing,

@@ -2,14 +2,16 @@ import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import { emitFunction, readRecords } from "../skills/file-records.ts";
 import { type HookConfig, mergeHookConfigs, parseHookConfig } from "./config.ts";
 
-/** Longest file of hooks, bytes, and time to read them, ms. */
+/** Bytes of a hooks file, and time to read all, ms. */
 const maxBytes = 512 * 1024;
 const timeoutMs = 20_000;
 
-/** Most sentences about problems. */
 const maxProblems = 10;
 
-/** Arguments: the working folder, bytes read of a file, folders of plugins. The project's file counts before the one of the home folder. */
+/**
+ * Arguments: working folder, byte limit, plugin folders. The project's file wins over the home
+ * folder's.
+ */
 const findScript = `
 work=$1 LIMIT=$2; shift 2
 export LIMIT
@@ -26,15 +28,15 @@ for plugin; do
 done
 exit 0`;
 
-/** Hooks that lie in a sandbox, and sentences about what cannot be read. */
+/** Hooks of a sandbox, and sentences about problems. */
 export interface LoadedHooks {
   config: HookConfig;
   problems: string[];
 }
 
 /**
- * The hooks of a sandbox: those of the project (`.openhands/hooks.json` of the working folder, else of the home folder; without a working folder none), then those
- * of plugins (`hooks/hooks.json`). One command. Throws what `exec` throws.
+ * Loads the project's hooks (`.openhands/hooks.json` of the working folder, else of the home
+ * folder), then those of plugins (`hooks/hooks.json`), in one command. Throws what `exec` throws.
  */
 export async function loadHooks(
   sandbox: CommandRunner,

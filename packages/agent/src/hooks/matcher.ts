@@ -1,13 +1,16 @@
 import { testRegexes } from "@sandpiper/core/untrusted-regex";
 
-/** Longest expression; time for all expressions of an event, ms, which begins anew as often as `mostTries` when one uses it up. */
+/**
+ * Characters of a pattern; time for all patterns of an event, ms, restarted up to `mostTries`
+ * times.
+ */
 const maxLength = 1_000;
 const matchMs = 50;
 const mostTries = 3;
 
 /**
- * Which of the matchers of an event are for a tool: `*` and nothing are for all, `/…/` and what holds signs of an expression match the whole name, the rest is
- * the name. One that is no expression is for none. One that takes too long, or for which others have left no time, is for all: it may be a guard.
+ * Which matchers fit a tool: `*` and empty match all; `/…/` and regex syntax match the whole name.
+ * An invalid pattern matches nothing; a timed-out one matches, because it may be a guard.
  */
 export function matchTool(matchers: readonly string[], toolName: string): boolean[] {
   const expressions = matchers.map((matcher) => expressionOf(matcher.trim()));
@@ -20,7 +23,7 @@ export function matchTool(matchers: readonly string[], toolName: string): boolea
   });
 }
 
-/** Whether a matcher can be for a tool at all. */
+/** Whether a matcher can match any tool. */
 export function isMatcher(matcher: string): boolean {
   const wanted = matcher.trim();
   if (wanted.length > maxLength) return false;
@@ -32,14 +35,14 @@ export function isMatcher(matcher: string): boolean {
   }
 }
 
-/** Undefined for what is none, and for one that is too long. */
+/** Undefined when it is too long or not a pattern. */
 function expressionOf(wanted: string): string | undefined {
   if (wanted === "*" || wanted.length > maxLength) return undefined;
   const [, delimited] = /^\/([\s\S]*)\/$/.exec(wanted) ?? [];
   return delimited ?? (/[.*+?^${}()|[\]\\]/.test(wanted) ? wanted : undefined);
 }
 
-/** The results of the expressions for which there was time; one that runs out of time matches. */
+/** Pattern results; a pattern that runs out of time matches. */
 function evaluate(expressions: readonly string[], name: string): Map<string, boolean> {
   const results: (boolean | undefined)[] = [];
   for (let tries = 0; tries < mostTries && results.length < expressions.length; tries++) {

@@ -13,21 +13,19 @@ import { matchTool } from "./matcher.ts";
 import { runPromptHook } from "./prompt-hook.ts";
 import { decide, type HookOutcome } from "./verdict.ts";
 
-/** What a run lends to its hooks. */
+/** What a run provides to its hooks. */
 export interface HooksOfRun {
   sandbox(): Promise<Sandbox>;
-  /** The agent's model, for calls under a usage id of their own. Throws PlatformError ModelNotConfigured. */
+  /** The agent's model under a separate usage id. Throws ModelNotConfigured. */
   openModel(usageId: string): Model;
   mask(): OutputMask;
   append(records: NewRecord[]): Promise<unknown>;
   signal: AbortSignal;
 }
 
-/** What the hooks of a conversation work with. */
 export interface ProjectHooksContext extends HooksOfRun {
   conversationId: string;
   workingDir: string;
-  /** Counts a call of a model. */
   addUsage(usageId: string, model: Model, response: ModelResponse): Promise<void>;
 }
 
@@ -43,13 +41,13 @@ const eventTypes: Record<HookEvent, EventType> = {
   stop: "Stop",
 };
 
-/** Runs the hooks of a configuration, those of an event one after the other; the first that blocks is the last. */
+/** Runs the hooks of an event one after the other, until one blocks. */
 export class ProjectHooks implements Hooks {
   readonly #config: HookConfig;
   readonly #context: ProjectHooksContext;
-  /** Which hooks are for a tool, by event and tool name. */
+  /** Hooks by event and tool name. */
   readonly #matched = new Map<string, HookDefinition[]>();
-  /** Numbers of the hooks that ask a model, for their usage ids. */
+  /** Numbers of model hooks, for their usage ids. */
   readonly #numbers = new Map<HookDefinition, number>();
 
   constructor(config: HookConfig, context: ProjectHooksContext) {
@@ -67,7 +65,7 @@ export class ProjectHooks implements Hooks {
     await this.#run("session_start", {});
   }
 
-  /** Nobody can be told any more what it decides. */
+  /** Its decisions have no effect. */
   async sessionEnd(): Promise<void> {
     await this.#run("session_end", {});
   }
@@ -153,7 +151,7 @@ export class ProjectHooks implements Hooks {
     return { exitCode: 0, stdout: "", stderr: "" };
   }
 
-  /** The event of one execution, in bounds and without secrets. */
+  /** The event of one execution, cut and masked. */
   #record(event: HookEvent, hook: HookDefinition, input: HookInput, subject: Subject, outcome: HookOutcome) {
     const { success, blocked, reason, additionalContext } = decide(outcome);
     const said = maskDeep(

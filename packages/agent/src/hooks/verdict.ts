@@ -1,13 +1,12 @@
-/** What a hook said at its end. */
+/** Output of a finished hook. */
 export interface HookOutcome {
   exitCode: number;
   stdout: string;
   stderr: string;
-  /** Why it did not come to a decision, such as a time-out. */
+  /** Why there is no decision, for example a time-out. */
   error?: string;
 }
 
-/** What that decides. */
 export interface HookDecision {
   success: boolean;
   blocked: boolean;
@@ -15,12 +14,12 @@ export interface HookDecision {
   additionalContext?: string;
 }
 
-/** The exit code by which a command blocks (agent-behaviour.md section 9). */
+/** Exit code with which a command blocks (agent-behaviour.md section 9). */
 const blockingCode = 2;
 
 /**
- * Reads what a hook decided: exit code 2 blocks, other failures do not; with 0, JSON on stdout may say `decision: deny` (or `block`), `continue: false`, `reason` and
- * `additionalContext`.
+ * Reads a decision: exit code 2 blocks; with 0, stdout may hold JSON with `decision: deny` or
+ * `block`, `continue: false`, `reason`, `additionalContext`.
  */
 export function decide({ exitCode, stdout, stderr, error }: HookOutcome): HookDecision {
   const said = exitCode === 0 || exitCode === blockingCode ? readJson(stdout) : {};
@@ -39,7 +38,7 @@ export function decide({ exitCode, stdout, stderr, error }: HookOutcome): HookDe
   };
 }
 
-/** An object that a text holds, or that stands in it between other words, as models write it. Empty where there is none. */
+/** Parses a JSON object, also between other words. Empty when there is none. */
 export function readJson(written: string): Record<string, unknown> {
   const from = written.indexOf("{");
   const to = written.lastIndexOf("}");

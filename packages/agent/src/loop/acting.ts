@@ -10,32 +10,31 @@ import { ProgressTeller } from "./progress.ts";
 import { listed } from "./records.ts";
 import { transition } from "./status.ts";
 
-/** What running actions takes. */
 export interface ActContext {
   tools: readonly Tool[];
   hooks: Hooks;
   mask: OutputMask;
-  /** Calls that may run at the same time, from 1. */
+  /** Concurrent calls, at least 1. */
   concurrency: number;
   toolContext: Omit<ToolContext, "actionId">;
   append(records: NewRecord[]): Promise<LogRecord[]>;
-  /** Told before a tool runs, with the id of its action. */
+  /** Called before a tool runs. */
   begins(actionId: string): void;
-  /** True when the turn must not end now: a user message has come since the model was called, or hooks are asked first. */
+  /** Whether the turn must go on: a user message arrived since the model call, or hooks decide. */
   hasUnseenMessage(): boolean;
-  /** Is told now and then how far a call is that takes its time, without secrets. */
+  /** Receives the masked progress of a running call, at a limited rate. */
   onProgress?(event: ActionEvent, progress: ToolProgress): void;
-  /** Rules of the project for the files that an action has touched: the model reads them with its result. */
+  /** Project rules for the files that an action touched; added to its result. */
   rulesFor(action: Action): TextContent[];
 }
 
-/** What came of an action, and an error after which nothing else makes sense. */
+/** Result of an action; after a fatal error the run ends. */
 type Outcome = { records: NewRecord[]; fatal?: unknown };
 
 /**
- * Runs actions that are in the log and appends their results in the same order. Calls that hold the same resource run one after the other, others side by
- * side up to the limit; a finish waits for all before it (agent-behaviour.md section 2 point 8). Throws only when the run was aborted, and
- * SandboxNotFound when the sandbox was deleted.
+ * Runs logged actions and appends their results in order. Calls that share a resource run one after
+ * the other, others concurrently; finish waits for all (agent-behaviour.md section 2 point 8).
+ * Throws when the run is aborted or the sandbox was deleted (SandboxNotFound).
  */
 export async function act(events: readonly ActionEvent[], context: ActContext): Promise<void> {
   const outcomes: Promise<Outcome>[] = [];
@@ -63,7 +62,7 @@ export async function act(events: readonly ActionEvent[], context: ActContext): 
     });
     appended.catch(() => {});
   }
-  // Nothing runs on behind the back of a run that has ended, and what did end before it was cut off is told.
+  // Nothing may run on after the run ended, and completed results must be logged.
   const settled = await Promise.allSettled(outcomes);
   try {
     await appended;
@@ -103,7 +102,7 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
   } catch (error) {
     signal.throwIfAborted();
     const records = [toolError(event, mask.text(`${tool.name} failed: ${errorText(error)}`))];
-    // A deleted sandbox does not come back: whatever the model tried next would be paid for and fail too.
+    // A deleted sandbox does not come back: further model calls would be wasted.
     return error instanceof PlatformError && error.code === "SandboxNotFound"
       ? { records, fatal: error }
       : { records };
@@ -139,23 +138,22 @@ const interrupted =
   "This tool call was interrupted and its outcome is unknown: it may have run fully, partly or not at all. Check the state before you repeat it.";
 const neverBegun = "The run was interrupted before this tool call began: nothing of it was done.";
 
-/** The result of a call that was cut off, or that was never begun (agent-behaviour.md section 1). */
+/** Result of an interrupted call, or of one that never began (agent-behaviour.md section 1). */
 export function cutOff(event: ActionEvent, { begun }: { begun: boolean }): NewRecord {
   return toolError(event, begun ? interrupted : neverBegun);
 }
 
-/** Whether a call's error says that it was cut off. */
 export function isCutOff(error: string | undefined): boolean {
   return error === interrupted || error === neverBegun;
 }
 
-/** The result of a call that produced no observation. */
+/** Result of a call without an observation. */
 export function toolError(event: Pick<ActionEvent, "tool_name" | "tool_call_id">, error: string): NewRecord {
   const { tool_name, tool_call_id } = event;
   return listed({ kind: "AgentErrorEvent", source: "agent", tool_name, tool_call_id, error });
 }
 
-/** The result of a call that a hook, or the user, did not let run. */
+/** Result of a call that a hook or the user refused. */
 export function rejection(event: ActionEvent, source: "hook" | "user", reason: string): NewRecord {
   const { id: action_id, tool_name, tool_call_id } = event;
   return listed({

@@ -1,6 +1,6 @@
 import { type MessageToolCall, newId } from "@sandpiper/wire";
 
-/** Calls with an id each: results are matched by it, so a provider that repeats or omits ids must not confuse them. */
+/** Gives each call a unique id: results are matched by id, and providers may repeat or omit ids. */
 export function withOwnIds(calls: readonly MessageToolCall[]): MessageToolCall[] {
   const ids = new Set<string>();
   return calls.map((call) => {

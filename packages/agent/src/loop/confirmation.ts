@@ -1,10 +1,10 @@
 import { type ActionEvent, type ConfirmationPolicy, securityRisks } from "@sandpiper/wire";
 import { toolRegistry } from "../tools/registry.ts";
 
-/** Analyzers whose HIGH says something; with any other every action is confirmed. */
+/** Analyzers that rate HIGH; with any other, every action needs confirmation. */
 const judging = new Set(["llm", "pattern", "policy_rail", "ensemble"]);
 
-/** The policy that the settings ask for (agent-behaviour.md section 5, last point). */
+/** The policy of the settings (agent-behaviour.md section 5, last point). */
 export function policyFromSettings(
   confirmationMode: boolean | null,
   analyzer: string | null,
@@ -15,7 +15,7 @@ export function policyFromSettings(
     : { kind: "AlwaysConfirm" };
 }
 
-/** Whether a batch of actions has to wait for the user. One that consists of a single finish or think never does. */
+/** Whether a batch waits for the user. A single finish or think never does. */
 export function needsConfirmation(policy: ConfirmationPolicy, batch: readonly ActionEvent[]): boolean {
   const actions = batch.filter((event) => event.action);
   if (policy.kind === "NeverConfirm" || actions.length === 0) return false;

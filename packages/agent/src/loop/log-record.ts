@@ -1,6 +1,6 @@
 import type { Event, NewEvent } from "@sandpiper/wire";
 
-/** `listed: false` is a control record (ConversationStateUpdateEvent): folded and sent live, never listed, counted or resent. */
+/** `listed: false`: a ConversationStateUpdateEvent, folded and sent live, but never resent. */
 export interface NewRecord {
   listed: boolean;
   event: NewEvent;
@@ -13,5 +13,5 @@ export interface LogRecord {
   json: string;
 }
 
-/** A record without its text. */
+/** A record without its JSON. */
 export type ParsedRecord = Omit<LogRecord, "json">;

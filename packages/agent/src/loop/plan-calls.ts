@@ -6,16 +6,16 @@ import { resolveToolCall } from "../tools/call.ts";
 import type { Tool } from "../tools/tool.ts";
 import { withOwnIds } from "./call-ids.ts";
 
-/** A call of the model as an event, and why it cannot be run where it cannot. */
+/** A tool call as an event, with an error when it cannot run. */
 export type PlannedCall = { event: ActionEvent; error?: string };
 
-/** A model that does not know why its arguments end in the middle would write them again. */
+/** The model must know why its arguments were cut, or it repeats them. */
 const wasCut =
   " Your answer reached the limit of its length and ended there: write less at once, in several calls.";
 
 /**
- * Turns the model's tool calls into action events, each with its risk. What follows a finish is dropped (agent-behaviour.md section 2 point 6).
- * Never throws.
+ * Turns tool calls into action events with a risk. Drops calls after finish (agent-behaviour.md
+ * section 2 point 6). Never throws.
  */
 export async function planCalls(
   response: ModelResponse,

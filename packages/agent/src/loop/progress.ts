@@ -1,12 +1,11 @@
 import type { ToolProgress } from "../tools/tool.ts";
 
-/** How often one call may tell how far it is, ms. */
+/** Least time between two reports of a call, ms. */
 const pauseMs = 500;
 
-/** Characters of what it says to that. */
 const maxMessage = 500;
 
-/** Tells how far a call is: at once, then twice a second at most, the last state always unless the call ends before. */
+/** Reports the progress of a call: at once, then at most twice a second, the latest state last. */
 export class ProgressTeller {
   readonly #tell: (progress: ToolProgress) => void;
   #waiting: ToolProgress | undefined;
@@ -22,11 +21,10 @@ export class ProgressTeller {
     if (!this.#timer) this.#next();
   }
 
-  /** The call is over. */
   close(): void {
     clearTimeout(this.#timer);
     this.#waiting = undefined;
-    // Whatever comes late is not told.
+    // Ignores late progress.
     this.add = () => {};
   }
 

@@ -2,12 +2,11 @@ import type { ModelResponse } from "@sandpiper/models/model";
 import { addTokens, emptyUsage, type NewEvent, type Stats, textContent } from "@sandpiper/wire";
 import type { NewRecord } from "./log-record.ts";
 
-/** An event that clients may list. */
 export function listed(event: NewEvent): NewRecord {
   return { listed: true, event };
 }
 
-/** The control record that changes a part of the conversation's state (agent-server.md section 6.1). `transition` writes the status. */
+/** Control record of a state change (agent-server.md section 6.1), except the status. */
 export function stateRecord(key: "stats", value: Stats): NewRecord;
 export function stateRecord(key: "leaf_event_id", value: string | null): NewRecord;
 export function stateRecord(key: string, value: unknown): NewRecord {
@@ -17,7 +16,7 @@ export function stateRecord(key: string, value: unknown): NewRecord {
   };
 }
 
-/** A message of the platform to the model, in the role that every model reads. */
+/** A platform message to the model, as a user message. */
 export function nudge(text: string): NewRecord {
   return listed({
     kind: "MessageEvent",
@@ -28,7 +27,7 @@ export function nudge(text: string): NewRecord {
   });
 }
 
-/** Adds one model call to the totals of a usage id (agent-behaviour.md section 7). */
+/** Adds a model call to the metrics of a usage id (agent-behaviour.md section 7). */
 export function addUsage(
   stats: Stats,
   usageId: string,
@@ -52,17 +51,16 @@ export function addUsage(
   return { usage_to_metrics: { ...stats.usage_to_metrics, [usageId]: metrics } };
 }
 
-/** The usage id of what a sub-agent has used: its own conversation has paid for it (agent-behaviour.md section 7). */
+/** Usage id of a sub-agent's conversation (agent-behaviour.md section 7). */
 export function taskUsage(taskId: string): string {
   return `task:${taskId}`;
 }
 
-/** Metrics with those of other usage ids in the place of their own. */
+/** Replaces the metrics of some usage ids. */
 export function withUsage(stats: Stats, usage: ReadonlyMap<string, UsageMetrics>): Stats {
   return usage.size === 0
     ? stats
     : { usage_to_metrics: { ...stats.usage_to_metrics, ...Object.fromEntries(usage) } };
 }
 
-/** What one usage id has used. */
 export type UsageMetrics = Stats["usage_to_metrics"][string];

@@ -12,12 +12,12 @@ import { planCalls } from "./plan-calls.ts";
 import { addUsage, listed, nudge, stateRecord } from "./records.ts";
 import { transition } from "./status.ts";
 
-/** What one step works with. The log behind `append` is the only thing that a step changes. */
+/** Input of a step, which only changes the log behind `append`. */
 export interface StepContext extends ActContext {
   model: Model;
   view: View;
   policy: ConfirmationPolicy;
-  /** Judges the risk of actions; without one the events say UNKNOWN (events.md section 3). */
+  /** Without an analyzer, the risk is UNKNOWN (events.md section 3). */
   analyzer: Analyzer | undefined;
   /** Metrics before this step. */
   stats: Stats;
@@ -29,8 +29,9 @@ export interface StepContext extends ActContext {
 }
 
 /**
- * One turn of the loop: call the model, append what it decided, act, append what came of it (agent-behaviour.md section 2).
- * Every action is in the log before it runs. Throws what the model call throws; tool failures become events.
+ * One step: call the model, append its decisions, act, append results (agent-behaviour.md section
+ * 2). Actions are logged before they run. Throws what the model call throws; tool failures become
+ * events.
  */
 export async function step(context: StepContext): Promise<void> {
   const response = await context.model.complete({
@@ -42,7 +43,7 @@ export async function step(context: StepContext): Promise<void> {
     onDelta: context.onDelta,
     onRetry: context.onRetry,
   });
-  // The answers of hundreds of models may arrive at once.
+  // Hundreds of answers may arrive at once.
   await context.scheduler.nextTurn("steps");
   const stats = stateRecord(
     "stats",
@@ -58,7 +59,7 @@ export async function step(context: StepContext): Promise<void> {
   await context.append([
     ...calls.map((call) => listed(call.event)),
     stats,
-    // What cannot be run has its result at once: after a crash nobody may take it for one that may have run.
+    // An invalid call gets its result at once, or a crash would make its outcome look unknown.
     ...calls.flatMap(({ event, error }) => (error ? [toolError(event, context.mask.text(error))] : [])),
     ...(wait ? transition("running", "awaitApproval") : []),
   ]);
@@ -69,7 +70,7 @@ export async function step(context: StepContext): Promise<void> {
   );
 }
 
-/** An answer without tool calls ends the turn when it says something, and is asked to go on when it does not. */
+/** An answer without tool calls ends the turn; an empty one is asked to go on. */
 async function answer(context: StepContext, response: ModelResponse, stats: NewRecord): Promise<void> {
   const said = response.text.trim() !== "";
   const thought = response.reasoningItems?.at(-1);

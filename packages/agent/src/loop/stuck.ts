@@ -2,20 +2,20 @@ import { createHash } from "node:crypto";
 import { type ActionEvent, contentText, type Event } from "@sandpiper/wire";
 import { isStopFeedback } from "../hooks/hooks.ts";
 
-/** What the stuck rules say of a run (agent-behaviour.md section 4). */
+/** Verdict of the stuck rules (agent-behaviour.md section 4). */
 export type StuckVerdict = "fine" | "nudge" | "stuck";
 
-/** How many events the contract's rules look back. */
+/** Events that the contract's rules look at. */
 const shortWindow = 20;
 
-/** Most different calls of a loop that is still seen as one, and its rounds. */
+/** Different calls per round of a loop, and rounds to detect. */
 const longestRound = 8;
 const rounds = 3;
 
-/** How many events the rules look back at most: all rounds of the longest loop, each call with its result, and some polls between them. */
+/** Events for the longest loop, each call with its result, plus some polls. */
 export const stuckWindow = longestRound * rounds * 2 + 12;
 
-/** Whether the rules look at an event; others, such as those of hooks, do not fill their window. */
+/** Whether the rules look at an event; others do not fill the window. */
 export function countsAsProgress({ kind }: Event): boolean {
   return results.has(kind) || kind === "MessageEvent" || kind === "ActionEvent";
 }
@@ -26,7 +26,7 @@ const results: ReadonlySet<Event["kind"]> = new Set([
   "UserRejectObservation",
 ]);
 
-/** What the rules compare of a call: `bare` is it without the thought before it. */
+/** What the rules compare; `bare` ignores the thought. */
 interface Call {
   action: string;
   bare: string;
@@ -34,25 +34,24 @@ interface Call {
   waits: boolean;
   /** Time passes while it runs. */
   takesTime: boolean;
-  /** It only asks for what a command has printed meanwhile. */
+  /** It only reads further output of a command. */
   polls: boolean;
 }
 
-/** A call and what came of it. */
 type Pair = Call & { result: string; failed: boolean };
 
-/** Commands that wait for something: what they show may stay the same for long. */
+/** Commands that wait: their output may stay the same for long. */
 const waits = /\b(?:sleep|wait|watch|timeout|until|while|tail)\b/;
 
-/** Commands between which time passes; others of that list end the lines of many a command that waits for nothing. */
+/** Commands that let time pass; the others of `waits` also end commands that do not wait. */
 const takesTime = /\b(?:sleep|wait|watch|until)\b|\btail +-\w*f\b/;
 
 /**
- * Judges the events after the last user message; ids and times do not count.
- * Stuck: the same action with the same result 4 times, more than 3 times the same action with an error, 3 agent messages in a row,
- * or 6 results of two actions in turn. Nudge: exactly 3 times the same action with an error. Beyond the contract: three actions in turn, three times over; and the same
- * action with the same result 8 times, or four to eight actions in turn, three times over with the same results, whatever the model thinks meanwhile, unless one of
- * them waits. Polls of a command that goes on do not count.
+ * Judges the events after the last user message, without ids and times. Stuck: the same action with
+ * the same result 4 times, with an error more than 3 times, 3 agent messages in a row, or 6 results
+ * of two alternating actions. Nudge: the same action with an error exactly 3 times. Beyond the
+ * contract: three rounds of 3 actions; 8 times the same action and result, or three rounds of 4 to
+ * 8 actions with the same results, unless one waits. Polls do not count.
  */
 export function judgeStuck(events: readonly Event[]): StuckVerdict {
   const lastUser = events.findLastIndex((event) => event.kind === "MessageEvent" && event.source === "user");
@@ -76,7 +75,7 @@ export function judgeStuck(events: readonly Event[]): StuckVerdict {
   return errors === 3 ? "nudge" : "fine";
 }
 
-/** Messages of the agent since it last did something. The platform's own between them, which ask it to go on, do not count; those of Stop hooks say something new. */
+/** Agent messages since its last action; platform nudges are skipped, stop-hook feedback is not. */
 function monologue(events: readonly Event[]): number {
   const isOwn = (event: Event) =>
     event.kind === "MessageEvent" && event.source === "environment" && !isStopFeedback(textOf(event));
@@ -114,7 +113,7 @@ function pairUp(events: readonly Event[]): Pair[] {
   return pairs;
 }
 
-/** What was made of events: each step looks at many of the same, some of them long. */
+/** Cache: each step looks at many of the same events. */
 const knownCalls = new WeakMap<Event, Call>();
 const knownResults = new WeakMap<Event, string>();
 
@@ -151,7 +150,7 @@ function digest(text: string): string {
   return createHash("sha1").update(text).digest("base64");
 }
 
-/** Whether the last keys are `rounds` rounds of the same `period` keys, which are not all one. */
+/** Whether the last keys repeat the same `period` keys `rounds` times, and are not all equal. */
 function cycles(keys: readonly string[], period: number): boolean {
   const last = keys.slice(-rounds * period);
   if (last.length < rounds * period || last.slice(1, period).every((key) => key === last[0])) return false;

@@ -10,8 +10,8 @@ import { toolRegistry } from "../tools/registry.ts";
 import { maskDeep, noMask, type OutputMask } from "./output-mask.ts";
 
 /**
- * Masks the secrets in what a model receives and in what it answers, also where a stream cuts them.
- * Tool results are masked when they are stored.
+ * Masks secrets in a model's input and output, also across stream chunks. Tool results are masked
+ * when stored.
  */
 export function maskedModel(model: Model, mask: OutputMask): Model {
   if (mask === noMask) return model;
@@ -44,7 +44,7 @@ export function maskedModel(model: Model, mask: OutputMask): Model {
   };
 }
 
-/** Masks each text of a prompt once: with every call comes all that came with the one before. */
+/** Masks each text of a prompt once: prompts repeat their history. */
 class MaskedPrompt {
   readonly #mask: OutputMask;
   readonly #messages = new WeakMap<ModelMessage, ModelMessage>();
@@ -78,10 +78,7 @@ class MaskedPrompt {
   }
 }
 
-/**
- * The answer without secrets. Text that the provider signed stays: the provider refuses a changed
- * one.
- */
+/** Masks an answer. Signed text stays: the provider would refuse a changed one. */
 export function maskAnswer(response: ModelResponse, mask: OutputMask): ModelResponse {
   if (mask === noMask) return response;
   return {
@@ -98,13 +95,13 @@ export function maskAnswer(response: ModelResponse, mask: OutputMask): ModelResp
       ...call,
       id: mask.text(call.id),
       name: mask.text(call.name),
-      // The arguments of other tools run as they are.
+      // Other tools run with the original arguments.
       ...(toolRegistry.roleOf(call.name) && { arguments: maskJson(call.arguments, mask) }),
     })),
   };
 }
 
-/** Without a redacted block that contains a secret: providers take redacted text only unchanged. */
+/** Drops redacted blocks with a secret: providers accept them only unchanged. */
 function maskBlock(block: ThinkingBlock, mask: OutputMask): ThinkingBlock[] {
   if (block.type === "redacted_thinking") return mask.text(block.data) === block.data ? [block] : [];
   return [block.signature ? block : { ...block, thinking: mask.text(block.thinking) }];

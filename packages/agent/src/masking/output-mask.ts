@@ -1,37 +1,35 @@
 import type { Content, Observation } from "@sandpiper/wire";
 
-/** What stands in the place of a secret (agent-behaviour.md section 10). */
+/** Replacement of a secret (agent-behaviour.md section 10). */
 export const hiddenSecret = "<secret-hidden>";
 
-/** Takes the values of secrets out of what tools, hooks and servers give (agent-behaviour.md section 10). */
+/** Masks secrets in the output of tools, hooks and servers (agent-behaviour.md section 10). */
 export interface OutputMask {
   text(text: string): string;
-  /** Output of the terminal. `more`: the next one goes on where this one ends, perhaps in the middle of a secret. */
+  /** `more`: the next output continues this one, perhaps in the middle of a secret. */
   terminal(text: string, more: boolean): string;
-  /** For a text that comes in pieces: gives what can be shown of each, and at the end the rest. */
+  /** For text in chunks: `write` returns what is safe to show, `end` the rest. */
   stream(): { write(piece: string): string; end(): string };
 }
 
-/** Knows no secret. */
 export const noMask: OutputMask = {
   text: (text) => text,
   terminal: (text) => text,
   stream: () => ({ write: (piece) => piece, end: () => "" }),
 };
 
-/** Fields whose values clients know a list of, such as the kind of an observation: no secret stands there. */
+/** Fields with a fixed set of values, which never hold a secret. */
 const fixedFields = new Set(["kind", "type", "status", "role"]);
 const fixedCommand = /^[a-z_]{1,11}$/;
-/** Shorter names of fields are those of the schemas. */
+/** Shorter keys belong to schemas. */
 const minKey = 24;
 
-/** A value with every text in it masked, keys of objects too. The value itself where nothing is known. */
+/** Masks every text and long key in a value. */
 export function maskDeep<T>(value: T, mask: OutputMask): T {
   if (mask === noMask) return value;
   return masked(value, "", mask) as T;
 }
 
-/** What a tool gave, as it may be stored and shown. */
 export function maskObservation<O extends Observation>(observation: O, mask: OutputMask): O {
   if (mask === noMask) return observation;
   const { content, ...rest } = observation;
@@ -44,7 +42,7 @@ export function maskObservation<O extends Observation>(observation: O, mask: Out
   return { ...maskDeep(rest, mask), content: shown } as O;
 }
 
-/** Texts that follow each other are read as one: a secret may begin in one and end in the next. */
+/** Masks adjacent texts as one: a secret may span two parts. */
 function maskContent(content: readonly Content[], mask: OutputMask): Content[] {
   const texts = content.flatMap((part) => (part.type === "text" ? [part.text] : []));
   const shown = texts.map((text) => mask.text(text));

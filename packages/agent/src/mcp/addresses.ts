@@ -8,20 +8,20 @@ import { credentialHeaders } from "./headers.ts";
 import type { ServerSpec } from "./server-spec.ts";
 import { expand } from "./variables.ts";
 
-/** Where a remote server is, and what it is sent. */
 export interface RemoteAddress {
   url: URL;
   /** Names in lower case. */
   headers: Record<string, string>;
-  /** Whether a secret goes along. */
+  /** Whether a secret is sent. */
   secret: boolean;
-  /** Texts that must not be seen in what the server answers. */
+  /** Texts to hide in the server's answers. */
   hidden: string[];
 }
 
 /**
- * The address of a remote server with the values of the secrets that it names. A server that the user names may be reached unless the sandbox has no network at
- * all; one that a plugin brought only as the sandbox itself may reach it. A secret goes only to the hosts that are allowed for it. Throws McpFailed.
+ * The URL and headers of a remote server with secrets filled in. A user's server needs a network; a
+ * plugin's must also pass the sandbox's policy. A secret only goes to its allowed hosts. Throws
+ * McpFailed.
  */
 export function remoteAddress(
   { name, server, from }: ServerSpec,
@@ -76,7 +76,7 @@ export function remoteAddress(
   }
 }
 
-/** Whether a name of a header or a variable says that its value is a secret. */
+/** Whether the name of a header or variable implies a secret value. */
 export function isCredential(name: string): boolean {
   return /key|token|secret|pass|auth|cred|cookie|session/i.test(name);
 }
@@ -96,7 +96,7 @@ function filledAuth(auth: McpServer["auth"], filled: (text: string) => string): 
   return Object.fromEntries(entries) as McpAuth;
 }
 
-/** Where a user named the hosts of a secret, it goes nowhere else. Others go where the user says; where a plugin says only as the sandbox's proxy lets them. */
+/** A secret with hosts goes nowhere else; others as the user says or the proxy allows. */
 function mayReceive(
   { hosts }: SandboxSecret,
   url: URL,
@@ -113,7 +113,7 @@ function targetOf(url: URL): { host: string; port: number } {
   return { host: canonicalHost(url.hostname) ?? url.hostname, port };
 }
 
-/** What follows `Bearer` or `Basic`. */
+/** Strips `Bearer` or `Basic`. */
 function bare(value: string): string {
   return value.replace(/^(?:bearer|basic)\s+/i, "");
 }

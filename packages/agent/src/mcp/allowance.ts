@@ -1,16 +1,16 @@
-/** Messages that a server may send at once beyond those that it was asked for, and how many more each second. */
+/** Unrequested messages at once, and per second. */
 const burst = 2_000;
 const perSecond = 200;
 
-/** Bytes that count as one message more. */
+/** Bytes that count as one more message. */
 const bytesPerMessage = 16_384;
 
-/** What a server may still send before it counts as flooding. */
+/** Rate limit of a server's unrequested messages. */
 export class Allowance {
   #left = burst;
   #at = performance.now();
 
-  /** Takes a message out; false when there is nothing left. */
+  /** Counts a message; false when the limit is exceeded. */
   take(bytes: number): boolean {
     const now = performance.now();
     this.#left = Math.min(burst, this.#left + ((now - this.#at) / 1000) * perSecond);

@@ -3,8 +3,8 @@ import type { TSchema } from "typebox";
 type Properties = Record<string, { type?: string } | undefined>;
 
 /**
- * The data of a call to an MCP tool: the arguments as the model wrote them, decoded where it wrote text for something else and without nulls. Whether they fit the
- * server decides; only what it requires has to be there. What its schema does not name goes along, for schemas may be cut off.
+ * The arguments of an MCP call, without nulls and with JSON text decoded. Only checks that required
+ * ones exist: the server validates, and the known schema may be cut.
  */
 export function readArguments(
   schema: TSchema,

@@ -8,13 +8,12 @@ import {
   type PostedMcpServer,
 } from "@sandpiper/wire";
 
-/** Longest name of a server, characters. */
 export const longestServerName = 256;
 
-/** Where inside a server a secret is, for example `["auth", "value"]`. */
+/** Path of a secret in a server, for example `["auth", "value"]`. */
 type Path = readonly string[];
 
-/** Texts of `auth` that are no secrets. Whatever else it holds is one: OAuth states carry tokens under names of their own. */
+/** Public fields of `auth`. All others are secret: OAuth states hold tokens under any name. */
 const openAuth: ReadonlySet<string> = new Set([
   "strategy",
   "header_name",
@@ -29,7 +28,7 @@ const openAuth: ReadonlySet<string> = new Set([
   "token_type",
 ]);
 
-/** The servers as read: values of `env`, `headers` and `auth` masked (app-server.md section 5), or as `show` makes them. */
+/** Masks `env`, `headers` and `auth` (app-server.md section 5), or applies `show`. */
 export function maskServers(
   servers: McpServers,
   show: (secret: string) => string = () => maskText,
@@ -38,8 +37,8 @@ export function maskServers(
 }
 
 /**
- * The servers to store when a V1 client posts some. They replace the stored ones as a whole; a masked value becomes what is stored at its
- * place in the server of the same name, or nothing where there is none. Throws InvalidParameter for a server without address or name.
+ * The servers to store after a V1 post, which replaces all. Masked values are restored from the
+ * stored server of the same name, or dropped. Throws InvalidParameter without url, command or name.
  */
 export function restoreServers(posted: Record<string, PostedMcpServer>, stored: McpServers): McpServers {
   const servers = Object.entries(posted).map(([name, server]) => {
@@ -59,7 +58,6 @@ export function restoreServers(posted: Record<string, PostedMcpServer>, stored: 
   return Object.fromEntries(servers);
 }
 
-/** The secrets of servers. */
 export function serverSecrets(servers: McpServers): string[] {
   const found: string[] = [];
   const collect = (value: string) => {
@@ -70,19 +68,19 @@ export function serverSecrets(servers: McpServers): string[] {
   return found;
 }
 
-/** The key that a remote server gets as a bearer of it, where its `auth` has one; V0 knows no other kind. */
+/** The bearer key of a remote server; V0 knows no other kind. */
 function keyOf(auth: McpAuth | null | undefined): string | undefined {
   return isKeyed(auth) ? (auth.value ?? undefined) : undefined;
 }
 
-/** Whether a server is shown one key, in a header of its own or as a bearer of it. */
+/** Whether the server gets a single key as a header or bearer token. */
 export function isKeyed(
   auth: McpAuth | null | undefined,
 ): auth is Extract<McpAuth, { strategy: "api_key" | "bearer" }> {
   return auth?.strategy === "bearer" || auth?.strategy === "api_key";
 }
 
-/** The three lists of V0 (platform.md section 2.2), with their secrets. */
+/** The three lists of V0 (platform.md section 2.2), unmasked. */
 export function toLists(servers: McpServers): McpConfig {
   const lists: McpConfig = { sse_servers: [], stdio_servers: [], shttp_servers: [] };
   for (const [name, { url, transport, command, args, env, auth }] of Object.entries(servers)) {
@@ -98,12 +96,11 @@ export function toLists(servers: McpServers): McpConfig {
   return lists;
 }
 
-/** A server with its masked values taken from a stored one. */
+/** Restores masked values from a stored server. */
 export function restore(server: McpServer, stored: McpServer | undefined): McpServer {
   return mapSecrets(server, (value, path) => (value === maskText ? textAt(stored, path) : value));
 }
 
-/** The same names with changed servers. */
 export function mapServers(
   servers: McpServers,
   change: (server: McpServer, name: string) => McpServer,
@@ -111,7 +108,7 @@ export function mapServers(
   return Object.fromEntries(Object.entries(servers).map(([name, server]) => [name, change(server, name)]));
 }
 
-/** Only the fields that a server has, without nulls; so with its variables and headers. */
+/** Keeps known fields that are not null, also in variables and headers. */
 function known({ env, headers, ...server }: PostedMcpServer): McpServer {
   const fields = { ...server, env: env && withoutNulls(env), headers: headers && withoutNulls(headers) };
   return Object.fromEntries(
@@ -127,7 +124,7 @@ function withoutNulls<Value>(values: Record<string, Value | null>): Record<strin
   );
 }
 
-/** The server with every secret text changed; undefined takes it out. */
+/** Changes every secret of a server; undefined removes it. */
 function mapSecrets(server: McpServer, change: (value: string, path: Path) => string | undefined): McpServer {
   const result: McpServer = { ...server };
   if (server.env) result.env = mapLeaves(server.env, ["env"], change) as typeof server.env;
@@ -152,7 +149,7 @@ function mapLeaves(
   return Array.isArray(value) ? entries.map(([, item]) => item) : Object.fromEntries(entries);
 }
 
-/** The last step that is a name: items of a list are what the list is. */
+/** The last path step that is not a list index. */
 function lastName(path: Path): string {
   return path.findLast((step) => !/^\d+$/.test(step)) ?? "";
 }

@@ -1,6 +1,6 @@
 import { errorText } from "@sandpiper/core/errors";
 
-/** How a body ended: with a problem that a server must not go on with, after too long a silence, or neither. */
+/** How a body ended: with a protocol problem, after a silence, or normally. */
 export interface StreamEnd {
   problem?: string;
   silence?: string;
@@ -15,9 +15,9 @@ interface BodyOptions {
 }
 
 /**
- * The body of an answer, cut off with an error where one message of it is longer than `maxBytes`: for a stream of events that is what stands between two empty
- * lines, else all of it. A stream of events is cut off, too, where it is silent for `silenceMs`. `onEnd` is told when nothing more comes, and whether some of the events
- * had ids, by which a stream can go on in another.
+ * Limits a body: one message (a server-sent event, or the whole body) has at most `maxBytes`, and a
+ * stream is silent for at most `silenceMs`. `onEnd` receives whether events had ids, so that the
+ * stream can be resumed.
  */
 export function boundedBody(
   body: ReadableStream<Uint8Array>,
@@ -53,7 +53,7 @@ export function boundedBody(
             /(?:^|\n|\r)id:/.test(
               Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("latin1"),
             );
-          // An empty line may come in two pieces.
+          // An empty line may be split over two chunks.
           const seen = isStream ? Buffer.concat([tail, value]) : tail;
           const last = lastEmptyLine(seen);
           length = last === -1 ? length + value.length : seen.length - last;
@@ -76,7 +76,7 @@ export function boundedBody(
   );
 }
 
-/** Where the last empty line begins; -1 where there is none. */
+/** Offset of the last empty line, or -1. */
 function lastEmptyLine(bytes: Buffer): number {
   return Math.max(...["\n\n", "\r\n\r\n", "\r\r"].map((end) => bytes.lastIndexOf(end)));
 }

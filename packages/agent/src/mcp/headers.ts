@@ -1,6 +1,6 @@
 import type { McpAuth, McpServer } from "@sandpiper/wire";
 
-/** The headers by which a remote MCP server knows its caller, names in lower case. */
+/** Request headers of a remote MCP server, names in lower case. */
 export function credentialHeaders({
   headers,
   auth,
@@ -9,7 +9,6 @@ export function credentialHeaders({
   return Object.fromEntries(own.map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-/** Those that come of `auth` alone. */
 export function authHeaders(auth: McpAuth | null | undefined): Record<string, string> {
   switch (auth?.strategy) {
     case "bearer":

@@ -1,7 +1,7 @@
 import { type TSchema, Type } from "typebox";
 import { shownText } from "./message-text.ts";
 
-/** How much of a server's schema is kept: parts, levels, properties of one object, values of an enumeration, and characters. */
+/** Limits per schema: nodes, depth, properties per object, enum values, characters. */
 const maxParts = 400;
 const maxDepth = 8;
 const maxProperties = 100;
@@ -12,25 +12,24 @@ const maxText = 12_000;
 
 const types = ["object", "array", "string", "number", "integer", "boolean"];
 
-/** Names of parameters that every provider takes. */
+/** Parameter names that every provider accepts. */
 const goodName = /^[A-Za-z0-9_.-]{1,64}$/;
 
 type Schema = Record<string, unknown>;
 
-/** What is left for one tool. */
+/** Remaining limits of one tool. */
 interface Budget {
   parts: number;
   text: number;
   root: Schema;
-  /** Takes secrets out. */
+  /** Hides secrets. */
   shown(text: string): string;
 }
 
 /**
- * The input schema of an MCP tool as models read it: types, descriptions, properties, required names, items and plain enumerations. References inside
- * the schema and unions with null are resolved, all else is left out, and what is too much is cut off: the server checks arguments itself. A parameter
- * `security_risk` is ours, so that a server cannot decide how risky its calls look.
- * `shown` takes secrets out of texts; a parameter whose name is one is left out.
+ * Reduces an MCP tool's schema to types, descriptions, properties, required names, items and plain
+ * enums. Resolves local references and unions with null; drops or cuts the rest, because the server
+ * validates. Drops `security_risk`, which is ours, and parameters whose name `shown` changes.
  */
 export function inputSchema(given: unknown, shown: (text: string) => string = (text) => text): TSchema {
   const root = isSchema(given) ? given : {};
@@ -54,7 +53,7 @@ function reduce(given: unknown, depth: number, budget: Budget): Schema {
   if (type === "object")
     return { type, ...description, ...(depth < maxDepth ? reduceObject(schema, depth, budget, []) : {}) };
   if (type !== "array") return { ...(type && { type }), ...description };
-  // Providers refuse a list without items.
+  // Providers refuse an array without items.
   const items = depth < maxDepth && budget.parts > 0 ? reduce(schema.items, depth + 1, budget) : {};
   return { type, ...description, items };
 }
@@ -94,7 +93,7 @@ function reduceObject(
   return { properties, ...(needed.length > 0 && { required: needed }) };
 }
 
-/** What a reference, or a union whose only other part is null, stands for. References to references end after some steps. */
+/** Resolves references and nullable unions, at most 8 steps. */
 function resolve(given: unknown, budget: Budget): Schema {
   let schema = isSchema(given) ? given : {};
   for (let steps = 0; steps < 8; steps++) {
@@ -137,7 +136,7 @@ function typeOf({ type, properties, items }: Schema): string | undefined {
   return isSchema(properties) ? "object" : isSchema(items) ? "array" : undefined;
 }
 
-/** Texts only: some providers take no other values, and those are told by their type. */
+/** Texts only: some providers accept no other values. */
 function enumeration(schema: Schema, budget: Budget): string[] | undefined {
   const values = Array.isArray(schema.enum) ? schema.enum : "const" in schema ? [schema.const] : [];
   if (values.length === 0 || values.length > maxEnum) return undefined;
@@ -145,7 +144,7 @@ function enumeration(schema: Schema, budget: Budget): string[] | undefined {
     (sum: number, value) => sum + (typeof value === "string" ? value.length : Number.NaN),
     0,
   );
-  // A sum that is no number is one of other values.
+  // NaN: not all values are texts.
   if (!(length <= budget.text) || values.some((value) => value.length > maxEnumText)) return undefined;
   budget.text -= length;
   return [...new Set(values.map((value: string) => shownText(value, maxEnumText, budget.shown)))];

@@ -1,7 +1,7 @@
-/** Longest message of a server, bytes. */
+/** Bytes of a server's message. */
 export const maxMessageBytes = 8 * 1024 * 1024;
 
-/** Cuts a stream into lines. What has no line end within `maxMessageBytes` is refused once, and nothing is read after it. */
+/** Splits a stream into lines. Stops with `onTooLong` at a line above `maxMessageBytes`. */
 export class LineReader {
   readonly #onLine: (line: string) => void;
   readonly #onTooLong: () => void;
@@ -38,7 +38,6 @@ export class LineReader {
     }
   }
 
-  /** Reads nothing any more. */
   end(): void {
     this.#ended = true;
     this.#pieces = [];

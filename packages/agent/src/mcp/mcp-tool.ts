@@ -8,7 +8,7 @@ import { resultContent } from "./result.ts";
 import type { ServerLink } from "./server-link.ts";
 import type { ListedTool } from "./tool-list.ts";
 
-/** Characters of the arguments of one call. */
+/** Characters of one call's arguments. */
 const maxArguments = 2 * 1024 * 1024;
 
 export const mcpTraits = {
@@ -17,7 +17,7 @@ export const mcpTraits = {
   risk: ({ data }) => ({ findings: judgeArguments(data), usual: "MEDIUM" }),
 } satisfies Omit<ToolTraits<MCPToolAction>, "name">;
 
-/** A server's tool as a tool of the agent (events.md section 3). `name` is the one by which the model calls it. */
+/** A server's tool as an agent's tool (events.md section 3), under the name that the model uses. */
 export function mcpTool(
   name: string,
   listed: ListedTool,
@@ -46,7 +46,7 @@ export function mcpTool(
     description,
     parameters,
     idempotent,
-    // What a server says of itself does not decide whether its calls are judged.
+    // The server's own hint must not skip the risk rules.
     readOnly: false,
     risk(action) {
       const { findings, usual } = mcpTraits.risk(action);
@@ -57,7 +57,7 @@ export function mcpTool(
     async run({ data }, { signal, sandbox, onProgress }) {
       if (JSON.stringify(data).length > maxArguments)
         throw new Error(`The arguments are longer than ${maxArguments} characters.`);
-      // One that is paused could not answer.
+      // A paused sandbox could not answer.
       if (link.spec.server.command) await sandbox();
       let answered: Awaited<ReturnType<ServerLink["call"]>>;
       try {

@@ -12,21 +12,20 @@ import { longestSilence, type ServerSpec } from "./server-spec.ts";
 import { Session } from "./session.ts";
 import { GuardedTransport } from "./transport.ts";
 
-/** Where the servers of a conversation are reached from. */
 export interface McpSurroundings {
   outbound: Pick<Outbound, "fetch">;
-  /** Waits for the sandbox to run. Throws SandboxFailed, SandboxNotFound. */
+  /** Waits until the sandbox runs. Throws SandboxFailed, SandboxNotFound. */
   sandbox(): Promise<Sandbox>;
   workingDir: string;
-  /** Those that apply in the sandbox, as of now. */
+  /** Current secrets of the sandbox. */
   secrets(): readonly SandboxSecret[];
-  /** What the sandbox may reach. */
+  /** Network policy of the sandbox. */
   policy(): NetworkPolicy;
-  /** Is told every secret that a configuration gives to a server. */
+  /** Receives every secret that a configuration gives to a server. */
   onSecret?(value: string): void;
 }
 
-/** Opens connections to servers: to commands inside of the sandbox, to others from here. */
+/** Opens sessions: commands run in the sandbox, remote servers are reached from here. */
 export function sessionOpener(around: McpSurroundings): OpenSession {
   return (spec, onChange, signal) =>
     (spec.server.command ? openStdio : openRemoteFrom)(spec, around, { onChange, signal });
@@ -53,8 +52,8 @@ async function openRemoteFrom(spec: ServerSpec, around: McpSurroundings, options
 }
 
 /**
- * Opens a connection to a remote server: over the protocol that its configuration names, else the current one, then the older one. Throws what `Session.open`
- * throws.
+ * Connects to a remote server over the configured protocol, else the current one, then SSE. Throws
+ * what `Session.open` throws.
  */
 export async function openRemote(
   { server }: ServerSpec,
@@ -70,11 +69,11 @@ export async function openRemote(
   try {
     return await open(false);
   } catch (error) {
-    // Where nobody says which protocol it is, a server that does not know the newer one may speak the older.
+    // Without a configured protocol, an old server may only speak SSE.
     if (transport || !isUnknownThere(error)) throw error;
     return open(true).catch((second) => {
       options.signal.throwIfAborted();
-      // A server of the older protocol may want credentials only where it has something.
+      // An SSE server may check credentials only on its endpoint.
       throw refusedStatus(second) === undefined
         ? new PlatformError("McpFailed", errorText(error), { cause: second })
         : second;

@@ -9,18 +9,18 @@ import { openRemote } from "./open-session.ts";
 import { resultContent } from "./result.ts";
 import type { ServerSpec } from "./server-spec.ts";
 
-/** For a whole test, ms. */
+/** For the whole test, ms. */
 const defaultTimeoutMs = 15_000;
 
 const maxErrorLength = 500;
 const maxToolText = 20_000;
 
-/** Texts of a configuration that are shorter than this are too common in ordinary text to be masked in it. */
+/** Shorter texts are too common to be masked. */
 const minHiddenLength = 4;
 
 export interface ProbeOptions {
   outbound: Pick<Outbound, "fetch">;
-  /** Those that a configuration may name. */
+  /** Secrets that the configuration may name. */
   secrets: readonly SandboxSecret[];
   /** For the whole test, ms. */
   timeoutMs?: number;
@@ -29,8 +29,8 @@ export interface ProbeOptions {
 }
 
 /**
- * Connects to a remote MCP server as agents do, lists its tools and calls the one that is asked for. What goes wrong is told in the result, without secrets
- * of the server. Servers that are commands run in sandboxes only: the platform's own machine runs nothing that users name.
+ * Connects to a remote MCP server, lists its tools and calls the requested one. Errors are part of
+ * the result, masked. Command servers only run in sandboxes.
  */
 export async function probeMcpServer(
   spec: ServerSpec,
@@ -48,7 +48,7 @@ export async function probeMcpServer(
   } catch (error) {
     return { ok: false, error: errorText(error).slice(0, maxErrorLength), error_kind: "unknown" };
   }
-  // Whoever tests a server knows that all its headers may be secrets.
+  // All headers may be secret.
   const hidden = [...address.hidden, ...Object.values(address.headers), ...serverSecrets({ server })];
   const signal = AbortSignal.timeout(timeoutMs);
   try {
@@ -80,7 +80,7 @@ export async function probeMcpServer(
   }
 }
 
-/** A text without the short secrets too, which the matcher of a session leaves. */
+/** Masks short secrets too, which the session's matcher skips. */
 function masked(text: string, hidden: readonly string[]): string {
   return hidden
     .filter((secret) => secret.length >= minHiddenLength)

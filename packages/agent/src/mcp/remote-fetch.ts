@@ -5,16 +5,16 @@ import { boundedBody, type StreamEnd } from "./event-bound.ts";
 import { maxMessageBytes } from "./line-reader.ts";
 import { shortText } from "./message-text.ts";
 
-/** How long one request to a server may take, reading included, ms: connections are let go long before that. */
+/** Maximum duration of a request, ms: connections are released long before. */
 const longestMs = 24 * 3_600_000;
 
-/** Bytes of one answer to a call, events about its progress included. */
+/** Bytes of one answer, progress events included. */
 const maxAnswerBytes = 64 * 1024 * 1024;
 
-/** Characters of a refusal that are told. */
+/** Characters kept of a refusal. */
 const maxRefusal = 400;
 
-/** How long the stream of a server must have lasted so that it is opened again at once, and the longest wait otherwise, ms. */
+/** Stream lifetime after which a reconnect is immediate, and the longest pause otherwise, ms. */
 const steadyMs = 30_000;
 const longestPauseMs = 60_000;
 
@@ -22,20 +22,23 @@ export interface RemoteFetchOptions {
   outbound: Pick<Outbound, "fetch">;
   /** Sent with every request, names in lower case. */
   headers: Readonly<Record<string, string>>;
-  /** The requests carry a secret: plain http only goes to ranges that the operator allowed. */
+  /** Requests carry a secret: plain http only goes to ranges that the operator allowed. */
   secret: boolean;
   /** Ends all requests. */
   signal: AbortSignal;
-  /** How long a stream of events may be silent, ms. */
+  /** Maximum silence of an event stream, ms. */
   silenceMs?: number | undefined;
   /**
-   * The answer of a request of the protocol has ended, and does not go on elsewhere; without an id the stream of messages that nobody asked for has. A problem
-   * means that the server is not to be listened to any more.
+   * Called when the answer of a request (or, without id, the stream of server messages) ended and
+   * cannot be resumed. After a problem the server must be disconnected.
    */
   onEnd(id: string | number | undefined, end: StreamEnd): void;
 }
 
-/** The protocol library's requests through the guarded way out, their answers bounded. Streams that end at once are opened again more and more slowly. */
+/**
+ * A guarded fetch for the protocol's library: bounded answers, and growing pauses between
+ * reconnects.
+ */
 export function remoteFetch({ outbound, headers, secret, signal, silenceMs, onEnd }: RemoteFetchOptions) {
   let streams = 0;
   let openedAt = 0;
@@ -82,7 +85,7 @@ export function remoteFetch({ outbound, headers, secret, signal, silenceMs, onEn
   };
 }
 
-/** A refusal with the beginning of its text: the library repeats it in its errors. */
+/** A refusal with the start of its text: the library repeats it in its errors. */
 async function refusal(answer: Response): Promise<Response> {
   let text = "";
   const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
@@ -93,7 +96,7 @@ async function refusal(answer: Response): Promise<Response> {
       text += value;
     }
   } catch {
-    // What has come is enough.
+    // The text read so far is enough.
   }
   void reader?.cancel().catch(() => {});
   return new Response(shortText(text, maxRefusal), { status: answer.status, headers: answer.headers });
@@ -104,7 +107,7 @@ function idOf(body: string): string | number | undefined {
   return message.method === undefined ? undefined : message.id;
 }
 
-/** What went wrong with a remote server, in a sentence. */
+/** Describes an error of a remote server. */
 export function remoteProblem(error: unknown): string {
   if (error instanceof PlatformError) return error.message;
   const { cause } = error as { cause?: unknown };
@@ -123,13 +126,13 @@ export function remoteProblem(error: unknown): string {
   return status === undefined ? said || "It could not be reached." : `It answered ${status}${words}.`;
 }
 
-/** The status by which a server refused who asked, 401 or 403; undefined where it did not. */
+/** The status 401 or 403 of an error; undefined otherwise. */
 export function refusedStatus(error: unknown): number | undefined {
   const status = statusOf(error instanceof PlatformError ? error.cause : error);
   return status === 401 || status === 403 ? status : undefined;
 }
 
-/** The library tells it in a field, or in the text alone. */
+/** The library reports it in a field or only in the text. */
 function statusOf(error: unknown): number | undefined {
   const { code } = (error ?? {}) as { code?: unknown };
   if (typeof code === "number" && code >= 400 && code < 600) return code;

@@ -4,10 +4,10 @@ import type { RemoteAddress } from "./addresses.ts";
 import { remoteFetch } from "./remote-fetch.ts";
 import { GuardedTransport } from "./transport.ts";
 
-/** How long the farewell to a server may take, ms. */
+/** Time to end the session, ms. */
 const farewellMs = 2_000;
 
-/** A transport to a remote server, of one of the two protocols (`sse` is the older one). The library is loaded when it is needed. */
+/** A transport for one of the two protocols (`sse` is the older). Loads the library when needed. */
 export async function remoteTransport(
   { url, headers, secret }: RemoteAddress,
   {
@@ -26,7 +26,7 @@ export async function remoteTransport(
     silenceMs,
     onEnd(id, { problem, silence }) {
       if (problem !== undefined) return guarded?.fail(problem);
-      // The older protocol has all its answers in one stream, which belongs to a session that ends with it.
+      // SSE has all answers in one stream; the session ends with it.
       if (!sse && id !== undefined)
         guarded?.answerEnded(id, silence ?? "The server ended its answer before the result.");
       if (sse && id === undefined) guarded?.fail(silence ?? "The server ended the connection.");
@@ -50,7 +50,7 @@ async function streamable(url: URL, fetch: ReturnType<typeof remoteFetch>): Prom
   );
   const transport = new StreamableHTTPClientTransport(url, { fetch });
   const { close } = transport;
-  // A server that has a session may forget it now.
+  // The server may forget the session.
   transport.close = async () => {
     if (transport.sessionId !== undefined) {
       const late = new Promise<void>((resolve) => setTimeout(resolve, farewellMs).unref());

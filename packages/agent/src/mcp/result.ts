@@ -1,17 +1,17 @@
 import type { Content } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 
-/** Characters of all texts of one result, images of one result, and bytes of one image. */
+/** Characters and images of one result, and bytes of one image. */
 const maxText = 200_000;
 const maxImages = 10;
 const maxImageBytes = 5 * 1024 * 1024;
 const maxParts = 1_000;
 
-/** Sequences that steer terminals, and characters that are no text: some providers refuse them. */
+/** Terminal sequences and control characters: some providers refuse them. */
 const controls =
   /\u001b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\u0007\u001b]{0,1000}(?:\u0007|\u001b\\))|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g;
 
-/** How images of the kinds that models take begin. */
+/** Magic bytes of the image types that models accept. */
 const imageTypes: readonly [type: string, begin: RegExp][] = [
   ["image/png", /^\x89PNG\r\n\x1a\n/],
   ["image/jpeg", /^\xff\xd8\xff/],
@@ -19,10 +19,10 @@ const imageTypes: readonly [type: string, begin: RegExp][] = [
   ["image/webp", /^RIFF[\s\S]{4}WEBP/],
 ];
 
-/** What a server gave for a call, as the content of an observation. Never throws: what cannot be shown is named in its place. */
+/** Converts a server's result to content. Never throws: a note replaces what cannot be shown. */
 export function resultContent(answer: Record<string, unknown>): { content: Content[]; isError: boolean } {
   const { content: given, structuredContent, isError } = answer;
-  // Some servers give a text alone.
+  // Some servers give only a text.
   const parts = Array.isArray(given)
     ? (given as unknown[])
     : typeof given === "string"
@@ -49,7 +49,7 @@ export function resultContent(answer: Record<string, unknown>): { content: Conte
     addText("[The result is of a form that cannot be shown.]");
   if (parts.length > maxParts) addText(`[${parts.length - maxParts} more parts were left out.]`);
   if (content.length === 0 && structuredContent !== undefined) addText(jsonText(structuredContent));
-  // The first forms of the protocol had only this.
+  // The first versions of the protocol had only this.
   if (content.length === 0 && answer.toolResult !== undefined) addText(jsonText(answer.toolResult));
   return { content, isError: isError === true };
 }
@@ -69,7 +69,7 @@ function readPart(part: unknown): string | Content {
   return "[A part of the result is of a kind that cannot be shown.]";
 }
 
-/** The bytes say what it is: a provider refuses the whole conversation for an image that is something else than it says. */
+/** Checks the bytes: a wrong type makes providers refuse the whole conversation. */
 function image(data: unknown, mimeType: unknown): string | Content {
   if (typeof data !== "string") return `[An image (${word(mimeType)}) cannot be shown.]`;
   if ((data.length / 4) * 3 > maxImageBytes)
@@ -92,7 +92,6 @@ function jsonText(value: unknown): string {
   }
 }
 
-/** A short word of the server for a note in brackets. */
 function word(value: unknown): string {
   return typeof value === "string" ? value.slice(0, 200).replace(/[\s\]]+/g, " ") : "of no kind";
 }

@@ -8,13 +8,16 @@ import type { ServerSpec } from "./server-spec.ts";
 import { StdioTransport } from "./stdio-transport.ts";
 import { expand, references } from "./variables.ts";
 
-/** Values shorter than this are too common to be taken for a secret that was typed in. */
+/** Shorter values are too common to be recognised as a secret. */
 const minSecret = 6;
 
-/** Prints the values of the variables that are named, each followed by a NUL. */
+/** Prints the values of the named variables, each followed by NUL. */
 const printScript = `for n; do eval "printf '%s\\\\0' \\"\\\${$n-}\\""; done`;
 
-/** Starts a server that is a command in a sandbox. Secrets are there by their placeholders only. Throws McpFailed, and what `exec` throws. */
+/**
+ * Starts a command server in a sandbox, with placeholders for secrets. Throws McpFailed, and what
+ * `exec` throws.
+ */
 export async function startServer(
   { name, server }: ServerSpec,
   {
@@ -41,7 +44,7 @@ export async function startServer(
       },
       missing,
     );
-    // A value that the user has stored as a secret, and typed in here too.
+    // The user also typed the secret's value here.
     return used.reduce((safe, secret) => {
       return holds(safe, secret)
         ? safe.replaceAll(secret.value, placeholders.get(secret.variable) ?? "")
@@ -70,7 +73,7 @@ export async function startServer(
   }
 }
 
-/** The command and its words; one that was written in one line is taken apart. */
+/** The command and its arguments; a command line is split at spaces. */
 function commandWords({ command, args }: ServerSpec["server"]): string[] {
   const line = command ?? "";
   return args && args.length > 0 ? [line, ...args] : line.trim().split(/\s+/);
@@ -80,7 +83,7 @@ function holds(text: string, { value }: SandboxSecret): boolean {
   return value.length >= minSecret && text.includes(value);
 }
 
-/** What stands inside the sandbox in the place of secrets, by variable; one that is not let in is not there. */
+/** The placeholders of secrets in the sandbox, by variable; secrets without one are missing. */
 async function insideValues(
   sandbox: Sandbox,
   secrets: readonly SandboxSecret[],

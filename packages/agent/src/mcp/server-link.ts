@@ -4,24 +4,24 @@ import { callTimeout, openTimeout } from "./server-spec.ts";
 import type { CallOptions, Session } from "./session.ts";
 import type { ListedTool } from "./tool-list.ts";
 
-/** Pauses before a server that failed is tried again: the first try is at once, then these, ms. */
+/** The first retry is immediate; then pauses grow between these, ms. */
 const firstPauseMs = 1_000;
 const longestPauseMs = 60_000;
 
-/** Longest pause that a call waits for, ms; beyond it the model is told. */
+/** Longest pause that a call waits for, ms; beyond it the call fails. */
 const patienceMs = 5_000;
 
-/** Opens a connection to a server. Throws McpFailed, SandboxNotFound, and the signal's reason. */
+/** Opens a session. Throws McpFailed, SandboxNotFound, and the signal's reason. */
 export type OpenSession = (spec: ServerSpec, onChange: () => void, signal: AbortSignal) => Promise<Session>;
 
-/** A server of a conversation: connected when it is needed, and again after it was lost, more and more slowly where that does not help. */
+/** A server of a conversation: connects when needed, reconnects with growing pauses. */
 export class ServerLink {
   readonly spec: ServerSpec;
-  /** The tools as of the last time that it was connected. */
+  /** The tools of the last connection. */
   tools: readonly ListedTool[] = [];
-  /** Why it is not connected, in a sentence; undefined while it is, and before the first try. */
+  /** Why the connection failed; undefined when connected or not tried yet. */
   problem: string | undefined;
-  /** It has more tools than are taken. */
+  /** The server has more tools than the limit. */
   more = false;
   readonly #open: OpenSession;
   readonly #onChange: () => void;
@@ -40,12 +40,12 @@ export class ServerLink {
     return this.#session !== undefined && this.#session.ended === undefined;
   }
 
-  /** How long it is to be left alone, ms. */
+  /** Remaining pause before the next attempt, ms. */
   get pauseMs(): number {
     return Math.max(0, this.#retryAt - performance.now());
   }
 
-  /** Connects where it is not. Those who ask at the same time share the work. Throws what `OpenSession` throws. */
+  /** Connects if necessary; concurrent calls share the work. Throws what `OpenSession` throws. */
   async connect(): Promise<Session> {
     if (this.#session && this.#session.ended === undefined) return this.#session;
     if (this.#opening) return this.#opening.done;
@@ -72,7 +72,10 @@ export class ServerLink {
     return done;
   }
 
-  /** Calls a tool. A server that was lost is connected again first. Throws McpFailed with a sentence that names the server, and what `connect` throws. */
+  /**
+   * Calls a tool; reconnects first when needed. Throws McpFailed naming the server, and what
+   * `connect` throws.
+   */
   async call(
     name: string,
     args: Record<string, unknown>,
@@ -90,7 +93,7 @@ export class ServerLink {
         return { answer, shown: (text) => session.shown(text) };
       } catch (error) {
         signal.throwIfAborted();
-        // The server has refused to look at the call.
+        // The server did not process the call.
         if (attempt === 0 && session.isForgotten(error)) {
           session.close();
           continue;
@@ -102,7 +105,7 @@ export class ServerLink {
     }
   }
 
-  /** Lets go of the server, whose tools are remembered. */
+  /** Closes the session; the tools stay known. */
   close(): void {
     this.#opening?.abort.abort(new PlatformError("McpFailed", "The connection was closed."));
     this.#opening = undefined;

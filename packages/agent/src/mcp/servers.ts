@@ -6,23 +6,21 @@ import type { ServerSpec } from "./server-spec.ts";
 import type { ListedTool } from "./tool-list.ts";
 import { ToolNames } from "./tool-names.ts";
 
-/** How long a run waits for servers that it has not waited for before, ms. */
+/** Time that a run waits for new servers, ms. */
 const waitMs = 10_000;
 
-/** Tools of all servers of a conversation (providers take 128, those of the platform included), and characters of what they say of themselves. */
+/** Tools of all servers (providers accept 128 in total), and characters of their texts. */
 const maxAll = 100;
 const maxAllText = 400_000;
 
-/** The MCP servers of one conversation, and their tools. */
 export class McpServers {
   readonly #open: OpenSession;
   readonly #names = new ToolNames();
   #links: ServerLink[] = [];
-  /** Servers that a run has waited for, and what was told of them, by name. */
+  /** Servers that a run has waited for, and the reported states by name. */
   readonly #waited = new WeakSet<ServerLink>();
   readonly #told = new Map<string, State["kind"]>();
   #tools: { reserved: string; list: readonly Tool[] } | undefined;
-  /** A run may go on. */
   #used = false;
 
   constructor(open: OpenSession) {
@@ -30,8 +28,9 @@ export class McpServers {
   }
 
   /**
-   * Connects to these servers and lets go of others. Resolves when all are connected or have failed, after ten seconds at the latest; the rest goes on beside the run.
-   * Gives sentences about what is wrong, each once as long as it stays so. Throws the signal's reason.
+   * Connects to these servers and disconnects others. Resolves when all are connected or failed,
+   * after ten seconds at most; the rest continues. Returns sentences about new problems. Throws the
+   * signal's reason.
    */
   async prepare(specs: readonly ServerSpec[], signal: AbortSignal): Promise<string[]> {
     this.#take(specs);
@@ -45,7 +44,10 @@ export class McpServers {
     return this.#notes();
   }
 
-  /** What the model can call now. `reserved` are the names of other tools. A server that was away when the run began is tried again beside it. */
+  /**
+   * The callable tools. `reserved` are names of other tools. Retries failed servers in the
+   * background.
+   */
   tools(reserved: ReadonlySet<string>): readonly Tool[] {
     for (const link of this.#used ? this.#links : [])
       if (link.problem !== undefined && link.tools.length === 0 && link.pauseMs === 0)
@@ -59,12 +61,11 @@ export class McpServers {
     return list;
   }
 
-  /** Whether something is connected. */
   get connected(): boolean {
     return this.#links.some((link) => link.connected);
   }
 
-  /** Lets go of the servers that are not to be kept between runs; of all where `all` says so. What they can do is remembered. */
+  /** Disconnects servers with `keep_alive: false`, or all. Their tools stay known. */
   close({ all }: { all: boolean }): void {
     this.#used = false;
     for (const link of this.#links) if (all || link.spec.server.keep_alive === false) link.close();
@@ -84,7 +85,7 @@ export class McpServers {
     this.#tools = undefined;
   }
 
-  /** The tools that a prompt has room for, in the order of the servers. */
+  /** The tools that fit into a prompt, in server order. */
   #taken(): { link: ServerLink; listed: ListedTool }[] {
     let room = maxAllText;
     const all = this.#links.flatMap((link) => link.tools.map((listed) => ({ link, listed })));
@@ -109,7 +110,7 @@ export class McpServers {
   }
 }
 
-/** What the model and the user should know of a server. */
+/** A problem to report about a server. */
 interface State {
   kind: "late" | "failed" | "many";
   note: string;
@@ -127,7 +128,7 @@ function stateOf({ spec: { name }, connected, problem, more, tools }: ServerLink
       kind: "late",
       note: `The MCP server ${name} is not ready yet; its tools can be used once it is.`,
     };
-  // What is wrong with its configuration names it already.
+  // Configuration problems already name the server.
   if (problem.startsWith("The MCP server "))
     return { kind: "failed", note: `${problem} Its tools cannot be used.` };
   return {

@@ -9,35 +9,34 @@ import { remoteProblem } from "./remote-fetch.ts";
 import { type ListedTool, listTools } from "./tool-list.ts";
 import type { ServerTransport } from "./transport.ts";
 
-/** How long a server's list is waited for after a call that changed it, ms. */
+/** Time to wait for a list that a call changed, ms. */
 const freshMs = 2_000;
 
-/** Lists that are read at once; after them the pauses grow up to the longest, and a quiet time makes good again, ms. */
+/** Immediate list requests; then pauses grow, and a quiet period resets them, ms. */
 const freeLists = 5;
 const longestListPauseMs = 60_000;
 
-/** How long a call goes on at most while the server tells of progress, ms. */
+/** Longest call while the server reports progress, ms. */
 const longestCallMs = 3_600_000;
 
-/** Characters that are taken of what a server says about its progress. */
 const maxProgress = 500;
 
-/** Codes of the protocol's library for a connection that ended, and an answer that did not come in time. */
+/** The library's codes for a closed connection and a late answer. */
 const codes = { closed: -32_000, late: -32_001 };
 
 export interface CallOptions {
-  /** Without a word from the server, ms. */
+  /** Without a message from the server, ms. */
   timeoutMs: number;
   signal: AbortSignal;
   onProgress?: ((progress: ToolProgress) => void) | undefined;
 }
 
-/** One connection to a server, from its greeting to its end. */
+/** One connection to a server. */
 export class Session {
   tools: readonly ListedTool[] = [];
-  /** The server has more tools than are taken. */
+  /** The server has more tools than the limit. */
   more = false;
-  /** Why it has ended; undefined while it goes on. */
+  /** Why it ended; undefined while it is open. */
   ended: string | undefined;
   readonly #client: Client;
   readonly #transport: ServerTransport;
@@ -62,8 +61,8 @@ export class Session {
   }
 
   /**
-   * Greets a server and reads its tools. `hidden` are texts that nothing it says may show; `onChange` is called when its tools have changed or it has ended.
-   * Throws McpFailed with a sentence about it, and the signal's reason; the transport is closed then.
+   * Connects and lists the tools. `hidden` texts are masked; `onChange` reports changed tools or
+   * the end. Throws McpFailed, and the signal's reason, and closes the transport then.
    */
   static async open(
     transport: ServerTransport,
@@ -87,7 +86,7 @@ export class Session {
       const greeting = client.connect(transport, { timeout: 2_147_483_647 });
       greeting.catch(() => {});
       await Promise.race([greeting, aborted]);
-      // Some servers have no tools, and say so by not naming them.
+      // Servers without tools do not announce the capability.
       if (client.getServerCapabilities()?.tools) await Promise.race([session.#list(), aborted]);
       return session;
     } catch (error) {
@@ -99,14 +98,14 @@ export class Session {
     }
   }
 
-  /** Calls a tool and gives its answer as it came. Throws McpFailed with a sentence, and the signal's reason. */
+  /** Calls a tool and returns the raw answer. Throws McpFailed, and the signal's reason. */
   async call(
     name: string,
     args: Record<string, unknown>,
     { timeoutMs, signal, onProgress }: CallOptions,
   ): Promise<Record<string, unknown>> {
     const { ResultSchema } = await import("@modelcontextprotocol/sdk/types.js");
-    // The library never takes its listeners off a signal.
+    // The library never removes its listeners from a signal.
     const own = new AbortController();
     const onAbort = () => own.abort(signal.reason);
     signal.addEventListener("abort", onAbort);
@@ -139,7 +138,7 @@ export class Session {
     }
   }
 
-  /** Takes secrets of the server's configuration out of what it says. */
+  /** Hides the secrets of the server's configuration. */
   shown(text: string): string {
     return hideSecrets(this.#hidden, text, hiddenSecret);
   }
@@ -147,11 +146,11 @@ export class Session {
   close(): void {
     this.#end("The connection was closed.");
     void this.#client.close().catch(() => {});
-    // A client that never connected does not know it.
+    // The client does not know it when it never connected.
     void this.#transport.close().catch(() => {});
   }
 
-  /** What went wrong, without secrets. */
+  /** The error as McpFailed, without secrets. */
   problem(error: unknown, timeoutMs?: number): PlatformError {
     return new PlatformError("McpFailed", this.shown(this.#sentence(error, timeoutMs)), { cause: error });
   }
@@ -165,18 +164,18 @@ export class Session {
       return `It said nothing for ${Math.max(1, Math.round(timeoutMs / 1000))} s.`;
     // The server's own words.
     if (typeof code === "number" && code < 0) return shortText(text, 2_000) || "It answered with an error.";
-    // The library's own checks of what came, which say too much.
+    // Validation errors of the library are too long.
     if (issues !== undefined) return "It answered what the protocol does not allow.";
     return remoteProblem(error);
   }
 
-  /** Whether the server has answered, so that it is known what became of a call: with an error of the protocol, or a refusal of the request. */
+  /** Whether the server answered, with a protocol error or a refusal, so the outcome is known. */
   isAnswered(error: unknown): boolean {
     const { code } = ((error as Error).cause ?? {}) as { code?: unknown };
     return typeof code === "number" && code !== codes.closed && code !== codes.late;
   }
 
-  /** The server's session is not known to it any more: it has to be greeted anew. */
+  /** The server no longer knows the session. */
   isForgotten(error: unknown): boolean {
     const cause = error instanceof PlatformError ? error.cause : undefined;
     return this.#transport.sessionId !== undefined && (cause as { code?: unknown } | undefined)?.code === 404;
@@ -191,7 +190,7 @@ export class Session {
     this.more = more;
   }
 
-  /** Reads the list again; a server that says all the time that it changed is asked now and then. */
+  /** Reads the list again, at a limited rate. */
   #refresh(): void {
     this.#stale = true;
     this.#listing ??= this.#relist().finally(() => {
@@ -209,13 +208,13 @@ export class Session {
       this.#lists += 1;
       this.#listedAt = performance.now();
       this.#stale = false;
-      // A list that cannot be read stays as it was.
+      // After an error the old list stays.
       await this.#list().catch(() => {});
       this.#onChange();
     }
   }
 
-  /** Lets a list that changed with a call be read before the model is asked again. */
+  /** Waits for a list that the call changed, before the model is asked again. */
   async #fresh(): Promise<void> {
     if (!this.#listing) return;
     const { promise: late, resolve } = Promise.withResolvers<void>();

@@ -6,19 +6,22 @@ import { Allowance } from "./allowance.ts";
 import { LineReader, maxMessageBytes } from "./line-reader.ts";
 import { shortText } from "./message-text.ts";
 
-/** Characters of stderr that are kept, the last ones. */
+/** Characters kept from the end of stderr. */
 const maxErrors = 2_000;
 
 /** Bytes that may wait for a server that does not read. */
 const maxWaiting = 16 * 1024 * 1024;
 
-/** How long a server whose input has ended may take to end by itself, and after a polite signal, ms. */
+/** Time to exit after its input ended, and again after SIGTERM, ms. */
 const graceMs = 500;
 
-/** How much more a line that is no message counts than one that is. */
+/** Extra cost of an invalid line. */
 const nonsenseBytes = 10 * 16_384;
 
-/** The protocol over the pipes of a process in a sandbox, a message a line. Lines that are no messages are ignored, until they are too many. */
+/**
+ * The protocol over a process's pipes, one message per line. Ignores a limited amount of other
+ * lines.
+ */
 export class StdioTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
@@ -78,7 +81,7 @@ export class StdioTransport implements Transport {
     stdin.write(`${JSON.stringify(message)}\n`);
   }
 
-  /** Ends the process: its input first, then by signals, the last one to its whole group. */
+  /** Ends the process: closes its input, then SIGTERM, then SIGKILL. */
   async close(): Promise<void> {
     if (this.#closing) return;
     this.#closing = true;
@@ -128,7 +131,7 @@ export class StdioTransport implements Transport {
   }
 }
 
-/** What an answer that is none becomes, so that nobody waits for another. */
+/** Turns a malformed response into an error, so that the caller does not wait for another. */
 function refusedAnswer(given: unknown): JSONRPCMessage | undefined {
   if (typeof given !== "object" || given === null || "method" in given || !("id" in given)) return undefined;
   const { id } = given;

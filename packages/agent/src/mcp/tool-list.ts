@@ -3,25 +3,24 @@ import type { TSchema } from "typebox";
 import { inputSchema } from "./input-schema.ts";
 import { shownText } from "./message-text.ts";
 
-/** A tool as a server lists it, reduced to what a prompt can hold. */
+/** A server's tool, reduced to what fits into a prompt. */
 export interface ListedTool {
-  /** As the server knows it. */
   name: string;
   description: string;
   parameters: TSchema;
   /** Characters of its description and parameters. */
   size: number;
-  /** What the server says of it: true only where it says so. */
+  /** True only when the server says so. */
   readOnly: boolean;
   idempotent: boolean;
-  /** False only where the server says so. */
+  /** False only when the server says so. */
   destructive: boolean;
-  /** It says so itself: what says nothing counts as destructive too. */
+  /** The server says so explicitly; `destructive` is also the default. */
   saysDestructive: boolean;
   openWorld: boolean;
 }
 
-/** Tools that are taken of one server, characters of them all, and pages that are asked for. */
+/** Tools per server, characters of all, and pages. */
 export const maxTools = 200;
 const maxText = 256 * 1024;
 const maxPages = 50;
@@ -30,8 +29,8 @@ const maxDescription = 4_000;
 const listTimeoutMs = 30_000;
 
 /**
- * A server's tools. `more` tells that there are others, which are left out. `shown` takes secrets out of what it says; a tool whose name is one is left out, like
- * entries that are no tools. Throws what the request throws.
+ * Lists a server's tools. `more`: some were left out. Skips invalid tools, and names that `shown`
+ * changes. Throws what the request throws.
  */
 export async function listTools(
   client: Client,
@@ -44,7 +43,7 @@ export async function listTools(
   let cursor: string | undefined;
   for (let page = 0; page < maxPages; page++) {
     const params = cursor === undefined ? {} : { cursor };
-    // Not the library's own method, which compiles the schemas that the server sends.
+    // The library's own method would compile the server's schemas.
     const answer = await client.request({ method: "tools/list", params }, ResultSchema, {
       timeout: listTimeoutMs,
       signal,
@@ -75,7 +74,7 @@ function readTool(entry: unknown, shown: (text: string) => string): ListedTool |
     execution,
   } = (entry ?? {}) as Record<string, unknown>;
   if (typeof name !== "string" || name === "" || name.length > 256 || shown(name) !== name) return undefined;
-  // It would have to be called in a way of its own.
+  // It needs another way of calling.
   if ((execution as { taskSupport?: unknown } | undefined)?.taskSupport === "required") return undefined;
   const hints = (typeof annotations === "object" && annotations !== null ? annotations : {}) as Record<
     string,

@@ -1,15 +1,15 @@
 import { createHash } from "node:crypto";
 import { toolRegistry } from "../tools/registry.ts";
 
-/** Longest name of a tool that every provider takes. */
+/** Longest tool name that every provider accepts. */
 const maxLength = 64;
 
 /**
- * Gives the tools of a conversation's servers the names by which the model calls them: their own, in letters that every provider takes, with the server's name in
- * front where that is taken. A name stays with its tool, so that a call never reaches another one when servers come and go.
+ * Names MCP tools for the model: their own name in portable letters, prefixed with the server when
+ * taken. A name stays with its tool, so that a call never reaches another one.
  */
 export class ToolNames {
-  /** By name, whose it is. */
+  /** Owner by name. */
   readonly #owners = new Map<string, string>();
   readonly #names = new Map<string, string>();
 

@@ -2,18 +2,17 @@ import type { Transport, TransportSendOptions } from "@modelcontextprotocol/sdk/
 import type { JSONRPCMessage, MessageExtraInfo } from "@modelcontextprotocol/sdk/types.js";
 import { Allowance } from "./allowance.ts";
 
-/** A way to a server that can tell, in a sentence, why it has ended. */
+/** A transport that says why it ended. */
 export interface ServerTransport extends Transport {
-  /** Why nothing more comes; undefined while something can. */
+  /** The reason; undefined while it is open. */
   readonly ended: string | undefined;
 }
 
-/** Requests of ours that may wait for their answers. */
 const maxPending = 1_000;
 
 /**
- * A transport of the protocol's library that ends where the server floods, and whose requests end where their answers cannot come any more: the library alone
- * would wait until they are late.
+ * Wraps a library transport: ends it when the server floods, and fails requests whose answer cannot
+ * come any more, instead of waiting for their time-out.
  */
 export class GuardedTransport implements ServerTransport {
   onclose?: () => void;
@@ -59,9 +58,9 @@ export class GuardedTransport implements ServerTransport {
     }
   }
 
-  /** What was to bring the answer of a request has ended; without it the request fails with this sentence. */
+  /** The stream of an answer ended: fails the request unless the answer arrived. */
   answerEnded(id: string | number, sentence: string): void {
-    // What was read last may still be on its way through the library.
+    // The library may still be delivering the last message.
     setImmediate(() =>
       setImmediate(() => {
         if (!this.#pending.delete(id)) return;
@@ -70,7 +69,7 @@ export class GuardedTransport implements ServerTransport {
     );
   }
 
-  /** Ends it, for the first reason that is given. */
+  /** Ends it; the first reason counts. */
   fail(sentence: string): void {
     if (this.#reason !== undefined) return;
     this.#reason = sentence;
@@ -84,7 +83,7 @@ export class GuardedTransport implements ServerTransport {
   #take(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
     if (this.#reason !== undefined) return;
     const isAnswer = !("method" in message) && "id" in message && message.id !== undefined;
-    // Answers that were asked for are bounded by their length alone.
+    // Requested answers are only limited in length.
     if (!(isAnswer && this.#pending.delete(message.id as string | number)) && !this.#allowance.take(0))
       return this.fail("It sent messages without end, so the connection was cut.");
     this.onmessage?.(message, extra);

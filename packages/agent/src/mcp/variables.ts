@@ -1,9 +1,8 @@
-/** `${NAME}`, `${NAME:-otherwise}` and `$NAME`. */
 const reference = /\$(?:\{([A-Za-z_][A-Za-z0-9_]{0,127})(?::-([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]{0,127}))/g;
 
 /**
- * A text of a server's configuration with its references replaced (agent-behaviour.md section 10). What `lookUp` does not know becomes its default;
- * `$NAME` without one stays as it is, for it may be no reference, and names in braces are told in `missing`.
+ * Replaces references in a configuration's text (agent-behaviour.md section 10). Unknown names use
+ * their default; `$NAME` without one stays, `${NAME}` is added to `missing`.
  */
 export function expand(
   text: string,
@@ -20,7 +19,6 @@ export function expand(
   });
 }
 
-/** The names that texts refer to. */
 export function references(texts: readonly string[]): Set<string> {
   const names = new Set<string>();
   for (const text of texts)

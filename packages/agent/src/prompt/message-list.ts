@@ -4,19 +4,21 @@ import { dropNote, summaryMessage } from "./view-messages.ts";
 import { ViewTotals } from "./view-totals.ts";
 
 /**
- * The most that a list holds, whatever a model would take: messages, and tokens by estimate. What goes beyond leaves three quarters. A history that is
- * summarised never comes near; that of a conversation without a condenser may.
+ * Limits of a list: messages and estimated tokens. Above them a quarter is dropped; condensed
+ * histories never reach them.
  */
 const most = { messages: 20_000, tokens: 3_000_000 };
 
-/** The messages of a view, within bounds, and the events of which each is made. */
+/** The messages of a view, within limits. */
 export class MessageList {
   readonly messages: ModelMessage[] = [];
   readonly totals = new ViewTotals();
-  /** Stands for what was left out. */
   #dropNote: ModelMessage | undefined;
 
-  /** Appends a message that the totals know. True where older ones had to go: only those before `closed`. */
+  /**
+   * Appends a message that is in the totals. Returns true when older ones before `closed` were
+   * dropped.
+   */
   push(message: ModelMessage, closed: () => number): boolean {
     this.messages.push(message);
     if (tooMany(this.totals.images)) this.#dropImages();
@@ -25,8 +27,8 @@ export class MessageList {
   }
 
   /**
-   * Forgets what these events have brought, and puts a summary where `offset` events are before it. Calls and their results are forgotten together: no provider
-   * takes one without the other.
+   * Removes the messages of these events and inserts a summary after `offset` events. Calls and
+   * results go together.
    */
   forget(eventIds: readonly string[], summary: string | null | undefined, offset: number): void {
     const forgotten = new Set(eventIds);
@@ -75,7 +77,10 @@ export class MessageList {
     }
   }
 
-  /** What follows the user's first message, and a summary behind it, goes until a quarter of the bound is free; calls go with their results. */
+  /**
+   * Drops messages after the first user message and a summary, with whole calls, to 75% of the
+   * limit.
+   */
   #dropOldest(closed: number): boolean {
     const { messages, totals } = this;
     let first = messages.findIndex(({ role }) => role === "user") + 1;

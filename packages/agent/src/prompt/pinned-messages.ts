@@ -1,28 +1,24 @@
 import type { Content } from "@sandpiper/wire";
 import { isHookContext } from "../hooks/hooks.ts";
 
-/** Words of the user or of the project that outlive their message. */
+/** A user's or project's text that survives condensation. */
 export interface Kept {
-  /** The event that brought them. */
   eventId: string;
   content: readonly Content[];
 }
 
-/** Texts that are remembered beside their messages. */
 const mostTold = 1_000;
 
-/** The latest messages of the user that are remembered: hooks may refuse some of them later. */
+/** Remembered user messages: hooks may withdraw the latest. */
 const mostRequests = 20;
 
-/** What a history must not lose, however often it is summarised. */
+/** Texts that condensation must keep. */
 export class KeptWords {
-  /** The user's first message. */
   firstRequest: Kept | undefined;
-  /** Skills and rules that messages and results brought along. What hooks add is for the moment. */
+  /** Skills and rules that messages and results added; texts of hooks are not kept. */
   told: readonly Kept[] = [];
   #requests: readonly Kept[] = [];
 
-  /** The user's latest message. */
   get latestRequest(): Kept | undefined {
     return this.#requests.at(-1);
   }
@@ -38,7 +34,7 @@ export class KeptWords {
     if (lasting.length > 0) this.told = [...this.told, { eventId, content: lasting }].slice(-mostTold);
   }
 
-  /** A message of the user is not read after all. */
+  /** Forgets a user message that a hook blocked. */
   withdraw(eventId: string): void {
     const isOther = (kept: Kept) => kept.eventId !== eventId;
     this.told = this.told.filter(isOther);

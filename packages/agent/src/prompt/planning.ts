@@ -1,15 +1,14 @@
 import { posix } from "node:path";
 
 /**
- * The one file that a planning agent may write (app-server.md section 2.5). GitLab and Azure DevOps do not take folders that begin with a dot
- * where the platform keeps its files, so the folder has another name there.
+ * The one file that a planning agent may write (app-server.md section 2.5). GitLab and Azure DevOps
+ * refuse dot folders.
  */
 export function planPathOf(config: { workingDir: string; gitProvider: string | null }): string {
   const visible = config.gitProvider === "gitlab" || config.gitProvider === "azure_devops";
   return posix.join(config.workingDir, visible ? "agents-tmp-config" : ".agents_tmp", "PLAN.md");
 }
 
-/** What a planning agent does instead of the work (agent_type plan). */
 export function planningBlock(planPath: string): string {
   return `<PLANNING>
 In this conversation you make a plan and do not carry it out. This stands above what is said about doing the task.

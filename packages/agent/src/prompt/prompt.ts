@@ -42,25 +42,25 @@ const staticPrompt = `You are a software engineer who works in a sandbox through
 * When the task is done, call finish with a short account: what you changed, what you ran, what is left.
 </END>`;
 
-/** Facts about one conversation that the model should know; they change, so they come after the cacheable part. */
+/** Facts about a conversation; they change, so they follow the cacheable part of the prompt. */
 export interface PromptFacts {
   workingDir: string;
   /** Milliseconds since the epoch. */
   now: number;
   suffix: string | null;
   skills?: readonly Skill[];
-  /** The block that tells what earlier conversations noted. */
+  /** Block with notes of earlier conversations. */
   memory?: string | undefined;
-  /** What the start of the conversation has to tell. */
+  /** Notes about the start. */
   notes?: readonly string[];
-  /** What the working directory is a clone of. */
+  /** The clone in the working directory. */
   repository?: { name: string; branch: string | null } | null | undefined;
-  /** The one file that a planning agent may write; undefined for an agent that does the work. */
+  /** The one file that a planning agent may write; undefined for other agents. */
   planPath?: string | undefined;
   secrets?: readonly PromptSecret[] | undefined;
-  /** In the place of our own text, before the facts. */
+  /** Replaces our static prompt. */
   prompt?: string | undefined;
-  /** Takes the values of secrets out: files of the project may hold some. */
+  /** Masks secrets: project files may hold some. */
   hide?(text: string): string;
 }
 

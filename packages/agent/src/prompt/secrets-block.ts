@@ -1,17 +1,16 @@
-/** A secret as the model knows it. */
 export interface PromptSecret {
-  /** Environment variable that holds its placeholder. */
+  /** Environment variable with the placeholder. */
   variable: string;
   description: string | null;
-  /** Hosts to which it goes; null: those that the network policy names. */
+  /** Allowed hosts; null: those of the network policy. */
   hosts: readonly string[] | null;
 }
 
 const most = 100;
 
-/** What the prompt says of secrets: names, never values. */
+/** The secrets' names for the prompt, never their values. */
 export function secretsBlock(secrets: readonly PromptSecret[]): string {
-  // In one order, wherever they come from: a replay has all of them from the user.
+  // Sorted, because a replay gets them in another order.
   const sorted = secrets.toSorted((a, b) => (a.variable < b.variable ? -1 : 1));
   const lines = sorted.slice(0, most).map(({ variable, description, hosts }) => {
     const what = description ? `: ${description.replaceAll(/\s+/g, " ").slice(0, 200)}` : "";

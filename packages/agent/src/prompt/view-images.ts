@@ -2,8 +2,8 @@ import type { ModelMessage } from "@sandpiper/models/model";
 import { type Content, textContent } from "@sandpiper/wire";
 
 /**
- * Images that a prompt may hold, and characters of them together: providers take some 20 of full size, and requests of some 32 MB. What goes beyond leaves
- * half of it, so that the prompt's beginning, which providers cache, seldom changes.
+ * Images per prompt and their characters: providers accept about 20 and 32 MB. Above it, half is
+ * dropped, so that the cached beginning seldom changes.
  */
 const most = { count: 20, chars: 16_000_000 };
 
@@ -12,7 +12,7 @@ const mostAtOnce = 100;
 
 const note = textContent("[An image was here. It is left out by now; look again if it matters.]");
 
-/** How many images a message holds, and their length as addresses or data URLs. */
+/** Number of images, and characters of their URLs. */
 export interface Images {
   count: number;
   chars: number;
@@ -34,8 +34,8 @@ export function tooMany({ count, chars }: Images): boolean {
 }
 
 /**
- * The messages whose images have to go, of those that hold some, oldest first, so that half of what may be there is left: first those of tools, then those of the
- * user. The newest message keeps its images, unless no provider would take them.
+ * The messages that must lose their images to reach half of the limit: oldest first, tool results
+ * before user messages. The newest stays unless it is too large itself.
  */
 export function imagesToDrop(messages: readonly ModelMessage[]): ModelMessage[] {
   const left = { count: 0, chars: 0 };
@@ -58,7 +58,7 @@ export function imagesToDrop(messages: readonly ModelMessage[]): ModelMessage[] 
   return left.count > mostAtOnce || left.chars > most.chars ? [...dropped, ...messages.slice(-1)] : dropped;
 }
 
-/** A message with a note in the place of its images. */
+/** Replaces the images of a message by a note. */
 export function withoutImages<M extends ModelMessage>(message: M): M {
   if (message.role === "assistant") return message;
   const content: Content[] = message.content.map((part) => (part.type === "image" ? note : part));

@@ -4,13 +4,12 @@ import { textContent } from "@sandpiper/wire";
 
 export type AssistantMessage = Extract<ModelMessage, { role: "assistant" }>;
 
-/** Ends a prompt that would end in an answer. */
+/** Follows an answer at the end of a prompt. */
 export const goOn: ModelMessage = {
   role: "user",
   content: [textContent("Go on with the latest message of the user.")],
 };
 
-/** What the model reads of a message. */
 export function readMessage(event: MessageEvent): ModelMessage {
   const {
     role,
@@ -30,7 +29,7 @@ export function readMessage(event: MessageEvent): ModelMessage {
   };
 }
 
-/** An answer that makes calls, as its first call tells of it, without the calls. */
+/** The assistant message of an action event, without calls. */
 export function startOfCalls(event: ActionEvent): AssistantMessage {
   return {
     role: "assistant",
@@ -41,13 +40,12 @@ export function startOfCalls(event: ActionEvent): AssistantMessage {
   };
 }
 
-/** Stands for what was forgotten. */
 export function summaryMessage(summary: string): ModelMessage {
   const text = `<CONVERSATION_SUMMARY>\nEarlier parts of this conversation were summarised:\n${summary}\n</CONVERSATION_SUMMARY>`;
   return { role: "user", content: [textContent(text)] };
 }
 
-/** Stands for what was left out without a summary. */
+/** Marks messages that were dropped without a summary. */
 export function dropNote(): ModelMessage {
   const text =
     "[Many messages that came here are left out: the conversation is longer than any model reads.]";

@@ -1,28 +1,26 @@
 import type { ModelMessage } from "@sandpiper/models/model";
 import type { Content } from "@sandpiper/wire";
 
-/** UTF-8 bytes of a token, about: English prose has more, code and other languages have less. */
+/** UTF-8 bytes per token: more in English prose, fewer in code and other languages. */
 const bytesOfToken = 3.5;
 
-/** Tokens of an image, about: providers scale what is larger. */
+/** Tokens per image; providers scale larger ones down. */
 const imageTokens = 1_500;
 
-/** Tokens of a message beside its content. */
+/** Tokens of a message's frame. */
 const frameTokens = 8;
 
-/** Characters of a tool's result that count: more is not sent (models/prompt.ts). */
+/** Counted characters of a tool result: more is not sent (models/prompt.ts). */
 const maxResultChars = 30_000;
 
 export function textTokens(text: string): number {
   return Math.ceil(Buffer.byteLength(text) / bytesOfToken);
 }
 
-/** Characters that take this many tokens, about. */
 export function charsOf(tokens: number): number {
   return Math.floor(tokens * bytesOfToken);
 }
 
-/** Tokens that a message takes in a prompt, about. */
 export function messageTokens(message: ModelMessage): number {
   switch (message.role) {
     case "user":

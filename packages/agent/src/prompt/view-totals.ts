@@ -3,22 +3,21 @@ import { type Images, imagesIn } from "./view-images.ts";
 import { messageTokens, textTokens } from "./view-size.ts";
 
 interface Facts {
-  /** Ids of the events that a message is made of, in order; a summary is made of none. */
+  /** Ids of the message's events in order; empty for a summary. */
   sources: string[];
   tokens: number;
   images: Images;
 }
 
-/** What is known of the messages of a view, and their sums. */
+/** Sizes of the messages of a view, and their sums. */
 export class ViewTotals {
-  /** By estimate. */
+  /** Estimated. */
   tokens = 0;
-  /** A message that is made of no event counts as one. */
+  /** A message without events counts as one. */
   events = 0;
   readonly images: Images = { count: 0, chars: 0 };
   readonly #facts = new WeakMap<ModelMessage, Facts>();
 
-  /** Ids of the events that a message is made of. */
   sources(message: ModelMessage): readonly string[] {
     return this.#facts.get(message)?.sources ?? [];
   }
@@ -42,7 +41,7 @@ export class ViewTotals {
     if (facts) this.#sum(facts, -1);
   }
 
-  /** A message got longer by a text that one more event brought. */
+  /** Adds the text of one more event to a message. */
   extend(message: ModelMessage, source: string, text: string): void {
     const facts = this.#facts.get(message)!;
     const before = Math.max(1, facts.sources.length);

@@ -15,16 +15,15 @@ import { KeptWords } from "./pinned-messages.ts";
 import { type AssistantMessage, goOn, readMessage, startOfCalls } from "./view-messages.ts";
 import { textTokens } from "./view-size.ts";
 
-/** Code of the error that tells why a summary that was asked for did not come. */
+/** Error code when a requested condensation failed. */
 export const condensationFailed = "CondensationFailed";
 
 /**
- * What the model reads of a conversation, kept up to date event by event.
- * A batch of tool calls and its results stay together, and an answer follows what it answers: a message that arrives while the
- * model is being called or while results are missing is read after them.
+ * What the model reads of a conversation, updated event by event. Tool calls stay with their
+ * results; a message that arrives during a model call or before missing results is read after them.
  */
 export class View {
-  /** Blocks of the system message; empty until the log has a SystemPromptEvent. */
+  /** Blocks of the system message; empty until the SystemPromptEvent. */
   system: string[] = [];
   words = new KeptWords();
   readonly #list = new MessageList();
@@ -34,14 +33,14 @@ export class View {
   #condensationRequested = false;
   #batch: { responseId: string; message: AssistantMessage } | undefined;
   #systemTokens = 0;
-  /** The newest answer, and the sum of tokens when it had come. */
+  /** The newest answer, and the total tokens after it. */
   #answer: { id: string; tokens: number } | undefined;
 
   get messages(): readonly ModelMessage[] {
     return this.#list.messages;
   }
 
-  /** Forgets everything: HEAD was moved, and the events of another branch come. */
+  /** Forgets everything, because HEAD moved to another branch. */
   reset(): void {
     this.#list.reset();
     this.system = [];
@@ -55,33 +54,33 @@ export class View {
     this.#answer = undefined;
   }
 
-  /** The messages for a call that starts now; it ends with the events of its answer. */
+  /** The messages for a call that starts now; the events of its answer end it. */
   startCall(): ModelMessage[] {
     this.#release();
     this.#calling = true;
     const last = this.messages.at(-1);
-    // After a crash the log may end in an answer that came after an unread message; no provider takes that as a prompt.
+    // After a crash the log may end in an answer, which no provider accepts.
     return last?.role === "assistant" ? [...this.messages, goOn] : this.messages.slice();
   }
 
-  /** A summary was asked for and has not come yet. */
+  /** A requested condensation is pending. */
   get condensationRequested(): boolean {
     return this.#condensationRequested;
   }
 
-  /** Events that the model reads, the system prompt and a summary included. */
+  /** Events in the view, system prompt and summary included. */
   get eventCount(): number {
     return this.#list.totals.events + (this.system.length > 0 ? 1 : 0);
   }
 
-  /** Tokens of the system message, by estimate. */
+  /** Estimated tokens of the system message. */
   get systemTokens(): number {
     return this.#systemTokens;
   }
 
   /**
-   * Tokens of the next prompt, by estimate; better with the usage of the newest answer, which its provider counted. A count that cannot be is not believed.
-   * Takes no longer for a long history.
+   * Estimated tokens of the next prompt, corrected by a plausible usage of the newest answer.
+   * Constant time.
    */
   promptTokens(usage?: Pick<TokenUsage, "response_id" | "per_turn_token">): number {
     const { tokens } = this.#list.totals;
@@ -92,24 +91,24 @@ export class View {
     return Math.round(Math.min(Math.max(counted, all * 0.7), all * 4 + 20_000));
   }
 
-  /** The number of messages up to the last answer whose calls all have results. */
+  /** Number of messages before the answer with open calls. */
   get closed(): number {
     const open =
       this.#openCalls.size > 0 && this.#batch ? this.messages.lastIndexOf(this.#batch.message) : -1;
     return open < 0 ? this.messages.length : open;
   }
 
-  /** The messages up to the last answer whose calls all have results: what a question beside the run can be asked about. */
+  /** The messages without open calls, for side calls. */
   complete(): ModelMessage[] {
     return [...this.messages.slice(0, this.closed), ...this.#waiting];
   }
 
-  /** Ids of the events that a message is made of, in order. */
+  /** Ids of a message's events in order. */
   sources(message: ModelMessage): readonly string[] {
     return this.#list.totals.sources(message);
   }
 
-  /** Tokens of a message of this view, by estimate. */
+  /** Estimated tokens of a message. */
   tokensOf(message: ModelMessage): number {
     return this.#list.totals.tokensOf(message);
   }
@@ -157,7 +156,7 @@ export class View {
         return;
       case "Condensation":
         this.#condensationRequested = false;
-        // What its provider counted is over.
+        // The provider's count is outdated.
         this.#answer = undefined;
         return this.#list.forget(event.forgotten_event_ids, event.summary, event.summary_offset ?? 0);
       case "ConversationErrorEvent":
@@ -191,7 +190,7 @@ export class View {
     content: Content[],
     isError: boolean,
   ): void {
-    // A second result of a call (a late one after an interrupt) would make the prompt invalid.
+    // A second result (a late one after an interrupt) would make the prompt invalid.
     if (!this.#openCalls.delete(event.tool_call_id)) return;
     const { id, tool_call_id: toolCallId, tool_name: toolName } = event;
     const message: ModelMessage = { role: "tool", toolCallId, toolName, content, isError };
@@ -215,7 +214,10 @@ export class View {
     this.#pushInTurn(message);
   }
 
-  /** A message that hooks block is not read, and what they add is read with it; what they say at a session's start is a message of its own. */
+  /**
+   * Drops a blocked message or adds the hook's context to it; session-start context is a message of
+   * its own.
+   */
   #heed({
     id,
     hook_event_type: type,
@@ -250,14 +252,14 @@ export class View {
     for (const message of this.#waiting.splice(0)) this.#push(message);
   }
 
-  /** After what the model is about to answer, or waits for. */
+  /** Waits while a call or results are pending. */
   #pushInTurn(message: ModelMessage): void {
     if (this.#calling || this.#openCalls.size > 0) this.#waiting.push(message);
     else this.#push(message);
   }
 
   #push(message: ModelMessage): void {
-    // What its provider counted is over.
+    // The provider's count is outdated.
     if (this.#list.push(message, () => this.closed)) this.#answer = undefined;
   }
 }

@@ -20,9 +20,7 @@ const metadataAddresses = new Set([
   "fd00:ec2::254",
 ]);
 
-/**
- * Where a URL or a host leads; undefined without a host. Reads numbers in any base as addresses.
- */
+/** Where a URL or host leads; undefined without a host. Reads numbers in any base. */
 function reachOf(address: string): Reach | undefined {
   const text = address.length > 4_000 ? address.slice(0, 4_000) : address;
   const url = /^[a-z][a-z0-9+.-]{0,20}:\/\//i.test(text) ? text : `http://${text}`;

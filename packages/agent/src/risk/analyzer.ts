@@ -20,8 +20,8 @@ export const llmAnalyzer: Analyzer = { assess: ({ claimed }) => claimed };
 export const unknownAnalyzer: Analyzer = { assess: () => "UNKNOWN" };
 
 /**
- * The highest risk that any member sees; a member that throws sees HIGH. UNKNOWN only counts when
- * every member returns it, or when `propagateUnknown` is set and no member sees HIGH.
+ * The highest risk of the members; one that throws sees HIGH. UNKNOWN counts when all agree, or
+ * when `propagateUnknown` is set and none sees HIGH.
  */
 export function ensembleAnalyzer(members: readonly Analyzer[], { propagateUnknown = false } = {}): Analyzer {
   return {

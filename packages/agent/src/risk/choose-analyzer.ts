@@ -39,9 +39,8 @@ export function namedAnalyzer(name: string | null): SecurityAnalyzer | undefined
 }
 
 /**
- * The analyzer that a client describes. It never judges lower than the rules: a model cannot make
- * `curl … | sh` harmless by calling it so. An analyzer that this server does not have only applies
- * the rules.
+ * The analyzer that a client describes, never below the rules. An unknown one only applies the
+ * rules.
  */
 export function chooseAnalyzer(described: SecurityAnalyzer): Analyzer {
   return withRules(build(described, 0) ?? unknownAnalyzer);

@@ -40,8 +40,8 @@ const maxBefore = 20;
 const maxWrappers = 20;
 
 /**
- * The commands of a shell script and of the scripts in it: `$(…)`, `sh -c`, `eval`, heredocs, `find
- * -exec`. Takes time linear in its length.
+ * The commands of a script and of nested ones: `$(…)`, `sh -c`, heredocs, `find -exec`. Linear
+ * time.
  */
 export function readScript(text: string): ShellScript {
   const reader = new Reader(20_000 + 4 * text.length);
@@ -136,10 +136,7 @@ function inputOf(redirects: readonly Redirection[]): string | undefined {
       : undefined;
 }
 
-/**
- * Programs whose arguments are a command: their options with a value, and the words before the
- * command.
- */
+/** Programs that run a command: options with a value, and words before the command. */
 const wrappers: Readonly<Record<string, { values?: string; before?: number }>> = {
   sudo: { values: "-u -g -h -p -C -T -r -t -D -R -U --user --group --host --prompt --chdir" },
   doas: { values: "-u -C" },

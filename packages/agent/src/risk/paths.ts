@@ -72,10 +72,7 @@ export function isRegistryPath(path: string): boolean {
   return plain !== undefined && registryPath.test(plain);
 }
 
-/**
- * Whether a folder is the root, a home, the workspace, a parent of the project or part of the
- * system.
- */
+/** Whether a folder is the root, a home, the workspace, a parent of the project or system. */
 export function isRootOfAll(path: string): boolean {
   const plain = plainPath(path);
   if (plain === undefined) return false;

@@ -15,10 +15,7 @@ export function commandRisk(command: string): RuleRisk {
   return { findings, usual: isReadOnly(script) ? "LOW" : "MEDIUM" };
 }
 
-/**
- * The risk by the rules alone: HIGH with a finding, LOW for a call that only reads, else MEDIUM
- * (agent-behaviour.md section 5).
- */
+/** The risk by rules alone: HIGH, LOW for reads, else MEDIUM (agent-behaviour.md section 5). */
 export const patternAnalyzer: Analyzer = {
   assess(call) {
     const { findings, usual } = ruleRisk(call);

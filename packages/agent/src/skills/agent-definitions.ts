@@ -5,32 +5,31 @@ import { emitFunction, readRecords } from "./file-records.ts";
 import { isList, isText, readList, readText, splitFrontMatter, wrongFields } from "./front-matter.ts";
 import { isReadme, maxFileBytes } from "./skill-files.ts";
 
-/** A kind of sub-agent that a project, a plugin or the home folder describes (agent-behaviour.md section 12). */
+/** A sub-agent of a project, a plugin or the home folder (agent-behaviour.md section 12). */
 export interface AgentDefinition {
   name: string;
-  /** What it is for: the agent that hands tasks out reads it. */
+  /** What it is for; read by the agent that delegates. */
   description: string;
-  /** Its own instructions, in the place of the platform's. */
+  /** Replaces the platform's instructions. */
   systemPrompt: string;
-  /** Names of its tools; undefined: the usual ones. */
+  /** Tool names. Default: the usual tools. */
   tools?: string[];
-  /** Name of an LLM profile or a model; undefined: the parent's. */
+  /** LLM profile or model. Default: the parent's. */
   model?: string;
   permissionMode?: "always_confirm" | "never_confirm" | "confirm_risky";
-  /** Steps of one task; undefined: the parent's limit. */
+  /** Steps per task. Default: the parent's limit. */
   maxIterations?: number;
 }
 
 export interface LoadAgentDefinitionsOptions {
-  /** The project's folder. */
   workingDir: string;
-  /** Folders of plugins inside the sandbox. */
+  /** Plugin folders in the sandbox. */
   plugins?: readonly string[];
-  /** Gets sentences about what cannot be used as it is. */
+  /** Receives sentences about problems. */
   tell?: (sentence: string) => void;
 }
 
-/** Bounds: definitions, characters of a name, of a description and of instructions, bytes of all files, and time, ms. */
+/** Limits: definitions, characters of texts, bytes of all files, time in ms. */
 const maxDefinitions = 50;
 const maxName = 64;
 const maxDescription = 2_000;
@@ -42,7 +41,6 @@ const permissionModes = ["always_confirm", "never_confirm", "confirm_risky"] as 
 const isMode = (value: unknown) => permissionModes.some((known) => known === value);
 const isCount = (value: unknown) => Number.isSafeInteger(Number(value)) && Number(value) > 0;
 
-/** What the fields of a definition hold. */
 const kinds = {
   ...{ name: isText, description: isText, tools: isList, model: isText },
   ...{
@@ -53,7 +51,7 @@ const kinds = {
   },
 };
 
-/** Arguments: the working folder, bytes read of a file, folders of plugins. The order is the precedence. */
+/** Arguments: working folder, byte limit, plugin folders; in order of precedence. */
 const findScript = `
 work=$1 LIMIT=$2; shift 2
 export LIMIT
@@ -70,8 +68,8 @@ for plugin; do agents "$plugin/agents"; done
 exit 0`;
 
 /**
- * The sub-agents that lie in a sandbox, one a name: the project's first (`.agents/agents`, `.openhands/agents`; working folder, then its git root), those of
- * plugins, those of the home folder. One command; what cannot be used is left out. Throws what `exec` throws.
+ * Loads the sub-agents of a sandbox, one per name: project (working folder, git root), plugins,
+ * home folder. One command; skips invalid files. Throws what `exec` throws.
  */
 export async function loadAgentDefinitions(
   sandbox: CommandRunner,
@@ -90,7 +88,7 @@ export async function loadAgentDefinitions(
   return [...definitions.values()];
 }
 
-/** Reads one definition: front matter, and the instructions below it. Undefined for a file without instructions or without a usable name. */
+/** Parses a definition. Undefined without instructions or a usable name. */
 export function parseAgentDefinition(
   path: string,
   text: string,

@@ -1,4 +1,6 @@
-/** Shell function `emit KIND-IN-$kind`: writes the files that a `find` with these arguments finds, `kind size path NUL content` each. */
+/**
+ * Shell function `emit`: writes `$kind size path NUL content` for each file that `find "$@"` finds.
+ */
 export const emitFunction = `
 emit() {
   find "$@" -exec sh -c 'kind=$1; shift
@@ -10,14 +12,14 @@ emit() {
     done' sh "$kind" {} + 2>/dev/null
 }`;
 
-/** A file that a script has found: the word that stood in `$kind`, and what was read of the file. */
+/** A found file: its `$kind`, and the content that was read. */
 export interface FoundFile {
   kind: string;
   path: string;
   content: string;
 }
 
-/** Reads what `emit` writes; ends where the output was cut or does not fit. */
+/** Parses the output of `emit` up to the first incomplete record. */
 export function readRecords(output: Buffer): FoundFile[] {
   const found: FoundFile[] = [];
   let at = 0;

@@ -1,6 +1,6 @@
 import { emitFunction } from "./file-records.ts";
 
-/** How deep below the working folder rules of folders are looked for, in which files, and where not. */
+/** Depth of nested rule files, their names, and skipped folders. */
 const maxDepth = 8;
 const ruleFiles = named("AGENTS.md", "agents.md", "AGENT.md", "CLAUDE.md", "GEMINI.md", ".cursorrules");
 const pruned = named(
@@ -17,9 +17,8 @@ const pruned = named(
 );
 
 /**
- * Writes the files that hold skills in a sandbox, in one command: `source size path NUL content` each. Arguments: the working folder, how many
- * bytes of a file are read, and then folders of plugins. The order is the precedence: working folder, git root above it, plugins, home; then
- * the files of folders below the working folder, which are rules there. Special files are not opened; names may hold anything.
+ * Writes `source size path NUL content` for each skill file. Arguments: working folder, byte limit,
+ * plugin folders. Order of precedence: working folder, git root, plugins, home, nested rules.
  */
 export const findSkillsScript = `
 work=$1 LIMIT=$2; shift 2

@@ -2,18 +2,18 @@ import { parse as parseYaml } from "yaml";
 
 /** A Markdown file's front matter, and the text below it. */
 export interface FrontMatter {
-  /** Empty where there is none, or where it cannot be read. */
+  /** Empty when missing or invalid. */
   facts: Record<string, unknown>;
   body: string;
-  /** It is there and cannot be read, or does not end. */
+  /** The front matter exists, but is invalid or has no end. */
   broken: boolean;
 }
 
-/** Splits a Markdown file at its front matter. Never throws: the text below broken front matter still counts. */
+/** Splits a Markdown file. Never throws: the text below broken front matter still counts. */
 export function splitFrontMatter(text: string): FrontMatter {
   const whole = text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
   const [block, yaml] = /^---[ \t]*\n([\s\S]{0,16384}?)(?:\n|^)---[ \t]*(?:\n|$)/.exec(whole) ?? [];
-  // A line alone may be a rule across the page; one with a fact below it is none.
+  // A single line may be a ruler; front matter has a field below it.
   if (block === undefined || yaml === undefined)
     return { facts: {}, body: whole, broken: /^---[ \t]*\n[ \t]*[\w-]{1,100}:(?:[ \t]|\n|$)/.test(whole) };
   const facts = readFacts(yaml);
@@ -22,7 +22,7 @@ export function splitFrontMatter(text: string): FrontMatter {
 
 function readFacts(yaml: string): Record<string, unknown> | undefined {
   try {
-    // Aliases of hostile files could unfold to gigabytes.
+    // Aliases could expand to gigabytes.
     const facts: unknown = parseYaml(yaml, { maxAliasCount: 0, schema: "core", logLevel: "error" });
     if (facts === null) return {};
     return typeof facts === "object" && !Array.isArray(facts)
@@ -33,12 +33,12 @@ function readFacts(yaml: string): Record<string, unknown> | undefined {
   }
 }
 
-/** A text of a front matter without what surrounds it, cut; undefined where there is none. */
+/** Trims and cuts a text; undefined when empty. */
 export function readText(value: unknown, maxLength: number): string | undefined {
   return typeof value === "string" ? value.trim().slice(0, maxLength) || undefined : undefined;
 }
 
-/** A list of a front matter, or words with commas between them, each cut. */
+/** Reads a list or comma-separated words; cuts each. */
 export function readList(
   value: unknown,
   { maxItems, maxLength }: { maxItems: number; maxLength: number },
@@ -49,7 +49,6 @@ export function readList(
     .slice(0, maxItems);
 }
 
-/** Whether a value is a text, or a list that `readList` reads. */
 export function isText(value: unknown): boolean {
   return typeof value === "string";
 }
@@ -60,7 +59,7 @@ export function isList(value: unknown): boolean {
   );
 }
 
-/** The fields of a front matter that hold what nobody can use; nothing is fine everywhere. */
+/** Fields with a value of the wrong kind; null is always fine. */
 export function wrongFields(
   facts: Readonly<Record<string, unknown>>,
   kinds: Readonly<Record<string, (value: unknown) => boolean>>,

@@ -2,7 +2,7 @@ import { errorText } from "@sandpiper/core/errors";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 
-/** Most commands of a text, characters of one's output, and time for one and for all, ms. */
+/** Limits: commands, characters of an output, time for one and for all in ms. */
 const maxCommands = 20;
 const maxOutput = 10_000;
 const commandMs = 10_000;
@@ -17,8 +17,8 @@ export interface InlineContext {
 }
 
 /**
- * A skill's text with what its commands print in the place of each !`command` outside of fenced blocks (agent-behaviour.md section 8). One that fails leaves a line that
- * says so. Throws only the signal's reason.
+ * Replaces each !`command` outside of fenced blocks by its output (agent-behaviour.md section 8),
+ * or by an error line. Throws only the signal's reason.
  */
 export async function withCommandOutput(text: string, context: InlineContext): Promise<string> {
   const deadline = performance.now() + allMs;
@@ -43,7 +43,7 @@ export async function withCommandOutput(text: string, context: InlineContext): P
   return done.join("");
 }
 
-/** The parts of a text inside and outside of fenced blocks; one that is not closed goes on to the end. */
+/** The parts of a text inside and outside of fenced blocks; an open block reaches the end. */
 function* fencedParts(text: string): Generator<{ part: string; isFenced: boolean }> {
   let isFenced = false;
   let from = 0;

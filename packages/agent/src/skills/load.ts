@@ -9,39 +9,37 @@ import { isReadme, maxBytes, maxFileBytes, maxSkills, withoutParts } from "./ski
 
 const { basename, dirname, relative } = posix;
 
-/** Most rules of folders, and sentences about problems. */
+/** Nested rules, and reported problems. */
 const maxNested = 100;
 const maxProblems = 10;
 
-/** Characters that are no text, such as those by which colours of terminals begin. */
+/** Control characters, for example of terminal colours. */
 const unseen = /[\u0001-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
 
-/** Time to find them all, ms. */
 const timeoutMs = 20_000;
 
 export interface LoadSkillsOptions {
-  /** The project's folder. */
   workingDir: string;
-  /** Name of the model: CLAUDE.md counts only for Claude, GEMINI.md only for Gemini. Without it neither counts. */
+  /** CLAUDE.md only counts for Claude, GEMINI.md only for Gemini. */
   model?: string | undefined;
-  /** Folders of plugins inside the sandbox. */
+  /** Plugin folders in the sandbox. */
   plugins?: readonly string[];
 }
 
-/** What was found, and sentences about what could not be used as it is. */
 export interface LoadedSkills {
   skills: Skill[];
   problems: string[];
 }
 
-/** As `loadProject`, without the problems. */
+/** Like `loadProject`, without the problems. */
 export async function loadSkills(sandbox: CommandRunner, options: LoadSkillsOptions): Promise<Skill[]> {
   return (await loadProject(sandbox, options)).skills;
 }
 
 /**
- * The skills that lie in a sandbox, by precedence: the project's (working folder, then its git root), those of plugins, those of the home folder, then
- * the rules of folders below (agent-behaviour.md section 8). One command; what is too large or unreadable is left out. Throws what `exec` throws.
+ * Loads the skills of a sandbox by precedence: project (working folder, git root), plugins, home,
+ * nested rules (agent-behaviour.md section 8). One command; skips unreadable files. Throws what
+ * `exec` throws.
  */
 export async function loadProject(sandbox: CommandRunner, options: LoadSkillsOptions): Promise<LoadedSkills> {
   const { model = "", plugins = [] } = options;
@@ -94,7 +92,7 @@ function readSkill(
   return skill;
 }
 
-/** A file that always applies, in a folder below the project: there only. */
+/** An always-on file below the project only applies to its folder. */
 function folderRule(skill: Skill, path: string, workingDir: string): Skill {
   return {
     ...skill,
@@ -104,7 +102,7 @@ function folderRule(skill: Skill, path: string, workingDir: string): Skill {
   };
 }
 
-/** The folder to which the paths of a rule are relative: the one that holds the folder of skills; the working folder for rules of the home and of plugins. */
+/** Base folder of a rule's paths: the parent of its skills folder, else the working folder. */
 function projectOf(path: string, workingDir: string): string {
   const at = path.search(/\/\.(agents|openhands)\/(skills|microagents)\//);
   const folder = at < 0 ? workingDir : path.slice(0, at) || "/";

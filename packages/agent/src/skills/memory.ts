@@ -1,14 +1,14 @@
 import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import { readRecords } from "./file-records.ts";
 
-/** Most characters of both memories together; the oldest lines go first (agent-behaviour.md section 8). */
+/** Characters of both memories; the oldest lines go first (agent-behaviour.md section 8). */
 const maxMemory = 6_000;
 
-/** Bytes read of the end of a file, and time, ms. */
+/** Bytes read from the end of a file, and time in ms. */
 const maxBytes = 64 * 1024;
 const timeoutMs = 10_000;
 
-/** A memory is longest at its end: what is read of it is the end. Argument: the working folder. */
+/** Reads the end of the files, which is newest. Argument: the working folder. */
 const readScript = `
 for folder in "$HOME" "$1"; do
   file=$folder/.openhands/memory/MEMORY.md
@@ -21,13 +21,12 @@ for folder in "$HOME" "$1"; do
 done
 exit 0`;
 
-/** What earlier conversations of a sandbox have noted. */
+/** Notes of earlier conversations. */
 export interface Memory {
-  /** Each file's newest lines. */
   notes: { path: string; text: string }[];
 }
 
-/** Reads `.openhands/memory/MEMORY.md` of the home folder and of the working folder. One command. Throws what `exec` throws. */
+/** Reads MEMORY.md of the home and the working folder in one command. Throws what `exec` throws. */
 export async function loadMemory(
   sandbox: CommandRunner,
   workingDir: string,
@@ -46,7 +45,7 @@ export async function loadMemory(
   return { notes: newest(files.filter(({ text }) => text !== "")) };
 }
 
-/** The files with their newest lines; a short one leaves its room to the other. */
+/** Keeps the newest lines; a short file leaves its share to the other. */
 function newest(files: Memory["notes"]): Memory["notes"] {
   const share = Math.floor(maxMemory / Math.max(1, files.length));
   const spare = files.reduce((sum, { text }) => sum + Math.max(0, share - text.length), 0);
@@ -60,7 +59,7 @@ function lastLines(text: string, room: number): string {
   return end < 0 || end === kept.length - 1 ? kept : kept.slice(end + 1);
 }
 
-/** The block of the prompt that tells what was noted, and how to keep it. */
+/** The prompt's block with the notes and how to keep them. */
 export function memoryBlock({ notes }: Memory, workingDir: string): string {
   const folder = workingDir.replace(/\/+$/, "");
   const texts = notes.map(({ path, text }) => `[BEGIN ${path}]\n${text}\n[END ${path}]`);

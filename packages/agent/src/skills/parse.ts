@@ -3,16 +3,16 @@ import { isList, isText, readList, readText, splitFrontMatter, wrongFields } fro
 import type { Skill, SkillSource } from "./skill.ts";
 import { isSkillFile } from "./skill-files.ts";
 
-/** Most characters of a skill that are kept, of its name, of its description, and most triggers. */
+/** Limits: characters of a skill, its name and description; triggers. */
 const maxContent = 64 * 1024;
 const maxName = 128;
 const maxDescription = 1024;
 const maxTriggers = 100;
 
-/** Most characters of its MCP servers; more are none. */
+/** Characters of its MCP servers; more are ignored. */
 const maxServers = 32 * 1024;
 
-/** Names of files that always apply, and the skill's name where that differs from the file's. */
+/** Always-on files, and the names of their skills. */
 const alwaysOn: Record<string, string> = {
   "agents.md": "agents",
   "agent.md": "agents",
@@ -21,15 +21,13 @@ const alwaysOn: Record<string, string> = {
   ".cursorrules": "cursorrules",
 };
 
-/** Whether a file is one that always applies, whatever its front matter says. */
 function isAlwaysOn(path: string): boolean {
   return Object.hasOwn(alwaysOn, basename(path).toLowerCase());
 }
 
 /**
- * Reads one skill file (agent-behaviour.md section 8). `path` decides what it is: `SKILL.md` names its skill by its folder,
- * AGENTS.md and its like always apply. Broken front matter is passed over: the text below it still counts. One with `paths` is a rule.
- * Undefined for a file without text.
+ * Parses a skill file (agent-behaviour.md section 8). SKILL.md is named after its folder, AGENTS.md
+ * and the like always apply, `paths` makes a rule. Undefined without text.
  */
 export function parseSkill(
   path: string,
@@ -69,14 +67,13 @@ export function parseSkill(
   return { ...common, ...problem, name, type, triggers: [...new Set(triggers)], description, ...more };
 }
 
-/** What the fields of a skill hold. */
 const kinds = {
   ...{ name: isText, description: isText, triggers: isList, paths: isList },
   inputs: (value: unknown) => isText(value) || Array.isArray(value),
   mcp_tools: isMap,
 };
 
-/** The MCP servers that a skill names, by name, alone or below `mcpServers`; undefined for none. */
+/** A skill's MCP servers by name, also below `mcpServers`; undefined when there are none. */
 export function readServers(value: unknown): Record<string, unknown> | undefined {
   const map = isMap(value) && isMap(value.mcpServers) ? value.mcpServers : value;
   return isMap(map) && Object.keys(map).length > 0 && JSON.stringify(map).length <= maxServers

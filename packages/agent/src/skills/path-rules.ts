@@ -4,17 +4,17 @@ import type { Action } from "@sandpiper/wire";
 import { type TextContent, textContent } from "@sandpiper/wire";
 import type { Skill } from "./skill.ts";
 
-/** Most rules that one result brings along. */
+/** Rules per result. */
 const maxRules = 5;
 
-/** Files that an action of a file tool touches, absolute. */
+/** Absolute paths of the files that an action touches. */
 export function touchedPaths(action: Action, workingDir: string): string[] {
   const named = "patch" in action ? patchedPaths(action.patch) : isFileAction(action) ? [action.path] : [];
   return named.map((path) => posix.resolve(workingDir, path));
 }
 
 /**
- * The texts of the rules that stand for a touched file, without those that the conversation has already: what the result of the action brings along
+ * Texts of the matching rules that are new to the conversation, for the action's result
  * (agent-behaviour.md section 8).
  */
 export function rulesFor(
@@ -33,12 +33,12 @@ export function rulesFor(
   return [...found.values()];
 }
 
-/** The name of the rule whose text this is; undefined for another text. */
+/** Name of the rule with this text; undefined for other texts. */
 export function pathRuleOf(text: string): string | undefined {
   return /^<PATH_RULE name="([^"]*)"/.exec(text.slice(0, 1_000))?.[1];
 }
 
-/** Whether a path matches a pattern in the manner of gitignore: one that ends in a slash matches everything below. */
+/** Matches a path as gitignore does: a trailing slash matches everything below. */
 export function matchesGlob(pattern: string, path: string): boolean {
   return globMatcher(pattern.replace(/^\.\//, "").replace(/\/$/, "/**"))(path);
 }
@@ -69,7 +69,6 @@ function isFileAction(
   return action.kind === "FileEditorAction" || action.kind === "PlanningFileEditorAction";
 }
 
-/** Files that a patch names in its head lines. */
 function patchedPaths(patch: string): string[] {
   const lines = patch.slice(0, 1_000_000).matchAll(/^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$/gm);
   return [...lines].slice(0, 1_000).map(([, path]) => path!.trim());

@@ -1,24 +1,23 @@
 import { type TextContent, textContent } from "@sandpiper/wire";
 import type { Skill } from "./skill.ts";
 
-/** What a user message brings along. */
+/** Skills that a user message activates. */
 export interface Activation {
   names: string[];
-  /** One block a skill, naming the trigger (events.md section 4, "MessageEvent with triggered skill"). */
+  /** One block per skill, naming the trigger (events.md section 4). */
   content: TextContent[];
 }
 
-/** Most skills that one message brings. */
 const maxSkills = 10;
 
-/** Bounds of the search, which keeps the server from others meanwhile: characters of a message, triggers, and time, ms. */
+/** Limits of the synchronous search: characters, triggers, ms. */
 const maxLength = 100_000;
 const maxTriggers = 2_000;
 const maxTime = 100;
 
 /**
- * Finds the skills whose trigger stands in a message as a word of its own, in any case, and that the conversation does not have yet. Of a very long
- * message the beginning and the end count.
+ * Finds new skills whose trigger is a word of the message, in any case. Only the start and end of a
+ * very long message count.
  */
 export function activateSkills(
   skills: readonly Skill[],
@@ -59,22 +58,21 @@ function inputsText(inputs: NonNullable<Skill["inputs"]>): string {
   return `The task takes these inputs, which stand as \${name} in the text. Find them in the message, and ask the user for those that are missing:\n${lines.join("\n")}`;
 }
 
-/** Whether a text holds a word, in any case, with no letter or digit right before or after it. */
+/** Whether a text contains a whole word, in any case. */
 export function holdsWord(text: string, word: string): boolean {
   return new Words(text).has(word);
 }
 
-/** A text in which words are looked for, in any case. */
+/** Searches whole words, in any case. */
 class Words {
   readonly #text: string;
-  /** For each place the next one behind it before which no letter or digit stands; made when it is first needed. */
+  /** Lazy: for each index the next possible start of a word. */
   #starts: Uint32Array | undefined;
 
   constructor(text: string) {
     this.#text = text.toLowerCase();
   }
 
-  /** Whether a word stands there with no letter or digit right before or after it. */
   has(word: string): boolean {
     const text = this.#text;
     const wanted = word.toLowerCase();

@@ -1,6 +1,6 @@
 import type { AgentDefinition } from "../skills/agent-definitions.ts";
 
-/** The kinds of sub-agents that every conversation with the task tool has. */
+/** Sub-agents of every conversation with the task tool. */
 export const builtInSubAgents: readonly AgentDefinition[] = [
   {
     name: "general-purpose",

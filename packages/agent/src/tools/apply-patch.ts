@@ -33,11 +33,11 @@ const description = `Changes files of the working folder by a patch. All of it i
 - Paths are relative to the working folder. "Move to" and the lines with @@ are optional; @@ names a line above the change that tells it from others.
 - Give about three lines as they stand in the file before and after each change.`;
 
-/** Most files of a patch, and bytes of a file. */
+/** Files of a patch, and bytes of a file. */
 const maxFiles = 200;
 const maxBytes = 10 * 2 ** 20;
 
-/** The tool of models that were taught this format (events.md section 3). */
+/** For models that were trained on this format (events.md section 3). */
 export const applyPatchTool: Tool<ApplyPatchAction, ApplyPatchObservation> = {
   name: "apply_patch",
   description,
@@ -54,7 +54,7 @@ export const applyPatchTool: Tool<ApplyPatchAction, ApplyPatchObservation> = {
   risk: ({ patch }) => ({ findings: judgePatch(patch), usual: "MEDIUM" }),
   idempotent: false,
   readOnly: false,
-  // Those of the editor.
+  // Same keys as the file editor.
   resources: (action, workingDir) => [
     "apply_patch",
     ...touchedPaths(action, workingDir).map((path) => `file:${path}`),
@@ -82,16 +82,16 @@ export const applyPatchTool: Tool<ApplyPatchAction, ApplyPatchObservation> = {
 };
 
 interface PatchFile {
-  /** As the patch writes its path. */
+  /** Path as written in the patch. */
   name: string;
-  /** Before the patch; undefined where there was none. */
+  /** Undefined for a new file. */
   before: string | undefined;
   now: string | undefined;
   format: TextFormat;
   movedTo?: string;
 }
 
-/** The files that a patch names, as they are after what of it was applied. */
+/** Files of a patch, with the changes applied so far. */
 class Files {
   readonly sandbox: Sandbox;
   readonly #context: ToolContext;
@@ -102,7 +102,7 @@ class Files {
     this.#context = context;
   }
 
-  /** Gives the fuzz. Throws PatchError, UseError. */
+  /** Returns the fuzz. Throws PatchError, UseError. */
   async apply(change: FileChange): Promise<number> {
     const file = await this.#open(change.path);
     if (change.kind === "add") {
@@ -128,7 +128,7 @@ class Files {
     return fuzz;
   }
 
-  /** What is to be written, and how the observation tells it. Throws UseError. */
+  /** The writes, and the changes for the observation. Throws UseError. */
   outcome(): { writes: Write[]; commit: { changes: Record<string, PatchedFile> }; message: string } {
     const changed = [...this.#files].filter(([, { before, now }]) => before !== now);
     const targets = new Set(
@@ -142,7 +142,7 @@ class Files {
     const changes: Record<string, PatchedFile> = {};
     const lines: string[] = [];
     for (const [path, file] of changed) {
-      // A file that was moved is told once, under its old name.
+      // A moved file is reported once, under its old name.
       if (targets.has(path) && file.before === undefined) continue;
       const { name, movedTo, before } = file;
       const now = movedTo === undefined ? file.now : this.#files.get(this.#resolve(movedTo))?.now;

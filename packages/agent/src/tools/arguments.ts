@@ -9,10 +9,7 @@ type JsonSchema = {
   enum?: unknown[];
 };
 
-/**
- * The JSON object of a tool call's argument text, which may have raw line breaks in its strings;
- * undefined for any other text.
- */
+/** Parses a call's arguments, tolerating raw line breaks; undefined when not an object. */
 export function parseArguments(text: string): Record<string, unknown> | undefined {
   if (text.trim() === "") return {};
   let value = parseJson(text) ?? parseJson(escapeControls(text));
@@ -22,9 +19,8 @@ export function parseArguments(text: string): Record<string, unknown> | undefine
 }
 
 /**
- * Fits arguments to a schema when their meaning is plain (events.md section 3): drops nulls,
- * decodes lists and objects from JSON text, joins text from pieces, reads numbers and booleans from
- * text, fills in defaults.
+ * Fits arguments to a schema (events.md section 3): drops nulls, decodes JSON texts, joins pieces,
+ * parses numbers and booleans, fills in defaults.
  */
 export function fitArguments(
   parameters: TSchema,
@@ -43,7 +39,7 @@ export function fitArguments(
   return { fitted: cleaned(parameters, value) as Record<string, unknown> };
 }
 
-/** A name that the model wrote, safe to repeat in a message. */
+/** Makes a name from the model safe for a message. */
 export function shortName(name: string): string {
   const clean = name.replace(/[^\x20-\x7e]/g, "?");
   return clean.length > 60 ? `${clean.slice(0, 60)}...` : clean;
@@ -53,13 +49,13 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Follows the schema, never the value, so that its depth is bounded. */
+/** Follows the schema, not the value, so its depth is bounded. */
 function coerce(schema: JsonSchema | undefined, value: unknown): unknown {
   switch (schema?.type) {
     case "object": {
       const object = typeof value === "string" ? parseJson(value) : value;
       if (!isObject(object)) return value;
-      // An object of which no properties are told takes any.
+      // Without listed properties, any are allowed.
       const { properties } = schema;
       const kept = Object.entries(object).filter(
         ([name, item]) => item !== null && (!properties || Object.hasOwn(properties, name)),
@@ -107,10 +103,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/**
- * Escapes the control characters that some models write raw into JSON strings; a backslash before one stands for itself. The time is linear in the length of
- * the text.
- */
+/** Escapes raw control characters in JSON strings, in linear time. */
 function escapeControls(text: string): string {
   let inside = false;
   return text.replace(/"|\\[\s\S]?|[\x00-\x1f]/g, (found) => {

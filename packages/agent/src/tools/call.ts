@@ -11,9 +11,8 @@ export type ResolvedCall =
   | { error: string };
 
 /**
- * Finds the tool of a model's call and builds the action from its arguments (events.md section 3,
- * agent-behaviour.md section 2 point 6). Tolerates variants of names and arguments. Never throws:
- * returns an error text that names the received parameters without their values.
+ * Resolves a tool call to a tool and an action (events.md section 3, agent-behaviour.md section 2
+ * point 6). Tolerates variants. Never throws; errors name the parameters without values.
  */
 export function resolveToolCall(call: MessageToolCall, tools: readonly Tool[]): ResolvedCall {
   const named = findTool(call.name, tools);
@@ -45,7 +44,7 @@ export function resolveToolCall(call: MessageToolCall, tools: readonly Tool[]): 
       error: `Invalid arguments for ${tool.name}: ${problems.slice(0, 10).join("; ")}. Parameters received: ${names}.`,
     };
   }
-  // Texts may have been read as lists and objects.
+  // Decoded texts may be nested deeply.
   if (isTooDeep(fit.fitted)) return tooDeep;
   return {
     tool,
@@ -56,9 +55,8 @@ export function resolveToolCall(call: MessageToolCall, tools: readonly Tool[]): 
 }
 
 /**
- * The tools as a model reads them: JSON Schema reduced to what every provider understands, with the
- * optional leading parameters `security_risk` (not for read-only tools) and `summary` (events.md
- * section 3).
+ * The tools as a model reads them: portable JSON Schema plus optional leading `security_risk`
+ * (unless read-only) and `summary` (events.md section 3).
  */
 export function modelTools(tools: readonly Tool[]): ModelTool[] {
   return tools.map((tool) => {
@@ -68,7 +66,7 @@ export function modelTools(tools: readonly Tool[]): ModelTool[] {
   });
 }
 
-/** Each step asks for them, and they never change. */
+/** Cache: each step needs the forms, and they never change. */
 const modelForms = new WeakMap<Tool, ModelTool>();
 
 function modelForm(tool: Tool): ModelTool {

@@ -46,10 +46,7 @@ export const usableTools: string[] = [
 /** Time for a client's expression on all names, ms. */
 const filterMs = 50;
 
-/**
- * The tools of a conversation, in the order in which the model reads them: those of its agent's
- * type, or those that the client's agent names; then the client's own.
- */
+/** Tools of a conversation in prompt order: the agent type's or named ones, then the client's. */
 export function chooseTools({ agentType, browser, agent, kept, clientTools }: ToolChoice): readonly Tool[] {
   const withBrowser = browser && agentType !== "plan";
   const ofType = [
@@ -61,10 +58,9 @@ export function chooseTools({ agentType, browser, agent, kept, clientTools }: To
 }
 
 /**
- * Checks an agent's tools before a conversation begins. Returns the names that match its
- * `filter_tools_regex`, which is evaluated only here; undefined without one. Throws
- * InvalidParameter for an unknown tool, an invalid or slow expression, and a client tool with the
- * name of another tool.
+ * Checks an agent's tools and evaluates `filter_tools_regex`. Returns the matching names, or
+ * undefined without it. Throws InvalidParameter for an unknown tool, a bad expression or a taken
+ * name.
  */
 export function checkTools(
   agent: Pick<GivenAgent, "tools" | "include_default_tools" | "filter_tools_regex"> | undefined,

@@ -4,8 +4,8 @@ import { givenSchema } from "./given-schema.ts";
 import type { Tool } from "./tool.ts";
 
 /**
- * A tool that the client runs (agent-server.md section 3.1, client_tools): its call is an event that the client sees, and the model is told at once
- * that it was handed over. What comes of it the client sends as a message.
+ * A tool that the client runs (agent-server.md section 3.1, client_tools). The call is an event;
+ * its result comes as a message.
  */
 export function clientTool({ name, description, parameters, annotations }: ClientTool): Tool {
   const hint = (key: string, otherwise: boolean) =>

@@ -1,6 +1,6 @@
 import type { ToolDefinition } from "@sandpiper/wire";
 
-/** What a tool does to the world, as SystemPromptEvent.tools tells it. */
+/** Annotations in SystemPromptEvent.tools. */
 interface Hints {
   readOnly: boolean;
   destructive: boolean;
@@ -8,10 +8,7 @@ interface Hints {
   openWorld: boolean;
 }
 
-/**
- * The definition of a tool whose kinds begin with `kind`: `TerminalTool`, `TerminalAction`,
- * `TerminalObservation` (events.md section 3).
- */
+/** Definition of a tool with the kinds `…Tool`, `…Action`, `…Observation` (events.md section 3). */
 export function toolDefinition(
   name: string,
   kind: string,

@@ -2,12 +2,12 @@ import { type TSchema, Type } from "typebox";
 
 const types = ["object", "array", "string", "number", "integer", "boolean", "null"];
 
-/** Most values of an enumeration that arguments are compared with. */
+/** Compared values of an enum. */
 const maxEnum = 1000;
 
 /**
- * What arguments are checked against of a JSON Schema that somebody else wrote: types, properties, required names, items and plain enumerations. References,
- * patterns, conditions and whatever is not of the form that it should have are left out: they could make a check take for ever, or fail.
+ * Reduces a foreign JSON Schema to types, properties, required, items and plain enums. Drops the
+ * rest, which could make a check fail or take forever.
  */
 export function givenSchema(schema: unknown): TSchema {
   const { type, description, properties, required, items, enum: values } = isObject(schema) ? schema : {};

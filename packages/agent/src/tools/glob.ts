@@ -10,7 +10,7 @@ const description = `Finds files by a pattern of their path, the last changed fi
 - "**/*.ts" finds them in every folder, "src/*.ts" directly in src, "*.{md,txt}" by either ending in every folder.
 - path is the folder to search in; default is the working directory. Folders named .git and node_modules are left out.`;
 
-/** Files by their names (agent-behaviour.md section 14). */
+/** Finds files by name (agent-behaviour.md section 14). */
 export const globTool: Tool<GlobAction, GlobObservation> = {
   name: "glob",
   description,

@@ -11,7 +11,7 @@ const description = `Finds files whose text holds a pattern, the last changed fi
 - include limits the search to files whose path matches a pattern such as "*.ts" or "src/**/*.py".
 - path is the folder to search in; default is the working directory. Folders named .git and node_modules are left out.`;
 
-/** Files by their text (agent-behaviour.md section 14). */
+/** Finds files by text (agent-behaviour.md section 14). */
 export const grepTool: Tool<GrepAction, GrepObservation> = {
   name: "grep",
   description,

@@ -11,13 +11,12 @@ import type { Tool, ToolTraits } from "./tool.ts";
 const description =
   "Reads a skill of <available_skills>: instructions for a special task. Call it with the skill's name before you begin such a task, once, and follow what it says.";
 
-/** Most names that an error lists. */
 const maxNames = 50;
 
 export interface InvokeSkillSources {
-  /** Those that a conversation's agent may read. */
+  /** Skills that the conversation's agent may read. */
   skills(conversationId: string): readonly Skill[];
-  /** Connects the MCP servers of one of them; gives sentences about what went wrong. */
+  /** Connects a skill's MCP servers; returns sentences about problems. */
   joinServers(conversationId: string, skill: string, signal: AbortSignal): Promise<readonly string[]>;
 }
 
@@ -27,7 +26,6 @@ export const invokeSkillTraits = {
   risk: () => lowRisk,
 } satisfies ToolTraits<InvokeSkillAction>;
 
-/** The tool that reads skills. */
 export function invokeSkillTool({
   skills,
   joinServers,
@@ -44,7 +42,7 @@ export function invokeSkillTool({
     parameters: Type.Object({
       name: Type.String({ description: "Name of the skill, as <available_skills> has it." }),
     }),
-    // Its text may hold commands.
+    // Its text may contain commands.
     idempotent: false,
     readOnly: false,
     resources: ({ name }) => [`skill:${name.trim()}`],

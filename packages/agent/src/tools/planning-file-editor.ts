@@ -11,7 +11,7 @@ const description = `Views files and directories, and writes the plan. Only the 
 
 ${fileEditorTool.description.slice(fileEditorTool.description.indexOf("- view"))}`;
 
-/** The file editor of planning agents: it may write the plan only (events.md section 3). */
+/** The file editor of planning agents, which only writes the plan (events.md section 3). */
 export const planningFileEditorTool: Tool<PlanningFileEditorAction, PlanningFileEditorObservation> = {
   name: "planning_file_editor",
   description,

@@ -72,10 +72,7 @@ export class ToolRegistry {
     this.reservedNames = new Set([...names, ...unsupportedTools, "workflow"]);
   }
 
-  /**
-   * The tools of a type of agent, in the order in which the model reads them: think and finish
-   * last.
-   */
+  /** Tools of an agent type in prompt order: think and finish last. */
   ofAgent(type: AgentType): readonly Tool[] {
     const tools = this.#entries.filter(({ agents }) => agents?.includes(type)).map(({ tool }) => tool);
     return [...tools.filter(({ role }) => !role), ...tools.filter(({ role }) => role)];
@@ -94,10 +91,7 @@ export class ToolRegistry {
     return this.traitsOf(actionKind)?.outside ?? /^(?:MCPToolAction$|ClientAction_)/.test(actionKind);
   }
 
-  /**
-   * What the model reads of a result, after a header line when it is an error (events.md section
-   * 3).
-   */
+  /** Converts a result for the model, with a header line for an error (events.md section 3). */
   readResult(observation: Observation): Content[] {
     const own = this.#traits.find(({ render }) => render?.kind === observation.kind)?.render;
     const content = own?.content(observation) ?? observation.content;

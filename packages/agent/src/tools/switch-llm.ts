@@ -5,13 +5,12 @@ import { lowRisk } from "../risk/findings.ts";
 import { toolDefinition } from "./definition.ts";
 import type { Tool, ToolTraits } from "./tool.ts";
 
-/** A profile of the user that can be switched to. */
 export interface OfferedProfile {
   name: string;
   model: string;
 }
 
-/** Makes the profile's model that of the conversation, from its next step on. */
+/** Switches the conversation's model from its next step on. */
 export type SwitchProfile = (conversationId: string, profile: string) => Promise<void>;
 
 export const switchLlmTraits = {
@@ -21,7 +20,7 @@ export const switchLlmTraits = {
   risk: () => lowRisk,
 } satisfies ToolTraits<SwitchLLMAction>;
 
-/** Lets the agent go on with another model (events.md section 3). */
+/** Lets the agent switch to another model (events.md section 3). */
 export function switchLlmTool(profiles: readonly OfferedProfile[], change: SwitchProfile): Tool {
   const list = profiles.map(({ name, model }) => `- ${name}: ${model}`).join("\n");
   const description = `Goes on with another model from the next step on. The history stays.

@@ -12,7 +12,7 @@ Keep one task in_progress at a time and mark it done as soon as it is. Do withou
 
 const icons: Record<TaskItem["status"], string> = { todo: "[ ]", in_progress: "[>]", done: "[x]" };
 
-/** The agent's list of tasks, kept in memory by the tool's name (agent-behaviour.md section 14). */
+/** The agent's task list, in memory under the tool's name (agent-behaviour.md section 14). */
 export const taskTrackerTool: Tool<TaskTrackerAction, TaskTrackerObservation> = {
   name: "task_tracker",
   description,

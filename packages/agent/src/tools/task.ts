@@ -5,16 +5,12 @@ import type { AgentDefinition } from "../skills/agent-definitions.ts";
 import { toolDefinition } from "./definition.ts";
 import type { Tool, ToolTraits } from "./tool.ts";
 
-/**
- * Runs a task in a sub-agent. A second call with the same `actionId` resumes the sub-agent of the
- * first.
- */
+/** Runs a task in a sub-agent; a repeated `actionId` resumes its sub-agent. */
 export type RunTask = (action: TaskAction, actionId: string, signal: AbortSignal) => Promise<TaskObservation>;
 
-/** A kind of sub-agent in the description of the tool. */
 export type ListedAgent = Pick<AgentDefinition, "name" | "description">;
 
-/** Characters of a description that the model reads. */
+/** Characters of a listed description. */
 const maxDescription = 500;
 
 export const taskTraits = {
@@ -30,7 +26,7 @@ export const taskTraits = {
   },
 } satisfies ToolTraits<TaskAction, TaskObservation>;
 
-/** Hands a task to a sub-agent and waits for its answer (agent-behaviour.md section 12). */
+/** Delegates a task and waits for the answer (agent-behaviour.md section 12). */
 export function taskTool(
   definitions: readonly ListedAgent[],
   run: RunTask,
@@ -64,7 +60,7 @@ ${definitions.map(({ name, description: about }) => `- ${name}: ${about.replaceA
       ),
       resume: Type.Optional(Type.String({ description: "task_id of the sub-agent that is to go on." })),
     }),
-    // A second run of the call finds the sub-agent, which has survived on its own.
+    // A second run finds the surviving sub-agent.
     idempotent: true,
     readOnly: false,
     resources: ({ resume }) => (resume ? [`task:${resume}`] : []),

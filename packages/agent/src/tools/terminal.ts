@@ -16,7 +16,7 @@ const description = `Runs a shell command in a persistent terminal session of th
 - Avoid commands that wait for input or open a pager or an editor. Never run "exit" or "set -e" in the session itself.
 - reset=true starts a new shell; use it only when the terminal does not answer any more.`;
 
-/** Names by which models call the program itself. */
+/** Models use these program names as tool names. */
 const programs = ["git", "reset", "find", "ls", "pwd"];
 
 /** The persistent shell (agent-behaviour.md section 13). */
@@ -80,7 +80,7 @@ export const terminalTool: Tool<TerminalAction, TerminalObservation> = {
   },
 };
 
-/** The output of a command with the facts around it (agent-behaviour.md section 13). */
+/** Output and facts of a command (agent-behaviour.md section 13). */
 function renderTerminal({ content, metadata }: TerminalObservation): Content[] {
   const facts = [
     metadata.working_dir ? `[Current working directory: ${metadata.working_dir}]` : "",

@@ -8,7 +8,6 @@ const description =
   "Writes a thought into the record of the conversation. It changes nothing and gets no information. Use it to weigh causes of a bug, " +
   "to plan a change, or to note what was learned before going on.";
 
-/** A thought, on the record. */
 export const thinkTool: Tool<ThinkAction, Static<typeof ThinkObservation>> = {
   name: "think",
   description,

@@ -5,15 +5,10 @@ import type { TSchema } from "typebox";
 import type { Browser } from "../browser/browser.ts";
 import type { RuleRisk } from "../risk/findings.ts";
 
-/**
- * `finish` ends the turn; a `thought` has no effect. Neither needs a confirmation, and their
- * arguments are text for the user.
- */
+/** `finish` ends the turn, `thought` has no effect; neither is confirmed, arguments are masked. */
 export type ToolRole = "finish" | "thought";
 
-/**
- * The part of a tool that is the same in all conversations. The registry derives its lists from it.
- */
+/** The part of a tool that all conversations share; the registry derives its lists from it. */
 export interface ToolTraits<A extends Action = Action, O extends Observation = Observation> {
   /** Wire name, for example `terminal`. */
   readonly name: string;
@@ -21,15 +16,11 @@ export interface ToolTraits<A extends Action = Action, O extends Observation = O
   readonly role?: ToolRole;
   /** Other names by which models call the tool. */
   readonly aliases?: readonly string[];
-  /**
-   * Its calls reach beyond the sandbox or into other conversations: a replay uses recorded results.
-   */
+  /** Reaches beyond the sandbox or the conversation: a replay uses recorded results. */
   readonly outside?: boolean;
   /** What the model reads of an observation of this kind. Default: the observation's content. */
   readonly render?: { readonly kind: O["kind"]; content(observation: O): Content[] };
-  /**
-   * What the risk rules find in an action. Default: nothing; LOW for read-only tools, else MEDIUM.
-   */
+  /** Findings of the risk rules. Default: none; LOW for read-only tools, else MEDIUM. */
   risk?(action: A): RuleRisk;
   /** Puts the state of the log into `memory` when a run begins. */
   restore?(memory: Map<string, unknown>, state: { readonly taskList: readonly TaskItem[] }): void;
@@ -43,8 +34,8 @@ export interface Tool<A extends Action = Action, O extends Observation = Observa
   /** What the model reads. */
   readonly description: string;
   /**
-   * The model's arguments without `security_risk` and `summary`. The action is `{ kind: actionKind,
-   * ...arguments }` with defaults filled in.
+   * Arguments without `security_risk` and `summary`; they become `{ kind: actionKind, ...arguments
+   * }`.
    */
   readonly parameters: TSchema;
   /** Run again after a crash instead of answering "interrupted, outcome unknown". */
@@ -53,22 +44,13 @@ export interface Tool<A extends Action = Action, O extends Observation = Observa
   readonly readOnly: boolean;
   /** Adds the arguments that a call by an alias, or without its command, leaves out. */
   completeArguments?(received: Record<string, unknown>, alias: string): Record<string, unknown>;
-  /**
-   * Returns the action without its kind, or the problems without values. Default: fits the
-   * arguments to `parameters`.
-   */
+  /** Returns the action's fields, or problems without values. Default: fits to `parameters`. */
   readArguments?(
     received: Record<string, unknown>,
   ): { fitted: Record<string, unknown> } | { problems: string[] };
-  /**
-   * Resolves with the result, also for errors of use (`is_error`). A throw becomes an
-   * AgentErrorEvent.
-   */
+  /** Errors of use resolve with `is_error`; a throw becomes an AgentErrorEvent. */
   run(action: A, context: ToolContext): Promise<O>;
-  /**
-   * The keys of a call, such as `file:/a`: calls that share a key run one after the other, others
-   * may run concurrently. Default: the name of the tool.
-   */
+  /** Keys such as `file:/a`: calls that share one run in sequence. Default: the tool's name. */
   resources?(action: A, workingDir: string): readonly string[];
 }
 
@@ -96,9 +78,7 @@ export interface ToolContext {
   signal: AbortSignal;
   /** Reports the progress of the call to clients, at a limited rate. */
   onProgress?(progress: ToolProgress): void;
-  /**
-   * Results of earlier calls of the conversation, the last first; undefined when they are unknown.
-   */
+  /** Earlier results, last first; undefined when unknown. */
   earlier?(): AsyncIterable<Observation>;
   /** State of tools while the conversation is awake (editor history, task list), by tool name. */
   memory: Map<string, unknown>;

@@ -4,13 +4,13 @@ import { Parser, type ReadEntry } from "tar";
 import { maxBytes, maxFileBytes } from "../skill-files.ts";
 import type { SkillText } from "./files.ts";
 
-/** Most bytes of an archive when it is unpacked, and most entries. */
+/** Limits of an unpacked archive. */
 const maxUnpacked = 128 * 1024 * 1024;
 const maxEntries = 50_000;
 
 /**
- * The wanted text files of a `.tar.gz` from somebody else, read as they pass by: nothing is written, links are not followed. The folder
- * that hosts put around everything is taken off the paths. Throws PlatformError OutboundFailed for what is no archive or too large.
+ * Reads the wanted text files of an untrusted `.tar.gz` in memory, ignoring links and stripping the
+ * top folder. Throws OutboundFailed when it is invalid or too large.
  */
 export async function readArchive(
   source: AsyncIterable<Uint8Array>,
@@ -64,7 +64,7 @@ async function feed(parser: Parser, source: AsyncIterable<Uint8Array>): Promise<
   let total = 0;
   try {
     for await (const piece of gunzip as AsyncIterable<Buffer>) {
-      // The parser would unpack a compressed stream once more, without a bound.
+      // The parser would decompress again, without a limit.
       if (total === 0 && isCompressed(piece)) throw unusable("it is compressed twice");
       total += piece.length;
       if (total > maxUnpacked) throw unusable("it is too large");

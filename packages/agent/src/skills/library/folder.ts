@@ -7,7 +7,7 @@ import { type SkillText, skillsOf } from "./files.ts";
 const maxDepth = 4;
 const maxEntries = 5_000;
 
-/** The skills in the operator's folder: every Markdown file but READMEs. Links are not followed. Throws what reading the folder throws. */
+/** Reads all Markdown files but READMEs, without links. Throws file system errors. */
 export async function readSkillFolder(folder: string): Promise<Skill[]> {
   const files: SkillText[] = [];
   let bytes = 0;

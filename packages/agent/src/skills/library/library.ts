@@ -11,27 +11,26 @@ export interface SkillLibraryDependencies {
   /** The operator's folder (SANDPIPER_SKILLS). */
   folder: string | undefined;
   outbound: Outbound;
-  /** What a user registered in the settings. */
   registrations(userId: string): readonly MarketplaceRegistration[];
   logger: Logger;
 }
 
-/** How long what was read of a folder or a marketplace counts, and how long a failure does, ms. */
+/** How long a result and a failure are cached, ms. */
 const freshMs = 300_000;
 const failedMs = 10_000;
 
-/** Marketplaces that are kept in memory, of up to some megabytes each, and that are fetched at once for one request. */
+/** Cached marketplaces (megabytes each), and concurrent fetches of a request. */
 const maxKept = 50;
 const maxAtOnce = 4;
 
 interface Kept {
   at: number;
-  /** Settles with the marketplace, or with the sentence that says why there is none. */
+  /** Settles with the marketplace or an error sentence. */
   work: Promise<Marketplace | string>;
   done: Marketplace | string | undefined;
 }
 
-/** Skills that do not lie in a sandbox: the operator's for every user, and those of marketplaces that a user registered with `auto_load`. */
+/** Skills from outside of sandboxes: the operator's, and those of `auto_load` marketplaces. */
 export class SkillLibrary {
   readonly #deps: SkillLibraryDependencies;
   readonly #kept = new Map<string, Kept>();
@@ -42,7 +41,7 @@ export class SkillLibrary {
     this.#deps = deps;
   }
 
-  /** Reads the operator's folder. Throws ConfigInvalid where that cannot be read. */
+  /** Reads the operator's folder. Throws ConfigInvalid when it cannot be read. */
   async open(): Promise<void> {
     const { folder } = this.#deps;
     if (folder === undefined) return;
@@ -55,7 +54,7 @@ export class SkillLibrary {
     }
   }
 
-  /** For conversations, at once: what was read so far. Reading anew what is old goes on behind. The user's own skills come first. */
+  /** The skills read so far; refreshes in the background. The user's own come first. */
   known(userId: string): Skill[] {
     this.#refreshFolder();
     const own = this.#autoLoaded(userId).flatMap((registration) => {
@@ -65,7 +64,7 @@ export class SkillLibrary {
     return namedByMessages(mergeSkills(own, this.#global));
   }
 
-  /** For lists: waits for the user's marketplaces; those that cannot be read have no skills. By name. */
+  /** Waits for the user's marketplaces and skips those that fail. Sorted by name. */
   async list(userId: string): Promise<SkillInfo[]> {
     this.#refreshFolder();
     const markets = await each(this.#autoLoaded(userId), (registration) => this.#fetch(registration).work);
@@ -74,7 +73,7 @@ export class SkillLibrary {
     return all.sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /** What registrations hold, without storing them. */
+  /** Lists the contents of registrations without storing them. */
   async preview(
     registrations: readonly MarketplaceRegistration[],
   ): Promise<MarketplaceSkillsPreviewResponse> {
@@ -114,7 +113,7 @@ export class SkillLibrary {
       this.#deps.logger.error({ err: error }, "a marketplace could not be read");
       return "It could not be read.";
     });
-    // What was read before counts until there is something newer.
+    // The old result counts until the new one arrives.
     const kept: Kept = { at: Date.now(), work, done: known?.done };
     void work.then((done) => {
       kept.done = done;
@@ -142,7 +141,7 @@ export class SkillLibrary {
   }
 }
 
-/** Calls for each item, some at a time; results in the order of the items. */
+/** Maps the items a few at a time, in order. */
 async function each<A, B>(items: readonly A[], call: (item: A) => Promise<B>): Promise<B[]> {
   const results: B[] = [];
   for (let from = 0; from < items.length; from += maxAtOnce) {

@@ -6,13 +6,12 @@ import { readArchive } from "./archive.ts";
 import { mayHoldSkill, type SkillText, skillsOf } from "./files.ts";
 import { archiveUrls } from "./source.ts";
 
-/** What a marketplace holds. */
 export interface Marketplace {
   skills: Skill[];
   plugins: MarketplacePluginPreview[];
 }
 
-/** Largest archive, bytes, and the time to get it, ms. */
+/** Largest archive in bytes, and time to fetch it in ms. */
 const maxArchiveBytes = 32 * 1024 * 1024;
 const timeoutMs = 30_000;
 
@@ -20,7 +19,7 @@ const maxPlugins = 200;
 
 const indexes = [".plugin/marketplace.json", ".claude-plugin/marketplace.json", "marketplace.json"];
 
-/** Gets the repository of a marketplace from its host and reads it. Throws PlatformError with a sentence on why it cannot be used. */
+/** Fetches and reads a marketplace's repository. Throws a PlatformError naming the reason. */
 export async function fetchMarketplace(
   outbound: Outbound,
   registration: MarketplaceRegistration,

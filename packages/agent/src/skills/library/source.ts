@@ -4,9 +4,9 @@ import type { MarketplaceRegistration } from "@sandpiper/wire";
 const owner = /^[\w.-]+\/[\w.-]+$/;
 
 /**
- * Addresses under which the archive of a marketplace's repository may lie, to be tried in order. A source is `owner/repo` or `github:owner/repo`
- * at GitHub, or a web address of a repository at GitHub, GitLab, Forgejo or a host that speaks like one of them. Throws PlatformError
- * InvalidParameter for every other source; folders of this server's machine are none.
+ * Possible archive URLs of a marketplace's repository, best first. A source is `owner/repo` or
+ * `github:owner/repo` at GitHub, or a URL at a GitHub, GitLab or Forgejo host. Throws
+ * InvalidParameter for others.
  */
 export function archiveUrls({ source, ref }: Pick<MarketplaceRegistration, "source" | "ref">): string[] {
   const version = ref?.trim() || "HEAD";

@@ -1,9 +1,9 @@
 import { type Hunk, PatchError } from "./parse.ts";
 
-/** Comparisons of lines for one file: a file and a patch of equal lines could take for ever. */
+/** Line comparisons per file: equal lines could take forever. */
 const maxComparisons = 5_000_000;
 
-/** Costs of inexact matches: spaces at line ends, spaces around lines, a wrong end of file. */
+/** Costs of inexact matches: trailing spaces, surrounding spaces, a wrong end of file. */
 const ways: readonly { fuzz: number; normal: (line: string) => string }[] = [
   { fuzz: 0, normal: (line) => line },
   { fuzz: 1, normal: (line) => line.trimEnd() },
@@ -12,8 +12,8 @@ const ways: readonly { fuzz: number; normal: (line: string) => string }[] = [
 const endFuzz = 10_000;
 
 /**
- * The text with the hunks applied one after the other, and how inexactly their lines were found (0: all as they stand). Lines that
- * stay are the file's own. Throws PatchError with the lines that are not there.
+ * Applies hunks in order and returns the fuzz (0: exact). Context lines keep the file's text.
+ * Throws PatchError with missing lines.
  */
 export function applyHunks(
   path: string,
@@ -50,7 +50,7 @@ class Finder {
     this.#lines = lines;
   }
 
-  /** Where a hunk belongs, from a line on. Throws PatchError. */
+  /** Finds a hunk's position after a line. Throws PatchError. */
   place({ anchors, lines, atEnd }: Hunk, from: number, number: number): { at: number; fuzz: number } {
     const old = lines.filter(({ kind }) => kind !== "add").map(({ text }) => text);
     let start = from;
@@ -61,7 +61,7 @@ class Finder {
       else if (old.length === 0) throw this.#missing(number, [anchor], start);
       if (!found) fuzz += 1;
     }
-    // Lines alone go behind their anchor, or to the end.
+    // Additions alone go after their anchor, or to the end.
     if (old.length === 0) return { at: anchors.length > 0 && !atEnd ? start : this.#lines.length, fuzz };
     if (atEnd) {
       const found = this.#find(old, Math.max(start, this.#lines.length - old.length));

@@ -1,26 +1,26 @@
-/** A part of an update: where it is looked for, and the lines there. */
+/** A part of an update. */
 export interface Hunk {
-  /** Lines that stand somewhere before it, such as the head of a class and of a function. */
+  /** Lines before it, such as the heads of a class and a function. */
   anchors: string[];
   lines: { kind: "context" | "add" | "remove"; text: string }[];
-  /** It ends where the file ends. */
+  /** Ends at the end of the file. */
   atEnd: boolean;
 }
 
-/** What a patch does to one file, in its order. Paths as they are written. */
+/** A file's change, with paths as written. */
 export type FileChange =
   | { kind: "add"; path: string; lines: string[] }
   | { kind: "delete"; path: string }
   | { kind: "update"; path: string; moveTo?: string; hunks: Hunk[] };
 
-/** What is wrong with a patch, in a sentence for the model. */
+/** A problem of a patch, as a sentence for the model. */
 export class PatchError extends Error {}
 
 const heads = /^\*\*\* (Add|Update|Delete) File: (.*)$/;
 
 /**
- * Reads a patch: `*** Begin Patch`, sections for files, `*** End Patch`. What stands around it, such as the fences of a code block, does not matter.
- * Throws PatchError, naming the line.
+ * Parses a patch and ignores text around it, such as code fences. Throws PatchError naming the
+ * line.
  */
 export function parsePatch(text: string): FileChange[] {
   const lines = text.replaceAll("\r\n", "\n").split("\n");
@@ -53,7 +53,7 @@ export function parsePatch(text: string): FileChange[] {
 }
 
 function addedLines(section: string[], from: number): string[] {
-  // Empty lines between sections are none of the file.
+  // Trailing empty lines separate sections.
   const last = section.findLastIndex((line) => line !== "");
   return section.slice(0, last + 1).map((line, index) => {
     if (line !== "" && !line.startsWith("+"))
@@ -75,7 +75,7 @@ function readUpdate(path: string, section: string[], from: number): FileChange {
     const line = section[at]!;
     if (line.startsWith("@@")) {
       const current = hunk && hunk.lines.length === 0 ? hunk : next();
-      // The numbers of a unified diff say nothing here.
+      // Line numbers of a unified diff are ignored.
       const anchor = line.replace(/^@@( -\d+(,\d+)? \+\d+(,\d+)? @@)?/, "").trim();
       if (anchor !== "") current.anchors.push(anchor);
     } else if (line.trim() === "*** End of File") {
@@ -89,7 +89,7 @@ function readUpdate(path: string, section: string[], from: number): FileChange {
       (hunk ?? next()).lines.push({ kind, text: line.slice(1) });
     }
   }
-  // Empty lines at the end of a section separate it from the next one.
+  // Trailing empty lines separate sections.
   for (const { lines } of hunks.slice(-1))
     while (lines.at(-1)?.kind === "context" && lines.at(-1)!.text === "") lines.pop();
   const filled = hunks.filter(({ lines }) => lines.some(({ kind }) => kind !== "context"));

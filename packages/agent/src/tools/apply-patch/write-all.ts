@@ -3,15 +3,15 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { failureReason, randomSuffix, runScript, writeFile } from "@sandpiper/sandbox/files/files";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 
-/** What a file is to hold; undefined: it goes. */
+/** New content of a file; undefined removes it. */
 export interface Write {
   path: string;
   content: Buffer | undefined;
 }
 
 /**
- * Word, and for each file what is done, its number and its path. New contents lie beside their files; each file that was there is kept under
- * another name until all is done, and comes back when something fails.
+ * Arguments: a random word, then action, number and path per file. Staged contents and backups lie
+ * next to their files until all is done; a failure restores the backups.
  */
 const commitScript = `
 word=$1; shift

@@ -8,10 +8,10 @@ import { BrowserUseError, type Tab } from "../../browser/tab.ts";
 import type { RuleRisk } from "../../risk/findings.ts";
 import type { Tool } from "../tool.ts";
 
-/** Most characters of one result (agent-behaviour.md section 14). */
+/** Characters of one result (agent-behaviour.md section 14). */
 export const maxTextLength = 50_000;
 
-/** What a call did: a text for the model, and a picture in base64. */
+/** Text for the model, and a picture in base64. */
 export interface BrowserResult {
   text: string;
   isError?: boolean;
@@ -24,13 +24,13 @@ interface BrowserToolParts<A extends Action> {
   actionKind: A["kind"];
   description: string;
   parameters: TSchema;
-  /** It changes neither pages nor what they store. */
+  /** It changes neither pages nor their storage. */
   readOnly: boolean;
   risk?(action: A): RuleRisk;
   run(action: A, browser: Browser, signal: AbortSignal): Promise<BrowserResult>;
 }
 
-/** A tool of the browser: whatever goes wrong in there is a result that the model can read. */
+/** A browser tool: browser errors become results. */
 export function browserTool<A extends Action>(parts: BrowserToolParts<A>): Tool {
   const { name, actionKind, description, readOnly } = parts;
   const tool: Tool<A, BrowserObservation> = {
@@ -82,8 +82,7 @@ export function browserTool<A extends Action>(parts: BrowserToolParts<A>): Tool 
 }
 
 /**
- * The text of a result and its screenshot, which the event keeps beside the content (events.md
- * section 4).
+ * The text and the screenshot, which the event stores apart from the content (events.md section 4).
  */
 function renderBrowser({ content, screenshot_data: data }: BrowserObservation): Content[] {
   if (!data) return content;
@@ -94,7 +93,7 @@ function renderBrowser({ content, screenshot_data: data }: BrowserObservation): 
   ];
 }
 
-/** Throws what is no matter of the browser. */
+/** Rethrows errors that are not the browser's. */
 function problemOf(error: unknown): string {
   if (error instanceof BrowserUseError) return error.message;
   if (error instanceof CdpError) {
@@ -119,7 +118,7 @@ export async function livingTab(browser: Browser, signal: AbortSignal): Promise<
   return tab;
 }
 
-/** Where the active tab is, in a line. */
+/** The active tab's address in a line. */
 export async function whereabouts(browser: Browser, signal: AbortSignal): Promise<string> {
   const active = (await browser.tabs(signal)).find((tab) => tab.active);
   if (!active) return "No page is open.";

@@ -4,12 +4,10 @@ import { CdpError } from "../../browser/cdp.ts";
 import { BrowserUseError, type Tab } from "../../browser/tab.ts";
 import { browserTool, livingTab, maxTextLength, whereabouts } from "./browser-tool.ts";
 
-/** Elements that one state lists. */
+/** Elements of one state. */
 const maxElements = 300;
 
-/**
- * Characters of a base64 screenshot; a larger one is compressed, or omitted when still too large.
- */
+/** Characters of a base64 screenshot: a larger one is compressed or left out. */
 const maxScreenshotLength = 1_500_000;
 
 interface PageState {
@@ -45,7 +43,7 @@ export const getStateTool = browserTool<BrowserGetStateAction>({
   },
 });
 
-/** As JSON, an element a line, cut at the bound between elements. */
+/** JSON with one element per line, cut between elements. */
 function stateText(
   tabId: string,
   { interactive_elements: elements, ...state }: PageState,

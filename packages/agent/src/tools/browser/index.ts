@@ -4,10 +4,7 @@ import { getContentTool, goBackTool, navigateTool, scrollTool } from "./pages.ts
 import { getStorageTool, setStorageTool } from "./storage.ts";
 import { closeTabTool, listTabsTool, switchTabTool } from "./tabs.ts";
 
-/**
- * The tools of `browser_tool_set`, in the order in which the model reads them (events.md section
- * 3).
- */
+/** The tools of `browser_tool_set` in prompt order (events.md section 3). */
 export const browserTools: readonly Tool[] = [
   navigateTool,
   clickTool,

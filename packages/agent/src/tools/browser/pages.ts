@@ -42,7 +42,6 @@ export const navigateTool = browserTool<BrowserNavigateAction>({
   },
 });
 
-/** What is not well with a page that is there. */
 async function problemOf(tab: Tab, signal: AbortSignal): Promise<string> {
   if (tab.loading) return "";
   try {
@@ -54,7 +53,7 @@ async function problemOf(tab: Tab, signal: AbortSignal): Promise<string> {
   }
 }
 
-/** The address with its scheme. Throws BrowserUseError. */
+/** Completes the scheme. Throws BrowserUseError. */
 function addressOf(text: string): string {
   const given = text.trim();
   const isLocal = /^(localhost|127\.|0\.0\.0\.0|\[::1?\]|[^/:]+:\d+(\/|$))/i.test(given);
@@ -132,7 +131,7 @@ export const getContentTool = browserTool<BrowserGetContentAction>({
   readOnly: true,
   async run({ extract_links, start_from_char: start }, browser, signal) {
     const tab = await livingTab(browser, signal);
-    // Room for the lines around it.
+    // Leaves space for the surrounding lines.
     const room = maxTextLength - 6_000;
     const { text, more, incomplete } = await tab.page<{ text: string; more: boolean; incomplete: boolean }>(
       `content(${extract_links}, ${start}, ${room})`,

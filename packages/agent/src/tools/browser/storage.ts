@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { BrowserUseError } from "../../browser/tab.ts";
 import { browserTool, livingTab, maxTextLength } from "./browser-tool.ts";
 
-/** Fields of a cookie that are given and taken. */
+/** Fields of a cookie. */
 const cookieFields = [
   "name",
   "value",
@@ -79,7 +79,7 @@ export const setStorageTool = browserTool<BrowserSetStorageAction>({
   },
 });
 
-/** Runs in new pages: what they have stored themselves since stays. */
+/** Runs in new pages and keeps what they have stored since. */
 const fill = `(all) => {
   for (const { origin, ...stores } of all) {
     if (origin !== location.origin) continue;
@@ -92,7 +92,7 @@ const fill = `(all) => {
 function cookieOf(cookie: Record<string, unknown>): Record<string, unknown> {
   const entries = [...cookieFields, "url"].flatMap((key) => {
     const value = cookie[key];
-    // A cookie of the session has -1 there, which cannot be set.
+    // Session cookies have -1, which cannot be set.
     return value === undefined || value === null || (key === "expires" && Number(value) < 0)
       ? []
       : [[key, value] as const];

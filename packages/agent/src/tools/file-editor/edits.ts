@@ -1,20 +1,17 @@
 import { invalidParameter, UseError } from "./use-error.ts";
 
-/** Most characters of a result (agent-behaviour.md section 14). */
+/** Characters of a result (agent-behaviour.md section 14). */
 export const maxResult = 16_000;
 const context = 4;
 
-/** A new text, and the part of it that changed: first and last line, counted from 1. */
+/** A new text, and its first and last changed line, from 1. */
 export interface Edit {
   text: string;
   from: number;
   to: number;
 }
 
-/**
- * Replaces the only occurrence of `oldText`, with or without the whitespace around it. Throws
- * UseError.
- */
+/** Replaces the only occurrence of `oldText`, trimmed if necessary. Throws UseError. */
 export function replaceOnce(path: string, text: string, oldText: string, newText: string): Edit {
   let wanted = oldText;
   let places = occurrences(text, wanted);
@@ -44,7 +41,7 @@ export function replaceOnce(path: string, text: string, oldText: string, newText
   };
 }
 
-/** Inserts lines after line `after`; 0 is the start. Throws UseError when there is no such line. */
+/** Inserts after line `after`; 0 is the start. Throws UseError for a missing line. */
 export function insertLines(text: string, after: number, newText: string): Edit {
   const lines = textLines(text);
   if (after < 0 || after > lines.length) {
@@ -60,7 +57,7 @@ export function insertLines(text: string, after: number, newText: string): Edit 
   return { text: before.join("") + inserted + rest, from: after + 1, to: after + lineBreaks(inserted) };
 }
 
-/** The lines of an edit with some around them, numbered. */
+/** The changed lines with context, numbered. */
 export function snippet({ text, from, to }: Edit): string {
   const lines = textLines(text);
   const start = Math.max(1, from - context);
@@ -72,13 +69,12 @@ export function numbered(lines: readonly string[], first = 1): string {
   return lines.map((line, index) => `${String(first + index).padStart(6)}\t${line}\n`).join("");
 }
 
-/** The lines of a text; a line break at its end begins no further one. */
+/** Splits lines; a trailing line break begins none. */
 export function textLines(text: string): string[] {
   if (text === "") return [];
   return (text.endsWith("\n") ? text.slice(0, -1) : text).split("\n");
 }
 
-/** A result in at most `maxResult` characters. */
 export function clip(text: string, hint: string): string {
   if (text.length <= maxResult) return text;
   const notice = `\n[The rest of ${text.length} characters is left out. ${hint}]`;

@@ -23,8 +23,8 @@ type Result = Pick<FileEditorObservation, "prev_exist" | "old_content" | "new_co
 };
 
 /**
- * Does one command of the file editor in a sandbox (agent-behaviour.md section 14). What is wrong with a call comes back as an error
- * observation; a sandbox that fails throws.
+ * Runs a file editor command (agent-behaviour.md section 14). Invalid calls return an error
+ * observation; sandbox failures throw.
  */
 export async function editFile(
   action: FileEditorAction,
@@ -152,10 +152,7 @@ class Editor {
     };
   }
 
-  /**
-   * The last version in the log, encoded like the file; the history then holds all versions. Throws
-   * UseError.
-   */
+  /** Restores versions from the log and returns the last, in the file's format. Throws UseError. */
   async #recall(path: string, format: TextFormat): Promise<Buffer | undefined> {
     const results = this.#context.earlier?.();
     if (!results) return undefined;
@@ -169,7 +166,7 @@ class Editor {
     return this.#history.last(path);
   }
 
-  /** The content of a file, undefined for a directory. Throws UseError. */
+  /** Undefined for a directory. Throws UseError. */
   async #read(path: string): Promise<Buffer | undefined> {
     const found = await readFile(this.#sandbox, path, { maxBytes, signal: this.#context.signal });
     switch (found.kind) {

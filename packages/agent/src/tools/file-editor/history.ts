@@ -2,10 +2,10 @@ import { posix } from "node:path";
 import type { FileEditorObservation, Observation } from "@sandpiper/wire";
 import { hiddenSecret } from "../../masking/output-mask.ts";
 
-/** Versions kept for each file (agent-behaviour.md section 14). */
+/** Versions kept per file (agent-behaviour.md section 14). */
 const depth = 10;
 
-/** Earlier versions of the files of a conversation, for `undo_edit`. */
+/** Earlier versions of files, for `undo_edit`. */
 export class EditHistory {
   readonly #versions = new Map<string, Buffer[]>();
 
@@ -25,8 +25,8 @@ export class EditHistory {
 }
 
 /**
- * The versions of a file before the edits that results tell of, the last first: what `EditHistory` has forgotten after a restart. `isHidden` where the next
- * one held the value of a secret, which no result keeps.
+ * Versions of a file before logged edits, last first, for use after a restart. `isHidden`: the next
+ * one contained a secret, which results do not keep.
  */
 export async function versionsIn(
   path: string,

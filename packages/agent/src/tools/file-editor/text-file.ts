@@ -1,10 +1,10 @@
 import { invalidFile } from "./use-error.ts";
 
-/** How the text of a file is written down. An edit keeps it. */
+/** Encoding of a file, kept by edits. */
 export interface TextFormat {
   encoding: "utf8" | "latin1" | "utf16le" | "utf16be";
   bom: boolean;
-  /** Every line ends with CR LF; in memory the text has LF. */
+  /** All lines end with CR LF; in memory with LF. */
   crlf: boolean;
 }
 
@@ -15,7 +15,7 @@ export interface TextFile {
 
 export const newFormat: TextFormat = { encoding: "utf8", bom: false, crlf: false };
 
-/** Finds out how a file is written and reads its text. Throws UseError for a binary file. */
+/** Decodes a file. Throws UseError for a binary file. */
 export function decodeText(path: string, content: Buffer): TextFile {
   const { text, encoding, bom } = decode(content) ?? {};
   if (text === undefined || !encoding)
@@ -24,7 +24,7 @@ export function decodeText(path: string, content: Buffer): TextFile {
   return { text: crlf ? text.replaceAll("\r\n", "\n") : text, format: { encoding, bom: bom ?? false, crlf } };
 }
 
-/** The bytes of a text. Throws UseError when the file's encoding lacks a character. */
+/** Encodes a text. Throws UseError for a character outside the encoding. */
 export function encodeText(path: string, { text, format }: TextFile): Buffer {
   const lines = format.crlf ? text.replace(/\r?\n/g, "\r\n") : text;
   const marked = format.bom ? `\ufeff${lines}` : lines;

@@ -1,4 +1,4 @@
-/** A call that the editor refuses; the message is its result (agent-behaviour.md section 14). */
+/** A refused call; the message is its result (agent-behaviour.md section 14). */
 export class UseError extends Error {
   override readonly name = "UseError";
 }

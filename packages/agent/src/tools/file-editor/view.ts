@@ -14,7 +14,7 @@ const imageTypes: Record<string, string> = {
   ".bmp": "image/bmp",
 };
 
-/** A file's lines with their numbers. Throws UseError for a range that the file does not have. */
+/** Numbered lines. Throws UseError for a range outside the file. */
 export function viewText(path: string, text: string, range: readonly number[] | undefined): Content[] {
   const lines = textLines(text);
   const hint = "Use view_range to see other lines.";
@@ -47,7 +47,7 @@ export function viewText(path: string, text: string, range: readonly number[] | 
   return [textContent(clip(`${note}Content of ${path} with line numbers:\n${shown}`, hint))];
 }
 
-/** A folder's entries, two levels deep. */
+/** Entries of a folder, two levels deep. */
 export function viewDirectory(path: string, listing: Listing): Content[] {
   const folder = path.replace(/\/+$/, "");
   const entries = listing.entries.map((entry) => `${folder}/${entry.path}${entry.directory ? "/" : ""}\n`);
@@ -59,7 +59,7 @@ export function viewDirectory(path: string, listing: Listing): Content[] {
   return [textContent(clip(text, "Look at a directory below it.") + hidden)];
 }
 
-/** An image as the model can see it; undefined when the name is not one of an image. */
+/** An image for the model; undefined for names of other files. */
 export function viewImage(path: string, content: Buffer): Content[] | undefined {
   const type = imageTypes[extname(path).toLowerCase()];
   if (!type) return undefined;

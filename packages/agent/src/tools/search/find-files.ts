@@ -6,13 +6,13 @@ import type { ToolContext } from "../tool.ts";
 /** Files of a result (events.md section 3). */
 export const maxFiles = 100;
 
-/** Time for one search, ms. */
+/** Time of one search, ms. */
 const timeoutMs = 30_000;
 const maxOutputBytes = 8 * 2 ** 20;
 
 /**
- * Folder, and a pattern for grep or nothing. Writes a line for each file, `seconds path`, with the time of its last change. Ends with 42 where the
- * folder is not there, and with 44 and grep's words for a bad pattern.
+ * Arguments: folder, optional grep pattern. Writes `seconds path` per file. Exit code 42: no
+ * folder; 44: grep's message for a bad pattern.
  */
 const findScript = `
 [ -e "$1" ] || exit 42
@@ -28,15 +28,12 @@ exit 0`;
 
 export type Found = { files: string[]; truncated: boolean } | { problem: string };
 
-/** A test for paths by the pattern of a call, which may begin with `/` or `./`. */
+/** Matches paths; the pattern may begin with `/` or `./`. */
 export function pathMatcher(pattern: string): (path: string) => boolean {
   return globMatcher(pattern.replace(/^\.?\/+/, ""), { extended: true });
 }
 
-/**
- * The files below a folder whose relative path passes a test and whose text has the pattern, if
- * given; the last changed first.
- */
+/** Files below a folder that pass the test and contain the pattern, last changed first. */
 export async function findFiles(
   context: ToolContext,
   folder: string,
@@ -68,12 +65,11 @@ export async function findFiles(
   };
 }
 
-/** The folder that a search means: absolute, or below the working directory. */
+/** Resolves a search path against the working directory. */
 export function searchFolder(context: ToolContext, path: string | null | undefined): string {
   return posix.resolve(context.workingDir, path || ".");
 }
 
-/** What the model reads of found files. */
 export function foundText(files: readonly string[], where: string, truncated: boolean): string {
   if (files.length === 0) return `Nothing found in ${where}.`;
   const count = `${files.length} ${files.length === 1 ? "match" : "matches"} in ${where}:`;
