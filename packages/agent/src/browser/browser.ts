@@ -149,10 +149,7 @@ export class Browser {
     return true;
   }
 
-  /**
-   * Sends a command to the browser itself. Throws CdpError, BrowserUnavailable, and what the
-   * sandbox throws.
-   */
+  /** Asks the browser itself. Throws CdpError, BrowserUnavailable, and what the sandbox throws. */
   async send<T>(method: string, params: object, signal: AbortSignal): Promise<T> {
     const { connection } = await this.#connected(signal);
     return connection.send<T>(method, params, { signal });

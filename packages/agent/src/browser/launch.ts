@@ -19,10 +19,7 @@ const startSeconds = 30;
 /** Page size in CSS pixels. */
 export const viewport = { width: 1280, height: 800 };
 
-/**
- * Browser flags: its own sandbox is off because the process tree already runs in one; no calls
- * home.
- */
+/** Its own sandbox is off: the process tree already runs in one. It makes no calls home. */
 const flags = [
   "--headless=new --no-sandbox --remote-debugging-port=0 --remote-debugging-address=127.0.0.1",
   "--disable-dev-shm-usage --disable-gpu --disable-site-isolation-trials --renderer-process-limit=4",
@@ -80,10 +77,7 @@ const endScript = `dir=$1; pid=$(cat "$dir/pid" 2>/dev/null)
 [ -n "$pid" ] && tr '\\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" 2>/dev/null | grep -qF -- "$dir/profile" && kill -9 -- "-$pid"
 rm -rf -- "$dir"`;
 
-/**
- * Starts a browser in a sandbox, or finds the one that still runs in `dir`. Throws
- * BrowserUnavailable, and what `exec` throws.
- */
+/** Starts or finds the browser in `dir`. Throws BrowserUnavailable, and what `exec` throws. */
 export async function launchBrowser(sandbox: Sandbox, dir: string, signal?: AbortSignal): Promise<Launched> {
   const { code, stdout, stderr } = await runToEnd(sandbox, command(sandbox, script, dir), {
     timeoutMs: (startSeconds + 10) * 1_000,

@@ -132,10 +132,7 @@ export class Tab {
     }
   }
 
-  /**
-   * Opens a URL and waits for the page or a download. Throws BrowserUseError, and the signal's
-   * reason.
-   */
+  /** Opens a URL or starts its download. Throws BrowserUseError, and the signal's reason. */
   async navigate(url: string, signal: AbortSignal): Promise<"page" | "download"> {
     let result: { errorText?: string; isDownload?: boolean };
     try {
@@ -173,8 +170,7 @@ export class Tab {
   }
 
   /**
-   * Calls a function of the page script; retries while the page navigates. Throws BrowserUseError,
-   * and the signal's reason.
+   * Calls a page script function, with retries. Throws BrowserUseError, and the signal's reason.
    */
   async page<T>(call: string, signal: AbortSignal, returnByValue = true): Promise<T> {
     for (let attempt = 1; ; attempt++) {

@@ -6,10 +6,7 @@ const share = 0.8;
 
 const most = 1_000;
 
-/**
- * Sizes in errors: `maximum context length is 8192 tokens`, `> 200000 maximum`, `allowed
- * (1048576)`.
- */
+/** Sizes in errors: `context length is 8192 tokens`, `> 200000 maximum`, `allowed (1048576)`. */
 const sizes = [
   /(?:context (?:length|window|size)|limit)[^0-9]{1,40}([0-9]{4,8})\b/i,
   /> ?([0-9]{4,8})\b/,

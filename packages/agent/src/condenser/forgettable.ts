@@ -61,10 +61,7 @@ export function forgettable(view: View, target: Target): Forgettable | undefined
   return share < (target.progress ?? 0) ? undefined : part;
 }
 
-/**
- * All closed messages. The first and the latest user message stay if they have at most
- * `mostTokens`.
- */
+/** All closed messages, but the first and latest user message if they are small enough. */
 export function everything(view: View, mostTokens: number): Forgettable | undefined {
   const isSmall = (message: ModelMessage | undefined) =>
     message?.role === "user" && isRequest(view, message) && view.tokensOf(message) <= mostTokens;
@@ -97,10 +94,7 @@ function between(
   return { messages: messages.slice(first, end), eventIds, offset: offset + staying, tokens };
 }
 
-/**
- * Number of leading messages that stay: `keepFirst` events and the first user message, calls
- * unsplit.
- */
+/** Leading messages that stay: `keepFirst` events and the first user message. */
 function endOfBeginning(view: View, keepFirst: number): number {
   const { messages, closed } = view;
   let end = messages.findIndex(({ role }) => role === "user") + 1;

@@ -49,10 +49,7 @@ export class NoSummary extends PlatformError {
   }
 }
 
-/**
- * A summary plus pinned texts word for word: the first and latest user message, skills and rules
- * that came with forgotten messages.
- */
+/** Appends the pinned texts of forgotten messages to a summary. */
 export function withKeptWords(summary: string, view: View, part: Forgettable, limit: number): string {
   const forgotten = new Set(part.eventIds);
   const remaining = new Set(

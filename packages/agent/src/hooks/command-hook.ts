@@ -19,10 +19,7 @@ export interface CommandHookContext {
   signal: AbortSignal;
 }
 
-/**
- * Runs a hook's command in the sandbox. Exit code 124: time-out; 127: not started. Throws only the
- * signal's reason.
- */
+/** Exit code 124: time-out; 127: not started. Throws only the signal's reason. */
 export async function runCommandHook(
   hook: HookDefinition,
   context: CommandHookContext,

@@ -8,10 +8,7 @@ const timeoutMs = 20_000;
 
 const maxProblems = 10;
 
-/**
- * Arguments: working folder, byte limit, plugin folders. The project's file wins over the home
- * folder's.
- */
+/** Arguments: working folder, byte limit, plugin folders. The project's file wins. */
 const findScript = `
 work=$1 LIMIT=$2; shift 2
 export LIMIT

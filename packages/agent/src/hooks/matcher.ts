@@ -1,9 +1,6 @@
 import { testRegexes } from "@sandpiper/core/untrusted-regex";
 
-/**
- * Characters of a pattern; time for all patterns of an event, ms, restarted up to `mostTries`
- * times.
- */
+/** Characters of a pattern; ms for all patterns of an event, restarted up to `mostTries` times. */
 const maxLength = 1_000;
 const matchMs = 50;
 const mostTries = 3;

@@ -9,10 +9,7 @@ import type { Content, ThinkingBlock } from "@sandpiper/wire";
 import { toolRegistry } from "../tools/registry.ts";
 import { maskDeep, noMask, type OutputMask } from "./output-mask.ts";
 
-/**
- * Masks secrets in a model's input and output, also across stream chunks. Tool results are masked
- * when stored.
- */
+/** Masks a model's input and output, streamed too. Tool results are masked when stored. */
 export function maskedModel(model: Model, mask: OutputMask): Model {
   if (mask === noMask) return model;
   const prompt = new MaskedPrompt(mask);

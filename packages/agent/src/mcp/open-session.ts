@@ -51,10 +51,7 @@ async function openRemoteFrom(spec: ServerSpec, around: McpSurroundings, options
   return openRemote(spec, address, { outbound: around.outbound, ...options });
 }
 
-/**
- * Connects to a remote server over the configured protocol, else the current one, then SSE. Throws
- * what `Session.open` throws.
- */
+/** Connects over the configured protocol, else the current one, then SSE. Throws as `open` does. */
 export async function openRemote(
   { server }: ServerSpec,
   address: RemoteAddress,

@@ -35,10 +35,7 @@ export interface RemoteFetchOptions {
   onEnd(id: string | number | undefined, end: StreamEnd): void;
 }
 
-/**
- * A guarded fetch for the protocol's library: bounded answers, and growing pauses between
- * reconnects.
- */
+/** A guarded fetch for the library, with limits and growing pauses between reconnects. */
 export function remoteFetch({ outbound, headers, secret, signal, silenceMs, onEnd }: RemoteFetchOptions) {
   let streams = 0;
   let openedAt = 0;

@@ -14,10 +14,7 @@ const minSecret = 6;
 /** Prints the values of the named variables, each followed by NUL. */
 const printScript = `for n; do eval "printf '%s\\\\0' \\"\\\${$n-}\\""; done`;
 
-/**
- * Starts a command server in a sandbox, with placeholders for secrets. Throws McpFailed, and what
- * `exec` throws.
- */
+/** Starts a command server with placeholders. Throws McpFailed, and what `exec` throws. */
 export async function startServer(
   { name, server }: ServerSpec,
   {

@@ -72,10 +72,7 @@ export class ServerLink {
     return done;
   }
 
-  /**
-   * Calls a tool; reconnects first when needed. Throws McpFailed naming the server, and what
-   * `connect` throws.
-   */
+  /** Calls a tool, reconnects if necessary. Throws McpFailed, and what `connect` throws. */
   async call(
     name: string,
     args: Record<string, unknown>,

@@ -44,10 +44,7 @@ export class McpServers {
     return this.#notes();
   }
 
-  /**
-   * The callable tools. `reserved` are names of other tools. Retries failed servers in the
-   * background.
-   */
+  /** The callable tools; `reserved` are taken names. Retries failed servers in the background. */
   tools(reserved: ReadonlySet<string>): readonly Tool[] {
     for (const link of this.#used ? this.#links : [])
       if (link.problem !== undefined && link.tools.length === 0 && link.pauseMs === 0)

@@ -18,10 +18,7 @@ const graceMs = 500;
 /** Extra cost of an invalid line. */
 const nonsenseBytes = 10 * 16_384;
 
-/**
- * The protocol over a process's pipes, one message per line. Ignores a limited amount of other
- * lines.
- */
+/** The protocol over a process's pipes, a message per line. Tolerates a few other lines. */
 export class StdioTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;

@@ -28,10 +28,7 @@ const maxDescription = 4_000;
 
 const listTimeoutMs = 30_000;
 
-/**
- * Lists a server's tools. `more`: some were left out. Skips invalid tools, and names that `shown`
- * changes. Throws what the request throws.
- */
+/** Lists a server's tools; skips invalid and secret ones. Throws what the request throws. */
 export async function listTools(
   client: Client,
   { signal, shown }: { signal: AbortSignal; shown: (text: string) => string },

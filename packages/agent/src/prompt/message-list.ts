@@ -3,10 +3,7 @@ import { imagesToDrop, tooMany, withoutImages } from "./view-images.ts";
 import { dropNote, summaryMessage } from "./view-messages.ts";
 import { ViewTotals } from "./view-totals.ts";
 
-/**
- * Limits of a list: messages and estimated tokens. Above them a quarter is dropped; condensed
- * histories never reach them.
- */
+/** Messages and estimated tokens; above them a quarter is dropped. */
 const most = { messages: 20_000, tokens: 3_000_000 };
 
 /** The messages of a view, within limits. */
@@ -15,10 +12,7 @@ export class MessageList {
   readonly totals = new ViewTotals();
   #dropNote: ModelMessage | undefined;
 
-  /**
-   * Appends a message that is in the totals. Returns true when older ones before `closed` were
-   * dropped.
-   */
+  /** Appends a message. Returns true when older ones before `closed` were dropped. */
   push(message: ModelMessage, closed: () => number): boolean {
     this.messages.push(message);
     if (tooMany(this.totals.images)) this.#dropImages();
@@ -26,10 +20,7 @@ export class MessageList {
     return isTooMuch && this.#dropOldest(closed());
   }
 
-  /**
-   * Removes the messages of these events and inserts a summary after `offset` events. Calls and
-   * results go together.
-   */
+  /** Removes the events' messages and whole calls, and inserts a summary after `offset` events. */
   forget(eventIds: readonly string[], summary: string | null | undefined, offset: number): void {
     const forgotten = new Set(eventIds);
     const calls = new Set<string>();
@@ -77,10 +68,7 @@ export class MessageList {
     }
   }
 
-  /**
-   * Drops messages after the first user message and a summary, with whole calls, to 75% of the
-   * limit.
-   */
+  /** Drops messages after the first user message and a summary, down to 75% of the limit. */
   #dropOldest(closed: number): boolean {
     const { messages, totals } = this;
     let first = messages.findIndex(({ role }) => role === "user") + 1;

@@ -78,10 +78,7 @@ export class View {
     return this.#systemTokens;
   }
 
-  /**
-   * Estimated tokens of the next prompt, corrected by a plausible usage of the newest answer.
-   * Constant time.
-   */
+  /** Estimated tokens of the next prompt, corrected by a plausible usage. Constant time. */
   promptTokens(usage?: Pick<TokenUsage, "response_id" | "per_turn_token">): number {
     const { tokens } = this.#list.totals;
     const all = this.#systemTokens + tokens;
@@ -214,10 +211,7 @@ export class View {
     this.#pushInTurn(message);
   }
 
-  /**
-   * Drops a blocked message or adds the hook's context to it; session-start context is a message of
-   * its own.
-   */
+  /** Drops a blocked message, or adds hook context to it or as a message of its own. */
   #heed({
     id,
     hook_event_type: type,

@@ -38,10 +38,7 @@ export function namedAnalyzer(name: string | null): SecurityAnalyzer | undefined
   return name !== null && Object.hasOwn(named, name) ? named[name] : undefined;
 }
 
-/**
- * The analyzer that a client describes, never below the rules. An unknown one only applies the
- * rules.
- */
+/** The analyzer that a client describes, never below the rules; unknown ones apply the rules. */
 export function chooseAnalyzer(described: SecurityAnalyzer): Analyzer {
   return withRules(build(described, 0) ?? unknownAnalyzer);
 }

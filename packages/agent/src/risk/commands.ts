@@ -39,10 +39,7 @@ const maxCommands = 4_000;
 const maxBefore = 20;
 const maxWrappers = 20;
 
-/**
- * The commands of a script and of nested ones: `$(…)`, `sh -c`, heredocs, `find -exec`. Linear
- * time.
- */
+/** The commands of a script and of nested scripts, such as `$(…)`, `sh -c` and heredocs. */
 export function readScript(text: string): ShellScript {
   const reader = new Reader(20_000 + 4 * text.length);
   if (!unlessTooDeep(() => reader.script(text, 0, []))) reader.result.complete = false;

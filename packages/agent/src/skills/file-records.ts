@@ -1,6 +1,4 @@
-/**
- * Shell function `emit`: writes `$kind size path NUL content` for each file that `find "$@"` finds.
- */
+/** Shell function: writes `$kind size path NUL content` for each file of `find "$@"`. */
 export const emitFunction = `
 emit() {
   find "$@" -exec sh -c 'kind=$1; shift

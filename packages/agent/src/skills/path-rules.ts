@@ -13,10 +13,7 @@ export function touchedPaths(action: Action, workingDir: string): string[] {
   return named.map((path) => posix.resolve(workingDir, path));
 }
 
-/**
- * Texts of the matching rules that are new to the conversation, for the action's result
- * (agent-behaviour.md section 8).
- */
+/** Texts of the matching rules that are new (agent-behaviour.md section 8). */
 export function rulesFor(
   action: Action,
   { skills, workingDir, known }: { skills: readonly Skill[]; workingDir: string; known: ReadonlySet<string> },

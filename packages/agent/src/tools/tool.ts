@@ -33,10 +33,7 @@ export interface Tool<A extends Action = Action, O extends Observation = Observa
   readonly definition: ToolDefinition;
   /** What the model reads. */
   readonly description: string;
-  /**
-   * Arguments without `security_risk` and `summary`; they become `{ kind: actionKind, ...arguments
-   * }`.
-   */
+  /** Without `security_risk` and `summary`; the action is `{ kind: actionKind, ...arguments }`. */
   readonly parameters: TSchema;
   /** Run again after a crash instead of answering "interrupted, outcome unknown". */
   readonly idempotent: boolean;

@@ -11,10 +11,7 @@ const ways: readonly { fuzz: number; normal: (line: string) => string }[] = [
 ];
 const endFuzz = 10_000;
 
-/**
- * Applies hunks in order and returns the fuzz (0: exact). Context lines keep the file's text.
- * Throws PatchError with missing lines.
- */
+/** Applies hunks in order and returns the fuzz (0: exact). Throws PatchError. */
 export function applyHunks(
   path: string,
   text: string,

@@ -18,10 +18,7 @@ export class PatchError extends Error {}
 
 const heads = /^\*\*\* (Add|Update|Delete) File: (.*)$/;
 
-/**
- * Parses a patch and ignores text around it, such as code fences. Throws PatchError naming the
- * line.
- */
+/** Parses a patch and ignores text around it. Throws PatchError naming the line. */
 export function parsePatch(text: string): FileChange[] {
   const lines = text.replaceAll("\r\n", "\n").split("\n");
   const begin = lines.findIndex((line) => line.trim() === "*** Begin Patch");

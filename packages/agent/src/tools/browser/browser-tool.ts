@@ -81,9 +81,7 @@ export function browserTool<A extends Action>(parts: BrowserToolParts<A>): Tool 
   return tool as unknown as Tool;
 }
 
-/**
- * The text and the screenshot, which the event stores apart from the content (events.md section 4).
- */
+/** The text and the separately stored screenshot (events.md section 4). */
 function renderBrowser({ content, screenshot_data: data }: BrowserObservation): Content[] {
   if (!data) return content;
   const type = data.startsWith("iVBOR") ? "png" : "jpeg";
