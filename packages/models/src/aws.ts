@@ -68,7 +68,7 @@ export function bedrockPlace(
     "us-east-1";
   // It becomes part of a host's name.
   if (!/^[a-z0-9-]{1,40}$/.test(region)) {
-    throw new PlatformError("ModelNotConfigured", "aws_region_name has to be a region like us-east-1.");
+    throw new PlatformError("AwsRegionInvalid");
   }
   const official = `https://bedrock-runtime.${region}.amazonaws.com${region.startsWith("cn-") ? ".cn" : ""}`;
   const place = { region, baseUrl: baseUrl ?? official };
@@ -83,10 +83,13 @@ export function bedrockPlace(
   }
   const own = place.baseUrl === official ? environmentAccess(variable) : undefined;
   if (own) return { ...place, ...own };
-  throw new PlatformError(
-    "ModelNotConfigured",
-    `No key is configured for the model ${name}: set llm_api_key (a Bedrock API key) or aws_access_key_id and aws_secret_access_key in the settings, or start the server with AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY${place.baseUrl === official ? "" : " (keys from the server's environment go to Amazon's own address only)"}.`,
-  );
+  throw new PlatformError("BedrockKeyMissing", {
+    name,
+    note:
+      place.baseUrl === official
+        ? ""
+        : " (keys from the server's environment go to Amazon's own address only)",
+  });
 }
 
 function environmentAccess(

@@ -200,8 +200,9 @@ export function modelError(
   const status = failure.status ? ` (HTTP ${failure.status})` : "";
   const times = attempts > 1 ? ` after ${attempts} attempts` : "";
   const hint = failure.status === 401 || failure.status === 403 ? " - check llm_api_key" : "";
-  const text = `The model ${model} failed${times}${status}: ${secrets.reduce(maskKey, failure.message).slice(0, 1000)}${hint}`;
-  return new PlatformError(failure.tooLong ? "ContextWindowExceeded" : "ModelFailed", text);
+  const message = secrets.reduce(maskKey, failure.message).slice(0, 1000);
+  const detail = `${times}${status}: ${message}${hint}`;
+  return new PlatformError(failure.tooLong ? "PromptTooLong" : "ModelCallFailed", { model, detail });
 }
 
 /** Takes a key out of a text, in the forms in which endpoints echo it. */

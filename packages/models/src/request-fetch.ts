@@ -42,16 +42,10 @@ function checkHeaders(headers: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(headers)) {
     const shown = JSON.stringify(name.slice(0, 100));
     if (!/^[!#$%&'*+.^_`|~\w-]+$/.test(name) || connectionHeaders.test(name)) {
-      throw new PlatformError(
-        "ModelNotConfigured",
-        `The header ${shown} of the model's extra_headers cannot be set.`,
-      );
+      throw new PlatformError("ModelHeaderUnusable", { header: shown });
     }
     if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) {
-      throw new PlatformError(
-        "ModelNotConfigured",
-        `The header ${shown} of the model's extra_headers holds a character that HTTP cannot carry.`,
-      );
+      throw new PlatformError("ModelHeaderCharacter", { header: shown });
     }
   }
 }

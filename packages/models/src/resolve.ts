@@ -31,37 +31,24 @@ export function resolveModel(
   const name = config.model.trim();
   const configuredUrl = config.baseUrl?.trim() || undefined;
   if (name === "") {
-    throw new PlatformError(
-      "ModelNotConfigured",
-      "No model is configured: set llm_model (and llm_api_key) by POST /api/settings, for example anthropic/claude-sonnet-4-5, or demo/repair, which needs no key.",
-    );
+    throw new PlatformError("NoModelConfigured");
   }
   const { provider, modelId } = splitName(name, configuredUrl !== undefined);
   const known = providers[provider];
   if (!known && !configuredUrl) {
-    throw new PlatformError(
-      "ModelNotConfigured",
-      `The model ${name} names no provider known here: write it as provider/model (${Object.keys(providers).join(", ")}) or set llm_base_url to an OpenAI-compatible endpoint.`,
-    );
+    throw new PlatformError("ModelProviderUnknown", { name, providers: Object.keys(providers).join(", ") });
   }
   const entry: Provider = known ?? { title: "the endpoint", wire: "openai", keyVariables: [] };
   if (entry.wire === "bedrock") return bedrockAddress(config, name, modelId, env);
   const baseUrl = configuredUrl ? normaliseBaseUrl(configuredUrl, provider, entry.wire) : entry.baseUrl;
   if (!baseUrl) {
-    throw new PlatformError(
-      "ModelNotConfigured",
-      `The model ${name} needs llm_base_url, the address of the ${entry.title} endpoint.`,
-    );
+    throw new PlatformError("ModelAddressMissing", { name, title: entry.title });
   }
   const apiKey = config.apiKey?.trim() || environmentKey(entry, baseUrl, env);
   if (!apiKey && !isKeyless(entry, known !== undefined, baseUrl)) {
-    const variable = entry.keyVariables[0];
-    throw new PlatformError(
-      "ModelNotConfigured",
-      configuredUrl && !isOfficial(entry, baseUrl)
-        ? `No key is configured for the model ${name} at ${new URL(baseUrl).host}: set llm_api_key by POST /api/settings (keys from the server's environment go to a provider's own address only).`
-        : `No key is configured for the model ${name}: set llm_api_key by POST /api/settings, or start the server with ${variable}.`,
-    );
+    if (configuredUrl && !isOfficial(entry, baseUrl))
+      throw new PlatformError("ModelKeyMissingAtAddress", { name, host: new URL(baseUrl).host });
+    throw new PlatformError("ModelKeyMissing", { name, variable: String(entry.keyVariables[0]) });
   }
   return { name, provider, ...openAiWire(config, entry, modelId, baseUrl), baseUrl, apiKey };
 }
@@ -130,19 +117,13 @@ export function normaliseBaseUrl(text: string, provider: string, wire: Wire): st
   try {
     url = new URL(text);
   } catch {
-    throw new PlatformError(
-      "ModelNotConfigured",
-      "llm_base_url is not a valid address: write it like https://host/v1.",
-    );
+    throw new PlatformError("ModelAddressInvalid");
   }
   if (url.protocol !== "http:" && url.protocol !== "https:") {
-    throw new PlatformError("ModelNotConfigured", "llm_base_url has to begin with http:// or https://.");
+    throw new PlatformError("ModelAddressScheme");
   }
   if (url.username || url.password) {
-    throw new PlatformError(
-      "ModelNotConfigured",
-      "llm_base_url must not carry a user name or password: put the key into llm_api_key.",
-    );
+    throw new PlatformError("ModelAddressUserInfo");
   }
   const path = url.pathname.replace(/\/+$/, "").replace(/\/(chat\/completions|responses|messages)$/, "");
   if (wire === "bedrock") return url.origin + path;

@@ -314,6 +314,6 @@ test("where nothing listens and where no such name is, the caller is told so", a
   );
   expect(await failure(outbound.fetch("https://nowhere.example/"))).toMatchObject({
     code: "OutboundFailed",
-    message: "There is no host of the name nowhere.example.",
+    message: "The host nowhere.example does not exist.",
   });
 });

@@ -46,8 +46,8 @@ export function rangesOf(texts: readonly string[]): BlockList {
       list.addSubnet(address, bits, version === 6 ? "ipv6" : "ipv4");
     } catch (cause) {
       throw new PlatformError(
-        "ConfigInvalid",
-        `"${text}" is no address range; write it like 10.1.0.0/16 or fd00::/8.`,
+        "AddressRangeInvalid",
+        { text },
         {
           cause,
         },

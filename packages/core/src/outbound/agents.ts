@@ -36,8 +36,7 @@ export function checkedAgent(resolve: Resolve, isAllowed: IsAllowed): Agent {
 
 async function allowedAddresses(host: string, resolve: Resolve, isAllowed: IsAllowed): Promise<string[]> {
   const addresses = await resolve(host.replace(/\.$/, "")).catch(() => []);
-  if (addresses.length === 0)
-    throw new PlatformError("OutboundFailed", `There is no host of the name ${host}.`);
+  if (addresses.length === 0) throw new PlatformError("HostUnknown", { host });
   const allowed = addresses.filter(isAllowed);
   if (allowed.length === 0) throw refused(host);
   return allowed;
@@ -51,10 +50,7 @@ export function checkLiteral(url: URL, isAllowed: IsAllowed): void {
 
 /** The addresses of a name are not in the text: they would tell about the operator's network. */
 function refused(host: string): PlatformError {
-  return new PlatformError(
-    "OutboundRefused",
-    `${host} is a private or reserved address; the operator can allow its range with SANDPIPER_OUTBOUND_PRIVATE.`,
-  );
+  return new PlatformError("AddressPrivate", { host });
 }
 
 /** Whether an address lies in one of these ranges. */

@@ -49,8 +49,7 @@ async function* bounded(
   try {
     for await (const piece of decoded(body, encoding)) {
       total += piece.byteLength;
-      if (total > maxBytes)
-        throw new PlatformError("OutboundFailed", `The answer is longer than ${maxBytes} bytes.`);
+      if (total > maxBytes) throw new PlatformError("ResponseTooLong", { maxBytes });
       yield new Uint8Array(piece.buffer, piece.byteOffset, piece.byteLength);
     }
   } catch (error) {
@@ -64,7 +63,7 @@ async function* bounded(
 function decoded(body: Answer["body"], encoding: string): AsyncIterable<Buffer> {
   if (encoding === "identity" || encoding === "") return body;
   if (encoding !== "gzip" && encoding !== "x-gzip") {
-    throw new PlatformError("OutboundFailed", "The answer is compressed in a way that was not offered.");
+    throw new PlatformError("ResponseEncodingUnsupported");
   }
   const gunzip = createGunzip();
   body.on("error", (error) => gunzip.destroy(error));

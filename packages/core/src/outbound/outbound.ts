@@ -66,10 +66,7 @@ export function makeOutbound({
           if (!next) return responseOf(answer, options.maxBytes ?? defaultMaxBytes, explain);
           answer.body.destroy();
           if (hops === maxRedirects)
-            throw new PlatformError(
-              "OutboundRefused",
-              `${url.host} redirects more than ${maxRedirects} times.`,
-            );
+            throw new PlatformError("TooManyRedirects", { host: url.host, maxRedirects });
           url = readUrl(next.url);
           request = next.request;
         }
@@ -90,16 +87,10 @@ export function makeOutbound({
 function readUrl(text: string): URL {
   const url = text.length <= maxUrlLength ? URL.parse(text) : null;
   if (!url || !/^https?:$/.test(url.protocol) || url.hostname === "") {
-    throw new PlatformError(
-      "OutboundRefused",
-      "The address must begin with https:// or http:// and name a host.",
-    );
+    throw new PlatformError("AddressInvalid");
   }
   if (url.username || url.password) {
-    throw new PlatformError(
-      "OutboundRefused",
-      `The address of ${url.host} holds a user name or password; send it in a header.`,
-    );
+    throw new PlatformError("AddressHasUserInfo", { host: url.host });
   }
   return url;
 }
@@ -112,15 +103,16 @@ function lowerCase(headers: Record<string, string> = {}): Record<string, string>
 function explained(error: unknown, host: string, own: AbortSignal | undefined, deadline: AbortSignal): Error {
   if (error instanceof PlatformError) return error;
   if (own?.aborted) return own.reason as Error;
-  if (deadline.aborted) return new PlatformError("OutboundFailed", `${host} did not answer in time.`);
+  if (deadline.aborted) return new PlatformError("HostTimeout", { host });
   if (error instanceof errors.InvalidArgumentError) {
-    return new PlatformError(
-      "OutboundRefused",
-      "The request has a header or a method that HTTP does not allow.",
-    );
+    return new PlatformError("RequestInvalid");
   }
   const { code } = error as NodeJS.ErrnoException;
-  return new PlatformError("OutboundFailed", `${host} could not be reached${code ? ` (${code})` : ""}.`, {
-    cause: error,
-  });
+  return new PlatformError(
+    "HostUnreachable",
+    { host, detail: code ? ` (${code})` : "" },
+    {
+      cause: error,
+    },
+  );
 }

@@ -21,17 +21,14 @@ export function redirected(
   const to = URL.parse(location, from);
   if (!to) throw new PlatformError("RedirectInvalid", { host: from.host });
   if (from.protocol === "https:" && to.protocol === "http:") {
-    throw new PlatformError("OutboundRefused", `${from.host} redirects from https to http.`);
+    throw new PlatformError("RedirectLeavesTls", { host: from.host });
   }
   const method = (request.method ?? "GET").toUpperCase();
   const becomesGet = statusCode === 303 ? method !== "HEAD" : statusCode < 303 && method === "POST";
   const next: OutboundRequest = becomesGet ? { ...request, method: "GET", body: undefined } : { ...request };
   if (to.origin !== from.origin) {
     if (next.body !== undefined) {
-      throw new PlatformError(
-        "OutboundRefused",
-        `${from.host} redirects to another origin, which would get the request's body.`,
-      );
+      throw new PlatformError("RedirectTakesBody", { host: from.host });
     }
     const kept = Object.entries(request.headers ?? {}).filter(([name]) => harmless.has(name.toLowerCase()));
     next.headers = Object.fromEntries(kept);

@@ -332,7 +332,7 @@ describe("addresses", () => {
       throw Object.assign(new Error("no"), { code: "ENOTFOUND" });
     };
     expect((await proxy.curl("open", "http://no.test/")).out).toContain(
-      "502 There is no host of the name no.test.",
+      "502 The host no.test does not exist.",
     );
     addressesOf = async () => [address];
   });
