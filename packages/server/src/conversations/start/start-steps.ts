@@ -1,18 +1,16 @@
 import { failure } from "@sandpiper/agent/loop/status";
 import { abortable } from "@sandpiper/core/abortable";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
-import type { Logger } from "@sandpiper/core/log/logger";
 import type { OpenModel } from "@sandpiper/models/model";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { withRepositoryHost } from "@sandpiper/sandbox/network/policy/repository-rule";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { toNetworkPolicy } from "@sandpiper/sandbox/specs/network-override";
 import type { AppConversationStartRequest, StartTaskStatus } from "@sandpiper/wire";
-import type { Callbacks } from "../../callbacks/api.ts";
 import type { ConversationRow, NewConversation } from "../../store/conversation-store.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import type { Store } from "../../store/store.ts";
-import type { Secrets, Settings } from "../../users/api.ts";
+import type { Settings } from "../../users/api.ts";
 import { conversationModel } from "../agent/agent-config.ts";
 import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { SendOptions } from "../api.ts";
@@ -33,8 +31,6 @@ const maxAttempts = 5;
 
 export interface StartStepsDeps {
   store: Store;
-  callbacks: Callbacks;
-  secrets: Secrets;
   sandboxes: Sandboxes;
   settings: Settings;
   runner: Runner;
@@ -47,30 +43,24 @@ export interface StartStepsDeps {
   tasks: TaskFeed;
   /** Aborted at shutdown. */
   closing: AbortSignal;
-  logger: Logger;
+}
+
+export interface Start {
+  task: StartTaskRow;
+  conversation: NewConversation;
+  work: StartWork;
+  /** Whether the sandbox is created for this conversation. */
+  ownsSandbox: boolean;
 }
 
 /** The steps of one start up to READY; a later process can repeat each of them. */
 export class StartSteps {
   readonly #deps: StartStepsDeps;
-  readonly #task: StartTaskRow;
-  readonly #conversation: NewConversation;
-  readonly #work: StartWork;
-  /** Whether the sandbox is created for this conversation. */
-  readonly #ownSandbox: boolean;
+  readonly #start: Start;
 
-  constructor(
-    deps: StartStepsDeps,
-    task: StartTaskRow,
-    conversation: NewConversation,
-    work: StartWork,
-    ownSandbox: boolean,
-  ) {
+  constructor(deps: StartStepsDeps, start: Start) {
     this.#deps = deps;
-    this.#task = task;
-    this.#conversation = conversation;
-    this.#work = work;
-    this.#ownSandbox = ownSandbox;
+    this.#start = start;
   }
 
   /**
@@ -81,22 +71,22 @@ export class StartSteps {
    */
   async start(request: AppConversationStartRequest, onStored?: () => void): Promise<void> {
     const { store, settings, openModel } = this.#deps;
-    const work = this.#work;
+    const work = this.#start.work;
     if (work.message) {
-      const { model, ...rest } = conversationModel(this.#conversation, settings);
+      const { model, ...rest } = conversationModel(this.#start.conversation, settings);
       openModel({ model: model ?? "", ...rest });
     }
     // Starting a sandbox blocks this process for some milliseconds, so the first model request goes
     // first.
     const { promise: asked, resolve: startSandbox } = Promise.withResolvers<void>();
     const goesFirst = work.message !== undefined && !work.preparesFirst;
-    if (!goesFirst || this.#deps.waitsForTools(this.#conversation)) startSandbox();
+    if (!goesFirst || this.#deps.waitsForTools(this.#start.conversation)) startSandbox();
     try {
       // One transaction, task first, so that a crash cannot leave an unreferenced sandbox.
       const stored = await Promise.allSettled([
         this.#step("WAITING_FOR_SANDBOX"),
-        this.#ownSandbox && this.#createSandbox(request, asked),
-        store.conversations.create(this.#conversation),
+        this.#start.ownsSandbox && this.#createSandbox(request, asked),
+        store.conversations.create(this.#start.conversation),
       ]);
       for (const result of stored) if (result.status === "rejected") throw result.reason;
       onStored?.();
@@ -112,18 +102,18 @@ export class StartSteps {
 
   /** Resumes a start whose conversation is stored. Throws as `start`. */
   async resume(): Promise<void> {
-    const { message, preparesFirst } = this.#work;
+    const { message, preparesFirst } = this.#start.work;
     if (!preparesFirst && message && this.#isEmpty()) await this.#sendFirst();
     await this.#finish();
   }
 
   /** Waits for the sandbox and prepares the project; the task shows the progress. */
   async #finish(): Promise<void> {
-    const { id } = this.#conversation;
+    const { id } = this.#start.conversation;
     const { store, runner, knowledge, pending, closing } = this.#deps;
-    const { preparesFirst } = this.#work;
+    const { preparesFirst } = this.#start.work;
     // The tools of a run that a client starts wait for the project.
-    const release = preparesFirst ? runner.workspace(this.#conversation).block() : () => {};
+    const release = preparesFirst ? runner.workspace(this.#start.conversation).block() : () => {};
     let sandbox: Sandbox;
     try {
       sandbox = await this.#ready(release);
@@ -165,8 +155,8 @@ export class StartSteps {
 
   async #inSandbox(sandbox: Sandbox, release: () => void): Promise<void> {
     const { runner, knowledge, store } = this.#deps;
-    const { message, preparesFirst } = this.#work;
-    const workspace = runner.workspace(this.#conversation);
+    const { message, preparesFirst } = this.#start.work;
+    const workspace = runner.workspace(this.#start.conversation);
     const row = this.#requireRow();
     if (!preparesFirst) {
       await this.#step("PREPARING_REPOSITORY");
@@ -178,28 +168,28 @@ export class StartSteps {
     release();
     await this.#untilClosing(workspace.sandbox());
     await this.#step("STARTING_CONVERSATION");
-    if (message && store.events.batch(row.id, [this.#task.id])[0] === null) await this.#sendFirst();
+    if (message && store.events.batch(row.id, [this.#start.task.id])[0] === null) await this.#sendFirst();
   }
 
   /** The running sandbox; until then the task shows the progress of its start. */
   async #sandbox(): Promise<Sandbox> {
     const { sandboxes, tasks } = this.#deps;
-    const { sandboxId } = this.#conversation;
+    const { sandboxId } = this.#start.conversation;
     const unfollow = sandboxes.onChange((row) => {
       if (row.id !== sandboxId || !("status" in row) || row.status !== "STARTING") return;
-      tasks.update(this.#task.id, { detail: row.statusDetail }).catch(() => {});
+      tasks.update(this.#start.task.id, { detail: row.statusDetail }).catch(() => {});
     });
     return this.#untilClosing(sandboxes.running(sandboxId)).finally(unfollow);
   }
 
   #prepare(sandbox: Sandbox): Promise<PreparedProject> {
     const { settings, store, closing: signal } = this.#deps;
-    const conversation = this.#conversation;
+    const conversation = this.#start.conversation;
     const preferences = settings.agent(conversation.userId);
     const parent = conversation.parentId ? store.conversations.get(conversation.parentId) : undefined;
     return prepareProject(sandbox, {
       conversation,
-      work: this.#work,
+      work: this.#start.work,
       joinsProject: parent?.config.workingDir === conversation.config.workingDir,
       identity: getGitIdentity(preferences),
       fullClone: preferences.gitFullClone,
@@ -214,10 +204,10 @@ export class StartSteps {
   /** Creates the sandbox with access to the hosts of repository and plugins. */
   async #createSandbox(request: AppConversationStartRequest, after: Promise<void>): Promise<void> {
     const { sandboxes } = this.#deps;
-    const { userId, sandboxId: id } = this.#conversation;
+    const { userId, sandboxId: id } = this.#start.conversation;
     const specId = request.sandbox_spec_id ?? undefined;
     const asked = request.network ? toNetworkPolicy(request.network) : undefined;
-    const hosts = sourceHosts(this.#work);
+    const hosts = sourceHosts(this.#start.work);
     let network = asked;
     if (hosts.length > 0) {
       const policy = { ...sandboxes.resolveSpec(userId, specId).network, ...asked };
@@ -229,12 +219,15 @@ export class StartSteps {
 
   /** The message has the task's id, so that it is never sent twice. */
   async #sendFirst(): Promise<void> {
-    await this.#deps.send(this.#conversation.id, this.#work.message!, { run: true, eventId: this.#task.id });
+    await this.#deps.send(this.#start.conversation.id, this.#start.work.message!, {
+      run: true,
+      eventId: this.#start.task.id,
+    });
   }
 
   async #reportFailure(error: unknown): Promise<void> {
     const { store, runner } = this.#deps;
-    const { id } = this.#conversation;
+    const { id } = this.#start.conversation;
     const code =
       error instanceof PlatformError && error.code === "RepositoryFailed" ? error.code : "SandboxFailed";
     await store.events.append(id, failure(code, errorText(error)));
@@ -243,15 +236,15 @@ export class StartSteps {
 
   /** Removes a conversation whose start failed before its first message. */
   async #discard(error: unknown): Promise<void> {
-    await this.#deps.runner.remove(this.#conversation.id);
-    const how = { keepSandbox: !this.#ownSandbox, endsStart: toFailureReason(error) };
-    await removeWithSandbox(this.#deps, this.#conversation, how).catch(() => {});
+    await this.#deps.runner.remove(this.#start.conversation.id);
+    const how = { keepSandbox: !this.#start.ownsSandbox, endsStart: toFailureReason(error) };
+    await removeWithSandbox(this.#deps, this.#start.conversation, how).catch(() => {});
   }
 
   /** The current record. Throws when the conversation or its parent was deleted in the meantime. */
   #requireRow(): ConversationRow {
     const { conversations } = this.#deps.store;
-    const { id, parentId } = this.#conversation;
+    const { id, parentId } = this.#start.conversation;
     const row = conversations.get(id);
     if (row && (parentId === null || conversations.get(parentId))) return row;
     const what = row ? "The parent conversation" : "The conversation";
@@ -259,11 +252,11 @@ export class StartSteps {
   }
 
   #isEmpty(): boolean {
-    return this.#deps.store.events.lastSeq(this.#conversation.id) === 0;
+    return this.#deps.store.events.lastSeq(this.#start.conversation.id) === 0;
   }
 
   async #step(status: StartTaskStatus, detail: string | null = null): Promise<void> {
-    await this.#deps.tasks.update(this.#task.id, { status, detail });
+    await this.#deps.tasks.update(this.#start.task.id, { status, detail });
   }
 
   /** The result of the work; throws the reason of `closing` when that comes first. */

@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { Logger } from "@sandpiper/core/log/logger";
 import { newSandboxId } from "@sandpiper/sandbox/ids";
 import type { AppConversationStartRequest } from "@sandpiper/wire";
 import { maskText, newId } from "@sandpiper/wire";
-import { withoutCallbackSecrets } from "../../callbacks/api.ts";
+import { type Callbacks, withoutCallbackSecrets } from "../../callbacks/api.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
+import type { Secrets } from "../../users/api.ts";
 import type { OutputMasksDeps } from "../agent/output-masks.ts";
 import type { PendingMessages } from "../commands/pending.ts";
 import { findSharedSandbox } from "./grouping.ts";
@@ -17,7 +19,10 @@ const retryDelayMs = 5_000;
 
 export interface StarterDeps extends Omit<StartStepsDeps, "tasks" | "closing"> {
   pending: Pick<PendingMessages, "deliver" | "discard">;
+  callbacks: Callbacks;
+  secrets: Secrets;
   mask: OutputMasksDeps["mask"];
+  logger: Logger;
 }
 
 /** Starts conversations in the background; see app-server.md sections 2.3 and 2.4. */
@@ -93,13 +98,9 @@ export class ConversationStarter {
       this.#starting.delete(conversationId);
       throw error;
     }
-    const steps = new StartSteps(
-      this.#stepsDeps,
-      task,
-      { ...plan.conversation, sandboxId },
-      plan.work,
-      shared === undefined,
-    );
+    const conversation = { ...plan.conversation, sandboxId };
+    const ownsSandbox = shared === undefined;
+    const steps = new StartSteps(this.#stepsDeps, { task, conversation, work: plan.work, ownsSandbox });
     const { promise: stored, resolve: onStored } = Promise.withResolvers<void>();
     this.#track(task, steps.start(request, onStored).finally(onStored));
     return { task, stored };
@@ -122,12 +123,13 @@ export class ConversationStarter {
       const sameId = { ...request, conversation_id: conversationId };
       const plan = planStart(this.#deps, userId, sameId, () => false);
       const planned = { ...plan.conversation, sandboxId: task.sandboxId ?? newSandboxId() };
-      return new StartSteps(this.#stepsDeps, task, planned, plan.work, !hasSandbox).start(request);
+      const start = { task, conversation: planned, work: plan.work, ownsSandbox: !hasSandbox };
+      return new StartSteps(this.#stepsDeps, start).start(request);
     }
     const work = planWork({ secrets }, userId, request, conversation.config, named);
-    const ownSandbox =
+    const ownsSandbox =
       !named && (settings.view(userId).sandbox_grouping_strategy ?? "NO_GROUPING") === "NO_GROUPING";
-    await new StartSteps(this.#stepsDeps, task, conversation, work, ownSandbox).resume();
+    await new StartSteps(this.#stepsDeps, { task, conversation, work, ownsSandbox }).resume();
   }
 
   #track(task: StartTaskRow, start: Promise<void>): void {
