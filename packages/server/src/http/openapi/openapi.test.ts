@@ -27,7 +27,7 @@ function operationsOf({ paths }: OpenApiDocument): { name: string; path: string;
 }
 
 test.each(["", "/agent/sandbox-1"])(
-  "the page of the API under %o loads what belongs there, also over http from another machine",
+  "the API page under %o loads only its own resources, also over http",
   async (prefix) => {
     const page = await server.call("GET", `${prefix}/docs`, { key: null });
     expect(page.headers.get("content-security-policy")).not.toContain("upgrade-insecure-requests");
@@ -66,7 +66,7 @@ describe.each([
     expect(unsaid).toEqual([]);
   });
 
-  test("every operation tells its answers, its failures, and who may call it", () => {
+  test("every operation documents its responses, failures and security", () => {
     for (const { name, operation } of operations) {
       const statuses = Object.keys(operation.responses);
       expect(
@@ -78,7 +78,7 @@ describe.each([
     }
   });
 
-  test("requests and answers carry examples that fit their schemas", () => {
+  test("requests and responses have examples that match their schemas", () => {
     const { schemas, responses } = document.components;
     const wrong: string[] = [];
     const check = (where: string, schema: JsonSchema, example: unknown) => {
@@ -122,7 +122,7 @@ test("the settings family has its own shape of failures", () => {
   });
 });
 
-test("what has a name on the wire is a component, once", () => {
+test("each named wire schema is one component", () => {
   const page = document.components.schemas.AppConversationPage!;
   expect(page.properties!.items!.items).toEqual({ $ref: "#/components/schemas/AppConversation" });
   const start = document.paths["/api/v1/app-conversations"]!.post!;

@@ -23,7 +23,7 @@ afterAll(() => bench.close());
 const row = (id = "sbx-one") => bench.server.sandboxes.rows.get(id)!;
 const later = () => Date.now() + 60_000;
 
-test("without a key there is a page that says so, and nothing of the app", async () => {
+test("a request without a key gets an error page and nothing of the app", async () => {
   for (const path of ["/", "/preview/sbx-one/8000/", "/preview/sbx-nobody/8000/"]) {
     const own = path === "/" ? { host } : {};
     const page = await bench.call(path, { ...own, key: null, headers: navigation });
@@ -45,7 +45,7 @@ test("without a key there is a page that says so, and nothing of the app", async
   }
 });
 
-test("keys of the user and of the sandbox open it and never reach the app; others find nothing", async () => {
+test("keys of the user and the sandbox open a preview and never reach the app; other keys get 404", async () => {
   for (const own of [key, row().sessionKey]) {
     for (const headers of [{ "x-session-api-key": own }, { authorization: `Bearer ${own}` }]) {
       for (const [path, to] of [
@@ -77,7 +77,7 @@ test("keys of the user and of the sandbox open it and never reach the app; other
   }
 });
 
-test("a token opens its port of its sandbox for its purpose, until it ends", async () => {
+test("a token opens one port of one sandbox for one purpose until it expires", async () => {
   const status = async (token: string, to = host) => {
     const answers = [
       await bench.call("/", { host: to, key: null, headers: { cookie: `sandpiper_preview=${token}` } }),
@@ -107,7 +107,7 @@ test("a token opens its port of its sandbox for its purpose, until it ends", asy
   }
 });
 
-test("a wrong cookie that another page has put beside the right one does no harm", async () => {
+test("a wrong cookie set by another page does not mask the right one", async () => {
   const wrong = `sandpiper_preview=${makeToken(row("sbx-two"), 8000, "session", later())}`;
   const cookie = `sandpiper_preview=; ${wrong}; ${await bench.session(8000)}`;
   const answer = await bench.call("/", { host, key: null, headers: { cookie } });
@@ -115,7 +115,7 @@ test("a wrong cookie that another page has put beside the right one does no harm
   expect(answer.text).not.toContain("sandpiper");
 });
 
-test("another page cannot use the cookie, be it a neighbouring preview: only links to a preview work", async () => {
+test("no other page, not even a neighbouring preview, can use the cookie; only links to a preview work", async () => {
   const cookie = await bench.session(8000);
   const neighbour = `http://${bench.host(8000, "sbx-two")}`;
   const status = async (method: string, headers: Record<string, string>) =>
@@ -207,7 +207,7 @@ test("in the path form a page has no origin, and nothing that it sends touches t
   expect((await bench.call(path, { key: null, headers: { "service-worker": "script" } })).status).toBe(403);
 });
 
-test("addresses that cannot be are refused in a sentence", async () => {
+test("invalid preview URLs get a readable error", async () => {
   for (const [port, id] of [
     ["0", "sbx-one"],
     ["65536", "sbx-one"],
@@ -290,7 +290,7 @@ test("malformed and ambiguous requests are refused and never reach the app", asy
   ]);
 });
 
-test("a body stays a body, also where the request offers another protocol", async () => {
+test("a request body is forwarded even if the request offers a protocol upgrade", async () => {
   const seen: string[] = [];
   await bench.app(8007, async (request, response) => {
     seen.push(`${request.method} ${request.url} ${await buffer(request)}`);
@@ -307,7 +307,7 @@ test("a body stays a body, also where the request offers another protocol", asyn
   expect(seen).toEqual([`GET /outer ${inner}`]);
 });
 
-test("an app that misbehaves gives a sentence, and the server goes on", async () => {
+test("a misbehaving app causes a readable error, and the server keeps running", async () => {
   const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n";
   const cases: [answer: string, status: number, text: RegExp][] = [
     ["", 502, /closed the connection without an answer/],
@@ -385,7 +385,7 @@ async function limited(
   }
 }
 
-test("an app that never answers is given up, and its connection ends", async () => {
+test("an app that never responds times out, and its connection ends", async () => {
   let cut: Promise<unknown> | undefined;
   await bench.rawApp(8005, (socket) => {
     cut = once(socket.resume(), "close");
@@ -400,7 +400,7 @@ test("an app that never answers is given up, and its connection ends", async () 
   });
 });
 
-test("a sandbox that does not wake is given up, and a connection that comes too late is closed", async () => {
+test("a sandbox that does not wake times out, and a late connection is closed", async () => {
   const late = { destroy: vi.fn(), on() {} };
   const waking = Promise.withResolvers<unknown>();
   const connecting = vi.spyOn(bench.server.sandboxes, "connect").mockReturnValueOnce(waking.promise as never);
@@ -416,7 +416,7 @@ test("a sandbox that does not wake is given up, and a connection that comes too 
   connecting.mockRestore();
 });
 
-test("a sandbox has so many connections at a time, and one that ends makes room", async () => {
+test("connections per sandbox are limited, and an ended one frees its slot", async () => {
   await bench.app(8006, (_request, response) => response.writeHead(200).flushHeaders());
   await limited({ connections: 2 }, async (ask) => {
     const [one] = [await ask(bench.host(8006)), await ask(bench.host(8006))];
@@ -426,7 +426,7 @@ test("a sandbox has so many connections at a time, and one that ends makes room"
   });
 });
 
-test("tokens and keys are in no log", async () => {
+test("tokens and keys do not appear in the log", async () => {
   const text = bench.server.logs.join("\n");
   for (const secret of [
     key,

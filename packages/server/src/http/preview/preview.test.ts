@@ -71,7 +71,7 @@ test("a link opens a preview under a path, where the session stays in the path a
   expect(slash).toMatchObject({ status: 308, headers: { location: "/preview/sbx-one/8000/?x=1" } });
 });
 
-test("a page without an origin may ask from the path form what it likes: the server answers its preflights", async () => {
+test("the path form answers preflights of pages without an origin", async () => {
   const path = await bench.pathSession(8000);
   const headers = {
     origin: "null",
@@ -115,7 +115,7 @@ test("the links of WORKER_1 and WORKER_2 can be polled from the GUI's page, and 
   expect(got(polled).url).toBe("/");
 });
 
-test("any method and any body passes, and the headers of the way are right", async () => {
+test("any method and body is forwarded with correct forwarding headers", async () => {
   const host = bench.host(8000);
   for (const method of ["POST", "PUT", "PATCH", "DELETE", "PROPFIND"]) {
     const answer = await bench.call("/x?a=%2F&b", {
@@ -203,7 +203,7 @@ test("redirects and cookies of an app stay within its preview", async () => {
   ]);
 });
 
-test("what an app sends piece by piece arrives piece by piece, and the app hears when the client leaves", async () => {
+test("responses are streamed, and the app's connection ends when the client leaves", async () => {
   let left: Promise<unknown> | undefined;
   let next = () => {};
   await bench.app(8003, (_request, response) => {
@@ -224,7 +224,7 @@ test("what an app sends piece by piece arrives piece by piece, and the app hears
   await left;
 });
 
-test("an app that has not answered yet hears when the client leaves", async () => {
+test("the app's connection ends when the client leaves before the response", async () => {
   const asked = Promise.withResolvers<IncomingMessage>();
   await bench.app(8009, (request) => asked.resolve(request));
   const call = httpRequest({
@@ -238,7 +238,7 @@ test("an app that has not answered yet hears when the client leaves", async () =
   await left;
 });
 
-test("uploads and downloads stream, and wait for the side that is slow", async () => {
+test("uploads and downloads are streamed with backpressure", async () => {
   let arrived = 0;
   let written = 0;
   await bench.app(8004, async (request, response) => {
@@ -277,7 +277,7 @@ test("uploads and downloads stream, and wait for the side that is slow", async (
   expect(arrived).toBe(11);
 });
 
-test("an answer that comes before the body has gone up still arrives", async () => {
+test("a response before the end of the request body still arrives", async () => {
   await bench.app(8005, (_request, response) => response.writeHead(413).end("too large"));
   const answer = await bench.call("/", {
     host: bench.host(8005),
@@ -308,7 +308,7 @@ test("a WebSocket passes in both directions", async () => {
   }
 });
 
-test("bytes that come with a handshake, before its answer, are not lost", async () => {
+test("bytes sent with a handshake are not lost", async () => {
   await bench.rawApp(8006, (socket) => {
     socket.once("data", () => {
       socket.write(
@@ -332,7 +332,7 @@ test("bytes that come with a handshake, before its answer, are not lost", async 
   expect(text.split("\r\n\r\n")[1]).toBe("earlyhello");
 });
 
-test("where nothing listens a browser gets a page that looks again, and a program a sentence", async () => {
+test("without a listening app a browser gets a reloading page, and a program an error message", async () => {
   const page = await bench.call("/", { host: bench.host(8999), headers: navigation });
   expect(page).toMatchObject({ status: 502, headers: { "content-type": "text/html; charset=utf-8" } });
   expect(page.text).toContain("Nothing listens on port 8999");
@@ -344,7 +344,7 @@ test("where nothing listens a browser gets a page that looks again, and a progra
   });
 });
 
-test("a public name has previews under it, in which the app believes to be opened on its own machine", async () => {
+test("previews under a public name look local to the app", async () => {
   const remote = await PreviewBench.start({ publicUrl: "https://sand.example/base" });
   try {
     await remote.app(8000, echo);

@@ -104,7 +104,7 @@ test("a sandbox's session key opens the conversations of that sandbox and nothin
   }
 });
 
-test("another user's conversations are unknown ones", async () => {
+test("another user's conversations are unknown", async () => {
   for (const path of [
     `/api/conversations/${conversation}`,
     `/api/v1/conversation/${conversation}/events/search`,

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-test("a body of millions of values is refused before anything is made of it", async () => {
+test("a body with millions of values is rejected before it is parsed", async () => {
   const many = "1,".repeat(5_000_000);
   const texts = [
     `{"pr_number":[${many}1]}`,
@@ -50,7 +50,7 @@ async function beginBody(path: string): Promise<number | undefined> {
   return answer && Number(String(answer).split(" ")[1]);
 }
 
-test("nobody without a key makes the server hold a large body", async () => {
+test("a caller without a key cannot make the server buffer a large body", async () => {
   expect(await beginBody("/login")).toBe(413);
   expect(await beginBody("/logout")).toBe(413);
   expect(await beginBody("/nothing")).toBe(404);

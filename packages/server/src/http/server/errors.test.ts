@@ -99,7 +99,7 @@ test("values of wrong types are listed with their place, and their inputs are no
   expect((await read(server.call("GET", "/api/settings"))).body.max_iterations).toBe(null);
 });
 
-test("bodies are not coerced, query texts are", async () => {
+test("query texts are coerced, bodies are not", async () => {
   expect((await server.call("POST", "/api/settings", { body: { confirmation_mode: "true" } })).status).toBe(
     422,
   );
@@ -133,7 +133,7 @@ test("limits out of range and unreadable query values are a 422", async () => {
   }
 });
 
-test("of a repeated query key the last value counts", async () => {
+test("the last value of a repeated query key counts", async () => {
   expect((await server.call("GET", "/api/v1/sandboxes/search?limit=0&limit=1")).status).toBe(200);
   expect((await server.call("GET", "/api/v1/sandboxes/search?limit=1&limit=0")).status).toBe(422);
 });
@@ -162,7 +162,7 @@ test("another content type than JSON is a 415, and a missing body a 422", async 
   ).toBe(422);
 });
 
-test("a route without a body takes whatever a client sends", async () => {
+test("a route without a body ignores the client's body", async () => {
   const { id } = server.sandboxes.add();
   for (const [body, type] of [
     ["{}", "application/json"],
@@ -204,7 +204,7 @@ test("an offer of HTTP/2 is answered in HTTP/1.1", async () => {
   expect(answer).toMatch(/^HTTP\/1.1 200 OK/);
 });
 
-test("what nobody expected is a 500 that shows an id, which the log explains", async () => {
+test("an unexpected error is a 500 with an id that the log explains", async () => {
   server.sandboxes.specs = () => {
     throw new Error("an internal detail");
   };

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { installBodyParsers } from "./json.ts";
 import type { App } from "./services.ts";
 
-test("of many bodies that come at once each is answered, and others are served meanwhile", async () => {
+test("many bodies at once are all processed without blocking other requests", async () => {
   const app = Fastify();
   installBodyParsers(app as unknown as App, new EventLoopScheduler());
   const schema = { body: { type: "object" } };

@@ -43,7 +43,7 @@ test("a form of fetch, with any bytes and an empty file, is read", async () => {
   }
 });
 
-test("what is no form, has no such file, or ends early is refused", async () => {
+test("a body that is not a form, lacks the file, or ends early is rejected", async () => {
   const read = async (text: string, contentType = type) =>
     buffer(await parseFormFile(chunks(text, 7), contentType, "file"));
   await expect(read(form, "text/plain")).rejects.toMatchObject({ code: "UnsupportedMediaType" });

@@ -7,7 +7,7 @@ import { toIssues } from "./validation.ts";
 const issues = (schema: TSchema, value: unknown) =>
   toIssues(Compile(schema).Errors(value), "body").map(({ loc, msg }) => `${loc.join(".")}: ${msg}`);
 
-test("what is wrong with a branch of a union is told of the branch that is meant", () => {
+test("errors of a union are those of the branch that the literal selects", () => {
   expect(issues(CallbackProcessor, { kind: "WebhookCallbackProcessor" })).toEqual([
     "body.url: Field required",
   ]);
@@ -19,7 +19,7 @@ test("what is wrong with a branch of a union is told of the branch that is meant
   ]);
 });
 
-test("a value that means no branch hears which there are", () => {
+test("a value that matches no branch gets the list of allowed literals", () => {
   const kinds = `"SetTitleCallbackProcessor", "LoggingCallbackProcessor", "WebhookCallbackProcessor"`;
   expect(issues(CallbackProcessor, { kind: "Other" })).toEqual([
     `body.kind: Input should be one of ${kinds}`,

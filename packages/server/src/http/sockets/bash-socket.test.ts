@@ -11,7 +11,7 @@ import { attachSockets } from "./server.ts";
 
 /** Slow clients of `/sockets/bash-events`; what they are sent is in test/bash-socket.test.ts, with real sandboxes. */
 
-test("a client that does not read is cut off, while little waits for it and others get everything", async () => {
+test("a client that does not read is disconnected with little buffered, and others get everything", async () => {
   const server = await startServer();
   const { id, sessionKey } = server.sandboxes.add();
   const history = await SandboxHistory.load(join(server.config.dataDir, "bash", id), historyLimits);

@@ -80,7 +80,7 @@ const open = (id: string, query = "", headers: Record<string, string> = own) =>
 const isText = (text: string) => (data: Received["data"]) =>
   isUserMessage(data) && data.llm_message.content[0].text === text;
 
-test("a stream begins with the full state and goes on with events under their numbers", async () => {
+test("a stream starts with the full state, followed by numbered events", async () => {
   const id = await server.addConversation();
   await server.addMessages(id, "before");
   const stream = open(id);
@@ -112,7 +112,7 @@ test("the query asks for stored events as it does for the socket", async () => {
   }
 });
 
-test("whoever comes again with the last id has every event exactly once", async () => {
+test("a client that reconnects with the last id gets every event exactly once", async () => {
   const id = await server.addConversation();
   const total = 300;
   const writing = (async () => {
@@ -173,7 +173,7 @@ test("the deletion of a conversation ends its streams", async () => {
   expect((await open(id).response).status).toBe(404);
 });
 
-test("what does not fit is refused with 422", async () => {
+test("an invalid query is rejected with 422", async () => {
   const id = await server.addConversation();
   for (const query of ["?resend_mode=some", "?resend_mode=since", "?after_seq=-1", "?after_seq=1e3"]) {
     expect([query, (await open(id, query).response).status]).toEqual([query, 422]);
@@ -187,7 +187,7 @@ test("what does not fit is refused with 422", async () => {
   );
 });
 
-test("a stream that is left stops following, and a server that shuts down ends its streams", async () => {
+test("a closed stream stops following, and a shutdown ends open streams", async () => {
   const other = await startServer();
   other.sandboxes.add();
   const id = await other.addConversation();

@@ -49,7 +49,7 @@ async function rawRequest(url: string, path: string, upgrade: boolean): Promise<
   return connection;
 }
 
-test("100 reconnects, half of them without a goodbye, leave no descriptor, no follower and no place taken", async () => {
+test("100 reconnects, half of them without a close frame, leak no descriptor, follower or quota", async () => {
   const quota = new KeyedSemaphore([3]);
   const other = await startWith({ quota });
   const id = await other.addConversation();
@@ -76,7 +76,7 @@ test("100 reconnects, half of them without a goodbye, leave no descriptor, no fo
   await other.closeAll();
 });
 
-test("a client that vanishes without a goodbye is ended after the next ping, and others go on", async () => {
+test("a client that vanishes is disconnected after the next ping, and others stay connected", async () => {
   const other = await startWith({ pingMs: 100 });
   const id = await other.addConversation();
   const gone = await rawRequest(other.url, `/sockets/events/${id}`, true);
@@ -120,7 +120,7 @@ test("no frame reaches 1 MiB, live or resent, numbered or not, however large its
   }
 });
 
-test("a client that never reads what it asked for is cut off too, and has lost nothing when it comes again", async () => {
+test("a client that does not read its resend is disconnected, and loses nothing when it reconnects", async () => {
   const other = await startWith({ maxUnsentBytes: 512 * 1024, maxBufferedBytes: 64 * 1024 });
   const id = await other.addConversation();
   const long = "x".repeat(100_000);
@@ -146,7 +146,7 @@ test("a client that never reads what it asked for is cut off too, and has lost n
   await other.closeAll();
 });
 
-test("an event stream that is not read is ended, and goes on exactly with its last id", async () => {
+test("an unread event stream is ended, and resumes exactly at its last id", async () => {
   const id = await server.addConversation();
   const stream = await rawRequest(server.url, `/sockets/events/${id}`, false);
   await expect.poll(() => server.conversations.live.followers(id)).toBe(1);
@@ -173,7 +173,7 @@ test("an event stream that is not read is ended, and goes on exactly with its la
   again.socket.terminate();
 });
 
-test("an event comes with its number where the socket was opened with after_seq, and only there", async () => {
+test("events carry their number only on sockets opened with after_seq", async () => {
   const id = await server.addConversation();
   await server.addMessages(id, "a", "b");
   const [usual, counted, later] = [

@@ -18,7 +18,7 @@ afterEach(() => {
   server.close();
 });
 
-test("a client whose frames are not read counts as alive, and is asked again once they are", async () => {
+test("a paused client counts as alive, and is pinged again once its frames are read", async () => {
   const client = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}`);
   const [socket] = (await once(server, "connection")) as [WebSocket];
   const pings = async (count: number) => {

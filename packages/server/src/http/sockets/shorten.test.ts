@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { fitFrame } from "./shorten.ts";
 
-test("a frame that fits stays as it is, to the byte", () => {
+test("a frame that fits is unchanged", () => {
   const json = '{ "a" : "é" }';
   expect(fitFrame(json, Buffer.byteLength(json))).toBe(json);
 });
@@ -36,7 +36,7 @@ test("a frame that is long by its structure cannot be made to fit", () => {
   );
 });
 
-test("whatever comes out fits and is JSON", () => {
+test("every result fits and is JSON", () => {
   fc.assert(
     fc.property(fc.dictionary(fc.string(), fc.string({ unit: "binary", maxLength: 3000 })), (value) => {
       const frame = fitFrame(JSON.stringify(value), 2000);

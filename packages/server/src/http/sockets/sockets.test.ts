@@ -70,7 +70,7 @@ test("a wrong key, a wrong query and another path refuse the handshake", async (
   expect(await connect("a/b").refused).toBe(404);
 });
 
-test("without a key the first frame has to bring one, and later auth frames are ignored", async () => {
+test("without a key in the handshake the first frame must bring one; later auth frames are ignored", async () => {
   const id = await server.addConversation();
   const socket = connect(id, "", {});
   await once(socket.socket, "open");
@@ -113,7 +113,7 @@ test("the deletion of a conversation closes its sockets with 4004, and no others
   await stays.until(isUserMessage);
 });
 
-test("without a resend only what happens from now on is sent", async () => {
+test("without a resend only new events are sent", async () => {
   const id = await server.addConversation();
   await server.addMessages(id, "before");
   const socket = connect(id);
@@ -205,7 +205,7 @@ test("a message from the client is stored, answered by the agent, and echoed to 
   }
 });
 
-test("frames that are no messages get an error frame and the socket stays open", async () => {
+test("invalid frames get an error frame and the socket stays open", async () => {
   const id = await server.addConversation();
   const socket = connect(id);
   await socket.until(isFullState);
@@ -239,7 +239,7 @@ test("frames that are no messages get an error frame and the socket stays open",
   expect(socket.texts()).toEqual(["still here"]);
 });
 
-test("no frame and no handshake query brings the socket or the server down", async () => {
+test("no frame and no handshake query crashes the socket or the server", async () => {
   const id = await server.addConversation();
   const socket = connect(id);
   await socket.until(isFullState);
@@ -340,7 +340,7 @@ async function startWith(options: Partial<SocketOptions>) {
   return { ...own, attached };
 }
 
-test("a user has a bounded number of sockets; others and later ones go on", async () => {
+test("sockets per user are limited; other users and later sockets are not affected", async () => {
   const own = await startWith({ quota: new KeyedSemaphore([2]) });
   const id = await own.addConversation();
   const strangers = await own.addConversation("stranger", "none");
@@ -396,7 +396,7 @@ test("a socket that only follows is closed with 4001 when its key ends", async (
   await own.close();
 });
 
-test("a client that does not read is cut off with the number to resume from, and other clients are not slowed", async () => {
+test("a client that does not read is disconnected with the number to resume from, and does not slow others", async () => {
   const own = await startWith({ maxUnsentBytes: 512 * 1024, maxBufferedBytes: 64 * 1024 });
   const id = await own.addConversation();
   const path = `/sockets/events/${id}`;
@@ -433,7 +433,7 @@ test("a client that does not read is cut off with the number to resume from, and
   await own.close();
 }, 60_000);
 
-test("a client that does not answer pings is ended", async () => {
+test("a client that does not answer pings is disconnected", async () => {
   const own = await startWith({ pingMs: 50 });
   const id = await own.addConversation();
   const headers = { "x-session-api-key": key };

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseTerminalFrame, parseTerminalRequest } from "./terminal-frames.ts";
 
-test("whatever comes in a frame is input as it is, unless it is a control frame", () => {
+test("a frame is input unless it is a control frame", () => {
   fc.assert(
     fc.property(fc.uint8Array(), (bytes) => {
       expect(parseTerminalFrame(Buffer.from(bytes), true)).toEqual({ input: Buffer.from(bytes) });
@@ -31,7 +31,7 @@ test("whatever comes in a frame is input as it is, unless it is a control frame"
   expect((parseTerminalFrame(nested, false) as { input: Buffer }).input).toBe(nested);
 });
 
-test("a query's sizes are brought within bounds, and what is none is refused", () => {
+test("sizes in the query are clamped, and invalid ones rejected", () => {
   const read = (query: string) => parseTerminalRequest(new URLSearchParams(query));
   expect(read("")).toEqual({ sandboxId: undefined, tty: { cols: 80, rows: 24 }, cwd: undefined });
   expect(read("cols=0&rows=999999999&cwd=a&sandbox_id=s")).toEqual({

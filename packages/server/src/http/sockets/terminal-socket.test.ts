@@ -23,7 +23,7 @@ afterEach(async () => {
   await bench.end();
 });
 
-test("a terminal that writes keeps its sandbox awake; an open one that does not is paused with it, and closed when it is hibernated", async () => {
+test("an active terminal keeps its sandbox awake; an idle one is paused with it, and closed by hibernation", async () => {
   const sandboxes = await bench.serve({ idle });
   const { id } = await sandboxes.create("me");
   const limits = { terminals: new KeyedSemaphore([1]), busyMs };

@@ -102,7 +102,7 @@ test("an active profile is remembered and changes no settings; without its LLM p
   expect((await get()).body.active_agent_profile_id).toBeNull();
 });
 
-test("materialising tells what is missing, and what the settings would be, without a secret or a change", async () => {
+test("materialising reports missing parts and the resulting settings, without secrets or changes", async () => {
   await post("/p", { llm_profile_ref: "fast", mcp_server_refs: ["tool", "none"] });
   const broken = (await post("/p/materialize")).body;
   expect([...Value.Errors(AgentProfileDiagnostics, broken)]).toEqual([]);
@@ -127,7 +127,7 @@ test("materialising tells what is missing, and what the settings would be, witho
   expect((await read(server.call("GET", "/api/v1/settings"))).body.llm_profiles.active).toBeNull();
 });
 
-test("bodies and names that do not fit are refused in the family's shape", async () => {
+test("invalid bodies and names get an error in the family's shape", async () => {
   for (const body of [
     {},
     { llm_profile_ref: 5 },

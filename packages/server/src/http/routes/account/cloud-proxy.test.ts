@@ -31,7 +31,7 @@ const request = (path: string, change: object = {}) => ({
   ...change,
 });
 
-test("a request to the conversation's agent server is answered as if it had come there itself", async () => {
+test("a proxied request gets the agent server's own response", async () => {
   expect(await proxy(request(`/api/conversations/${id}/events/count`))).toEqual({ status: 200, body: 2 });
   const query = `/api/conversations/${id}/events/search?limit=1`;
   expect(await proxy(request(query))).toEqual(await read(server.call("GET", query, { key: session })));
@@ -50,7 +50,7 @@ test("a request to the conversation's agent server is answered as if it had come
   expect(await proxy(request("/api/git/none"))).toMatchObject({ status: 404 });
 });
 
-test("it opens nothing that the request's own credentials do not", async () => {
+test("the proxy grants only what the request's credentials grant", async () => {
   const path = `/api/conversations/${id}/events/count`;
   for (const headers of [
     {},
@@ -70,7 +70,7 @@ test("it opens nothing that the request's own credentials do not", async () => {
   for (const from of [null, session]) expect((await proxy(request(path), from)).status).toBe(401);
 });
 
-test("no other host and no other route is asked", async () => {
+test("the proxy reaches no other host and no other route", async () => {
   const path = `/api/conversations/${id}/events/count`;
   const hosts = [
     "http://127.0.0.1:1",

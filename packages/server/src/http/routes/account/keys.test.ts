@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-test("a user makes, lists and revokes keys; the text is shown once", async () => {
+test("a user creates, lists and revokes keys; the key is shown once", async () => {
   const made = await server.call("POST", "/api/keys", { body: { name: "laptop" } });
   expect([made.status, made.headers.get("cache-control")]).toEqual([201, "no-store"]);
   const body = (await made.json()) as any;
@@ -44,7 +44,7 @@ test("a user makes, lists and revokes keys; the text is shown once", async () =>
   expect((await server.call("GET", "/api/keys", { key: body.key })).status).toBe(401);
 });
 
-test("another user's keys are unknown ones", async () => {
+test("another user's keys are unknown", async () => {
   const [first] = (await read(server.call("GET", "/api/keys"))).body;
   expect((await read(server.call("GET", "/api/keys", { key: strangerKey }))).body).toHaveLength(1);
   const theirs = await read(server.call("DELETE", `/api/keys/${first.id}`, { key: strangerKey }));
@@ -53,14 +53,14 @@ test("another user's keys are unknown ones", async () => {
   expect((await server.call("GET", "/api/keys")).status).toBe(200);
 });
 
-test("a time that cannot be read is told of the body", async () => {
+test("an invalid expiry is reported as a field of the body", async () => {
   const { status, body } = await read(
     server.call("POST", "/api/keys", { body: { name: "x", expires_at: "soon" } }),
   );
   expect([status, body.detail[0].loc]).toEqual([422, ["body", "expires_at"]]);
 });
 
-test("a key cannot make one that lasts longer than itself", async () => {
+test("a key cannot create a key with a later expiry", async () => {
   const soon = new Date(Date.now() + 3_600_000).toISOString();
   const later = new Date(Date.now() + 7_200_000).toISOString();
   const short = (await read(server.call("POST", "/api/keys", { body: { name: "short", expires_at: soon } })))
@@ -74,7 +74,7 @@ test("a key cannot make one that lasts longer than itself", async () => {
   expect((await make({ name: "past", expires_at: "2020-01-01T00:00:00Z" })).body.detail).toMatch(/past/);
 });
 
-test("bodies that make no sense are refused", async () => {
+test("invalid bodies are rejected", async () => {
   const bodies = [
     {},
     { name: "" },
@@ -89,7 +89,7 @@ test("bodies that make no sense are refused", async () => {
   expect((await server.call("POST", "/api/keys", { body: { name: "x", read_only: "no" } })).status).toBe(422);
 });
 
-test("a read-only key only reads, and sees nothing that would open more", async () => {
+test("a read-only key only reads, and sees no session keys or links", async () => {
   const document = (await read(server.call("GET", "/openapi.json"))).body;
   const changing = Object.entries<any>(document.paths).flatMap(([path, methods]) =>
     Object.entries<any>(methods)

@@ -10,7 +10,7 @@ afterAll(() => server.close());
 const call = (method: string, path: string, init: { body?: unknown; key?: string } = {}) =>
   read(server.call(method, path, init));
 
-test("every user has an organization of their own, and nobody else is in it", async () => {
+test("every user has a personal organization without other members", async () => {
   const { body: mine } = await call("GET", "/api/organizations");
   expect(mine).toMatchObject({
     items: [{ id: defaultUser, is_personal: true }],
@@ -39,7 +39,7 @@ test("every user has an organization of their own, and nobody else is in it", as
   expect(other.current_org_id).not.toBe(defaultUser);
 });
 
-test("there are no provider connections, and none can be made", async () => {
+test("provider connections are empty and cannot be created", async () => {
   const path = `/api/organizations/${defaultUser}/provider-connections`;
   expect(await call("GET", path)).toEqual({ status: 200, body: { connections: [] } });
   expect((await call("POST", path, { body: {} })).status).toBe(405);

@@ -69,7 +69,7 @@ test("a secret is stored, listed without its value, renamed, replaced and remove
   expect(await names()).toEqual({ items: [], next_page_id: null });
 });
 
-test("names that are taken or unknown answer as documented, in both families", async () => {
+test("taken and unknown names get the documented errors in both families", async () => {
   await add("ONE");
   await add("TWO");
   expect(await call("PUT", "/api/v1/secrets/ONE", { name: "TWO" })).toEqual({
@@ -102,7 +102,7 @@ test("names that are taken or unknown answer as documented, in both families", a
   expect((await call("DELETE", "/api/secrets/constructor")).status).toBe(200);
 });
 
-test("pages go on behind the name of the last one, even when that is gone", async () => {
+test("a page continues after the last name even if that secret was deleted", async () => {
   for (const name of ["A1", "A2", "A3", "B1"]) await add(name);
   const first = await names("?limit=2");
   expect([first.items.map(({ name }: { name: string }) => name), first.next_page_id]).toEqual([
@@ -118,7 +118,7 @@ test("pages go on behind the name of the last one, even when that is gone", asyn
   expect((await names("?name__contains=B")).items).toHaveLength(1);
 });
 
-test("another user sees, changes and removes none of it", async () => {
+test("another user cannot see, change or remove secrets", async () => {
   await add("MINE");
   expect((await call("GET", "/api/v1/secrets/search", undefined, strangerKey)).body.items).toEqual([]);
   expect((await call("DELETE", "/api/v1/secrets/MINE", undefined, strangerKey)).status).toBe(404);
@@ -126,7 +126,7 @@ test("another user sees, changes and removes none of it", async () => {
   expect((await names()).items).toHaveLength(1);
 });
 
-test("bad names, values and hosts are refused, and nothing of them is stored or told", async () => {
+test("invalid names, values and hosts are rejected, and neither stored nor echoed", async () => {
   const bad = [
     "",
     "1A",
@@ -163,7 +163,7 @@ test("bad names, values and hosts are refused, and nothing of them is stored or 
   expect(server.logs.join("")).not.toContain(value);
 });
 
-test("how many secrets and how much a user can have is bounded", async () => {
+test("number and size of a user's secrets are limited", async () => {
   const big = "x".repeat(65_536);
   const put = (name: string, text: string) =>
     server.secrets.put("default", { name, value: text }, { replace: true });
@@ -175,7 +175,7 @@ test("how many secrets and how much a user can have is bounded", async () => {
   expect(server.secrets.list("default")).toHaveLength(200);
 });
 
-test("tokens of git providers are tried before they are stored", async () => {
+test("tokens of git providers are checked before they are stored", async () => {
   const store = (path: string, provider_tokens: object) => call("POST", path, { provider_tokens });
   const refused = "Invalid token. Please make sure it is a valid github token.";
   expect(

@@ -187,7 +187,7 @@ test.each([
   ["another user's key", strangerKey],
   ["the key of another user's sandbox", "session-key-2"],
   ["the key of another sandbox of the same user", "session-key-3"],
-])("on every route, %s finds of the user's ids what it finds of unknown ids", async (who, caller) => {
+])("on every route, %s gets the same for the user's ids as for unknown ids", async (who, caller) => {
   let compared = 0;
   for (const operation of operations) {
     if (caller === "session-key-3" && ofTheUser.test(operation.path)) continue;
@@ -207,7 +207,7 @@ test.each([
   expect(compared).toBeGreaterThan(60);
 });
 
-test("after all that everything of the user is as it was, and the user finds it", async () => {
+test("afterwards the user's data is unchanged", async () => {
   let different = 0;
   for (const operation of operations.filter(({ method }) => method === "GET")) {
     const [mine, theirs] = [await call(operation, own, key), await call(operation, own, strangerKey)];
@@ -234,7 +234,7 @@ test("after all that everything of the user is as it was, and the user finds it"
   expect(listed[1]).toContain(own.secret);
 });
 
-test("no list of another user has anything of the user in it", async () => {
+test("lists of another user contain nothing of the user", async () => {
   let lists = 0;
   const traces = [
     ...Object.values(own),
@@ -273,7 +273,7 @@ test("a start with another user's sandbox, snapshot or conversation fails as wit
   }
 });
 
-test("sockets and previews of another user are unknown ones", async () => {
+test("another user's sockets and previews are unknown", async () => {
   const closed = async (id: string, caller: string) => {
     const socket = new TestSocket(server, `/sockets/events/${id}?session_api_key=${caller}`);
     return [await socket.closed, socket.frames];
@@ -290,7 +290,7 @@ test("sockets and previews of another user are unknown ones", async () => {
   }
 });
 
-test("what users make carries their names, and the implicit user's is null", async () => {
+test("resources carry their user's name, and null for the implicit user", async () => {
   const made = async (caller: string) =>
     (await read(server.call("POST", "/api/v1/sandboxes", { key: caller, body: {} }))).body.created_by_user_id;
   expect([await made(key), await made(strangerKey)]).toEqual([null, "stranger"]);

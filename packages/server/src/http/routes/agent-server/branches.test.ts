@@ -18,7 +18,7 @@ const post = (path: string, body?: unknown, key?: string) =>
     }),
   );
 
-test("moves and forks are refused to other users and sandboxes, to read-only keys, and where nothing can work any more", async () => {
+test("moves and forks are refused to other users, sandboxes and read-only keys, and for archived conversations", async () => {
   const id = await server.addConversation();
   const { key: readOnly } = await server.apiKeys.add("default", {
     name: "reader",
@@ -52,7 +52,7 @@ test("moves and forks are refused to other users and sandboxes, to read-only key
   expect(body).toMatchObject({ agent_state: {}, forked_from_conversation_id: pursued });
 });
 
-test("a fork of nothing is an empty conversation, and one without a body is a fork", async () => {
+test("a fork before the first event is empty, and a fork needs no body", async () => {
   const id = await server.addConversation();
   const made = await post(`${id}/fork`);
   expect(made).toMatchObject({

@@ -33,7 +33,7 @@ async function create(change: Json): Promise<{ status: number; body: Json }> {
   return { status: answer.status, body: (await answer.json()) as Json };
 }
 
-test("an agent, tools or hooks beyond what lists and frames have room for are refused", async () => {
+test("oversized agents, tools and hooks are rejected", async () => {
   const tool = {
     name: "ask",
     description: "Asks",
@@ -74,7 +74,7 @@ test("the whole state of the largest agent fits into a frame", async () => {
   socket.socket.terminate();
 });
 
-test("a list of conversations with long agents lets others in between", async () => {
+test("a list of conversations with large agents does not block other requests", async () => {
   for (let index = 0; index < 12; index++) expect((await create(skills(3_900_000))).status).toBe(201);
   let over = false;
   const list = server.call("GET", "/api/conversations/search?limit=100", { key }).finally(() => {

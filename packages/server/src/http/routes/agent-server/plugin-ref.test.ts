@@ -25,7 +25,7 @@ const library = {
 };
 const read = (text: string) => resolvePluginRef(text, [acme, other], library);
 
-test("a name is looked up in the registered marketplaces, and everything else is a source", async () => {
+test("a name is looked up in the registered marketplaces; anything else is a source", async () => {
   const fmt = { source: "github:acme/market", ref: "v1", repo_path: "pack/plugins/fmt" };
   expect(await read("fmt@acme")).toEqual(fmt);
   expect(await read(" fmt ")).toEqual(fmt);

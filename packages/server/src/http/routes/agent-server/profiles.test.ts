@@ -15,7 +15,7 @@ const call = async (method: string, path: string, body?: unknown, headers: Recor
 const expose = (how: string) => ({ "x-expose-secrets": how });
 const get = () => call("GET", "/api/settings");
 
-test("profiles of models are kept, read, renamed, made the settings' and removed", async () => {
+test("LLM profiles are saved, read, renamed, activated and removed", async () => {
   const llm = { model: "openai/gpt-5", api_key: "sk-profile", some_field_of_tomorrow: true };
   expect(await call("POST", "/api/profiles/fast", { llm })).toEqual({
     status: 201,
@@ -68,12 +68,12 @@ test("profiles of models are kept, read, renamed, made the settings' and removed
   }
 });
 
-test("a model is tried before it is saved", async () => {
+test("a model is verified before it is saved", async () => {
   const validate = async (llm: object) => (await call("POST", "/api/profiles/new/validate", { llm })).body;
   expect(await validate({ model: "openai/gpt-5", api_key: "sk" })).toEqual({ valid: true, error: null });
 });
 
-test("agent profiles are there for holders of a session key", async () => {
+test("agent profiles are available to session keys", async () => {
   await call("POST", "/api/profiles/model", { llm: { model: "openai/gpt-5" } });
   expect((await call("POST", "/api/agent-profiles/coder", { llm_profile_ref: "model" })).status).toBe(201);
   const [{ id }] = (await call("GET", "/api/agent-profiles")).body.profiles;

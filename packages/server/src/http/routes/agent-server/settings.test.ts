@@ -28,7 +28,7 @@ const call = async (
 const expose = (how: string) => ({ "x-expose-secrets": how });
 const get = (headers?: Record<string, string>) => call("GET", "/api/settings", undefined, headers);
 
-test("settings are changed piece by piece and read masked, in the clear, or sealed", async () => {
+test("settings are changed field by field, and read masked, plain or encrypted", async () => {
   const changed = await call("PATCH", "/api/settings", {
     agent_settings_diff: {
       llm: { model: "openai/gpt-5", api_key: "sk-very-secret", base_url: "https://llm.example/v1" },
@@ -117,7 +117,7 @@ test("MCP servers are added, changed and removed one by one", async () => {
   }
 });
 
-test("what does not fit is refused with a sentence and changes nothing", async () => {
+test("invalid changes get a readable error and change nothing", async () => {
   const before = (await get()).body;
   const other = (await call("GET", "/api/settings", undefined, expose("encrypted"), strangers.sessionKey))
     .body;
@@ -144,7 +144,7 @@ test("what does not fit is refused with a sentence and changes nothing", async (
   expect((await get()).body).toEqual(before);
 });
 
-test("what a user can keep is bounded", async () => {
+test("a user's stored settings are limited", async () => {
   const caller = strangers.sessionKey;
   const folders = (first: number, count: number) =>
     Array.from({ length: count }, (_, index) => ({
@@ -175,7 +175,7 @@ test("what a user can keep is bounded", async () => {
   await patch({ misc_settings_diff: { a: null, b: null }, agent_settings_diff: { mcp_config: null } });
 });
 
-test("an MCP server that does not answer is told of, whatever the time that it has", async () => {
+test("an MCP server that does not respond is reported, whatever its timeout", async () => {
   const server = { type: "sse", url: "http://127.0.0.1:9/mcp" };
   for (const timeout of [0.00012, 3])
     expect(await call("POST", "/api/mcp/test", { server, timeout })).toMatchObject({
@@ -192,7 +192,7 @@ test("an MCP server that does not answer is told of, whatever the time that it h
     expect((await call("POST", "/api/mcp/test", { server, timeout })).status).toBe(422);
 });
 
-test("a sealed secret opens for its user only, and only unchanged", async () => {
+test("an encrypted secret opens only for its user and only unmodified", async () => {
   const { llm } = (await get(expose("encrypted"))).body.agent_settings;
   const patch = (api_key: string, caller: string) =>
     call("PATCH", "/api/settings", { agent_settings_diff: { llm: { api_key } } }, {}, caller);

@@ -44,14 +44,14 @@ test("the platform's own routes are not below a sandbox", async () => {
   expect(await status("/api/v1/sandboxes/search", key)).toBe(200);
 });
 
-test("prefixes that are none are unknown paths", async () => {
+test("invalid prefixes are unknown paths", async () => {
   expect(await status("/agent", key)).toBe(404);
   expect(await status(`/agents/${own.id}/health`, key)).toBe(404);
   expect(await status(`/agent/${own.id}/agent/${own.id}/api/conversations/${conversation}`, key)).toBe(404);
   expect(await status(`/agent/${own.id}/health?x=1`, null)).toBe(200);
 });
 
-test("the OpenAPI document below a sandbox, and for its session key, is that of the agent server", async () => {
+test("below a sandbox and for its session key, the OpenAPI document is the agent server's", async () => {
   const title = async (path: string, caller: string | null) =>
     (await read(server.call("GET", path, { key: caller }))).body.info.title;
   expect(await title(`/agent/${own.id}/openapi.json`, null)).toBe("Sandpiper agent server");

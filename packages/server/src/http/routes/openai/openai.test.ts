@@ -35,7 +35,7 @@ const ask = (body: object, headers: Record<string, string> = {}, caller: string 
   );
 const row = () => server.conversations.reads.get("default", conversation)!;
 
-test("a chat goes on in a conversation, by its id in either form", async () => {
+test("a chat continues in a conversation, named by its id in either form", async () => {
   for (const id of [conversation, conversation.replaceAll("-", "").toUpperCase()]) {
     const { status, body } = await ask({}, { [header]: id });
     expect([status, body.choices[0].message.content]).toEqual([200, "done"]);
@@ -86,7 +86,7 @@ test.each<[string, object, number, string | null, string | null]>([
   expect(server.sandboxes.rows.size).toBe(before);
 });
 
-test("a user without a model is told to store one", async () => {
+test("a user without a model gets an error that says to store one", async () => {
   const { status, body } = await ask({}, {}, strangerKey);
   expect([status, body.error.code, body.error.message]).toEqual([
     404,
@@ -95,7 +95,7 @@ test("a user without a model is told to store one", async () => {
   ]);
 });
 
-test("only who may write into a conversation asks in it, and others find nothing", async () => {
+test("only callers with write access can chat in a conversation; others get 404", async () => {
   const refused = async (caller: string | null, path = "/v1/chat/completions", id = conversation) => {
     const init = {
       body: { model: "default", messages: [user("x")] },
@@ -122,7 +122,7 @@ test("only who may write into a conversation asks in it, and others find nothing
   expect(listed.body.data.map(({ id }: { id: string }) => id)).toEqual(["default", "openhands_named"]);
 });
 
-test("a start that fails is told, and leaves nothing", async () => {
+test("a failed start is reported and leaves nothing behind", async () => {
   const list = async () =>
     (await read(server.call("GET", "/api/v1/app-conversations/search"))).body.items.length;
   const before = [await list(), server.sandboxes.rows.size];
@@ -140,7 +140,7 @@ test("a start that fails is told, and leaves nothing", async () => {
   expect([await list(), server.sandboxes.rows.size]).toEqual(before);
 });
 
-test("a turn that takes too long, or that is stopped, ends the wait; the agent's later words are no answer", async () => {
+test("a turn that times out or is stopped ends the request; later messages are not its answer", async () => {
   server.model.thinking = true;
   const slow = new Turn(server.conversations, row(), 20);
   await slow.start([textContent("Think")]);
@@ -156,12 +156,12 @@ test("a turn that takes too long, or that is stopped, ends the wait; the agent's
   expect(server.conversations.live.followers(conversation)).toBe(0);
 });
 
-test("a message that finds the agent at work is answered when both are", async () => {
+test("a message to a running agent is answered after the current turn", async () => {
   const [one, two] = await Promise.all([1, 2].map(() => ask({}, { [header]: conversation })));
   expect([one!.status, two!.status]).toEqual([200, 200]);
 });
 
-test("a stream beats while nothing comes, and ends with its turn", async () => {
+test("a stream sends comments while silent, and ends with its turn", async () => {
   server.model.thinking = true;
   const turn = new Turn(server.conversations, row(), 60_000);
   await turn.start([textContent("Think")]);
@@ -174,7 +174,7 @@ test("a stream beats while nothing comes, and ends with its turn", async () => {
   await expect(turn.answer()).rejects.toMatchObject({ code: "TurnUnfinished" });
 });
 
-test("of a chat the last message of the user is sent, and what came before it as what was said", () => {
+test("the user's last message is sent, with the earlier chat as context", () => {
   const { message, before, system } = parseChat([
     { role: "developer", content: "Be brief." },
     { role: "user", content: "One" },

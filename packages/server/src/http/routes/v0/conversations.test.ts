@@ -42,7 +42,7 @@ test("a conversation has both shapes, by the user's key and by its sandbox's", a
   });
 });
 
-test("the status tells what became of the sandbox, and a sandbox that does not run shows no address and no key", async () => {
+test("the status reflects the sandbox, and a stopped sandbox shows no URL and no key", async () => {
   for (const [status, shown] of Object.entries({
     STARTING: "STARTING",
     PAUSED: "STOPPED",
@@ -165,7 +165,7 @@ test("the sandbox is named, stopped and started", async () => {
   expect((await post(`${base}/start`)).status).toBe(410);
 });
 
-test("events are read by their number, from both ends, and all at once", async () => {
+test("events are read by number in both directions, or all at once", async () => {
   const id = await server.addConversation();
   const words = Array.from({ length: 250 }, (_, index) => `w${index}`);
   await server.addMessages(id, ...words);
@@ -189,7 +189,7 @@ test("events are read by their number, from both ends, and all at once", async (
   });
 });
 
-test("what is left out says so, to its user only", async () => {
+test("removed routes say so, but only to the conversation's user", async () => {
   const id = await server.addConversation();
   for (const [method, name] of [
     ["GET", "zip-directory"],
@@ -238,7 +238,7 @@ test("the V0 start makes a V1 conversation that can be read at once", async () =
   }
 });
 
-test("git and uploads of a sandbox need its key, or its name beside the user's key", async () => {
+test("git and uploads of a sandbox need its key, or its id with the user's key", async () => {
   const { sessionKey } = server.sandboxes.rows.get("sandbox-1")!;
   expect(await get("/api/git/changes/%2Fworkspace%2Fproject")).toMatchObject({
     status: 400,

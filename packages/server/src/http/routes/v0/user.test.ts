@@ -34,7 +34,7 @@ const get = (path: string) => read(server.call("GET", `/api/user/${path}`));
 const nextPage = (link: string | null) =>
   /<[^>]*[?&]page=(\d+)(?:&[^>]*)?>;\s*rel="next"/.exec(link ?? "")?.[1];
 
-test("repositories are listed by page, and each tells the number of the next page", async () => {
+test("repositories are listed by page, each with the link of the next page", async () => {
   for (const provider of ["github", "gitlab", "bitbucket", "forgejo"]) {
     const { status, body } = await get(
       `repositories?selected_provider=${provider}&sort=pushed&page=1&per_page=2`,
@@ -50,7 +50,7 @@ test("repositories are listed by page, and each tells the number of the next pag
   ]);
 });
 
-test("repositories are searched at one provider or at all", async () => {
+test("repositories are searched at one provider or all", async () => {
   expect(
     (await get("search/repositories?query=widgets&per_page=3&selected_provider=github")).body,
   ).toMatchObject([{ full_name: "acme/widgets", git_provider: "github" }]);

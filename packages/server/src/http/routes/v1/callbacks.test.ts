@@ -63,7 +63,7 @@ test.each([
   expect((await read(server.call("GET", base))).body).toEqual([]);
 });
 
-test("a start with a processor that cannot work is refused as a whole", async () => {
+test("a start with an invalid callback processor is rejected as a whole", async () => {
   const start = (processors: unknown) =>
     read(server.call("POST", "/api/v1/app-conversations", { body: { processors } }));
   const count = async () =>

@@ -70,13 +70,13 @@ test.each([
   expect((await get(`${models}?${query}`)).status).toBe(422);
 });
 
-test("a page id that nobody gave restarts at the beginning", async () => {
+test("an unknown page id restarts at the beginning", async () => {
   const first = (await get(`${models}?limit=2`)).body;
   for (const id of ["", "%21%21", "LTU%3D", "Zm9v"])
     expect((await get(`${models}?limit=2&page_id=${id}`)).body).toEqual(first);
 });
 
-test("web clients read their configuration without a key, the catalogue not", async () => {
+test("web clients read their configuration without a key, but not the catalogue", async () => {
   const { status, body } = await get("/api/v1/web-client/config", null);
   expect(status).toBe(200);
   expect([...Value.Errors(WebClientConfig, body)]).toEqual([]);

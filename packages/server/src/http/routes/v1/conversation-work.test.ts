@@ -27,7 +27,7 @@ const texts = (id: string) =>
     .filter(({ source }) => source === "user")
     .map(({ llm_message }) => llm_message.content[0].text);
 
-test("a message goes to a conversation whose sandbox runs, and every other state has its answer", async () => {
+test("a message needs a running sandbox, and every other state has its own error", async () => {
   const sandbox = server.sandboxes.add({ id: "sendable" });
   const id = await server.addConversation(defaultUser, sandbox.id);
   const path = `/api/v1/app-conversations/${hexId(id)}/send-message`;
@@ -70,7 +70,7 @@ test("a message goes to a conversation whose sandbox runs, and every other state
   expect(texts(id)).toEqual(["hello", "go"]);
 });
 
-test("messages to a start that goes on wait in order, and are delivered once when it is ready", async () => {
+test("messages to a starting conversation are queued in order and delivered once", async () => {
   const conversationId = newId();
   const task = {
     id: newId(),
@@ -118,7 +118,7 @@ test("messages to a start that goes on wait in order, and are delivered once whe
   await expect.poll(() => texts(id).at(-1)).toBe("late");
 });
 
-test("messages for a start that failed, and for what is not there, are refused", async () => {
+test("messages to failed starts and unknown conversations are rejected", async () => {
   const task = {
     id: newId(),
     userId: defaultUser,
@@ -137,7 +137,7 @@ test("messages for a start that failed, and for what is not there, are refused",
   expect((await post(path(newId()), { content: [] })).status).toBe(400);
 });
 
-test("what a former process left queued is delivered by the next one", async () => {
+test("messages queued before a restart are delivered after it", async () => {
   const id = await server.addConversation();
   const row = { userId: defaultUser, conversationId: id, createdAt: 1 };
   for (const words of ["a", "b"])

@@ -44,7 +44,7 @@ const firstPages: [Known, string[], string[], string[]][] = [
 ];
 
 test.each(firstPages)(
-  "the repositories of %s come page by page, and what narrows them can be listed",
+  "the repositories of %s are listed by page, and so are their installations",
   async (name, first, second, installations) => {
     await use(name);
     const one = await v1(`repositories/search?provider=${name}&limit=2`);
@@ -72,7 +72,7 @@ test.each(firstPages)(
   },
 );
 
-test("a repository has its facts, private ones are told as such", async () => {
+test("a repository has its metadata, including whether it is private", async () => {
   await use("github", "gitlab", "bitbucket", "forgejo");
   expect((await v1("repositories/search?provider=github&limit=1")).body.items).toEqual([
     {
@@ -177,7 +177,7 @@ test.each(branchSearches)(
   },
 );
 
-test("pull requests with something to do and assigned issues of all providers become tasks", async () => {
+test("open pull requests and assigned issues of all providers become tasks", async () => {
   const expected: [Known, string, string, number][] = [
     ["github", "acme/widgets", "ann/notes", 7],
     ["gitlab", "team/sub/tool", "team/app", 9],
@@ -207,7 +207,7 @@ test("pull requests with something to do and assigned issues of all providers be
   ).toBe(true);
 });
 
-test("the user and the organizations come from the first provider that works", async () => {
+test("the user and the organizations are read from the first working provider", async () => {
   await use("github");
   expect((await get("/api/v1/users/git-info")).body).toEqual({
     ...{ id: "5", login: "ann", avatar_url: "https://a.example/5", company: null, name: "Ann", email: null },
@@ -234,7 +234,7 @@ test("the user and the organizations come from the first provider that works", a
   expect((await get("/api/v1/users/git-info")).body).toMatchObject({ id: "7", name: null });
 });
 
-test("without a token, with another user's, for unsupported providers and senseless orders there are clear refusals", async () => {
+test("missing tokens, unsupported providers and invalid orders get clear errors", async () => {
   await use("github");
   const paths = [
     "git/installations/search?provider=github",
@@ -273,7 +273,7 @@ test("without a token, with another user's, for unsupported providers and sensel
   expect((await v1(`repositories/search?provider=github&query=${"x".repeat(1_001)}`)).status).toBe(422);
 });
 
-test("what a provider refuses becomes the caller's error, and no token stands in it or in the log", async () => {
+test("a provider's refusal becomes the caller's error, without a token in it or in the log", async () => {
   await use("github");
   const soon = String(Math.floor(Date.now() / 1000) + 120);
   const refusals: [object, number, string][] = [

@@ -74,7 +74,7 @@ test("a tar larger than the body limit goes in and comes out again", async () =>
   expect(stdout.split("\n").filter(Boolean).sort()).toEqual(["./", "./big.bin"]);
 });
 
-test("what cannot be packed or unpacked is a 422 in words", async () => {
+test("a failure to pack or unpack is a 422 with a message", async () => {
   expect((await read(put("path=broken", "this is no tar"))).status).toBe(422);
   const missing = await read(server.call("GET", archive("path=not-there")));
   expect([missing.status, missing.body.detail]).toEqual([422, expect.stringContaining("not-there")]);
@@ -88,7 +88,7 @@ test("wrong types, unknown sandboxes and bad paths are refused", async () => {
   expect((await server.call("GET", "/api/v1/sandboxes/none/archive")).status).toBe(404);
 });
 
-test("an upload that breaks off does not disturb the server", async () => {
+test("an aborted upload does not disturb the server", async () => {
   const broken = new ReadableStream({
     async start(controller) {
       controller.enqueue(Buffer.alloc(100_000));

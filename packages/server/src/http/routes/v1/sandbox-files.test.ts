@@ -77,7 +77,7 @@ test("a file larger than the body limit goes in and comes out, with its size, ty
   }
 });
 
-test("carries an upload of unknown length, an empty file, and what the kernel makes up", async () => {
+test("transfers uploads of unknown length, empty files and files of the kernel", async () => {
   const chunks = [randomBytes(100_000), randomBytes(7)];
   const body = new ReadableStream({
     pull(controller) {
@@ -114,7 +114,7 @@ test.each([true, false])(
   },
 );
 
-test("a download that is left ends the command inside", async () => {
+test("an aborted download ends the command in the sandbox", async () => {
   await inside("truncate -s 3G /tmp/holes");
   const abort = new AbortController();
   const answer = await fetch(server.url + at("/tmp/holes"), {
@@ -129,7 +129,7 @@ test("a download that is left ends the command inside", async () => {
 });
 
 test.each(["files", "archive"])(
-  "a download that is left before it begins (%s) ends the command inside",
+  "a download aborted before its first byte (%s) ends the command in the sandbox",
   async (what) => {
     await inside("mkdir -p /tmp/left && truncate -s 3G /tmp/left/holes");
     const { running } = server.sandboxes;
@@ -165,7 +165,7 @@ test.each(["files", "archive"])(
   },
 );
 
-test("says in words what is wrong with a path", async () => {
+test("explains what is wrong with a path", async () => {
   await inside(
     "mkdir -p /tmp/bad/full; echo x >/tmp/bad/closed; chmod 0 /tmp/bad/closed; mkfifo /tmp/bad/fifo; ln -s nowhere /tmp/bad/link",
   );
@@ -262,7 +262,7 @@ test("links and dots lead only to the sandbox's own files", async () => {
   }
 });
 
-test("opens to the sandbox's user and its own session key, to nobody else", async () => {
+test("opens only to the sandbox's user and its own session key", async () => {
   const other = server.sandboxes.add({ userId: "someone" });
   const second = server.sandboxes.add();
   const status = async (key: string) =>

@@ -17,7 +17,7 @@ const network: NetworkPolicy = {
   credentials: [{ name: "TOKEN", hosts: ["api.example.com"], fromEnv: "SECRET_OF_THE_SERVER" }],
 };
 
-test("the network of a sandbox is shown to its user without secrets, and to nobody else", async () => {
+test("the network of a sandbox is shown only to its user, without secrets", async () => {
   const spec: SandboxSpec = { ...server.sandboxes.specs()[0]!, network };
   const { id, sessionKey } = server.sandboxes.add({ spec });
   const url = `/api/v1/sandboxes/${id}/network`;
@@ -38,7 +38,7 @@ test("the network of a sandbox is shown to its user without secrets, and to nobo
   }
 });
 
-test("decisions are listed by pages, the newest first, until the sandbox is forgotten", async () => {
+test("decisions are listed by page, newest first, until the sandbox is deleted", async () => {
   const { id } = server.sandboxes.add();
   const url = `/api/v1/sandboxes/${id}/network/decisions`;
   expect(await read(server.call("GET", url))).toEqual({

@@ -104,7 +104,7 @@ test("deletion can be repeated, and the first of the others takes the place of t
   expect((await get()).body).toEqual({ profiles: [], active_profile: null });
 });
 
-test("names that mean something to JavaScript are names like others", async () => {
+test("names of JavaScript's built-in properties are ordinary names", async () => {
   for (const name of ["__proto__", "constructor", "toString", "1"]) {
     expect((await get(`/${name}`)).status).toBe(404);
     expect((await post(`/${name}`, { llm: { model: name } })).status).toBe(201);

@@ -116,7 +116,7 @@ test("whole agent_settings and conversation_settings are refused and change noth
   expect((await get()).body.language).toBeNull();
 });
 
-test("what only the server writes is ignored", async () => {
+test("fields that only the server writes are ignored", async () => {
   const body = {
     secrets_store: { provider_tokens: { github: { token: "x" } } },
     llm_profiles: { profiles: { mine: {} }, active: "mine" },
@@ -134,7 +134,7 @@ test("what only the server writes is ignored", async () => {
   expect((await get()).body).toEqual(before);
 });
 
-test("values of wrong types and sizes are refused with their place, without echo, and change nothing", async () => {
+test("values of wrong types and sizes are rejected with their location, not echoed, and change nothing", async () => {
   const before = (await get()).body;
   const wrong: [unknown, string][] = [
     [{ language: 5 }, "language"],
@@ -235,7 +235,7 @@ test("fifty changes at once all survive", async () => {
   expect(body).toMatchObject({ language: "Ann", git_user_name: "Ann" });
 });
 
-test("the schemas tell forms every field with its type, default and place", async () => {
+test("the form schemas list every field with its type, default and section", async () => {
   const agent = (await get(`${base}/agent-schema`)).body;
   const conversation = (await get(`${base}/conversation-schema`)).body;
   for (const schema of [agent, conversation]) expect([...Value.Errors(SettingsSchema, schema)]).toEqual([]);
@@ -274,7 +274,7 @@ test("the schemas tell forms every field with its type, default and place", asyn
   ]);
 });
 
-test("a stored MCP server is tested by its name; what goes wrong is an answer, not a failure", async () => {
+test("a stored MCP server is tested by name; its failure is a result, not an error", async () => {
   const mcp_config = { "a tool": { command: "npx" }, inside: { url: "http://127.0.0.1:1/mcp" } };
   await post({ agent_settings_diff: { mcp_config } });
   const missing = await post(undefined, `${base}/mcp/none/test`);
@@ -295,12 +295,12 @@ test("a stored MCP server is tested by its name; what goes wrong is an answer, n
   expect((await post(undefined, `${base}/mcp/constructor/test`)).status).toBe(404);
 });
 
-test("resetting is gone", async () => {
+test("resetting settings responds 410", async () => {
   const text = "Reset settings functionality has been removed.";
   expect(await post({}, "/api/reset-settings")).toEqual({ status: 410, body: { error: text, detail: text } });
 });
 
-test("no secret lies readable in the store or the log", async () => {
+test("no plain secret is in the store or the log", async () => {
   await post({
     search_api_key: "planted-search",
     agent_settings_diff: {

@@ -108,7 +108,7 @@ test("a marketplace shows its skills and plugins, of the ref and the folder that
   expect(asked).toEqual(["/acme/market/-/archive/v1/market.tar.gz", "/acme/market/archive/v1.tar.gz"]);
 });
 
-test("each marketplace that cannot be read has a sentence, and the others are shown", async () => {
+test("each unreadable marketplace has an error message, and the others are shown", async () => {
   repositories["/a/good/archive/HEAD.tar.gz"] = await archive({ "skills/one.md": "One" });
   repositories["/a/broken/archive/HEAD.tar.gz"] = Buffer.from("no archive");
   repositories["/a/twice/archive/HEAD.tar.gz"] = gzipSync(gzipSync(Buffer.alloc(1000)));

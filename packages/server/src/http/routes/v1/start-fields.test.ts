@@ -116,7 +116,7 @@ describe("a start is refused as a whole where a field is wrong", () => {
   });
 });
 
-test("a start task shows its request with every field, those that were not sent with what they mean", async () => {
+test("a start task shows its request with every field, including defaults", async () => {
   const content = [{ type: "text", text: "hello" }];
   const { body } = await start({ title: "Shown", pr_number: null, initial_message: { content } });
   expect(body.request).toMatchObject({
@@ -143,7 +143,7 @@ test("secrets of a start are kept for its sandbox and shown nowhere", async () =
   expect(server.logs.join("")).not.toContain(value);
 });
 
-test("a start without a prompt to answer goes on when its client has left the stream", async () => {
+test("a start continues after its client has left the stream", async () => {
   const abort = new AbortController();
   const response = await fetch(`${server.url}${url}/stream-start`, {
     method: "POST",
@@ -160,7 +160,7 @@ test("a start without a prompt to answer goes on when its client has left the st
   }
 });
 
-test("a change of a conversation writes the keys that are there, and null clears", async () => {
+test("a patch of a conversation changes the present keys, and null clears", async () => {
   const id = await server.addConversation();
   const patch = (body: unknown) => read(server.call("PATCH", `${url}/${id}`, { body }));
   expect(

@@ -39,7 +39,7 @@ test("a user without settings reads defaults, the implicit user has no id", asyn
   expect(other.body.id).toBe("stranger");
 });
 
-test("the flat names of released clients stand beside the nested settings, and secrets only for a sandbox of the user", async () => {
+test("the response has flat and nested settings, and secrets only for the user's sandboxes", async () => {
   const servers = {
     search: { url: "https://s.example/mcp", auth: { strategy: "bearer", value: "planted-mcp" } },
     off: { url: "https://off.example", enabled: false },
@@ -83,7 +83,7 @@ test("the flat names of released clients stand beside the nested settings, and s
   });
 });
 
-test("secrets are shown to nobody else", async () => {
+test("secrets are not shown to other callers", async () => {
   const refused = async (answer: ReturnType<typeof exposed>, status: number) => {
     const { status: given, body } = await answer;
     expect(given).toBe(status);

@@ -291,7 +291,7 @@ test("events are searched, counted and read as they are stored, by the new paths
   expect((await get("/api/v1/conversation/zz/events/count")).status).toBe(404);
 });
 
-test("the document describes the routes and needs nothing from outside", async () => {
+test("the document describes the routes and has no external references", async () => {
   const { body } = await get("/openapi.json");
   const name = body.paths["/api/settings"].post.requestBody.content["application/json"].schema.$ref
     .split("/")

@@ -96,7 +96,7 @@ test("events that are known already are ignored, also within one report and at o
   expect((await stored(id)).map(({ id: event }: { id: string }) => event)).toEqual(["a", "b", "c"]);
 });
 
-test("events of tools that this server does not have are kept; what no client could show is refused as a whole", async () => {
+test("events of unknown tools are stored; invalid events reject the whole report", async () => {
   const id = newId();
   const action = {
     kind: "ActionEvent",
@@ -137,7 +137,7 @@ test("this server does not work on a reported conversation", async () => {
   const answer = await read(server.call("POST", `/api/conversations/${id}/events`, { body: message }));
   expect(answer).toMatchObject({
     status: 409,
-    body: { detail: expect.stringContaining("run by an agent server") },
+    body: { detail: expect.stringContaining("An agent server inside the sandbox runs") },
   });
   for (const verb of ["run", "pause", "interrupt"]) {
     expect((await server.call("POST", `/api/conversations/${id}/${verb}`, { body: {} })).status).toBe(409);
@@ -172,7 +172,7 @@ test.each([
   expect((await report(body)).status).toBe(422);
 });
 
-test("hostile reports are refused or bounded, and never an error of the server", async () => {
+test("hostile reports are rejected or limited, and never cause a 5xx", async () => {
   const id = newId();
   const many = Array.from({ length: 1_001 }, (_, index) => said(`m${index}`, "x"));
   expect((await events(id, many)).status).toBe(422);

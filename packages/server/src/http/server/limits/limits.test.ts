@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-test("a bucket gives a burst, fills up again by time, and says how long to wait", () => {
+test("a bucket allows a burst, refills over time, and returns the time to wait", () => {
   let now = 0;
   const buckets = new TokenBucketLimiter({ perSecond: 10, burst: 3 }, () => now);
   expect([1, 2, 3].map(() => buckets.take("a"))).toEqual([0, 0, 0]);
@@ -30,7 +30,7 @@ test("a bucket gives a burst, fills up again by time, and says how long to wait"
   expect([1, 2, 3, 4].map(() => buckets.take("a") === 0)).toEqual([true, true, true, false]);
 });
 
-test("a flood of callers is not remembered without end, and callers keep their limits", () => {
+test("memory stays bounded under a flood of callers, and callers keep their limits", () => {
   let now = 0;
   const buckets = new TokenBucketLimiter({ perSecond: 1, burst: 1 }, () => now);
   for (let index = 0; index < 50_000; index++) buckets.take(`caller ${index}`);
@@ -49,13 +49,13 @@ test("addresses of one IPv6 network count as one caller", () => {
   expect(toClientNetwork(undefined)).toBe("");
 });
 
-test("0 is no limit", () => {
+test("0 disables the limit", () => {
   const limit = new RequestLimit(0);
   for (let index = 0; index < 100; index++)
     expect(() => limit.count(undefined, () => "192.0.2.1")).not.toThrow();
 });
 
-test("a key that asks too often gets 429 with Retry-After; other keys, sandboxes and addresses have their own count", async () => {
+test("a key above its rate gets 429 with Retry-After; other keys, sandboxes and addresses are counted separately", async () => {
   const statuses: number[] = [];
   let last: Response | undefined;
   for (let index = 0; index < 4; index++) {

@@ -67,7 +67,7 @@ test("a program gets a cookie for a key: random, HttpOnly, SameSite=Strict, and 
   await secure.close();
 });
 
-test("behind a trusted proxy the cookie is Secure when the proxy says https, and nobody else is believed", async () => {
+test("only a trusted proxy's https makes the cookie Secure", async () => {
   const forwarded = { "x-forwarded-proto": "https" };
   expect((await call("POST", "/login", forwarded, { key })).headers.getSetCookie()[0]).not.toContain(
     "Secure",
@@ -178,7 +178,7 @@ test("another site's page can neither log in nor out; a key in a header goes bef
   ).toBe(201);
 });
 
-test("a login is no key, and ends with its key, with another login of the browser, and not by a guess", async () => {
+test("a login is not a key, and ends with its key or with a new login of the browser", async () => {
   const { key: short, row } = await server.apiKeys.add("default", {
     name: "short",
     expiresAt: null,
@@ -204,7 +204,7 @@ test("a login is no key, and ends with its key, with another login of the browse
   }
 });
 
-test("the cookie opens sockets for the server's own pages; to others it means nothing, and they bring a key", async () => {
+test("the cookie opens sockets only for the server's own pages; other pages need a key", async () => {
   const id = await server.addConversation();
   const cookie = await logIn();
   const socket = (headers: Record<string, string>) =>
@@ -242,7 +242,7 @@ test("a read-only key logs in to read", async () => {
   expect((await call("POST", "/api/keys", { cookie, ...own }, { name: "more" })).status).toBe(403);
 });
 
-test("failed logins of an address are limited, and say when to come again", async () => {
+test("failed logins per address are limited, with Retry-After", async () => {
   const fresh = await startServer();
   const attempt = (text: string) => fresh.call("POST", "/login", { key: null, body: { key: text } });
   for (let index = 0; index < 10; index++) expect((await attempt(`wrong ${index}`)).status).toBe(401);
