@@ -26,7 +26,7 @@ export function isAlive(pid: number): boolean {
 }
 
 /** True when no thread of the process runs: it is stopped, traced, or has ended. */
-export function isStill(pid: number): boolean {
+export function isStopped(pid: number): boolean {
   try {
     const state = statFields(pid)[0]!;
     if (!"ZX".includes(state)) return "Tt".includes(state);

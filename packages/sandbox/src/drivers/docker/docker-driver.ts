@@ -17,7 +17,7 @@ import type {
   StartRequest,
 } from "../../driver.ts";
 import { insideBusybox } from "../common/busybox.ts";
-import { checkCommand, idPattern } from "../common/check-command.ts";
+import { checkCommand, idPattern } from "../common/commands.ts";
 import { connectInside, listenInside } from "../common/sockets/ports.ts";
 import { formatUser, labels } from "./container-options.ts";
 import { Containers, type Inspected } from "./containers.ts";

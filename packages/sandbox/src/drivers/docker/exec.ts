@@ -4,7 +4,7 @@ import { Readable, Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type Docker from "dockerode";
 import type { ExecRequest, ExitStatus, SandboxProcess } from "../../driver.ts";
-import { refusedExitCode, toExitStatus } from "../common/exit-status.ts";
+import { refusedExitCode, toExitStatus } from "../common/commands.ts";
 import { demultiplex } from "./demultiplex.ts";
 import { type Engine, engineMessage, type RefusalHandlers } from "./engine.ts";
 import type { Signaller } from "./processes.ts";

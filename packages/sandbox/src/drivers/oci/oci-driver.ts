@@ -17,7 +17,7 @@ import type {
   StartRequest,
 } from "../../driver.ts";
 import { insideFolder } from "../common/busybox.ts";
-import { idPattern } from "../common/check-command.ts";
+import { idPattern } from "../common/commands.ts";
 import { inspectHost } from "../common/host.ts";
 import { connectInside, type IsMember, Listeners, listenInside } from "../common/sockets/ports.ts";
 import { isRootless, sandboxIdBase } from "../common/uid-range.ts";
@@ -33,8 +33,7 @@ import { ImageStore } from "./images/image-store.ts";
 import { prepareSpec } from "./images/prepare-spec.ts";
 import { killOrphanedStarts } from "./launch/orphaned-starts.ts";
 import { prepareSeccompFilter, type SeccompFilter, type Trial } from "./launch/seccomp-filter.ts";
-import { deletedOpenBytes } from "./storage/deleted-open-files.ts";
-import { DiskUsage } from "./storage/disk-usage.ts";
+import { DiskUsage, deletedOpenBytes } from "./storage/disk-usage.ts";
 import type { SandboxRecord } from "./storage/records.ts";
 import { runtimeDir } from "./storage/runtime-dir.ts";
 import { SandboxFiles } from "./storage/sandbox-files.ts";

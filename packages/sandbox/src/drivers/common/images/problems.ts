@@ -8,14 +8,6 @@ export class RegistryUnreachable extends PlatformError<"RegistryUnreachable"> {
   }
 }
 
-export function imageDiskFull({ name }: ImageReference): PlatformError {
-  return new PlatformError("ImageDiskFull", { name });
-}
-
-export function wrongDigest({ name, digest }: ImageReference): PlatformError {
-  return new PlatformError("ImageDigestWrong", { name, digest });
-}
-
 /** Turns the stderr of a failed skopeo into an error by its words: it has no error codes. */
 export function fetchProblem(
   image: ImageReference,
@@ -23,9 +15,9 @@ export function fetchProblem(
 ): PlatformError {
   const has = (words: RegExp) => words.test(problem);
   const reason = shortReason(problem);
-  if (has(/no space left on device|disk quota exceeded/i)) return imageDiskFull(image);
+  if (has(/no space left on device|disk quota exceeded/i)) return new PlatformError("ImageDiskFull", image);
   if (has(/manifest does not match provided (manifest )?digest|digest did not match/i))
-    return wrongDigest(image);
+    return new PlatformError("ImageDigestWrong", image);
   const { name } = image;
   if (image.source !== "registry")
     return has(/no such file or directory|no descriptor found|not found/i)

@@ -4,7 +4,7 @@ import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { SandboxLimits } from "../../../driver.ts";
 import { limitProcess } from "../../../kernel/limits.ts";
-import { isAlive, isStill, listPids, sendSignal, statFields } from "../../common/processes.ts";
+import { isAlive, isStopped, listPids, sendSignal, statFields } from "../../common/processes.ts";
 import { runtimeDir } from "../storage/runtime-dir.ts";
 import { installationGroup } from "./cgroups.ts";
 import { FirstProcesses } from "./first-processes.ts";
@@ -123,10 +123,10 @@ class NamespaceGroup implements ProcessGroup {
       return true;
     }
     if (!this.#stoppedBefore())
-      writeFileSync(this.#pausedFile, this.members().filter(isStill).join(" "), { mode: 0o600 });
+      writeFileSync(this.#pausedFile, this.members().filter(isStopped).join(" "), { mode: 0o600 });
     const end = Date.now() + freezeTimeoutMs;
     for (let quiet = 0; Date.now() < end; ) {
-      const moving = this.members().filter((pid) => !isStill(pid));
+      const moving = this.members().filter((pid) => !isStopped(pid));
       if (this.state() === "gone") return false;
       for (const pid of moving) sendSignal(pid, "SIGSTOP");
       quiet = moving.length === 0 ? quiet + 1 : 0;

@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ExecRequest, PreparedSpec, SandboxProcess } from "../../../driver.ts";
 import { findBusybox, insideBusybox, insideFolder } from "../../common/busybox.ts";
-import { checkCommand } from "../../common/check-command.ts";
+import { checkCommand } from "../../common/commands.ts";
 import type { ProcessGroup } from "../cgroup/process-groups.ts";
 import { PipeFolders } from "../warm-shell/pipe-folders.ts";
 import { shellArgv, startShell } from "../warm-shell/start-shell.ts";

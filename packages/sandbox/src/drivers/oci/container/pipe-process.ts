@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
 import { type Descriptor, spawnPiped } from "../../../kernel/spawn.ts";
-import { refusedExitCode, toExitStatus } from "../../common/exit-status.ts";
+import { refusedExitCode, toExitStatus } from "../../common/commands.ts";
 import { sendSignal } from "../../common/processes.ts";
 import type { processConfig } from "./config.ts";
 import { ExecFiles } from "./exec-files.ts";

@@ -19,72 +19,63 @@ export interface Check {
 
 /** Checks this machine for the OCI driver, for `doctor`. Changes nothing. */
 export async function probeOci(wanted?: string): Promise<Check[]> {
-  const groups = isRootless() ? checkNoCgroups() : checkCgroups(cgroupLayout());
   return [
     await checkRuntime(wanted),
     checkUserNamespaces(),
-    groups,
+    isRootless() ? withoutCgroups : checkCgroups(cgroupLayout()),
     checkSeccomp(),
     checkInit(),
     checkBusybox(),
     checkOverlay(),
     checkKernel(),
-    checkDisk(),
-    await checkImages(),
+    passed("disk limits", "measured every few seconds"),
+    await checkImageTools(),
   ];
 }
 
+function passed(name: string, detail: string, fix?: string): Check {
+  return { name, ok: true, detail, ...(fix === undefined ? {} : { fix }) };
+}
+
+function failed(name: string, detail: string, fix: string): Check {
+  return { name, ok: false, detail, fix };
+}
+
 async function checkRuntime(wanted?: string): Promise<Check> {
+  const name = "OCI runtime";
   try {
     // For ordinary users scripts/rootless or scripts/isolate hides the v2 part.
     const { kind, version } = await findRuntime(wanted, process.getuid?.() === 0 ? cgroupLayout() : "v1");
-    const slow = kind === "runc" && wanted === undefined;
-    const fix = slow
-      ? {
-          fix: "crun starts sandboxes 2 to 4 times faster: run `apt-get install crun`, and start through scripts/isolate.",
-        }
-      : {};
-    return { name: "OCI runtime", ok: true, detail: `${kind} ${version}`, ...fix };
+    const faster =
+      "crun starts sandboxes 2 to 4 times faster: run `apt-get install crun`, and start through scripts/isolate.";
+    return passed(name, `${kind} ${version}`, kind === "runc" && wanted === undefined ? faster : undefined);
   } catch (error) {
-    return {
-      name: "OCI runtime",
-      ok: false,
-      detail: errorText(error),
-      fix: wanted
-        ? "Unset SANDPIPER_RUNTIME, and run `apt-get install crun`."
-        : "Run `apt-get install crun`.",
-    };
+    const unset = wanted ? "Unset SANDPIPER_RUNTIME, and run" : "Run";
+    return failed(name, errorText(error), `${unset} \`apt-get install crun\`.`);
   }
 }
 
 function checkUserNamespaces(): Check {
   const name = "user namespaces";
-  const maximum = readNumber("/proc/sys/user/max_user_namespaces");
-  if (!existsSync("/proc/self/ns/user") || maximum === undefined) {
-    return { name, ok: false, detail: "the kernel has none", fix: "Use a kernel with CONFIG_USER_NS." };
-  }
-  if (maximum === 0)
-    return { name, ok: false, detail: "switched off", fix: "Run `sysctl user.max_user_namespaces=15000`." };
+  const max = readNumber("/proc/sys/user/max_user_namespaces");
+  if (!existsSync("/proc/self/ns/user") || max === undefined)
+    return failed(name, "the kernel has none", "Use a kernel with CONFIG_USER_NS.");
+  if (max === 0) return failed(name, "switched off", "Run `sysctl user.max_user_namespaces=15000`.");
   const ids = readFileSync("/proc/self/uid_map", "utf8").trim().split(/\s+/).map(Number);
   if (isRootless() && ids.length > 3)
-    return { name, ok: true, detail: `an ordinary user's, with ${ids[5]} subordinate ids` };
+    return passed(name, `an ordinary user's, with ${ids[5]} subordinate ids`);
   if ((ids[2] ?? 0) < 2 ** 31) {
     const fix = "Run the server outside of the container or user namespace that it is in.";
-    return { name, ok: false, detail: "only a part of the user ids is available here", fix };
+    return failed(name, "only a part of the user ids is available here", fix);
   }
-  return { name, ok: true, detail: `up to ${maximum}` };
+  return passed(name, `up to ${max}`);
 }
 
-function checkNoCgroups(): Check {
-  const detail =
-    "not for this user: memory and processes are limited for each process and user of a sandbox, CPUs are not";
-  return {
-    name: "control groups",
-    ok: true,
-    detail,
-    fix: "Run the server as root where sandboxes need limits as a whole.",
-  };
-}
+const withoutCgroups = passed(
+  "control groups",
+  "not for this user: memory and processes are limited for each process and user of a sandbox, CPUs are not",
+  "Run the server as root where sandboxes need limits as a whole.",
+);
 
 /** Controllers for the limits of a sandbox. */
 const controllers = ["cpu", "memory", "pids"];
@@ -92,114 +83,65 @@ const controllers = ["cpu", "memory", "pids"];
 function checkCgroups(layout: CgroupLayout): Check {
   const name = "control groups";
   if (layout === "none")
-    return {
-      name,
-      ok: false,
-      detail: "not mounted",
-      fix: "Mount them: `mount -t cgroup2 none /sys/fs/cgroup`.",
-    };
+    return failed(name, "not mounted", "Mount them: `mount -t cgroup2 none /sys/fs/cgroup`.");
   const available =
     layout === "v2"
       ? readFileSync("/sys/fs/cgroup/cgroup.controllers", "utf8").trim().split(" ")
       : controllers.filter((controller) => existsSync(`/sys/fs/cgroup/${controller}/cgroup.procs`));
-  const missing = controllers.filter((controller) => !available.includes(controller));
-  if (missing.length > 0) {
-    return {
-      name,
-      ok: false,
-      detail: `${layout} without ${missing.join(", ")}`,
-      fix: `Enable ${missing.join(", ")} in the kernel's command line.`,
-    };
-  }
+  const missing = controllers.filter((controller) => !available.includes(controller)).join(", ");
+  if (missing) return failed(name, `${layout} without ${missing}`, `Enable ${missing} in the kernel's command line.`);
   // The real root group has no type; a group that only looks like the root cannot have subgroups.
   if (layout === "v2" && existsSync("/sys/fs/cgroup/cgroup.type")) {
     const fix = "Start the container with the machine's control groups (`--cgroupns=host --privileged`).";
-    return { name, ok: false, detail: "v2, but only a part of the tree is visible", fix };
+    return failed(name, "v2, but only a part of the tree is visible", fix);
   }
-  const hidden =
-    layout === "hybrid" && process.getuid?.() === 0
-      ? { fix: "Start through scripts/isolate, so that crun can be used." }
-      : {};
-  return { name, ok: true, detail: `${layout} with ${controllers.join(", ")}`, ...hidden };
+  const blocksCrun = layout === "hybrid" && process.getuid?.() === 0;
+  const fix = blocksCrun ? "Start through scripts/isolate, so that crun can be used." : undefined;
+  return passed(name, `${layout} with ${controllers.join(", ")}`, fix);
 }
 
 function checkSeccomp(): Check {
   const name = "system call filter";
-  if (!/^Seccomp:/m.test(readFileSync("/proc/self/status", "utf8"))) {
-    return {
-      name,
-      ok: false,
-      detail: "the kernel has none",
-      fix: "Use a kernel with CONFIG_SECCOMP_FILTER.",
-    };
-  }
-  if (existsSync(profilePath)) return { name, ok: true, detail: profilePath };
-  return {
-    name,
-    ok: false,
-    detail: `${profilePath} is missing`,
-    fix: `Run \`apt-get install ${profilePackage}\`.`,
-  };
+  if (!/^Seccomp:/m.test(readFileSync("/proc/self/status", "utf8")))
+    return failed(name, "the kernel has none", "Use a kernel with CONFIG_SECCOMP_FILTER.");
+  if (existsSync(profilePath)) return passed(name, profilePath);
+  return failed(name, `${profilePath} is missing`, `Run \`apt-get install ${profilePackage}\`.`);
 }
 
 function checkInit(): Check {
   const name = "init for sandboxes";
-  if (existsSync(initPath)) return { name, ok: true, detail: initPath };
-  return {
-    name,
-    ok: true,
-    detail: "a shell loop",
-    fix: "An idle sandbox needs less memory with `apt-get install catatonit`.",
-  };
+  if (existsSync(initPath)) return passed(name, initPath);
+  return passed(name, "a shell loop", "An idle sandbox needs less memory with `apt-get install catatonit`.");
 }
 
 function checkBusybox(): Check {
   const name = "static busybox";
   const path = findBusybox();
-  if (path !== undefined) return { name, ok: true, detail: path };
-  return {
-    name,
-    ok: true,
-    detail: "none",
-    fix: "Commands start 5 times faster with `apt-get install busybox-static`.",
-  };
+  if (path !== undefined) return passed(name, path);
+  return passed(name, "none", "Commands start 5 times faster with `apt-get install busybox-static`.");
 }
 
-function checkDisk(): Check {
-  return { name: "disk limits", ok: true, detail: "measured every few seconds" };
-}
-
-async function checkImages(): Promise<Check> {
+async function checkImageTools(): Promise<Check> {
   const name = "images";
-  const found = await Promise.all(
-    ["skopeo", "umoci"].map(async (tool) => ({
-      tool,
-      ...(await runCommand([tool, "--version"], { timeoutMs: 5_000 })),
-    })),
-  );
-  const missing = found.filter(({ code }) => code !== 0).map(({ tool }) => tool);
-  if (missing.length === 0) return { name, ok: true, detail: "by skopeo and umoci" };
+  const tools = ["skopeo", "umoci"];
+  const results = await Promise.all(tools.map((tool) => runCommand([tool, "--version"], { timeoutMs: 5_000 })));
+  const missing = tools.filter((_, index) => results[index]!.code !== 0);
+  if (missing.length === 0) return passed(name, "by skopeo and umoci");
   const fix = `Run \`apt-get install ${missing.join(" ")}\`; the spec \`host\` needs no image.`;
-  return { name, ok: true, detail: `${missing.join(" and ")} not found`, fix };
+  return passed(name, `${missing.join(" and ")} not found`, fix);
 }
 
 function checkOverlay(): Check {
-  const ok = /^nodev\s+overlay$/m.test(readFileSync("/proc/filesystems", "utf8"));
-  const fix = { fix: "Run `modprobe overlay`; every sandbox's files are stacked by it." };
-  return { name: "overlay filesystem", ok, detail: ok ? "available" : "not loaded", ...(!ok && fix) };
+  const name = "overlay filesystem";
+  if (/^nodev\s+overlay$/m.test(readFileSync("/proc/filesystems", "utf8"))) return passed(name, "available");
+  return failed(name, "not loaded", "Run `modprobe overlay`; every sandbox's files are stacked by it.");
 }
 
 function checkKernel(): Check {
   const [major, minor] = release().split(".").map(Number);
-  const ok = major! > 5 || (major === 5 && minor! >= 6);
-  return {
-    name: "kernel",
-    ok,
-    detail: release(),
-    ...(!ok && {
-      fix: "Use Linux 5.6 or newer (an ordinary user's server: 5.11); a folder as root needs 5.19.",
-    }),
-  };
+  if (major! > 5 || (major === 5 && minor! >= 6)) return passed("kernel", release());
+  const fix = "Use Linux 5.6 or newer (an ordinary user's server: 5.11); a folder as root needs 5.19.";
+  return failed("kernel", release(), fix);
 }
 
 function readNumber(path: string): number | undefined {

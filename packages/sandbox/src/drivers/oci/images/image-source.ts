@@ -5,9 +5,9 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ImageReference } from "../../../specs/image-reference.ts";
-import { fetchProblem, imageDiskFull, wrongDigest } from "../../common/images/problems.ts";
+import { fetchProblem } from "../../common/images/problems.ts";
 import { guardDisk, usableSpace } from "./disk-guard.ts";
-import { invalidImage, type Manifest, parseImageConfig, parseManifest } from "./image-config.ts";
+import { type Manifest, parseImageConfig, parseManifest } from "./image-config.ts";
 import { runTool } from "./run-tool.ts";
 
 /** A manifest, or an index of several manifests. */
@@ -48,7 +48,7 @@ export class ImageSource {
   async resolve(image: ImageReference, signal: AbortSignal): Promise<ManifestBytes> {
     const bytes = await this.#manifest(image, toSource(image, image.digest), signal);
     const digest = computeDigest(bytes);
-    if (image.digest !== undefined && image.digest !== digest) throw wrongDigest(image);
+    if (image.digest !== undefined && image.digest !== digest) throw new PlatformError("ImageDigestWrong", image);
     return { digest, bytes };
   }
 
@@ -65,9 +65,12 @@ export class ImageSource {
     // For files skopeo itself chooses the image of this machine, which may not be that of the
     // index.
     if (image.source === "registry" && computeDigest(bytes) !== instance)
-      throw wrongDigest({ ...image, digest: instance });
+      throw new PlatformError("ImageDigestWrong", { ...image, digest: instance });
     const inner = parseManifest(image.name, bytes);
-    if (!("manifest" in inner)) throw invalidImage(image.name, "it is an index within an index");
+    if (!("manifest" in inner)) throw new PlatformError("ImageInvalid", {
+        name: image.name,
+        reason: "it is an index within an index",
+      });
     const config = await this.#inspect(image, ["--config", "--raw", source], signal);
     return { source, manifest: inner.manifest, ...parseImageConfig(image.name, config) };
   }
@@ -85,12 +88,12 @@ export class ImageSource {
   ): Promise<void> {
     const progress = new DownloadProgress(manifest, to);
     const missing = await progress.missingBytes();
-    if (missing > (await usableSpace(to.blobs))) throw imageDiskFull(image);
+    if (missing > (await usableSpace(to.blobs))) throw new PlatformError("ImageDiskFull", image);
     await mkdir(to.folder, { recursive: true, mode: 0o700 });
     await symlink(to.blobs, join(to.folder, "blobs"));
 
     const abort = new AbortController();
-    const guard = guardDisk(to.blobs, () => abort.abort(imageDiskFull(image)));
+    const guard = guardDisk(to.blobs, () => abort.abort(new PlatformError("ImageDiskFull", image)));
     const stalled = () =>
       abort.abort(
         new PlatformError("ImageDownloadStalled", { name: image.name, seconds: stallTimeoutMs / 1000 }),

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ImageReference } from "../../../specs/image-reference.ts";
-import { imageDiskFull, shortReason } from "../../common/images/problems.ts";
+import { shortReason } from "../../common/images/problems.ts";
 import { guardDisk } from "./disk-guard.ts";
 import { runTool } from "./run-tool.ts";
 
@@ -21,14 +21,14 @@ export async function unpackImage(
 ): Promise<void> {
   const abort = new AbortController();
   const either = AbortSignal.any([signal, abort.signal]);
-  const guard = guardDisk(layout, () => abort.abort(imageDiskFull(image)));
+  const guard = guardDisk(layout, () => abort.abort(new PlatformError("ImageDiskFull", image)));
   const failed = (problem: string) =>
     new PlatformError("ImageUnpackFailed", { name: image.name, reason: shortReason(problem) });
   const map = `0:${idBase}:${idRange}`;
   try {
     const argv = ["umoci", "raw", "unpack", "--image", ".:image", "--uid-map", map, "--gid-map", map, root];
     const unpacked = await runTool(argv, { cwd: layout, signal: either });
-    if (/no space left on device|disk quota exceeded/i.test(unpacked.problem)) throw imageDiskFull(image);
+    if (/no space left on device|disk quota exceeded/i.test(unpacked.problem)) throw new PlatformError("ImageDiskFull", image);
     if (!unpacked.ok) throw failed(unpacked.problem);
     // The server owns folders that no layer describes; the sandbox does not know its id.
     const owner = `${idBase}:${idBase}`;

@@ -2,7 +2,6 @@ import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { PreparedSpec } from "../../../driver.ts";
 import { HostRoot } from "./host-root.ts";
-import { LayerReferences } from "./layer-references.ts";
 import { Layers } from "./layers.ts";
 import { getImage, listLayers, Records, type SandboxRecord, type SnapshotRecord } from "./records.ts";
 import { removeTrees } from "./remove-tree.ts";
@@ -166,5 +165,28 @@ function readRecord<T>(records: Records<T>, id: string): T | undefined {
     return records.peek(id);
   } catch {
     return undefined;
+  }
+}
+
+/** Counts how many records use each layer. */
+class LayerReferences {
+  readonly #counts = new Map<string, number>();
+
+  add(names: string[]): void {
+    for (const name of names) this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
+  }
+
+  /** Returns the names that no record uses any more. */
+  release(names: string[]): string[] {
+    return names.filter((name) => {
+      const left = (this.#counts.get(name) ?? 0) - 1;
+      if (left > 0) this.#counts.set(name, left);
+      else this.#counts.delete(name);
+      return left <= 0;
+    });
+  }
+
+  has(name: string): boolean {
+    return this.#counts.has(name);
   }
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
-import { toExitStatus } from "../../common/exit-status.ts";
+import { toExitStatus } from "../../common/commands.ts";
 import { sendSignal, statFields } from "../../common/processes.ts";
 import type { ProcessGroup } from "../cgroup/process-groups.ts";
 import { captureOutput, drainOutput } from "../container/output-pipe.ts";
