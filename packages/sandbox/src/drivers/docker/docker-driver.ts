@@ -18,6 +18,7 @@ import type {
 } from "../../driver.ts";
 import { insideBusybox } from "../common/busybox.ts";
 import { checkCommand, idPattern } from "../common/commands.ts";
+import { Listeners } from "../common/sockets/listeners.ts";
 import { connectInside, listenInside } from "../common/sockets/ports.ts";
 import { formatUser, labels } from "./container-options.ts";
 import { Containers, type Inspected } from "./containers.ts";
@@ -27,7 +28,6 @@ import { execInContainer } from "./exec.ts";
 import { Images } from "./images.ts";
 import { injectAll, injectFiles } from "./injected-files.ts";
 import { findPrograms, initPath, type Program } from "./injected-programs.ts";
-import { Listeners } from "./listeners.ts";
 import { DirectSignaller, isMember, ShellSignaller, type Signaller } from "./processes.ts";
 import { Snapshots } from "./snapshots.ts";
 
@@ -68,14 +68,13 @@ export class DockerDriver implements SandboxDriver {
   readonly #options: DockerDriverOptions;
   readonly #engine: Engine;
   readonly #known = new Map<string, KnownContainer>();
-  readonly #listeners: Listeners;
+  readonly #listeners = new Listeners();
   #opened: Opened | undefined;
   #shell: string[] | undefined;
 
   constructor(options: DockerDriverOptions) {
     this.#options = options;
     this.#engine = new Engine(options.host, options.timeoutMs);
-    this.#listeners = new Listeners(this.#engine.docker);
   }
 
   get shell(): string[] | undefined {
@@ -226,7 +225,14 @@ export class DockerDriver implements SandboxDriver {
 
   async listen(id: string, port: number, accept: (connection: Duplex) => void): Promise<{ close(): void }> {
     const { pid, isMember, container } = await this.#firstProcess(id);
-    return this.#listeners.add(id, container, await listenInside(pid, port, accept, isMember));
+    const listener = await listenInside(pid, port, accept, isMember);
+    return this.#listeners.add(id, listener, (abortSignal, onEnd) => {
+      const ended = this.#engine.docker
+        .getContainer(container)
+        .wait({ condition: "not-running", abortSignal });
+      // Without its engine the sandbox may run on; its next change closes the listeners.
+      ended.then(onEnd, () => {});
+    });
   }
 
   async usage(id: string): Promise<SandboxUsage> {

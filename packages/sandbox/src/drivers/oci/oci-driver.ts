@@ -19,7 +19,8 @@ import type {
 import { insideFolder } from "../common/busybox.ts";
 import { idPattern } from "../common/commands.ts";
 import { inspectHost } from "../common/host.ts";
-import { connectInside, type IsMember, Listeners, listenInside } from "../common/sockets/ports.ts";
+import { Listeners } from "../common/sockets/listeners.ts";
+import { connectInside, type IsMember, listenInside } from "../common/sockets/ports.ts";
 import { isRootless, sandboxIdBase } from "../common/uid-range.ts";
 import { Cgroups } from "./cgroup/cgroups.ts";
 import { NamespaceGroups } from "./cgroup/namespace-processes.ts";

@@ -64,30 +64,6 @@ export async function listenInside(
   });
 }
 
-/** Listeners by sandbox, closed with its processes, whose network they would keep alive. */
-export class Listeners {
-  readonly #open = new Map<string, Set<{ close(): void }>>();
-
-  add(id: string, listener: { close(): void }): { close(): void } {
-    const all = this.#open.get(id) ?? new Set();
-    this.#open.set(id, all);
-    const entry = {
-      close: () => {
-        listener.close();
-        all.delete(entry);
-        if (all.size === 0 && this.#open.get(id) === all) this.#open.delete(id);
-      },
-    };
-    all.add(entry);
-    return entry;
-  }
-
-  /** Closes the listeners of a sandbox. */
-  close(id: string): void {
-    for (const { close } of [...(this.#open.get(id) ?? [])]) close();
-  }
-}
-
 async function connectTo(
   pid: number,
   family: 4 | 6,

@@ -89,7 +89,8 @@ function checkCgroups(layout: CgroupLayout): Check {
       ? readFileSync("/sys/fs/cgroup/cgroup.controllers", "utf8").trim().split(" ")
       : controllers.filter((controller) => existsSync(`/sys/fs/cgroup/${controller}/cgroup.procs`));
   const missing = controllers.filter((controller) => !available.includes(controller)).join(", ");
-  if (missing) return failed(name, `${layout} without ${missing}`, `Enable ${missing} in the kernel's command line.`);
+  if (missing)
+    return failed(name, `${layout} without ${missing}`, `Enable ${missing} in the kernel's command line.`);
   // The real root group has no type; a group that only looks like the root cannot have subgroups.
   if (layout === "v2" && existsSync("/sys/fs/cgroup/cgroup.type")) {
     const fix = "Start the container with the machine's control groups (`--cgroupns=host --privileged`).";
@@ -124,7 +125,9 @@ function checkBusybox(): Check {
 async function checkImageTools(): Promise<Check> {
   const name = "images";
   const tools = ["skopeo", "umoci"];
-  const results = await Promise.all(tools.map((tool) => runCommand([tool, "--version"], { timeoutMs: 5_000 })));
+  const results = await Promise.all(
+    tools.map((tool) => runCommand([tool, "--version"], { timeoutMs: 5_000 })),
+  );
   const missing = tools.filter((_, index) => results[index]!.code !== 0);
   if (missing.length === 0) return passed(name, "by skopeo and umoci");
   const fix = `Run \`apt-get install ${missing.join(" ")}\`; the spec \`host\` needs no image.`;

@@ -51,7 +51,8 @@ const maxEnvBytes = 64 * 1024;
 export function parseManifest(name: string, bytes: Buffer): { manifest: Manifest } | { instance: string } {
   const value = parseJson(name, bytes);
   if (manifest.Check(value)) return { manifest: value };
-  if (!index.Check(value)) throw new PlatformError("ImageInvalid", { name, reason: "its manifest has an unknown form" });
+  if (!index.Check(value))
+    throw new PlatformError("ImageInvalid", { name, reason: "its manifest has an unknown form" });
   const fitting = value.manifests.filter(
     ({ platform }) => platform?.os === "linux" && platform.architecture === architecture,
   );
@@ -71,7 +72,8 @@ function variantOrder(variant: string | undefined): number {
 /** Parses an image's configuration. Throws SandboxSpecUnusable, also for another architecture. */
 export function parseImageConfig(name: string, bytes: Buffer): { env: Record<string, string>; user: string } {
   const value = parseJson(name, bytes);
-  if (!config.Check(value)) throw new PlatformError("ImageInvalid", { name, reason: "its configuration has an unknown form" });
+  if (!config.Check(value))
+    throw new PlatformError("ImageInvalid", { name, reason: "its configuration has an unknown form" });
   if (value.os && value.os !== "linux")
     throw new PlatformError("ImageSystemWrong", { name, system: value.os });
   if (value.architecture && value.architecture !== architecture)

@@ -48,7 +48,8 @@ export class ImageSource {
   async resolve(image: ImageReference, signal: AbortSignal): Promise<ManifestBytes> {
     const bytes = await this.#manifest(image, toSource(image, image.digest), signal);
     const digest = computeDigest(bytes);
-    if (image.digest !== undefined && image.digest !== digest) throw new PlatformError("ImageDigestWrong", image);
+    if (image.digest !== undefined && image.digest !== digest)
+      throw new PlatformError("ImageDigestWrong", image);
     return { digest, bytes };
   }
 
@@ -67,7 +68,8 @@ export class ImageSource {
     if (image.source === "registry" && computeDigest(bytes) !== instance)
       throw new PlatformError("ImageDigestWrong", { ...image, digest: instance });
     const inner = parseManifest(image.name, bytes);
-    if (!("manifest" in inner)) throw new PlatformError("ImageInvalid", {
+    if (!("manifest" in inner))
+      throw new PlatformError("ImageInvalid", {
         name: image.name,
         reason: "it is an index within an index",
       });

@@ -28,7 +28,8 @@ export async function unpackImage(
   try {
     const argv = ["umoci", "raw", "unpack", "--image", ".:image", "--uid-map", map, "--gid-map", map, root];
     const unpacked = await runTool(argv, { cwd: layout, signal: either });
-    if (/no space left on device|disk quota exceeded/i.test(unpacked.problem)) throw new PlatformError("ImageDiskFull", image);
+    if (/no space left on device|disk quota exceeded/i.test(unpacked.problem))
+      throw new PlatformError("ImageDiskFull", image);
     if (!unpacked.ok) throw failed(unpacked.problem);
     // The server owns folders that no layer describes; the sandbox does not know its id.
     const owner = `${idBase}:${idBase}`;

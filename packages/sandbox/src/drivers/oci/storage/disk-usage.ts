@@ -23,7 +23,9 @@ export class DiskUsage {
 }
 
 async function measureFolder(folder: string): Promise<number> {
-  const result = await runCommand(["du", "-sx", "--block-size=1", "--", folder], { timeoutMs: folderTimeoutMs });
+  const result = await runCommand(["du", "-sx", "--block-size=1", "--", folder], {
+    timeoutMs: folderTimeoutMs,
+  });
   // du reports files that disappear meanwhile and still prints the sum.
   const size = /^(\d+)\t/.exec(result.output)?.[1];
   if (size === undefined)
