@@ -148,7 +148,6 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     masks,
     openModel,
     limits,
-    addUsage,
     logger,
   });
   const goals: Goals = new Goals({ store, runner, sideCalls, send, logger });

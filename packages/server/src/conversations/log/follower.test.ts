@@ -44,13 +44,13 @@ const result = (callId: string): NewRecord => ({
   },
 });
 
-const shown = ({ state, view, recent }: LogFollower) => ({
+const snapshot = ({ state, view, recent }: LogFollower) => ({
   state: { ...state, open: [...state.openActions.keys()] },
   messages: structuredClone(view.messages),
   recent: recent.slice(-8).map(({ id }) => id),
 });
 
-test("a follower that was there all along reads the same as one that comes later, whatever was appended and moved", async () => {
+test("an early and a late follower read the same state after any appends and moves", async () => {
   const step = fc.oneof(
     fc.constantFrom("message", "call", "result", "stats").map((kind) => ({ kind, to: 0 })),
     fc.nat().map((to) => ({ kind: "move", to })),
@@ -79,7 +79,7 @@ test("a follower that was there all along reads the same as one that comes later
         const late = new LogFollower({ events: store.events, scheduler }, row.id, new View());
         late.close();
         late.finish();
-        expect(shown(live)).toEqual(shown(late));
+        expect(snapshot(live)).toEqual(snapshot(late));
         expect(live.state.leafEventId).toBe(
           (store.conversations.get(row.id)!.head ?? ids.at(-1)) || undefined,
         );
@@ -90,7 +90,7 @@ test("a follower that was there all along reads the same as one that comes later
   );
 });
 
-test("what was open, asked or planned beside the branch is not part of it, and comes back with it", async () => {
+test("state of another branch is not visible until HEAD returns to it", async () => {
   const row = conversationRow();
   await store.conversations.create(row);
   const [first] = await store.events.append(row.id, [message("one"), action("a"), result("a")]);
@@ -116,7 +116,7 @@ test("what was open, asked or planned beside the branch is not part of it, and c
   follower.close();
 });
 
-test("a long log is read while the server goes on, with what is appended and moved meanwhile", async () => {
+test("a long log is read in turns, with concurrent appends and moves", async () => {
   const row = conversationRow();
   await store.conversations.create(row);
   const append = (records: NewRecord[], navigate?: { navigate: string | null }) =>
@@ -136,7 +136,7 @@ test("a long log is read while the server goes on, with what is appended and mov
     follower.close();
     expect(follower.isReady).toBe(false);
     follower.finish();
-    return shown(follower);
+    return snapshot(follower);
   };
 
   const follower = new LogFollower({ events: store.events, scheduler }, row.id, new View());
@@ -149,13 +149,13 @@ test("a long log is read while the server goes on, with what is appended and mov
   await follower.ready;
   await Promise.all([late, others]);
   expect(turns).toBeGreaterThan(3);
-  expect(shown(follower)).toEqual(whole());
+  expect(snapshot(follower)).toEqual(whole());
 
   const moved = new LogFollower({ events: store.events, scheduler }, row.id, new View());
   await move(middle);
   await moved.ready;
-  expect(shown(moved)).toEqual(whole());
+  expect(snapshot(moved)).toEqual(whole());
   expect(moved.view.messages.length).toBe(4 * 400 + 8);
   for (const one of [follower, moved]) one.close();
-  expect(shown(follower)).toEqual(shown(moved));
+  expect(snapshot(follower)).toEqual(snapshot(moved));
 });

@@ -69,8 +69,8 @@ export class ConversationHooks {
   /** Undefined when the project's hooks were not read yet. */
   #getConfig(row: Row): HookConfig | undefined {
     const { hooks, pluginHooks = {} } = this.#deps.contexts.get(row.id);
-    const given = this.#deps.agents.clientAgent(row)?.hookConfig;
-    const own = given ? (readHookConfig(given) ?? {}) : hooks;
+    const client = this.#deps.agents.clientAgent(row)?.hookConfig;
+    const own = client ? (readHookConfig(client) ?? {}) : hooks;
     return own && mergeHookConfigs([own, pluginHooks]);
   }
 

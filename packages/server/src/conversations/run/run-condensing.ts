@@ -192,7 +192,7 @@ export class RunCondensing {
 
   /** Condenses one part. The cost of the call counts even without a summary. */
   async #summarise(part: Forgettable, room: number, scale: number): Promise<void> {
-    const { follower, limits, userId, sideCallUsage: beside, budget, append, onRetry } = this.#deps;
+    const { follower, limits, userId, sideCallUsage, budget, append, onRetry } = this.#deps;
     const model = this.#deps.openCondenser();
     const bounds = this.#sizes.summaryBounds(model, room, scale);
     const signal = AbortSignal.any([this.#deps.signal, AbortSignal.timeout(timeoutMs)]);
@@ -203,7 +203,7 @@ export class RunCondensing {
       },
     );
     const stats = addUsage(
-      withUsage(follower.state.stats, beside),
+      withUsage(follower.state.stats, sideCallUsage),
       "condenser",
       model.name,
       response,

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { conversationRow, createTestStore, message, stateUpdate } from "../../../test/support/store.ts";
 import { RunQueue, sortForWake } from "./run-queue.ts";
 
-test("beyond the limit conversations wait in order, each user for themselves", () => {
+test("conversations over the limit wait in order, separately for each user", () => {
   const queue = new RunQueue(2);
   expect(["a", "b", "c", "d", "c"].map((id) => queue.acquire("ann", id))).toEqual([
     true,
@@ -24,7 +24,7 @@ test("beyond the limit conversations wait in order, each user for themselves", (
   expect(queue.next("ann")).toBeUndefined();
 });
 
-test("a conversation that has its place enters again, and 0 is no limit", () => {
+test("a conversation with a slot acquires it again, and 0 means no limit", () => {
   const queue = new RunQueue(1);
   expect([queue.acquire("ann", "a"), queue.acquire("ann", "a")]).toEqual([true, true]);
   const open = new RunQueue(0);
@@ -32,7 +32,7 @@ test("a conversation that has its place enters again, and 0 is no limit", () => 
   expect(open.next("ann")).toBeUndefined();
 });
 
-test("after a restart those that ran come first, then those that waited, in their order", async () => {
+test("after a restart running conversations come first, then the waiting ones in order", async () => {
   let now = 1_700_000_000_000;
   const { store, close } = await createTestStore(() => now++);
   const running = stateUpdate("execution_status", "running");

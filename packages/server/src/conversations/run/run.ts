@@ -291,7 +291,7 @@ export class Run {
   }
 
   #stepContext(model: Model): StepContext {
-    const { budget, sideCallUsage: beside } = this.#env;
+    const { budget, sideCallUsage } = this.#env;
     const { state, view } = this.follower;
     return {
       ...this.#actContext(),
@@ -302,7 +302,7 @@ export class Run {
       analyzer: this.#env.analyzer(),
       budget,
       get stats() {
-        return withUsage(state.stats, beside);
+        return withUsage(state.stats, sideCallUsage);
       },
       onDelta: (delta) => this.#deltas.add(delta),
       onRetry: (notice) => this.#publishRetry(notice),
@@ -316,9 +316,10 @@ export class Run {
   /**
    * Publishes an unstored `agent_state` frame. Clients replace the whole agent state by its value.
    */
-  #publishAgentState(told: Record<string, unknown>): void {
+  #publishAgentState(change: Record<string, unknown>): void {
     if (this.#env.hub.followers(this.#id) === 0) return;
-    const value = { ...presentAgentState(this.#env.store.conversations.get(this.#id)?.config.goal), ...told };
+    const { goal } = this.#env.store.conversations.get(this.#id)?.config ?? {};
+    const value = { ...presentAgentState(goal), ...change };
     this.#env.hub.publishEvent(this.#id, {
       kind: "ConversationStateUpdateEvent",
       source: "environment",
@@ -333,8 +334,8 @@ export class Run {
 
   #append(records: NewRecord[]): Promise<LogRecord[]> {
     this.#deltas.flush();
-    const told = [...this.#unwrittenMetrics(records), ...records];
-    return this.#env.store.events.append(this.#id, told, { calls: this.#calls.take() });
+    const all = [...this.#unwrittenMetrics(records), ...records];
+    return this.#env.store.events.append(this.#id, all, { calls: this.#calls.take() });
   }
 
   /**
@@ -342,19 +343,16 @@ export class Run {
    * clients see the final cost.
    */
   #unwrittenMetrics(records: readonly NewRecord[]): NewRecord[] {
-    const { sideCallUsage: beside } = this.#env;
+    const { sideCallUsage } = this.#env;
     const { stats } = this.follower.state;
-    const told = new Map(
-      records.map(({ event }) =>
-        event.kind === "ConversationStateUpdateEvent" ? [event.key, event.value] : ["", null],
-      ),
+    const changes = new Map<string, unknown>();
+    for (const { event } of records)
+      if (event.kind === "ConversationStateUpdateEvent") changes.set(event.key, event.value);
+    if ((changes.get("execution_status") ?? "running") === "running" || changes.has("stats")) return [];
+    const isWritten = [...sideCallUsage].every(([usageId, metrics]) =>
+      isDeepStrictEqual(stats.usage_to_metrics[usageId], metrics),
     );
-    if (!told.has("execution_status") || told.get("execution_status") === "running" || told.has("stats"))
-      return [];
-    const late = [...beside].some(
-      ([usageId, metrics]) => !isDeepStrictEqual(stats.usage_to_metrics[usageId], metrics),
-    );
-    return late ? [stateRecord("stats", withUsage(stats, beside))] : [];
+    return isWritten ? [] : [stateRecord("stats", withUsage(stats, sideCallUsage))];
   }
 
   async #end(error: unknown): Promise<boolean> {

@@ -90,7 +90,7 @@ async function beginUnderPause(moment: "before" | "during" = "before"): Promise<
 }
 
 test.each(["before", "during"] as const)(
-  "a call that begins %s a pause of its sandbox waits, and goes on with it",
+  "a call that begins %s a pause of its sandbox waits until the sandbox is resumed",
   async (moment) => {
     const { result } = await beginUnderPause(moment);
     await bench.service.resume("me", sandboxId);
@@ -98,14 +98,14 @@ test.each(["before", "during"] as const)(
   },
 );
 
-test("it goes on when a message wakes the conversation", async () => {
+test("a waiting call continues when a message wakes the conversation", async () => {
   const { result } = await beginUnderPause();
   open().pauseGate.open();
   expect(await result).toBe("done\n");
   expect(status()).toBe("RUNNING");
 });
 
-test("it fails where its run is given up, and the next run wakes the sandbox", async () => {
+test("a waiting call fails when its run is aborted, and the next run wakes the sandbox", async () => {
   const { result } = await beginUnderPause();
   open().pauseGate.cancel();
   await expect(result).rejects.toThrow("The sandbox is paused.");
@@ -114,7 +114,7 @@ test("it fails where its run is given up, and the next run wakes the sandbox", a
   expect(await run("echo next")).toBe("next\n");
 });
 
-test("a conversation that rests wakes a paused sandbox with its next run, and a user's call wakes it at any time", async () => {
+test("the next run of a resting conversation wakes a paused sandbox, and a user's call wakes it at any time", async () => {
   await run("true");
   awake = false;
   await bench.service.pause("me", sandboxId);

@@ -22,7 +22,7 @@ const response: ModelResponse = {
   finishReason: "stop",
 };
 
-test("calls beside each other that end at the same time all count, and nothing of them is kept once it is stored", async () => {
+test("concurrent side calls add up, and stored metrics are not kept in memory", async () => {
   const row = conversationRow();
   await store.conversations.create(row);
   const usage = new SideCallUsage(store.events);
@@ -40,7 +40,7 @@ test("calls beside each other that end at the same time all count, and nothing o
   expect(usage.getPending(row.id).size).toBe(0);
 });
 
-test("what could not be stored counts with the next call, and what belongs to no conversation is forgotten", async () => {
+test("metrics that could not be stored count with the next call, and those of a deleted conversation are dropped", async () => {
   const failing = new SideCallUsage({ append: () => Promise.reject(new Error("disk full")) });
   failing.add("c", "title", "m", response, { usage_to_metrics: {} });
   await expect(failing.write("c", { usage_to_metrics: {} })).rejects.toThrow("disk full");

@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => close());
 
-test("a sub-agent whose pause becomes durable only after its parent went on goes on as well", async () => {
+test("a sub-agent continues when its pause becomes durable after its parent has continued", async () => {
   const parent = conversationRow();
   const child = conversationRow({ parentId: parent.id });
   for (const row of [parent, child]) await store.conversations.create(row);
@@ -32,7 +32,6 @@ test("a sub-agent whose pause becomes durable only after its parent went on goes
         stateUpdate("execution_status", "paused"),
       ]);
     },
-    // What a sub-agent does once it runs again.
     async run(id: string) {
       await becomes(id, "running");
       await becomes(id, "finished");

@@ -104,17 +104,17 @@ export class SubAgentTurn {
     const parent = conversations.get(this.#parent.id);
     const status = this.#getChild()?.summary.executionStatus;
     if (!parent || this.#signal.aborted) return;
-    const shown = parent.summary.executionStatus;
-    if (status === "waiting_for_confirmation" && shown === "running") {
+    const parentStatus = parent.summary.executionStatus;
+    if (status === "waiting_for_confirmation" && parentStatus === "running") {
       const asks = this.#makeQuestion();
-      await events.append(parent.id, [...asks, ...transition(shown, "awaitApproval")]);
+      await events.append(parent.id, [...asks, ...transition(parentStatus, "awaitApproval")]);
     }
     if (
       status !== "waiting_for_confirmation" &&
-      shown === "waiting_for_confirmation" &&
+      parentStatus === "waiting_for_confirmation" &&
       !this.#siblingsWait()
     )
-      await events.append(parent.id, transition(shown, "subAgentsAnswered"));
+      await events.append(parent.id, transition(parentStatus, "subAgentsAnswered"));
   }
 
   #siblingsWait(): boolean {

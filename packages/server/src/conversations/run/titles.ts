@@ -2,7 +2,7 @@ import { maskedModel } from "@sandpiper/agent/masking/masked-model";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
-import type { ModelResponse, OpenModel } from "@sandpiper/models/model";
+import type { OpenModel } from "@sandpiper/models/model";
 import { recordedBeside } from "@sandpiper/models/recording/beside";
 import { type Content, contentText, type Event, type GivenLlm, textContent } from "@sandpiper/wire";
 import type { Callbacks } from "../../callbacks/api.ts";
@@ -32,13 +32,11 @@ export interface TitlesDeps {
   store: Pick<Store, "conversations" | "events">;
   scheduler: TurnScheduler;
   callbacks: Pick<Callbacks, "notifyChange">;
-  runner: Pick<Runner, "announcements">;
+  runner: Pick<Runner, "addUsage" | "announcements">;
   settings: Settings;
   masks: OutputMasks;
   openModel: OpenModel;
   limits: Pick<RunLimits, "dailyBudget">;
-  /** Adds a model call to the conversation's metrics. */
-  addUsage(id: string, usageId: string, model: string, response: ModelResponse): Promise<void>;
   logger: Logger;
 }
 
@@ -69,7 +67,7 @@ export class Titles {
   }
 
   async #generate(id: string, message: string): Promise<void> {
-    const { store, settings, openModel, addUsage, limits } = this.#deps;
+    const { store, settings, openModel, runner, limits } = this.#deps;
     const row = store.conversations.get(id);
     const profile = row && (row.config.titleLlmProfile ?? settings.agent(row.userId).titleLlmProfile);
     const config = profile ? settings.profileModel(row.userId, profile) : undefined;
@@ -94,11 +92,11 @@ export class Titles {
     const title = parseTitle(response.text);
     const now = store.conversations.get(id);
     if (!now) return;
-    await addUsage(id, "title", model.name, response);
+    await runner.addUsage(id, "title", model.name, response);
     if (!title || now.title !== row.title) return;
     await store.conversations.update(id, { title });
     this.#deps.callbacks.notifyChange(id);
-    this.#deps.runner.announcements.announceTitle(id);
+    runner.announcements.announceTitle(id);
   }
 }
 

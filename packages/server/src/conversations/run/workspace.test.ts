@@ -38,7 +38,7 @@ async function hibernate(): Promise<void> {
   expect(await bench.state(sandboxId)).toBe("stopped");
 }
 
-test("shells go on in their directory with their variables after a hibernation, also after a restart of the server", async () => {
+test("shells keep their directory and variables across a hibernation and a restart of the server", async () => {
   const [one, two] = [open(1), open(2)];
   await run(one, "mkdir -p src && cd src && export MODE='a b'");
   await run(two, "cd /tmp && export MODE=two");
@@ -57,7 +57,7 @@ test("shells go on in their directory with their variables after a hibernation, 
   again.close();
 });
 
-test("a snapshot leaves shells where they are, and a fork's shell begins there too", async () => {
+test("a snapshot does not change shells, and a fork's shell starts in the same directory", async () => {
   const workspace = open(1);
   await run(workspace, "cd /tmp && export MODE=kept");
   const snapshot = await bench.service.snapshots.create("me", sandboxId);
@@ -69,7 +69,7 @@ test("a snapshot leaves shells where they are, and a fork's shell begins there t
   fork.close();
 });
 
-test("a run that goes on and a command in the foreground keep the sandbox awake, until the workspace is closed", async () => {
+test("a current run and a foreground command keep the sandbox awake until the workspace is closed", async () => {
   let awake = true;
   const workspace = open(1, () => awake);
   await workspace.sandbox();

@@ -43,7 +43,7 @@ async function run(command: string): Promise<string> {
   return contentText((await (await open().terminal()).run(action, AbortSignal.timeout(50_000))).content);
 }
 
-test("a conversation at rest is unloaded once its shell has ended with its sandbox, and goes on as if it had not been", async () => {
+test("a resting conversation is unloaded when its shell has ended, and its next shell has the same state", async () => {
   const first = open();
   await run("mkdir -p src && cd src && export MODE=kept; sleep 600 & true");
   workspaces.unload(0);
@@ -59,7 +59,7 @@ test("a conversation at rest is unloaded once its shell has ended with its sandb
   expect(await run('pwd; echo "$MODE"')).toBe("/workspace/project/src\nkept\n");
 });
 
-test("one that runs, or whose project is being made, is not unloaded", async () => {
+test("a running or blocked workspace is not unloaded", async () => {
   const workspace = open();
   const release = workspace.block();
   workspaces.unload(0);
