@@ -6,7 +6,7 @@ import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-s
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { OpenModel } from "@sandpiper/models/model";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
-import { type Content, newId, parseId, textContent } from "@sandpiper/wire";
+import { type Content, newId, parseId } from "@sandpiper/wire";
 import type { Callbacks } from "../callbacks/api.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
@@ -266,9 +266,8 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       followers: (id) => hub.followers(id),
     },
     sideCalls: {
-      ask: async (id, question) =>
-        sideCalls.ask(access.requireLocal(id), "ask-agent", [textContent(question)]),
-      title: async (id, options) => generateTitle({ store, sideCalls }, access.requireLocal(id), options),
+      ask: async (id, question) => sideCalls.ask(access.requireLocal(id), question),
+      title: async (id, options) => generateTitle({ events, sideCalls }, access.requireLocal(id), options),
       condense: async (id) => condense({ store, runner }, access.requireWithSandbox(id)),
     },
     goals: {

@@ -5,17 +5,15 @@ import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Runner } from "./runner.ts";
 
-export interface CondenseDeps {
-  store: Pick<Store, "conversations" | "events">;
-  runner: Pick<Runner, "histories" | "condense">;
-}
-
 /**
  * Condenses the history (agent-server.md section 3, condense): a running conversation does so with
  * its next step, a sleeping one is woken and awaited. Does nothing when the history is short.
  * Throws ModelFailed when there is no summary, ConversationNotFound when it is deleted meanwhile.
  */
-export async function condense({ store, runner }: CondenseDeps, row: ConversationRow): Promise<void> {
+export async function condense(
+  { store, runner }: { store: Pick<Store, "conversations" | "events">; runner: Runner },
+  row: ConversationRow,
+): Promise<void> {
   const { id } = row;
   const request = listed({ kind: "CondensationRequest", source: "environment" });
   if (row.summary.executionStatus === "running") return void (await store.events.append(id, [request]));

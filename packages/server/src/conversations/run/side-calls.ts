@@ -2,10 +2,10 @@ import { maskedModel } from "@sandpiper/agent/masking/masked-model";
 import { modelTools } from "@sandpiper/agent/tools/call";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
-import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
+import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import type { ModelRequest, OpenModel } from "@sandpiper/models/model";
 import { recordedBeside } from "@sandpiper/models/recording/beside";
-import type { Content, GivenLlm } from "@sandpiper/wire";
+import type { GivenLlm } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
@@ -37,9 +37,8 @@ export interface SideCallsDeps {
 export class SideCalls {
   readonly #deps: SideCallsDeps;
   readonly #closing = new AbortController();
-  readonly #lanes = new KeyedMutex();
-  readonly #questions = new Map<string, number>();
-  #questionCount = 0;
+  readonly #slots = new KeyedSemaphore([maxConcurrentQuestions]);
+  readonly #queue = new KeyedSemaphore([maxWaitingQuestions]);
 
   constructor(deps: SideCallsDeps) {
     this.#deps = deps;
@@ -49,29 +48,20 @@ export class SideCalls {
    * Asks a question after the whole history and returns the answer. Throws what the model call
    * throws, BudgetReached, and TooManyRequests when too many questions wait.
    */
-  async ask(row: ConversationRow, usageId: string, question: Content[]): Promise<string> {
-    const { userId } = row;
-    const waiting = this.#questions.get(userId) ?? 0;
-    if (waiting >= maxWaitingQuestions) throw new PlatformError("TooManyQuestions", { retryAfter: 1 });
-    this.#questions.set(userId, waiting + 1);
-    this.#questionCount++;
+  async ask(row: ConversationRow, question: string): Promise<string> {
+    const leave = this.#queue.tryAcquire([row.userId]);
+    if (!leave) throw new PlatformError("TooManyQuestions", { retryAfter: 1 });
+    const release = await this.#slots.acquire([row.userId], this.#closing.signal);
     try {
-      return await this.#lanes.run(`${userId} ${this.#questionCount % maxConcurrentQuestions}`, async () => {
-        this.#closing.signal.throwIfAborted();
-        const { system, messages, tools } = await this.#deps.runner.histories.promptHistory(row);
-        // Providers reject calls in the history of tools that the request does not list.
-        const request = {
-          system,
-          messages: [...messages, { role: "user" as const, content: question }],
-          tools: modelTools(tools),
-          cacheKey: row.id,
-        };
-        return this.#complete(row, usageId, request);
-      });
+      this.#closing.signal.throwIfAborted();
+      const { system, messages, tools } = await this.#deps.runner.histories.promptHistory(row);
+      const asked = [...messages, { role: "user" as const, content: [textContent(question)] }];
+      // Providers reject calls in the history of tools that the request does not list.
+      const request = { system, messages: asked, tools: modelTools(tools), cacheKey: row.id };
+      return await this.#complete(row, "ask-agent", request);
     } finally {
-      const left = this.#questions.get(userId)! - 1;
-      if (left > 0) this.#questions.set(userId, left);
-      else this.#questions.delete(userId);
+      release?.();
+      leave();
     }
   }
 
@@ -104,11 +94,8 @@ export class SideCalls {
     const asked = maskedModel(openModel({ model: name ?? "", ...rest }), masks.forConversation(row));
     // The recording omits the history, which is in the log.
     const partial = request.messages.length > 1;
-    const model = recordedBeside(
-      { events: store.events, scheduler },
-      { id: row.id, usageId, partial },
-      asked,
-    );
+    const call = { id: row.id, usageId, partial };
+    const model = recordedBeside({ events: store.events, scheduler }, call, asked);
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
     const response = await model.complete({ ...request, signal });
     await runner.addUsage(row.id, usageId, model.name, response);

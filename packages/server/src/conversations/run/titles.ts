@@ -67,20 +67,13 @@ export class Titles {
   }
 
   async #generate(id: string, message: string): Promise<void> {
-    const { store, settings, openModel, runner, limits } = this.#deps;
+    const { store, scheduler, settings, openModel, masks, runner, limits } = this.#deps;
     const row = store.conversations.get(id);
     const profile = row && (row.config.titleLlmProfile ?? settings.agent(row.userId).titleLlmProfile);
     const config = profile ? settings.profileModel(row.userId, profile) : undefined;
     if (!row || !config?.model || limits.dailyBudget.getExhaustedReason(row.userId) !== undefined) return;
-    const asked = maskedModel(
-      openModel({ ...config, model: config.model }),
-      this.#deps.masks.forConversation(row),
-    );
-    const model = recordedBeside(
-      { events: store.events, scheduler: this.#deps.scheduler },
-      { id, usageId: "title" },
-      asked,
-    );
+    const asked = maskedModel(openModel({ ...config, model: config.model }), masks.forConversation(row));
+    const model = recordedBeside({ events: store.events, scheduler }, { id, usageId: "title" }, asked);
     const response = await model.complete({
       system: [titleInstructions()],
       messages: [{ role: "user", content: [textContent(message)] }],
@@ -122,22 +115,17 @@ export function parseTitle(text: string, max = maxTitleChars): string | undefine
   return max > 3 ? `${characters.slice(0, max - 3).join("")}...` : characters.slice(0, max).join("");
 }
 
-export interface GenerateTitleDeps {
-  store: { events: Pick<EventLog, "branch" | "search"> };
-  sideCalls: Pick<SideCalls, "askWithoutHistory">;
-}
-
 /**
  * A title of at most `max` characters for the first user message, by the client's model or the
  * conversation's own (agent-server.md sections 11 and 12); the cut message when the model fails.
  * Stores only the cost. Throws BadRequest before the first message.
  */
 export async function generateTitle(
-  { store, sideCalls }: GenerateTitleDeps,
+  { events, sideCalls }: { events: EventLog; sideCalls: Pick<SideCalls, "askWithoutHistory"> },
   row: ConversationRow,
   { max, llm }: { max: number; llm?: GivenLlm | undefined },
 ): Promise<string> {
-  const message = firstMessage(store.events, row.id);
+  const message = findFirstMessage(events, row.id);
   if (message === undefined) throw new PlatformError("NoMessageForTitle");
   const answer = await sideCalls
     .askWithoutHistory(row, "title", titleInstructions(max), message, llm)
@@ -149,7 +137,7 @@ export async function generateTitle(
 }
 
 /** The first text of the user on the active branch. */
-export function firstMessage(events: GenerateTitleDeps["store"]["events"], id: string): string | undefined {
+export function findFirstMessage(events: EventLog, id: string): string | undefined {
   for (const span of events.branch(id).spans) {
     for (const json of events.search(id, { kind: "MessageEvent", limit: 20, span }).items) {
       const event = JSON.parse(json) as Event;
