@@ -109,4 +109,36 @@ export const sandboxesErrors = {
     "The disk of the data folder is full, so the command was not started; make room and try again.",
   ],
   NoShell: ["SandboxFailed", "No shell could be started in the sandbox; it needs a working /bin/sh."],
+  InvalidImageReference: [
+    "SandboxSpecUnusable",
+    ({ reference }: { reference: string }) =>
+      `${JSON.stringify(reference.length > 120 ? `${reference.slice(0, 120)}…` : reference)} is not an image reference: write one such as debian:12, localhost:5000/app:1 or ghcr.io/owner/app@sha256:….`,
+  ],
+  ImageSettingUnusable: [
+    "SandboxSpecUnusable",
+    ({ reason }: Reason) => `The setting sandbox_base_container_image cannot be used: ${reason}`,
+  ],
+  InvalidSpecUser: [
+    "SandboxSpecUnusable",
+    ({ user }: { user: string }) => `The user ${JSON.stringify(user)} must be a name, uid or uid:gid.`,
+  ],
+  SpecsFileUnreadable: [
+    "ConfigInvalid",
+    ({ file, reason }: { file: string } & Reason) => `The specs file ${file} ${reason}.`,
+  ],
+  SpecsFileInvalid: [
+    "ConfigInvalid",
+    ({ file, path, problem }: { file: string; path: string; problem: string }) =>
+      `In the specs file ${file}, ${path} ${problem}.`,
+  ],
+  AuthorityKeyDamaged: [
+    "ConfigInvalid",
+    ({ file }: { file: string }) =>
+      `The key file ${file} is damaged: restore it from a backup, or remove it and recreate the sandboxes that trust it.`,
+  ],
+  AuthorityKeyNotPrivate: [
+    "ConfigInvalid",
+    ({ file }: { file: string }) =>
+      `Other users can read the key file ${file}: restrict it with chmod 600 ${file}.`,
+  ],
 } as const satisfies ErrorTexts;

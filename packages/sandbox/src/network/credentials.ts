@@ -7,10 +7,10 @@ import { Refusal } from "./proxy/refusal.ts";
 import type { Target } from "./proxy/target.ts";
 import type { SandboxSecret } from "./sandbox-secret.ts";
 
-/** How every placeholder begins. */
+/** Prefix of every placeholder. */
 const prefix = "sandpiper_";
 
-/** What a sandbox sees in the place of each secret, by its variable: the same for as long as the sandbox has its token. */
+/** The placeholder of each secret by its variable; constant for a token. */
 export function toPlaceholders(
   secrets: readonly { variable: string }[],
   token: string,
@@ -25,36 +25,36 @@ function toPlaceholder(name: string, token: string): string {
 interface Secret {
   name: string;
   placeholder: string;
-  /** Undefined where the server's variable is not set. */
+  /** Undefined when the server's variable is not set. */
   value: string | undefined;
-  /** Where the value is, for the sentence that tells of a missing one. */
+  /** The server's variable, for the message about a missing value. */
   fromEnv?: string;
 }
 
-/** Header lines as Node keeps them: name, value, name, value, …. */
+/** Headers in Node's raw form: name, value, name, value, …. */
 export type RawHeaders = string[];
 
 /** The secrets of one sandbox for one target. */
 export class HostCredentials {
   readonly #secrets: Secret[];
-  /** Values that went out in a header: the secrets, and what they look like in Basic authorization. */
+  /** Sent values: secrets, and their encoding in Basic authorization. */
   readonly #sent = new Set<string>();
 
   constructor(secrets: Secret[]) {
     this.#secrets = secrets;
   }
 
-  /** Puts the secrets in the place of the placeholders. Throws Refusal where one is needed that the server does not have. */
+  /** Replaces placeholders by secrets. Throws Refusal for a missing secret. */
   inject(headers: RawHeaders): RawHeaders {
     return headers.map((text, index) => (index % 2 === 0 ? text : this.#injectValue(text)));
   }
 
-  /** Whether a secret went out. */
+  /** True when a secret was sent. */
   get hasSent(): boolean {
     return this.#sent.size > 0;
   }
 
-  /** Takes secrets out of headers that come back. */
+  /** Masks secrets in response headers. */
   maskHeaders(headers: RawHeaders): RawHeaders {
     const shown = [...this.#secrets.map(({ value }) => value ?? ""), ...this.#sent].filter(canBeMasked);
     return headers.map((text) =>
@@ -62,7 +62,7 @@ export class HostCredentials {
     );
   }
 
-  /** Takes secrets out of a body that comes back; its length stays. */
+  /** Masks secrets in a response body and keeps its length. */
   maskBody(): Transform {
     return maskBytes([...this.#sent].filter(canBeMasked).map((value) => Buffer.from(value, "latin1")));
   }
@@ -78,9 +78,9 @@ export class HostCredentials {
       return `${scheme}${sent}`;
     }
     const filled = this.#fill(text);
-    // Inside of Basic authorization any byte can stand.
+    // Only Basic authorization can encode any byte.
     if (filled !== text && /[^\t\x20-\x7e\x80-\xff]/.test(filled))
-      throw new Refusal(502, "A secret of several lines cannot go into a header.");
+      throw new Refusal(502, "A secret of several lines cannot be sent in a header.");
     return filled;
   }
 
@@ -92,7 +92,7 @@ export class HostCredentials {
       if (!value)
         throw new Refusal(
           502,
-          `The secret for ${name} is not there: ${fromEnv ? `the server's environment variable ${fromEnv} has to be set` : "it is empty"}.`,
+          `The secret ${name} is missing: ${fromEnv ? `set the server's environment variable ${fromEnv}` : "it is empty"}.`,
         );
       filled = filled.replaceAll(wanted, value);
       this.#sent.add(value);
@@ -102,14 +102,14 @@ export class HostCredentials {
 }
 
 /**
- * The credentials of a sandbox: the policy's, which are read from the server's environment only here, and over them the secrets of its user,
- * which are asked for at each request.
+ * The credentials of a sandbox: the policy's, read from the server's environment, and with
+ * precedence the user's secrets, looked up at each request.
  */
 export class Credentials {
   readonly #sandbox: ProxiedSandbox;
   readonly #rules: { rule: CredentialRule; secret: Secret }[];
   readonly #secrets: SecretSource | undefined;
-  /** By variable. */
+  /** Cache by variable. */
   readonly #placeholders = new Map<string, string>();
 
   constructor(sandbox: ProxiedSandbox, env: NodeJS.ProcessEnv, secrets: SecretSource | undefined) {
@@ -130,12 +130,12 @@ export class Credentials {
     });
   }
 
-  /** Whether there is a secret that may go to a target. */
+  /** True when a secret may be sent to the target. */
   covers(target: Target): boolean {
     return this.#policySecrets(target).length > 0 || this.#userSecrets(target).length > 0;
   }
 
-  /** The secrets that may go to a target, for one request; undefined where there are none. */
+  /** The secrets for one request to a target; undefined when there are none. */
   forTarget(target: Target): HostCredentials | undefined {
     const own = this.#userSecrets(target).map(
       ({ variable, value, outgoingValue = value }): Secret => ({
@@ -144,7 +144,7 @@ export class Credentials {
         value: toHeaderBytes(outgoingValue),
       }),
     );
-    // A user's own secret takes the place of the operator's of the same name.
+    // A user's secret replaces the operator's of the same name.
     const found = [
       ...own,
       ...this.#policySecrets(target).filter(({ name }) => !own.some((one) => one.name === name)),
@@ -162,7 +162,7 @@ export class Credentials {
     const { id, userId, policy } = this.#sandbox;
     if (!this.#secrets || userId === undefined) return [];
     const secrets = this.#secrets.forSandbox(userId, id);
-    // Whoever allows a host by a rule trusts it; what else may listen on other ports is not asked for secrets.
+    // An allow rule means trust in the host, but not in other services on its other ports.
     const trusted = target.port === 443 && findRules(policy, target).length > 0;
     return secrets.filter(({ hosts }) =>
       hosts ? hosts.some((pattern) => matchesHost(pattern, target.host)) : trusted,
@@ -178,17 +178,20 @@ export class Credentials {
   }
 }
 
-/** Shorter ones are everywhere in ordinary text. */
+/** Shorter values occur in ordinary text. */
 function canBeMasked(value: string): boolean {
   return value.length >= 6;
 }
 
-/** A secret as header values hold it: one character for each byte, without the line end that files and forms add. */
+/**
+ * Converts a secret to a header value (one character per byte) and trims the line break of files
+ * and forms.
+ */
 function toHeaderBytes(value: string | undefined): string | undefined {
   return value === undefined ? undefined : Buffer.from(value.trim()).toString("latin1");
 }
 
-/** Replaces secrets in a stream by stars. What may be the beginning of a secret waits for the next piece; all else goes on at once. */
+/** Replaces secrets in a stream by stars. Holds back only a possible beginning of a secret. */
 function maskBytes(secrets: Buffer[]): Transform {
   let held: Buffer = Buffer.alloc(0);
   return new Transform({
@@ -208,7 +211,7 @@ function maskBytes(secrets: Buffer[]): Transform {
   });
 }
 
-/** Length of the longest end of `bytes` with which `secret` begins. */
+/** Length of the longest suffix of `bytes` that is a prefix of `secret`. */
 function overlapLength(bytes: Buffer, secret: Buffer): number {
   for (let length = Math.min(secret.length - 1, bytes.length); length > 0; length--) {
     if (bytes.compare(secret, 0, length, bytes.length - length) === 0) return length;

@@ -6,21 +6,23 @@ import { needsTermination } from "./policy/policy.ts";
 /** Port of the proxy on the loopback address inside every sandbox. */
 export const proxyPort = 3128;
 
-/** The proxy's own certificate alone, and with all public ones, as they lie inside of a sandbox. */
+/** Paths inside a sandbox of the proxy's certificate, alone and with all public ones. */
 export const caFile = "/etc/sandpiper/ca.pem";
 export const caBundleFile = "/etc/sandpiper/bundle.pem";
 
-/** Where Chromium and Chrome look for what a machine prescribes: they follow no variable and have certificates of their own. */
+/**
+ * Policy files of Chromium and Chrome, which ignore the variables and bring their own certificates.
+ */
 export const browserPolicyFiles = ["chromium", "opt/chrome"].map(
   (name) => `/etc/${name}/policies/managed/sandpiper.json`,
 );
 
-/** The token of a sandbox for the proxy, out of its session key: it tells nothing about that key, and goes when the sandbox goes. */
+/** Derives a sandbox's proxy token from its session key without revealing the key. */
 export function egressToken(sessionKey: string): string {
   return createHmac("sha256", sessionKey).update("egress proxy").digest("base64url");
 }
 
-/** Variables that curl, git, pip, npm, apt, Go, Rust and Node programs follow. */
+/** Variables for curl, git, pip, npm, apt, Go, Rust and Node programs. */
 export function proxyEnvironment({ policy, token }: ProxiedSandbox): Record<string, string> {
   if (policy.mode === "none") return {};
   const proxy = `http://sandbox:${token}@127.0.0.1:${proxyPort}`;
@@ -41,14 +43,14 @@ export function proxyEnvironment({ policy, token }: ProxiedSandbox): Record<stri
   };
 }
 
-/** Variables by which programs trust the proxy's certificate. */
+/** Variables that make programs trust the proxy's certificate. */
 export const certificateVariables = {
   SSL_CERT_FILE: caBundleFile,
   CURL_CA_BUNDLE: caBundleFile,
   GIT_SSL_CAINFO: caBundleFile,
   REQUESTS_CA_BUNDLE: caBundleFile,
   PIP_CERT: caBundleFile,
-  // Goes before a cafile of the machine's or the user's npm configuration, under which npm does not read NODE_EXTRA_CA_CERTS.
+  // Overrides a cafile in the npm configuration, which would make npm ignore NODE_EXTRA_CA_CERTS.
   NPM_CONFIG_CAFILE: caBundleFile,
   CARGO_HTTP_CAINFO: caBundleFile,
   NODE_EXTRA_CA_CERTS: caFile,

@@ -1,6 +1,6 @@
 import type { AllowRule } from "../driver.ts";
 
-/** How a rule of an allowlist is written: `github.com`, `*.example.com:443`, or with more detail. */
+/** A configured allow rule: `github.com`, `*.example.com:443`, or an object. */
 export type WrittenRule =
   | string
   | { host: string; ports?: number[] | undefined; methods?: string[] | undefined };
@@ -9,7 +9,7 @@ const webPorts = [80, 443];
 const name = /^(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?$/i;
 const ipv6 = /^\[([0-9a-f:.]+)\]$/i;
 
-/** The rule that was written, or undefined when its host is no host. Without a port it allows 80 and 443; the case of names does not matter. */
+/** Undefined for an invalid host. Default ports are 80 and 443. */
 export function parseAllowRule(written: WrittenRule): AllowRule | undefined {
   const { host: text, ports, methods } = typeof written === "string" ? { host: written } : written;
   const [, host = "", port] = /^(.*?)(?::(\d{1,5}))?$/.exec(text) ?? [];
@@ -21,7 +21,7 @@ export function parseAllowRule(written: WrittenRule): AllowRule | undefined {
   };
 }
 
-/** `example.com`, `*.example.com`, or an address, IPv6 in brackets. */
+/** True for `example.com`, `*.example.com`, and an address (IPv6 in brackets). */
 export function isHostPattern(text: string): boolean {
   if (ipv6.test(text)) return URL.canParse(`http://${text}/`);
   return text.length <= 253 && name.test(text.replace(/^\*\./, ""));

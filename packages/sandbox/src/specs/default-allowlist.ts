@@ -3,7 +3,7 @@ import { findAptAddresses } from "./package-sources/apt.ts";
 import { findNpmAddresses } from "./package-sources/npm.ts";
 import { findPipAddresses } from "./package-sources/pip.ts";
 
-/** Well-known hosts of git repositories, and those that they serve archives and release files from. */
+/** Well-known git hosts and their download hosts. */
 const gitHosts = [
   "github.com",
   "*.github.com",
@@ -15,8 +15,8 @@ const gitHosts = [
 ];
 
 /**
- * What sandboxes may reach where nothing else is configured: well-known git hosts, and wherever this machine itself gets packages from (apt,
- * npm and pip, by their configuration in files and environment).
+ * The default allowlist: well-known git hosts, and this machine's configured package sources (apt,
+ * npm, pip).
  */
 export function buildDefaultAllowlist(env: Readonly<Record<string, string | undefined>>): AllowRule[] {
   const rules = new Map<string, AllowRule>();

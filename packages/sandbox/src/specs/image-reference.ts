@@ -1,6 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
 
-/** Where an image is, as a spec names it, with everything filled in that such names leave out. */
+/** A reference to an image with all defaults filled in. */
 export type ImageReference = RegistryImage | LocalImage;
 
 export interface RegistryImage {
@@ -10,17 +10,17 @@ export interface RegistryImage {
   /** `library/debian`. */
   repository: string;
   tag: string;
-  /** `sha256:…`; it decides over the tag. */
+  /** `sha256:…`; takes precedence over the tag. */
   digest: string | undefined;
-  /** The whole name without the digest: `docker.io/library/debian:12`. */
+  /** Full name without digest: `docker.io/library/debian:12`. */
   name: string;
 }
 
-/** An image in the files of this machine: an OCI layout (a folder), or what `docker save` writes. */
+/** An image in a local OCI layout (folder) or a file of `docker save`. */
 export interface LocalImage {
   source: "oci" | "docker-archive";
   path: string;
-  /** Behind the path and a colon; which image of several it is. */
+  /** After the path and a colon: selects one of several images. */
   tag: string | undefined;
   digest: string | undefined;
   name: string;
@@ -34,28 +34,29 @@ const repositoryPattern =
 const tagPattern = /^\w[\w.-]{0,127}$/;
 
 /**
- * Reads a reference as docker does (`debian` is `docker.io/library/debian:latest`); `oci:/path[:tag]` and `docker-archive:/path[:name]` are
- * files of this machine. Throws PlatformError SandboxSpecUnusable.
+ * Parses a reference like docker (`debian` is `docker.io/library/debian:latest`), or a local image
+ * (`oci:/path[:tag]`, `docker-archive:/path[:name]`). Throws SandboxSpecUnusable.
  */
 export function parseImageReference(text: string): ImageReference {
   const at = text.lastIndexOf("@");
   const digest = at === -1 ? undefined : text.slice(at + 1);
   const rest = (at === -1 ? text : text.slice(0, at)).replace(/^docker:\/\//, "");
-  if (text.length > 512 || (digest !== undefined && !digestPattern.test(digest))) throw unreadable(text);
+  if (text.length > 512 || (digest !== undefined && !digestPattern.test(digest)))
+    throw new PlatformError("InvalidImageReference", { reference: text });
   const local = /^(oci|docker-archive):(.*)$/s.exec(rest);
   const image = local
     ? parseLocalImage(local[1] as LocalImage["source"], local[2]!, digest)
     : parseRegistryImage(rest, digest);
-  if (!image) throw unreadable(text);
+  if (!image) throw new PlatformError("InvalidImageReference", { reference: text });
   return image;
 }
 
-/** The reference that names exactly these bytes, whatever the tag comes to mean. */
+/** A reference to exactly this content, independent of the tag. */
 export function pinImage(image: ImageReference, digest: string): string {
   return `${image.name}@${digest}`;
 }
 
-/** The digest at the end of a pinned reference, or undefined. */
+/** The digest of a pinned reference, or undefined. */
 export function getDigest(reference: string): string | undefined {
   const digest = reference.slice(reference.lastIndexOf("@") + 1);
   return digestPattern.test(digest) ? digest : undefined;
@@ -82,11 +83,4 @@ function parseLocalImage(
   const [, path = "", tag] = /^(\/[^:\0-\x1f]*)(?::([\w./:-]{1,256}))?$/.exec(text) ?? [];
   if (path === "" || path.split("/").includes("..")) return undefined;
   return { source, path, tag, digest, name: `${source}:${path}${tag === undefined ? "" : `:${tag}`}` };
-}
-
-function unreadable(text: string): PlatformError {
-  return new PlatformError(
-    "SandboxSpecUnusable",
-    `${JSON.stringify(text.length > 120 ? `${text.slice(0, 120)}…` : text)} is not an image reference: write one such as debian:12, localhost:5000/app:1 or ghcr.io/owner/app@sha256:….`,
-  );
 }

@@ -10,15 +10,15 @@ import { readSpecsFile, toSpecError } from "./specs-file.ts";
 export interface LoadSpecsOptions {
   /** Absolute path of the data folder. */
   dataDir: string;
-  /** Absolute path of the specs file; undefined: `specs.json` of the data folder where it exists. */
+  /** Absolute path of the specs file; undefined: `specs.json` of the data folder, if it exists. */
   specsFile: string | undefined;
-  /** Limits of specs that set none of their own. */
+  /** Default limits. */
   limits: { memoryBytes: number; pids: number; cpus: number; diskBytes: number };
 }
 
 /**
- * The specs of this server, the default first: those of the specs file, and `host` where the file does not define it.
- * The data folder must exist; `env` is the server's environment. Throws PlatformError ConfigInvalid with one sentence.
+ * The specs of this server, the default first: those of the specs file, and `host` unless the file
+ * defines it. The data folder must exist; `env` is the server's environment. Throws ConfigInvalid.
  */
 export function loadSpecs(
   { dataDir, specsFile, limits }: LoadSpecsOptions,
@@ -37,6 +37,6 @@ export function loadSpecs(
     }),
   );
   const twice = specs.findIndex(({ id }, index) => specs.findIndex((other) => other.id === id) < index);
-  if (twice !== -1) throw toSpecError(file, `specs[${twice}].id`, `is there twice: ${specs[twice]!.id}`);
+  if (twice !== -1) throw toSpecError(file, `specs[${twice}].id`, `is used twice: ${specs[twice]!.id}`);
   return specs.some(({ id }) => id === host.id) ? specs : [...specs, host];
 }

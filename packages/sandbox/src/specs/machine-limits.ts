@@ -2,7 +2,7 @@ import { readFileSync, statfsSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import type { SandboxLimits } from "../driver.ts";
 
-/** The most that a sandbox can have on this machine; `dataDir` lies on the disk that holds the sandboxes. */
+/** The resources of this machine; `dataDir` is on the disk of the sandboxes. */
 export function getMachineLimits(dataDir: string): SandboxLimits {
   const disk = statfsSync(dataDir);
   return {
@@ -13,7 +13,6 @@ export function getMachineLimits(dataDir: string): SandboxLimits {
   };
 }
 
-/** `limits` where the machine has as much, else what it has. */
 export function clampLimits(limits: SandboxLimits, machine: SandboxLimits): SandboxLimits {
   return {
     memoryBytes: Math.min(limits.memoryBytes, machine.memoryBytes),

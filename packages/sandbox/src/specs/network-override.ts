@@ -1,7 +1,10 @@
 import type { NetworkOverride } from "@sandpiper/wire";
 import type { NetworkPolicy } from "../driver.ts";
 
-/** What a client asked for as a policy. Rules without ports are for http and https; without rules those of the spec stay. */
+/**
+ * Converts a client's override to a policy. Default ports are 80 and 443; without rules the spec's
+ * rules stay.
+ */
 export function toNetworkPolicy({
   mode,
   allow,

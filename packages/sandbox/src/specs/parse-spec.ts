@@ -9,20 +9,20 @@ import type { WrittenNetwork, WrittenSpec } from "./specs-file.ts";
 
 export interface SpecDefaults {
   limits: SandboxLimits;
-  /** What the machine has. */
+  /** Resources of the machine. */
   machine: SandboxLimits;
   allow: AllowRule[];
-  /** Environment of the server, which holds the secrets that credentials name. */
+  /** Environment of the server, with the secrets of credentials. */
   env: Readonly<Record<string, string | undefined>>;
 }
 
-/** Makes an error for a field below the spec: `limits.memory`, and what is wrong with it. */
+/** Creates the error of a field below the spec, such as `limits.memory`. */
 type Invalid = (path: string, problem: string) => PlatformError;
 
-/** What stands for the default allowlist within a longer one. */
+/** Inserts the default allowlist into a longer one. */
 const defaultsWord = "defaults";
 
-/** The spec that was written, with its defaults. Throws what `invalid` makes. */
+/** Applies the defaults. Throws errors of `invalid`. */
 export function parseSpec(written: WrittenSpec, defaults: SpecDefaults, invalid: Invalid): SandboxSpec {
   const root = parseRoot(written, invalid);
   return {
@@ -122,7 +122,7 @@ function withPath<T>(path: string, invalid: Invalid, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    if (error instanceof PlatformError) throw invalid(path, `is wrong: ${errorText(error)}`);
+    if (error instanceof PlatformError) throw invalid(path, `is not valid: ${errorText(error)}`);
     throw error;
   }
 }

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import type { SandboxSpec } from "../driver.ts";
 
 /**
- * Whether sandboxes of a spec begin with one of these files (absolute paths), as far as that can be seen without a start: what an image holds is not known,
- * which counts as no.
+ * True when sandboxes of a spec begin with one of these files; false for an image, whose files are
+ * unknown.
  */
 export function hasAnyFile({ root }: Pick<SandboxSpec, "root">, paths: readonly string[]): boolean {
   if (root.kind === "image") return false;

@@ -16,7 +16,7 @@ const typeNames: Record<string, string> = {
   array: "a list",
   object: "an object",
 };
-/** What follows "must be" for a text that does not match. */
+/** Texts after "must be" for patterns. */
 const meanings: Record<string, string> = {
   [absolutePath]: "an absolute path",
   [variableName]: "the name of an environment variable",
@@ -57,7 +57,7 @@ const Network = Type.Object(
   strict,
 );
 
-/** A spec as it is written (docs/sandboxes.md). */
+/** A configured spec (docs/sandboxes.md). */
 const WrittenSpec = Type.Object(
   {
     id: Type.String({ pattern: specId }),
@@ -92,24 +92,24 @@ export type WrittenNetwork = Static<typeof Network>;
 
 const validator = Compile(SpecsFile);
 
-/** The specs of a file, in its order. Throws PlatformError ConfigInvalid with one sentence that names the field. */
+/** The specs of a file in order. Throws ConfigInvalid with the invalid field. */
 export function readSpecsFile(file: string): WrittenSpec[] {
   let value: unknown;
   try {
     value = JSON.parse(readFileSync(file, "utf8"));
   } catch (error) {
-    // The message of a syntax error quotes the file, which may hold secrets.
+    // Syntax errors quote the file, which may contain secrets.
     const at = / at position (\d+)/.exec((error as Error).message)?.[1];
-    const syntax = `is no JSON${at === undefined ? "" : `: see the ${at}th character`}`;
+    const syntax = `is not JSON${at === undefined ? "" : `: see character ${at}`}`;
     const reason = error instanceof SyntaxError ? syntax : `cannot be read: ${(error as Error).message}`;
-    throw new PlatformError("ConfigInvalid", `The specs file ${file} ${reason}.`);
+    throw new PlatformError("SpecsFileUnreadable", { file, reason });
   }
   if (validator.Check(value)) return value.specs;
   const { path, problem } = findInnermost(validator.Errors(value));
   throw toSpecError(file, path, problem);
 }
 
-/** Of what is wrong, the innermost: of several forms that a field may have, that is the one that was meant. */
+/** The innermost error: among the alternatives of a field it belongs to the intended one. */
 function findInnermost(errors: TLocalizedValidationError[]): { path: string; problem: string } {
   const plain = errors.filter(({ keyword }) => keyword !== "anyOf" && keyword !== "not");
   const depth = ({ instancePath }: TLocalizedValidationError) => instancePath.split("/").length;
@@ -124,12 +124,13 @@ function findInnermost(errors: TLocalizedValidationError[]): { path: string; pro
   };
 }
 
-/** An error in the field `path` (`specs[0].image`) of a specs file; `problem` follows the path. */
+/** The error of a field such as `specs[0].image`; `problem` follows the path. */
 export function toSpecError(file: string, path: string, problem: string): PlatformError {
-  return new PlatformError(
-    "ConfigInvalid",
-    `In the specs file ${file}, ${path || "the whole"} ${problem.replace(/\.$/, "")}.`,
-  );
+  return new PlatformError("SpecsFileInvalid", {
+    file,
+    path: path || "the whole",
+    problem: problem.replace(/\.$/, ""),
+  });
 }
 
 function toPath({ instancePath }: TLocalizedValidationError): string {

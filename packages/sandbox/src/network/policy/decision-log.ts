@@ -4,23 +4,26 @@ import { errorText } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { Decision } from "../api.ts";
 
-/** A file is set aside at this size, bytes; of those there is one, so a log takes twice as much. */
-const fileBytes = 2 ** 20;
-/** Decisions that wait for being written; what comes on top of them is dropped, and shows as a gap in `seq`. */
+/** A file is rotated to `.old` at this size, bytes. */
+const maxFileBytes = 2 ** 20;
+/** Limit of unwritten decisions; further ones are dropped and leave a gap in `seq`. */
 const maxWaiting = 2_000;
 const delayMs = 100;
 
-/** The decisions for one sandbox, as lines of JSON in `<file>` and `<file>.old`. Adding one never waits for the disk. */
+/**
+ * Decisions for one sandbox as JSON lines in `<file>` and `<file>.old`. `add` never waits for the
+ * disk.
+ */
 export class DecisionLog {
   readonly #file: string;
   readonly #logger: Logger;
   #waiting: string[] = [];
   #size = 0;
-  /** A crash has cut the last line. */
+  /** A crash cut off the last line. */
   #torn = false;
   #seq = 0;
   #timer: NodeJS.Timeout | undefined;
-  /** Everything that touches the files goes one after the other. */
+  /** Serialises file access. */
   #work: Promise<unknown>;
   #removed = false;
 
@@ -30,7 +33,7 @@ export class DecisionLog {
     this.#work = this.#load();
   }
 
-  /** Resolves once it is known where an earlier process ended. */
+  /** Resolves when the last `seq` is known. */
   async ready(): Promise<void> {
     await this.#work;
   }
@@ -42,7 +45,7 @@ export class DecisionLog {
     this.#timer ??= setTimeout(() => void this.flush(), delayMs).unref();
   }
 
-  /** Writes what waits. A full disk costs the decisions that could not be written, and nothing else. */
+  /** Writes waiting decisions; drops them when the disk is full. */
   flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -62,7 +65,7 @@ export class DecisionLog {
     });
   }
 
-  /** The newest first. */
+  /** Newest first. */
   async read({
     limit,
     before = Number.POSITIVE_INFINITY,
@@ -104,7 +107,7 @@ export class DecisionLog {
   }
 
   async #append(text: string): Promise<void> {
-    if (this.#size > 0 && this.#size + text.length > fileBytes) {
+    if (this.#size > 0 && this.#size + text.length > maxFileBytes) {
       await rename(this.#file, `${this.#file}.old`);
       this.#size = 0;
     }
@@ -132,7 +135,7 @@ async function readText(file: string): Promise<string> {
   });
 }
 
-/** A line as a decision; undefined for one that a crash has cut. */
+/** Undefined for a line that a crash cut off. */
 function parse(line: string): Decision | undefined {
   if (!line.startsWith("{")) return undefined;
   try {

@@ -2,15 +2,15 @@ import { isIP } from "node:net";
 import type { AllowRule, NetworkPolicy } from "../../driver.ts";
 import { canonicalHost, type Target, toAuthority } from "../proxy/target.ts";
 
-/** What a policy says to a target. */
+/** The decision of a policy about a target. */
 export interface Verdict {
-  /** Why it is refused, in one sentence that names the rule that is missing; undefined where it is allowed. */
+  /** Sentence with the missing rule; undefined when the target is allowed. */
   refusal?: string;
-  /** The proxy has to see the requests: there are rules for methods. */
+  /** The proxy must check the requests, because rules name methods. */
   inspect: boolean;
 }
 
-/** Judges a connection to a target, before any request is seen. */
+/** Judges a connection before its requests. */
 export function judgeTarget(policy: NetworkPolicy, target: Target): Verdict {
   if (policy.mode === "none") return { refusal: "The network of this sandbox is off.", inspect: false };
   if (policy.mode === "open") return { inspect: false };
@@ -28,7 +28,7 @@ export function judgeTarget(policy: NetworkPolicy, target: Target): Verdict {
   return { inspect: rules.every((rule) => rule.methods !== null) };
 }
 
-/** Judges the method of a request whose target is allowed. Gives the sentence of a refusal. */
+/** Judges the method of a request to an allowed target. Returns the sentence of a refusal. */
 export function judgeMethod(policy: NetworkPolicy, target: Target, method: string): string | undefined {
   if (policy.mode !== "allowlist") return undefined;
   if (findRules(policy, target).some((rule) => rule.methods === null || rule.methods.includes(method)))
@@ -36,7 +36,7 @@ export function judgeMethod(policy: NetworkPolicy, target: Target, method: strin
   return `The network policy of this sandbox does not allow ${method} to ${toAuthority(target)}: it would need ${method} in the methods of a rule.`;
 }
 
-/** Whether something in the policy needs TLS to be terminated by the proxy. */
+/** True when the proxy must terminate TLS. */
 export function needsTermination(policy: NetworkPolicy): boolean {
   if (policy.mode === "none") return false;
   return (
@@ -46,7 +46,7 @@ export function needsTermination(policy: NetworkPolicy): boolean {
   );
 }
 
-/** `example.com` is that name alone, `*.example.com` every name below it. */
+/** `example.com` matches that name only, `*.example.com` every name below it. */
 export function matchesHost(pattern: string, host: string): boolean {
   if (!pattern.startsWith("*."))
     return canonicalHost(pattern.includes(":") && isIP(pattern) ? `[${pattern}]` : pattern) === host;
@@ -54,7 +54,7 @@ export function matchesHost(pattern: string, host: string): boolean {
   return parent !== undefined && isIP(host) === 0 && host.endsWith(`.${parent}`);
 }
 
-/** The allow rules that name a target; of an `open` policy none. */
+/** The allow rules for a target; none unless the mode is `allowlist`. */
 export function findRules(policy: NetworkPolicy, { host, port }: Target): AllowRule[] {
   if (policy.mode !== "allowlist") return [];
   return policy.allow.filter((rule) => rule.ports.includes(port) && matchesHost(rule.host, host));

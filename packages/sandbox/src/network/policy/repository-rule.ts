@@ -3,8 +3,9 @@ import { canonicalHost } from "../proxy/target.ts";
 import { findRules } from "./policy.ts";
 
 /**
- * What a sandbox may reach that works on a repository: the host from which it is cloned (`git.example.com`, with `:port`) too. A network that is off
- * stays off. No credential rule is needed, a user's token goes to its provider's hosts by itself.
+ * A policy that also allows the host of a repository (`git.example.com`, optionally `:port`),
+ * unless the network is off. It needs no credential rule: a user's token may be sent to its
+ * provider's hosts anyway.
  */
 export function withRepositoryHost(
   policy: NetworkPolicy,

@@ -14,8 +14,8 @@ const connectTimeoutMs = 15_000;
 const attemptTimeoutMs = 2_000;
 
 /**
- * Connects to a target. A name is resolved once; every address is checked, and the connection goes to a checked one.
- * Throws Refusal: 403 where no address may be reached, 502 or 504 where none answers.
+ * Resolves a target once and connects to an address that passed the check. Throws Refusal: 403 when
+ * no address is allowed, 502 or 504 when none answers.
  */
 export async function dial(target: Target, { resolve, exempt }: DialOptions): Promise<Socket> {
   const addresses = await resolveHost(target.host, resolve);

@@ -496,7 +496,7 @@ describe("a look into TLS", () => {
     );
     expect(
       (await curl("missing", "https://a.test/", "-H", `Authorization: Bearer ${env.GONE}`)).out,
-    ).toContain("NO_SUCH_VARIABLE has to be set");
+    ).toContain("set the server's environment variable NO_SUCH_VARIABLE");
   });
 
   test("keeps to the methods of a rule and to the host of the tunnel", async () => {
@@ -518,7 +518,7 @@ describe("a look into TLS", () => {
     await proxy.attach("verify", { allow: [{ host: "a.test", ports: [443], methods: ["GET"] }] });
     const { out } = await curl("verify", "https://a.test/");
     addressesOf = async () => [address];
-    expect(out).toMatch(/502 No safe connection to a\.test .*ERR_TLS_CERT_ALTNAME_INVALID/);
+    expect(out).toMatch(/502 No secure connection to a\.test .*ERR_TLS_CERT_ALTNAME_INVALID/);
   });
 
   test("carries WebSockets", async () => {

@@ -27,32 +27,31 @@ import { parseAuthority, parseProxyUrl, type Target, toAuthority } from "./targe
 import { type Inspector, tunnel } from "./tunnel.ts";
 
 export interface EgressProxyOptions {
-  /** Folder for the authority's key and the logs; made when it is missing. */
+  /** Folder for the authority's key and the logs; created if missing. */
   dir: string;
   logger: Logger;
-  /** Where the secrets of credential rules are. */
+  /** Has the secrets of credential rules. */
   env?: NodeJS.ProcessEnv;
-  /** Secrets of users; without it only credential rules count. */
+  /** Secrets of users. */
   secrets?: SecretSource;
   resolve?: Resolve;
-  /** Certificates (PEM) that servers may have beside the usual ones. */
+  /** Additional trusted certificates of servers (PEM). */
   trusted?: string[];
 }
 
-/** What a connection to one of the HTTP parsers is. */
+/** The origin of a connection to the HTTP parser. */
 interface Origin {
   session: Session;
-  /** Set inside of a tunnel: all requests go there. */
+  /** Set inside a tunnel: the target of all requests. */
   tunnel: { target: Target; secure: boolean } | undefined;
-  /** Requests that are not answered yet. */
   openRequests: number;
 }
 
-/** Requests that a connection may send ahead of their answers: apt sends ten. All of them are held in memory. */
+/** Limit of pipelined requests in memory; apt sends ten. */
 const maxPipelined = 12;
 const maxHeaderBytes = 16_384;
 
-/** The egress proxy of all sandboxes of a server. Each reaches it by a listener of its own in its own network. */
+/** The egress proxy of all sandboxes. Each sandbox reaches it by a listener in its own network. */
 export class EgressProxy implements Egress, Inspector {
   readonly #options: EgressProxyOptions;
   readonly #authority: CertificateAuthority;
@@ -120,7 +119,6 @@ export class EgressProxy implements Egress, Inspector {
     this.#sessions.set(sandbox.id, entry);
     try {
       const listener = await listen(proxyPort, (connection) => this.#accept(session, connection));
-      // Detached meanwhile.
       if (this.#sessions.get(sandbox.id) === entry) entry.listener = listener;
       else listener.close();
     } catch (error) {
@@ -180,7 +178,7 @@ export class EgressProxy implements Egress, Inspector {
     });
     const exchange = new Exchange(session, "CONNECT", target);
     const failed = (error?: NodeJS.ErrnoException) => {
-      const reason = `The sandbox's program does not trust the proxy's certificate, or broke off (${error?.code ?? "closed"}): see the certificate variables.`;
+      const reason = `The sandbox's program does not trust the proxy's certificate, or closed the connection (${error?.code ?? "closed"}): see the certificate variables.`;
       exchange.end(reason, "refused");
       secure.destroy();
     };
@@ -199,7 +197,7 @@ export class EgressProxy implements Egress, Inspector {
     this.#server.emit("connection", connection);
   }
 
-  /** The one parser of all that sandboxes say; it never listens itself. */
+  /** Parses the requests of all sandboxes; does not listen itself. */
   #httpServer(): Server {
     const server = createServer({
       maxHeaderSize: maxHeaderBytes,
@@ -215,7 +213,7 @@ export class EgressProxy implements Egress, Inspector {
       if (client.destroyed || !client.writable) return;
       refuseRaw(
         client,
-        new Refusal(error.code === "HPE_HEADER_OVERFLOW" ? 431 : 400, "The request is no proper HTTP."),
+        new Refusal(error.code === "HPE_HEADER_OVERFLOW" ? 431 : 400, "The request is not valid HTTP."),
       );
     });
     return server;
@@ -247,10 +245,10 @@ export class EgressProxy implements Egress, Inspector {
     const origin = this.#origins.get(client)!;
     client.on("error", () => client.destroy());
     try {
-      if (origin.tunnel) throw new Refusal(405, "There is no tunnel inside of a tunnel.");
+      if (origin.tunnel) throw new Refusal(405, "CONNECT is not possible inside a tunnel.");
       await origin.session.admit(request.headers["proxy-authorization"]);
       const target = parseAuthority(request.url ?? "");
-      if (!target) throw new Refusal(400, "CONNECT wants a host and a port.");
+      if (!target) throw new Refusal(400, "CONNECT needs a host and a port.");
       if (head.length > 0) client.unshift(head);
       await tunnel(origin.session, target, client, this);
     } catch (error) {
@@ -258,38 +256,35 @@ export class EgressProxy implements Egress, Inspector {
     }
   }
 
-  /** Where a request wants to go, when it may. Throws Refusal. */
+  /** The target of a request, if it is allowed. Throws Refusal. */
   async #route({ session, tunnel: inside }: Origin, request: IncomingMessage): Promise<Route> {
     const url = request.url ?? "";
     if (inside) {
       await session.throttle();
       const host = parseAuthority(getHost(request, inside.secure ? 443 : 80));
       if (!url.startsWith("/") && url !== "*")
-        throw new Refusal(400, "Inside of a tunnel a request names only a path.");
+        throw new Refusal(400, "A request inside a tunnel must name only a path.");
       if (host?.host !== inside.target.host || host.port !== inside.target.port)
         throw new Refusal(
           421,
-          `This tunnel leads to ${toAuthority(inside.target)}; another host needs a tunnel of its own.`,
+          `This tunnel leads to ${toAuthority(inside.target)}; open another tunnel for another host.`,
         );
       return { session, ...inside, path: url };
     }
     await session.admit(request.headers["proxy-authorization"]);
     const found = parseProxyUrl(url);
     if (!found)
-      throw new Refusal(
-        400,
-        "This is a proxy: it wants whole http:// URLs, and CONNECT for everything else.",
-      );
+      throw new Refusal(400, "This is a proxy: use full http:// URLs, and CONNECT for everything else.");
     const { path, ...target } = found;
     const { refusal } = judgeTarget(session.policy, target);
     if (refusal) throw new Refusal(403, refusal);
     return { session, target, path, secure: false };
   }
 
-  /** What to answer to a request that goes nowhere; noted in the log. */
+  /** Logs a failed request and returns its response. */
   #refused(origin: Origin, request: IncomingMessage, error: unknown): Refusal {
     const refusal = toRefusal(error);
-    // Many programs ask without the token first, to see whether one is wanted.
+    // Many programs send a first request without the token.
     if (refusal.status === 407 && !request.headers["proxy-authorization"]) return refusal;
     const target =
       origin.tunnel?.target ?? parseProxyUrl(request.url ?? "") ?? parseAuthority(request.url ?? "");

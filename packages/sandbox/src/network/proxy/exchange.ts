@@ -4,7 +4,7 @@ import { Refusal } from "./refusal.ts";
 import type { Session } from "./session.ts";
 import type { Target } from "./target.ts";
 
-/** One request or tunnel from its begin to its end, for the log. */
+/** A request or tunnel from start to end, for the log. */
 export class Exchange {
   readonly #session: Session;
   readonly #method: string;
@@ -21,14 +21,14 @@ export class Exchange {
     this.#target = target;
   }
 
-  /** From now on this connection carries it; a kept one has carried others before. */
+  /** Sets the connection and subtracts the traffic of earlier requests on it. */
   setUpstream(upstream: Socket): void {
     this.#upstream = upstream;
     this.#address = upstream.remoteAddress ?? null;
     this.#base = { up: upstream.bytesWritten, down: upstream.bytesRead };
   }
 
-  /** It is over. Only the first call counts. */
+  /** Logs the exchange on the first call. */
   end(reason: string | null = null, decision: "allowed" | "refused" = "allowed"): void {
     if (this.#done) return;
     this.#done = true;
@@ -46,7 +46,7 @@ export class Exchange {
     });
   }
 
-  /** It failed. Gives what to tell the sandbox. */
+  /** Logs a failure and returns the response for the sandbox. */
   fail(error: unknown): Refusal {
     const refusal = toRefusal(error);
     this.end(refusal.message, refusal.status < 500 ? "refused" : "allowed");
@@ -54,14 +54,14 @@ export class Exchange {
   }
 }
 
-/** Anything thrown as a refusal. Messages of Node's own errors name addresses and codes, never headers. */
+/** Messages of Node's errors contain addresses and codes, never headers. */
 export function toRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   const code = (error as NodeJS.ErrnoException | undefined)?.code;
   return new Refusal(502, `The connection to the server failed (${code ?? errorText(error).slice(0, 100)}).`);
 }
 
-/** The reason phrase of a status line: many programs show it and nothing else. */
+/** The reason phrase of a status line, which is all that many programs show. */
 export function toReasonPhrase(sentence: string): string {
   return sentence.replace(/[^\x20-\x7e]/g, "?").slice(0, 200);
 }

@@ -9,7 +9,7 @@ import { Refusal } from "./refusal.ts";
 import type { Session } from "./session.ts";
 import { type Target, toAuthority } from "./target.ts";
 
-/** Where a request goes: its host has been judged, its method has not. */
+/** The route of a request; its host was judged, its method was not. */
 export interface Route {
   session: Session;
   target: Target;
@@ -17,10 +17,10 @@ export interface Route {
   secure: boolean;
 }
 
-/** How long a server may take its time while nothing moves, ms: long polls and models that think. */
+/** Limit without traffic, ms: long polls and slow models. */
 export const idleMs = 600_000;
 
-/** Sends a request on and its answer back, both as streams. Never throws. */
+/** Streams a request and its response. Never throws. */
 export function forward(route: Route, request: IncomingMessage, response: ServerResponse): void {
   const exchange = new Exchange(route.session, request.method!, route.target);
   const fail = (error: unknown) => {
@@ -31,18 +31,18 @@ export function forward(route: Route, request: IncomingMessage, response: Server
   };
   const attempt = (again: boolean) => {
     const { upstream, credentials } = open(route, request, exchange);
-    // A server may close a kept connection in the moment in which it is used again.
+    // A server may close a kept connection just when it is reused.
     upstream.on("error", (error) =>
       again && upstream.reusedSocket && !response.headersSent ? guard(() => attempt(false)) : fail(error),
     );
     upstream.on("upgrade", (_answer, socket) => {
       socket.destroy();
-      fail(new Refusal(502, `${route.target.host} switched to another protocol without being asked.`));
+      fail(new Refusal(502, `${route.target.host} switched to another protocol without a request.`));
     });
     upstream.on("response", (answer) =>
       guard(() => respond(answer, credentials, request, response, exchange)),
     );
-    // What the server says to a request that broke off arrives as its answer or error.
+    // The response to an aborted request arrives as a response or an error.
     if (again) upstream.end();
     else pipeline(request, upstream, () => {});
     response.once("close", () => upstream.destroy());
@@ -74,15 +74,15 @@ function respond(
     ...lengthHeader(answer),
   ]);
   const done = (error: unknown) => {
-    exchange.end(error ? "The answer was cut off." : null);
-    // An answer that came before the request was through: what is left of the request must not hold the connection.
+    exchange.end(error ? "The response was cut off." : null);
+    // After an early response the rest of the request must not block the connection.
     if (!request.complete) request.destroy();
   };
   if (credentials?.hasSent) pipeline(answer, credentials.maskBody(), response, done);
   else pipeline(answer, response, done);
 }
 
-/** Sends a WebSocket handshake on, and joins the two connections when the server agrees. Never rejects. */
+/** Forwards a WebSocket handshake and joins the connections if the server agrees. Never throws. */
 export function forwardUpgrade(route: Route, request: IncomingMessage, client: Duplex, head: Buffer): void {
   const exchange = new Exchange(route.session, request.method!, route.target);
   const fail = (error: unknown) => refuseRaw(client, exchange.fail(error));
@@ -114,20 +114,20 @@ export function forwardUpgrade(route: Route, request: IncomingMessage, client: D
   }
 }
 
-/** Begins the request to the server. Throws Refusal. */
+/** Starts the request to the server. Throws Refusal. */
 function open({ session, target, path, secure }: Route, request: IncomingMessage, exchange: Exchange) {
   const refusal = judgeMethod(session.policy, target, request.method!);
   if (refusal) throw new Refusal(403, refusal);
   const coding = request.headers["transfer-encoding"];
   if (coding !== undefined && coding.toLowerCase() !== "chunked")
-    throw new Refusal(501, "Of transfer codings only chunked is known.");
+    throw new Refusal(501, "Only the transfer coding chunked is supported.");
   const credentials = secure ? session.credentials.forTarget(target) : undefined;
   const own = keepEndToEnd(request.rawHeaders, "host", "content-length");
   const filled = credentials ? credentials.inject(own) : own;
   const upgrade = request.headers.upgrade ? ["Connection", "Upgrade", "Upgrade", "websocket"] : [];
   const headers: RawHeaders = [
     ...["Host", toAuthority(target, secure ? 443 : 80)],
-    // Only a body that is not compressed can be searched for the secret.
+    // A compressed body cannot be masked.
     ...(credentials?.hasSent ? dropHeader(filled, "accept-encoding") : filled),
     ...framingHeaders(request),
     ...upgrade,
@@ -155,7 +155,7 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || (headers["content-length"] ?? "0") !== "0";
 }
 
-/** How the length of a request's body is told: as Node's strict parser has read it. */
+/** The length of a request's body as parsed by Node's strict parser. */
 function framingHeaders(request: IncomingMessage): RawHeaders {
   if (request.headers["transfer-encoding"] !== undefined) return ["Transfer-Encoding", "chunked"];
   return lengthHeader(request);
@@ -170,7 +170,6 @@ function dropHeader(headers: RawHeaders, name: string): RawHeaders {
   return headers.filter((_text, index) => headers[index - (index % 2)]!.toLowerCase() !== name);
 }
 
-/** Answers a request with a refusal. */
 export function refuse(response: ServerResponse, { status, message }: Refusal, last = false): void {
   const text = `${message}\n`;
   response.writeHead(status, toReasonPhrase(message), {
@@ -182,7 +181,7 @@ export function refuse(response: ServerResponse, { status, message }: Refusal, l
   response.end(text);
 }
 
-/** Answers on a connection that has no response object, and ends it. */
+/** Writes a refusal to a connection without a response object, and ends it. */
 export function refuseRaw(client: Duplex, { status, message }: Refusal): void {
   const text = `${message}\n`;
   const headers = [

@@ -1,7 +1,7 @@
 import { hopByHopHeaders } from "@sandpiper/core/http-proxy";
 import type { RawHeaders } from "../credentials.ts";
 
-/** Header lines that belong to the message, not to one connection, without those named. */
+/** Drops hop-by-hop headers and the named ones. */
 export function keepEndToEnd(headers: RawHeaders, ...without: string[]): RawHeaders {
   const pairs = toPairs(headers);
   const named = pairs.filter(([name]) => name.toLowerCase() === "connection").map(([, value]) => value);
@@ -9,7 +9,7 @@ export function keepEndToEnd(headers: RawHeaders, ...without: string[]): RawHead
   return pairs.filter(([name]) => !dropped.has(name.toLowerCase())).flat();
 }
 
-/** The header lines as they stand on the wire, each with its line end. */
+/** The headers on the wire, each with its line end. */
 export function serializeHeaders(headers: RawHeaders): string {
   return toPairs(headers)
     .map(([name, value]) => `${name}: ${value}\r\n`)

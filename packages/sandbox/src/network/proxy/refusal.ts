@@ -1,4 +1,4 @@
-/** Why a request does not go on: an HTTP status and one sentence for the people behind the sandbox. */
+/** Why a request is refused: an HTTP status and a sentence for users. */
 export class Refusal extends Error {
   readonly status: number;
 

@@ -20,18 +20,18 @@ export interface SessionDeps {
   resolve: Resolve;
   env: NodeJS.ProcessEnv;
   secrets: SecretSource | undefined;
-  /** Certificates (PEM) that are trusted beside the usual ones. */
+  /** Additional trusted certificates (PEM). */
   trusted: string[];
 }
 
-/** Connections that a sandbox may have open to the proxy. */
+/** Connections of a sandbox to the proxy. */
 const maxConnections = 256;
-/** Requests a second that a sandbox may make on and on, and how many at once before that counts. More of them wait. */
+/** Sustained requests per second of a sandbox, and the burst before that; more requests wait. */
 const requestsPerSecond = 200;
 const burst = 400;
 const tlsTimeoutMs = 15_000;
 
-/** One attached sandbox: what it may do, and everything that is open for it. */
+/** An attached sandbox: its permissions and open connections. */
 export class Session {
   readonly id: string;
   readonly policy: NetworkPolicy;
@@ -46,7 +46,7 @@ export class Session {
   readonly #clients = new Set<Duplex>();
   readonly #upstreams = new Set<Socket>();
   #closed = false;
-  /** Bytes of upstream connections that have ended, and the sum of all when it was last asked for. */
+  /** Bytes of ended upstream connections, and the total at the last check. */
   #passed = 0;
   #seen = 0;
   #lastTraffic: number | undefined;
@@ -63,7 +63,7 @@ export class Session {
     this.#trusted = trusted;
   }
 
-  /** Takes a connection from the sandbox under its bounds. Gives false, and ends it, where it cannot be taken. */
+  /** Accepts a connection from the sandbox; false when it was ended because of the limit. */
   adopt(client: Duplex): boolean {
     client.on("error", () => client.destroy());
     if (this.#closed || this.#clients.size >= maxConnections) {
@@ -75,7 +75,7 @@ export class Session {
     return true;
   }
 
-  /** Waits for this sandbox's turn where it makes too many requests, and checks its token. Throws Refusal. */
+  /** Applies the rate limit and checks the token. Throws Refusal. */
   async admit(authorization: string | undefined): Promise<void> {
     await this.throttle();
     const [, encoded] = /^basic\s+(\S+)$/i.exec(authorization ?? "") ?? [];
@@ -87,17 +87,17 @@ export class Session {
     if (given.length !== this.#token.length || !timingSafeEqual(given, this.#token))
       throw new Refusal(
         407,
-        "The proxy wants the token of this sandbox; programs find it in the variables http_proxy and https_proxy.",
+        "The proxy needs the token of this sandbox; the variables http_proxy and https_proxy contain it.",
       );
   }
 
-  /** Waits where the sandbox makes too many requests. */
+  /** Delays requests above the rate limit. Throws Refusal. */
   async throttle(): Promise<void> {
     const now = performance.now();
     this.#nextSlot =
       Math.max(now - (burst * 1000) / requestsPerSecond, this.#nextSlot) + 1000 / requestsPerSecond;
     if (this.#nextSlot > now) await delay(this.#nextSlot - now);
-    if (this.#closed) throw new Refusal(403, "This sandbox has no network any more.");
+    if (this.#closed) throw new Refusal(403, "This sandbox no longer has network access.");
   }
 
   /** Opens a connection to a checked address. Throws Refusal. */
@@ -113,7 +113,7 @@ export class Session {
     return socket;
   }
 
-  /** Like `dial`, with TLS to a server whose certificate fits the host. */
+  /** Like `dial`, with verified TLS. */
   async dialTls(target: Target): Promise<TLSSocket> {
     const socket = await this.dial(target);
     const servername = isIP(target.host) ? "" : target.host;
@@ -127,7 +127,7 @@ export class Session {
         reject(
           new Refusal(
             502,
-            `No safe connection to ${target.host} could be made: its TLS or its certificate is not in order (${code}).`,
+            `No secure connection to ${target.host} could be made: its TLS or its certificate is not valid (${code}).`,
           ),
         );
       };
@@ -142,7 +142,7 @@ export class Session {
     });
   }
 
-  /** Where a request gets its connection. A request that cannot be sent a second time does not get one that was used before. */
+  /** The agent for a request; one that cannot be repeated gets a new connection. */
   agent(secure: boolean, repeatable: boolean): UpstreamAgent {
     if (repeatable) return secure ? this.#secure : this.#plain;
     return new UpstreamAgent((target) => (secure ? this.dialTls(target) : this.dial(target)), false);
@@ -152,7 +152,7 @@ export class Session {
     this.#log.add({ ...decision, host: decision.host.slice(0, 253), method: decision.method.slice(0, 32) });
   }
 
-  /** When bytes last passed, as far as the calls of this method can tell, ms since the epoch. */
+  /** When a call last found new traffic, ms since the epoch. */
   lastTraffic(): number | undefined {
     let sum = this.#passed;
     for (const socket of this.#upstreams) sum += socket.bytesRead + socket.bytesWritten;
@@ -161,7 +161,7 @@ export class Session {
     return this.#lastTraffic;
   }
 
-  /** Cuts everything, for good. */
+  /** Cuts all connections permanently. */
   close(): void {
     this.#closed = true;
     this.#plain.destroy();

@@ -1,4 +1,7 @@
-/** Where a request wants to go. The host is in its one canonical form: lower case, punycode, no trailing dot, addresses in their usual spelling. */
+/**
+ * The target of a request; its host is canonical: lower case, punycode, no trailing dot, normalised
+ * addresses.
+ */
 export interface Target {
   /** A name or an address, IPv6 without brackets. */
   host: string;
@@ -7,13 +10,13 @@ export interface Target {
 
 const authorityPattern = /^(\[[0-9a-f:.]+\]|[^\s:/?#@[\]\\%]+):(\d{1,5})$/i;
 
-/** Reads `host:port` as CONNECT has it. Undefined for anything else. */
+/** Parses the `host:port` of CONNECT. Undefined for other texts. */
 export function parseAuthority(text: string): Target | undefined {
   const [, host, port] = authorityPattern.exec(text) ?? [];
   return host === undefined ? undefined : target(host, Number(port));
 }
 
-/** Reads a URL as a proxy gets it; only `http:` without user information. Undefined for anything else. */
+/** Parses an `http:` URL without user information. Undefined for other texts. */
 export function parseProxyUrl(text: string): (Target & { path: string }) | undefined {
   const [, authority = "", path = ""] = /^http:\/\/([^/?#\\]+)([/?].*)?$/i.exec(text) ?? [];
   const found = parseAuthority(
@@ -22,7 +25,7 @@ export function parseProxyUrl(text: string): (Target & { path: string }) | undef
   return found && { ...found, path: path.startsWith("/") ? path : `/${path}` };
 }
 
-/** The text of a target in URLs and in the `Host` header; the default port is left out. */
+/** A target in URLs and the `Host` header, without the default port. */
 export function toAuthority({ host, port }: Target, defaultPort?: number): string {
   const name = host.includes(":") ? `[${host}]` : host;
   return port === defaultPort ? name : `${name}:${port}`;
@@ -34,7 +37,7 @@ function target(host: string, port: number): Target | undefined {
   return name === undefined ? undefined : { host: name, port };
 }
 
-/** A host in its canonical form, IPv6 without brackets. Undefined for what cannot be one. */
+/** The canonical form of a host, IPv6 without brackets. Undefined for an invalid host. */
 export function canonicalHost(text: string): string | undefined {
   const url = URL.parse(`http://${text}/`);
   if (!url || url.username || url.password || url.port || url.pathname !== "/" || url.search || url.hash)

@@ -9,22 +9,22 @@ import { Refusal } from "./refusal.ts";
 import type { Session } from "./session.ts";
 import type { Target } from "./target.ts";
 
-/** Hands a connection over to those who see into it. */
+/** Takes over connections whose requests the proxy checks. */
 export interface Inspector {
-  /** What comes is HTTP. */
+  /** For HTTP. */
   plain(client: Duplex, target: Target): void;
-  /** What comes is TLS. */
+  /** For TLS. */
   tls(client: Duplex, target: Target): void;
 }
 
-/** The client's greeting is not answered in this time, ms. */
-const greetingMs = 30_000;
+/** Limit for the client's first bytes, ms. */
+const openingTimeoutMs = 30_000;
 /** TLS alert: fatal, unrecognized_name. */
 const nameAlert = Buffer.from([21, 3, 1, 0, 2, 2, 112]);
 
 /**
- * Serves CONNECT. Where the policy names what is allowed, the first bytes must be what the port is for: TLS that names the same host, HTTP on port 80
- * (which is then seen request by request), and anything but on port 443 otherwise. Never rejects.
+ * Serves CONNECT. With an allowlist the first bytes must fit the port: TLS for the same host, HTTP
+ * on port 80 (checked by request), and on port 443 nothing but TLS. Never rejects.
  */
 export async function tunnel(
   session: Session,
@@ -41,7 +41,7 @@ export async function tunnel(
       upstream = await session.dial(target);
       exchange.setUpstream(upstream);
     }
-    if (client.destroyed) throw new Refusal(400, "The sandbox went away.");
+    if (client.destroyed) throw new Refusal(400, "The sandbox closed the connection.");
   } catch (error) {
     upstream?.destroy();
     return refuseRaw(client, exchange.fail(error));
@@ -49,9 +49,9 @@ export async function tunnel(
   client.write("HTTP/1.1 200 Connection established\r\n\r\n");
   if (upstream && session.policy.mode === "open")
     return splice(client, upstream, { idleMs, onDone: () => exchange.end() });
-  // A server may speak first, before the client shows what this is.
+  // Some servers send first.
   if (upstream && target.port !== 443) upstream.pipe(client);
-  const opening = await peek(client, upstream ? idleMs : greetingMs);
+  const opening = await peek(client, upstream ? idleMs : openingTimeoutMs);
   const refusal = judgeOpening(opening, target, upstream !== undefined);
   if (refusal !== undefined) {
     exchange.end(refusal, "refused");
@@ -60,7 +60,8 @@ export async function tunnel(
     return;
   }
   if (opening.kind === "tls" && !upstream) return inspector.tls(client, target);
-  // A credential is for TLS alone; what else the policy lets out goes on untouched, such as git over SSH.
+  // Credentials are only sent over TLS; other allowed traffic, such as git over SSH, passes
+  // unchanged.
   if (!upstream && !verdict.inspect && opening.kind !== "tls" && ![80, 443].includes(target.port)) {
     upstream = await session.dial(target).catch((error) => void client.destroy(exchange.fail(error)));
     if (!upstream) return;
@@ -75,14 +76,17 @@ export async function tunnel(
 }
 
 function judgeOpening(opening: Opening, { host, port }: Target, passed: boolean): string | undefined {
-  if (opening.kind === "more") return "The connection ended before it began.";
+  if (opening.kind === "more") return "The connection ended before its first bytes.";
   if (opening.kind === "other") return passed && port === 443 ? "Port 443 is for TLS only." : undefined;
   const { serverName } = opening;
   if (serverName === null || serverName.replace(/\.$/, "") === host) return undefined;
   return `The tunnel to ${host} asked for ${serverName.slice(0, 100).replace(/[^\w.-]/g, "?")} in its TLS greeting: that would need a tunnel of its own.`;
 }
 
-/** Waits for the first bytes of a client, and puts them back. `more` means that the connection ended first. */
+/**
+ * Waits for the first bytes of a client, and puts them back. `more` means that the connection ended
+ * first.
+ */
 async function peek(client: Duplex, timeoutMs: number): Promise<Opening> {
   const end = performance.now() + timeoutMs;
   let bytes: Buffer = Buffer.alloc(0);
@@ -99,7 +103,7 @@ async function peek(client: Duplex, timeoutMs: number): Promise<Opening> {
   return opening;
 }
 
-/** Resolves when a stream has something to read, has ended, or the time is over. */
+/** Resolves when a stream is readable, has ended, or the time is over. */
 function waitForData(stream: Duplex, timeoutMs: number): Promise<void> {
   return new Promise((resolve) => {
     const events = ["readable", "end", "close"];

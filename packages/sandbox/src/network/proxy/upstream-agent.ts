@@ -3,10 +3,10 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Target } from "./target.ts";
 
-/** How long a connection to a server may wait for the next request, ms: shorter than servers are used to. */
-const keepMs = 4_000;
+/** Lifetime of an idle upstream connection, ms: shorter than servers' usual limits. */
+const keepAliveMs = 4_000;
 
-/** Connections of requests: new ones come from `dial`; with `keepAlive` they serve further requests. */
+/** Opens connections by `dial`; with `keepAlive` they serve further requests. */
 export class UpstreamAgent extends Agent {
   readonly #dial: (target: Target) => Promise<Socket>;
 
@@ -27,7 +27,7 @@ export class UpstreamAgent extends Agent {
 
   override keepSocketAlive(socket: Duplex): boolean {
     const keep = super.keepSocketAlive(socket) as unknown as boolean;
-    (socket as Socket).setTimeout(keepMs);
+    (socket as Socket).setTimeout(keepAliveMs);
     return keep;
   }
 }

@@ -19,14 +19,14 @@ const leafMs = dayMs;
 const maxLeaves = 256;
 
 /**
- * The certificate authority of this installation, for TLS that the proxy has to see into. Only sandboxes that need it are told to trust it. Its key
- * lies in one file of mode 0600 together with its certificate.
+ * The certificate authority of this installation, for TLS that the proxy terminates. Only sandboxes
+ * that need it trust it. One file of mode 0600 holds its key and certificate.
  */
 export class CertificateAuthority {
   /** PEM. */
   readonly certificate: string;
   readonly #key: KeyObject;
-  /** All leaves share one key of this process. */
+  /** Shared by all leaf certificates of this process. */
   readonly #leafKey = newKey();
   readonly #leaves = new LRUCache<string, SecureContext>({ max: maxLeaves, ttl: leafMs / 2 });
 
@@ -35,7 +35,9 @@ export class CertificateAuthority {
     this.#key = key;
   }
 
-  /** Opens the authority of a file, which is made where it is missing. Throws ConfigInvalid when it is damaged or open to other users. */
+  /**
+   * Opens or creates the file. Throws ConfigInvalid when it is damaged or readable by other users.
+   */
   static async open(file: string): Promise<CertificateAuthority> {
     const text = await readPrivate(file).catch(async (error: NodeJS.ErrnoException) => {
       if (error.code !== "ENOENT") throw error;
@@ -48,12 +50,11 @@ export class CertificateAuthority {
       if (!certificate.checkPrivateKey(key)) throw new Error("key and certificate do not belong together");
       return new CertificateAuthority(certificate.toString(), key);
     } catch (cause) {
-      const reason = `The key file ${file} is damaged: restore it from a backup, or remove it (sandboxes that trust the old one then need to be made anew).`;
-      throw new PlatformError("ConfigInvalid", reason, { cause });
+      throw new PlatformError("AuthorityKeyDamaged", { file }, { cause });
     }
   }
 
-  /** What a TLS server needs to be this host (a name or an address) for the sandbox. */
+  /** The TLS context of a host (a name or an address) for sandboxes. */
   contextFor(host: string): SecureContext {
     const context = this.#leaves.get(host) ?? this.#issue(host);
     if (!this.#leaves.has(host)) this.#leaves.set(host, context);
@@ -75,7 +76,7 @@ export class CertificateAuthority {
   }
 }
 
-/** The file appears complete, or not at all; one that another process has just made stays. */
+/** Creates the file atomically; keeps one that another process has just created. */
 async function create(file: string): Promise<void> {
   const key = newKey();
   const [from, until] = [Date.now() - dayMs, Date.now() + authorityMs];
@@ -95,11 +96,7 @@ async function create(file: string): Promise<void> {
 
 async function readPrivate(file: string): Promise<string> {
   const { mode } = await stat(file);
-  if ((mode & 0o077) !== 0)
-    throw new PlatformError(
-      "ConfigInvalid",
-      `The key file ${file} is open to other users: close it with chmod 600 ${file}.`,
-    );
+  if ((mode & 0o077) !== 0) throw new PlatformError("AuthorityKeyNotPrivate", { file });
   return readFile(file, "utf8");
 }
 

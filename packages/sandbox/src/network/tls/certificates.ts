@@ -6,17 +6,20 @@ export interface CertificateRequest {
   /** Common name. */
   subject: string;
   issuer: string;
-  /** Key of the certificate; only its public part is used. */
+  /** Only its public part is used. */
   key: KeyObject;
   issuerKey: KeyObject;
   /** ms since the epoch. */
   from: number;
   until: number;
-  /** An authority, or the name or address of a server. */
+  /** `host`: name or address of a server. */
   use: "authority" | { host: string };
 }
 
-/** Makes an X.509 v3 certificate for and by ECDSA keys on P-256, as PEM. Strict programs (Python 3.13) want every one of its extensions. */
+/**
+ * Creates an X.509 v3 certificate (ECDSA on P-256) as PEM. Strict programs (Python 3.13) need all
+ * its extensions.
+ */
 export function createCertificate(request: CertificateRequest): string {
   const { subject, issuer, key, issuerKey, use } = request;
   const serial = randomBytes(16);
@@ -53,7 +56,7 @@ export function createCertificate(request: CertificateRequest): string {
   return `-----BEGIN CERTIFICATE-----\n${der.toString("base64").replace(/.{64}(?=.)/g, "$&\n")}\n-----END CERTIFICATE-----\n`;
 }
 
-/** One value of the Distinguished Encoding Rules: tag, length, content. */
+/** A DER value: tag, length, content. */
 function tlv(tag: number, ...parts: Buffer[]): Buffer {
   const content = Buffer.concat(parts);
   const { length } = content;
@@ -79,7 +82,7 @@ function oid(text: string): Buffer {
   return tlv(6, Buffer.from(bytes));
 }
 
-/** GeneralizedTime is for the years from 2050 on. */
+/** UTCTime until 2049, then GeneralizedTime. */
 function time(ms: number): Buffer {
   const text = new Date(ms).toISOString().replace(/[-:T]|\.\d+/g, "");
   return ms < Date.UTC(2050) ? tlv(0x17, Buffer.from(text.slice(2))) : tlv(0x18, Buffer.from(text));

@@ -1,17 +1,17 @@
-/** What the first bytes of a connection turned out to be. */
+/** The kind of a connection's first bytes. */
 export type Opening =
   | { kind: "more" }
   | { kind: "other" }
-  /** A TLS greeting; null where it names no server. */
+  /** A TLS ClientHello; null without a server name. */
   | { kind: "tls"; serverName: string | null };
 
 const handshake = 22;
 const clientHello = 1;
 const serverNameExtension = 0;
-/** Longest greeting that is read: post-quantum keys make them some kilobytes long. */
+/** Limit of a ClientHello, bytes: post-quantum keys take some kilobytes. */
 export const maxHelloBytes = 16_384 + 5;
 
-/** Reads the first bytes that a client sends. `more`: they are the beginning of a TLS greeting. A broken greeting counts as `other`. */
+/** Parses a client's first bytes. `more`: an incomplete ClientHello. A malformed one is `other`. */
 export function parseOpening(bytes: Buffer): Opening {
   if (bytes.length === 0) return { kind: "more" };
   if (bytes[0] !== handshake) return { kind: "other" };
@@ -28,7 +28,7 @@ export function parseOpening(bytes: Buffer): Opening {
   }
 }
 
-/** The body of the greeting, put together from its records; undefined while bytes are missing. */
+/** Joins the records of a ClientHello; undefined while bytes are missing. */
 function joinRecords(bytes: Buffer): Buffer | undefined {
   const parts: Buffer[] = [];
   let at = 0;
@@ -52,7 +52,9 @@ function joinRecords(bytes: Buffer): Buffer | undefined {
   return Buffer.concat(parts).subarray(4, need);
 }
 
-/** The server name of a greeting in lower case. Throws RangeError where the greeting is broken or names a server twice. */
+/**
+ * The lower-case server name of a ClientHello. Throws RangeError for a malformed one or two names.
+ */
 function parseServerName(hello: Buffer): string | null {
   let at = 2 + 32;
   at += 1 + hello.readUInt8(at);
@@ -75,7 +77,6 @@ function parseServerName(hello: Buffer): string | null {
   return found;
 }
 
-/** The one name in a server name extension. */
 function parseHostName(list: Buffer): string {
   const length = list.readUInt16BE(3);
   if (list.readUInt16BE(0) !== list.length - 2 || list.readUInt8(2) !== 0 || length !== list.length - 5)

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { listEntries, readText } from "./files.ts";
 
-/** Addresses of the repositories that apt of this machine uses. `etc` is its configuration folder. */
+/** URLs of this machine's apt repositories; `etc` is apt's configuration folder. */
 export function findAptAddresses(etc = "/etc/apt"): string[] {
   const files = [join(etc, "sources.list"), ...listEntries(join(etc, "sources.list.d"))];
   return files.flatMap((file) => {
@@ -17,7 +17,7 @@ function parseLines(text: string): string[] {
     .flatMap((line) => /^\s*deb(?:-src)?\s+(?:\[[^\]]*\]\s+)?(\S+)/.exec(line)?.[1] ?? []);
 }
 
-/** `URIs: https://… https://…`, in stanzas that an empty line ends. */
+/** `URIs: https://… https://…` in stanzas separated by empty lines. */
 function parseStanzas(text: string): string[] {
   const withoutComments = text.split("\n").filter((line) => !line.startsWith("#"));
   return withoutComments

@@ -3,7 +3,7 @@ import { join } from "node:path";
 
 const maxBytes = 1 << 20;
 
-/** The text of a configuration file; empty where there is none that can be read. */
+/** The text of a configuration file; empty when it is unreadable. */
 export function readText(path: string): string {
   try {
     return statSync(path).isFile() && statSync(path).size <= maxBytes ? readFileSync(path, "utf8") : "";
@@ -12,7 +12,7 @@ export function readText(path: string): string {
   }
 }
 
-/** Paths of the entries of a folder, sorted; none where there is no such folder. */
+/** Sorted paths of a folder's entries; empty for a missing folder. */
 export function listEntries(folder: string): string[] {
   try {
     return readdirSync(folder)

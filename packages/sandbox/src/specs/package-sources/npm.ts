@@ -2,7 +2,7 @@ import { realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { readText } from "./files.ts";
 
-/** Addresses of the registries that npm of this machine uses: the configured ones, else the one that npm itself has built in. */
+/** URLs of this machine's npm registries: the configured ones, else npm's built-in default. */
 export function findNpmAddresses(env: Readonly<Record<string, string | undefined>>, etc = "/etc"): string[] {
   const files = [
     join(etc, "npmrc"),
@@ -24,7 +24,7 @@ export function findNpmAddresses(env: Readonly<Record<string, string | undefined
   return [main ?? findBuiltIn(env.PATH) ?? "", ...scoped];
 }
 
-/** The registry that an installed npm uses where nothing is configured, out of its own source. */
+/** The default registry in the source of the installed npm. */
 function findBuiltIn(path: string | undefined): string | undefined {
   for (const folder of [...(path ?? "").split(":"), "/usr/bin", "/usr/local/bin"]) {
     try {

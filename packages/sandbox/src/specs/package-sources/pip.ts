@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { listEntries, readText } from "./files.ts";
 
-/** Addresses of the indexes that pip of this machine uses: the configured ones, else those that pip itself has built in. */
+/** URLs of this machine's pip indexes: the configured ones, else pip's built-in defaults. */
 export function findPipAddresses(env: Readonly<Record<string, string | undefined>>, etc = "/etc"): string[] {
   const home = env.HOME ?? "/root";
   const files = [
@@ -22,13 +22,13 @@ export function findPipAddresses(env: Readonly<Record<string, string | undefined
   ].filter((address) => address !== "");
 }
 
-/** Values of a key of an ini file; a value goes on in indented lines. */
+/** Values of a key in an ini file; indented lines continue a value. */
 function parseValues(text: string, key: string): string[] {
   const found = text.matchAll(new RegExp(`^${key}[ \\t]*[=:]((?:.*)(?:\\n[ \\t]+\\S.*)*)`, "gm"));
   return [...found].flatMap(([, value]) => value!.trim().split(/\s+/));
 }
 
-/** The index, and the host of its files, that an installed pip uses where nothing is configured, out of its own source. */
+/** The default index and its file host in the source of the installed pip. */
 function findBuiltIn(): string[] {
   const folders = [
     "/usr/lib/python3/dist-packages",
