@@ -308,10 +308,7 @@ async function listen(app: ReturnType<typeof buildApp>, { host, port }: Config):
     await app.listen({ host, port });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    const reason =
-      code === "EADDRINUSE"
-        ? `The port ${port} of ${host} is in use: end the other program, or choose another one with SANDPIPER_PORT.`
-        : `The server cannot listen on ${host}:${port}: ${message}.`;
-    throw new PlatformError("ConfigInvalid", reason, { cause: error });
+    if (code === "EADDRINUSE") throw new PlatformError("PortInUse", { host, port }, { cause: error });
+    throw new PlatformError("ListenFailed", { host, port, reason: message }, { cause: error });
   }
 }

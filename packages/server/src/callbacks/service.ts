@@ -83,7 +83,8 @@ export class CallbackService implements Callbacks {
   }
 
   check(processors: readonly CallbackProcessor[]): void {
-    if (processors.length > maxCallbacks) throw tooMany();
+    if (processors.length > maxCallbacks)
+      throw new PlatformError("CallbackLimitReached", { max: maxCallbacks });
     for (const processor of processors)
       if (processor.kind === "WebhookCallbackProcessor") this.#deps.outbound.check(processor.url);
   }
@@ -146,16 +147,12 @@ export class CallbackService implements Callbacks {
     this.check([processor]);
     const { callbacks, events } = this.#deps;
     const row = this.#row(userId, conversationId, processor, events.lastSeq(conversationId) + 1);
-    if (!row)
-      throw new PlatformError(
-        "InvalidParameter",
-        "Titles are always set: SetTitleCallbackProcessor cannot be added.",
-      );
+    if (!row) throw new PlatformError("TitleCallbackAdded");
     return this.#additions.run(conversationId, async () => {
       const own = callbacks
         .listByConversation(conversationId)
         .filter((other) => other.processor.kind !== "ServerWebhook");
-      if (own.length >= maxCallbacks) throw tooMany();
+      if (own.length >= maxCallbacks) throw new PlatformError("CallbackLimitReached", { max: maxCallbacks });
       await callbacks.create([row]);
       return this.#present(row);
     });
@@ -170,7 +167,7 @@ export class CallbackService implements Callbacks {
 
   async remove(conversationId: string, id: string): Promise<void> {
     const row = this.#find(conversationId, id);
-    if (row.processor.kind === "ServerWebhook") throw notFound();
+    if (row.processor.kind === "ServerWebhook") throw new PlatformError("CallbackUnknown");
     await this.#deps.callbacks.remove(row.id);
     await this.#workers.get(conversationId)?.get(row.id)?.close();
   }
@@ -215,7 +212,7 @@ export class CallbackService implements Callbacks {
   #find(conversationId: string, id: string): CallbackRow {
     const known = parseId(id);
     const row = known === undefined ? undefined : this.#deps.callbacks.get(known);
-    if (row?.conversationId !== conversationId) throw notFound();
+    if (row?.conversationId !== conversationId) throw new PlatformError("CallbackUnknown");
     return row;
   }
 
@@ -262,16 +259,5 @@ function isEndOfRun({ event }: LogRecord): boolean {
     event.kind === "ConversationStateUpdateEvent" &&
     event.key === "execution_status" &&
     event.value !== "running"
-  );
-}
-
-function notFound(): PlatformError {
-  return new PlatformError("CallbackNotFound", "Callback not found");
-}
-
-function tooMany(): PlatformError {
-  return new PlatformError(
-    "TooManyCallbacks",
-    `A conversation has ${maxCallbacks} callbacks at most: remove one first.`,
   );
 }

@@ -13,11 +13,7 @@ export async function createDataFolder(path: string): Promise<void> {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     const reason = code === "EEXIST" || code === "ENOTDIR" ? "there is a file in its place" : message;
-    throw new PlatformError(
-      "ConfigInvalid",
-      `The data folder ${path} cannot be made (${reason}): choose another one with SANDPIPER_DATA.`,
-      { cause: error },
-    );
+    throw new PlatformError("DataFolderUnusable", { path, reason }, { cause: error });
   }
 }
 

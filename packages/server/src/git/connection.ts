@@ -106,47 +106,33 @@ export class Connection {
   }
 
   #missing(): PlatformError {
-    return new PlatformError(
-      "RepositoryNotFound",
-      `${this.#options.label} has nothing of this name that the token can see.`,
-    );
+    return new PlatformError("GitItemMissing", { label: this.#options.label });
   }
 
   #busy(seconds: number): PlatformError {
-    const sentence = `${this.#options.label} takes no more requests with this token for now; try again in ${seconds} seconds.`;
-    return new PlatformError("GitProviderBusy", sentence, { retryAfter: seconds });
+    return new PlatformError(
+      "GitRateLimited",
+      { label: this.#options.label, seconds },
+      { retryAfter: seconds },
+    );
   }
 
   #strange(): PlatformError {
-    const { label } = this.#options;
-    return new PlatformError(
-      "GitProviderFailed",
-      `${this.host} does not answer like ${label}: check the host of the provider.`,
-    );
+    return new PlatformError("GitAnswerInvalid", { host: this.host, label: this.#options.label });
   }
 
   #failure({ status, headers }: Response): PlatformError {
     const { label } = this.#options;
-    if (status === 401) {
-      const sentence = `Invalid token. Please make sure it is a valid ${label.toLowerCase()} token.`;
-      return new PlatformError("ProviderTokenInvalid", sentence);
-    }
+    if (status === 401) return new PlatformError("GitTokenInvalid", { label: label.toLowerCase() });
     const wait = getRetryAfter(status, headers);
     if (wait !== undefined) return this.#busy(wait);
     if (status === 403) {
-      return new PlatformError(
-        "GitTokenTooWeak",
-        `${label} does not let this token do that: give it the scopes to read repositories.`,
-      );
+      return new PlatformError("GitScopeMissing", { label });
     }
     // 409 is an empty repository.
     if (status === 404 || status === 409 || status === 410) return this.#missing();
-    if (status === 400 || status === 422)
-      return new PlatformError("BadRequest", `${label} does not understand the request.`);
-    return new PlatformError(
-      "GitProviderFailed",
-      `${label} (${this.host}) answered with status ${status}; try again later.`,
-    );
+    if (status === 400 || status === 422) return new PlatformError("GitRequestRefused", { label });
+    return new PlatformError("GitStatusUnexpected", { label, host: this.host, status });
   }
 }
 

@@ -78,10 +78,11 @@ export class GitHostingService implements GitHosting {
 
   async microagent(userId: string, repository: string, path: string) {
     const inFolder = listSkillFolders(repository).some((folder) => path.startsWith(`${folder}/`));
-    if (!inFolder || !/\.md$/i.test(path) || path.split("/").includes("..")) throw notFound(repository, path);
+    if (!inFolder || !/\.md$/i.test(path) || path.split("/").includes(".."))
+      throw new PlatformError("SkillFileMissing", { repository, path });
     const { client, provider } = await this.#findHome(userId, repository);
     const content = await client.file(repository, path);
-    if (content === undefined) throw notFound(repository, path);
+    if (content === undefined) throw new PlatformError("SkillFileMissing", { repository, path });
     return { provider, content };
   }
 
@@ -92,15 +93,12 @@ export class GitHostingService implements GitHosting {
     const stored = parseProviderHost(host);
     const user = connect(this.#outbound, provider, { token, host: stored }).user();
     if (await orElse(user, undefined, ["RepositoryNotFound"])) return;
-    throw new PlatformError(
-      "GitProviderFailed",
-      `${stored} has no interface of ${provider}: check the host of the provider.`,
-    );
+    throw new PlatformError("GitHostForeign", { host: String(stored), provider });
   }
 
   #client(userId: string, provider: ProviderType): GitProvider {
     const token = this.#secrets.providers(userId).get(provider);
-    if (!token && isSupported(provider)) throw tokenRequired();
+    if (!token && isSupported(provider)) throw new PlatformError("GitTokenMissing");
     return connect(this.#outbound, provider, token ?? { token: "", host: null });
   }
 
@@ -109,7 +107,7 @@ export class GitHostingService implements GitHosting {
       provider,
       client: this.#client(userId, provider),
     }));
-    if (all.length === 0) throw tokenRequired();
+    if (all.length === 0) throw new PlatformError("GitTokenMissing");
     return all;
   }
 
@@ -144,13 +142,7 @@ export class GitHostingService implements GitHosting {
         if (!(error instanceof PlatformError && error.code === "RepositoryNotFound")) failure ??= error;
       }
     }
-    throw (
-      failure ??
-      new PlatformError(
-        "RepositoryNotFound",
-        `There is no repository ${repository} that your tokens can see.`,
-      )
-    );
+    throw failure ?? new PlatformError("RepositoryInvisible", { repository });
   }
 }
 
@@ -162,12 +154,4 @@ function listSkillFolders(repository: string): string[] {
 function toTimestamp(text: string | undefined): string {
   const time = text === undefined ? Number.NaN : Date.parse(text);
   return new Date(Number.isNaN(time) ? 0 : time).toISOString();
-}
-
-function tokenRequired(): PlatformError {
-  return new PlatformError("GitTokenRequired", "Git provider token required (such as GitHub).");
-}
-
-function notFound(repository: string, path: string): PlatformError {
-  return new PlatformError("FileNotFound", `${repository} has no skill ${path}.`);
 }

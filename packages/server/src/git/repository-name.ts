@@ -9,16 +9,14 @@ export function parseRepositoryName(name: string): string[] {
     parts.length >= 2 &&
     parts.length <= 21 &&
     parts.every((part) => segment.test(part) && !/^\.{1,2}$/.test(part));
-  if (!fits)
-    throw new PlatformError("BadRequest", "A repository is named by its owner and its name: owner/name.");
+  if (!fits) throw new PlatformError("RepositoryPathInvalid");
   return parts;
 }
 
 /** `owner/name` as a part of a path. Throws PlatformError BadRequest for other names, longer ones too. */
 export function toRepositoryPath(name: string): string {
   const parts = parseRepositoryName(name);
-  if (parts.length !== 2)
-    throw new PlatformError("BadRequest", "A repository is named by its owner and its name: owner/name.");
+  if (parts.length !== 2) throw new PlatformError("RepositoryPathInvalid");
   return parts.map(encodeURIComponent).join("/");
 }
 

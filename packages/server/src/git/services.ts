@@ -23,10 +23,7 @@ export function isSupported(provider: ProviderType): boolean {
 function getService(provider: ProviderType): GitService {
   const service = services[provider];
   if (service) return service;
-  throw new PlatformError(
-    "GitUnsupported",
-    `${provider} is not supported; there are ${supportedProviders.join(", ")}.`,
-  );
+  throw new PlatformError("ProviderUnsupported", { provider, supported: supportedProviders.join(", ") });
 }
 
 /** The client of a provider. `host` in its stored form (users/api.ts); null for the public service. Throws GitUnsupported. */
@@ -53,8 +50,5 @@ export function connect(
 function toOrigin(host: string): string {
   const url = URL.parse(host.startsWith("http://") ? host : `https://${host}`);
   if (url) return url.origin;
-  throw new PlatformError(
-    "BadRequest",
-    "The host of a git provider is a name such as git.example.com, with a port where it needs one.",
-  );
+  throw new PlatformError("StoredProviderHostInvalid");
 }

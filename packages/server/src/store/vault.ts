@@ -55,11 +55,7 @@ export function createVault(key: Uint8Array): Vault {
         const text = decipher.update(sealed.subarray(1 + nonceBytes, -tagBytes));
         return Buffer.concat([text, decipher.final()]).toString("utf8");
       } catch (error) {
-        throw new PlatformError(
-          "ConfigInvalid",
-          `Encrypted data (${place}) cannot be opened: the key file belongs to other data, or the data is damaged. Put the key file of this data folder back, or restore a backup.`,
-          { cause: error },
-        );
+        throw new PlatformError("DecryptionFailed", { place }, { cause: error });
       }
     },
   };
@@ -93,24 +89,14 @@ async function createKeyFile(keyFile: string): Promise<void> {
 async function readKeyFile(keyFile: string): Promise<Buffer> {
   const info = await stat(keyFile).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== "ENOENT") throw error;
-    throw keyFileError(
-      `The key file ${keyFile} is missing, but the data folder holds data that it has encrypted: put it back.`,
-    );
+    throw new PlatformError("KeyFileMissing", { keyFile });
   });
   const mode = info.mode & 0o777;
   if ((mode & 0o077) !== 0) {
-    throw keyFileError(
-      `The key file ${keyFile} is open to other users (mode 0${mode.toString(8)}): close it with chmod 600 ${keyFile}.`,
-    );
+    throw new PlatformError("KeyFileExposed", { keyFile, mode: mode.toString(8) });
   }
   if (info.size !== keyBytes) {
-    throw keyFileError(
-      `The key file ${keyFile} has ${info.size} bytes instead of ${keyBytes}: restore it from a backup.`,
-    );
+    throw new PlatformError("KeyFileSize", { keyFile, size: info.size, expected: keyBytes });
   }
   return readFile(keyFile);
-}
-
-function keyFileError(sentence: string): PlatformError {
-  return new PlatformError("ConfigInvalid", sentence);
 }

@@ -18,7 +18,7 @@ type Stored = NonNullable<SettingsDocument["agent_profiles"]>;
 
 const noProfiles: Stored = { profiles: {}, active: null };
 
-/** Fields of a profile that stand for those of `agent_settings`. */
+/** Fields of a profile that override those of `agent_settings`. */
 const appliedFields = [
   "agent",
   "tools",
@@ -29,7 +29,7 @@ const appliedFields = [
   "tool_concurrency_limit",
 ] as const;
 
-/** Agent profiles inside the settings documents. They hold names, no secrets. */
+/** Agent profiles in the settings documents. They contain names and no secrets. */
 export class StoredAgentProfiles implements AgentProfiles {
   readonly #documents: SettingsRepository;
 
@@ -100,7 +100,7 @@ export class StoredAgentProfiles implements AgentProfiles {
       requireProfile(stored, name);
       if (name === newName) return document;
       if (Object.hasOwn(stored.profiles, newName))
-        throw new PlatformError("ProfileExists", `Agent profile '${newName}' already exists`);
+        throw new PlatformError("AgentProfileExists", { name: newName });
       const renamed = Object.values(stored.profiles).map((profile): [string, AgentProfile] =>
         profile.name === name
           ? [newName, { ...profile, name: newName, revision: profile.revision + 1 }]
@@ -116,11 +116,7 @@ export class StoredAgentProfiles implements AgentProfiles {
   async activate(userId: string, id: string): Promise<AgentProfile> {
     return this.#documents.change(userId, (document) => {
       const chosen = activateAgentProfile(document, id);
-      if (!chosen)
-        throw new PlatformError(
-          "ProfileNotFound",
-          `There is no agent profile with the id ${id.slice(0, 64)}`,
-        );
+      if (!chosen) throw new PlatformError("AgentProfileIdUnknown", { id: id.slice(0, 64) });
       return { document: chosen.document, result: chosen.profile };
     });
   }
@@ -172,7 +168,10 @@ export class StoredAgentProfiles implements AgentProfiles {
   }
 }
 
-/** The document with another agent profile as the active one; undefined where there is none of the id. Throws InvalidParameter for a missing LLM profile. */
+/**
+ * The document with another active agent profile; undefined when the id is unknown. Throws
+ * InvalidParameter when the LLM profile is missing.
+ */
 export function activateAgentProfile(
   document: SettingsDocument,
   id: string,
@@ -181,16 +180,13 @@ export function activateAgentProfile(
   const profile = Object.values(profiles).find((candidate) => sameId(candidate.id, id));
   if (!profile) return undefined;
   if (!findProfile(document, profile.llm_profile_ref)) {
-    throw new PlatformError(
-      "InvalidParameter",
-      `The agent profile '${profile.name}' names the LLM profile '${profile.llm_profile_ref}', which does not exist: save it first.`,
-    );
+    throw new PlatformError("AgentProfileWithoutLlm", { name: profile.name, llm: profile.llm_profile_ref });
   }
   const active = { id: profile.id, revision: profile.revision };
   return { document: { ...document, agent_profiles: { profiles, active } }, profile };
 }
 
-/** The document as an agent of this profile sees it, but for the choice of MCP servers. */
+/** The document with the fields of the profile applied, except the choice of MCP servers. */
 function applyProfile(document: SettingsDocument, profile: AgentProfile): SettingsDocument {
   const { agent_settings: before = {}, ...rest } = activateProfile(document, profile.llm_profile_ref);
   const change = Object.fromEntries(appliedFields.map((field) => [field, profile[field]]));
@@ -204,7 +200,7 @@ function applyProfile(document: SettingsDocument, profile: AgentProfile): Settin
   return { ...rest, agent_settings: agent };
 }
 
-/** The agent settings that the profile comes to, secrets masked. */
+/** The effective agent settings of a profile, secrets masked. */
 function resolveSettings(
   document: SettingsDocument,
   profile: AgentProfile,
@@ -216,12 +212,11 @@ function resolveSettings(
 }
 
 function requireProfile({ profiles }: Stored, name: string): AgentProfile {
-  if (!Object.hasOwn(profiles, name))
-    throw new PlatformError("ProfileNotFound", `Agent profile '${name}' not found`);
+  if (!Object.hasOwn(profiles, name)) throw new PlatformError("AgentProfileUnknown", { name });
   return profiles[name]!;
 }
 
-/** Ids are taken with and without dashes. */
+/** Compares ids with and without dashes. */
 function sameId(one: string, other: string): boolean {
   return one.replaceAll("-", "") === other.replaceAll("-", "").toLowerCase();
 }

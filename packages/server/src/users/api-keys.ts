@@ -5,16 +5,16 @@ import type { ApiKeyRow, ApiKeyStore } from "../store/user-store.ts";
 import type { ApiKeys, KeyHolder, NewApiKey } from "./api.ts";
 import { KeyCache } from "./key-cache.ts";
 
-/** Keys of one user that are made over the API. */
+/** Maximum number of keys of a user. */
 const maxKeysPerUser = 100;
 
-/** API keys over a store of hashes. */
+/** API keys in a store of hashes. */
 export class StoredApiKeys implements ApiKeys {
   readonly #store: ApiKeyStore;
   readonly #memory: KeyCache;
   readonly #additions = new KeyedMutex();
 
-  /** `memory` is shared with the logins, which end with their keys. */
+  /** The cache is shared with the logins, which end with their keys. */
   constructor(store: ApiKeyStore, memory: KeyCache = new KeyCache(store)) {
     this.#store = store;
     this.#memory = memory;
@@ -36,7 +36,7 @@ export class StoredApiKeys implements ApiKeys {
   add(userId: string, { name, expiresAt, readOnly }: NewApiKey): Promise<{ key: string; row: ApiKeyRow }> {
     return this.#additions.run(userId, async () => {
       if (this.#store.list(userId).length >= maxKeysPerUser) {
-        throw new PlatformError("TooManyKeys", `A user has at most ${maxKeysPerUser} keys: revoke some.`);
+        throw new PlatformError("UserKeysTooMany", { max: maxKeysPerUser });
       }
       const key = newKey();
       return {
@@ -64,7 +64,7 @@ export class StoredApiKeys implements ApiKeys {
     return found;
   }
 
-  /** Forgets after the change is stored: what a request remembers while the change is under way must not outlive it. */
+  /** Clears the cache after the write, so that no entry made during the write survives. */
   async #change<T>(stored: Promise<T>): Promise<T> {
     try {
       return await stored;

@@ -32,34 +32,36 @@ import type { StoredWorkspaces } from "./workspaces.ts";
 /** `provider_tokens_set`: git provider -> host, or null for its public service. */
 export type ProviderHosts = Readonly<Record<string, string | null>>;
 
-/** Settings of users: one document each, which V0 (platform.md section 2.1) and V1 (app-server.md section 5) read and change. */
+/**
+ * One settings document per user, shared by V0 (platform.md 2.1) and V1 (app-server.md section 5).
+ */
 export interface Settings {
-  /** The V0 resource: secrets are null, `*_set` flags tell. A user who never stored settings reads the defaults. */
+  /** The V0 resource with null secrets and `*_set` flags; the defaults when nothing is stored. */
   view(userId: string): SettingsView;
-  /** The V1 resource; undefined for a user who never stored anything. */
+  /** The V1 resource; undefined when nothing is stored. */
   viewV1(userId: string): object | undefined;
-  /** What the user is told about themselves; `exposeSecrets` puts the values of secrets in. */
+  /** The profile of the user; `exposeSecrets` includes the values of secrets. */
   me(userId: string, options: { exposeSecrets: boolean }): UserInfo;
   /**
-   * Merges the given V0 fields. Null for a secret, `llm_model` or `llm_base_url` keeps what is stored; an empty text clears it
+   * Merges V0 fields. Null keeps a secret, `llm_model` or `llm_base_url`; an empty string clears it
    * (app-server.md section 5, V0 POST).
    */
   update(userId: string, change: SettingsUpdate): Promise<void>;
-  /** Merges a V1 change (app-server.md section 5, POST). Throws InvalidParameter for settings that would be too long. */
+  /** Merges a V1 change (app-server.md section 5, POST). Throws InvalidParameter if too long. */
   updateV1(userId: string, change: SettingsV1Update, merging?: MergeV1Options): Promise<void>;
-  /** The model to call for a user, the key included; for the server's own use only. `model` is undefined when none is configured. */
+  /** The user's model with its key, for the server only; `model` is undefined when none is set. */
   model(userId: string): Partial<ModelConfig>;
-  /** The model of a stored LLM profile, the key included; for the server's own use only. Undefined where there is no such profile. */
+  /** The model of an LLM profile with its key, for the server only; undefined when unknown. */
   profileModel(userId: string, name: string): Partial<ModelConfig> | undefined;
-  /** Values that the agent obeys, with their defaults. */
+  /** Settings of the agent, with their defaults. */
   agent(userId: string): AgentPreferences;
-  /** A stored MCP server, secrets included; for the server's own use only. */
+  /** A stored MCP server with its secrets, for the server only. */
   mcpServer(userId: string, name: string): McpServer | undefined;
-  /** All of them, as `mcpServer`: the same object until the settings change. */
+  /** All MCP servers with their secrets: the same object until the settings change. */
   mcpServers(userId: string): McpServers;
   profiles: LlmProfiles;
   agentProfiles: AgentProfiles;
-  /** The same settings for clients of the agent server. */
+  /** The settings in the shape of the agent server. */
   agentServer: AgentServerSettingsAccess;
   workspaces: StoredWorkspaces;
 }
@@ -68,7 +70,9 @@ export interface Settings {
 export interface AgentServerSettingsAccess {
   /** `show` replaces each stored secret. */
   view(userId: string, show: ShowSecret): AgentServerSettings;
-  /** Applies the named profiles first, then the other fields; MCP servers that are not named stay. Throws InvalidParameter. */
+  /**
+   * Applies named profiles, then other fields; unnamed MCP servers stay. Throws InvalidParameter.
+   */
   update(userId: string, change: AgentServerSettingsUpdate): Promise<void>;
   /** Throws McpServerExists, InvalidParameter. */
   createMcpServer(userId: string, name: string, server: PostedMcpServer): Promise<void>;
@@ -82,114 +86,129 @@ export interface AgentPreferences {
   maxIterations: number;
   /** USD. */
   maxBudgetPerTask: number | null;
-  /** Names of skills that are not used. */
   disabledSkills: readonly string[];
-  /** Whether repositories are cloned with their whole history. */
+  /** Clone repositories with their whole history. */
   gitFullClone: boolean;
   gitUserName: string | null;
   gitUserEmail: string | null;
-  /** LLM profile that makes up titles. */
+  /** LLM profile that generates titles. */
   titleLlmProfile: string | null;
   /** Sources of skills that the user registered. */
   marketplaces: readonly MarketplaceRegistration[];
-  /** Text that every system prompt ends with. */
+  /** Appended to every system prompt. */
   systemMessageSuffix: string | null;
-  /** Goes along with each message of the user. */
+  /** Appended to each message of the user. */
   userMessageSuffix: string | null;
-  /** Names of the tools, or sets of tools, that the agent has; null: the usual ones. */
+  /** Names of tools or tool sets; null: the defaults. */
   tools: readonly { name: string }[] | null;
-  /** Calls of tools that may run at the same time. */
+  /** Maximum number of concurrent tool calls. */
   toolConcurrencyLimit: number;
   enableSubAgents: boolean;
   enableSwitchLlmTool: boolean;
-  /** The agent reads and keeps a memory beyond one conversation. */
+  /** The agent has a memory across conversations. */
   loadMemory: boolean;
   condenser: CondenserSettings;
-  /** MCP servers by name, secrets included; for the server's own use only. */
+  /** MCP servers by name with their secrets, for the server only. */
   mcpServers: Readonly<McpServers>;
 }
 
 /** Named models (app-server.md section 5, LLM profiles). Names fit `ProfileName`. */
 export interface LlmProfiles {
   list(userId: string): ProfileList;
-  /** Secrets in it are null unless `exposed`. Throws ProfileNotFound. */
+  /** Secrets are null unless `exposed`. Throws ProfileNotFound. */
   get(userId: string, name: string, reading?: { exposed?: Exposure }): ProfileDetail;
-  /** A model as a client sends it, where masked secrets stand for those of the profile of this name. */
+  /** Replaces masked secrets in a client's model by those of the profile of this name. */
   restoreSecrets(userId: string, name: string, llm: LlmDiff): LlmDiff;
-  /** Stores a profile, replacing one of the same name. Throws TooManyProfiles. */
+  /** Creates or replaces a profile. Throws TooManyProfiles. */
   save(userId: string, name: string, request: SaveProfileRequest): Promise<void>;
-  /** Does nothing where there is none. When the one in use goes, the first of the others takes its place, in `agent_settings.llm` too. */
+  /**
+   * Removes a profile if it exists. The first other one replaces an active one, also in
+   * `agent_settings.llm`.
+   */
   remove(userId: string, name: string): Promise<void>;
-  /** Makes the profile's model that of the settings, and gives its name. Throws ProfileNotFound. */
+  /**
+   * Copies the profile's model to the settings; returns the model's name. Throws ProfileNotFound.
+   */
   activate(userId: string, name: string): Promise<string | null>;
   /** Throws ProfileNotFound, ProfileExists. */
   rename(userId: string, name: string, newName: string): Promise<void>;
 }
 
-/** Named ways to run an agent (agent-server.md section 9, agent-profiles). Names fit `AgentProfileName`. */
+/**
+ * Named ways to run an agent (agent-server.md section 9, agent-profiles). Names fit
+ * `AgentProfileName`.
+ */
 export interface AgentProfiles {
   list(userId: string): AgentProfileList;
   /** Throws ProfileNotFound. */
   get(userId: string, name: string): AgentProfile;
   /** `id` in either form. */
   byId(userId: string, id: string): AgentProfile | undefined;
-  /** Stores a profile; one of the same name keeps its id and gets the next revision. Throws TooManyProfiles. */
+  /**
+   * Creates a profile, or replaces it with the next revision and the same id. Throws
+   * TooManyProfiles.
+   */
   save(userId: string, name: string, request: SaveAgentProfileRequest): Promise<void>;
-  /** Does nothing where there is none. */
+  /** Removes a profile if it exists. */
   remove(userId: string, name: string): Promise<void>;
   /** Throws ProfileNotFound, ProfileExists. */
   rename(userId: string, name: string, newName: string): Promise<void>;
-  /** The profile that starts use which name none. */
+  /** The profile of starts that name none. */
   active(userId: string): AgentProfile | undefined;
-  /** Makes a profile the active one; `agent_settings` stay. Throws ProfileNotFound, and InvalidParameter for a missing LLM profile. */
+  /**
+   * Activates a profile without changing `agent_settings`. Throws ProfileNotFound, and
+   * InvalidParameter when its LLM profile is missing.
+   */
   activate(userId: string, id: string): Promise<AgentProfile>;
-  /** What the profile comes to now, without changing anything. Throws ProfileNotFound. */
+  /**
+   * Resolves the profile against the current settings, changing nothing. Throws ProfileNotFound.
+   */
   diagnose(userId: string, name: string): AgentProfileDiagnostics;
 }
 
-/** Custom secrets and provider tokens of users, encrypted at rest (app-server.md section 6). Values leave only by the methods that say so. */
+/** Custom secrets and provider tokens of users, encrypted at rest (app-server.md section 6). */
 export interface Secrets {
   /** Custom secrets without their values, by name. */
   list(userId: string): readonly SecretInfo[];
-  /** The value of a custom secret, or of a provider token under its name (`github_token`); for injection at the egress proxy and for holders of a sandbox's key. */
+  /**
+   * The value of a custom secret or provider token (`github_token`), for the proxy and sandbox
+   * keys.
+   */
   value(userId: string, name: string): string | undefined;
   /**
-   * Stores a custom secret. One of the same name is replaced, and what is left out (`description`, `hosts`) stays as it was; with
-   * `replace: false` it throws SecretExists. Throws TooManySecrets.
+   * Stores a custom secret. An existing one keeps a `description` or `hosts` that are left out;
+   * with `replace: false` it causes SecretExists. Throws TooManySecrets.
    */
   put(userId: string, secret: SecretChange & { value: string }, options: { replace: boolean }): Promise<void>;
-  /** Throws SecretNotFound, SecretExists. The value stays, and what is left out too. */
+  /** Renames a secret; its value and omitted fields stay. Throws SecretNotFound, SecretExists. */
   rename(userId: string, name: string, to: SecretChange): Promise<void>;
   /** Throws SecretNotFound. */
   remove(userId: string, name: string): Promise<void>;
   /** Tokens of git providers, for the clients in `git/` and for clones. */
   providers(userId: string): ReadonlyMap<ProviderType, ProviderToken>;
-  /** What clients see of them (`provider_tokens_set`): provider -> host or null. The same object until it changes. */
+  /** Provider -> host or null (`provider_tokens_set`): the same object until the tokens change. */
   providerHosts(userId: string): Readonly<Record<string, string | null>>;
-  /** Replaces all: an empty token keeps the stored one and updates its host; providers that are absent are dropped. */
+  /** Replaces all tokens; an empty token keeps the stored one and updates its host. */
   setProviders(
     userId: string,
     tokens: ReadonlyMap<ProviderType, { token: string | null; host: string | null }>,
   ): Promise<void>;
-  /**
-   * Adds secrets that only this conversation's sandbox has (`secrets` of a start request); those of the same name are replaced. `sources` tells of those that were
-   * fetched.
-   */
+  /** Adds or replaces secrets of one conversation (`secrets` of a start request). */
   putConversation(
     owner: { userId: string; conversationId: string; sandboxId: string },
     values: Readonly<Record<string, string>>,
     about?: Pick<ConversationSecretsRow, "descriptions" | "sources">,
   ): Promise<void>;
-  /** Takes values that were fetched again, of those secrets that are still the same. */
+  /** Stores values that were fetched again, unless the source of a secret has changed. */
   refreshConversation(
     owner: { userId: string; conversationId: string },
     found: Readonly<Record<string, { source: LookupSecretSource; value: string }>>,
   ): Promise<void>;
-  /** Removes a conversation's secrets; deleting a conversation from the store does it too. An unknown one is fine. */
+  /** Removes a conversation's secrets, if any; the deletion of the conversation does so too. */
   removeConversation(conversationId: string): Promise<void>;
   /**
-   * Everything that applies in a sandbox, by name: the user's provider tokens, over them custom secrets, over them those of the sandbox's
-   * conversations. Cheap, to be asked at each use.
+   * The secrets of a sandbox. Those of its conversations override the user's custom secrets, which
+   * override provider tokens. Cheap: call it for each use.
    */
   forSandbox(userId: string, sandboxId: string): readonly SandboxSecret[];
 }
@@ -198,17 +217,19 @@ export type SecretChange = Pick<SecretInfo, "name"> & Partial<SecretInfo>;
 
 export interface ProviderToken {
   token: string;
-  /** `github.example.com`, with `:port` and without a scheme; null for the provider's public service. */
+  /**
+   * `github.example.com`, with `:port` and without a scheme; null for the provider's public
+   * service.
+   */
   host: string | null;
 }
 
-/** Who is behind a key, and what the key may do. */
+/** The user of a key, and the rights of the key. */
 export interface KeyHolder {
   readonly userId: string;
   readonly keyId: string;
-  /** The key may read, and change nothing. */
   readonly readOnly: boolean;
-  /** When the key ends, ms since the epoch; null: never. */
+  /** When the key expires, ms since the epoch; null: never. */
   readonly keyExpiresAt: number | null;
 }
 
@@ -221,25 +242,28 @@ export interface NewApiKey {
 
 /** API keys of users. */
 export interface ApiKeys {
-  /** The holder of a key, or undefined; an expired key is unknown. Constant time in the number of keys. */
+  /**
+   * The holder of a key; undefined when it is unknown or expired. Constant time in the number of
+   * keys.
+   */
   authenticate(key: string): KeyHolder | undefined;
-  /** Makes a key that may do everything and never expires, in the place of one of the same name. Gives its text, which is not stored. */
+  /** Creates or replaces an unlimited key; returns its text, which is not stored. */
   create(userId: string, name: string): Promise<string>;
-  /** Makes a key of a new name. Throws KeyExists, TooManyKeys. */
+  /** Creates a key with a new name. Throws KeyExists, TooManyKeys. */
   add(userId: string, key: NewApiKey): Promise<{ key: string; row: ApiKeyRow }>;
-  /** Makes sure that this exact key works (SANDPIPER_API_KEY). */
+  /** Registers a given key (SANDPIPER_API_KEY). */
   adopt(userId: string, name: string, key: string): Promise<void>;
   /** Oldest first; of all users without `userId`. */
   list(userId?: string): ApiKeyRow[];
-  /** Ends a key and the logins that were made with it; false where there is none. */
+  /** Removes a key and its logins; false when there is none. */
   remove(id: string): Promise<boolean>;
 }
 
-/** Logins of browsers: each stands for the key that was exchanged for it. */
+/** Logins of browsers, each obtained with an API key. */
 export interface Logins {
-  /** Begins a login and gives its token, which is not stored, and when it ends (ms since the epoch). */
+  /** Creates a login; returns its token, which is not stored, and its end (ms since the epoch). */
   begin(holder: KeyHolder): Promise<{ token: string; expiresAt: number }>;
-  /** The holder of the login's key; undefined when the login or its key has ended. */
+  /** The holder of the login's key; undefined when the login or its key has expired. */
   authenticate(token: string): KeyHolder | undefined;
   end(token: string): Promise<void>;
 }

@@ -2,20 +2,20 @@ import type { SpendingStore } from "../store/user-store.ts";
 
 const dayMs = 24 * 60 * 60 * 1000;
 
-/** What a user's model calls may cost a day (UTC). Calls that are under way when it is reached still end. */
+/** Limits the cost of a user's model calls per day (UTC). Calls in progress still finish. */
 export class DailyBudget {
   readonly #spending: SpendingStore;
   readonly #usd: number;
   readonly #now: () => number;
 
-  /** `usd` 0 is no limit; `now` gives milliseconds since the epoch. */
+  /** `usd` 0 means no limit; `now` returns milliseconds since the epoch. */
   constructor(spending: SpendingStore, usd: number, now: () => number = Date.now) {
     this.#spending = spending;
     this.#usd = usd;
     this.#now = now;
   }
 
-  /** Why the user's model is not called any more today, and from when on it is; undefined while there is something left. */
+  /** The message for a user whose budget is used up; undefined while some of it is left. */
   getExhaustedReason(userId: string): string | undefined {
     if (this.#usd === 0) return undefined;
     const now = this.#now();

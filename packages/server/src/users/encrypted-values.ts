@@ -1,15 +1,16 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Vault } from "../store/vault.ts";
 
-/** How a sealed value begins, so that it is told from any other text. */
+/** Marks an encrypted value. */
 const prefix = "sealed-v1:";
 
-/** What follows the mark. */
+/** The text after the prefix. */
 const encryptedPattern = /^[A-Za-z0-9_-]{39,200000}$/;
 
 /**
- * Secrets that leave the server sealed: a client that may not see them carries them from one request to another (`X-Expose-Secrets: encrypted`,
- * `secrets_encrypted`; agent-server.md sections 3.1 and 9). They open on the server that sealed them, and for the same user only.
+ * Secrets that clients carry between requests without seeing them (`X-Expose-Secrets: encrypted`,
+ * `secrets_encrypted`; agent-server.md sections 3.1 and 9). Only this server decrypts them, and
+ * only for the same user.
  */
 export class EncryptedValues {
   readonly #vault: Pick<Vault, "encrypt" | "decrypt">;
@@ -22,7 +23,7 @@ export class EncryptedValues {
     return prefix + Buffer.from(this.#vault.encrypt(value, getPlace(userId))).toString("base64url");
   }
 
-  /** The value in a sealed text; any other text is its own value. Throws InvalidParameter for one that another user or server got, or that was changed. */
+  /** Decrypts a value; returns other text unchanged. Throws InvalidParameter when it cannot. */
   decrypt(userId: string, text: string): string {
     if (!text.startsWith(prefix)) return text;
     const sealed = text.slice(prefix.length);
@@ -30,15 +31,12 @@ export class EncryptedValues {
       if (encryptedPattern.test(sealed))
         return this.#vault.decrypt(Buffer.from(sealed, "base64url"), getPlace(userId));
     } catch {
-      // It is told below; the vault's own words are about stored data.
+      // The vault's message is about stored data; a clearer error follows.
     }
-    throw new PlatformError(
-      "InvalidParameter",
-      "An encrypted secret cannot be opened: read it again from this server.",
-    );
+    throw new PlatformError("EncryptedSecretInvalid");
   }
 
-  /** A copy of a JSON value with every sealed text in it opened. Throws InvalidParameter. */
+  /** A copy of a JSON value with every string decrypted. Throws InvalidParameter. */
   decryptAll<Value>(userId: string, value: Value): Value {
     if (typeof value === "string") return this.decrypt(userId, value) as Value;
     if (Array.isArray(value)) return value.map((item) => this.decryptAll(userId, item)) as Value;

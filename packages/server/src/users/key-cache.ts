@@ -3,22 +3,22 @@ import { hashKey } from "../store/key-hash.ts";
 import type { ApiKeyRow, ApiKeyStore } from "../store/user-store.ts";
 import type { KeyHolder } from "./api.ts";
 
-/** Longer texts are no keys and are not worth hashing. */
+/** Longer texts are not keys and are not hashed. */
 const maxKeyLength = 1024;
 
-/** How long a known key is taken as known without asking the store, ms: `sandpiper keys revoke` works beside a running server. */
+/** How long an entry is valid, because `sandpiper keys revoke` works next to a running server. */
 const cacheMs = 1_000;
 
-/** Maximum number of holders, and of last uses, in memory. */
+/** Maximum number of entries. */
 const max = 10_000;
 
-/** How often the last use of a key is written, ms. */
+/** How often the last use of a key is written. */
 const touchMs = 60_000;
 
 /**
- * Who is behind keys and logins, remembered by hash for a second, and no longer than until any key changes here: an authenticated
- * request costs one SHA-256 and a map look-up. Unknown texts are not remembered, so strangers cannot fill memory. Notes the last use of
- * each key, about once a minute and without keeping anybody waiting.
+ * Caches the holders of keys and logins by hash for a second, so that an authenticated request
+ * costs one SHA-256 and a map look-up. Unknown texts are not cached: they cannot fill memory. Also
+ * writes the last use of each key, once a minute and in the background.
  */
 export class KeyCache {
   readonly #keys: Pick<ApiKeyStore, "touch">;
@@ -26,15 +26,14 @@ export class KeyCache {
   readonly #known = new LRUCache<string, { holder: KeyHolder; until: number; expiresAt: number }>({ max });
   readonly #touched = new LRUCache<string, number>({ max });
 
-  /** `clock` gives milliseconds that never go back. */
+  /** `clock` returns monotonic milliseconds. */
   constructor(keys: Pick<ApiKeyStore, "touch">, clock: () => number = () => performance.now()) {
     this.#keys = keys;
     this.#clock = clock;
   }
 
   /**
-   * The holder of a key or login; `kind` keeps these apart. `find` asks the store; `expiresAt` (ms since the epoch) is when what it finds ends.
-   * Undefined for what is unknown or has expired.
+   * The holder of a key or login; undefined when it is unknown or expired. `find` asks the store.
    */
   resolve(
     kind: "key" | "login",
@@ -58,7 +57,6 @@ export class KeyCache {
     return holder;
   }
 
-  /** Forgets who was known. */
   clear(): void {
     this.#known.clear();
   }
@@ -67,7 +65,7 @@ export class KeyCache {
     const last = this.#touched.get(keyId);
     if (last !== undefined && now - last < touchMs) return;
     this.#touched.set(keyId, now);
-    // A time that could not be written is written at a later use.
+    // After a failed write, the next use tries again.
     this.#keys.touch(keyId, Date.now()).catch(() => this.#touched.delete(keyId));
   }
 }

@@ -3,10 +3,10 @@ import type { LoginStore } from "../store/user-store.ts";
 import type { KeyHolder, Logins } from "./api.ts";
 import type { KeyCache } from "./key-cache.ts";
 
-/** How long a browser stays logged in, ms. */
+/** Lifetime of a login. */
 const loginMs = 30 * 24 * 60 * 60 * 1000;
 
-/** Logins by one key at a time; a further one ends the oldest. */
+/** Maximum number of logins per key; another one ends the oldest. */
 const maxPerKey = 50;
 
 /** Logins of browsers over a store of hashes. */

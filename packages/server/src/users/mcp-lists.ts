@@ -7,9 +7,9 @@ type Stdio = McpConfig["stdio_servers"][number];
 type Named = [name: string, server: McpServer];
 
 /**
- * The servers to store when a V0 client posts the three lists. They replace the stored ones as a whole: lists that are absent are empty, and
- * a masked key or variable becomes what is stored for the server of the same address or name. What V0 does not know of such a server stays,
- * and so does its name.
+ * The servers to store when a V0 client posts the three lists, which replace all stored servers. A
+ * masked key or variable, fields that V0 does not know, and the name are taken from the stored
+ * server with the same URL or name.
  */
 export function mergeServerLists(posted: Partial<McpConfig>, stored: McpServers): McpServers {
   const entries = Object.entries(stored);
@@ -23,7 +23,7 @@ export function mergeServerLists(posted: Partial<McpConfig>, stored: McpServers)
       chooseFreeName(wanted, (name) => result.has(name)),
       server,
     );
-  // Stored names first, so that no new server takes one.
+  // Matched servers come first, so that no new server takes a stored name.
   const remotes = [
     ...matchServers(posted.sse_servers, ({ url }) => url, [sse, shttp], byUrl).map((pair) => ({
       pair,
@@ -49,8 +49,8 @@ export function mergeServerLists(posted: Partial<McpConfig>, stored: McpServers)
 }
 
 /**
- * Each posted server with the stored one of the same identity, from the first list that has one. Among several stored servers
- * of one identity the first posted belongs to the first stored, the second to the second.
+ * Pairs each posted server with the stored one of the same identity, from the first list that has
+ * one. Several servers with one identity are paired in order.
  */
 function matchServers<Server>(
   posted: readonly Server[] = [],
@@ -77,7 +77,7 @@ function remoteServer({ url, api_key: key }: Remote, sse: boolean, stored: McpSe
   return { ...rest, url, transport: sse ? "sse" : http, ...(auth && { auth }) };
 }
 
-/** V0 sees only keys: without one, a stored key is gone, and any other kind of `auth` is as it was. */
+/** V0 knows only keys: an absent key removes the stored one; other kinds of `auth` stay. */
 function toAuth(key: string | null | undefined, stored: McpAuth | undefined): McpAuth | undefined {
   if (key === maskText) return stored;
   if (key) return isKeyed(stored) ? { ...stored, value: key } : { strategy: "bearer", value: key };
@@ -96,13 +96,13 @@ function stdioServer({ command, args, env }: Stdio, stored: McpServer | undefine
   return restore(server, stored);
 }
 
-/** A name for a server that has none: its host. */
+/** The host of a URL as the name of a server. */
 function toHostName(url: string): string {
   const host = URL.canParse(url) ? new URL(url).hostname : "";
   return host.replaceAll(/[^A-Za-z0-9_-]+/g, "-").replaceAll(/^-+|-+$/g, "") || "server";
 }
 
-/** The wanted name, or one like it that is not taken. JSON bodies must not hold the key `__proto__`, so no server has it. */
+/** The wanted name, numbered if it is taken. `__proto__` is not allowed as a key in JSON bodies. */
 function chooseFreeName(wanted: string, taken: (name: string) => boolean): string {
   const base = wanted === "__proto__" ? "_proto_" : wanted.slice(0, longestServerName - 4) || "server";
   let name = base;

@@ -6,7 +6,10 @@ const maxServers = 300;
 
 type ServerPatch = McpServerPatch | PostedMcpServer;
 
-/** The servers after sparse changes to some of them; null takes one out, and an unknown name makes one. Throws InvalidParameter. */
+/**
+ * The servers after sparse changes: null removes a server, an unknown name adds one. Throws
+ * InvalidParameter.
+ */
 export function patchServers(stored: McpServers, patches: Record<string, ServerPatch | null>): McpServers {
   const next = new Map<string, McpServer>(Object.entries(stored));
   for (const [name, patch] of Object.entries(patches)) {
@@ -16,19 +19,16 @@ export function patchServers(stored: McpServers, patches: Record<string, ServerP
   return checkServerCount(restoreServers(Object.fromEntries(next), stored));
 }
 
-/** The same servers. Throws InvalidParameter where there are too many. */
+/** Returns the servers. Throws InvalidParameter when there are too many. */
 export function checkServerCount(servers: McpServers): McpServers {
   if (Object.keys(servers).length > maxServers)
-    throw new PlatformError(
-      "InvalidParameter",
-      `A user can have ${maxServers} MCP servers: remove some first.`,
-    );
+    throw new PlatformError("TooManyMcpServers", { max: maxServers });
   return servers;
 }
 
 function applyPatch(stored: McpServer | undefined, patch: ServerPatch): McpServer {
   const next = new Map<string, unknown>(Object.entries(stored ?? {}));
-  // One that becomes a command, or is reached by an address from now on.
+  // A server has either a command or a URL; the patch may switch between them.
   if (patch.command) next.delete("url");
   else if (patch.url) next.delete("command");
   for (const [field, value] of Object.entries(patch)) {
@@ -41,7 +41,9 @@ function applyPatch(stored: McpServer | undefined, patch: ServerPatch): McpServe
   return restore(Object.fromEntries(next) as McpServer, stored);
 }
 
-/** A JSON merge patch: objects key by key, null takes a key out, everything else takes the old one's place. */
+/**
+ * Applies a JSON merge patch: objects merge key by key, null removes a key, other values replace.
+ */
 export function mergePatch(stored: unknown, patch: Record<string, unknown>): Record<string, unknown> {
   const next = new Map<string, unknown>(isRecord(stored) ? Object.entries(stored) : []);
   for (const [key, value] of Object.entries(patch)) {

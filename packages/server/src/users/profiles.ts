@@ -11,12 +11,12 @@ import { isSecret, isSecretMap, mergeFields } from "./settings/fields.ts";
 import type { SettingsRepository } from "./settings/repository.ts";
 import { type ViewOptions, viewLlm } from "./settings/v1.ts";
 
-/** Most profiles of one user, of LLMs and of agents each (app-server.md section 5). */
+/** Maximum number of LLM profiles, and of agent profiles, of a user (app-server.md section 5). */
 export const maxProfiles = 50;
 
 const noProfiles = { profiles: {}, active: null };
 
-/** LLM profiles inside the settings documents, encrypted with them. */
+/** LLM profiles in the settings documents. */
 export class StoredLlmProfiles implements LlmProfiles {
   readonly #documents: SettingsRepository;
 
@@ -88,8 +88,7 @@ export class StoredLlmProfiles implements LlmProfiles {
     await this.#change(userId, (document, { profiles, active }) => {
       requireProfile(document, name);
       if (name === newName) return document;
-      if (Object.hasOwn(profiles, newName))
-        throw new PlatformError("ProfileExists", `Profile '${newName}' already exists`);
+      if (Object.hasOwn(profiles, newName)) throw new PlatformError("LlmProfileExists", { name: newName });
       const renamed = Object.entries(profiles).map(([key, llm]) => [key === name ? newName : key, llm]);
       return {
         ...document,
@@ -112,12 +111,12 @@ export class StoredLlmProfiles implements LlmProfiles {
   }
 }
 
-/** A stored profile's model settings, secrets included. */
+/** The model settings of a stored profile, secrets included. */
 export function findProfile({ llm_profiles: stored }: SettingsDocument, name: string): LlmDiff | undefined {
   return stored && Object.hasOwn(stored.profiles, name) ? stored.profiles[name] : undefined;
 }
 
-/** The document with a profile made the one in use: its model becomes that of the settings. */
+/** The document with an active profile, whose model is copied to the agent settings. */
 export function activateProfile(document: SettingsDocument, name: string): SettingsDocument {
   const llm = requireProfile(document, name);
   const { profiles } = document.llm_profiles!;
@@ -128,7 +127,9 @@ export function activateProfile(document: SettingsDocument, name: string): Setti
   };
 }
 
-/** What the model layer needs of a user's model settings. The implicit user is the operator, whose models may be in the operator's own network. */
+/**
+ * Model settings for the model layer. Only the default user, the operator, may use private hosts.
+ */
 export function toModelConfig(llm: LlmDiff, userId: string): Partial<ModelConfig> {
   const { model, api_key, base_url } = llm;
   const options = callOptions(llm);
@@ -146,20 +147,18 @@ export function toModelConfig(llm: LlmDiff, userId: string): Partial<ModelConfig
 /** Throws TooManyProfiles. */
 export function checkProfileCount(profiles: object): void {
   if (Object.keys(profiles).length >= maxProfiles)
-    throw new PlatformError(
-      "TooManyProfiles",
-      `Profile limit reached (${maxProfiles}): delete a profile first.`,
-    );
+    throw new PlatformError("ProfileLimitReached", { max: maxProfiles });
 }
 
-/** Throws ProfileNotFound. */
 function requireProfile(document: SettingsDocument, name: string): LlmDiff {
   const llm = findProfile(document, name);
-  if (!llm) throw new PlatformError("ProfileNotFound", `Profile '${name}' not found`);
+  if (!llm) throw new PlatformError("LlmProfileMissing", { name });
   return llm;
 }
 
-/** What a save request comes to: the given model, or the one of the settings. A masked secret in it stands for the one that the profile has. */
+/**
+ * The profile to store: the model of the request or of the settings, with masked secrets restored.
+ */
 function toStoredProfile(
   document: SettingsDocument,
   request: SaveProfileRequest,

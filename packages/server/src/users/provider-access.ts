@@ -1,15 +1,15 @@
 import { type ProviderType, providerTypes } from "@sandpiper/wire";
 import { jwtVerify, SignJWT } from "jose";
 
-/** How long a token opens a provider's token, s. */
+/** How long an access token is valid. */
 const lifetimeSeconds = 14 * 24 * 3600;
 const algorithm = "HS256";
 
-/** Signed tokens that open the token of one provider of one user, for the header `X-Access-Token` (app-server.md section 8). */
+/** Signed `X-Access-Token`s, each for one provider token of one user (app-server.md section 8). */
 export class ProviderAccess {
   readonly #key: Uint8Array;
 
-  /** `key` has 32 bytes, and signs nothing else. */
+  /** `key` has 32 bytes and is used for nothing else. */
   constructor(key: Uint8Array) {
     this.#key = key;
   }
@@ -26,7 +26,9 @@ export class ProviderAccess {
     return { token, expiresAt: expires * 1000 };
   }
 
-  /** Undefined for what this server has not signed, or not for this, and for what has expired. */
+  /**
+   * The claims of a token; undefined when it is expired or was not signed here for this purpose.
+   */
   async verify(token: string): Promise<{ userId: string; provider: ProviderType } | undefined> {
     const options = { algorithms: [algorithm], audience: "provider-token", requiredClaims: ["exp"] };
     const claims = await jwtVerify(token, this.#key, options).then(

@@ -3,25 +3,23 @@ import { type ProviderType, providerTypes } from "@sandpiper/wire";
 import type { ProviderToken } from "./api.ts";
 import { listProviderHosts, providerSecretNames } from "./provider-hosts.ts";
 
-/** What is stored of a user's secrets. */
+/** The stored secrets of a user. */
 export interface SecretsDocument {
   custom: Record<string, Omit<SecretInfo, "name"> & { value: string }>;
   providers: Partial<Record<ProviderType, ProviderToken>>;
 }
 
-/** What a user has who stored nothing. */
 export const noSecrets: SecretsDocument = Object.freeze({ custom: {}, providers: {} });
 
-/** Everything that is read of a document; it lives as long as the document does. */
+/** Data derived from a document. */
 export interface DerivedSecrets {
   list: readonly SecretInfo[];
   providers: ReadonlyMap<ProviderType, ProviderToken>;
   providerHosts: Readonly<Record<string, string | null>>;
-  /** As they apply in every sandbox of the user. */
+  /** The secrets of every sandbox of the user. */
   forSandboxes: readonly SandboxSecret[];
 }
 
-/** Works a document out for its readers. */
 export function deriveSecrets({ custom, providers }: SecretsDocument): DerivedSecrets {
   const named = Object.entries(custom)
     .map(
@@ -56,7 +54,7 @@ export function deriveSecrets({ custom, providers }: SecretsDocument): DerivedSe
   };
 }
 
-/** Adds a conversation's own secrets, which go where those go whose place they take. */
+/** Adds a conversation's secrets; each takes the hosts of the secret that it replaces. */
 export function addConversationSecrets(
   secrets: readonly SandboxSecret[],
   values: Readonly<Record<string, string>>,
@@ -76,7 +74,7 @@ export function addConversationSecrets(
   return overlaySecrets(secrets, own);
 }
 
-/** Both, without those of the first that have a name or a variable of the second. */
+/** Both lists; secrets `above` replace those with the same name or variable. */
 function overlaySecrets(
   below: readonly SandboxSecret[],
   above: readonly SandboxSecret[],

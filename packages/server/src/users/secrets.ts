@@ -22,21 +22,21 @@ import {
 } from "./secrets-document.ts";
 
 const maxSecrets = 200;
-/** Characters of all values of a user, and of a conversation. */
+/** Maximum total length of the values of a user, and of a conversation. */
 const maxTotalLength = 1_048_576;
 
 export interface StoredSecretsOptions {
   users: DocumentStore;
   conversations: ConversationSecretStore;
-  /** Learns every value that comes into the process. */
+  /** Registers every value. */
   mask: Pick<SecretMask, "registerSecret">;
 }
 
-/** Secrets over a store of encrypted documents. What is derived from a document lives as long as the document does. */
+/** Secrets in a store of encrypted documents; derived data is cached by document. */
 export class StoredSecrets implements Secrets {
   readonly #options: StoredSecretsOptions;
   readonly #derived = new WeakMap<SecretsDocument, DerivedSecrets>();
-  /** Changes of one user, or conversation, come one after the other. */
+  /** Serialises the changes of a user, and of a conversation. */
   readonly #changes = new KeyedMutex();
 
   constructor(options: StoredSecretsOptions) {
@@ -61,19 +61,15 @@ export class StoredSecrets implements Secrets {
     this.#options.mask.registerSecret(value, userId);
     await this.#change(userId, ({ custom, providers }) => {
       const before = Object.hasOwn(custom, name) ? custom[name] : undefined;
-      if (before && !replace) throw exists(name);
+      if (before && !replace) throw new PlatformError("SecretNameTaken", { name });
       const next = {
         ...custom,
         [name]: { description: null, hosts: null, ...before, ...omitUndefined(rest), value },
       };
       const total = Object.values(next).reduce((sum, one) => sum + one.value.length, 0);
       if (Object.keys(next).length > maxSecrets)
-        throw new PlatformError("TooManySecrets", `A user can have ${maxSecrets} secrets: remove one first.`);
-      if (total > maxTotalLength)
-        throw new PlatformError(
-          "TooManySecrets",
-          "The secrets of a user can have 1 MB together: remove some first.",
-        );
+        throw new PlatformError("UserSecretsTooMany", { max: maxSecrets });
+      if (total > maxTotalLength) throw new PlatformError("UserSecretsTooLong");
       return { custom: next, providers };
     });
   }
@@ -82,16 +78,18 @@ export class StoredSecrets implements Secrets {
     const { name: next, ...rest } = to;
     checkSecretName(next);
     await this.#change(userId, ({ custom, providers }) => {
-      if (!Object.hasOwn(custom, name)) throw notFound(name);
+      if (!Object.hasOwn(custom, name))
+        throw new PlatformError("SecretIdUnknown", { id: name.slice(0, 128) });
       const { [name]: before, ...others } = custom;
-      if (Object.hasOwn(others, next)) throw exists(next);
+      if (Object.hasOwn(others, next)) throw new PlatformError("SecretNameTaken", { name: next });
       return { custom: { ...others, [next]: { ...before!, ...omitUndefined(rest) } }, providers };
     });
   }
 
   async remove(userId: string, name: string): Promise<void> {
     await this.#change(userId, ({ custom, providers }) => {
-      if (!Object.hasOwn(custom, name)) throw notFound(name);
+      if (!Object.hasOwn(custom, name))
+        throw new PlatformError("SecretIdUnknown", { id: name.slice(0, 128) });
       const { [name]: _, ...others } = custom;
       return { custom: others, providers };
     });
@@ -139,10 +137,7 @@ export class StoredSecrets implements Secrets {
       const all = { ...before?.values, ...values };
       const total = Object.values(all).reduce((sum, value) => sum + value.length, 0);
       if (total > maxTotalLength || Object.keys(all).length > maxSecrets)
-        throw new PlatformError(
-          "TooManySecrets",
-          `A conversation can have ${maxSecrets} secrets and 1 MB of them.`,
-        );
+        throw new PlatformError("ConversationSecretsTooMany", { max: maxSecrets });
       const kept = Object.entries(before?.sources ?? {}).filter(([name]) => !Object.hasOwn(values, name));
       await conversations.put({
         ...{ userId, conversationId, sandboxId, values: all },
@@ -215,15 +210,6 @@ export class StoredSecrets implements Secrets {
   }
 }
 
-/** Without the fields that a client left out. */
 function omitUndefined<T extends object>(change: T): T {
   return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as T;
-}
-
-function exists(name: string): PlatformError {
-  return new PlatformError("SecretExists", `Secret ${name} already exists`);
-}
-
-function notFound(name: string): PlatformError {
-  return new PlatformError("SecretNotFound", `Secret with ID ${name.slice(0, 128)} not found`);
 }

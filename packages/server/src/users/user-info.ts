@@ -6,8 +6,8 @@ import type { SettingsDocument } from "./settings/document.ts";
 import { viewV1 } from "./settings/v1.ts";
 
 /**
- * `GET /api/v1/users/me` (app-server.md section 7): the settings and, beside them, the flat names under which released clients look for the
- * model and the MCP servers (remote-clients.md section 9). The implicit user's id is null. Servers that are switched off are not listed.
+ * `GET /api/v1/users/me` (app-server.md section 7): the settings, plus the flat fields that
+ * released clients read (remote-clients.md section 9). Disabled MCP servers are not listed.
  */
 export function toUserInfo(
   userId: string,

@@ -4,7 +4,7 @@ import type { SettingsRepository } from "./settings/repository.ts";
 
 const none: SavedWorkspaces = Object.freeze({ workspaces: [], workspaceParents: [] });
 
-/** Folders that clients remember for a user (agent-server.md section 9), inside the settings documents. One of a path. */
+/** Saved folders in the settings documents, one per path (agent-server.md section 9). */
 export class StoredWorkspaces {
   readonly #documents: SettingsRepository;
 
@@ -16,7 +16,7 @@ export class StoredWorkspaces {
     return this.#documents.get(userId).workspaces ?? none;
   }
 
-  /** Adds folders; one of the same path is replaced. Gives all. Throws InvalidParameter for too many. */
+  /** Adds or replaces folders by path; returns all. Throws InvalidParameter for too many. */
   add(
     userId: string,
     added: { workspaces?: readonly Workspace[]; parents?: readonly WorkspaceParent[] },
@@ -28,7 +28,7 @@ export class StoredWorkspaces {
     }));
   }
 
-  /** Whether there was one. */
+  /** Removes a folder; false when there is none. */
   async remove(userId: string, kind: keyof SavedWorkspaces, path: string): Promise<boolean> {
     const before = this.list(userId)[kind].length;
     const { [kind]: left } = await this.#change(userId, (saved) => ({
@@ -48,15 +48,11 @@ export class StoredWorkspaces {
 
 function mergeByPath<Item extends { path: string }>(saved: readonly Item[], added: readonly Item[]): Item[] {
   const all = [...new Map([...saved, ...added].map((item) => [item.path, item])).values()];
-  if (all.length > maxWorkspaces)
-    throw new PlatformError(
-      "InvalidParameter",
-      `There can be ${maxWorkspaces} saved folders: remove some first.`,
-    );
+  if (all.length > maxWorkspaces) throw new PlatformError("TooManyWorkspaces", { max: maxWorkspaces });
   return all;
 }
 
-/** Only what a workspace has: bodies may hold more. */
+/** Drops additional fields of a request body. */
 function toWorkspace({ id, name, path, parentPath }: Workspace): Workspace {
   return { id, name, path, ...(parentPath != null && { parentPath }) };
 }

@@ -76,8 +76,7 @@ class GitHub implements GitProvider {
       });
       return { items: value.map(toRepository), next: parseNextLink(headers) };
     }
-    if (!/^\d{1,18}$/.test(ask.installation))
-      throw new PlatformError("BadRequest", "An installation of GitHub is named by its number.");
+    if (!/^\d{1,18}$/.test(ask.installation)) throw new PlatformError("GithubInstallationInvalid");
     const path = `/user/installations/${ask.installation}/repositories`;
     const { value, headers } = await this.#connection.get(forms.GithubInstalled, path, part);
     return { items: value.repositories.map(toRepository), next: parseNextLink(headers) };

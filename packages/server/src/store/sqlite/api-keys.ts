@@ -53,7 +53,7 @@ export class SqliteApiKeys implements ApiKeyStore {
       await writer.run(...(unique ? [] : [compile(replaced)]), compile(insert));
     } catch (error) {
       if (error instanceof UniqueViolation)
-        throw new PlatformError("KeyExists", `There is a key with the name ${JSON.stringify(name)}.`);
+        throw new PlatformError("KeyNameTaken", { name: JSON.stringify(name) });
       throw error;
     }
     return row;

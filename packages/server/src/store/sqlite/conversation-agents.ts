@@ -44,7 +44,7 @@ export class SqliteConversationAgents implements ConversationAgentStore {
       )
       .onConflict((conflict) => conflict.column("conversation_id").doUpdateSet({ document: sealed }));
     if ((await this.#context.writer.run(compile(insert))) === 0)
-      throw new PlatformError("ConversationNotFound", "The conversation does not exist.");
+      throw new PlatformError("StoredConversationMissing");
   }
 }
 

@@ -48,8 +48,7 @@ export class SqliteConversationContexts implements ContextStore {
       await this.#context.writer.run(statement);
     } catch (error) {
       // The one constraint left: a row belongs to a conversation.
-      if (error instanceof UniqueViolation)
-        throw new PlatformError("ConversationNotFound", "Conversation not found");
+      if (error instanceof UniqueViolation) throw new PlatformError("StoredConversationMissing");
       throw error;
     }
   }

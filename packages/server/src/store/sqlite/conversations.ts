@@ -112,7 +112,7 @@ export class SqliteConversations implements ConversationStore {
       await writer.run(...statements);
     } catch (error) {
       if (error instanceof UniqueViolation) {
-        throw new PlatformError("ConversationExists", `A conversation with the id ${row.id} exists already.`);
+        throw new PlatformError("ConversationIdTaken", { id: row.id });
       }
       throw error;
     }
@@ -199,7 +199,8 @@ export class SqliteConversations implements ConversationStore {
       })
       .set({ updated_at: sql<number>`max(updated_at, ${this.#context.clock()})` })
       .where("id", "=", id);
-    if ((await this.#context.writer.run(compile(update))) === 0) throw notFound();
+    if ((await this.#context.writer.run(compile(update))) === 0)
+      throw new PlatformError("StoredConversationMissing");
   }
 
   async remove(
@@ -207,7 +208,7 @@ export class SqliteConversations implements ConversationStore {
     endsStart = "The conversation was deleted while it was being started.",
   ): Promise<boolean> {
     const row = this.get(id);
-    if (!row) throw notFound();
+    if (!row) throw new PlatformError("StoredConversationMissing");
     await this.#context.writer.run(...removals.map((sql) => ({ sql, parameters: [id] })), {
       sql: endStarts,
       parameters: [endsStart, this.#context.clock(), id],
@@ -240,19 +241,12 @@ function positionCondition(
   return sql<boolean>`(${sql.ref(column)}, number) ${operator} (${time}, ${number})`;
 }
 
-function notFound(): PlatformError {
-  return new PlatformError("ConversationNotFound", "The conversation does not exist.");
-}
-
 function applyFilter<Row>(
   query: SelectQueryBuilder<Tables, "conversations", Row>,
   filter: ConversationFilter,
 ): SelectQueryBuilder<Tables, "conversations", Row> {
   if (filter.titleContains !== undefined && filter.titleContains.length > maxTitlePattern) {
-    throw new PlatformError(
-      "InvalidParameter",
-      `title__contains has more than ${maxTitlePattern} characters.`,
-    );
+    throw new PlatformError("TitlePatternTooLong", { max: maxTitlePattern });
   }
   return query
     .where("user_id", "=", filter.userId)

@@ -274,7 +274,7 @@ export class SqliteEventLog implements EventLog {
   /** Throws EventNotFound. */
   #findTarget(conversationId: string, eventId: string): { eventId: string; index: number } {
     const way = this.pathTo(conversationId, eventId);
-    if (!way) throw new PlatformError("EventNotFound", "Event not found");
+    if (!way) throw new PlatformError("EventUnknown");
     return { eventId, index: way.index };
   }
 

@@ -40,10 +40,7 @@ export function claimFolder(dir: string): StoreFolder {
   } catch (error) {
     lock.close();
     if (primaryCode((error as { errcode?: number }).errcode ?? 0) !== sqliteBusy) throw error;
-    throw new PlatformError(
-      "ConfigInvalid",
-      `The data folder ${dir} is in use by another Sandpiper process: stop that one, or set SANDPIPER_DATA to another folder.`,
-    );
+    throw new PlatformError("DataFolderInUse", { dir });
   }
 }
 

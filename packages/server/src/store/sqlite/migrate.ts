@@ -16,10 +16,7 @@ const migrations: readonly string[] = [initial, sandboxLifecycle, platform, agen
 export function migrate(database: DatabaseSync, dir: string): void {
   const version = schemaVersion(database);
   if (version > migrations.length) {
-    throw new PlatformError(
-      "ConfigInvalid",
-      `The data folder ${dir} was written by a newer version of Sandpiper (schema ${version}, this one knows ${migrations.length}): start that version, or restore a backup.`,
-    );
+    throw new PlatformError("DatabaseTooNew", { dir, version, known: migrations.length });
   }
   for (const [index, sql] of migrations.entries()) {
     if (index < version) continue;

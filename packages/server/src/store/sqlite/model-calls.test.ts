@@ -45,7 +45,7 @@ test("model calls are stored with the events that came of them, in order, and go
 
 test("where the events cannot be stored, neither is the call", async () => {
   const refused = store.events.append(row.id, [message("one")], { calls: [call()], delivers: "gone" });
-  await expect(refused).rejects.toThrow("delivered already");
+  await expect(refused).rejects.toThrow("already been delivered");
   expect(store.modelCalls.listByConversation(row.id, 0, 10)).toEqual([]);
 });
 

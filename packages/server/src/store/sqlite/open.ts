@@ -80,9 +80,7 @@ function prepareDatabase(file: string, dir: string, vault: Vault): DatabaseSync 
     if (
       [sqliteCorrupt, sqliteNotADatabase].includes(primaryCode((error as { errcode?: number }).errcode ?? 0))
     ) {
-      throw new PlatformError("ConfigInvalid", `The database ${file} is damaged: restore it from a backup.`, {
-        cause: error,
-      });
+      throw new PlatformError("DatabaseDamaged", { file }, { cause: error });
     }
     throw error;
   }

@@ -57,7 +57,7 @@ export class SqliteSandboxes implements SandboxStore {
       .set({ id, ...columns })
       .where("id", "=", id);
     if ((await this.#context.writer.run(compile(update))) === 0) {
-      throw new PlatformError("SandboxNotFound", "The sandbox does not exist.");
+      throw new PlatformError("StoredSandboxMissing");
     }
   }
 

@@ -52,7 +52,7 @@ export class SqliteStartTasks implements StartTaskStore {
       .where("status", "not in", ["READY", "ERROR"]);
     await this.#context.writer.run(compile(update));
     const row = this.get(id);
-    if (!row) throw new PlatformError("StartTaskNotFound", "The start task does not exist.");
+    if (!row) throw new PlatformError("StoredStartTaskMissing");
     return row;
   }
 

@@ -135,28 +135,19 @@ export class WriterClient {
 function toError(failure: Failure): Error {
   switch (failure.reason) {
     case "conversation-not-found":
-      return new PlatformError("ConversationNotFound", "The conversation does not exist.");
+      return new PlatformError("StoredConversationMissing");
     case "log-full":
-      return new PlatformError(
-        "StorageFull",
-        "The conversation has reached the largest number of events that it can hold.",
-      );
+      return new PlatformError("ConversationLogFull");
     case "delivered-already":
-      return new PlatformError("MessageDelivered", "The message was delivered already.");
+      return new PlatformError("PendingMessageDelivered");
     case "conversation-running":
-      return new PlatformError("ConversationRunning", "The conversation is running: pause it first.");
+      return new PlatformError("NavigatedWhileRunning");
     case "error":
       if (isDiskFull(failure.errcode)) {
-        return new PlatformError(
-          "StorageFull",
-          "The disk of the data folder is full: nothing was stored; make room and try again.",
-        );
+        return new PlatformError("DiskFull");
       }
       if (primaryCode(failure.errcode) === sqliteBusy) {
-        return new PlatformError(
-          "StorageBusy",
-          "Another program has locked the database: nothing was stored; try again.",
-        );
+        return new PlatformError("DatabaseLocked");
       }
       if (primaryCode(failure.errcode) === sqliteConstraint) return new UniqueViolation(failure.message);
       return new Error(`The store could not write: ${failure.message}`);

@@ -18,7 +18,7 @@ import { mergeFields, type ShowSecret } from "./fields.ts";
 import type { SettingsRepository } from "./repository.ts";
 import { viewV1 } from "./v1.ts";
 
-/** The settings as the agent server's clients read and change them (agent-server.md section 9): another view of the documents that V0 and V1 show. */
+/** The agent-server view of the settings documents (agent-server.md section 9). */
 export class AgentServerSettingsView implements AgentServerSettingsAccess {
   readonly #documents: SettingsRepository;
 
@@ -26,7 +26,6 @@ export class AgentServerSettingsView implements AgentServerSettingsAccess {
     this.#documents = documents;
   }
 
-  /** `show` makes of each stored secret what stands in its place. */
   view(userId: string, show: ShowSecret): AgentServerSettings {
     const document = this.#documents.get(userId);
     const { agent_settings, conversation_settings, llm_api_key_set, llm_profiles, active_agent_profile_id } =
@@ -43,10 +42,6 @@ export class AgentServerSettingsView implements AgentServerSettingsAccess {
     };
   }
 
-  /**
-   * Merges a change: the profiles that it names first, so that the rest of it goes over them. MCP servers are changed one by one, and those
-   * that are not named stay. Throws InvalidParameter.
-   */
   async update(userId: string, change: AgentServerSettingsUpdate): Promise<void> {
     await this.#documents.change(userId, (document) => ({
       document: merge(document, change),
@@ -54,16 +49,13 @@ export class AgentServerSettingsView implements AgentServerSettingsAccess {
     }));
   }
 
-  /** Throws McpServerExists, InvalidParameter. */
   async createMcpServer(userId: string, name: string, server: PostedMcpServer): Promise<void> {
     await this.#changeServers(userId, (stored) => {
-      if (Object.hasOwn(stored, name))
-        throw new PlatformError("McpServerExists", "There is an MCP server of this name.");
+      if (Object.hasOwn(stored, name)) throw new PlatformError("McpServerNameTaken");
       return restoreServers({ ...stored, [name]: server }, stored);
     });
   }
 
-  /** Throws McpServerNotFound, InvalidParameter. */
   async patchMcpServer(userId: string, name: string, patch: McpServerPatch): Promise<void> {
     await this.#changeServers(userId, (stored) => {
       requireServer(stored, name);
@@ -71,7 +63,6 @@ export class AgentServerSettingsView implements AgentServerSettingsAccess {
     });
   }
 
-  /** Throws McpServerNotFound. */
   async removeMcpServer(userId: string, name: string): Promise<void> {
     await this.#changeServers(userId, (stored) => {
       requireServer(stored, name);
@@ -120,19 +111,14 @@ function activateProfiles(
   if (llm === null && document.llm_profiles) {
     document = { ...document, llm_profiles: { ...document.llm_profiles, active: null } };
   } else if (llm != null) {
-    if (!findProfile(document, llm))
-      throw new PlatformError("InvalidParameter", "active_profile: there is no LLM profile of this name.");
+    if (!findProfile(document, llm)) throw new PlatformError("ActiveProfileUnknown");
     document = activateProfile(document, llm);
   }
   if (agent === null && document.agent_profiles) {
     document = { ...document, agent_profiles: { ...document.agent_profiles, active: null } };
   } else if (agent != null) {
     const chosen = activateAgentProfile(document, agent);
-    if (!chosen)
-      throw new PlatformError(
-        "InvalidParameter",
-        "active_agent_profile_id: there is no agent profile of this id.",
-      );
+    if (!chosen) throw new PlatformError("ActiveAgentProfileUnknown");
     document = chosen.document;
   }
   return document;
@@ -149,5 +135,5 @@ function mergeAgent(
 }
 
 function requireServer(stored: McpServers, name: string): void {
-  if (!Object.hasOwn(stored, name)) throw new PlatformError("McpServerNotFound", "MCP server not found");
+  if (!Object.hasOwn(stored, name)) throw new PlatformError("McpServerUnknown");
 }

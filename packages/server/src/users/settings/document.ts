@@ -11,20 +11,20 @@ import type {
 } from "@sandpiper/wire";
 import { mergeServerLists } from "../mcp-lists.ts";
 
-/** What is stored of `agent_settings`: only what has a value. A null stands for "none" where the default is something else. */
+/** Sparse `agent_settings`. Null means "none" when the default is something else. */
 export type StoredAgentSettings = Omit<Diff<AgentSettings>, "mcp_config" | "llm"> & {
   llm?: LlmDiff;
   mcp_config?: McpServers;
 };
 
-/** A security analyzer that V1 has no name for is kept as V0 gave it. */
+/** Keeps V0's security analyzers that V1 does not know. */
 export type StoredConversationSettings = Omit<Diff<ConversationSettings>, "security_analyzer"> & {
   security_analyzer?: string | null;
 };
 
 /**
- * A user's settings as they are stored, secrets included: nested as V1 has them (app-server.md section 5), and only what has a value. Both
- * versions of the API are views of it and merges into it.
+ * The stored settings of a user, secrets included: sparse, and nested like V1 (app-server.md
+ * section 5). V0 and V1 are views of this document.
  */
 export interface SettingsDocument extends Diff<PlainSettings> {
   /** V0 only. */
@@ -36,13 +36,13 @@ export interface SettingsDocument extends Diff<PlainSettings> {
     profiles: Record<string, AgentProfile>;
     active: { id: string; revision: number } | null;
   };
-  /** What clients of the agent server keep here for themselves. */
+  /** Free-form settings of agent-server clients. */
   misc_settings?: Record<string, unknown>;
-  /** Folders that clients remember. */
+  /** Saved folders. */
   workspaces?: SavedWorkspaces;
 }
 
-/** Where V0's flat fields are in the document. */
+/** Paths of V0's flat fields in the document. */
 export const flatFieldPaths = {
   agent: ["agent_settings", "agent"],
   llm_model: ["agent_settings", "llm", "model"],
@@ -56,14 +56,13 @@ export const flatFieldPaths = {
   security_analyzer: ["conversation_settings", "security_analyzer"],
 } as const satisfies Partial<Record<keyof SettingsUpdate, readonly string[]>>;
 
-/** The value at a place; undefined when there is none. */
 export function getValueAt(document: object, place: readonly string[]): unknown {
   let value: unknown = document;
   for (const step of place) value = (value as Record<string, unknown> | null | undefined)?.[step];
   return value;
 }
 
-/** A copy with another value at a place; undefined takes it out. */
+/** A copy with a value at a path; undefined removes it. */
 export function setValueAt<T extends object>(
   document: T,
   [step, ...rest]: readonly string[],
@@ -74,7 +73,7 @@ export function setValueAt<T extends object>(
   return (next === undefined ? others : { ...others, [step!]: next }) as T;
 }
 
-/** A stored document in the form of now: earlier ones are flat, as V0 is. */
+/** Upgrades a stored document: early ones are flat, like V0. */
 export function upgradeDocument(stored: Record<string, unknown>): SettingsDocument {
   let document = stored;
   for (const [field, place] of Object.entries(flatFieldPaths)) {
@@ -90,8 +89,8 @@ export function upgradeDocument(stored: Record<string, unknown>): SettingsDocume
 }
 
 /**
- * In V0 no analyzer means that every action is confirmed, in V1 that the model's own judgement counts (the default `llm`). So where a V0
- * document turns confirmation on without an analyzer, "none" is written down.
+ * Without an analyzer V0 confirms every action, whereas V1 uses the model's risk (`llm`). So a V0
+ * document with confirmation and without an analyzer stores "none".
  */
 export function normaliseAnalyzer(document: SettingsDocument): SettingsDocument {
   const { confirmation_mode: on, security_analyzer: analyzer } = document.conversation_settings ?? {};

@@ -2,32 +2,32 @@ import { isObject, maskText } from "@sandpiper/wire";
 import type { TObject, TSchema } from "typebox";
 
 /**
- * What the schemas of settings say about their values: which are secrets, what a change does to what is stored, what a reader sees. Stored
- * values are sparse: a field that is absent has its default.
+ * Reads and merges values by the schemas of settings. Stored values are sparse: absent means
+ * default.
  */
 
 type Values = Record<string, unknown>;
 
-/** Makes of a secret what a reader gets in its place. */
+/** Returns the text that replaces a secret. */
 export type ShowSecret = (secret: string) => string;
 
-/** Whether a reader gets secrets: not, as they are, or as a function shows them. */
+/** Hides secrets, exposes them, or replaces them by a function's result. */
 export type Exposure = boolean | ShowSecret;
 
 /** Fields whose empty text means "no value". */
 const clearedByEmpty: ReadonlySet<string> = new Set(["model", "base_url", "llm_model", "llm_base_url"]);
 
-/** How a change is merged. */
 export interface MergeOptions {
   /** Fields that the caller merges itself. */
   except?: readonly string[];
-  /** Whether a map takes the place of the stored one; by default its entries are added to it. */
+  /** Maps replace stored maps instead of merging into them. */
   replaceMaps?: boolean;
 }
 
 /**
- * The stored values after a change. An absent field keeps its value. Null resets to the default, unless null is a value and the default is
- * another one. Of secrets, null and "" clear (app-server.md section 5) and the mask keeps.
+ * The stored values after a change. An absent field keeps its value. Null resets to the default,
+ * unless the field is nullable with another default. For secrets, null and "" clear, and the mask
+ * keeps the stored value (app-server.md section 5).
  */
 export function mergeFields<Stored extends object>(
   schema: TObject,
@@ -49,7 +49,7 @@ export function mergeFields<Stored extends object>(
   return Object.fromEntries(result) as Stored;
 }
 
-/** What to store of a field's new value; undefined: nothing. */
+/** The value to store for a field; undefined removes it. */
 function mergeValue(
   property: TSchema,
   name: string,
@@ -69,7 +69,7 @@ function mergeValue(
   return replaceMaps ? entries : { ...(old as Values | undefined), ...entries };
 }
 
-/** All fields of the schema with their values or defaults. Secrets are null, values of secret maps masked, unless they are `exposed`. */
+/** All fields with values or defaults. Secrets are null, or masked in maps, unless `exposed`. */
 export function readFields(
   schema: TObject,
   stored: object,
@@ -94,7 +94,6 @@ export function readFields(
   );
 }
 
-/** The values of secret fields among stored values. */
 export function listSecrets(schema: TObject, stored: object): string[] {
   return Object.entries(schema.properties).flatMap(([name, property]): string[] => {
     const value = Object.hasOwn(stored, name) ? (stored as Values)[name] : undefined;
@@ -104,7 +103,7 @@ export function listSecrets(schema: TObject, stored: object): string[] {
   });
 }
 
-/** The schema of a value that is not null. */
+/** The non-null option of a nullable schema. */
 export function getInnerSchema(
   schema: TSchema,
 ): TSchema & { type?: string; format?: string; enum?: unknown[]; default?: unknown } {
@@ -112,13 +111,11 @@ export function getInnerSchema(
   return anyOf?.find((option) => (option as { type?: string }).type !== "null") ?? schema;
 }
 
-/** The default that a schema names. */
 export function getDefault(schema: TSchema): unknown {
   if (isObject(schema)) return readFields(schema, {});
   return (schema as { default?: unknown }).default ?? (isMap(schema) ? {} : undefined);
 }
 
-/** Whether a field's value is a secret: its schema says so by its format. */
 export function isSecret(schema: TSchema): boolean {
   return getInnerSchema(schema).format === "password";
 }

@@ -4,14 +4,14 @@ import type { DocumentStore } from "../../store/user-store.ts";
 import { type SettingsDocument, upgradeDocument } from "./document.ts";
 import { listDocumentSecrets } from "./v1.ts";
 
-/** Longest stored document, characters of JSON. */
+/** Maximum length of a stored document, characters of JSON. */
 const maxLength = 2 * 1024 * 1024;
 
 const emptyDocument: SettingsDocument = Object.freeze({});
 
 /**
- * The settings documents of all users, one change at a time each. A document is the same object until it is changed, so what is
- * derived of it can be kept by its identity.
+ * The settings documents of all users; the changes of a user are serialised. A document is the same
+ * object until it changes, so derived data can be cached by identity.
  */
 export class SettingsRepository {
   readonly #store: DocumentStore;
@@ -19,13 +19,13 @@ export class SettingsRepository {
   readonly #read = new WeakMap<object, SettingsDocument>();
   readonly #changes = new KeyedMutex();
 
-  /** `onSecret` is told every secret of a document when it is first read. */
+  /** `onSecret` is called for every secret of a document when it is first read. */
   constructor(store: DocumentStore, onSecret: (value: string, userId: string) => void = () => {}) {
     this.#store = store;
     this.#onSecret = onSecret;
   }
 
-  /** The document of a user; an empty one where nothing was stored. */
+  /** The document of a user; empty when nothing is stored. */
   get(userId: string): SettingsDocument {
     const stored = this.#store.get(userId);
     if (!stored) return emptyDocument;
@@ -38,14 +38,13 @@ export class SettingsRepository {
     return document;
   }
 
-  /** Whether the user ever stored something. */
   has(userId: string): boolean {
     return this.#store.get(userId) !== undefined;
   }
 
   /**
-   * Stores what `change` makes of the document of then, after all changes of this user that were asked for before. Gives what else
-   * it gives. A change that throws stores nothing. Throws InvalidParameter for a document that would be too long.
+   * Stores the document that `change` returns and resolves with its `result`. A change that throws
+   * stores nothing. Throws InvalidParameter when the document would be too long.
    */
   change<Result>(
     userId: string,
@@ -59,11 +58,7 @@ export class SettingsRepository {
     change: (document: SettingsDocument) => { document: SettingsDocument; result: Result },
   ): Promise<Result> {
     const { document, result } = change(this.get(userId));
-    if (JSON.stringify(document).length > maxLength)
-      throw new PlatformError(
-        "InvalidParameter",
-        "The settings would be longer than 2 MiB: shorten or remove some of them.",
-      );
+    if (JSON.stringify(document).length > maxLength) throw new PlatformError("SettingsTooLong");
     for (const secret of listDocumentSecrets(document)) this.#onSecret(secret, userId);
     await this.#store.put(userId, document as Record<string, unknown>);
     return result;

@@ -13,10 +13,12 @@ type Field = Section["fields"][number];
 
 const acronyms: ReadonlySet<string> = new Set(["api", "aws", "id", "llm", "url", "mcp"]);
 
-/** What a form needs to show `agent_settings` (app-server.md section 5), made of the schema that validates them. */
+/**
+ * The form description of `agent_settings` (app-server.md section 5), derived from their schema.
+ */
 export const agentSchema: SettingsSchema = describe("AgentSettings", AgentSettings, "openhands");
 
-/** The same for `conversation_settings`. */
+/** The form description of `conversation_settings`. */
 export const conversationSchema: SettingsSchema = describe(
   "ConversationSettings",
   ConversationSettings,
@@ -24,8 +26,9 @@ export const conversationSchema: SettingsSchema = describe(
 );
 
 /**
- * Sections in the order of the schema: fields of nested objects are one each, named `section.field`; the others are `general` or where
- * their hint says. Only fields with a hint are shown. The sections of one kind of agent carry it as their `variant`.
+ * Sections in schema order: one per nested object, with fields named `section.field`; other fields
+ * belong to `general` or the section of their hint. Fields without a hint are omitted. The sections
+ * of one kind of agent carry it as `variant`.
  */
 function describe(model: string, schema: TObject, kind: string | null): SettingsSchema {
   const sections = new Map<string, Section>();

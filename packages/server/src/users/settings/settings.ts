@@ -22,7 +22,7 @@ import { type MergeV1Options, mergeV1, viewV1 } from "./v1.ts";
 
 const condenserDefaults: CondenserSettings = { ...Create(CondenserSettings), max_tokens: null };
 
-/** Steps of one run where the user set no limit (app-server.md section 5, conversation_settings). */
+/** Default number of steps per run (app-server.md section 5, conversation_settings). */
 const defaultMaxIterations = 500;
 
 const noProviders: ProviderHosts = Object.freeze({});
@@ -31,11 +31,11 @@ const noServers: McpServers = Object.freeze({});
 export interface SettingsDeps {
   /** `provider_tokens_set` of a user. */
   providerHosts?: (userId: string) => ProviderHosts;
-  /** Is told every secret that is stored or read. */
+  /** Called for every secret that is stored or read. */
   onSecret?: (value: string, userId: string) => void;
 }
 
-/** Settings over a store of encrypted documents. */
+/** Settings in a store of encrypted documents. */
 export class StoredSettings implements Settings {
   readonly profiles: StoredLlmProfiles;
   readonly agentProfiles: StoredAgentProfiles;
@@ -124,7 +124,7 @@ export class StoredSettings implements Settings {
   }
 }
 
-/** What is not given, or null, is the default. */
+/** Replaces absent and null fields by defaults. */
 function fillDefaults<T extends object>(
   defaults: T,
   given: { [K in keyof T]?: T[K] | null } | null | undefined,

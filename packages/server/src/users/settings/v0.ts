@@ -13,7 +13,7 @@ type Field = keyof SettingsUpdate;
 
 const secretFields = ["llm_api_key", "search_api_key", "sandbox_api_key"] as const satisfies Field[];
 
-/** Fields for which null means "as it is" (app-server.md section 5, V0 POST); for all others it means "no value". */
+/** Fields that null keeps (app-server.md section 5, V0 POST); null clears all others. */
 const keptOnNull: ReadonlySet<Field> = new Set<Field>([
   ...secretFields,
   "llm_model",
@@ -21,12 +21,11 @@ const keptOnNull: ReadonlySet<Field> = new Set<Field>([
   "user_consents_to_analytics",
 ]);
 
-/** Fields that an empty text clears. */
 const clearedByEmpty: ReadonlySet<Field> = new Set<Field>([...secretFields, "llm_model", "llm_base_url"]);
 
 const fields = Object.keys(SettingsUpdate.properties) as Field[];
 
-/** The document after a V0 client's change. Fields that are absent, and fields that are not settable, change nothing. */
+/** The document after a V0 change; absent and read-only fields change nothing. */
 export function mergeV0(stored: SettingsDocument, change: SettingsUpdate): SettingsDocument {
   let document = stored;
   for (const field of fields) {
@@ -39,7 +38,7 @@ export function mergeV0(stored: SettingsDocument, change: SettingsUpdate): Setti
       cleared ? undefined : toStoredValue(field, value, stored),
     );
   }
-  // An analyzer says something only together with confirmation; settings that V1 made are left as they are.
+  // The analyzer matters only together with confirmation; other changes leave V1's settings alone.
   return change.confirmation_mode !== undefined || change.security_analyzer !== undefined
     ? normaliseAnalyzer(document)
     : document;
@@ -51,7 +50,7 @@ const viewFields = Object.entries(SettingsView.properties).map(([field, schema])
   fallback: (schema as { default?: boolean }).default ?? null,
 }));
 
-/** The resource as V0 reads it (platform.md section 2.1): defaults filled in, secrets null, `*_set` flags. */
+/** The V0 view (platform.md section 2.1) with defaults, null secrets and `*_set` flags. */
 export function viewV0(
   document: SettingsDocument,
   providerHosts: Readonly<Record<string, string | null>>,
@@ -60,7 +59,7 @@ export function viewV0(
   const { confirmation_mode, security_analyzer } = document.conversation_settings ?? {};
   const derived: Partial<SettingsView> = {
     ...{ llm_api_key: null, search_api_key: null, sandbox_api_key: null },
-    // With confirmation on, an analyzer that is not set has V1's default.
+    // With confirmation on, an unset analyzer has V1's default.
     security_analyzer:
       security_analyzer === undefined && confirmation_mode ? "llm" : (security_analyzer ?? null),
     secrets_store: { provider_tokens: {}, custom_secrets: {} },
@@ -88,7 +87,7 @@ function toStoredValue(field: Field, value: unknown, stored: SettingsDocument): 
   );
 }
 
-/** A masked secret that a client sends back stands for the stored one. */
+/** A masked secret keeps the stored value. */
 function keepsStored(field: Field, value: unknown): boolean {
   if (value === null) return keptOnNull.has(field);
   return value === maskText && (secretFields as readonly Field[]).includes(field);

@@ -15,12 +15,16 @@ import { patchServers } from "../mcp-patch.ts";
 import type { SettingsDocument, StoredAgentSettings } from "./document.ts";
 import { type Exposure, listSecrets, mergeFields, readFields } from "./fields.ts";
 
-/** Top-level fields that keep their value when a client sends null (app-server.md section 5, POST). */
+/**
+ * Top-level fields that keep their value when a client sends null (app-server.md section 5, POST).
+ */
 const keptOnNull = ["search_api_key", "sandbox_api_key", "user_consents_to_analytics", "disabled_skills"];
 
-/** How a V1 client means its change. */
 export interface MergeV1Options {
-  /** MCP servers that it does not name stay, as the released GUI expects; else they go (app-server.md section 5). */
+  /**
+   * Keep MCP servers that the change does not name, as the released GUI expects (app-server.md
+   * section 5).
+   */
   keepServers?: boolean;
 }
 
@@ -62,17 +66,16 @@ function mergeAgent(
   return { ...others, mcp_config };
 }
 
-/** Whether these are all servers: who names one only to take it out says nothing of the others. */
+/** A change that removes a server with null does not list all servers. */
 function namesAllServers(posted: PostedMcpServers): posted is Record<string, PostedMcpServer> {
   return Object.values(posted).every((server) => server !== null);
 }
 
-/** How much of a document a reader sees: with `exposed`, its secrets too. */
 export interface ViewOptions {
   exposed?: Exposure;
 }
 
-/** The settings as V1 reads them, without what does not come from the document: `provider_tokens_set`. */
+/** The V1 view of a document, without `provider_tokens_set`, which is stored elsewhere. */
 export function viewV1(
   document: SettingsDocument,
   { exposed = false }: ViewOptions = {},
@@ -90,7 +93,7 @@ export function viewV1(
     },
     conversation_settings: {
       ...(readFields(ConversationSettings, document.conversation_settings ?? {}) as ConversationSettings),
-      // V0 takes any text; what is not the model's judgement is none.
+      // V0 accepts any text; V1 knows only `llm` and `none`.
       ...(analyzer && { security_analyzer: analyzer === "llm" ? ("llm" as const) : ("none" as const) }),
     },
     llm_profiles: {
@@ -107,13 +110,13 @@ export function viewV1(
   };
 }
 
-/** A model as read; `base_url` is null where it is the provider's own. */
+/** The view of a model; `base_url` is null when it is the provider's own. */
 export function viewLlm(llm: LlmDiff, { exposed = false }: ViewOptions = {}): LlmConfig {
   const view = readFields(LlmConfig, llm, { exposed }) as LlmConfig;
   return view.base_url && isProviderUrl(view.model, view.base_url) ? { ...view, base_url: null } : view;
 }
 
-/** The keys of a document, for the mask. MCP servers' secrets are none of it: they may be ordinary words, and leave only by `the test of one, which hides them`. */
+/** The secrets of a document to mask. MCP secrets are not included: they may be ordinary words. */
 export function listDocumentSecrets(document: SettingsDocument): string[] {
   return [
     ...listSecrets(PlainSettings, document),
