@@ -1,18 +1,18 @@
-/** Listed events that stand side by side in a log, by their indexes (1, 2, …), both inclusive. */
+/** A range of listed events by index (from 1), both ends inclusive. */
 export interface Span {
   first: number;
   last: number;
 }
 
-/** The events after the index `after` follow on the event with the index `target`; 0: on none. */
+/** The parent of the first event after the index `after` is the event `target`; 0: no parent. */
 export interface Navigation {
   after: number;
   target: number;
 }
 
 /**
- * The events that lead to one, as spans in order (events.md section 1, parent_id). A log is linear between two navigations, so the way back is found
- * by these alone, which stand in order of `after`. Index 0 is led to by none.
+ * The path to an event as ordered spans (events.md section 1, parent_id). A log is linear between
+ * navigations, which are ordered by `after`. The path to index 0 is empty.
  */
 export function spansTo(index: number, navigations: readonly Navigation[]): Span[] {
   const spans: Span[] = [];
@@ -26,7 +26,7 @@ export function spansTo(index: number, navigations: readonly Navigation[]): Span
   return spans.reverse();
 }
 
-/** Whether an index is in one of the spans, which stand in order. */
+/** Whether an index is in one of the ordered spans. */
 export function isInside(spans: readonly Span[], index: number): boolean {
   let low = 0;
   let high = spans.length;

@@ -1,27 +1,27 @@
-/** A callback of a conversation; the log is its queue. */
+/** A callback of a conversation, with its cursor in the log. */
 export interface CallbackRow {
   id: string;
   /** Owner of the conversation. */
   userId: string;
-  /** May not exist yet. */
+  /** The conversation may not exist yet. */
   conversationId: string;
   processor: StoredProcessor;
-  /** Plain here; encrypted on disk by the store. */
+  /** The store encrypts it on disk. */
   secret: string | null;
   status: "ACTIVE" | "FAILED";
   /** Why the last attempt failed. */
   detail: string | null;
-  /** Sequence number of the first record that is not delivered yet. */
+  /** Sequence number of the first undelivered record. */
   nextSeq: number;
   /** Failed attempts since the last success. */
   attempts: number;
-  /** When the first of them was. */
+  /** Time of the first of these attempts. */
   failingSince: number | null;
   nextAttemptAt: number | null;
   createdAt: number;
 }
 
-/** `ServerWebhook` is the operator's own: its address and secret are in the configuration. */
+/** `ServerWebhook` is the operator's: its URL and secret are in the configuration. */
 export type StoredProcessor =
   | { kind: "ServerWebhook" }
   | { kind: "LoggingCallbackProcessor" }
@@ -32,21 +32,21 @@ export type CallbackChange = Partial<
 >;
 
 export interface CallbackStore {
-  /** All or none. */
+  /** Creates all rows or none. */
   create(rows: readonly CallbackRow[]): Promise<void>;
   get(id: string): CallbackRow | undefined;
   /** Oldest first. */
   listByConversation(conversationId: string): CallbackRow[];
-  /** Those of a conversation that are to be delivered to: id and cursor. */
+  /** Active callbacks of a conversation: id and cursor. */
   listActive(conversationId: string): { id: string; nextSeq: number }[];
-  /** Every active one whose conversation has records that it was not told of. */
+  /** Active callbacks with undelivered records. */
   listPending(): { id: string; conversationId: string }[];
-  /** Changes a callback that is there still. */
+  /** Updates a callback if it still exists. */
   update(id: string, change: CallbackChange): Promise<void>;
-  /** False where there is none. */
+  /** False when there is none. */
   remove(id: string): Promise<boolean>;
   removeByConversation(conversationId: string): Promise<void>;
-  /** Gives every conversation without one a ServerWebhook from its next record on, and makes those that were given up active again. */
+  /** Adds missing ServerWebhooks, from the next record on, and reactivates failed ones. */
   addServerWebhooks(): Promise<void>;
   /** Removes every ServerWebhook. */
   removeServerWebhooks(): Promise<void>;

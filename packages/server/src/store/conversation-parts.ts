@@ -1,10 +1,10 @@
 import type { ClientTool, CondenserSettings, Content, GivenAgent, GivenLlm } from "@sandpiper/wire";
 
-/** A user's message that waits until its conversation can take it. */
+/** A user's message that waits for its conversation. */
 export interface PendingMessageRow {
   id: string;
   userId: string;
-  /** The conversation may not exist yet: its start task knows the id. */
+  /** The conversation may not exist yet; its start task has the id. */
   conversationId: string;
   content: Content[];
   createdAt: number;
@@ -12,52 +12,52 @@ export interface PendingMessageRow {
 
 export interface PendingMessageStore {
   create(row: PendingMessageRow): Promise<void>;
-  /** In the order in which they came. */
+  /** Oldest first. */
   listByConversation(conversationId: string): PendingMessageRow[];
-  /** Conversations for which messages wait. */
+  /** Ids of conversations with pending messages. */
   listConversations(): string[];
   removeByConversation(conversationId: string): Promise<void>;
 }
 
-/** What a conversation knows of its project beside its log; goes when the conversation is removed. */
+/** Project context of conversations; removed with the conversation. */
 export interface ContextStore {
-  /** `activated`: names of the skills that messages brought along. */
+  /** `activated` has the names of skills that messages activated. */
   get(conversationId: string): { document: unknown; activated: string[] } | undefined;
-  /** Replaces the document; `activated` stays. Throws ConversationNotFound, as `activate`. */
+  /** Replaces the document and keeps `activated`. Throws ConversationNotFound, like `activate`. */
   put(conversationId: string, document: unknown): Promise<void>;
   activate(conversationId: string, names: readonly string[]): Promise<void>;
 }
 
-/** What clients gave with single conversations, encrypted; it goes when the conversation is removed. */
+/** Client-defined agents of conversations, encrypted; removed with the conversation. */
 export interface ConversationAgentStore {
   get(conversationId: string): AgentDocument | undefined;
-  /** Replaces the whole. Throws ConversationNotFound. */
+  /** Throws ConversationNotFound. */
   put(conversationId: string, document: AgentDocument): Promise<void>;
 }
 
-/** A conversation's own agent (agent-server.md section 3.1), secrets included. */
+/** A client-defined agent (agent-server.md section 3.1), secrets included. */
 export interface AgentDocument {
   agent?: GivenAgent;
-  /** What differs from the user's condenser, where the agent was given as settings and names no condenser. */
+  /** Differences from the user's condenser, when the client's agent settings have no condenser. */
   condenser?: Partial<CondenserSettings>;
-  /** The model to which the conversation was switched. */
+  /** The model that the conversation was switched to. */
   llm?: GivenLlm;
   clientTools?: readonly ClientTool[];
-  /** Names of its tools beside finish and think, in the place of those that it would have. */
+  /** Names of tools that replace the defaults; finish and think are always present. */
   tools?: readonly string[];
-  /** Names of the agent's tools that its `filter_tools_regex` has left, where it has one. */
+  /** Names of the tools that match `filter_tools_regex`, if it is set. */
   keptTools?: readonly string[];
   hookConfig?: Record<string, unknown>;
 }
 
-/** Secrets of single conversations, encrypted; they go when the conversation is removed. */
+/** Secrets of conversations, encrypted; removed with the conversation. */
 export interface ConversationSecretStore {
-  /** Replaces those of the same conversation. */
+  /** Creates or replaces the row of a conversation. */
   put(row: ConversationSecretsRow): Promise<void>;
   get(conversationId: string): ConversationSecretsRow | undefined;
-  /** Those of the conversations in a sandbox, in the order in which they were made. */
+  /** Rows of the conversations in a sandbox, oldest first. */
   listBySandbox(sandboxId: string): ConversationSecretsRow[];
-  /** Removing unknown ones is fine. */
+  /** Removes the row if it exists. */
   remove(conversationId: string): Promise<void>;
 }
 
@@ -66,16 +66,16 @@ export interface ConversationSecretsRow {
   userId: string;
   sandboxId: string;
   values: Readonly<Record<string, string>>;
-  /** What the agent is told of them, by name. */
+  /** Descriptions for the agent, by secret name. */
   descriptions?: Readonly<Record<string, string>> | undefined;
-  /** Where the server got some of them, and gets them again. */
+  /** Sources of secrets that the server fetches again, by secret name. */
   sources?: Readonly<Record<string, LookupSecretSource>> | undefined;
 }
 
-/** An address that gives a secret. */
+/** A URL that returns the value of a secret. */
 export interface LookupSecretSource {
   url: string;
   headers?: Readonly<Record<string, string>>;
-  /** When it was asked, ms since the epoch. */
+  /** Time of the last fetch, ms since the epoch. */
   at: number;
 }

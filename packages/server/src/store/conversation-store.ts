@@ -13,20 +13,20 @@ export interface ConversationRow {
   id: string;
   userId: string;
   sandboxId: string;
-  /** Secretless configuration of this conversation's agent: model name, repository, tags … as given at the start. */
+  /** Configuration without secrets: model name, repository, tags … */
   config: ConversationConfig;
   title: string | null;
   parentId: string | null;
   createdAt: number;
   updatedAt: number;
   summary: ConversationSummary;
-  /** The event to which the next one is appended, where the conversation was navigated; empty: none. Null: the newest one. */
+  /** Parent of the next event after a navigation; empty: no parent. Null: the newest event. */
   head: string | null;
 }
 
 export interface ConversationConfig {
   llmModel: string | null;
-  /** The LLM profile of the settings to which the conversation was switched; it goes before `llmModel`. */
+  /** LLM profile that the conversation was switched to; it overrides `llmModel`. */
   llmProfile?: string | null;
   selectedRepository: string | null;
   selectedBranch: string | null;
@@ -36,63 +36,63 @@ export interface ConversationConfig {
   public: boolean | null;
   tags: Record<string, string>;
   agentType: "default" | "plan";
-  /** The usual tools include the browser: the sandbox began with one. */
+  /** The default tools include the browser, because the sandbox started with one. */
   browser?: boolean;
   systemMessageSuffix: string | null;
   workingDir: string;
   maxIterations: number;
-  /** The agent profile of the start, and the skills that it switches off. */
+  /** Agent profile at the start; `disabledSkills` are those of the profile. */
   launchedProfile?: { id: string; revision: number } | undefined;
   disabledSkills?: readonly string[] | undefined;
-  /** A client gave the agent with the conversation: `agents` of the store has it, and `llmModel` is its model's name. */
+  /** A client defined the agent: `Store.agents` has it, and `llmModel` is its model's name. */
   ownAgent?: boolean;
-  /** Counts the models to which the conversation was switched. */
+  /** Incremented by each switch to another model. */
   llmRevision?: number;
-  /** In the place of what the user's settings say; `securityAnalyzer` null is none. */
+  /** These override the user's settings; `securityAnalyzer` null means none. */
   confirmationPolicy?: ConfirmationPolicy;
   securityAnalyzer?: SecurityAnalyzer | null;
   stuckDetection?: boolean;
   titleLlmProfile?: string | null;
-  /** False: the first message gives no title. */
+  /** False: no title is generated from the first message. */
   autotitle?: boolean;
   goal?: Goal;
-  /** What the conversation began as a copy of, up to and including the event. */
+  /** The conversation that was copied, up to and including the event. */
   forkedFrom?: { conversationId: string; eventId: string | null };
-  /** A sub-agent works here, for a call of the parent's agent. */
+  /** Set when a sub-agent works here for a tool call of the parent. */
   task?: SubAgentTask;
-  /** An agent server inside the sandbox runs the conversation and reports it here (app-server.md section 8). */
+  /** An agent server in the sandbox runs and reports the conversation (app-server.md section 8). */
   external?: boolean;
-  /** The conversation works in a worktree of its own, which goes with it; a fork that works there too has it as well. */
+  /** Git worktree of the conversation, removed with it; forks may share it. */
   worktree?: Worktree | undefined;
 }
 
-/** What a sub-agent's conversation is to its parent. */
+/** Links a sub-agent's conversation to the tool call of its parent. */
 export interface SubAgentTask {
-  /** As the agent knows it: `task_00000001`. */
+  /** The agent's name of the task: `task_00000001`. */
   id: string;
-  /** Kind of the sub-agent. */
+  /** Type of the sub-agent. */
   subagent: string;
 }
 
-/** A git worktree in a sandbox, on a branch of its own; the paths are absolute. */
+/** A git worktree in a sandbox with its own branch; paths are absolute. */
 export interface Worktree {
   repository: string;
   folder: string;
   branch: string;
 }
 
-/** What an agent is to reach, judged after each of its runs. */
+/** An objective that is judged after each run. */
 export interface Goal {
   objective: string;
   maxIterations: number;
-  /** Of the run that goes on, or went on last; from 1. */
+  /** Number of the current or last run, from 1. */
   iteration: number;
   status: "running" | "interrupted" | "complete" | "exhausted" | "failed";
-  /** What the last verdict said, or why it failed. */
+  /** The last verdict, or the reason of the failure. */
   detail: string | null;
-  /** Id of the message that began the iteration: with it in the log, that was sent. */
+  /** Id of the message of this iteration; it was sent if the log has it. */
   messageId: string;
-  /** What it says. */
+  /** Text of that message. */
   message: string;
 }
 
@@ -101,17 +101,17 @@ export interface ConversationChange {
   config?: Partial<ConversationConfig>;
 }
 
-/** Derived from the log and kept beside it by the log's own transaction, for lists. */
+/** Derived from the log in the transaction of each append, for lists. */
 export interface ConversationSummary {
   executionStatus: ExecutionStatus;
   metrics: MetricsSnapshot | null;
-  /** What `metrics` adds up, by usage id; null in a row that was last written before this was kept. */
+  /** Metrics by usage id, whose total is `metrics`; null in rows of older versions. */
   stats: Stats | null;
 }
 
 export interface ConversationFilter {
   userId: string;
-  /** SQL LIKE, `%` and `_` act as wildcards. */
+  /** SQL LIKE with the wildcards `%` and `_`. */
   titleContains?: string;
   createdAtGte?: number;
   createdAtLt?: number;
@@ -129,62 +129,69 @@ export type ConversationSort = "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" |
 
 export interface ConversationPage extends PageRequest {
   sort?: ConversationSort;
-  /** Where the page begins instead of at an offset: what is deleted before it moves nothing. */
+  /** Start of the page instead of an offset: stable when earlier rows are deleted. */
   from?: ListPosition | undefined;
 }
 
-/** A place in a list of conversations: at, or after, the one with this time and id, which may be gone. */
+/**
+ * A position in a list: at or after the conversation with this time and id, which may be deleted.
+ */
 export interface ListPosition {
-  /** Of the conversation, of the kind that the list is sorted by; ms since the epoch. */
+  /** Value of the sort column, ms since the epoch. */
   time: number;
   id: string;
   isFirst: boolean;
 }
 
-/** A conversation before it has a log, and what is stored in the same transaction. */
+/** A new conversation with related rows that are stored in the same transaction. */
 export type NewConversation = Omit<ConversationRow, "updatedAt" | "summary" | "head"> & {
   /** See `ContextStore`. */
   context?: { document: unknown; activated: readonly string[] };
-  /** A message that waits until it is delivered. */
+  /** A pending message. */
   message?: Pick<PendingMessageRow, "id" | "content">;
 };
 
-/** A log that `copyLog` has made, and what goes with it. */
+/** A log made by `copyLog`, with its summary. */
 export interface LogCopy {
   /** From `copyLog`. */
   log: string;
-  /** Id of the last event where further ones are to name their parents, else null. */
+  /** Id of the last event if further events name their parents, else null. */
   head: string | null;
-  /** Counted as spent already. */
+  /** Costs that are already counted as spent. */
   metrics: MetricsSnapshot | null;
 }
 
 export interface ConversationStore {
-  /** With the agent that a client gave, and with a log that begins as a copy. Throws PlatformError ConversationExists. */
+  /**
+   * Creates a conversation, with a client-defined agent and a copied log if given. Throws
+   * ConversationExists.
+   */
   create(row: NewConversation, agent?: AgentDocument, copy?: LogCopy): Promise<void>;
   /**
-   * Copies listed events of a conversation into a log of which nobody knows until `create` takes it; gives its name. Other writes go on meanwhile. One that
-   * is not taken is dropped by `dropLog`, or at the next start. Throws ConversationNotFound, StorageFull.
+   * Copies listed events into a hidden log for `create` and returns its name. `dropLog` or the next
+   * start removes it if it is unused. Throws ConversationNotFound, StorageFull.
    */
   copyLog(sourceId: string, spans: readonly Span[]): Promise<string>;
-  /** One that was taken is left alone. */
+  /** Removes an unused copy. */
   dropLog(log: string): Promise<void>;
   get(id: string): ConversationRow | undefined;
-  /** Newest first, unless another order is asked for. */
+  /** Newest first by default. */
   search(filter: ConversationFilter, page: ConversationPage): PageResult<ConversationRow>;
   count(filter: ConversationFilter): number;
-  /** Ids of the conversations begun from each, in order; `subAgents: false` leaves out those in which sub-agents work. */
+  /** Ordered ids of the children of each; `subAgents: false` leaves out sub-agents. */
   listChildren(ids: readonly string[], which?: { subAgents: boolean }): Map<string, string[]>;
-  /** Writes what is given; the fields of `config` one by one, so that changes at the same time do not undo each other. */
+  /**
+   * Updates the given fields; those of `config` one by one, so concurrent changes do not collide.
+   */
   update(id: string, change: ConversationChange): Promise<void>;
   /**
-   * Removes the conversation with everything that belongs to it, and ends its start where that goes on, with this sentence. False: it has children, which
-   * go first, and nothing was done. Throws ConversationNotFound.
+   * Removes a conversation with its related rows, and fails its unfinished start with the message
+   * `endsStart`. Returns false and does nothing when it has children. Throws ConversationNotFound.
    */
   remove(id: string, endsStart?: string): Promise<boolean>;
-  /** Every conversation whose folded status is `running`: those that a restart has to wake. */
+  /** Conversations with the status `running`, which a restart resumes. */
   listRunning(): ConversationRow[];
-  /** Every conversation whose goal is `running`. */
+  /** Conversations whose goal is `running`. */
   listWithGoal(): ConversationRow[];
   listBySandbox(sandboxId: string): ConversationRow[];
 }

@@ -1,6 +1,6 @@
 import type { ConversationConfig } from "./conversation-store.ts";
 
-/** The configuration of a conversation that nothing was asked for. */
+/** The default configuration of a conversation. */
 export function emptyConfig(workingDir: string): ConversationConfig {
   return {
     llmModel: null,

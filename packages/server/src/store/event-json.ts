@@ -1,8 +1,8 @@
 import type { NewEvent } from "@sandpiper/wire";
 
 /**
- * The event as it goes over the wire: keys whose value is null or undefined are left out at every depth (events.md section 1,
- * row "nulls"). The value of a state update is free-form and keeps its nulls. Gives a copy; the writer's object is not kept.
+ * A copy of the event without null and undefined fields at any depth (events.md section 1, row
+ * "nulls"). The free-form value of a state update keeps its nulls.
  */
 export function omitNulls(event: NewEvent): NewEvent {
   const copy = compact(event) as NewEvent;
@@ -19,7 +19,7 @@ function compact(value: unknown): unknown {
   return Object.fromEntries(entries.map(([key, part]) => [key, compact(part)]));
 }
 
-/** JSON text of an event from its id, its timestamp, its parent (empty: none), and the JSON text of all its other fields (an object with at least one). */
+/** The JSON of an event; `body` is the JSON object of its other fields, at least one. */
 export function serializeEvent(id: string, timestamp: string, body: string, parent = ""): string {
   const origin = parent === "" ? "" : `"parent_id":${JSON.stringify(parent)},`;
   return `{"id":${JSON.stringify(id)},"timestamp":"${timestamp}",${origin}${body.slice(1)}`;

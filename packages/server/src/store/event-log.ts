@@ -2,73 +2,78 @@ import type { LogRecord, NewRecord, ParsedRecord } from "@sandpiper/agent/loop/l
 import type { ModelCall } from "@sandpiper/models/recording/model-call";
 import type { Span } from "./branch.ts";
 
-/**
- * The log of conversations: append-only, durable, one order per conversation.
- * The stored text is the wire text: readers send `json` as it is.
- */
+/** Append-only, durable log, ordered per conversation. The stored `json` is the wire text. */
 export interface EventLog {
   /**
-   * Appends records in one transaction and resolves once they survive a power loss. Gives each its sequence number (1, 2, …)
-   * and a strictly increasing timestamp. Concurrent appends share one sync. Followers are told after that, in order.
-   * The summary of the conversation (status, metrics, updated_at) changes in the same transaction, see `ConversationSummary`.
-   * Throws PlatformError ConversationNotFound, StorageFull when the disk is full, and MessageDelivered; nothing is stored then.
+   * Appends records in one transaction, which also updates the conversation's summary, and resolves
+   * when they survive a power loss. Assigns sequence numbers (1, 2, …) and strictly increasing
+   * timestamps, then calls followers in order. Concurrent appends share one sync. Stores nothing if
+   * it throws ConversationNotFound, StorageFull or MessageDelivered.
    */
   append(
     conversationId: string,
     records: readonly NewRecord[],
     options?: AppendOptions,
   ): Promise<LogRecord[]>;
-  /** Records after a sequence number, in order, unlisted ones included: fewer than `limit` also where they are longer than `maxLength` characters together. */
+  /**
+   * Records after a sequence number, unlisted ones included; at most `maxLength` characters in
+   * total.
+   */
   read(conversationId: string, afterSeq: number, limit: number, maxLength?: number): LogRecord[];
-  /** The same without their texts, for who folds a whole log: it takes less time and memory. */
+  /** Like `read` without the JSON texts, which saves time and memory when a whole log is folded. */
   readParsed(conversationId: string, afterSeq: number, limit: number): ParsedRecord[];
-  /** Listed events only: a page has fewer than `limit` where they are long. */
+  /** Listed events only; a page of long events has fewer than `limit`. */
   search(conversationId: string, query: EventQuery): { items: string[]; nextPageId: string | null };
-  /** The same as the JSON of a page; quick while nothing is written to the conversation. */
+  /** Like `search`, as JSON of a page; cached until the conversation changes. */
   pageJson(conversationId: string, query: EventQuery): string;
   count(conversationId: string, filter?: EventFilter): number;
-  /** JSON texts by event id, null where there is none; same order and length as `ids`. */
+  /** JSON texts in the order of `ids`; null for an unknown id. */
   batch(conversationId: string, ids: readonly string[]): (string | null)[];
-  /** The events on the active branch, and which of them leads there: all of them where the conversation was never navigated. */
+  /** The active branch: all events if the conversation was never navigated. */
   branch(conversationId: string): Branch;
-  /** The events that lead to one, itself included; null: the beginning, to which none leads. Undefined for an event that is not listed. */
+  /** The path to an event, inclusive; empty for null. Undefined when the event is not listed. */
   pathTo(conversationId: string, eventId: string | null): EventPath | undefined;
   /** Highest sequence number, 0 when empty. */
   lastSeq(conversationId: string): number;
-  /** Calls back for every record that becomes durable from now on. Gives the function that ends it. */
+  /** Calls the listener for every record that becomes durable from now on; returns unsubscribe. */
   follow(conversationId: string, listener: (records: readonly LogRecord[]) => void): () => void;
-  /** The same for the records of every conversation. */
+  /** Like `follow`, for all conversations. */
   followAll(listener: (conversationId: string, records: readonly LogRecord[]) => void): () => void;
 }
 
 export interface AppendOptions {
-  /** Id of the pending message that the records deliver: it is removed in the same transaction. Throws MessageDelivered where it is gone. */
+  /**
+   * Id of the pending message to remove in the same transaction. Throws MessageDelivered if gone.
+   */
   delivers?: string | undefined;
-  /** Calls of models that the records come of, or that leave none: they are stored in the same transaction. */
+  /** Model calls to store in the same transaction. */
   calls?: readonly ModelCall[];
-  /** Moves HEAD first: the records follow on this event, null: on none. Throws EventNotFound, ConversationRunning. */
+  /**
+   * Moves HEAD to this event first; null: to the beginning. Throws EventNotFound,
+   * ConversationRunning.
+   */
   navigate?: string | null;
 }
 
 /** The active branch of a log. */
 export interface Branch {
   spans: Span[];
-  /** Listed events when this was read: later ones are on the branch until it is moved. */
+  /** Number of listed events; later events are on the branch until HEAD moves. */
   listed: number;
 }
 
-/** How a log comes to an event. */
+/** The path from the beginning of a log to an event. */
 export interface EventPath {
   spans: Span[];
-  /** Of the event among the listed ones, from 1; 0: the beginning. */
+  /** Index of the event among the listed ones, from 1; 0: the beginning. */
   index: number;
-  /** When HEAD was first moved after the event had been written; microseconds since the epoch. */
+  /** First time that HEAD moved after the event was written, microseconds since the epoch. */
   leftAt: number | undefined;
 }
 
 export interface EventFilter {
   kind?: string;
-  /** Event time texts, compared as such (wire `parseEventTime`). */
+  /** Event times as text (wire `parseEventTime`). */
   timestampGte?: string;
   timestampLt?: string;
 }

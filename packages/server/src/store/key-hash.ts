@@ -1,9 +1,9 @@
 import { hash } from "node:crypto";
 
 /**
- * The form in which keys are stored and looked up. A plain SHA-256 is enough: keys are random with 128 bits or more, so there is
- * nothing to guess that a slow key derivation would protect, and a request must not cost one. The look-up is by hash,
- * so its timing tells nothing about a stored key.
+ * Hashes a key for storage and look-up. Keys have at least 128 random bits, so SHA-256 is enough
+ * and no slow key derivation is needed. The timing of a look-up by hash reveals nothing about a
+ * key.
  */
 export function hashKey(key: string): Buffer {
   return hash("sha256", key, "buffer");

@@ -1,16 +1,18 @@
 import type { ModelCall } from "@sandpiper/models/recording/model-call";
 
 export interface StoredModelCall extends ModelCall {
-  /** Increases with each call that is stored. */
+  /** Increases with each stored call. */
   number: number;
-  /** Number of the last record when it was stored, those included that came of it. */
+  /** Sequence number of the last record when it was stored, including the call's own records. */
   storedSeq: number;
 }
 
-/** The calls of models in conversations; they are written by `EventLog.append` and go with their conversation. */
+/** Model calls, written by `EventLog.append` and removed with their conversation. */
 export interface ModelCallStore {
-  /** Calls after a number, in the order in which they ended; fewer than `limit` also where they are long. */
+  /**
+   * Calls after a number, in the order of their ends; a page of long calls has fewer than `limit`.
+   */
   listByConversation(conversationId: string, afterNumber: number, limit: number): StoredModelCall[];
-  /** Digest of the tools of the agent's last call; undefined where there is none. */
+  /** Digest of the tools of the agent's last call, if any. */
   lastTools(conversationId: string): string | undefined;
 }

@@ -6,10 +6,10 @@ export interface StartTaskRow {
   userId: string;
   status: StartTaskStatus;
   detail: string | null;
-  /** Known from the beginning, shown to clients once READY. */
+  /** Assigned at the beginning, shown to clients once READY. */
   conversationId: string;
   sandboxId: string | null;
-  /** The request as it was accepted, secrets taken out. */
+  /** The accepted request without secrets. */
   request: unknown;
   createdAt: number;
   updatedAt: number;
@@ -23,7 +23,7 @@ export interface StartTaskFilter {
 
 export interface StartTaskStore {
   create(row: StartTaskRow): Promise<void>;
-  /** Changes a task that goes on; gives it as it is then. One that is READY or ERROR stays so. */
+  /** Updates a task unless it is READY or ERROR; returns the task. */
   update(
     id: string,
     change: Partial<Pick<StartTaskRow, "status" | "detail" | "sandboxId">>,

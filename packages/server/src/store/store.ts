@@ -13,8 +13,8 @@ import type { StartTaskStore } from "./start-task-store.ts";
 import type { ApiKeyStore, DocumentStore, LoginStore, SpendingStore } from "./user-store.ts";
 
 /**
- * Everything that outlives the process. Ids are dashed UUIDs, times are milliseconds since the epoch.
- * Reads are synchronous and cheap (one indexed statement); writes resolve once they are durable.
+ * Persistent state. Ids are dashed UUIDs, times are milliseconds since the epoch. Reads are
+ * synchronous and cheap (one indexed statement); writes resolve when they are durable.
  */
 export interface Store {
   readonly events: EventLog;
@@ -33,8 +33,8 @@ export interface Store {
   readonly logins: LoginStore;
   readonly spending: SpendingStore;
   readonly callbacks: CallbackStore;
-  /** A number that has grown when the promise of a write resolves, so that readers can keep what they have made. */
+  /** Increases before the promise of a write resolves; a key for caches. */
   version(): number;
-  /** Writes what is queued and releases the files and the lock of the data folder. */
+  /** Writes the queue and releases the files and the lock of the data folder. */
   close(): Promise<void>;
 }

@@ -10,8 +10,8 @@ import {
 import type { ConversationSummary } from "./conversation-store.ts";
 
 /**
- * What a batch of events changes in the conversation's summary; the last record of a key wins. `cost` is what the conversation itself has spent, USD: sub-agents
- * (usage ids `task:…`) tell theirs in their own.
+ * Changes of the summary by a batch of events; the last record of a key wins. `cost` is in USD and
+ * leaves out sub-agents (usage ids `task:…`), whose conversations report it themselves.
  */
 export function summarizeEvents(
   events: readonly NewEvent[],
@@ -30,8 +30,8 @@ export function summarizeEvents(
 }
 
 /**
- * Adds up the metrics of all usage ids: costs (USD) and tokens are summed, the context window is the largest;
- * the names are those of the first usage id, which is the agent's own.
+ * Totals the metrics of all usage ids: sums costs (USD) and tokens, takes the largest context
+ * window and the names of the first usage id, the agent's.
  */
 export function totalMetrics(stats: Stats): MetricsSnapshot {
   const all = Object.values(stats.usage_to_metrics);
@@ -46,7 +46,7 @@ export function totalMetrics(stats: Stats): MetricsSnapshot {
   };
 }
 
-/** USD over all usage ids but those of sub-agents. */
+/** USD over all usage ids except those of sub-agents. */
 export function getOwnCost(stats: Stats): number {
   const own = Object.entries(stats.usage_to_metrics).filter(([usageId]) => !usageId.startsWith("task:"));
   return own.reduce((sum, [, metrics]) => sum + metrics.accumulated_cost, 0);

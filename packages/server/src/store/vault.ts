@@ -3,32 +3,36 @@ import { chmod, link, mkdir, open, readFile, stat, unlink } from "node:fs/promis
 import { dirname } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 
-/** Encrypts what is stored. A sealed text opens only with the same key and for the place for which it was sealed. */
+/** Encrypts stored data. A text is decrypted only with the same key and place. */
 export interface Vault {
-  /** `place` names where the result is kept, for example `settings:<userId>`. */
+  /** `place` names where the result is stored, for example `settings:<userId>`. */
   encrypt(text: string, place: string): Uint8Array;
-  /** Throws ConfigInvalid where the key or the place is another one, or a byte has changed. */
+  /** Throws ConfigInvalid when the key or the place differs, or the data has changed. */
   decrypt(sealed: Uint8Array, place: string): string;
-  /** A key of 32 bytes for something else, always the same for a purpose; it tells nothing about the vault's own. */
+  /**
+   * A key of 32 bytes for another purpose, always the same; it reveals nothing about the vault's
+   * key.
+   */
   derive(purpose: string): Uint8Array;
 }
 
 const keyBytes = 32;
 const nonceBytes = 12;
 const tagBytes = 16;
-/** First byte of a sealed text: AES-256-GCM, 96 bit random nonce, 128 bit tag at the end. */
+/** First byte of encrypted data: AES-256-GCM, 96 bit random nonce, 128 bit tag at the end. */
 const version = 1;
 
 /**
- * Opens the vault whose key lies in a file (32 random bytes, mode 0600). With `create` a missing file is made; callers allow
- * that only where nothing is encrypted yet. Throws ConfigInvalid when the file is missing, open to other users, or of a wrong size.
+ * Opens a vault with a key file (32 random bytes, mode 0600). `create` makes a missing file: use it
+ * only when nothing is encrypted yet. Throws ConfigInvalid when the file is missing, open to
+ * others, or of a wrong size.
  */
 export async function openVault(keyFile: string, options: { create: boolean }): Promise<Vault> {
   if (options.create) await createKeyFile(keyFile);
   return createVault(await readKeyFile(keyFile));
 }
 
-/** A vault over a key of 32 bytes. */
+/** A vault with a key of 32 bytes. */
 export function createVault(key: Uint8Array): Vault {
   return {
     derive: (purpose) => new Uint8Array(hkdfSync("sha256", key, "", `sandpiper ${purpose}`, 32)),
@@ -65,7 +69,7 @@ function associatedData(place: string): Buffer {
   return Buffer.from(`sandpiper:${version}:${place}`);
 }
 
-/** The file appears under its name complete and synced, or not at all; one that is there already stays. */
+/** Creates the file atomically, complete and synced; an existing file stays. */
 async function createKeyFile(keyFile: string): Promise<void> {
   const folder = dirname(keyFile);
   await mkdir(folder, { recursive: true, mode: 0o700 });

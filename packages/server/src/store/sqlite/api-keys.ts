@@ -6,11 +6,11 @@ import type { StoreContext } from "./context.ts";
 import { type ApiKeyRecord, compile } from "./tables.ts";
 import { UniqueViolation } from "./writer-client.ts";
 
-/** The columns of a key's row; its hash stays in the database. */
+/** The columns of a key without its hash. */
 export const apiKeyColumns =
   "api_keys.id, api_keys.user_id, api_keys.name, api_keys.created_at, api_keys.expires_at, api_keys.last_used_at, api_keys.read_only";
 
-/** API keys by their hashes. A key's logins go with it. */
+/** API keys by hash; the logins of a key are removed with it. */
 export class SqliteApiKeys implements ApiKeyStore {
   readonly #context: StoreContext;
 
@@ -91,10 +91,8 @@ export class SqliteApiKeys implements ApiKeyStore {
   }
 }
 
-/** A key's row without its hash. */
 export type StoredKey = Omit<ApiKeyRecord, "hash">;
 
-/** The key of a row. */
 export function toApiKey(stored: StoredKey): ApiKeyRow {
   return {
     id: stored.id,

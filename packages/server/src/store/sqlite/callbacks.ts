@@ -14,7 +14,7 @@ export const callbackQueries = {
     "SELECT id, next_seq FROM callbacks WHERE conversation_id = ? AND status = 'ACTIVE' ORDER BY number",
 } as const;
 
-/** Run once at the start of a server, over all rows. */
+/** Statements over all rows, run once at the start of a server. */
 const sweeps = {
   behind: `SELECT c.id, c.conversation_id FROM callbacks c JOIN conversations v ON v.id = c.conversation_id
     WHERE c.status = 'ACTIVE' AND c.next_seq <= v.last_seq ORDER BY c.number`,
@@ -26,7 +26,7 @@ const sweeps = {
   uncover: "DELETE FROM callbacks WHERE processor = ?",
 } as const;
 
-/** Callbacks, each with its cursor in the log. The secret of a signature is sealed. */
+/** Callbacks with their cursors in the log; secrets are encrypted. */
 export class SqliteCallbacks implements CallbackStore {
   readonly #context: StoreContext;
 

@@ -4,7 +4,7 @@ import type { Reader } from "./reader.ts";
 import type { Tables } from "./tables.ts";
 import type { WriterClient } from "./writer-client.ts";
 
-/** What the parts of the SQLite store share. */
+/** Shared by all parts of the SQLite store. */
 export interface StoreContext {
   reader: Reader;
   writer: WriterClient;

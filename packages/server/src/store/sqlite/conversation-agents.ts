@@ -9,10 +9,10 @@ export const agentQueries = {
   get: "SELECT document FROM conversation_agents WHERE conversation_id = ?",
 } as const;
 
-/** Agents that clients gave with conversations, sealed. A row goes with its conversation. */
+/** Client-defined agents, encrypted; a row is removed with its conversation. */
 export class SqliteConversationAgents implements ConversationAgentStore {
   readonly #context: StoreContext;
-  /** Opened documents by their sealed text, which no other document ever has. */
+  /** Decrypted documents by the first bytes of their unique ciphertext. */
   readonly #opened = new LRUCache<string, AgentDocument>({ max: 1000, maxSize: 8 * 2 ** 20 });
 
   constructor(context: StoreContext) {
@@ -48,7 +48,6 @@ export class SqliteConversationAgents implements ConversationAgentStore {
   }
 }
 
-/** A document as it is stored. */
 export function encryptAgent(vault: Vault, conversationId: string, document: AgentDocument): Uint8Array {
   return vault.encrypt(JSON.stringify(document), place(conversationId));
 }

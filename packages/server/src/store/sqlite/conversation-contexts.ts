@@ -9,7 +9,7 @@ export const contextQueries = {
   get: "SELECT document, activated FROM conversation_contexts WHERE conversation_id = ?",
 } as const;
 
-/** What conversations know of their projects, as JSON. A row goes with its conversation. */
+/** Project contexts as JSON; a row is removed with its conversation. */
 export class SqliteConversationContexts implements ContextStore {
   readonly #context: StoreContext;
 
@@ -47,7 +47,7 @@ export class SqliteConversationContexts implements ContextStore {
     try {
       await this.#context.writer.run(statement);
     } catch (error) {
-      // The one constraint left: a row belongs to a conversation.
+      // The only constraint is the foreign key.
       if (error instanceof UniqueViolation) throw new PlatformError("StoredConversationMissing");
       throw error;
     }

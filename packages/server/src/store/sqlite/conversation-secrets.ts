@@ -6,10 +6,10 @@ import type {
 import type { StoreContext } from "./context.ts";
 import { type ConversationSecretsRecord, compile } from "./tables.ts";
 
-/** A secret in the sealed document: its value, with a description and a source where it has them. */
+/** A secret in the encrypted document: its value, or an object with a description or source. */
 type Stored = string | { value: string; description?: string; source?: LookupSecretSource };
 
-/** Secrets of conversations, sealed. They have no foreign key, because they are written before their conversation. */
+/** Encrypted secrets without a foreign key: they are written before their conversation. */
 export class SqliteConversationSecrets implements ConversationSecretStore {
   readonly #context: StoreContext;
 

@@ -28,17 +28,17 @@ type Stored = Omit<ConversationRecord, "execution_status" | "metrics" | "head" |
   metrics: string | null;
 };
 
-/** Before the id of a log that is being copied; its conversation is nobody's. */
+/** Prefix of the id of a log that is being copied; its conversation has no user. */
 const copyPrefix = "copy-";
 const noUser = "";
 
-/** Events that are copied in one transaction: others wait for it. */
+/** Events per copying transaction, which blocks other writes. */
 const copyBatchSize = 500;
 
-/** SQLite refuses longer patterns (SQLITE_MAX_LIKE_PATTERN_LENGTH); titles are far shorter than this. */
+/** SQLite refuses longer patterns (SQLITE_MAX_LIKE_PATTERN_LENGTH); titles are far shorter. */
 const maxTitlePattern = 1000;
 
-/** The fixed statements; `search` and `count` are built from the filter. */
+/** Fixed statements; those of `search` and `count` are built from the filter. */
 export const conversationQueries = {
   get: "SELECT * FROM conversations WHERE id = ?",
   childrenOf: `SELECT id, parent_id FROM conversations
@@ -52,7 +52,9 @@ export const conversationQueries = {
 
 const isGone = "NOT EXISTS (SELECT 1 FROM conversations WHERE id = ?1)";
 
-/** In this order: what belongs to a conversation by its id, which may be there before it is, goes if it went. */
+/**
+ * The related rows may exist before their conversation; they are removed only if it was removed.
+ */
 const removals = [
   "DELETE FROM conversations WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM conversations WHERE parent_id = ?1)",
   `DELETE FROM conversation_secrets WHERE conversation_id = ?1 AND ${isGone}`,
@@ -60,7 +62,7 @@ const removals = [
   `DELETE FROM pending_messages WHERE conversation_id = ?1 AND ${isGone}`,
 ];
 
-/** A start that is open would make the conversation again after a crash. */
+/** An unfinished start would create the conversation again after a crash. */
 const endStarts = `UPDATE start_tasks SET status = 'ERROR', detail = ?1, updated_at = ?2
   WHERE conversation_id = ?3 AND status NOT IN ('READY', 'ERROR') AND NOT EXISTS (SELECT 1 FROM conversations WHERE id = ?3)`;
 
@@ -157,7 +159,7 @@ export class SqliteConversations implements ConversationStore {
     return toPage(rows.map(fromStored), page);
   }
 
-  /** The statement of a search, for `search` and for the test of its plan. */
+  /** The statement of a search, also for the test of its plan. */
   searchStatement(filter: ConversationFilter, page: ConversationPage): Statement {
     let query = applyFilter(this.#context.build.selectFrom("conversations").selectAll(), filter);
     if (filter.includeSubConversations === false) query = query.where("parent_id", "is", null);
@@ -229,7 +231,10 @@ export class SqliteConversations implements ConversationStore {
   }
 }
 
-/** A conversation that is gone has no number: then those of its millisecond come again rather than not at all. */
+/**
+ * A deleted conversation has no number: rows of the same millisecond may then repeat, but none is
+ * lost.
+ */
 function positionCondition(
   { time, id, isFirst }: ListPosition,
   column: "created_at" | "updated_at",

@@ -5,13 +5,12 @@ import { compile } from "./tables.ts";
 type Document = Record<string, unknown>;
 
 /**
- * One document a user, each sealed as a whole. A document is decrypted once and then given as the same frozen object until it is
- * replaced, so that callers can keep what they derive from it by its identity.
+ * One encrypted document per user. `get` returns the same frozen object until the document changes,
+ * so callers can cache derived data by identity.
  */
 export class EncryptedDocuments implements DocumentStore {
   readonly #context: StoreContext;
   readonly #table: "settings" | "user_secrets";
-  /** What the vault is told of a user's document: it opens at no other place. */
   readonly #place: (userId: string) => string;
   readonly #documents = new Map<string, Document | undefined>();
 

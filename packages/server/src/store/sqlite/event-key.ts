@@ -1,7 +1,7 @@
-/** Most events that one conversation can hold; with it, keys stay exact as JavaScript numbers for 2^29 conversations. */
+/** Maximum events per conversation; keys stay exact JavaScript numbers for 2^29 conversations. */
 export const maxSeq = 2 ** 24 - 1;
 
-/** Row key of an event: conversation number and sequence number in one integer, in the order of the log. */
+/** Row key of an event: conversation and sequence number in one integer, in log order. */
 export function eventKey(conversation: number, seq: number): number {
   return conversation * (maxSeq + 1) + seq;
 }

@@ -13,13 +13,13 @@ import { eventKey, maxSeq } from "./event-key.ts";
 
 type Listener = (records: readonly LogRecord[]) => void;
 
-/** The statements of the log; their plans are tested to be index searches without sorting. */
+/** Statements of the log; a test checks that their plans are index searches without sorting. */
 export const eventQueries = {
   log: "SELECT number, last_seq, last_listed, last_micros FROM conversations WHERE id = ?",
   read: "SELECT key, listed_index, json FROM events WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?",
   readLength: `SELECT sum(length) AS length FROM
     (SELECT octet_length(json) AS length FROM events WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?)`,
-  // One text to take out of SQLite and to parse.
+  // One text instead of many rows is faster to read and parse.
   readParsed: `SELECT group_concat('[' || key || ',' || coalesce(listed_index, 0) || ',' || json || ']') AS items FROM
     (SELECT key, listed_index, json FROM events WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?)`,
   byId: "SELECT json FROM events WHERE conversation = ? AND id = ? AND listed_index IS NOT NULL",
@@ -31,12 +31,12 @@ export const eventQueries = {
     "SELECT json FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index LIMIT ?",
   descending:
     "SELECT json FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index DESC LIMIT ?",
-  // The texts are put together inside SQLite: one text to take out of it instead of a hundred.
+  // SQLite joins the texts: one value to read instead of a hundred.
   ascendingPage: `SELECT group_concat(json) AS items FROM
     (SELECT json FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index LIMIT ?)`,
   descendingPage: `SELECT group_concat(json) AS items FROM
     (SELECT json FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index DESC LIMIT ?)`,
-  // Their lengths stand before the texts, which are not read.
+  // Lengths are stored before the texts, which are not read.
   ascendingLength: `SELECT sum(length) AS length FROM
     (SELECT octet_length(json) AS length FROM events WHERE conversation = ? AND listed_index BETWEEN ? AND ? ORDER BY listed_index LIMIT ?)`,
   descendingLength: `SELECT sum(length) AS length FROM
@@ -64,10 +64,12 @@ interface StoredNavigation extends Navigation {
   micros: number;
 }
 
-/** The log on SQLite: the writer thread gives order and time, this side makes the records and tells the followers. */
+/**
+ * The log on SQLite: the writer thread assigns order and time; this side notifies the followers.
+ */
 export class SqliteEventLog implements EventLog {
   readonly #context: StoreContext;
-  /** Pages as they were when the last record of their conversation had this time, which no other record of it ever has. */
+  /** Pages with the unique time of the last record of their conversation. */
   readonly #pages = new LRUCache<string, { json: string; micros: number }>({
     max: 100,
     maxSize: 8 * 2 ** 20,
@@ -290,7 +292,7 @@ export class SqliteEventLog implements EventLog {
     return this.#context.reader.get<Log>(eventQueries.log, conversationId);
   }
 
-  /** Listed indexes, both inclusive, between the bounds in time. */
+  /** Inclusive listed indexes of the filter's span and times. */
   #range(
     log: Log,
     { span, ...filter }: Pick<EventQuery, "span" | keyof EventFilter>,
@@ -301,7 +303,10 @@ export class SqliteEventLog implements EventLog {
     return { first: Math.max(first, span?.first ?? 1), last: Math.min(last, span?.last ?? last) };
   }
 
-  /** The first listed index at a time or after it. Timestamps increase with the index, so halving finds it: an index of them would cost each append. */
+  /**
+   * The first listed index at or after a time, by binary search: a database index would slow
+   * appends.
+   */
   #firstSince({ number, last_listed }: Log, timestamp: string): number {
     let low = 1;
     let high = last_listed + 1;

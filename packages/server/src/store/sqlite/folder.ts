@@ -6,22 +6,22 @@ import { primaryCode } from "./protocol.ts";
 
 const sqliteBusy = 5;
 
-/** The store's own folder inside a data folder. */
+/** The store's folder inside a data folder. */
 export interface StoreFolder {
   database: string;
-  /** Lets another process have the folder. */
+  /** Releases the lock. */
   release(): void;
 }
 
-/** Whether a data folder holds a store already, that is, data that its key file has encrypted. */
+/** Whether a data folder has a store, and thus encrypted data. */
 export function sqliteStoreExists(dir: string): boolean {
   return existsSync(databasePath(dir));
 }
 
 /**
- * Makes the folder (mode 0700) and its files (0600) where they are missing, and claims it for this process. The claim is an
- * exclusive transaction on a file of its own: the kernel ends it with the process, whatever way it dies.
- * Throws ConfigInvalid when another process holds the folder.
+ * Creates missing files (0600) and the folder (0700), and locks it for this process with an
+ * exclusive transaction on a lock file, which the kernel ends with the process. Throws
+ * ConfigInvalid when another process holds the lock.
  */
 export function claimFolder(dir: string): StoreFolder {
   const database = databasePath(dir);
@@ -48,13 +48,13 @@ function databasePath(dir: string): string {
   return join(dir, "store", "sandpiper.db");
 }
 
-/** SQLite gives its side files (-wal, -shm) the mode of the database file. */
+/** Side files (-wal, -shm) get the mode of the database file. */
 function touchPrivate(file: string): void {
   closeSync(openSync(file, "a", 0o600));
   chmodSync(file, 0o600);
 }
 
-/** Makes the names of new files survive a power loss. */
+/** Makes the names of new files durable. */
 function syncFolder(folder: string): void {
   const descriptor = openSync(folder, "r");
   try {

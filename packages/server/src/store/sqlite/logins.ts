@@ -4,7 +4,7 @@ import { apiKeyColumns, type StoredKey, toApiKey } from "./api-keys.ts";
 import type { StoreContext } from "./context.ts";
 import { compile } from "./tables.ts";
 
-/** Logins by the hashes of their tokens; those that have expired go when another one begins. */
+/** Logins by the hash of their token; `create` removes expired ones. */
 export class SqliteLogins implements LoginStore {
   readonly #context: StoreContext;
 

@@ -6,12 +6,15 @@ import { platform } from "./migrations/003-platform.ts";
 import { agentServer } from "./migrations/004-agent-server.ts";
 import { agent } from "./migrations/005-agent.ts";
 
-/** In order; the schema version of a database (`user_version`) is the number of migrations that it has seen. */
+/**
+ * In order; the schema version of a database (`user_version`) is the number of migrations that it
+ * has seen.
+ */
 const migrations: readonly string[] = [initial, sandboxLifecycle, platform, agentServer, agent];
 
 /**
- * Brings a database to this program's schema, each migration in a transaction of its own.
- * Throws ConfigInvalid for a database that a newer program has written; nothing is changed then.
+ * Migrates a database to the current schema, one transaction per migration. Throws ConfigInvalid
+ * without a change when a newer version has written the database.
  */
 export function migrate(database: DatabaseSync, dir: string): void {
   const version = schemaVersion(database);

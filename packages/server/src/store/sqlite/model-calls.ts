@@ -3,7 +3,7 @@ import type { ModelCall } from "@sandpiper/models/recording/model-call";
 import type { ModelCallStore, StoredModelCall } from "../model-calls.ts";
 import type { StoreContext } from "./context.ts";
 
-/** Their plans are tested to be index searches. */
+/** A test checks that the plans are index searches. */
 export const modelCallQueries = {
   of: `SELECT m.number, m.seq, m.json FROM model_calls m JOIN conversations c ON c.number = m.conversation
     WHERE c.id = ? AND m.number > ? ORDER BY m.number LIMIT ?`,
@@ -11,7 +11,7 @@ export const modelCallQueries = {
     WHERE c.id = ? AND m.json ->> '$.digests' IS NOT NULL ORDER BY m.number DESC LIMIT 1`,
 } as const;
 
-/** Reads model calls; the writer thread stores them with the events that came of them. */
+/** Reads model calls; the writer thread stores them together with their events. */
 export class SqliteModelCalls implements ModelCallStore {
   readonly #context: Pick<StoreContext, "reader">;
 

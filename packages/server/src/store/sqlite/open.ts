@@ -30,9 +30,9 @@ const sqliteCorrupt = 11;
 const sqliteNotADatabase = 26;
 
 export interface SqliteStoreOptions {
-  /** The data folder; the store keeps its files in the folder `store` inside. */
+  /** The data folder; the files of the store are in its folder `store`. */
   dir: string;
-  /** Encrypts settings and session keys; must have the key with which the data was written. */
+  /** Must have the key that the data was encrypted with. */
   vault: Vault;
   scheduler?: EventLoopScheduler;
   /** Milliseconds since the epoch. */
@@ -40,8 +40,8 @@ export interface SqliteStoreOptions {
 }
 
 /**
- * Opens the store of a data folder, making it where there is none. One process at a time has a folder.
- * Throws ConfigInvalid when the folder is in use, was written by a newer program, is damaged or belongs to another key.
+ * Opens or creates the store of a data folder for this process only. Throws ConfigInvalid when the
+ * folder is in use, damaged, of a newer version, or encrypted with another key.
  */
 export async function openSqliteStore({
   dir,
@@ -66,7 +66,7 @@ export async function openSqliteStore({
   }
 }
 
-/** Migrates, and makes sure that the vault's key is the one of this database. Gives the connection, open. */
+/** Migrates the database and checks the vault's key; returns the open connection. */
 function prepareDatabase(file: string, dir: string, vault: Vault): DatabaseSync {
   const database = new DatabaseSync(file, { timeout: 5000 });
   try {

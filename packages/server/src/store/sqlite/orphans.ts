@@ -1,10 +1,10 @@
 import type { DatabaseSync } from "node:sqlite";
 import { isDiskFull } from "./protocol.ts";
 
-/** What is stored before its conversation, under the conversation's id. */
+/** Tables whose rows may be written before their conversation. */
 const early = ["conversation_secrets", "callbacks", "pending_messages"];
 
-/** Removes what a crash left of conversations that neither exist nor are being started, and logs that were being copied. On a full disk that waits for the next start. */
+/** Removes unfinished copies and rows of conversations that neither exist nor are being started. */
 export function removeOrphans(database: DatabaseSync): void {
   try {
     database.exec("DELETE FROM conversations WHERE user_id = ''");

@@ -10,7 +10,7 @@ export const pendingMessageQueries = {
   of: "SELECT * FROM pending_messages WHERE conversation_id = ? ORDER BY number",
 } as const;
 
-/** Messages that wait for their conversation. The log removes one in the transaction that appends it, see `EventLog.append`. */
+/** Pending messages; `EventLog.append` removes a delivered one in its transaction. */
 export class SqlitePendingMessages implements PendingMessageStore {
   readonly #context: StoreContext;
 

@@ -1,32 +1,37 @@
 import type { Span } from "../branch.ts";
 
-/** What the main thread asks of the writer thread, and its answers. Answers come in the order of the jobs. */
+/**
+ * Messages between the main thread and the writer thread. Results come in the order of the jobs.
+ */
 
 export type Job = AppendJob | RunJob | CopyJob;
 
-/** Appends events to a conversation and changes its summary. Answer: `Stamps`. */
+/** Appends events and updates the summary of a conversation. Result: `AppendResult`. */
 export interface AppendJob {
   type: "append";
   conversationId: string;
-  /** Time of the append, microseconds since the epoch; the writer moves it forward where the log is already later. */
+  /**
+   * Microseconds since the epoch; the writer uses a later time if the log's last time is not
+   * earlier.
+   */
   nowMicros: number;
   events: { id: string; kind: string; listed: boolean; body: string }[];
   executionStatus: string | null;
   /** MetricsSnapshot as JSON. */
   metrics: string | null;
-  /** What they add up, by usage id, as JSON. */
+  /** Metrics by usage id as JSON. */
   stats: string | null;
-  /** What the conversation has cost so far, USD; null where no record tells. What is more than before counts as spent now. */
+  /** Total cost of the conversation, USD, whose increase counts as spent now; null: unchanged. */
   cost: number | null;
-  /** The pending message that these events deliver: it is removed with them. Where it is gone already, nothing is appended. */
+  /** Id of the pending message to remove; nothing is appended if it is gone. */
   delivers: string | null;
   /** Model calls as JSON. */
   calls: string[];
-  /** The events follow on this one, which is listed as the `index`th; null: on none. Where the conversation runs, nothing is appended. */
+  /** Parent of the events with its listed index; null: none. Fails while the conversation runs. */
   navigate?: { eventId: string; index: number } | null;
 }
 
-/** Adds listed events of another conversation to the end of a log, as they are. Answer: how many these were. */
+/** Copies listed events of another conversation to the end of a log. Result: their number. */
 export interface CopyJob {
   type: "copy";
   conversationId: string;
@@ -35,7 +40,7 @@ export interface CopyJob {
   nowMicros: number;
 }
 
-/** Runs statements in one transaction. Answer: the number of rows that the last one changed. */
+/** Runs statements in one transaction. Result: the number of rows that the last one changed. */
 export interface RunJob {
   type: "run";
   statements: Statement[];
@@ -48,11 +53,13 @@ export interface Statement {
 
 export type SqlValue = null | number | string | Uint8Array;
 
-/** The first event has these; each further one has the next sequence number and microsecond. */
+/** Values of the first event; each further one has the next sequence number and microsecond. */
 export interface AppendResult {
   seq: number;
   micros: number;
-  /** The parent of the first listed one; empty: none. Null: the conversation was never navigated, and no event names its parent. */
+  /**
+   * Parent of the first listed event; empty: none. Null: never navigated, events name no parent.
+   */
   head: string | null;
 }
 
@@ -66,7 +73,7 @@ export type Failure =
   /** `errcode` is SQLite's (extended) result code, 0 for other errors. */
   | { reason: "error"; errcode: number; message: string };
 
-/** SQLite's primary result codes that mean something here. */
+/** SQLite result codes. */
 export const sqliteBusy = 5;
 const sqliteFull = 13;
 export const sqliteConstraint = 19;
@@ -80,12 +87,12 @@ export function primaryCode(errcode: number): number {
   return errcode & 0xff;
 }
 
-/** No room on the disk, for the database or for what SQLite keeps beside it. */
+/** Whether the disk is full, for the database or its side files. */
 export function isDiskFull(errcode: number): boolean {
   return primaryCode(errcode) === sqliteFull || errcode === sqliteNoRoomForIndex;
 }
 
-/** Errors after which the whole transaction has to be given up, not only the statement. */
+/** Whether an error ends the whole transaction and not only the statement. */
 export function endsTransaction(errcode: number): boolean {
   return [sqliteFull, sqliteIoError, sqliteNoMemory].includes(primaryCode(errcode));
 }

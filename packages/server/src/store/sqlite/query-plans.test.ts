@@ -30,7 +30,9 @@ afterAll(async () => {
   await close();
 });
 
-/** Steps of a plan that read more than they give: a scan of a table or of a whole index, or a sort. */
+/**
+ * Steps of a plan that read more than they give: a scan of a table or of a whole index, or a sort.
+ */
 function costly({ sql, parameters }: Statement): string[] {
   const plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...parameters) as { detail: string }[];
   expect(plan.length).toBeGreaterThan(0);

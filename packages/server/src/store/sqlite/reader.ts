@@ -1,7 +1,7 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { SqlValue, Statement } from "./protocol.ts";
 
-/** The reading connection of the main thread. Statements are prepared once; each call sees what was committed before it. */
+/** The read-only connection of the main thread, with cached statements. */
 export class Reader {
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
@@ -18,7 +18,7 @@ export class Reader {
     return this.#prepare(sql).all(...parameters) as Row[];
   }
 
-  /** Rows as they are read: who stops reading leaves the rest in the database. */
+  /** Reads rows lazily. */
   iterate<Row>(sql: string, ...parameters: SqlValue[]): Iterable<Row> {
     return this.#prepare(sql).iterate(...parameters) as Iterable<Row>;
   }

@@ -14,7 +14,7 @@ export const sandboxQueries = {
   search: "SELECT * FROM sandboxes WHERE user_id = ? ORDER BY created_at DESC, number DESC LIMIT ? OFFSET ?",
 } as const;
 
-/** Session keys lie encrypted beside their hash: the hash finds the sandbox, the text is shown to its owner. */
+/** Session keys are stored encrypted, to show them to the owner, and as a hash for look-ups. */
 export class SqliteSandboxes implements SandboxStore {
   readonly #context: StoreContext;
 
@@ -51,7 +51,7 @@ export class SqliteSandboxes implements SandboxStore {
       ...(change.snapshotId !== undefined && { snapshot_id: change.snapshotId }),
       ...(change.lastUsedAt !== undefined && { last_used_at: change.lastUsedAt }),
     };
-    // An UPDATE needs a column even where nothing changes.
+    // An UPDATE needs at least one column.
     const update = this.#context.build
       .updateTable("sandboxes")
       .set({ id, ...columns })

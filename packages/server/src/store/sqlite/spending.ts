@@ -1,7 +1,7 @@
 import type { SpendingStore } from "../user-store.ts";
 import type { StoreContext } from "./context.ts";
 
-/** Reads what the writer adds up beside each `stats` record (writer.ts). */
+/** Reads the sums that the writer updates with each `stats` record. */
 export class SqliteSpending implements SpendingStore {
   readonly #context: StoreContext;
 

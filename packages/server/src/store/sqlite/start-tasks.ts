@@ -68,7 +68,7 @@ export class SqliteStartTasks implements StartTaskStore {
     return { items: items.map(fromStored), nextPageId };
   }
 
-  /** The statement of a search, for `search` and for the test of its plan. */
+  /** The statement of a search, also for the test of its plan. */
   searchStatement(filter: StartTaskFilter, page: PageRequest & Pick<SortedPage, "sort">): Statement {
     const column = page.sort.startsWith("CREATED_AT") ? "created_at" : "updated_at";
     const direction = page.sort.endsWith("_DESC") ? "desc" : "asc";

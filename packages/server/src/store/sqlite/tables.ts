@@ -11,7 +11,7 @@ import {
 } from "kysely";
 import type { SqlValue, Statement } from "./protocol.ts";
 
-/** The tables that are queried by built statements; see migrations/ for what the columns mean. */
+/** Tables of the query builder; migrations/ describes the columns. */
 export interface Tables {
   conversations: ConversationRecord;
   start_tasks: StartTaskRecord;
@@ -127,7 +127,7 @@ export interface CallbackRecord {
   created_at: number;
 }
 
-/** A builder that compiles statements and never runs them: the writer thread and the reader do. */
+/** A builder that only compiles statements; the writer thread and the reader run them. */
 export function createQueryBuilder(): Kysely<Tables> {
   return new Kysely<Tables>({
     dialect: {

@@ -15,7 +15,7 @@ import {
   sqliteConstraint,
 } from "./protocol.ts";
 
-/** A write that breaks a UNIQUE rule, for example a second row of the same id. */
+/** A write that violates a constraint, such as a second row with the same id. */
 export class UniqueViolation extends Error {}
 
 interface PendingJob {
@@ -24,17 +24,18 @@ interface PendingJob {
 }
 
 export interface WriterOptions {
-  /** How long a write waits for another program that writes. */
+  /** How long a write waits for another program's lock. */
   busyMs?: number;
   scheduler?: EventLoopScheduler | undefined;
 }
 
 /**
- * The main thread's end of the writer thread. Jobs that are given within one turn of the event loop travel in one message.
- * Every promise settles in the order of the jobs, after the commit. What hundreds do next once theirs has settled does not hold up the rest of the server.
+ * Client of the writer thread. Jobs of one event loop iteration are sent in one message. Promises
+ * settle in the order of the jobs, after the commit, in time slices so that many continuations do
+ * not block the server.
  */
 export class WriterClient {
-  /** The number of writes so far. */
+  /** Number of writes so far. */
   version = 0;
   readonly #worker: Worker;
   readonly #exited: Promise<void>;
@@ -43,7 +44,7 @@ export class WriterClient {
   #outbox: Job[] = [];
   #ended: Error | undefined;
 
-  /** Starts the thread on a database file that is already migrated. */
+  /** Starts the thread for a migrated database. */
   static async start(
     file: string,
     { busyMs = 30_000, scheduler = new EventLoopScheduler() }: WriterOptions = {},
@@ -77,7 +78,6 @@ export class WriterClient {
     });
   }
 
-  /** Throws ConversationNotFound, StorageFull. */
   append(job: Omit<AppendJob, "type">): Promise<AppendResult> {
     return this.#send({ type: "append", ...job }) as Promise<AppendResult>;
   }
@@ -87,12 +87,15 @@ export class WriterClient {
     await this.#send({ type: "copy", ...job });
   }
 
-  /** Runs statements in one transaction; gives the number of rows that the last one changed. Throws UniqueViolation, StorageFull. */
+  /**
+   * Returns the number of rows that the last statement changed. Throws UniqueViolation,
+   * StorageFull.
+   */
   run(...statements: Statement[]): Promise<number> {
     return this.#send({ type: "run", statements }) as Promise<number>;
   }
 
-  /** Writes what is queued, then ends the thread. */
+  /** Writes the queue, then ends the thread. */
   async close(): Promise<void> {
     this.#flush();
     this.#end(new Error("The store is closed."), false);

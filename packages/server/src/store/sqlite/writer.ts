@@ -14,11 +14,11 @@ import {
 } from "./protocol.ts";
 
 /**
- * The thread that owns the writing connection. Everything that is queued when it looks goes into one transaction with one
- * sync (group commit); answers are sent after the commit.
+ * The thread with the writing connection. All queued jobs share one transaction and one sync (group
+ * commit); results are sent after the commit.
  */
 
-/** A job that cannot be done, found out before it wrote anything. */
+/** A failure that a job detects before it writes. */
 class JobFailed extends Error {
   readonly failure: Failure;
 
@@ -32,8 +32,8 @@ const port = parentPort as MessagePort;
 const { file, busyMs } = workerData as { file: string; busyMs: number };
 const database = new DatabaseSync(file, { timeout: busyMs });
 database.exec("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = 67108864");
-// Each event goes to a table and four indexes: pages of many conversations stay at hand (KiB), and a page that changes often is copied
-// back into the database less often (pages of 4 KiB). Measured with `npm run bench -- sockets`: 1.5 times the events per second.
+// Each event changes a table and four indexes: a larger cache (KiB) and rarer checkpoints (pages)
+// give 1.5 times the events per second in `npm run bench -- sockets`.
 database.exec("PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4096");
 
 const statements = new Map<string, StatementSync>();
@@ -78,7 +78,7 @@ const updateLog = prepare(
      execution_status = coalesce(?, execution_status), metrics = coalesce(?, metrics), stats = coalesce(?, stats)
    WHERE number = ?`,
 );
-// What an agent outside of this server reports was not paid for here, and what sub-agents spent is counted with their own conversations.
+// External agents are not paid for here; the cost of sub-agents counts in their own conversations.
 const addSpending = prepare(
   `INSERT INTO spending (user_id, day, usd)
      SELECT user_id, ?1, ?2 - counted FROM
@@ -113,14 +113,15 @@ function answer(jobs: Job[]): void {
 }
 
 /**
- * One transaction for all jobs. Where one of them fails after it has written, all are done again with a savepoint for each: those copy every page that a job
- * changes, so they are not there for the many that succeed. Where it cannot be committed, each job is tried alone, so that none suffers for another.
+ * Runs all jobs in one transaction. If one fails after writing, all run again with a savepoint
+ * each, which is slower because it copies every changed page. If the commit fails, each job runs
+ * alone.
  */
 function transact(jobs: Job[], attempt = attemptAtOnce): Result[] {
   try {
     begin.run();
   } catch (error) {
-    // Another program writes for longer than anybody can wait, and no job is to blame for it.
+    // Another program holds the lock for too long.
     return jobs.map(() => ({ ok: false, failure: toFailure(error) }));
   }
   try {
@@ -135,7 +136,7 @@ function transact(jobs: Job[], attempt = attemptAtOnce): Result[] {
   }
 }
 
-/** Throws what SQLite throws; what a job finds out before it writes is its own result. */
+/** Throws SQLite's errors; a failure before any write is a result. */
 function attemptAtOnce(job: Job): Result {
   try {
     return { ok: true, value: perform(job) };
@@ -220,7 +221,7 @@ function append(job: AppendJob): AppendResult {
   const last = job.events.length - 1;
   const lastMicros = micros + last;
   const updatedAt = Math.floor(lastMicros / 1000);
-  // Before the summary changes: what it says now is what was counted before.
+  // The old summary has the cost that is already counted.
   if (job.cost !== null) addSpending.run(eventTime(lastMicros).slice(0, 10), job.cost, log.number);
   updateLog.run(
     stamps.seq + last,
@@ -236,7 +237,7 @@ function append(job: AppendJob): AppendResult {
   return stamps;
 }
 
-/** Nothing of the events changes but their keys. */
+/** Copies events unchanged except for their keys. */
 function copy({ conversationId, sourceId, span, nowMicros }: CopyJob): number {
   const source = findLog.get(sourceId) as Log | undefined;
   const log = findLog.get(conversationId) as Log | undefined;

@@ -1,9 +1,10 @@
 /**
  * Conversations, their log, start tasks, sandboxes, settings and API keys.
  *
- * `conversations.number` is the short key of a conversation inside the database. `events.key` is number * 2^24 + seq
- * (see event-key.ts), so that the events of a conversation lie side by side in the table and seq needs no index of its own.
- * `events.listed_index` counts the listed events of a conversation (1, 2, …, null for control records): a page offset is a key.
+ * `conversations.number` is the short key of a conversation inside the database. `events.key` is
+ * number * 2^24 + seq (see event-key.ts), so that the events of a conversation lie side by side in
+ * the table and seq needs no index of its own. `events.listed_index` counts the listed events of a
+ * conversation (1, 2, …, null for control records): a page offset is a key.
  */
 export const initial = `
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID, STRICT;

@@ -1,7 +1,7 @@
 /**
- * What a sandbox's life needs: its own spec (JSON; null in rows of before, which take the configured one), whether the root of that
- * spec is ready, the snapshot that it begins with, and its last use. Rows of before count as used now, so that none is deleted as
- * forgotten. And snapshots.
+ * Adds snapshots, and to sandboxes their spec (JSON; null in old rows: the configured one), whether
+ * the root of the spec is ready, their first snapshot, and their last use. Old rows count as used
+ * now, so that none is deleted as unused.
  */
 export const sandboxLifecycle = `
 ALTER TABLE sandboxes ADD COLUMN spec TEXT;

@@ -1,9 +1,11 @@
 /**
- * What several users with keys, secrets, pending messages and callbacks need, and what conversations know of their projects.
+ * Adds keys and secrets of several users, pending messages, callbacks, spending and project
+ * contexts.
  *
- * `user_secrets` and `conversation_secrets` hold one sealed document each. `pending_messages.conversation_id` is the id that the
- * start task's conversation is going to have. `callbacks.next_seq` is the sequence number of the first record of the conversation that
- * was not delivered yet: the log itself is the queue. `spending` adds up the cost of model calls by user and day (UTC, `2026-01-31`), USD.
+ * A row of `user_secrets` and `conversation_secrets` has one encrypted document.
+ * `pending_messages.conversation_id` is the future id of the start task's conversation.
+ * `callbacks.next_seq` is the sequence number of the first undelivered record. `spending` has the
+ * cost of model calls by user and day (UTC, `2026-01-31`), USD.
  */
 export const platform = `
 ALTER TABLE api_keys ADD COLUMN expires_at INTEGER;

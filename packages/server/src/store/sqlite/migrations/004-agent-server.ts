@@ -1,9 +1,12 @@
 /**
- * What the agent-server surface needs, and one index less for each append to keep: times rise with the listed index.
+ * Adds branches, stats and client-defined agents, and drops an index: times rise with the listed
+ * index.
  *
- * `conversations.head` is the id of the event to which the next one is appended, once a conversation was navigated (empty: none of them); null: the
- * newest one. `navigations` has a row for each place in a log where it was moved, in indexes of listed events: the events after `after` follow on the
- * event `target` (0: on none). `micros` is the time of the first move there. `conversations.stats` are the metrics by usage id that `metrics` adds up, as the last record of them has them. `conversation_agents` holds a sealed document: the agent that a client gave with a conversation.
+ * `conversations.head` is the parent of the next event after a navigation (empty: none); null: the
+ * newest event. `navigations` has a row for each position where HEAD was moved, in listed indexes:
+ * the event after `after` has the parent `target` (0: none); `micros` is the time of the first move
+ * there. `conversations.stats` has the metrics by usage id. `conversation_agents` has encrypted
+ * documents.
  */
 export const agentServer = `
 DROP INDEX events_by_time;

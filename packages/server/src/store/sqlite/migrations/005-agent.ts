@@ -1,6 +1,6 @@
 /**
- * What the agent needs. `model_calls` has a row for each call of a model in a conversation, in order: `seq` is the number of the last record when it was
- * stored, `json` the call.
+ * Adds `model_calls` with a row for each model call of a conversation: `seq` is the number of the
+ * last record when it was stored, `json` the call.
  */
 export const agent = `
 CREATE TABLE model_calls (
