@@ -308,7 +308,7 @@ async function listen(app: ReturnType<typeof buildApp>, { host, port }: Config):
     await app.listen({ host, port });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    if (code === "EADDRINUSE") throw new PlatformError("PortInUse", { host, port }, { cause: error });
+    if (code === "EADDRINUSE") throw new PlatformError("ListenPortInUse", { host, port }, { cause: error });
     throw new PlatformError("ListenFailed", { host, port, reason: message }, { cause: error });
   }
 }

@@ -59,7 +59,7 @@ export const storeErrors = {
     ({ keyFile, size, expected }: { keyFile: string; size: number; expected: number }) =>
       `The key file ${keyFile} has ${size} bytes instead of ${expected}: restore it from a backup.`,
   ],
-  PortInUse: [
+  ListenPortInUse: [
     "ConfigInvalid",
     ({ host, port }: { host: string; port: number }) =>
       `The port ${port} of ${host} is in use: end the other program, or choose another one with SANDPIPER_PORT.`,
