@@ -146,10 +146,10 @@ export class AgentConfigResolver {
   present(row: Row, options: { skills: boolean }): Record<string, unknown> {
     const tools = this.tools(row);
     const own = this.clientAgent(row)?.agent;
-    const given = maskSecrets(own ?? settingsAgent(tools)) as Record<string, unknown>;
-    const context = given.agent_context as Record<string, unknown> | null | undefined;
+    const masked = maskSecrets(own ?? settingsAgent(tools)) as Record<string, unknown>;
+    const context = masked.agent_context as Record<string, unknown> | null | undefined;
     return {
-      ...given,
+      ...masked,
       kind: "Agent",
       llm: this.#presentModel(row),
       ...(context && !options.skills && { agent_context: { ...context, skills: [] } }),

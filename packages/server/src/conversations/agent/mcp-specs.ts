@@ -45,12 +45,12 @@ export function parseServers(config: Readonly<Record<string, unknown>>, stored: 
     isMap(mcpServers) && mcpServers.url === undefined && mcpServers.command === undefined
       ? mcpServers
       : config;
-  const found = Object.entries(map).flatMap(([name, value]): [string, McpServer][] => {
+  const servers = Object.entries(map).flatMap(([name, value]): [string, McpServer][] => {
     const server = parseServer(value);
     if (!server || name === "" || name.length > 256) return [];
     return [[name, restore(server, Object.hasOwn(stored, name) ? stored[name] : undefined)]];
   });
-  return Object.fromEntries(found);
+  return Object.fromEntries(servers);
 }
 
 /** Accepts the forms of other programs: `type` for the transport, and a bearer token as `auth`. */

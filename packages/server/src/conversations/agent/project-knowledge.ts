@@ -53,9 +53,9 @@ export class ProjectKnowledge {
   async collect(
     row: ConversationRow,
     sandbox: CommandRunner,
-    found: { plugins: readonly string[]; notes: string[]; late: boolean },
+    options: { plugins: readonly string[]; notes: string[]; late: boolean },
   ): Promise<void> {
-    const { plugins, notes, late } = found;
+    const { plugins, notes, late } = options;
     const { workingDir } = row.config;
     const { model } = this.#deps.agents.model(row);
     const warnings: string[] = [];
@@ -77,7 +77,7 @@ export class ProjectKnowledge {
       hooks: hooks.config,
       agents: agents.map(({ name, description }) => ({ name, description })),
       ...(plugins.length > 0 && { plugins: [...plugins] }),
-      ...(Object.keys(mcpServers).length > 0 && { mcpServers: mcpServers }),
+      ...(Object.keys(mcpServers).length > 0 && { mcpServers }),
       ...(problems.length > 0 && { problems }),
       ...(names.length > 0 && { late: [...new Set([...(before.late ?? []), ...names])] }),
     }));
@@ -163,14 +163,14 @@ export class ProjectKnowledge {
 
   /** The new skills for a user message, and the suffix that is added to each message. */
   activate(row: KnownRow, content: readonly Content[]): Activation {
-    const { names, content: found } = this.#matchSkills(row, content);
+    const { names, content: skills } = this.#matchSkills(row, content);
     const own = this.#deps.agents.clientAgent(row)?.agent;
     const suffix = own
       ? own.agent_context?.user_message_suffix
       : this.#deps.settings.agent(row.userId).userMessageSuffix;
     return {
       names,
-      content: this.#maskContent(row, suffix?.trim() ? [...found, textContent(suffix)] : found),
+      content: this.#maskContent(row, suffix?.trim() ? [...skills, textContent(suffix)] : skills),
     };
   }
 
@@ -183,17 +183,17 @@ export class ProjectKnowledge {
     const all = this.skills(row);
     const known = new Set(this.activatedSkills(row.id));
     const skills = all.filter(({ triggers }) => triggers.length > 0);
-    const found =
+    const matched =
       skills.length === 0 ? { names: [], content: [] } : activateSkills(skills, contentText(content), known);
     const lateNames = new Set(this.contexts.get(row.id).late);
     const late = all.filter(
       ({ name, triggers, paths }) =>
         triggers.length === 0 && !paths && lateNames.has(name) && !known.has(name),
     );
-    if (late.length === 0) return found;
+    if (late.length === 0) return matched;
     return {
-      names: [...late.map(({ name }) => name), ...found.names],
-      content: [textContent(skillBlocks(late).join("\n\n")), ...found.content],
+      names: [...late.map(({ name }) => name), ...matched.names],
+      content: [textContent(skillBlocks(late).join("\n\n")), ...matched.content],
     };
   }
 

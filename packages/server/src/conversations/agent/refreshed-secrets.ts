@@ -1,5 +1,6 @@
 import type { Tool } from "@sandpiper/agent/tools/tool";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
+import { LRUCache } from "lru-cache";
 import type { ConversationSecretsRow, LookupSecretSource } from "../../store/conversation-parts.ts";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
@@ -12,9 +13,6 @@ type Row = Pick<ConversationRow, "userId" | "sandboxId">;
 /** Lifetime of a value, and maximum wait of a run for new values, ms. */
 const freshMs = 60_000;
 const waitMs = 3_000;
-
-/** Maximum sandboxes with a state. */
-const maxSandboxes = 1_000;
 
 export interface RefreshedSecretsDeps extends Pick<SecretSourceDeps, "outbound"> {
   store: Pick<Store, "conversationSecrets">;
@@ -40,7 +38,7 @@ interface State {
  */
 export class RefreshedSecrets implements ToolSource {
   readonly #deps: RefreshedSecretsDeps;
-  readonly #states = new Map<string, State>();
+  readonly #states = new LRUCache<string, State>({ max: 1_000 });
 
   constructor(deps: RefreshedSecretsDeps) {
     this.#deps = deps;
@@ -80,7 +78,7 @@ export class RefreshedSecrets implements ToolSource {
       reported: new Set(),
     };
     if (!state.renewal && state.next <= Date.now()) {
-      this.#keep(sandboxId, state);
+      this.#states.set(sandboxId, state);
       const age = this.#deps.freshMs ?? freshMs;
       state.next = Date.now() + age;
       const rows = this.#deps.store.conversationSecrets
@@ -101,25 +99,19 @@ export class RefreshedSecrets implements ToolSource {
   ): Promise<void> {
     const old = Object.entries(sources).filter(([, { at }]) => at + age <= Date.now());
     if (old.length === 0) return;
-    const found: Record<string, { source: LookupSecretSource; value: string }> = {};
+    const values: Record<string, { source: LookupSecretSource; value: string }> = {};
     await Promise.all(
       old.map(async ([name, source]) => {
         try {
           const value = await fetchSecret(this.#deps, name, source);
           if (value === "") throw new PlatformError("SecretUrlEmpty");
-          found[name] = { source, value };
+          values[name] = { source, value };
           state.problems.delete(name);
         } catch (error) {
           state.problems.set(name, errorText(error));
         }
       }),
     );
-    await this.#deps.secrets.refreshConversation({ userId, conversationId }, found);
-  }
-
-  #keep(sandboxId: string, state: State): void {
-    this.#states.delete(sandboxId);
-    this.#states.set(sandboxId, state);
-    if (this.#states.size > maxSandboxes) this.#states.delete(this.#states.keys().next().value!);
+    await this.#deps.secrets.refreshConversation({ userId, conversationId }, values);
   }
 }

@@ -30,14 +30,14 @@ export async function resolveSecrets(
   { userId, sandboxId }: { userId: string; sandboxId: string },
   sources: Readonly<Record<string, SecretSource>>,
 ): Promise<Record<string, string>> {
-  const found = await Promise.all(
+  const values = await Promise.all(
     Object.entries(sources).map(
       async ([name, source]) =>
         [name, await resolveSource(deps, { userId, sandboxId, name }, source)] as const,
     ),
   );
   return Object.fromEntries(
-    found.filter((entry): entry is readonly [string, string] => entry[1] !== undefined),
+    values.filter((entry): entry is readonly [string, string] => entry[1] !== undefined),
   );
 }
 

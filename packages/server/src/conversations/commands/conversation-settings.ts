@@ -118,14 +118,14 @@ export class ConversationSettings {
    * Makes the next model call use this model. Masked secrets mean those of the conversation's
    * current model at the same address. Throws InvalidParameter when the description is too long.
    */
-  async switchLlm(row: ConversationRow, given: GivenLlm): Promise<void> {
+  async switchLlm(row: ConversationRow, description: GivenLlm): Promise<void> {
     requireLocal(row);
     const { store, agents } = this.#deps;
     const { id } = row;
     await this.#changes.run(id, async () => {
       const now = store.conversations.get(id) ?? row;
       const own = agents.clientAgent(now);
-      const llm = restoreSecrets(given, own?.llm ?? own?.agent?.llm);
+      const llm = restoreSecrets(description, own?.llm ?? own?.agent?.llm);
       const document = { ...own, llm };
       checkClientSize(document);
       await store.agents.put(id, document);
@@ -187,31 +187,26 @@ export class ConversationSettings {
   }
 }
 
-const awsSecrets = ["aws_access_key_id", "aws_secret_access_key", "aws_session_token"] as const;
+const keyFields = ["api_key", "aws_access_key_id", "aws_secret_access_key", "aws_session_token"] as const;
 
 /**
  * Replaces the masked secrets of a model description by those of the model before, if both have the
  * same address and provider; otherwise removes them.
  */
-function restoreSecrets(given: GivenLlm, before: GivenLlm | undefined): GivenLlm {
+function restoreSecrets(llm: GivenLlm, before: GivenLlm | undefined): GivenLlm {
   const provider = ({ model }: GivenLlm) => model.split("/").slice(0, -1).join("/");
-  const sameAddress = (before?.base_url ?? null) === (given.base_url ?? null);
-  const source = before && sameAddress && provider(before) === provider(given) ? before : undefined;
-  const { api_key: key, extra_headers: headers } = given;
+  const sameAddress = (before?.base_url ?? null) === (llm.base_url ?? null);
+  const source = before && sameAddress && provider(before) === provider(llm) ? before : undefined;
   const isMasked = (text: string) => text !== "" && unmask(text) === undefined;
-  const opened = Object.entries(headers ?? {}).flatMap(([name, value]): [string, string][] => {
-    if (!isMasked(value)) return [[name, value]];
-    const known = source?.extra_headers ?? {};
-    return Object.hasOwn(known, name) ? [[name, known[name]!]] : [];
+  const restored: GivenLlm = { ...llm };
+  for (const name of keyFields) if (isMasked(llm[name] ?? "")) restored[name] = source?.[name] ?? null;
+  if (!llm.extra_headers) return restored;
+  const known = new Map(Object.entries(source?.extra_headers ?? {}));
+  const headers = Object.entries(llm.extra_headers).flatMap(([name, value]): [string, string][] => {
+    const header = isMasked(value) ? known.get(name) : value;
+    return header === undefined ? [] : [[name, header]];
   });
-  return {
-    ...given,
-    ...(key && isMasked(key) && { api_key: source?.api_key ?? null }),
-    ...Object.fromEntries(
-      awsSecrets.flatMap((name) => (isMasked(given[name] ?? "") ? [[name, source?.[name] ?? null]] : [])),
-    ),
-    ...(headers && { extra_headers: Object.fromEntries(opened) }),
-  };
+  return { ...restored, extra_headers: Object.fromEntries(headers) };
 }
 
 /**

@@ -97,12 +97,12 @@ function toRecord(event: Fields): NewRecord {
 }
 
 function stateUpdate({ key, value }: Fields): NewRecord | undefined {
-  const kept =
+  const parsed =
     key === "stats" ? parseStats(value) : key === "execution_status" ? parseStatus(value) : undefined;
-  if (kept === undefined) return undefined;
+  if (parsed === undefined) return undefined;
   return {
     listed: false,
-    event: { kind: "ConversationStateUpdateEvent", source: "environment", key: key as string, value: kept },
+    event: { kind: "ConversationStateUpdateEvent", source: "environment", key: key as string, value: parsed },
   };
 }
 

@@ -107,9 +107,13 @@ export function parseClientSkills(agent: GivenAgent | undefined): Skill[] {
     const globs = readList(Array.isArray(paths) ? paths : [], { ...bounds, maxLength: 1_000 });
     const triggers = readList([keywords, words].find(Array.isArray) ?? [], bounds);
     const listed = skill.is_agentskills_format === true;
-    const { inputs: asked, disable_model_invocation: hidden, mcp_tools } = skill as Record<string, unknown>;
+    const {
+      inputs: rawInputs,
+      disable_model_invocation: hidden,
+      mcp_tools,
+    } = skill as Record<string, unknown>;
     const mcpServers = readServers(mcp_tools);
-    const inputs = parseInputs(asked);
+    const inputs = parseInputs(rawInputs);
     return [
       {
         name: skill.name,

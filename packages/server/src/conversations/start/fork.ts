@@ -106,9 +106,9 @@ async function copyFiles(
 function forkTitle(
   { id, title }: ConversationRow,
   forkId: string,
-  wanted: string | null | undefined,
+  requested: string | null | undefined,
 ): string | null {
-  if (wanted) return wanted;
+  if (requested) return requested;
   if (title === null) return null;
   if (title === `Conversation ${hexId(id).slice(0, 5)}`) return `Conversation ${hexId(forkId).slice(0, 5)}`;
   return `${title} (fork)`.slice(0, 200);

@@ -142,13 +142,13 @@ export function planWork(
   const provider = gitProvider as Repository["provider"] | null;
   const repository = selectedRepository ? resolveRepository(selectedRepository, provider, tokens) : undefined;
   if (repository && selectedBranch) checkBranch(selectedBranch);
-  const asked = request.plugins ?? [];
-  const plugins = asked.map((plugin) => parsePlugin(plugin, tokens));
+  const specs = request.plugins ?? [];
+  const plugins = specs.map((plugin) => parsePlugin(plugin, tokens));
   const first = request.suggested_task
     ? [textContent(suggestedTaskPrompt(request.suggested_task))]
     : request.initial_message && parseContent(request.initial_message.content);
   const preparesFirst = repository !== undefined || plugins.length > 0 || inExistingSandbox;
-  return { message: appendParameters(first ?? undefined, asked), repository, plugins, preparesFirst };
+  return { message: appendParameters(first ?? undefined, specs), repository, plugins, preparesFirst };
 }
 
 /** Hosts with ports from which a start clones. */

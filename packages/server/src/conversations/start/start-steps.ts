@@ -78,14 +78,14 @@ export class StartSteps {
     }
     // Starting a sandbox blocks this process for some milliseconds, so the first model request goes
     // first.
-    const { promise: asked, resolve: startSandbox } = Promise.withResolvers<void>();
+    const { promise: sandboxMayStart, resolve: startSandbox } = Promise.withResolvers<void>();
     const goesFirst = work.message !== undefined && !work.preparesFirst;
     if (!goesFirst || this.#deps.waitsForTools(this.#start.conversation)) startSandbox();
     try {
       // One transaction, task first, so that a crash cannot leave an unreferenced sandbox.
       const stored = await Promise.allSettled([
         this.#step("WAITING_FOR_SANDBOX"),
-        this.#start.ownsSandbox && this.#createSandbox(request, asked),
+        this.#start.ownsSandbox && this.#createSandbox(request, sandboxMayStart),
         store.conversations.create(this.#start.conversation),
       ]);
       for (const result of stored) if (result.status === "rejected") throw result.reason;
@@ -206,11 +206,11 @@ export class StartSteps {
     const { sandboxes } = this.#deps;
     const { userId, sandboxId: id } = this.#start.conversation;
     const specId = request.sandbox_spec_id ?? undefined;
-    const asked = request.network ? toNetworkPolicy(request.network) : undefined;
+    const requested = request.network ? toNetworkPolicy(request.network) : undefined;
     const hosts = sourceHosts(this.#start.work);
-    let network = asked;
+    let network = requested;
     if (hosts.length > 0) {
-      const policy = { ...sandboxes.resolveSpec(userId, specId).network, ...asked };
+      const policy = { ...sandboxes.resolveSpec(userId, specId).network, ...requested };
       for (const host of hosts) Object.assign(policy, withRepositoryHost(policy, host));
       network = { mode: policy.mode, allow: policy.allow };
     }

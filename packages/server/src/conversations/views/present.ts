@@ -101,9 +101,9 @@ const requestDefaults = {
 
 /** A start task's request with every field of the reference (app-server.md sections 2.4 and 10). */
 function presentRequest(request: AppConversationStartRequest): object {
-  const given = Object.fromEntries(Object.entries(request).filter(([, value]) => value !== null));
+  const values = Object.fromEntries(Object.entries(request).filter(([, value]) => value !== null));
   const message = request.initial_message && { role: "user", run: false, ...request.initial_message };
-  return { ...requestDefaults, ...given, ...(message && { initial_message: message }) };
+  return { ...requestDefaults, ...values, ...(message && { initial_message: message }) };
 }
 
 interface InfoFacts {

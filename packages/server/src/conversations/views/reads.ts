@@ -55,10 +55,10 @@ export class ConversationReads {
 
   batch(userId: string, ids: readonly (string | undefined)[]): (AppConversation | null)[] {
     const rows = ids.map((id) => (id ? this.get(userId, id) : undefined));
-    const shown = new Map(
+    const presented = new Map(
       this.present(rows.filter((row) => row !== undefined)).map((item) => [item.id, item]),
     );
-    return rows.map((row) => (row ? (shown.get(hexId(row.id)) ?? null) : null));
+    return rows.map((row) => (row ? (presented.get(hexId(row.id)) ?? null) : null));
   }
 
   get(userId: string, id: string): ConversationRow | undefined {
