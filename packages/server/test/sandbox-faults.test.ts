@@ -7,7 +7,7 @@ import {
   type Script,
   startModelServer,
 } from "@sandpiper/models/test/support/model-server";
-import { groupMembers, installationGroup } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
+import { getInstallationGroup, listGroupMembers } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import {
   type Json,
@@ -101,7 +101,9 @@ test("a sandbox whose processes are killed becomes a tool error at most, and a l
   const kill = async () => {
     const [sandbox] = (await server.call("GET", "/api/v1/sandboxes/search?limit=1")).body.items;
     sandboxId = sandbox.id;
-    const members = groupMembers(`${installationGroup(join(server.dataDir, "sandboxes"))}/${sandbox.id}`);
+    const members = listGroupMembers(
+      `${getInstallationGroup(join(server.dataDir, "sandboxes"))}/${sandbox.id}`,
+    );
     // With the first process all others end.
     process.kill(Math.min(...members), "SIGKILL");
   };

@@ -18,7 +18,7 @@ export function changeFolder(path: string): void {
 }
 
 /** Device number of files in memory: `memfd_create`, shared mappings and System V segments. */
-export function memoryDevice(): number {
+export function getMemoryDevice(): number {
   const fd = call("memfd_create", () => memfdCreate("", MFD_CLOEXEC));
   try {
     return fstatSync(fd).dev;

@@ -10,7 +10,7 @@ let descriptor: number | undefined;
  * `/dev/null`. So this descriptor goes through a detached read-only mount, where owner and mode
  * cannot change.
  */
-export function nullDevice(): number {
+export function openNullDevice(): number {
   descriptor ??= openReadOnlyMount() ?? openSync(path, constants.O_RDWR);
   return descriptor;
 }

@@ -20,7 +20,7 @@ const close = native("int close(int fd)");
  * Creates a non-blocking TCP socket in the calling thread's network namespace. The caller closes
  * it.
  */
-export function tcpSocket(family: 4 | 6 = 4): number {
+export function createTcpSocket(family: 4 | 6 = 4): number {
   return call("socket", () =>
     socket(family === 6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
   );
@@ -28,7 +28,7 @@ export function tcpSocket(family: 4 | 6 = 4): number {
 
 /** Creates a TCP socket that listens on 127.0.0.1. Throws EADDRINUSE. */
 export function listenOnLoopback(port: number, backlog = 128): number {
-  const fd = tcpSocket();
+  const fd = createTcpSocket();
   try {
     const on = Buffer.from(Int32Array.of(1).buffer);
     call("setsockopt", () => setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, on, on.length));

@@ -1,7 +1,7 @@
 import { closeSync, constants } from "node:fs";
 import { Socket } from "node:net";
 import { call, native, systemError } from "./libc.ts";
-import { nullDevice } from "./null-device.ts";
+import { openNullDevice } from "./null-device.ts";
 
 /**
  * posix_spawn takes a time that does not depend on this process's memory: Node's own spawn copies
@@ -65,7 +65,7 @@ export type Descriptor = "null" | "in" | "out" | "both";
 export function spawnDetached(request: SpawnRequest & { outputFile: string }): Spawned {
   const { O_WRONLY, O_CREAT, O_TRUNC } = constants;
   return start(request, 3, (actions) => {
-    addDup2(actions, nullDevice(), 0);
+    addDup2(actions, openNullDevice(), 0);
     addOpen(actions, 1, request.outputFile, O_WRONLY | O_CREAT | O_TRUNC, 0o600);
     addDup2(actions, 1, 2);
   });
@@ -83,7 +83,8 @@ export function spawnPiped(
   try {
     for (const kind of descriptors) ends.push(kind === "null" ? null : makeEnds(kind));
     const spawned = start(request, descriptors.length, (actions) => {
-      for (const [fd, end] of ends.entries()) addDup2(actions, end === null ? nullDevice() : end.theirs, fd);
+      for (const [fd, end] of ends.entries())
+        addDup2(actions, end === null ? openNullDevice() : end.theirs, fd);
     });
     const pipes = ends.map((end, fd) => {
       if (end === null) return null;

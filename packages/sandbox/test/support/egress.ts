@@ -11,7 +11,7 @@ import type { Listen } from "../../src/network/api.ts";
 import { EgressProxy, type EgressProxyOptions } from "../../src/network/proxy/egress-proxy.ts";
 import { createCertificate } from "../../src/network/tls/certificates.ts";
 
-/** Real servers on loopback addresses of their own, and a proxy that may reach them. */
+/** Real servers on their own loopback addresses, and a proxy that may reach them. */
 
 const key = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
 const names = {
@@ -22,10 +22,10 @@ const names = {
   from: Date.now() - 60_000,
   until: Date.now() + 600_000,
 };
-/** The authority of the test's servers. */
+/** The certificate authority of the test's servers. */
 export const testAuthority = createCertificate({ ...names, use: "authority" });
 
-/** A loopback address that no other test uses, so that well-known ports are free there. */
+/** Returns a loopback address that no other test uses, so that well-known ports are free there. */
 export function ownAddress(): string {
   return `127.${randomInt(1, 255)}.${randomInt(1, 255)}.${randomInt(2, 255)}`;
 }
@@ -61,7 +61,7 @@ export const policyOf = (change: Partial<NetworkPolicy>): NetworkPolicy => ({
   ...change,
 });
 
-/** A proxy whose listeners are on the test's own loopback: sandboxes by id, without sandboxes. */
+/** A proxy with listeners on the test's own loopback instead of sandboxes. */
 export class TestProxy {
   readonly proxy: EgressProxy;
   readonly dir: string;
@@ -98,7 +98,7 @@ export class TestProxy {
     await this.proxy.attach({ id, policy: policyOf(change), token }, listen);
   }
 
-  /** Runs curl through the proxy; `head` is the status line and headers of the last answer. */
+  /** Runs curl through the proxy; `head` is the status line and headers of the last response. */
   async curl(id: string, ...words: string[]) {
     const proxy = `http://sandbox:${token}@127.0.0.1:${this.ports.get(id)}`;
     const argv = ["-sS", "-i", "-m", "15", "--noproxy", "", "-x", proxy, ...words];
@@ -114,7 +114,10 @@ export class TestProxy {
     return connect({ port: this.ports.get(id)!, host: "127.0.0.1" }).on("error", () => {});
   }
 
-  /** Sends bytes and gives all that comes back until the proxy closes, `enough` holds, or nothing more comes for a while. */
+  /**
+   * Sends bytes and returns the response until the proxy closes, `enough` holds, or no more comes
+   * for a while.
+   */
   async raw(
     id: string,
     bytes: string | Buffer,
@@ -132,7 +135,7 @@ export class TestProxy {
     return text;
   }
 
-  /** A connection through a tunnel, with what came with the proxy's answer. */
+  /** A connection through a tunnel, with the first bytes of the proxy's response. */
   async tunnel(id: string, authority: string): Promise<{ socket: Socket; status: number }> {
     const socket = this.connect(id);
     socket.write(
@@ -153,7 +156,7 @@ export class TestProxy {
   }
 }
 
-/** Resolves when a socket is closed, however. */
+/** Resolves when a socket is closed in any way. */
 export function closed(socket: Socket): Promise<void> {
   return new Promise((resolve) => (socket.destroyed ? resolve() : socket.once("close", () => resolve())));
 }

@@ -3,10 +3,10 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ExecRequest, PreparedSpec, SandboxDriver } from "../../src/driver.ts";
-import { installationGroup } from "../../src/drivers/oci/cgroup/cgroups.ts";
+import { getInstallationGroup } from "../../src/drivers/oci/cgroup/cgroups.ts";
 import { findRuntime } from "../../src/drivers/oci/container/runtime.ts";
 import { OciDriver } from "../../src/drivers/oci/oci-driver.ts";
-import { runtimeDir } from "../../src/drivers/oci/storage/runtime-dir.ts";
+import { openRuntimeDir } from "../../src/drivers/oci/storage/runtime-dir.ts";
 import { type RunOptions, runToEnd } from "../../src/shell/run.ts";
 import { createHostSpec } from "../../src/specs/specs.ts";
 
@@ -49,7 +49,7 @@ export async function openTestDriver(
 
 /** The runtime folder of an installation. */
 export function getRuntimeDir(dir: string): string {
-  return runtimeDir(`${basename(installationGroup(dir))}-run`);
+  return openRuntimeDir(`${basename(getInstallationGroup(dir))}-run`);
 }
 
 /** Runs a command to its end; returns output as text. */
@@ -70,7 +70,7 @@ export async function run(
 /** Folders of the control groups of an installation's sandboxes. */
 export function groups(dir: string): string[] {
   const mount = "/sys/fs/cgroup";
-  const group = installationGroup(dir);
+  const group = getInstallationGroup(dir);
   return [mount, ...readdirSync(mount).map((name) => join(mount, name))]
     .map((folder) => folder + group)
     .filter((folder) => existsSync(folder))

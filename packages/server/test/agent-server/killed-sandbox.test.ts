@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { groupMembers, installationGroup } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
+import { getInstallationGroup, listGroupMembers } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
 import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
@@ -29,8 +29,8 @@ afterAll(async () => {
 
 /** With the first process all others end. */
 function killAll(): void {
-  const group = installationGroup(join(platform.dataDir, "sandboxes"));
-  process.kill(Math.min(...groupMembers(`${group}/${agent.sandboxId}`)), "SIGKILL");
+  const group = getInstallationGroup(join(platform.dataDir, "sandboxes"));
+  process.kill(Math.min(...listGroupMembers(`${group}/${agent.sandboxId}`)), "SIGKILL");
 }
 const execute = async (command: string): Promise<Json> =>
   (await agent.call("POST", "/api/bash/execute_bash_command", { command })).body;

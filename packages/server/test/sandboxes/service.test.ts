@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { SandboxDriver } from "@sandpiper/sandbox/driver";
-import { groupMembers, installationGroup } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
+import { getInstallationGroup, listGroupMembers } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
 import type { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import type { SandboxService } from "@sandpiper/sandbox/service/service";
@@ -23,8 +23,8 @@ async function serve(wrap?: (driver: OciDriver) => SandboxDriver, startTimeoutMs
 
 /** Kills everything in a sandbox from outside, as the machine's memory killer or a reboot would. */
 async function killProcesses(id: string): Promise<void> {
-  const group = installationGroup(join(bench.dir, "sandboxes"));
-  for (const pid of groupMembers(`${group}/${id}`)) process.kill(pid, "SIGKILL");
+  const group = getInstallationGroup(join(bench.dir, "sandboxes"));
+  for (const pid of listGroupMembers(`${group}/${id}`)) process.kill(pid, "SIGKILL");
   await expect.poll(() => driver.list()).toContainEqual({ id, state: "stopped" });
 }
 

@@ -24,6 +24,6 @@ export function toExitStatus(code: number | null, sent: ReadonlySet<NodeJS.Signa
 }
 
 /** Exit code of a command that never ran: 127 for a missing program, else 126, as in a shell. */
-export function refusedExitCode(message: string): number {
+export function toRefusedExitCode(message: string): number {
   return !/chdir|\bcwd\b/.test(message) && /not found|no such file/i.test(message) ? 127 : 126;
 }

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 
 /** Resources of this machine for sandboxes; inspected once. */
-export interface Host {
+export interface HostResources {
   /** Path of a static init, or null. */
   init: string | null;
   /** Mounted read-only into `host` sandboxes. */
@@ -11,7 +11,7 @@ export interface Host {
 /** Debian's package `catatonit`. */
 export const initPath = "/usr/bin/catatonit";
 
-export function inspectHost(): Host {
+export function inspectHost(): HostResources {
   return {
     init: existsSync(initPath) ? initPath : null,
     binds: ["/usr", ...etcFolders()].map((path) => ({

@@ -34,17 +34,17 @@ export const sandboxOomScore = 500;
  * Size of /dev/shm. Its files use memory even without a process, so half of the limit stays free
  * for the command that empties it.
  */
-export function shmBytes({ limits }: PreparedSpec): number {
+export function getShmBytes({ limits }: PreparedSpec): number {
   return Math.min(256 * 2 ** 20, Math.floor(limits.memoryBytes / 2));
 }
 
 /** Quota per period (µs), as control groups and engines take it. */
-export function cpuQuota(cpus: number): { quota: number; period: number } {
+export function toCpuQuota(cpus: number): { quota: number; period: number } {
   return { quota: Math.max(1_000, Math.round(cpus * 100_000)), period: 100_000 };
 }
 
 /** Environment of every process in a sandbox, before that of the spec. */
-export function baseEnvironment({ user }: PreparedSpec): Record<string, string> {
+export function makeBaseEnvironment({ user }: PreparedSpec): Record<string, string> {
   return {
     PATH: "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
     HOME: user.home,

@@ -17,7 +17,7 @@ export function listPids(): number[] {
  */
 export function isAlive(pid: number): boolean {
   try {
-    const fields = statFields(pid);
+    const fields = readStatFields(pid);
     const ended = "ZX".includes(fields[0]!) || (Number(fields[6]) & exitingFlag) !== 0;
     return !ended || Number(fields[17]) > 1;
   } catch {
@@ -28,10 +28,10 @@ export function isAlive(pid: number): boolean {
 /** True when no thread of the process runs: it is stopped, traced, or has ended. */
 export function isStopped(pid: number): boolean {
   try {
-    const state = statFields(pid)[0]!;
+    const state = readStatFields(pid)[0]!;
     if (!"ZX".includes(state)) return "Tt".includes(state);
     return readdirSync(`/proc/${pid}/task`).every((thread) =>
-      "TtZX".includes(statFields(`${pid}/task/${thread}`)[0]!),
+      "TtZX".includes(readStatFields(`${pid}/task/${thread}`)[0]!),
     );
   } catch {
     return true;
@@ -51,7 +51,7 @@ export function isNamespaceInit(pid: number): boolean {
  * The fields of /proc/<pid>/stat (of a thread: <pid>/task/<thread>) after the name: state, parent,
  * process group, session, terminal, … Throws when the process does not exist.
  */
-export function statFields(pid: number | string): string[] {
+export function readStatFields(pid: number | string): string[] {
   const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
 }

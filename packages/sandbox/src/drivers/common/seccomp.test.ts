@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type SeccompProfile, seccompSection } from "./seccomp.ts";
+import { makeSeccompSection, type SeccompProfile } from "./seccomp.ts";
 
 const profile: SeccompProfile = {
   defaultAction: "SCMP_ACT_ERRNO",
@@ -20,7 +20,7 @@ const profile: SeccompProfile = {
 };
 
 function allowed(arch: string): string[] {
-  const section = seccompSection(profile, arch) as {
+  const section = makeSeccompSection(profile, arch) as {
     syscalls: { names: string[]; action: string; args?: object[] }[];
   };
   return section.syscalls
@@ -31,5 +31,5 @@ function allowed(arch: string): string[] {
 test("keeps the rules for processes without capabilities on the architecture, without refused calls", () => {
   expect(allowed("x64")).toEqual(["read", "arch_prctl"]);
   expect(allowed("arm64")).toEqual(["read", "cacheflush", "odd"]);
-  expect(seccompSection(profile, "mips")).toBeUndefined();
+  expect(makeSeccompSection(profile, "mips")).toBeUndefined();
 });

@@ -72,7 +72,7 @@ const architectures: Record<string, { names: string[]; scmp: string[] }> = {
  * Makes the `linux.seccomp` section for a process without capabilities from the shared profile.
  * Undefined for an unknown architecture (`process.arch`).
  */
-export function seccompSection(profile: SeccompProfile, arch: string): object | undefined {
+export function makeSeccompSection(profile: SeccompProfile, arch: string): object | undefined {
   const target = architectures[arch];
   if (!target) return undefined;
   const rules: Rule[] = [];

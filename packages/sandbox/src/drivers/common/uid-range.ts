@@ -4,12 +4,12 @@ import { readFileSync } from "node:fs";
  * Host id of id 0 in every sandbox; sandboxes own 65,536 ids from there. A server in a user
  * namespace (run by an ordinary user) has few ids and gives sandboxes all but its own.
  */
-export function sandboxIdBase(): number {
+export function getSandboxIdBase(): number {
   const [inside, outside, count] = readFileSync("/proc/self/uid_map", "utf8").trim().split(/\s+/).map(Number);
   return inside === 0 && outside === 0 && count! > 0x7000_0000 ? 0x1000_0000 : 1;
 }
 
 /** True when an ordinary user runs this server, in a user namespace. */
 export function isRootless(): boolean {
-  return sandboxIdBase() === 1;
+  return getSandboxIdBase() === 1;
 }

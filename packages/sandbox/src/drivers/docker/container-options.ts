@@ -1,13 +1,13 @@
 import type { ContainerCreateOptions } from "dockerode";
 import type { PreparedSpec } from "../../driver.ts";
 import {
-  baseEnvironment,
-  cpuQuota,
   formatEnvironment,
+  getShmBytes,
+  makeBaseEnvironment,
   maskedPaths,
   readonlyPaths,
   sandboxOomScore,
-  shmBytes,
+  toCpuQuota,
 } from "../common/isolation.ts";
 import { initPath, type Program } from "./injected-programs.ts";
 
@@ -38,13 +38,13 @@ export interface ContainerInput {
 }
 
 /** The isolation of docs/internals/security.md as far as the engine supports it. */
-export function containerOptions(input: ContainerInput): ContainerCreateOptions {
+export function makeContainerOptions(input: ContainerInput): ContainerCreateOptions {
   const { id, spec } = input;
   const { memoryBytes, pids, cpus, diskBytes } = spec.limits;
-  const { quota, period } = cpuQuota(cpus);
+  const { quota, period } = toCpuQuota(cpus);
   const user = formatUser(spec);
   return {
-    name: containerName(input.installation, id),
+    name: toContainerName(input.installation, id),
     Hostname: id,
     Image: input.image,
     // Replaces the image's own entry point and health check.
@@ -54,7 +54,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
     StopSignal: "SIGTERM",
     User: spec.command ? user : "0:0",
     WorkingDir: spec.command ? spec.workingDir : "/",
-    Env: formatEnvironment({ ...baseEnvironment(spec), ...spec.env }),
+    Env: formatEnvironment({ ...makeBaseEnvironment(spec), ...spec.env }),
     Labels: {
       [labels.installation]: input.installation,
       [labels.sandbox]: id,
@@ -79,7 +79,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       CpuPeriod: period,
       CpuQuota: quota,
       OomScoreAdj: sandboxOomScore,
-      ShmSize: shmBytes(spec),
+      ShmSize: getShmBytes(spec),
       // The limit of open files stays the engine's, which cannot exceed its own.
       Ulimits: [{ Name: "core", Soft: 0, Hard: 0 }],
       Binds: input.binds.map(({ source, destination }) => `${source}:${destination}:ro`),
@@ -91,7 +91,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
 }
 
 /** Includes the installation, because all users of an engine share its names. */
-export function containerName(installation: string, id: string): string {
+export function toContainerName(installation: string, id: string): string {
   return `sandpiper-${installation}-${id}`;
 }
 

@@ -2,12 +2,12 @@ import { existsSync, readFileSync } from "node:fs";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Container, ContainerInfo, ContainerInspectInfo, ContainerStats } from "dockerode";
 import type { StartRequest } from "../../driver.ts";
-import { profilePath, type SeccompProfile, seccompSection } from "../common/seccomp.ts";
-import { containerName, containerOptions, labels } from "./container-options.ts";
+import { makeSeccompSection, profilePath, type SeccompProfile } from "../common/seccomp.ts";
+import { labels, makeContainerOptions, toContainerName } from "./container-options.ts";
 import { type Engine, type EngineInfo, longTimeoutMs } from "./engine.ts";
 import type { Program } from "./injected-programs.ts";
 
-export type Inspected = ContainerInspectInfo & { SizeRw?: number };
+export type InspectedContainer = ContainerInspectInfo & { SizeRw?: number };
 
 export interface ContainersOptions {
   installation: string;
@@ -36,7 +36,7 @@ export class Containers {
     const { installation, binds } = this.#options;
     const diskLimit = this.#diskLimit;
     const seccomp = this.#seccomp;
-    const options = containerOptions({ id, spec, image, diskLimit, seccomp, installation, binds });
+    const options = makeContainerOptions({ id, spec, image, diskLimit, seccomp, installation, binds });
     const refused = (reason: string): undefined => {
       if (diskLimit && /storage-opt|storage opt|quota/i.test(reason)) return undefined;
       throw new PlatformError("EngineRefused", { action: "create the sandbox", reason });
@@ -61,9 +61,9 @@ export class Containers {
   }
 
   /** By sandbox id. With `size` the engine measures the written files. */
-  async inspect(id: string, size = false): Promise<Inspected | undefined> {
-    const container = this.#engine.docker.getContainer(containerName(this.#options.installation, id));
-    return await this.#engine.request<Inspected, undefined>(
+  async inspect(id: string, size = false): Promise<InspectedContainer | undefined> {
+    const container = this.#engine.docker.getContainer(toContainerName(this.#options.installation, id));
+    return await this.#engine.request<InspectedContainer, undefined>(
       "inspect a sandbox",
       (abortSignal) => container.inspect({ ...(size ? { size } : {}), abortSignal }),
       { 404: () => undefined },
@@ -79,7 +79,7 @@ export class Containers {
 
   /** By sandbox id. */
   async removeSandbox(id: string): Promise<void> {
-    await this.remove(containerName(this.#options.installation, id));
+    await this.remove(toContainerName(this.#options.installation, id));
   }
 
   async remove(container: string): Promise<void> {
@@ -124,7 +124,7 @@ interface SeccompSection {
 function makeSeccompOption(): string | undefined {
   if (!existsSync(profilePath)) return undefined;
   const profile = JSON.parse(readFileSync(profilePath, "utf8")) as SeccompProfile;
-  const section = seccompSection(profile, process.arch) as SeccompSection | undefined;
+  const section = makeSeccompSection(profile, process.arch) as SeccompSection | undefined;
   if (!section) return undefined;
   // Docker 20 fails on a range next to single values. The default action refuses these calls, too.
   const syscalls = section.syscalls.filter(({ args }) => !args?.some(({ op }) => op === "SCMP_CMP_GT"));

@@ -21,9 +21,9 @@ import { checkCommand, idPattern } from "../common/commands.ts";
 import { Listeners } from "../common/sockets/listeners.ts";
 import { connectInside, listenInside } from "../common/sockets/ports.ts";
 import { formatUser, labels } from "./container-options.ts";
-import { Containers, type Inspected } from "./containers.ts";
+import { Containers, type InspectedContainer } from "./containers.ts";
 import { type DockerHost, Engine, isOnThisMachine, type RefusalHandlers } from "./engine.ts";
-import { engineName, parseEngineImage } from "./engine-image.ts";
+import { parseEngineImage, toEngineName } from "./engine-image.ts";
 import { execInContainer } from "./exec.ts";
 import { Images } from "./images.ts";
 import { injectAll, injectFiles } from "./injected-files.ts";
@@ -120,7 +120,7 @@ export class DockerDriver implements SandboxDriver {
       await injectFiles(this.#engine, existing.Id, request.files ?? []).catch(() => {});
       return await containers.start(existing.Id);
     }
-    const own = spec.root.kind === "image" ? engineName(parseEngineImage(spec.root.reference)) : "";
+    const own = spec.root.kind === "image" ? toEngineName(parseEngineImage(spec.root.reference)) : "";
     const container = await containers.create(
       request,
       snapshot === undefined ? own : snapshots.imageName(snapshot),
@@ -267,7 +267,7 @@ export class DockerDriver implements SandboxDriver {
     return this.#opened;
   }
 
-  async #inspect(id: string, size = false): Promise<Inspected> {
+  async #inspect(id: string, size = false): Promise<InspectedContainer> {
     const info = idPattern.test(id) ? await this.#requireOpen().containers.inspect(id, size) : undefined;
     if (!info) throw new PlatformError("UnknownSandbox", { id });
     return info;

@@ -13,13 +13,13 @@ export function parseEngineImage(text: string): EngineImage {
 }
 
 /** The engine's name of an image: by digest if known. */
-export function engineName(image: EngineImage): string {
+export function toEngineName(image: EngineImage): string {
   if (image.source === "engine") return image.id;
   return image.digest === undefined ? image.name : `${image.registry}/${image.repository}@${image.digest}`;
 }
 
 /** Pins an image by the matching one of its `digests` (`debian@sha256:…`), else by its id. */
-export function pinnedReference(image: EngineImage, id: string, digests: string[]): string {
+export function pinReference(image: EngineImage, id: string, digests: string[]): string {
   if (image.source === "engine") return id;
   for (const text of digests) {
     const other = parseEngineImage(text);

@@ -75,7 +75,7 @@ export class Engine {
       if (cause instanceof PlatformError) throw cause;
       const { statusCode } = cause as { statusCode?: number };
       if (statusCode === undefined) throw this.#unreachable(cause);
-      const reason = engineMessage(cause);
+      const reason = getEngineMessage(cause);
       const handle = handlers[statusCode];
       if (handle) return handle(reason);
       throw new PlatformError("EngineRefused", { action, reason }, { cause });
@@ -113,7 +113,7 @@ export function isOnThisMachine({ Name, KernelVersion }: EngineInfo): boolean {
 }
 
 /** The engine's own message without the client's prefix and the full stop. */
-export function engineMessage(error: unknown): string {
+export function getEngineMessage(error: unknown): string {
   const { json } = error as { json?: unknown };
   const text =
     typeof json === "object" && json !== null && "message" in json

@@ -4,9 +4,9 @@ import { Readable, Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type Docker from "dockerode";
 import type { ExecRequest, ExitStatus, SandboxProcess } from "../../driver.ts";
-import { refusedExitCode, toExitStatus } from "../common/commands.ts";
+import { toExitStatus, toRefusedExitCode } from "../common/commands.ts";
 import { demultiplex } from "./demultiplex.ts";
-import { type Engine, engineMessage, type RefusalHandlers } from "./engine.ts";
+import { type Engine, getEngineMessage, type RefusalHandlers } from "./engine.ts";
 import type { Signaller } from "./processes.ts";
 
 /** Start of the message that the engine sends instead of output when a command could not run. */
@@ -113,7 +113,7 @@ async function attach(
     stdout.end();
     stderr.end();
     socket.destroy();
-    if (!ran) return { code: refusedExitCode(refusal), signal: null };
+    if (!ran) return { code: toRefusedExitCode(refusal), signal: null };
     return toExitStatus(info?.ExitCode ?? null, sent);
   })();
 
@@ -202,11 +202,11 @@ async function stateWhen(
 
 function refusedProcess(message: string): SandboxProcess {
   const stdin = new Writable({ write: (_chunk, _encoding, done) => done() });
-  const exit = Promise.resolve({ code: refusedExitCode(message), signal: null });
+  const exit = Promise.resolve({ code: toRefusedExitCode(message), signal: null });
   return {
     stdin,
     stdout: Readable.from([]),
-    stderr: Readable.from([Buffer.from(`${engineMessage(new Error(message))}\n`)]),
+    stderr: Readable.from([Buffer.from(`${getEngineMessage(new Error(message))}\n`)]),
     exit,
     kill: () => {},
     resize: () => {},

@@ -3,9 +3,9 @@ import { SingleFlight } from "@sandpiper/core/scheduling/single-flight";
 import type { ImageInspectInfo } from "dockerode";
 import type { PreparedSpec, PrepareOptions, SandboxSpec, SandboxUser } from "../../driver.ts";
 import type { Engine } from "./engine.ts";
-import { type EngineImage, engineName, parseEngineImage, pinnedReference } from "./engine-image.ts";
+import { type EngineImage, parseEngineImage, pinReference, toEngineName } from "./engine-image.ts";
 import { findImageUser } from "./image-user.ts";
-import { pull } from "./pull.ts";
+import { pullImage } from "./pull-image.ts";
 
 /** Prepares specs by the images of an engine. */
 export class Images {
@@ -37,7 +37,7 @@ export class Images {
     const { Env, User, WorkingDir } = image.Config;
     return {
       ...spec,
-      root: { kind: "image", reference: pinnedReference(wanted, image.Id, image.RepoDigests ?? []) },
+      root: { kind: "image", reference: pinReference(wanted, image.Id, image.RepoDigests ?? []) },
       env: { ...Object.fromEntries((Env ?? []).map(splitVariable)), ...spec.env },
       workingDir: spec.workingDir || WorkingDir || "/",
       user:
@@ -48,14 +48,14 @@ export class Images {
   }
 
   async #inspect(image: EngineImage): Promise<ImageInspectInfo | undefined> {
-    const handle = this.#engine.docker.getImage(engineName(image));
+    const handle = this.#engine.docker.getImage(toEngineName(image));
     return await this.#engine.request(
       "inspect an image",
       (abortSignal) => handle.inspect({ abortSignal } as object),
       {
         404: () => undefined,
         400: (reason) => {
-          throw new PlatformError("EngineImageInvalid", { image: engineName(image), reason });
+          throw new PlatformError("EngineImageInvalid", { image: toEngineName(image), reason });
         },
       },
     );
@@ -63,11 +63,11 @@ export class Images {
 
   async #fetchImage(image: EngineImage, options: PrepareOptions): Promise<ImageInspectInfo> {
     if (image.source === "engine") throw new PlatformError("EngineImageMissing", { image: image.id });
-    await this.#fetches.run(engineName(image), options, (onProgress, signal) =>
-      pull(this.#engine, image, this.#authFile, { onProgress, signal }),
+    await this.#fetches.run(toEngineName(image), options, (onProgress, signal) =>
+      pullImage(this.#engine, image, this.#authFile, { onProgress, signal }),
     );
     const found = await this.#inspect(image);
-    if (!found) throw new PlatformError("EngineImageMissing", { image: engineName(image) });
+    if (!found) throw new PlatformError("EngineImageMissing", { image: toEngineName(image) });
     return found;
   }
 

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { sendSignal, statFields } from "../common/processes.ts";
+import { readStatFields, sendSignal } from "../common/processes.ts";
 import type { Engine } from "./engine.ts";
 
 /** Variable that marks the processes of one command when host process ids are not available. */
@@ -93,7 +93,7 @@ export function isMember(pid: number, container: string): boolean {
 function signalMember(pid: number, container: string, signal: NodeJS.Signals, toGroup = false): void {
   if (!isMember(pid, container)) return;
   try {
-    sendSignal(toGroup && Number(statFields(pid)[2]) === pid ? -pid : pid, signal);
+    sendSignal(toGroup && Number(readStatFields(pid)[2]) === pid ? -pid : pid, signal);
   } catch {
     // The process has ended.
   }

@@ -24,7 +24,7 @@ import {
 } from "../../../test/support/oci.ts";
 import type { DriverSandbox, PreparedSpec } from "../../driver.ts";
 import { findBusybox } from "../common/busybox.ts";
-import { sandboxIdBase } from "../common/uid-range.ts";
+import { getSandboxIdBase } from "../common/uid-range.ts";
 import type { OciDriver } from "./oci-driver.ts";
 
 describe.each(await workingRuntimes())("files and processes of sandboxes over %s", (runtime) => {
@@ -176,7 +176,7 @@ os.fork(); print("ready", flush=True); time.sleep(60)`;
     expect(grown).toBeGreaterThanOrEqual(20 * 2 ** 20);
     expect(grown).toBeLessThan(32 * 2 ** 20);
     // Only the machine's root may read mappings.
-    if (sandboxIdBase() !== 1) expect(grown).toBeGreaterThanOrEqual(30 * 2 ** 20);
+    if (getSandboxIdBase() !== 1) expect(grown).toBeGreaterThanOrEqual(30 * 2 ** 20);
     await driver.remove("one");
   });
 

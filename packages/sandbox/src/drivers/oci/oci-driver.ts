@@ -21,22 +21,22 @@ import { idPattern } from "../common/commands.ts";
 import { inspectHost } from "../common/host.ts";
 import { Listeners } from "../common/sockets/listeners.ts";
 import { connectInside, type IsMember, listenInside } from "../common/sockets/ports.ts";
-import { isRootless, sandboxIdBase } from "../common/uid-range.ts";
+import { getSandboxIdBase, isRootless } from "../common/uid-range.ts";
 import { Cgroups } from "./cgroup/cgroups.ts";
 import { NamespaceGroups } from "./cgroup/namespace-processes.ts";
 import type { ProcessGroups } from "./cgroup/process-groups.ts";
 import { Containers } from "./container/containers.ts";
 import { Executor } from "./container/exec.ts";
-import { processLimits } from "./container/rlimits.ts";
+import { readProcessLimits } from "./container/rlimits.ts";
 import { findRuntime, type Runtime } from "./container/runtime.ts";
 import { stopGroup } from "./container/stop.ts";
 import { ImageStore } from "./images/image-store.ts";
 import { prepareSpec } from "./images/prepare-spec.ts";
 import { killOrphanedStarts } from "./launch/orphaned-starts.ts";
-import { prepareSeccompFilter, type SeccompFilter, type Trial } from "./launch/seccomp-filter.ts";
+import { prepareSeccompFilter, type SeccompFilter, type TrialResult } from "./launch/seccomp-filter.ts";
 import { DiskUsage, deletedOpenBytes } from "./storage/disk-usage.ts";
 import type { SandboxRecord } from "./storage/records.ts";
-import { runtimeDir } from "./storage/runtime-dir.ts";
+import { openRuntimeDir } from "./storage/runtime-dir.ts";
 import { SandboxFiles } from "./storage/sandbox-files.ts";
 
 export interface OciDriverOptions {
@@ -82,7 +82,7 @@ export class OciDriver implements SandboxDriver {
     this.#logger = options.logger;
     this.#images = new ImageStore({
       dir: join(options.dir, "images"),
-      idBase: sandboxIdBase(),
+      idBase: getSandboxIdBase(),
       authFile: options.registryAuth,
       logger: options.logger,
     });
@@ -96,14 +96,14 @@ export class OciDriver implements SandboxDriver {
     const runtime = await findRuntime(this.#runtimeName);
     if (isRootless()) this.#logger?.warn({}, noCgroupsWarning);
     const groups = isRootless() ? new NamespaceGroups(this.#dir) : new Cgroups(this.#dir);
-    const limits = processLimits();
-    const idBase = sandboxIdBase();
+    const limits = readProcessLimits();
+    const idBase = getSandboxIdBase();
     const host = inspectHost();
     const hostMounts = [...host.binds.map(({ destination }) => destination), insideFolder];
     const files = new SandboxFiles({ dir: this.#dir, idBase, hostMounts });
     const containers = new Containers({
       ...{ runtime, host, groups, limits, idBase, layers: files.layers },
-      runtimeDir: runtimeDir(`${groups.name}-run`),
+      runtimeDir: openRuntimeDir(`${groups.name}-run`),
       imageLayer: (reference) => this.#images.layerPath(reference),
     });
     await killOrphanedStarts(containers.stateDir);
@@ -157,7 +157,7 @@ export class OciDriver implements SandboxDriver {
     const { files, containers, executor, groups } = this.#requireOpen();
     const { spec } = this.#getRecord(files, id);
     const folder = containers.execFolder(id);
-    return executor.exec({ id, folder, spec, idBase: sandboxIdBase(), group: groups.get(id) }, command);
+    return executor.exec({ id, folder, spec, idBase: getSandboxIdBase(), group: groups.get(id) }, command);
   }
 
   async pause(id: string): Promise<void> {
@@ -227,7 +227,7 @@ export class OciDriver implements SandboxDriver {
     const { upper } = this.#getRecord(files, id);
     const group = groups.get(id);
     const layerBytes = await this.#disk.measure(files.layers.path(upper));
-    const deletedBytes = await deletedOpenBytes(group.members(), sandboxIdBase());
+    const deletedBytes = await deletedOpenBytes(group.members(), getSandboxIdBase());
     return { ...group.usage(), diskBytes: layerBytes + deletedBytes };
   }
 
@@ -274,7 +274,7 @@ export class OciDriver implements SandboxDriver {
   }
 
   /** Starts an idle sandbox to inspect what the runtime does with a filter. */
-  async #runTrial(engine: Engine): Promise<Trial> {
+  async #runTrial(engine: Engine): Promise<TrialResult> {
     const id = `trial-${randomBytes(8).toString("hex")}`;
     this.#trials.add(id);
     try {

@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Gate } from "@sandpiper/core/test/support/gate";
-import { groupMembers, installationGroup } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
+import { getInstallationGroup, listGroupMembers } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
 import { stored, type World } from "./world.ts";
 
 /** Something that fails beside the server. */
@@ -64,12 +64,12 @@ function fill(folder: string): () => Promise<void> {
 
 /** Processes of the sandboxes in which the conversations of these users work. */
 function boxes({ dataDir, going }: World, names: readonly string[]): number[][] {
-  const group = installationGroup(join(dataDir, "sandboxes"));
+  const group = getInstallationGroup(join(dataDir, "sandboxes"));
   return [...going].flatMap(({ id, worker }) => {
     const [row] = names.includes(worker.name)
       ? stored(dataDir, "SELECT sandbox_id AS box FROM conversations WHERE id = ?", id)
       : [];
-    const members = row ? groupMembers(`${group}/${row.box}`) : [];
+    const members = row ? listGroupMembers(`${group}/${row.box}`) : [];
     return members.length > 0 ? [members] : [];
   });
 }

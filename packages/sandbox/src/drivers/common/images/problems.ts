@@ -9,12 +9,12 @@ export class RegistryUnreachable extends PlatformError<"RegistryUnreachable"> {
 }
 
 /** Turns the stderr of a failed skopeo into an error by its words: it has no error codes. */
-export function fetchProblem(
+export function toFetchError(
   image: ImageReference,
   { problem, timedOut }: { problem: string; timedOut: boolean },
 ): PlatformError {
   const has = (words: RegExp) => words.test(problem);
-  const reason = shortReason(problem);
+  const reason = shortenReason(problem);
   if (has(/no space left on device|disk quota exceeded/i)) return new PlatformError("ImageDiskFull", image);
   if (has(/manifest does not match provided (manifest )?digest|digest did not match/i))
     return new PlatformError("ImageDigestWrong", image);
@@ -51,7 +51,7 @@ export function fetchProblem(
 }
 
 /** The last part of a chain of Go errors, without the queries of URLs, which may hold tokens. */
-export function shortReason(problem: string): string {
+export function shortenReason(problem: string): string {
   const text = problem.replace(/\?[^\s"]*/g, "").replace(/[.\s]+$/, "");
   const parts = text.split(": ");
   return parts.slice(-2).join(": ").slice(-300) || "it ended without a message";

@@ -1,4 +1,4 @@
-import { listenOnLoopback, tcpSocket } from "../../../kernel/sockets.ts";
+import { createTcpSocket, listenOnLoopback } from "../../../kernel/sockets.ts";
 
 /** A socket that listens on a port of 127.0.0.1, or an unconnected one for IPv4 or IPv6. */
 export type SocketKind = { listen: number } | { connect: 4 | 6 };
@@ -17,5 +17,5 @@ export type SocketResult = { number: number } & (
 
 /** Creates a socket in the network namespace of the calling thread. Throws EADDRINUSE. */
 export function createSocket(kind: SocketKind): number {
-  return "listen" in kind ? listenOnLoopback(kind.listen) : tcpSocket(kind.connect);
+  return "listen" in kind ? listenOnLoopback(kind.listen) : createTcpSocket(kind.connect);
 }

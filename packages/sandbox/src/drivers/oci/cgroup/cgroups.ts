@@ -12,7 +12,7 @@ import { writeFile } from "node:fs/promises";
 import { basename } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { SandboxLimits } from "../../../driver.ts";
-import { cpuQuota } from "../../common/isolation.ts";
+import { toCpuQuota } from "../../common/isolation.ts";
 import { sendSignal } from "../../common/processes.ts";
 import type { GroupUsage, ProcessGroup, ProcessGroups } from "./process-groups.ts";
 
@@ -23,19 +23,19 @@ const killTimeoutMs = 5_000;
 /** How control groups are mounted. `hybrid` is v1 with a visible v2 tree in `unified`. */
 export type CgroupLayout = "v1" | "v2" | "hybrid" | "none";
 
-export function cgroupLayout(): CgroupLayout {
+export function detectCgroupLayout(): CgroupLayout {
   if (isV2()) return "v2";
   if (!existsSync(`${mount}/freezer`) && !existsSync(`${mount}/memory`)) return "none";
   return existsSync(`${mount}/unified/cgroup.procs`) ? "hybrid" : "v1";
 }
 
 /** Path below the mount of the control group of an installation with the folder `dir`. */
-export function installationGroup(dir: string): string {
+export function getInstallationGroup(dir: string): string {
   return `/sandpiper-${createHash("sha256").update(realpathSync(dir)).digest("hex").slice(0, 12)}`;
 }
 
 /** Host ids of the processes of a control group (path below the mount). */
-export function groupMembers(path: string): number[] {
+export function listGroupMembers(path: string): number[] {
   try {
     return readFileSync(`${stateFolder(path)}/cgroup.procs`, "latin1")
       .split("\n")
@@ -54,7 +54,7 @@ export class Cgroups implements ProcessGroups {
 
   /** `dir` is the installation's folder, which exists. */
   constructor(dir: string) {
-    this.#path = installationGroup(dir);
+    this.#path = getInstallationGroup(dir);
     this.name = basename(this.#path);
   }
 
@@ -96,7 +96,7 @@ export class Cgroups implements ProcessGroups {
         devices: [{ allow: false, access: "rwm" }],
         memory: { limit: memoryBytes, swap: memoryBytes },
         pids: { limit: pids },
-        cpu: cpuQuota(cpus),
+        cpu: toCpuQuota(cpus),
       },
     };
   }
@@ -125,7 +125,7 @@ class Cgroup implements ProcessGroup {
   }
 
   members(): number[] {
-    return groupMembers(this.#path);
+    return listGroupMembers(this.#path);
   }
 
   member(): number | undefined {
@@ -268,7 +268,7 @@ function listFolders(path: string): string[] {
  * hidden, crun takes its empty mount point for a tree and makes plain folders there.
  */
 function removeGroup(path: string): void {
-  if (cgroupLayout() === "v1") rmSync(`${mount}/unified${path}`, { recursive: true, force: true });
+  if (detectCgroupLayout() === "v1") rmSync(`${mount}/unified${path}`, { recursive: true, force: true });
   for (const folder of controllerFolders(path)) {
     try {
       rmdirSync(folder);

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { isAlive, isNamespaceInit, listPids, statFields } from "../../common/processes.ts";
+import { isAlive, isNamespaceInit, listPids, readStatFields } from "../../common/processes.ts";
 
 interface FirstProcess {
   pid: number;
@@ -82,7 +82,7 @@ export class FirstProcesses {
 /** Undefined when the process has ended or is ending. */
 function startTime(pid: number): string | undefined {
   try {
-    return isAlive(pid) ? statFields(pid)[19] : undefined;
+    return isAlive(pid) ? readStatFields(pid)[19] : undefined;
   } catch {
     return undefined;
   }

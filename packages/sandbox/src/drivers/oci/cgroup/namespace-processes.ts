@@ -4,9 +4,9 @@ import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { SandboxLimits } from "../../../driver.ts";
 import { limitProcess } from "../../../kernel/limits.ts";
-import { isAlive, isStopped, listPids, sendSignal, statFields } from "../../common/processes.ts";
-import { runtimeDir } from "../storage/runtime-dir.ts";
-import { installationGroup } from "./cgroups.ts";
+import { isAlive, isStopped, listPids, readStatFields, sendSignal } from "../../common/processes.ts";
+import { openRuntimeDir } from "../storage/runtime-dir.ts";
+import { getInstallationGroup } from "./cgroups.ts";
 import { FirstProcesses } from "./first-processes.ts";
 import type { GroupUsage, ProcessGroup, ProcessGroups } from "./process-groups.ts";
 
@@ -34,8 +34,8 @@ export class NamespaceGroups implements ProcessGroups {
 
   /** `dir` is the installation's folder, which exists. Throws SandboxFailed without a tmpfs. */
   constructor(dir: string) {
-    this.name = basename(installationGroup(dir));
-    const folder = runtimeDir(`${this.name}-run`);
+    this.name = basename(getInstallationGroup(dir));
+    const folder = openRuntimeDir(`${this.name}-run`);
     this.#folder = join(folder, "groups");
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     this.#first = new FirstProcesses(this.#folder, join(folder, "boxes"));
@@ -212,7 +212,7 @@ function applyLimits(pid: number, { memoryBytes, pids }: SandboxLimits): boolean
 /** Usage of one process, with the CPU time of the children that it has waited for. */
 function processUsage(pid: number): GroupUsage {
   try {
-    const fields = statFields(pid);
+    const fields = readStatFields(pid);
     const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
     // Proportional shares, so that memory shared by several processes counts once.
     const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, "latin1");

@@ -1,11 +1,11 @@
 import type { PreparedSpec } from "../../../driver.ts";
 import {
-  baseEnvironment,
   formatEnvironment,
+  getShmBytes,
+  makeBaseEnvironment,
   maskedPaths,
   readonlyPaths,
   sandboxOomScore,
-  shmBytes,
 } from "../../common/isolation.ts";
 import type { ProcessLimits } from "./rlimits.ts";
 
@@ -44,7 +44,7 @@ const maxTerminals = 128;
 const noCapabilities = { bounding: [], effective: [], inheritable: [], permitted: [], ambient: [] };
 
 /** The OCI runtime configuration (config.json) of a sandbox. */
-export function runtimeConfig(input: ConfigInput): object {
+export function makeRuntimeConfig(input: ConfigInput): object {
   const { id, spec, idBase, limits } = input;
   const mapping = [{ containerID: 0, hostID: idBase, size: idRangeSize }];
   const init = input.init === null ? shellInit : [initPath, "-P"];
@@ -53,9 +53,9 @@ export function runtimeConfig(input: ConfigInput): object {
   return {
     ociVersion: "1.0.2",
     process: spec.command
-      ? processConfig(spec, { argv: spec.command }, limits)
+      ? makeProcessConfig(spec, { argv: spec.command }, limits)
       : {
-          ...processConfig(spec, { argv: init, cwd: "/" }, limits),
+          ...makeProcessConfig(spec, { argv: init, cwd: "/" }, limits),
           user: { uid: 0, gid: 0 },
           oomScoreAdj: limits.oomScoreAdj(0),
         },
@@ -70,7 +70,7 @@ export function runtimeConfig(input: ConfigInput): object {
         "devpts",
         `nosuid,noexec,newinstance,ptmxmode=0666,mode=0620,gid=5,max=${maxTerminals}`,
       ),
-      mount("/dev/shm", "tmpfs", "shm", `nosuid,nodev,mode=1777,size=${shmBytes(spec)}`),
+      mount("/dev/shm", "tmpfs", "shm", `nosuid,nodev,mode=1777,size=${getShmBytes(spec)}`),
       mount("/sys", "sysfs", "sysfs", "nosuid,noexec,nodev,ro"),
       ...binds.map(({ source, destination, recursive }) =>
         mount(destination, "bind", source, recursive ? "rbind,rro,rnosuid,rnodev" : "bind,ro,nosuid,nodev"),
@@ -104,7 +104,7 @@ export interface ProcessInput {
  * The process part of a runtime configuration: the sandbox's user without capabilities. `crun exec`
  * takes all of it from here.
  */
-export function processConfig(spec: PreparedSpec, input: ProcessInput, limits: ProcessLimits) {
+export function makeProcessConfig(spec: PreparedSpec, input: ProcessInput, limits: ProcessLimits) {
   const { uid, gid } = spec.user;
   return {
     terminal: input.tty !== undefined,
@@ -112,7 +112,7 @@ export function processConfig(spec: PreparedSpec, input: ProcessInput, limits: P
     user: { uid, gid, umask: 0o022 },
     args: input.argv,
     env: formatEnvironment({
-      ...baseEnvironment(spec),
+      ...makeBaseEnvironment(spec),
       SHELL: spec.root.kind === "host" ? "/bin/bash" : "/bin/sh",
       ...(input.tty ? { TERM: "xterm-256color" } : {}),
       ...spec.env,

@@ -4,25 +4,25 @@ import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { SandboxFile } from "../../../driver.ts";
 import { openUserNamespace } from "../../../kernel/id-mapped.ts";
-import type { Host } from "../../common/host.ts";
+import type { HostResources } from "../../common/host.ts";
 import type { ProcessGroups } from "../cgroup/process-groups.ts";
 import { Launcher } from "../launch/launcher.ts";
 import type { InjectedPath, LowerLayer } from "../launch/launcher-messages.ts";
 import type { SeccompFilter } from "../launch/seccomp-filter.ts";
 import type { Layers } from "../storage/layers.ts";
 import type { SandboxRecord } from "../storage/records.ts";
-import { type BindMount, idRangeSize, runtimeConfig } from "./config.ts";
+import { type BindMount, idRangeSize, makeRuntimeConfig } from "./config.ts";
 import type { ProcessLimits } from "./rlimits.ts";
-import { lastMessage, type Runtime, runCommand } from "./runtime.ts";
+import { findLastMessage, type Runtime, runCommand } from "./runtime.ts";
 
 const commandTimeoutMs = 20_000;
 
 export interface ContainersOptions {
   runtime: Runtime;
-  host: Host;
+  host: HostResources;
   groups: ProcessGroups;
   limits: ProcessLimits;
-  /** On a tmpfs; see `runtimeDir`. */
+  /** On a tmpfs; see `openRuntimeDir`. */
   runtimeDir: string;
   layers: Layers;
   /** Path of an unpacked image. Throws SandboxSpecUnusable. */
@@ -93,7 +93,7 @@ export class Containers {
     const lower = await this.#lower(record);
     const box = this.#makeBox(id);
     const target = join(box, "root");
-    const config = runtimeConfig({
+    const config = makeRuntimeConfig({
       id,
       spec,
       rootfs: target,
@@ -123,7 +123,7 @@ export class Containers {
       const reason =
         code === 124
           ? `no answer within ${commandTimeoutMs / 1000} s`
-          : lastMessage(readFileSync(outputFile, "utf8").slice(-8_192));
+          : findLastMessage(readFileSync(outputFile, "utf8").slice(-8_192));
       throw runtimeError("start", runtime, { code, reason });
     }
     const group = groups.get(id);

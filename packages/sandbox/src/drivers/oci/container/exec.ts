@@ -6,7 +6,7 @@ import type { ProcessGroup } from "../cgroup/process-groups.ts";
 import { PipeFolders } from "../warm-shell/pipe-folders.ts";
 import { shellArgv, startShell } from "../warm-shell/start-shell.ts";
 import { WarmShells } from "../warm-shell/warm-shells.ts";
-import { type BindMount, processConfig } from "./config.ts";
+import { type BindMount, makeProcessConfig } from "./config.ts";
 import type { ExecFiles } from "./exec-files.ts";
 import { execPiped } from "./pipe-process.ts";
 import type { ProcessLimits } from "./rlimits.ts";
@@ -69,7 +69,7 @@ export class Executor {
   async exec(target: ExecTarget, command: ExecRequest): Promise<SandboxProcess> {
     checkCommand(command);
     checkRunning(target);
-    const process = processConfig(target.spec, command, this.#options.limits);
+    const process = makeProcessConfig(target.spec, command, this.#options.limits);
     if (!command.tty) {
       const started = await this.#warmShells(target)?.run(process);
       if (started) return started;
@@ -114,7 +114,10 @@ export class Executor {
 
   #startShell(target: ExecTarget, pipes: string) {
     const { spec, idBase, group } = target;
-    const process = { ...processConfig(spec, { argv: shellArgv, cwd: "/" }, this.#options.limits), env: [] };
+    const process = {
+      ...makeProcessConfig(spec, { argv: shellArgv, cwd: "/" }, this.#options.limits),
+      env: [],
+    };
     const owner = { uid: idBase + spec.user.uid, gid: idBase + spec.user.gid };
     const argv = (files: ExecFiles) => this.#argv(target, files, ["--detach", "--preserve-fds", "1"]);
     return startShell(target.folder, process, argv, { folder: pipes, owner, group });

@@ -2,12 +2,12 @@ import type { Socket } from "node:net";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
 import { type Descriptor, spawnPiped } from "../../../kernel/spawn.ts";
-import { refusedExitCode, toExitStatus } from "../../common/commands.ts";
+import { toExitStatus, toRefusedExitCode } from "../../common/commands.ts";
 import { sendSignal } from "../../common/processes.ts";
-import type { processConfig } from "./config.ts";
+import type { makeProcessConfig } from "./config.ts";
 import { ExecFiles } from "./exec-files.ts";
 import { captureOutput, drainOutput } from "./output-pipe.ts";
-import { lastMessage, type Runtime } from "./runtime.ts";
+import { findLastMessage, type Runtime } from "./runtime.ts";
 import { Signals } from "./signals.ts";
 
 /** Wait for a command whose runtime was killed, ms, and the exit code when it does not end. */
@@ -26,7 +26,7 @@ const adoptPipes = ["/bin/sh", "-c", 'exec "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&-', "s
  */
 export function execPiped(
   folder: string,
-  process: ReturnType<typeof processConfig>,
+  process: ReturnType<typeof makeProcessConfig>,
   kind: Runtime["kind"],
   command: (files: ExecFiles) => string[],
 ): SandboxProcess {
@@ -67,11 +67,11 @@ export function execPiped(
     ended = true;
     const ran = files.finish();
     signals.end();
-    if (isRunc && !ran) stderr.write(Buffer.from(`${lastMessage(message)}\n`));
+    if (isRunc && !ran) stderr.write(Buffer.from(`${findLastMessage(message)}\n`));
     await Promise.all([drainOutput(out, stdout), drainOutput(err, stderr)]);
     stdin.destroy();
     if (isRunc) pipes[2]!.destroy();
-    return ran ? toExitStatus(code, signals.sent) : { code: refusedExitCode(message), signal: null };
+    return ran ? toExitStatus(code, signals.sent) : { code: toRefusedExitCode(message), signal: null };
   });
 
   return { stdin, stdout, stderr, exit, kill: (signal) => signals.send(signal), resize: () => {} };

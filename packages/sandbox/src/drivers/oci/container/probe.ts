@@ -5,7 +5,7 @@ import { findBusybox } from "../../common/busybox.ts";
 import { initPath } from "../../common/host.ts";
 import { profilePackage, profilePath } from "../../common/seccomp.ts";
 import { isRootless } from "../../common/uid-range.ts";
-import { type CgroupLayout, cgroupLayout } from "../cgroup/cgroups.ts";
+import { type CgroupLayout, detectCgroupLayout } from "../cgroup/cgroups.ts";
 import { findRuntime, runCommand } from "./runtime.ts";
 
 /** Result of one check of this machine. */
@@ -22,7 +22,7 @@ export async function probeOci(wanted?: string): Promise<Check[]> {
   return [
     await checkRuntime(wanted),
     checkUserNamespaces(),
-    isRootless() ? withoutCgroups : checkCgroups(cgroupLayout()),
+    isRootless() ? withoutCgroups : checkCgroups(detectCgroupLayout()),
     checkSeccomp(),
     checkInit(),
     checkBusybox(),
@@ -45,7 +45,10 @@ async function checkRuntime(wanted?: string): Promise<Check> {
   const name = "OCI runtime";
   try {
     // For ordinary users scripts/rootless or scripts/isolate hides the v2 part.
-    const { kind, version } = await findRuntime(wanted, process.getuid?.() === 0 ? cgroupLayout() : "v1");
+    const { kind, version } = await findRuntime(
+      wanted,
+      process.getuid?.() === 0 ? detectCgroupLayout() : "v1",
+    );
     const faster =
       "crun starts sandboxes 2 to 4 times faster: run `apt-get install crun`, and start through scripts/isolate.";
     return passed(name, `${kind} ${version}`, kind === "runc" && wanted === undefined ? faster : undefined);

@@ -9,7 +9,7 @@ export interface ProcessLimits {
   oomScoreAdj(wanted: number): number;
 }
 
-export function processLimits(): ProcessLimits {
+export function readProcessLimits(): ProcessLimits {
   const own = Number(readFileSync("/proc/self/oom_score_adj", "latin1"));
   const line = /^Max open files\s+\d+\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"));
   return {

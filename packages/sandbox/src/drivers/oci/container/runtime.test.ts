@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { lastMessage } from "./runtime.ts";
+import { findLastMessage } from "./runtime.ts";
 
 test("finds the last message in the stderr of crun and of runc", () => {
-  expect(lastMessage("warning\nchdir `/x`: No such file or directory\n")).toBe(
+  expect(findLastMessage("warning\nchdir `/x`: No such file or directory\n")).toBe(
     "chdir `/x`: No such file or directory",
   );
-  expect(lastMessage('time="2026-01-01T00:00:00Z" level=error msg="exec: \\"x\\": not found"\n')).toBe(
+  expect(findLastMessage('time="2026-01-01T00:00:00Z" level=error msg="exec: \\"x\\": not found"\n')).toBe(
     'exec: "x": not found',
   );
-  expect(lastMessage("")).toBe("");
+  expect(findLastMessage("")).toBe("");
 });

@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { spawnPiped } from "../../../kernel/spawn.ts";
 import { sendSignal } from "../../common/processes.ts";
-import { type CgroupLayout, cgroupLayout } from "../cgroup/cgroups.ts";
+import { type CgroupLayout, detectCgroupLayout } from "../cgroup/cgroups.ts";
 
 /** An OCI runtime of this machine. Every runtime but crun is treated like runc. */
 export interface Runtime {
@@ -19,7 +19,10 @@ export interface Runtime {
  * cgroup mount with a visible v2 part, where it does not work. Throws SandboxFailed when none
  * works.
  */
-export async function findRuntime(wanted?: string, layout: CgroupLayout = cgroupLayout()): Promise<Runtime> {
+export async function findRuntime(
+  wanted?: string,
+  layout: CgroupLayout = detectCgroupLayout(),
+): Promise<Runtime> {
   const found: Runtime[] = [];
   for (const name of wanted === undefined ? ["crun", "runc"] : [wanted, "runc"]) {
     const runtime = await queryRuntime(name);
@@ -99,14 +102,14 @@ export async function runCommand(
   clearTimeout(timer);
   await Promise.all(closed);
   if (timedOut) return { code: 124, output, reason: `no answer within ${timeoutMs / 1000} s` };
-  return { code, output, reason: lastMessage(errors) };
+  return { code, output, reason: findLastMessage(errors) };
 }
 
 /**
  * The message in the last line of stderr: `msg="…"` when it has one (runc, skopeo), else the line
  * without `decoration`.
  */
-export function lastMessage(stderr: string, decoration = /^/): string {
+export function findLastMessage(stderr: string, decoration = /^/): string {
   const line = stderr.trimEnd().split("\n").at(-1) ?? "";
   const message = /\bmsg=("(?:[^"\\]|\\.)*")/.exec(line)?.[1];
   if (message === undefined) return line.replace(decoration, "");

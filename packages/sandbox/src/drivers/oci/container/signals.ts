@@ -1,4 +1,4 @@
-import { sendSignal, statFields } from "../../common/processes.ts";
+import { readStatFields, sendSignal } from "../../common/processes.ts";
 
 /** Wait after SIGKILL before the runtime is killed, ms: frozen processes cannot die. */
 const killTimeoutMs = 1_000;
@@ -49,7 +49,7 @@ export class Signals {
   /** The process group; the process alone when it has ended or is still in the runtime's group. */
   #groupTarget(pid: number): number {
     try {
-      const group = Number(statFields(pid)[2]);
+      const group = Number(readStatFields(pid)[2]);
       return group > 1 && this.#runtimePid !== undefined && group !== this.#runtimePid ? -group : pid;
     } catch {
       return pid;

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
-import { sendSignal, statFields } from "../../common/processes.ts";
+import { readStatFields, sendSignal } from "../../common/processes.ts";
 import type { ProcessGroup } from "../cgroup/process-groups.ts";
 
 /** Time for processes to end by themselves, ms. */
@@ -48,7 +48,7 @@ function inspectProcess(pid: number): { isFirst: boolean; ignoresTerm: boolean; 
   try {
     const status = readFileSync(`/proc/${pid}/status`, "latin1");
     const ignored = BigInt(`0x${/^SigIgn:\s*([0-9a-f]+)$/m.exec(status)?.[1] ?? "0"}`);
-    const onTerminal = Number(statFields(pid)[4]) !== 0;
+    const onTerminal = Number(readStatFields(pid)[4]) !== 0;
     return { isFirst: /^NSpid:.*\s1$/m.test(status), ignoresTerm: (ignored & sigtermBit) !== 0n, onTerminal };
   } catch {
     return { isFirst: false, ignoresTerm: false, onTerminal: false };

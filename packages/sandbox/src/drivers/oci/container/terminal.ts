@@ -1,5 +1,5 @@
 import { lchownSync } from "node:fs";
-import { statFields } from "../../common/processes.ts";
+import { readStatFields } from "../../common/processes.ts";
 
 /** Size of a terminal in characters. */
 export interface TtySize {
@@ -58,7 +58,7 @@ export function ownTerminal(pid: number, uid: number): void {
 /** Path inside the sandbox of a process's controlling terminal; undefined without one. */
 function terminalPath(pid: number): string | undefined {
   try {
-    const device = Number(statFields(pid)[4]);
+    const device = Number(readStatFields(pid)[4]);
     // Device number: minor 0-7, major 8-19, rest of the minor 20-31. The minor names a
     // pseudo-terminal.
     const major = (device >> 8) & 0xfff;

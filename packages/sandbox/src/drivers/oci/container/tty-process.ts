@@ -2,7 +2,7 @@ import { writeSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
 import { spawn } from "@lydell/node-pty";
 import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
-import { refusedExitCode, toExitStatus } from "../../common/commands.ts";
+import { toExitStatus, toRefusedExitCode } from "../../common/commands.ts";
 import { OutputStream } from "../../common/output-stream.ts";
 import { ExecFiles } from "./exec-files.ts";
 import { Signals } from "./signals.ts";
@@ -52,7 +52,7 @@ export function execTty(
       resolve(
         ran
           ? toExitStatus(signal ? null : exitCode, signals.sent)
-          : { code: refusedExitCode(message), signal: null },
+          : { code: toRefusedExitCode(message), signal: null },
       );
     });
   });

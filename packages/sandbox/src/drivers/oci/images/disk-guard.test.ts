@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { guardDisk, usableSpace } from "./disk-guard.ts";
+import { getUsableSpace, guardDisk } from "./disk-guard.ts";
 
 test("a disk counts as full while some bytes and inodes are free", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sandpiper-disk-"));
@@ -16,12 +16,12 @@ test("a disk counts as full while some bytes and inodes are free", async () => {
       });
     });
   try {
-    expect(await usableSpace(folder)).toBeGreaterThan(18 * 2 ** 20);
+    expect(await getUsableSpace(folder)).toBeGreaterThan(18 * 2 ** 20);
     const filled = full();
     writeFileSync(join(folder, "data"), Buffer.alloc(19.5 * 2 ** 20));
     await filled;
     rmSync(join(folder, "data"));
-    expect(await usableSpace(folder)).toBeGreaterThan(0);
+    expect(await getUsableSpace(folder)).toBeGreaterThan(0);
     const many = full();
     for (let n = 0; n < 197; n++) writeFileSync(join(folder, String(n)), "");
     await many;

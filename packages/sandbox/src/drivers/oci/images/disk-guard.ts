@@ -9,7 +9,7 @@ function reserveBytes(totalBytes: number): number {
 }
 
 /** Bytes of the filesystem of `path` that images may still use. */
-export async function usableSpace(path: string): Promise<number> {
+export async function getUsableSpace(path: string): Promise<number> {
   const { bavail, blocks, bsize, files, ffree } = await statfs(path);
   if (files > 0 && ffree < files * 0.02) return 0;
   return bavail * bsize - reserveBytes(blocks * bsize);
@@ -19,7 +19,7 @@ export async function usableSpace(path: string): Promise<number> {
 export function guardDisk(path: string, onFull: () => void): { end: () => void } {
   let ended = false;
   const check = async () => {
-    const space = await usableSpace(path).catch(() => 1);
+    const space = await getUsableSpace(path).catch(() => 1);
     if (ended) return;
     if (space <= 0) return onFull();
     timer = setTimeout(check, pollMs);

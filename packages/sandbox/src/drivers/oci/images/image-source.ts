@@ -5,8 +5,8 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ImageReference } from "../../../specs/image-reference.ts";
-import { fetchProblem } from "../../common/images/problems.ts";
-import { guardDisk, usableSpace } from "./disk-guard.ts";
+import { toFetchError } from "../../common/images/problems.ts";
+import { getUsableSpace, guardDisk } from "./disk-guard.ts";
 import { type Manifest, parseImageConfig, parseManifest } from "./image-config.ts";
 import { runTool } from "./run-tool.ts";
 
@@ -25,7 +25,7 @@ export interface ImageDescription {
   user: string;
 }
 
-export interface SourceOptions {
+export interface ImageSourceOptions {
   /** File with credentials for registries; undefined: the default of skopeo. */
   authFile: string | undefined;
   /** Timeout for an answer of a registry, ms. */
@@ -38,9 +38,9 @@ const progressIntervalMs = 250;
 
 /** Fetches images by skopeo. Every method throws SandboxSpecUnusable or StorageFull. */
 export class ImageSource {
-  readonly #options: SourceOptions;
+  readonly #options: ImageSourceOptions;
 
-  constructor(options: SourceOptions) {
+  constructor(options: ImageSourceOptions) {
     this.#options = options;
   }
 
@@ -90,7 +90,7 @@ export class ImageSource {
   ): Promise<void> {
     const progress = new DownloadProgress(manifest, to);
     const missing = await progress.missingBytes();
-    if (missing > (await usableSpace(to.blobs))) throw new PlatformError("ImageDiskFull", image);
+    if (missing > (await getUsableSpace(to.blobs))) throw new PlatformError("ImageDiskFull", image);
     await mkdir(to.folder, { recursive: true, mode: 0o700 });
     await symlink(to.blobs, join(to.folder, "blobs"));
 
@@ -122,7 +122,7 @@ export class ImageSource {
         "oci:.:image",
       ];
       const result = await runTool(argv, { cwd: to.folder, signal: AbortSignal.any([signal, abort.signal]) });
-      if (!result.ok) throw fetchProblem(image, result);
+      if (!result.ok) throw toFetchError(image, result);
     } finally {
       clearInterval(timer);
       progress.stop();
@@ -138,7 +138,7 @@ export class ImageSource {
     const auth = this.#options.authFile ? ["--authfile", this.#options.authFile] : [];
     const argv = [...this.#skopeo("inspect", image, "--tls-verify"), ...auth, ...args];
     const result = await runTool(argv, { timeoutMs: this.#options.answerTimeoutMs, signal });
-    if (!result.ok) throw fetchProblem(image, result);
+    if (!result.ok) throw toFetchError(image, result);
     return result.stdout;
   }
 

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { PlatformError } from "@sandpiper/core/errors";
-import { lastMessage } from "../container/runtime.ts";
+import { findLastMessage } from "../container/runtime.ts";
 
 export interface ToolOptions {
   cwd?: string;
@@ -64,7 +64,7 @@ export async function runTool(argv: string[], { cwd, timeoutMs, signal }: ToolOp
     signal.throwIfAborted();
     if (code === 127) throw new PlatformError("ImageToolMissing", { tool: argv[0]! });
     // umoci decorates its message: `   ⨯ …`.
-    const problem = lastMessage(errors, /^\W+/);
+    const problem = findLastMessage(errors, /^\W+/);
     return { ok: code === 0, stdout: Buffer.concat(stdout), problem, timedOut };
   } finally {
     clearTimeout(timer);

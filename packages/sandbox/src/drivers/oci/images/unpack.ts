@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ImageReference } from "../../../specs/image-reference.ts";
-import { shortReason } from "../../common/images/problems.ts";
+import { shortenReason } from "../../common/images/problems.ts";
 import { guardDisk } from "./disk-guard.ts";
 import { runTool } from "./run-tool.ts";
 
@@ -23,7 +23,7 @@ export async function unpackImage(
   const either = AbortSignal.any([signal, abort.signal]);
   const guard = guardDisk(layout, () => abort.abort(new PlatformError("ImageDiskFull", image)));
   const failed = (problem: string) =>
-    new PlatformError("ImageUnpackFailed", { name: image.name, reason: shortReason(problem) });
+    new PlatformError("ImageUnpackFailed", { name: image.name, reason: shortenReason(problem) });
   const map = `0:${idBase}:${idRange}`;
   try {
     const argv = ["umoci", "raw", "unpack", "--image", ".:image", "--uid-map", map, "--gid-map", map, root];

@@ -2,14 +2,14 @@ import { createHash } from "node:crypto";
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
-import { profilePackage, profilePath, seccompSection } from "../../common/seccomp.ts";
+import { makeSeccompSection, profilePackage, profilePath } from "../../common/seccomp.ts";
 import type { Runtime } from "../container/runtime.ts";
 
 /** A filter as a runtime configuration carries it. */
 export type SeccompFilter = { section: object } | { compiled: string };
 
 /** Result of a trial start. */
-export interface Trial {
+export interface TrialResult {
   /** The compiled filter that the runtime keeps, base64; undefined when it keeps none. */
   compiled: string | undefined;
   /** True when the first process has a filter. */
@@ -24,7 +24,7 @@ export interface Trial {
 export async function prepareSeccompFilter(input: {
   runtime: Runtime;
   folder: string;
-  start: (filter: SeccompFilter) => Promise<Trial>;
+  start: (filter: SeccompFilter) => Promise<TrialResult>;
 }): Promise<SeccompFilter> {
   const { runtime, folder, start } = input;
   const section = readSection();
@@ -55,7 +55,7 @@ function readSection(): object {
   } catch (cause) {
     throw new PlatformError("SeccompProfileMissing", { path: profilePath, name: profilePackage }, { cause });
   }
-  const section = seccompSection(JSON.parse(text), process.arch);
+  const section = makeSeccompSection(JSON.parse(text), process.arch);
   if (!section) throw new PlatformError("SeccompArchUnknown", { arch: process.arch });
   return section;
 }

@@ -1,6 +1,6 @@
 import { closeSync, openSync, readdirSync, readlinkSync, readSync, statSync } from "node:fs";
 import { PlatformError } from "@sandpiper/core/errors";
-import { memoryDevice } from "../../../kernel/files.ts";
+import { getMemoryDevice } from "../../../kernel/files.ts";
 import { runCommand } from "../container/runtime.ts";
 
 const folderTimeoutMs = 60_000;
@@ -59,7 +59,7 @@ let memory: number | undefined;
  */
 export async function deletedOpenBytes(pids: number[], idBase: number): Promise<number> {
   if (pids.length <= fewProcesses && !pids.some(mayHoldDeleted)) return 0;
-  memory ??= memoryDevice();
+  memory ??= getMemoryDevice();
   const devices = [memory, ...memoryFolders(pids)].join(",");
   const argv = ["sh", "-c", script, "sh", String(idBase), devices, ...pids.map(String)];
   const result = await runCommand(argv, { timeoutMs: deletedTimeoutMs });

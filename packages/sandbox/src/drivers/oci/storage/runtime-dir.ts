@@ -9,7 +9,7 @@ const tmpfsMagic = 0x0102_1994;
  * tmpfs, where a file costs microseconds, and all users may pass through it, so that the root of a
  * sandbox reaches its mount point. Throws SandboxFailed when there is no suitable tmpfs.
  */
-export function runtimeDir(name: string): string {
+export function openRuntimeDir(name: string): string {
   for (const parent of ["/run", "/dev/shm"]) {
     try {
       if (statfsSync(parent).type !== tmpfsMagic) continue;

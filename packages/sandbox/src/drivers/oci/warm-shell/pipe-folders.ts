@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { insideBusybox } from "../../common/busybox.ts";
-import { runtimeDir } from "../storage/runtime-dir.ts";
+import { openRuntimeDir } from "../storage/runtime-dir.ts";
 
 /**
  * One folder per sandbox for the named pipes of its commands, bound read-only into it. A sandbox
@@ -12,7 +12,7 @@ export class PipeFolders {
 
   /** `installation` is its unique name on this machine. Throws SandboxFailed without a tmpfs. */
   constructor(installation: string) {
-    this.#folder = runtimeDir(installation);
+    this.#folder = openRuntimeDir(installation);
   }
 
   path(id: string): string {

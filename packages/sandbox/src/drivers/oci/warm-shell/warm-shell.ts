@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
 import { toExitStatus } from "../../common/commands.ts";
-import { sendSignal, statFields } from "../../common/processes.ts";
+import { readStatFields, sendSignal } from "../../common/processes.ts";
 import type { ProcessGroup } from "../cgroup/process-groups.ts";
 import { captureOutput, drainOutput } from "../container/output-pipe.ts";
 import { CommandPipes } from "./command-pipes.ts";
-import { type Command, commandText } from "./command-text.ts";
+import { type Command, makeCommandScript } from "./command-script.ts";
 import type { ShellChannel } from "./shell-channel.ts";
 
 /** Wait for a new shell, ms. */
@@ -69,7 +69,7 @@ export class WarmShell {
   /** Starts a command in an idle shell. Undefined when the command did not and will not run. */
   async run(command: Command): Promise<SandboxProcess | undefined> {
     const name = `${prefix}-${(serial++).toString(36)}`;
-    const text = commandText(name, command);
+    const text = makeCommandScript(name, command);
     if (text === undefined) return undefined;
     this.#busy = true;
     let pipes: CommandPipes | undefined;
@@ -148,7 +148,7 @@ export class WarmShell {
 /** Field of /proc/<pid>/stat after the name; undefined when the process has ended. */
 function statField(pid: number, index: number): number | undefined {
   try {
-    return Number(statFields(pid)[index]);
+    return Number(readStatFields(pid)[index]);
   } catch {
     return undefined;
   }

@@ -1,5 +1,5 @@
 import type { SandboxProcess } from "../../../driver.ts";
-import type { Command } from "./command-text.ts";
+import type { Command } from "./command-script.ts";
 import type { WarmShell } from "./warm-shell.ts";
 
 /** Shells per sandbox. */

@@ -23,7 +23,7 @@ const exportable = /^(?!(?:EPOCHREALTIME|EPOCHSECONDS|LINENO|OPTIND|RANDOM)=)[A-
  * command gets its own session, as from the runtime. The script looks up the program itself,
  * because busybox prefers its applets to the sandbox's programs.
  */
-export function commandText(name: string, { args, env, cwd }: Command): string | undefined {
+export function makeCommandScript(name: string, { args, env, cwd }: Command): string | undefined {
   const [program, ...rest] = args;
   if (!program || !cwd.startsWith("/") || !env.every((entry) => exportable.test(entry))) return undefined;
   const path = env.find((entry) => entry.startsWith("PATH="))?.slice(5) ?? "";

@@ -2,10 +2,10 @@ import type { Readable } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { PrepareOptions } from "../../driver.ts";
 import type { RegistryImage } from "../../specs/image-reference.ts";
-import { fetchProblem } from "../common/images/problems.ts";
+import { toFetchError } from "../common/images/problems.ts";
 import { findCredentials } from "./credentials.ts";
 import { type Engine, EngineTimeout } from "./engine.ts";
-import { engineName } from "./engine-image.ts";
+import { toEngineName } from "./engine-image.ts";
 
 /** Timeout for the first answer of a registry, ms. */
 const answerTimeoutMs = 20_000;
@@ -22,7 +22,7 @@ interface Line {
 }
 
 /** Makes the engine fetch an image. Throws SandboxSpecUnusable or the signal's reason. */
-export async function pull(
+export async function pullImage(
   engine: Engine,
   image: RegistryImage,
   authFile: string | undefined,
@@ -88,7 +88,7 @@ export async function pull(
   signal?.throwIfAborted();
   if (silent) throw pullProblem(image, "", true);
   if (failed !== undefined) throw pullProblem(image, failed);
-  if (!answer.readableEnded) throw new PlatformError("EnginePullInterrupted", { image: engineName(image) });
+  if (!answer.readableEnded) throw new PlatformError("EnginePullInterrupted", { image: toEngineName(image) });
 }
 
 /** Summarizes the engine's lines about layers for people. */
@@ -126,5 +126,5 @@ function pullProblem(image: RegistryImage, words: string, timedOut = false): Pla
     return new PlatformError("EngineRegistryPlainHttp", { registry: image.registry });
   // The engine's message when it has no credentials.
   if (/no basic auth credentials/i.test(words)) return pullProblem(image, "unauthorized");
-  return fetchProblem(image, { problem: words.trim().replace(/\.$/, ""), timedOut });
+  return toFetchError(image, { problem: words.trim().replace(/\.$/, ""), timedOut });
 }
