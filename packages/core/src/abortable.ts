@@ -1,4 +1,7 @@
-/** The result of work that cannot be broken off itself. Throws the signal's reason as soon as it is aborted; the work then goes on for nobody. */
+/**
+ * Waits for work that cannot be cancelled. Throws the signal's reason as soon as it is aborted; the
+ * work continues unobserved.
+ */
 export async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const onAbort = () => reject(signal.reason);

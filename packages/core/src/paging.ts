@@ -9,14 +9,17 @@ export interface PageResult<T> {
   nextPageId: string | null;
 }
 
-/** Reads a page id: a decimal offset; anything else restarts at 0 (app-server.md section 0, row "page_id encodings"). */
+/**
+ * Parses a page id: a decimal offset; anything else means 0 (app-server.md section 0, row "page_id
+ * encodings").
+ */
 export function pageOffset(pageId: string | undefined): number {
   return pageId !== undefined && /^\d{1,15}$/.test(pageId) ? Number(pageId) : 0;
 }
 
 /**
- * Makes a page out of rows that were read from the request's offset on with a limit of `limit + 1`:
- * the row too many only tells that there is a next page.
+ * Makes a page of rows that were read with a limit of `limit + 1`: the extra row only shows that
+ * there is a next page.
  */
 export function toPage<T>(rows: readonly T[], request: PageRequest): PageResult<T> {
   const items = rows.slice(0, request.limit);
@@ -28,8 +31,8 @@ export function toPage<T>(rows: readonly T[], request: PageRequest): PageResult<
 export const maxPageLength = 8 * 1024 * 1024;
 
 /**
- * A page out of rows that begin at the request's offset. It has fewer than `limit` items where they are long, and always one where there is one:
- * who asks for the next page gets the rest.
+ * Makes a page of rows that begin at the request's offset. Long rows make it shorter than `limit`,
+ * but it has at least one row if any is left.
  */
 export function boundedPage<Row>(
   rows: Iterable<Row>,

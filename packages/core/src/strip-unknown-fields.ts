@@ -2,10 +2,13 @@ import type { TSchema } from "typebox";
 import { Settings } from "typebox/system";
 import { Clean, UnionPrioritySort } from "typebox/value";
 
-/** Schemas with the alternatives of their unions in the order in which they are tried, the narrower first. */
+/** Schemas whose unions are sorted: narrower alternatives first. */
 const sorted = new WeakMap<TSchema, TSchema>();
 
-/** Drops what a schema does not name, in place, as TypeBox's `Clean` does. That puts a schema in order each time, which takes much longer than the rest. */
+/**
+ * Removes fields that a schema does not name, in place, like TypeBox's `Clean`, which would sort
+ * the schema anew in each call.
+ */
 export function cleaned(schema: TSchema, value: unknown): unknown {
   const known = sorted.get(schema) ?? UnionPrioritySort(schema);
   sorted.set(schema, known);

@@ -6,7 +6,7 @@ export type { Logger } from "pino";
 
 export type LogLevel = "fatal" | "error" | "warn" | "info" | "debug" | "silent";
 
-/** Names of fields whose values are secrets wherever they stand in a logged object, two levels deep. */
+/** Names of secret fields in logged objects, up to two levels deep. */
 const secretFields = [
   "apiKey",
   "api_key",
@@ -25,8 +25,8 @@ const secretFields = [
 ];
 
 /**
- * The logger of a server: JSON lines on standard error, or on `stream`. Fields with names of secrets are censored, and
- * every line goes through the mask, so that a secret inside a message or an error is not written either.
+ * Creates the logger of a server: JSON lines on standard error, or on `stream`. It censors secret
+ * fields and passes every line through the mask, so messages and errors show no secret either.
  */
 export function createLogger(level: LogLevel, mask: SecretMask, stream?: DestinationStream): Logger {
   const at = (prefix: string) =>

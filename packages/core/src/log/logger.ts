@@ -1,4 +1,4 @@
-/** What the rooms need of a logger; pino has it. The first argument carries facts, never secrets. */
+/** The part of pino that the packages use. The first argument has facts, never secrets. */
 export interface Logger {
   debug(facts: object, text: string): void;
   info(facts: object, text: string): void;

@@ -2,7 +2,10 @@ import { BlockList, isIP } from "node:net";
 import { networkInterfaces } from "node:os";
 import { PlatformError } from "../errors.ts";
 
-/** Ranges that are not the public internet: this network, private, shared, loopback, link-local (metadata), protocols, documentation, benchmarks, multicast, reserved. */
+/**
+ * IPv4 ranges that are not public: private, shared, loopback, link-local (metadata), documentation,
+ * benchmarks, multicast, reserved.
+ */
 const closed4 = [
   ...[
     "0.0.0.0/8",
@@ -58,8 +61,8 @@ export function rangesOf(texts: readonly string[]): BlockList {
 }
 
 /**
- * Whether a connection for a user or a sandbox may go to this address (as the resolver or a URL parser writes it): a public one that is not this machine's own,
- * or one of the `exempt` ranges.
+ * Whether a connection for a user or a sandbox may go to this address (in the form of the resolver
+ * or of a URL parser): a public address of another machine, or one of the `exempt` ranges.
  */
 export function isReachable(address: string, exempt: BlockList): boolean {
   const version = isIP(address);
@@ -71,7 +74,7 @@ export function isReachable(address: string, exempt: BlockList): boolean {
   return !closed.check(plain, family) && !ownAddresses().has(plain);
 }
 
-/** The IPv4 address that an IPv6 address stands for. */
+/** The IPv4 address that an IPv6 address embeds. */
 function embedded4(address: string): string | undefined {
   return embedding.check(address, "ipv6") ? addressBytes(address).subarray(12).join(".") : undefined;
 }
@@ -79,7 +82,7 @@ function embedded4(address: string): string | undefined {
 /** An address in network byte order: 4 or 16 bytes. */
 export function addressBytes(address: string): Buffer {
   if (isIP(address) === 4) return Buffer.from(address.split(".").map(Number));
-  // A URL parser writes every IPv6 address in one form: groups of hexadecimal digits, the longest row of zeros left out.
+  // A URL parser normalises IPv6 addresses: hexadecimal groups, the longest run of zeros omitted.
   const [head = "", tail] = new URL(`http://[${address}]/`).hostname.slice(1, -1).split("::");
   const groups = (text = "") => (text === "" ? [] : text.split(":"));
   const zeros = Array<string>(8 - groups(head).length - groups(tail).length).fill("0");
@@ -89,7 +92,10 @@ export function addressBytes(address: string): Buffer {
 
 let own: { at: number; addresses: Set<string> } | undefined;
 
-/** This machine's own addresses: a public one of them leads past its firewall. Looked up at most every few seconds. */
+/**
+ * This machine's own addresses: a request to a public one would bypass its firewall. Cached for a
+ * few seconds.
+ */
 function ownAddresses(): Set<string> {
   if (!own || Date.now() - own.at > 5_000) {
     const addresses = Object.values(networkInterfaces()).flatMap((list) =>

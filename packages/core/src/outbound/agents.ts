@@ -10,8 +10,8 @@ export type IsAllowed = (address: string) => boolean;
 const connectMs = 10_000;
 
 /**
- * Connections that go to allowed addresses only: a name is resolved once for each of them, and what is connected to is what was checked.
- * Addresses written as such never reach the lookup: `checkLiteral` is for them.
+ * Connects to allowed addresses only. A name is resolved once per connection, and the connection
+ * goes to the checked address. Literal addresses skip the lookup: `checkLiteral` checks them.
  */
 export function checkedAgent(resolve: Resolve, isAllowed: IsAllowed): Agent {
   const lookup: LookupFunction = (host, options, give) => {
@@ -42,13 +42,16 @@ async function allowedAddresses(host: string, resolve: Resolve, isAllowed: IsAll
   return allowed;
 }
 
-/** Throws PlatformError OutboundRefused where the host of a URL is written as an address that is not allowed. */
+/**
+ * Throws PlatformError OutboundRefused when the host of a URL is a literal address that is not
+ * allowed.
+ */
 export function checkLiteral(url: URL, isAllowed: IsAllowed): void {
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
   if (isIP(host) && !isAllowed(host)) throw refused(host);
 }
 
-/** The addresses of a name are not in the text: they would tell about the operator's network. */
+/** The text omits the resolved addresses, because they would reveal the operator's network. */
 function refused(host: string): PlatformError {
   return new PlatformError("AddressPrivate", { host });
 }

@@ -1,19 +1,21 @@
 /**
- * The server's own requests to addresses that users name: git providers, callbacks, MCP servers. Never to private, loopback, link-local or
- * otherwise reserved addresses unless the operator allows their range (SANDPIPER_OUTBOUND_PRIVATE), and never through a redirect unless
- * the same checks hold for its target. Names are resolved once and the connection goes to an address that was checked.
+ * Sends the server's requests to addresses that users name: git providers, callbacks, MCP servers.
+ * Private, loopback, link-local and reserved addresses are refused unless the operator allows their
+ * range (SANDPIPER_OUTBOUND_PRIVATE), also as the target of a redirect. A name is resolved once,
+ * and the connection goes to the checked address.
  */
 export interface Outbound {
   /**
-   * Like the global `fetch`, with one address, `http:` or `https:`, without user information. At most 5 redirects are followed; one to
-   * another origin takes only headers without meaning for access along, and no body. Throws PlatformError OutboundRefused for a forbidden
-   * address, scheme or redirect, OutboundFailed where nothing answers in time. Reading the answer throws OutboundFailed when it is longer
-   * or slower than asked. An answer that is not wanted should be cancelled (`response.body?.cancel()`).
+   * Like the global `fetch`, for an `http:` or `https:` URL without user information. Follows at
+   * most 5 redirects; a redirect to another origin keeps only harmless headers and no body. Throws
+   * PlatformError OutboundRefused for a forbidden address, scheme or redirect, and OutboundFailed
+   * when the host does not answer in time. Reading the response throws OutboundFailed when it is
+   * too long or too slow. Cancel an unused response (`response.body?.cancel()`).
    */
   fetch(url: string, options?: OutboundRequest): Promise<Response>;
   /**
-   * What can be told of an address before it is asked for, so that one that can never work is refused where it is stored. Throws PlatformError
-   * OutboundRefused for a forbidden scheme, user information, or a host written as a forbidden address; names are looked up by `fetch` only.
+   * Checks a URL before it is stored. Throws PlatformError OutboundRefused for a forbidden scheme,
+   * user information, or a forbidden literal address; only `fetch` looks names up.
    */
   check(url: string): void;
 }
@@ -24,9 +26,12 @@ export interface OutboundRequest {
   body?: string;
   /** Over all, reading included, ms; default 15,000. */
   timeoutMs?: number;
-  /** Longest answer that is read, decompressed, bytes; default 8 MiB. What is longer throws OutboundFailed. */
+  /**
+   * Maximum length of the decompressed response, bytes; default 8 MiB. A longer one throws
+   * OutboundFailed.
+   */
   maxBytes?: number;
-  /** The request carries a secret: plain `http:` only reaches the ranges that the operator allowed, never public addresses. */
+  /** The request carries a secret: plain `http:` reaches only ranges that the operator allowed. */
   secret?: boolean;
   /** `manual`: a redirect is the answer. Default `follow`. */
   redirect?: "follow" | "manual";

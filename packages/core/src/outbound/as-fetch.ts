@@ -2,8 +2,9 @@ import { PlatformError } from "../errors.ts";
 import type { Outbound } from "./api.ts";
 
 /**
- * The guarded way out in the form of the global `fetch`, for libraries: an address as text or URL, a body of text, no redirects. Like the global
- * one it throws TypeError where nothing answers; a refused address is a PlatformError OutboundRefused.
+ * Adapts `Outbound` to the global `fetch`, for libraries: URL, text body, no redirects. Throws
+ * TypeError when the host cannot be reached, and PlatformError OutboundRefused for a refused
+ * address.
  */
 export function asFetch(
   outbound: Outbound,

@@ -7,7 +7,10 @@ type Answer = Dispatcher.ResponseData;
 /** Statuses that have no body by definition; `Response` refuses one for them. */
 const bodiless = new Set([204, 205, 304]);
 
-/** The answer as `fetch` would give it, its body decompressed, and cut off with an error after `maxBytes`. Errors of reading go through `explain`. */
+/**
+ * Converts an answer of undici to a `Response` with a decompressed body, which fails after
+ * `maxBytes`. `explain` maps errors of reading.
+ */
 export function responseOf(answer: Answer, maxBytes: number, explain: (error: unknown) => Error): Response {
   const headers = new Headers();
   for (const [name, value] of Object.entries(answer.headers)) {
@@ -23,7 +26,7 @@ export function responseOf(answer: Answer, maxBytes: number, explain: (error: un
   return new Response(body, { status: answer.statusCode, headers });
 }
 
-/** Gives pieces one by one as they are read; a reader that goes away ends the connection. */
+/** Streams chunks on demand; cancelling the stream closes the connection. */
 function stream({ body }: Answer, pieces: AsyncGenerator<Uint8Array>): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>(
     {

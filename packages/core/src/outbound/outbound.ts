@@ -13,7 +13,10 @@ const maxRedirects = 5;
 const maxUrlLength = 8_192;
 
 export interface OutboundOptions {
-  /** Ranges in CIDR notation, beside the public ones, that may be reached. Throws ConfigInvalid for what is no range. */
+  /**
+   * Ranges in CIDR notation that may be reached in addition to public addresses. An invalid range
+   * throws ConfigInvalid.
+   */
   allowPrivate: readonly string[];
   /** Addresses of names; default: the machine's hosts file and name servers. */
   resolve?: Resolve;
@@ -47,7 +50,7 @@ export function makeOutbound({
       body: request.body ?? null,
       signal,
     });
-    // An answer that nobody reads ends by the deadline, with an error that nobody hears.
+    // The deadline destroys an unread answer; that error has no other listener.
     answer.body.on("error", () => {});
     return answer;
   };
@@ -99,7 +102,9 @@ function lowerCase(headers: Record<string, string> = {}): Record<string, string>
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-/** The error that callers see: a refusal as it is, the caller's own abort as it is, everything else as one sentence without details. */
+/**
+ * Keeps refusals and the caller's own abort; any other error becomes one sentence without details.
+ */
 function explained(error: unknown, host: string, own: AbortSignal | undefined, deadline: AbortSignal): Error {
   if (error instanceof PlatformError) return error;
   if (own?.aborted) return own.reason as Error;

@@ -4,12 +4,12 @@ import type { OutboundRequest } from "./api.ts";
 
 const redirects = new Set([301, 302, 303, 307, 308]);
 
-/** Headers that say nothing about who asks; all others may be credentials, whatever their names. */
+/** Headers that cannot be credentials; any other header may be one. */
 const harmless = new Set(["accept", "accept-language", "content-type", "user-agent"]);
 
 /**
- * The request that an answer asks for instead, or undefined where it is no redirect. Throws PlatformError OutboundRefused where following
- * it would carry a body to another origin or leave TLS.
+ * The next request after a redirect; undefined when the answer is not one. Throws PlatformError
+ * OutboundRefused when the redirect would send a body to another origin or leave TLS.
  */
 export function redirected(
   from: URL,

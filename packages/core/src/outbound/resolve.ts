@@ -2,12 +2,12 @@ import { Resolver } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
 import { isIP } from "node:net";
 
-/** Gives the addresses of a name; an empty list or an error where there are none. */
+/** Resolves a name to addresses; an unknown name gives an empty list or an error. */
 export type Resolve = (host: string) => Promise<string[]>;
 
 /**
- * Resolves by the machine's hosts file and its name servers. Not by the C library: that would take a thread of the server's pool for as long as a
- * name server of a stranger's choice is silent.
+ * Resolves through the hosts file and the name servers. The C library's resolver would block a
+ * thread of the pool while a name server, perhaps of an attacker's choice, is silent.
  */
 export function systemResolve(): Resolve {
   const resolver = new Resolver({ timeout: 3_000, tries: 2 });

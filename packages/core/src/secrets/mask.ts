@@ -5,18 +5,21 @@ import { SecretMatcher } from "./secret-matcher.ts";
 /** Shorter values are too common in ordinary text to be replaced everywhere. */
 const minLength = 6;
 
-/** Most characters of an owner's values: whoever changes secrets all day must not fill the memory, nor make others' secrets known. */
+/**
+ * Maximum characters of one owner's values: frequent changes must neither fill the memory nor push
+ * out secrets of others.
+ */
 const maxCharacters = 4 * 1024 * 1024;
-/** What a value counts beside its characters: many short ones take time with each line of the log. */
+/** Added to the length of each value, because every value costs time for each log line. */
 const valueCost = 1024;
 
 /**
- * What users write where a model asks for no key, such as `ollama` or `not-needed`: a word, and no key. Texts that go out show it; a secret that a user gave a
- * name is hidden, whatever it is.
+ * Placeholders such as `ollama` or `not-needed` that users set as a key when an endpoint needs
+ * none. They are not hidden in outgoing texts, unless a user registered the word as a named secret.
  */
 const word = /^(?=.{1,14}$)[a-z]+(?:[-_ ][a-z]+)?$/i;
 
-/** Where the keys of an owner stand, beside the secrets. */
+/** The owner name under which the keys of an owner are registered. */
 const keysOf = (owner: string) => `keys of ${owner}`;
 
 /** Matchers that are kept ready. */
@@ -40,9 +43,9 @@ export class SecretMask {
   }
 
   /**
-   * From now on the value is masked, also as JSON and URLs would write it. Values under 6 characters are ignored. What no `owner` such as a user has
-   * is known for good. Of an owner's values, beyond a bound in characters, those are forgotten that were registered longest ago; to register one again
-   * makes it the newest.
+   * Masks the value from now on, also in its JSON and URL forms. Values under 6 characters are
+   * ignored. A value without `owner` is kept forever. When an owner's values exceed a bound, the
+   * oldest are dropped; registering a value again makes it the newest.
    */
   registerSecret(value: string, owner = ""): void {
     if (value.length < minLength) return;
@@ -74,8 +77,9 @@ export class SecretMask {
   }
 
   /**
-   * Finds the secrets and keys of an owner, and those that no owner has, in texts that go out: also encoded. Those of others are not looked for, else whoever tries
-   * texts could learn them. The same one until a secret is registered.
+   * A matcher for the secrets and keys of an owner and those without owner, in any encoding.
+   * Secrets of other owners are excluded, because a caller could otherwise guess them. Cached until
+   * a secret is registered.
    */
   matcher(owner: string): SecretMatcher {
     const matcher = this.#matchers.get(owner) ?? this.#newMatcher(owner);
@@ -101,8 +105,9 @@ export class SecretMask {
   }
 
   /**
-   * Masks a text that arrives in pieces: a secret cut in two is found. `write` gives what is safe to show now and holds back
-   * what might be the beginning of a secret; `end` gives the rest.
+   * Masks a text that arrives in chunks, including secrets that are split between them. `write`
+   * returns the text that is safe to show and holds back a possible beginning of a secret; `end`
+   * returns the rest.
    */
   stream(): { write(piece: string): string; end(): string } {
     let held = "";

@@ -1,10 +1,15 @@
-/** A text without blanks and escapes, and where each of its characters came from. Good until the next text is squeezed. */
+/**
+ * A text without blanks and escapes, with the origin of each character. Valid until the next text
+ * is normalised.
+ */
 export interface Squeezed {
   codes: Uint16Array;
   length: number;
-  /** For each character the place in the text at which what it stands for begins; one more for the end of the text. */
+  /**
+   * For each character, the index in the original text where it begins; one more entry for the end.
+   */
   from: Uint32Array;
-  /** How many characters of the text each stands for. */
+  /** For each character, its length in the original text. */
   spans: Uint8Array;
 }
 
@@ -23,8 +28,9 @@ const entities: Readonly<Record<string, string>> = {
 };
 
 /**
- * Takes blanks and line ends out of a text, and writes what JSON, URLs, shells and HTML escape as it is: however a tool wraps or quotes a value, the same is
- * left. What URLs escape beyond ASCII stays, its digits in upper case. Linear in the length of the text.
+ * Removes blanks and line ends, and decodes the escapes of JSON, URLs, shells and HTML, so that a
+ * value looks the same however a tool wraps or quotes it. URL escapes beyond ASCII stay, with
+ * upper-case digits. Linear in the length of the text.
  */
 export function squeeze(text: Uint16Array): Squeezed {
   const { codes, from, spans } = roomFor(text.length);
@@ -64,7 +70,7 @@ export function codesOf(text: string): Uint16Array {
   return new Uint16Array(bytes.buffer, bytes.byteOffset, text.length);
 }
 
-/** An escape at the end of a text that may go on. */
+/** An incomplete escape at the end of a text. */
 export const unfinishedEscape = /(?:%[0-9a-f]?|\\(?:u[0-9a-f]{0,3}|x[0-9a-f]?)?|&#?[a-z0-9]{0,4})$/i;
 
 type Room = Omit<Squeezed, "length">;

@@ -1,9 +1,12 @@
 import { codesOf, squeeze } from "./normalised-text.ts";
 
-/** Forms shorter than this are not looked for: they are too common in ordinary text. Also the width of a matcher's window. */
+/**
+ * Shorter encodings are too common in ordinary text to be searched. Also the width of a matcher's
+ * window.
+ */
 export const minForm = 6;
 
-/** A form shorter than this counts only where it stands in one piece: words with blanks between them could spell it. */
+/** A shorter encoding must be contiguous, because words with blanks between them could spell it. */
 const minSpread = 12;
 
 /** A line of a longer secret, such as those of a key file, that is a secret for itself. */
@@ -12,13 +15,13 @@ const lineOfSecret = /^(?!-----)\S{24,}$/;
 /** A way in which a secret may stand in a text without blanks and escapes (`squeeze`). */
 export interface SecretForm {
   text: string;
-  /** It may be spread over lines and blanks. */
+  /** The encoding may contain line ends and blanks. */
   spread: boolean;
 }
 
 /**
- * The ways in which tools write a value: as it is, and as JSON, URLs, HTML, base64 (wherever it begins in the encoded bytes, in both alphabets) and
- * hexadecimal digits show it; line by line where it has several.
+ * The encodings in which tools write a value: plain, JSON, URL, HTML, hexadecimal, and base64 at
+ * each offset in both alphabets; a value of several lines also line by line.
  */
 export function secretForms(value: string): SecretForm[] {
   const bytes = Buffer.from(value.toWellFormed());
@@ -49,7 +52,10 @@ function plainForms(value: string): string[] {
   return forms;
 }
 
-/** What of the base64 of any bytes with these in them depends on these alone, for each place in which they can begin. */
+/**
+ * The part of a base64 text that depends only on these bytes, for each offset at which they can
+ * begin.
+ */
 function base64Forms(bytes: Buffer): string[] {
   const found: string[] = [];
   for (let before = 0; before < 3; before++) {

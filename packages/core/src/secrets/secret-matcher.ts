@@ -4,17 +4,20 @@ import { minForm, type SecretForm, secretForms } from "./secret-encodings.ts";
 /** A place in a text: from (inclusive), to (exclusive). */
 export type TextRange = [from: number, to: number];
 
-/** How many characters are compared at most for each character of a text, and in any text: more than that only texts made for it take. */
+/**
+ * Maximum comparisons per character of a text, and a minimum budget for any text. Only a text made
+ * for it exceeds them.
+ */
 const comparedPerCharacter = 64;
 const comparedAlways = 1_000_000;
 
-/** Characters that a window is told apart by, of its `minForm`. */
+/** Number of characters in the hash of a window. */
 const block = 3;
 const tableSize = 65_536;
 
 /**
- * Finds secrets in texts, all of them in one pass, in each form in which tools write them (`secretForms`). The time is linear in the length of the text: a
- * text that is made to take longer counts as a secret from its beginning to its end.
+ * Finds secrets in texts in one pass, in each encoding of `secretForms`. Takes linear time: a text
+ * that exceeds the budget counts as one secret.
  */
 export class SecretMatcher {
   readonly #raw: FormTable;
@@ -46,14 +49,14 @@ export class SecretMatcher {
   }
 
   /**
-   * From where on a text may be the beginning of a secret that goes on in a later one; the text's length where nothing may. `telling`: beginnings that are so
-   * short that they tell nothing do not count.
+   * Index from which the text may be the beginning of a secret that continues later; its length
+   * when there is none. `telling`: ignores beginnings that are too short to reveal anything.
    */
   openFrom(text: string, telling = false): number {
     if (this.isEmpty) return text.length;
     const tail = text.slice(-1 - this.#reach(text));
     const shift = text.length - tail.length;
-    // An escape alone tells nothing.
+    // An escape alone reveals nothing.
     const whole = (telling ? undefined : unfinishedEscape.exec(tail)?.index) ?? tail.length;
     const codes = codesOf(tail);
     const view = squeeze(codes.subarray(0, whole));
@@ -68,13 +71,15 @@ export class SecretMatcher {
   }
 }
 
-/** Looks for many forms at once: skips what can be the end of no form's first characters (after Wu and Manber). */
+/** Searches many encodings at once (after Wu and Manber). */
 class FormTable {
   readonly longest: number;
   readonly #shifts = new Uint8Array(tableSize).fill(minForm - block + 1);
   /** By the hash of their first `minForm` characters. */
   readonly #byWindow = new Map<number, SecretForm[]>();
-  /** Every beginning of a form that is shorter than a window; true for those that tell something. */
+  /**
+   * Each beginning of an encoding that is shorter than a window; true when it reveals something.
+   */
   readonly #beginnings = new Map<string, boolean>();
 
   constructor(forms: readonly SecretForm[]) {
@@ -90,7 +95,7 @@ class FormTable {
       }
       const window = windowHash(codes, 0);
       this.#byWindow.set(window, [...(this.#byWindow.get(window) ?? []), form]);
-      // Of the short ones less may be shown.
+      // Shorter encodings may show fewer characters.
       const telling = Math.min(4, Math.floor(form.text.length / 3));
       for (let length = 1; length < minForm; length++) {
         const beginning = form.text.slice(0, length);

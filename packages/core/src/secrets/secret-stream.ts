@@ -6,14 +6,15 @@ export function hideSecrets(matcher: SecretMatcher, text: string, by: string): s
 }
 
 /**
- * Takes secrets out of a text that arrives in pieces, wherever it is cut. What tells the beginning of a secret is held back, or hidden where nothing may be held
- * back; a character or two are shown at once unless the stream is `patient`, and what goes on with them is hidden.
+ * Masks secrets in a text that arrives in chunks, wherever it is split. The beginning of a secret
+ * is held back, or hidden when nothing may be held back. One or two characters are shown at once
+ * unless the stream is `patient`; the secret's continuation is hidden.
  */
 export class SecretStream {
   readonly #by: string;
   readonly #patient: boolean;
   #matcher: SecretMatcher;
-  /** The end of the text so far, as it was: what may be the beginning of a secret. */
+  /** The unmasked end of the text so far that may begin a secret. */
   #tail = "";
   /** How much of it was shown or hidden already, and how much of it is known to be a secret. */
   #told = 0;
@@ -25,17 +26,20 @@ export class SecretStream {
     this.#patient = patient;
   }
 
-  /** Gives what can be shown now. */
+  /** Returns the text that can be shown now. */
   write(piece: string): string {
     return this.#next(piece, { more: true, hold: true });
   }
 
-  /** Gives the rest. */
+  /** Returns the rest. */
   end(): string {
     return this.#next("", { more: false, hold: true });
   }
 
-  /** Takes one of several outputs that follow each other, and gives all of it. `more`: the next one goes on where this one ends. */
+  /**
+   * Masks one complete output of several consecutive ones. `more`: the next output continues this
+   * one.
+   */
   output(matcher: SecretMatcher, text: string, more: boolean): string {
     this.#matcher = matcher;
     return this.#next(text, { more, hold: false });

@@ -10,7 +10,7 @@ export const VerifiedModels = Type.Object({
   models: Type.Record(Type.String(), Type.Array(Type.String()), { description: "names by provider" }),
 });
 
-/** Logins to a vendor's subscription: there are none on this platform, which calls models by keys. */
+/** Logins to a vendor's subscription: always empty, because this platform calls models by keys. */
 export const SubscriptionModels = Type.Object({
   vendor: Type.Literal("openai"),
   models: Type.Array(Type.String()),

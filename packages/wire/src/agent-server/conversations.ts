@@ -13,7 +13,9 @@ const seconds = Type.Optional(
   Nullable(Type.Number({ minimum: 0, maximum: 1_000_000_000, description: "seconds" })),
 );
 
-/** How a model thinks, keeps prompts and calls tools. Values that are not known here are left to the endpoint. */
+/**
+ * How a model thinks, caches prompts and calls tools. Unknown values are passed to the endpoint.
+ */
 const llmBehaviour = {
   model_canonical_name: text(1024),
   api_mode: text(64),
@@ -43,8 +45,8 @@ const llmBehaviour = {
 };
 
 /**
- * A model as a client describes it (agent-server.md section 3.1, LLM). What is not named here is kept and shown again, and does nothing: clients of
- * all versions send sixty fields.
+ * A model as a client describes it (agent-server.md section 3.1, LLM). Unknown fields are stored
+ * and returned without effect, because clients send about sixty.
  */
 export const GivenLlm = Type.Object(
   {
@@ -141,7 +143,7 @@ const GivenContext = Type.Object(
   { additionalProperties: true },
 );
 
-/** An agent as a client describes it (agent-server.md section 3.1). One without `kind` is of kind `Agent`. */
+/** An agent as a client describes it (agent-server.md section 3.1). `kind` defaults to `Agent`. */
 export const GivenAgent = Type.Object(
   {
     kind: text(100),
@@ -172,7 +174,10 @@ export const GivenAgentSettings = Type.Object(
   { additionalProperties: true },
 );
 
-/** A tool that the client runs: the agent's call is an event, and the model is told at once that it was handed over. */
+/**
+ * A tool that the client runs: the agent's call is an event, and the model gets an immediate result
+ * that the call was handed over.
+ */
 export const ClientTool = Type.Object(
   {
     name: Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_-]{0,63}$" }),
@@ -196,7 +201,10 @@ export const ConversationTags = Type.Record(
   },
 );
 
-/** Body of `POST /api/conversations` of the agent server (agent-server.md section 3.1). Keys that are not known are ignored. */
+/**
+ * Body of `POST /api/conversations` of the agent server (agent-server.md section 3.1). Unknown
+ * fields are ignored.
+ */
 export const StartConversationRequest = Type.Object({
   workspace: Type.Object(
     { working_dir: Type.String({ minLength: 1, maxLength: 4000 }) },

@@ -18,7 +18,8 @@ const SecretRegistry = Type.Object({
 });
 
 /**
- * A conversation as the agent server shows it (agent-server.md section 3.2), where nothing is left out: what has no value is null. Ids are dashed.
+ * A conversation in the shape of the agent server (agent-server.md section 3.2). Every field is
+ * present, null when it has no value. Ids are dashed.
  */
 export const ConversationInfo = Type.Object(
   {

@@ -3,7 +3,10 @@ import { Nullable, StringEnum } from "../common/schema.ts";
 import { ProfileInfo } from "../settings/profiles.ts";
 import { PostedLlm } from "./settings.ts";
 
-/** The LLM profiles as the agent server lists them (agent-server.md section 9). There are no provider connections: each profile has its own key. */
+/**
+ * The list of LLM profiles (agent-server.md section 9). There are no provider connections: each
+ * profile has its own key.
+ */
 export const AgentServerProfileList = Type.Object({
   profiles: Type.Array(
     Type.Object({
@@ -28,7 +31,7 @@ export const AgentServerActivatedProfile = Type.Object({
 
 export const ValidateProfileRequest = Type.Object({ llm: PostedLlm });
 
-/** Whether a model answers. A failure that passes by itself, such as a rate limit, does not make it invalid. */
+/** Whether a model answers. A temporary failure such as a rate limit does not make it invalid. */
 export const ValidateProfileResponse = Type.Object({
   valid: Type.Boolean(),
   error: Nullable(Type.Object({ type: StringEnum(["configuration", "model"]), message: Type.String() })),

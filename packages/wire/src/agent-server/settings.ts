@@ -5,7 +5,10 @@ import { McpServer, someSecrets } from "../settings/mcp.ts";
 import { type Diff, diffOf } from "../settings/setting-field.ts";
 import { AgentSettings, ConversationSettings } from "../settings/settings-v1.ts";
 
-/** Answer of the agent server's `GET /api/settings` and of every change to them (agent-server.md section 9). */
+/**
+ * Response of `GET /api/settings` of the agent server and of every change to the settings
+ * (agent-server.md section 9).
+ */
 export const AgentServerSettings = Type.Object({
   agent_settings: AgentSettings,
   conversation_settings: ConversationSettings,

@@ -1,6 +1,9 @@
 import { type Static, Type } from "typebox";
 
-/** One problem of a request, in FastAPI's form (app-server.md section 0, row "errors"). Inputs are not echoed: they may be secrets. */
+/**
+ * One problem of a request, in FastAPI's form (app-server.md section 0, row "errors"). Inputs are
+ * omitted, because they may be secrets.
+ */
 export const ValidationIssue = Type.Object({
   loc: Type.Array(Type.Union([Type.String(), Type.Integer()]), {
     description: "`body`, `query`, `path` or `header`, then keys and indexes",
@@ -17,7 +20,7 @@ export const HTTPValidationError = Type.Object({
   detail: Type.Union([Type.Array(ValidationIssue), Type.String()]),
 });
 
-/** The same in the settings family: the sentence stands in `error`, and `detail` beside it. */
+/** The same in the settings family, with the sentence in `error` in addition to `detail`. */
 export const SettingsFailure = Type.Object({
   error: Type.String(),
   detail: Type.Optional(Type.Union([Type.Array(ValidationIssue), Type.String()])),

@@ -2,7 +2,10 @@ import { type Static, Type } from "typebox";
 import { Event } from "../events/event.ts";
 import { Nullable, Page } from "./schema.ts";
 
-/** Answer of `GET /server_info`: of the app server and of the agent server in one (app-server.md section 0, agent-server.md section 2). Times in seconds, sizes in bytes. */
+/**
+ * Response of `GET /server_info`: the app server's and the agent server's fields (app-server.md
+ * section 0, agent-server.md section 2). Times in seconds, sizes in bytes.
+ */
 export const ServerInfo = Type.Object({
   uptime: Type.Number(),
   idle_time: Type.Number(),

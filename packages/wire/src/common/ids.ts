@@ -8,8 +8,8 @@ export function newId(): string {
 }
 
 /**
- * Reads an id in either wire form (32 hex digits, or dashed).
- * Gives the dashed lower-case form, or undefined when the text is no UUID (app-server.md section 0, row "ids").
+ * Parses an id in either wire form (32 hex digits, or dashed). Returns the dashed lower-case form,
+ * undefined when the text is not a UUID (app-server.md section 0, row "ids").
  */
 export function parseId(text: string): string | undefined {
   if (!uuidPattern.test(text)) return undefined;
@@ -17,7 +17,7 @@ export function parseId(text: string): string | undefined {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
 
-/** The form of app-server ids: 32 lower-case hex digits without dashes (app-server.md section 0). */
+/** Formats an app-server id: 32 lower-case hex digits without dashes (app-server.md section 0). */
 export function hexId(id: string): string {
   return id.replaceAll("-", "").toLowerCase();
 }

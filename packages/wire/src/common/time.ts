@@ -1,11 +1,14 @@
-/** Milliseconds since the epoch as the app server writes them: ISO-8601 in UTC with `Z` (app-server.md section 0). */
+/**
+ * Formats milliseconds since the epoch like the app server: ISO-8601 in UTC with `Z` (app-server.md
+ * section 0).
+ */
 export function isoTime(ms: number): string {
   return new Date(ms).toISOString();
 }
 
 /**
- * Microseconds since the epoch as events carry them: naive ISO-8601 with six digits and no zone, in UTC (events.md section 1).
- * Two such texts compare as their times do.
+ * Formats microseconds since the epoch like events: naive ISO-8601 in UTC with six digits and no
+ * zone (events.md section 1). The texts sort like their times.
  */
 export function eventTime(micros: number): string {
   const ms = Math.floor(micros / 1000);
@@ -14,8 +17,8 @@ export function eventTime(micros: number): string {
 }
 
 /**
- * Reads a client's timestamp into the form of event timestamps: a naive text is taken as UTC, one with a zone is converted.
- * Gives undefined when the text is no ISO-8601 time. Fractions finer than a microsecond are cut.
+ * Converts a client's timestamp to the form of event timestamps: a text without a zone is UTC.
+ * Undefined when the text is not ISO-8601. Fractions below a microsecond are cut.
  */
 export function parseEventTime(text: string): string | undefined {
   const match =

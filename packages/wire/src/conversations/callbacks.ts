@@ -49,7 +49,7 @@ export const CallbackProcessors = Type.Array(CallbackProcessor, { maxItems: maxC
 
 export const callbackStatuses = ["ACTIVE", "FAILED"] as const;
 
-/** A callback of a conversation and how its delivery goes on. Never holds the secret. */
+/** A callback of a conversation and the state of its delivery, without the secret. */
 export const CallbackInfo = Type.Object({
   id: Type.String(),
   kind: StringEnum(["LoggingCallbackProcessor", "WebhookCallbackProcessor"]),

@@ -15,7 +15,10 @@ export const ConfirmationPolicy = Type.Union([
   }),
 ]);
 
-/** What judges the risk of actions; only its kind counts, the rest is kept for clients (agent-server.md section 3). */
+/**
+ * The analyzer that rates the risk of actions; only its kind has an effect, other fields are kept
+ * for clients (agent-server.md section 3).
+ */
 export const SecurityAnalyzer = Type.Object(
   { kind: Type.String({ minLength: 1, maxLength: 100 }) },
   { additionalProperties: true },

@@ -3,7 +3,10 @@ import { Nullable, StringEnum } from "../common/schema.ts";
 import { SandboxStatus } from "../sandboxes/sandboxes.ts";
 import { SendMessageRequest } from "./conversations.ts";
 
-/** Body of `POST /api/v1/app-conversations/{id}/send-message`: here the agent runs unless `run` is false (app-server.md section 2.7). */
+/**
+ * Body of `POST /api/v1/app-conversations/{id}/send-message`: the agent runs unless `run` is false
+ * (app-server.md section 2.7).
+ */
 export const AppSendMessageRequest = Type.Object({
   role: Type.Optional(Type.Literal("user", { default: "user" })),
   content: SendMessageRequest.properties.content,
@@ -28,13 +31,16 @@ export const PendingMessageResponse = Type.Object({
   position: Type.Integer({ minimum: 1 }),
 });
 
-/** A file that differs from the compared state; `path` is relative to the asked folder (agent-server.md section 8). */
+/**
+ * A file that differs from the compared state; `path` is relative to the requested folder
+ * (agent-server.md section 8).
+ */
 export const GitChange = Type.Object({
   status: StringEnum(["MOVED", "ADDED", "DELETED", "UPDATED"]),
   path: Type.String(),
 });
 
-/** A file before and after; null where there is none on that side. */
+/** A file before and after; null when it does not exist on that side. */
 export const GitDiff = Type.Object({ original: Nullable(Type.String()), modified: Nullable(Type.String()) });
 
 /** A skill that a conversation's agent has (app-server.md section 2.9). */
@@ -55,7 +61,10 @@ export const hookEvents = [
   "stop",
 ] as const;
 
-/** The hooks of a conversation's project, as its `.openhands/hooks.json` has them now (app-server.md section 2.9). */
+/**
+ * The current hooks of a conversation's project, from `.openhands/hooks.json` (app-server.md
+ * section 2.9).
+ */
 export const ConversationHooks = Type.Object({
   hooks: Type.Array(
     Type.Object({

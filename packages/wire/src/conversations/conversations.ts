@@ -57,7 +57,10 @@ const ImageUrlPart = Type.Object({
   image_url: Type.Object({ url: Type.String() }),
 });
 
-/** A message from a client (agent-server.md section 5, legacy-gui.md section 7.1). Only the role `user` is accepted. */
+/**
+ * A client's message (agent-server.md section 5, legacy-gui.md section 7.1). Only the role `user`
+ * is accepted.
+ */
 export const SendMessageRequest = Type.Object({
   role: Type.Optional(Type.Literal("user")),
   content: Type.Array(Type.Union([Content, ImageUrlPart]), { minItems: 1, maxItems: 100 }),
@@ -137,7 +140,10 @@ export const AppConversationStartRequest = Type.Object(
   { examples: startExamples },
 );
 
-/** Body of `PATCH /api/v1/app-conversations/{id}`; only what is there is changed, null clears (app-server.md section 2.6). */
+/**
+ * Body of `PATCH /api/v1/app-conversations/{id}`: absent fields stay, null clears (app-server.md
+ * section 2.6).
+ */
 export const AppConversationUpdateRequest = Type.Object({
   title: Type.Optional(Nullable(Type.String({ minLength: 1, maxLength: 200 }))),
   public: Type.Optional(Nullable(Type.Boolean())),

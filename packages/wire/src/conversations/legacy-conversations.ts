@@ -26,15 +26,18 @@ const fields = {
   sub_conversation_ids: Type.Array(Type.String()),
 };
 
-/** A conversation in the shape of the V0 API, as the released GUI reads it (legacy-gui.md section 4.3). The id is 32 hex digits. */
+/**
+ * A conversation in the shape of the V0 API for the released GUI (legacy-gui.md section 4.3). The
+ * id is 32 hex digits.
+ */
 export const LegacyConversation = Type.Object(fields);
 
 const { id, execution_status, tags, metrics, parent_conversation_id, updated_at } =
   ConversationInfo.properties;
 
 /**
- * Both shapes in one object: that of the agent server, and the legacy one (legacy-gui.md section 7.4). Before its start has made the conversation,
- * the rest of its state is left out.
+ * The agent server's shape and the legacy shape in one object (legacy-gui.md section 7.4). Fields
+ * of the conversation are absent until its start has created it.
  */
 export const ConversationInfoWithLegacy = Type.Object(
   {

@@ -1,7 +1,10 @@
 import { type Static, Type } from "typebox";
 import { Nullable, StringEnum } from "../common/schema.ts";
 
-/** The header that names the conversation of a chat completion, in requests and in answers (agent-server.md section 9). */
+/**
+ * The header that names the conversation of a chat completion, in requests and responses
+ * (agent-server.md section 9).
+ */
 export const serverConversationHeader = "X-OpenHands-ServerConversation-ID";
 
 /** A failure as OpenAI's clients read it. */
@@ -23,7 +26,7 @@ export const OpenAiModel = Type.Object({
 
 export const OpenAiModelList = Type.Object({ object: Type.Literal("list"), data: Type.Array(OpenAiModel) });
 
-/** A part of a message; those that are no text and no image are refused where they would be sent on. */
+/** A part of a message; the agent accepts text and images only. */
 const ChatPart = Type.Object({
   type: Type.String({ maxLength: 64 }),
   text: Type.Optional(Nullable(Type.String())),
@@ -35,7 +38,10 @@ export const ChatMessage = Type.Object({
   content: Type.Optional(Nullable(Type.Union([Type.String(), Type.Array(ChatPart, { maxItems: 1_000 })]))),
 });
 
-/** Body of `POST /v1/chat/completions`. What else OpenAI's API knows (temperature, tools …) is accepted and not read: the agent decides it. */
+/**
+ * Body of `POST /v1/chat/completions`. Other fields of OpenAI's API (temperature, tools …) are
+ * accepted and ignored: the agent decides them.
+ */
 export const ChatCompletionRequest = Type.Object(
   {
     model: Type.String({ maxLength: 256, description: "an id of `GET /v1/models`" }),

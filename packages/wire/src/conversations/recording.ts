@@ -4,9 +4,10 @@ import { Content, MessageToolCall, ReasoningItem, ThinkingBlock } from "../event
 import { TokenUsage } from "./state.ts";
 
 /**
- * A recording: a conversation with its model traffic, one JSON object a line, so that a long one is written and read as it comes. The first line is the header,
- * the last one the end; what cannot be told apart from a cut file has no end. A call names its prompt by numbers of earlier lines, so that what calls share
- * stands there once. Messages and answers have the shape in which the agent's loop knows them, whichever provider they came from.
+ * A recording: a conversation with its model traffic, one JSON object per line, so that long ones
+ * can be streamed. The first line is the header, the last one the end; a file without an end is
+ * truncated. A call refers to its prompt by the numbers of earlier lines, so shared messages occur
+ * once. Messages and responses have the agent loop's shape, independent of the provider.
  */
 export const recordingVersion = 1;
 
@@ -59,7 +60,10 @@ export const RecordedResponse = Type.Object({
 /** Why there is no answer: the code of the error, `Aborted` for a call that was cut off. */
 export const RecordedFailure = Type.Object({ code: Type.String(), message: Type.String() });
 
-/** The first line. `config` is the conversation's configuration and `agent` the agent that a client gave with it, both without secrets. */
+/**
+ * The first line. `config` is the conversation's configuration and `agent` the client's agent, both
+ * without secrets.
+ */
 export const RecordingHeader = Type.Object({
   line: Type.Literal("recording"),
   version: Type.Integer({ minimum: 1 }),

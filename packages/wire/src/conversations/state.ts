@@ -17,7 +17,7 @@ export type ExecutionStatus = (typeof executionStatuses)[number];
 
 const count = Type.Integer({ minimum: 0, default: 0 });
 
-/** Tokens of one model, added up (app-server.md section 2.1). `prompt_tokens` includes cache reads. */
+/** Token totals of one model (app-server.md section 2.1). `prompt_tokens` includes cache reads. */
 export const TokenUsage = Type.Object({
   model: Type.String({ default: "" }),
   prompt_tokens: count,
@@ -30,7 +30,7 @@ export const TokenUsage = Type.Object({
   response_id: Type.String({ default: "" }),
 });
 
-/** Cost in USD and tokens of one usage id, or of a whole conversation (app-server.md section 2.1). */
+/** Cost in USD and tokens of one usage id, or of a conversation (app-server.md section 2.1). */
 export const MetricsSnapshot = Type.Object({
   model_name: Type.String({ default: "default" }),
   accumulated_cost: Type.Number({ default: 0 }),
@@ -57,7 +57,10 @@ export const emptyUsage = (model = ""): TokenUsage => ({
   response_id: "",
 });
 
-/** Adds token counts; the context window is the larger one, everything else is that of `left` (agent-behaviour.md section 7). */
+/**
+ * Adds token counts. The context window is the larger one; other fields come from `left`
+ * (agent-behaviour.md section 7).
+ */
 export function addTokens(left: TokenUsage, right: TokenUsage): TokenUsage {
   return {
     ...left,

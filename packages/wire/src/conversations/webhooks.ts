@@ -7,8 +7,8 @@ export const maxReportedEvents = 1_000;
 export const maxReportedEventLength = 1024 * 1024;
 
 /**
- * Body of `POST /api/v1/webhooks/conversations`: what an agent server tells of a conversation that it runs (app-server.md section 8,
- * agent-server.md section 3.2). Other fields are ignored.
+ * Body of `POST /api/v1/webhooks/conversations`: an agent server's report on a conversation that it
+ * runs (app-server.md section 8, agent-server.md section 3.2). Other fields are ignored.
  */
 export const ReportedConversation = Type.Object({
   id: Type.String({ format: "uuid" }),

@@ -38,7 +38,10 @@ export const ThinkingBlock = Type.Union([
   Type.Object({ type: Type.Literal("redacted_thinking"), data: Type.String() }),
 ]);
 
-/** A thought of a model behind OpenAI's responses: it takes it back, encrypted, before the call or the answer that followed it. */
+/**
+ * An encrypted thought of a model behind OpenAI's responses, sent back before the call or message
+ * that followed it.
+ */
 export const ReasoningItem = Type.Object({
   id: Type.Optional(Type.String()),
   summary: Type.Array(Type.String()),

@@ -113,7 +113,10 @@ export const CondensationRequest = Type.Object({
   source: Type.Literal("environment"),
 });
 
-/** From here on the model reads a summary in the place of these events, which stay in the log (agent-behaviour.md section 6). */
+/**
+ * From here on a summary replaces these events in the prompt; the log keeps them
+ * (agent-behaviour.md section 6).
+ */
 export const Condensation = Type.Object({
   kind: Type.Literal("Condensation"),
   ...base,
@@ -154,7 +157,10 @@ export const HookExecutionEvent = Type.Object({
   hook_input: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
 });
 
-/** A change of the conversation's state. In the log it drives the fold; it is sent live and never listed (agent-server.md section 6.1). */
+/**
+ * A change of the conversation's state. It drives the fold and is sent live, but never listed
+ * (agent-server.md section 6.1).
+ */
 export const ConversationStateUpdateEvent = Type.Object({
   kind: Type.Literal("ConversationStateUpdateEvent"),
   ...base,

@@ -2,7 +2,7 @@ import { type Static, Type } from "typebox";
 import { Nullable, StringEnum } from "../common/schema.ts";
 import { Content } from "./content.ts";
 
-/** Actions and observations of the tools beyond the core, field by field as in events.md section 3. */
+/** Actions and observations of the other tools (events.md section 3). */
 
 const observation = { content: Type.Array(Content), is_error: Type.Boolean({ default: false }) };
 

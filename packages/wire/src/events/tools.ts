@@ -147,7 +147,10 @@ export const Observation = Type.Union([
   ...moreObservations,
 ]);
 
-/** A tool as SystemPromptEvent.tools lists it. Clients resolve the kinds in their own process: never invent one (events.md section 2). */
+/**
+ * An entry of SystemPromptEvent.tools. Clients resolve the kinds in their own process: never invent
+ * one (events.md section 2).
+ */
 export const ToolDefinition = Type.Object({
   kind: Type.String(),
   title: Type.String(),

@@ -3,7 +3,7 @@ import { Nullable, Page } from "../common/schema.ts";
 
 /** Commands in a sandbox and what they print (agent-server.md section 7). Ids are 32 hex digits. */
 
-/** Longest time that a command may be given, seconds. */
+/** Maximum time limit of a command, seconds. */
 export const maxBashTimeout = 1_000_000;
 
 const command = Type.String({

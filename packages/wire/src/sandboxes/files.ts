@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
 import { Page, StringEnum } from "../common/schema.ts";
 
-/** A name in a folder of a sandbox; an extension. A link is told as a link, with its own facts. */
+/** An entry of a folder in a sandbox; an extension. A link is described itself, not its target. */
 export const FileEntry = Type.Object({
   name: Type.String(),
   kind: StringEnum(["file", "directory", "link", "other"]),
@@ -20,7 +20,9 @@ export const SubdirectoryPage = Page(SubdirectoryEntry);
 /** A shortcut of such a list. */
 export const FileBrowserEntry = Type.Object({ label: Type.String(), path: Type.String() });
 
-/** Where picking a folder begins: the home of the sandbox's user, the folders in it, and the root. */
+/**
+ * Starting points of a folder picker: the user's home in the sandbox, its folders, and the root.
+ */
 export const HomeResponse = Type.Object({
   home: Type.String(),
   favorites: Type.Array(FileBrowserEntry),

@@ -53,7 +53,7 @@ export const GitOrganizationsResponse = Type.Object({
   organizations: Type.Array(Type.String()),
 });
 
-/** `link_header` stands in legacy lists only: there it tells clients the number of the next page. */
+/** Only legacy lists have `link_header`: it gives clients the number of the next page. */
 export const Repository = Type.Object({
   id: Type.String(),
   full_name: Type.String(),
@@ -95,7 +95,10 @@ export const PaginatedBranches = Type.Object({
   per_page: Type.Integer(),
 });
 
-/** A skill file of a repository, as the legacy page of microagents lists it. `created_at` is its folder's last commit. */
+/**
+ * A skill file of a repository in the legacy page of microagents. `created_at` is the folder's last
+ * commit.
+ */
 export const MicroagentResponse = Type.Object({
   name: Type.String(),
   path: Type.String(),

@@ -1,7 +1,10 @@
 import { type Static, Type } from "typebox";
 import { Nullable, Page, StringEnum } from "../common/schema.ts";
 
-/** What a sandbox may reach; an extension. Secrets never appear: of a credential there are its variable and the hosts to which it goes. */
+/**
+ * What a sandbox may reach; an extension. A credential shows its variable and hosts, never the
+ * secret.
+ */
 export const SandboxNetwork = Type.Object({
   mode: StringEnum(["none", "allowlist", "open"]),
   allow: Type.Array(

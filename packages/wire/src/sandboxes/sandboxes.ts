@@ -1,14 +1,20 @@
 import { type Static, Type } from "typebox";
 import { Nullable, Page, StringEnum } from "../common/schema.ts";
 
-/** Sandbox states on the wire (app-server.md section 4). MISSING: there is a conversation but no sandbox any more. */
+/**
+ * Sandbox states on the wire (app-server.md section 4). MISSING: the conversation's sandbox was
+ * deleted.
+ */
 export const sandboxStatuses = ["STARTING", "RUNNING", "PAUSED", "ERROR", "MISSING"] as const;
 export const SandboxStatus = StringEnum(sandboxStatuses);
 export type SandboxStatus = (typeof sandboxStatuses)[number];
 
 export const ExposedUrl = Type.Object({ name: Type.String(), url: Type.String(), port: Type.Integer() });
 
-/** A sandbox (app-server.md section 4). `session_api_key` and `exposed_urls` are null unless it is RUNNING. */
+/**
+ * A sandbox (app-server.md section 4). `session_api_key` and `exposed_urls` are null unless it is
+ * RUNNING.
+ */
 export const SandboxInfo = Type.Object({
   id: Type.String(),
   created_by_user_id: Nullable(Type.String()),
@@ -22,7 +28,10 @@ export const SandboxInfo = Type.Object({
 
 const hostPattern = "^(\\*\\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$";
 
-/** What one sandbox may reach, in the place of its spec's network; an extension. `allow` counts with `allowlist`; without it the spec's own rules stay. */
+/**
+ * Overrides the network of the sandbox's spec; an extension. `allow` applies to `allowlist`;
+ * without it the spec's rules stay.
+ */
 export const NetworkOverride = Type.Object({
   mode: StringEnum(["none", "allowlist", "open"]),
   allow: Type.Optional(

@@ -20,8 +20,9 @@ const given = {
 };
 
 /**
- * A named way to run an agent: it points to an LLM profile and to MCP servers by name and holds no secret (app-server openapi
- * OpenHandsAgentProfile). `mcp_server_refs` null means all servers. `id` stays when the profile is renamed; `revision` counts changes.
+ * A named agent configuration: it refers to an LLM profile and MCP servers by name and has no
+ * secrets (app-server openapi OpenHandsAgentProfile). `mcp_server_refs` null means all servers. A
+ * rename keeps `id`; `revision` counts changes.
  */
 export const AgentProfile = Type.Object({
   schema_version: Type.Integer({ minimum: 1, default: 2 }),
@@ -42,7 +43,10 @@ export const AgentProfile = Type.Object({
   tool_concurrency_limit,
 });
 
-/** Body of `POST /api/agent-profiles/{name}`: identity and revision in it are ignored, the name is the path's. */
+/**
+ * Body of `POST /api/agent-profiles/{name}`: the path gives the name; identity and revision are
+ * ignored.
+ */
 export const SaveAgentProfileRequest = Type.Unsafe<SaveAgentProfileRequest>(
   Type.Object({
     ...diffOf(
@@ -79,7 +83,10 @@ export const ActivatedAgentProfile = Type.Object({
   agent_settings_applied: Type.Boolean({ default: false }),
 });
 
-/** What a profile comes to with the settings of now (`…/materialize`); what it names and is missing is told here, not by an error. */
+/**
+ * A profile resolved against the current settings (`…/materialize`). Missing references are listed,
+ * not errors.
+ */
 export const AgentProfileDiagnostics = Type.Object({
   agent_kind: Type.String(),
   valid: Type.Boolean({ default: false }),

@@ -9,8 +9,9 @@ const flag = (value: boolean) => Type.Boolean({ default: value, ...shown() });
 const maybe = shown();
 
 /**
- * A language model as settings and profiles describe it (app-server.md section 5, openapi StrictLLM). docs/models.md says which of these decide how models
- * are called; the rest is kept for clients that build their own client of it. `model` is empty where none is configured.
+ * A language model in settings and profiles (app-server.md section 5, openapi StrictLLM).
+ * docs/models.md says which fields affect model calls; the others are kept for clients. `model` is
+ * empty when none is configured.
  */
 export const LlmConfig = Type.Object({
   model: Type.String({ maxLength: 1024, default: "", ...shown({ prominence: "critical" }) }),
@@ -88,7 +89,10 @@ export const LlmConfig = Type.Object({
   ),
 });
 
-/** A model that a client stores: every field may be absent. `StrictLlm` refuses fields that it does not know (app-server.md section 5, profiles). */
+/**
+ * A model that a client stores; every field is optional. `StrictLlm` refuses unknown fields
+ * (app-server.md section 5, profiles).
+ */
 export const StrictLlm = Type.Unsafe<LlmDiff>(
   Type.Object(
     {

@@ -13,8 +13,9 @@ const texts = Type.Record(
 const types = StringEnum(["stdio", "http", "shttp", "streamable-http", "sse"]);
 
 /**
- * Body of `POST /api/mcp/test` and of `POST /api/mcp/oauth/start` (agent-server.md section 9). Masked secrets are those of the stored server of
- * this name. `transport` is what settings call `type`: clients may send a server as it stands there. Without both a url means a remote server.
+ * Body of `POST /api/mcp/test` and `POST /api/mcp/oauth/start` (agent-server.md section 9). Masked
+ * secrets stand for those of the stored server of this name. `transport` is the settings' `type`,
+ * which clients may also send. Without both, a url means a remote server.
  */
 export const McpTestRequest = Type.Object({
   name: Type.Optional(Type.String({ maxLength: 256, default: "test" })),

@@ -25,7 +25,10 @@ export const McpAuth = Type.Union([
   }),
 ]);
 
-/** An MCP server of `agent_settings.mcp_config`: `url` for a remote one, `command` for one that runs beside the agent. */
+/**
+ * An MCP server of `agent_settings.mcp_config`: `url` for a remote server, `command` for a process
+ * in the sandbox.
+ */
 export const McpServer = Type.Object({
   url: Type.Optional(Nullable(Type.String({ minLength: 1, maxLength: 8192 }))),
   transport: Type.Optional(Nullable(StringEnum(["stdio", "http", "sse", "streamable-http"]))),
@@ -43,7 +46,10 @@ export const McpServer = Type.Object({
   enabled: Type.Optional(Nullable(Type.Boolean({ default: true }))),
 });
 
-/** MCP servers by name (app-server.md section 5). Values of `env`, `headers` and `auth` are read as `**********`. */
+/**
+ * MCP servers by name (app-server.md section 5). Reads show values of `env`, `headers` and `auth`
+ * as `**********`.
+ */
 export const McpServers = Type.Record(Type.String({ minLength: 1, maxLength: 256 }), McpServer, {
   maxProperties: 300,
 });
@@ -55,7 +61,10 @@ export const someSecrets = Type.Optional(
 
 const PostedMcpServer = Type.Object({ ...McpServer.properties, env: someSecrets, headers: someSecrets });
 
-/** The same as posted: null takes a variable or a header out, which the released GUI sends for headers that another `auth` replaces; or a whole server. */
+/**
+ * The same in requests: null removes a variable, a header (as the released GUI does when `auth`
+ * replaces it) or a whole server.
+ */
 export const PostedMcpServers = Type.Record(
   Type.String({ minLength: 1, maxLength: 256 }),
   Nullable(PostedMcpServer),

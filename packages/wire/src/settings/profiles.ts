@@ -31,7 +31,7 @@ export const SaveProfileRequest = Type.Object({
   preserve_existing_api_key: Type.Optional(Type.Boolean({ default: false })),
 });
 
-/** Body of `POST …/profiles/{name}`: may be absent or null. */
+/** Body of `POST …/profiles/{name}`: optional or null. */
 export const SaveProfileBody = Type.Union([SaveProfileRequest, Type.Null()], { default: {} });
 
 export const RenameProfileRequest = Type.Object({ new_name: ProfileName });

@@ -1,7 +1,10 @@
 import { type TObject, type TSchema, Type } from "typebox";
 import { Nullable } from "../common/schema.ts";
 
-/** How a form shows a setting (app-server.md section 5, SettingsSchema). Stands in a field's schema as `x-setting`. */
+/**
+ * How a form shows a setting (app-server.md section 5, SettingsSchema). The field's schema has it
+ * as `x-setting`.
+ */
 export interface SettingHint {
   /** Default: made of the field's name. */
   label?: string;
@@ -21,7 +24,7 @@ export function shown(hint: SettingHint = {}) {
 /** Longest text of a setting, characters. */
 export const maxSettingText = 65_536;
 
-/** A text that may be null, the default. */
+/** A text or null, the default. */
 export function optionalText(hint?: SettingHint) {
   return Type.Union([Type.String({ maxLength: maxSettingText }), Type.Null()], hint && shown(hint));
 }
@@ -47,7 +50,10 @@ export type Diff<T> = T extends readonly unknown[] | string | number | boolean |
   ? T
   : { [Key in keyof T]?: Diff<T[Key]> | null };
 
-/** The schema of what may be merged into an object of the given schema: every field may be absent, and null but for nested objects. */
+/**
+ * The schema of a patch of an object: every field is optional and, except nested objects, may be
+ * null.
+ */
 export function diffOf<T extends TObject>(schema: T, options: Record<string, unknown> = {}) {
   const properties = Object.entries(schema.properties).map(([name, property]): [string, TSchema] => {
     const { default: _, ...bare } = property as TSchema & { default?: unknown };

@@ -191,7 +191,10 @@ export const SettingsV1 = Type.Object({
   search_api_key_set: Type.Boolean({ default: false }),
 });
 
-/** Answer of `GET /api/v1/users/me` (app-server.md section 7): the settings, the id, and flat names of the parts that released clients read. */
+/**
+ * Response of `GET /api/v1/users/me` (app-server.md section 7): the settings, the id, and the flat
+ * fields that released clients read.
+ */
 export const UserInfo = Type.Object({
   ...SettingsV1.properties,
   id: Nullable(Type.String()),
@@ -208,9 +211,11 @@ export const UserInfo = Type.Object({
 });
 
 /**
- * Body of `POST /api/v1/settings`: top-level fields overwrite, the two `*_diff` are merged deeply, `mcp_config` inside replaces as a whole. With
- * an `X-Org-Id` header, as the released GUI sends it, and wherever a server is null, `mcp_config` is a merge patch: what it does not name stays.
- * Null resets a field; an absent or null `search_api_key`, `sandbox_api_key`, `user_consents_to_analytics` or `disabled_skills` keeps what is stored.
+ * Body of `POST /api/v1/settings`: top-level fields overwrite, the two `*_diff` are merged deeply,
+ * and `mcp_config` inside them replaces the stored one. With an `X-Org-Id` header, as the released
+ * GUI sends it, or when a server is null, `mcp_config` is a merge patch instead. Null resets a
+ * field; an absent or null `search_api_key`, `sandbox_api_key`, `user_consents_to_analytics` or
+ * `disabled_skills` keeps the stored value.
  */
 export const SettingsV1Update = Type.Unsafe<SettingsV1Update>(
   Type.Object({

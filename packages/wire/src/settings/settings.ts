@@ -105,7 +105,10 @@ export const SettingsUpdate = Type.Object({
   ...pick(lastFields, "update"),
 });
 
-/** The settings resource (platform.md section 2.1). Secrets are always null; `*_set` says whether one is stored. */
+/**
+ * The settings resource (platform.md section 2.1). Secrets are always null; `*_set` says whether
+ * one is stored.
+ */
 export const SettingsView = Type.Object({
   ...pick(firstFields, "view"),
   secrets_store: Type.Object({

@@ -58,7 +58,10 @@ export const WebClientConfig = Type.Object({
   kind: Type.Literal("WebClientConfig"),
 });
 
-/** Answer of `GET /api/options/config`, as far as the released GUI reads it (legacy-gui.md section 3). */
+/**
+ * Response of `GET /api/options/config`, limited to what the released GUI reads (legacy-gui.md
+ * section 3).
+ */
 export const LegacyConfig = Type.Object({
   APP_MODE: StringEnum(["oss", "saas"]),
   APP_SLUG: Nullable(Type.String()),

@@ -57,17 +57,23 @@ export const CurrentApiKey = Type.Object({
   read_only: Type.Boolean(),
 });
 
-/** Answer of `GET /api/organizations`: one, that every user has and nobody else is in. */
+/** Response of `GET /api/organizations`: each user has one organization without other members. */
 export const OrganizationPage = Type.Object({
   items: Type.Array(Type.Object({ id: Type.String(), name: Type.String(), is_personal: Type.Boolean() })),
   next_page_id: Type.Null(),
   current_org_id: Type.String(),
 });
 
-/** Answer of `GET /api/organizations/{org_id}/provider-connections`: keys that several LLM profiles share. There are none: each has its own. */
+/**
+ * Response of `GET /api/organizations/{org_id}/provider-connections`: always empty, because each
+ * LLM profile has its own key.
+ */
 export const ProviderConnections = Type.Object({ connections: Type.Array(Type.Unknown(), { maxItems: 0 }) });
 
-/** Answer of `GET /api/organizations/{org_id}/me`. A read-only key is a member who may look only. */
+/**
+ * Response of `GET /api/organizations/{org_id}/me`. The holder of a read-only key is a member who
+ * may only read.
+ */
 export const OrganizationMember = Type.Object({
   org_id: Type.String(),
   user_id: Type.String(),

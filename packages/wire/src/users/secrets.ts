@@ -58,7 +58,10 @@ export const ProviderTokenInput = Type.Object({
   host: Type.Optional(Nullable(Type.String({ maxLength: 260 }))),
 });
 
-/** Body of `POST /api/v1/secrets/git-providers` and of V0 `POST /api/add-git-providers`: all providers that the user is to have. */
+/**
+ * Body of `POST /api/v1/secrets/git-providers` and V0 `POST /api/add-git-providers`: the complete
+ * set of the user's providers.
+ */
 export const ProviderTokens = Type.Object({
   mcp_config: Type.Optional(Nullable(Type.Partial(McpConfig))),
   provider_tokens: Type.Optional(
