@@ -1,7 +1,10 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { GivenLlm, LlmDiff } from "@sandpiper/wire";
 
-/** What a user stored for Amazon Bedrock. A key of Bedrock's own is the model's API key and goes before these. */
+/**
+ * A user's credentials for Amazon Bedrock. A Bedrock API key is stored as the model's API key and
+ * takes precedence.
+ */
 export interface AwsAccess {
   accessKeyId?: string;
   secretAccessKey?: string;
@@ -11,7 +14,7 @@ export interface AwsAccess {
   endpoint?: string;
 }
 
-/** Where a Bedrock model is and who calls it. `access` is absent where an API key is sent. */
+/** Endpoint and credentials of a Bedrock model. `access` is absent when an API key is used. */
 export interface BedrockPlace {
   region: string;
   baseUrl: string;
@@ -21,7 +24,10 @@ export interface BedrockPlace {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The fields `aws_*` of a model as a client describes it; masked and empty ones are none. Undefined where there are none. */
+/**
+ * Reads the `aws_*` fields of a client's model; masked and empty ones are ignored. Undefined when
+ * there are none.
+ */
 export function awsAccess(llm: GivenLlm | LlmDiff): AwsAccess | undefined {
   const given = {
     accessKeyId: llm.aws_access_key_id,
@@ -35,8 +41,8 @@ export function awsAccess(llm: GivenLlm | LlmDiff): AwsAccess | undefined {
 }
 
 /**
- * The part of a model's name that Bedrock knows, and the region that it may begin with: `converse/…`, `us-west-2/…` and `us.anthropic.…` all are written
- * after `bedrock/`.
+ * Splits the name after `bedrock/` into Bedrock's model id and its region, for example
+ * `converse/…`, `us-west-2/…` and `us.anthropic.…`.
  */
 export function bedrockModelId(name: string): { modelId: string; region?: string } {
   const rest = name.replace(/^(?:converse|converse_like|invoke)\//, "");
@@ -45,8 +51,9 @@ export function bedrockModelId(name: string): { modelId: string; region?: string
 }
 
 /**
- * Finds the runtime and the credentials. What the server's environment holds (AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY with
- * AWS_SESSION_TOKEN) goes to Amazon's own address only. Throws ModelNotConfigured that names the missing setting.
+ * Finds endpoint and credentials. Credentials of the server's environment
+ * (AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY with AWS_SESSION_TOKEN)
+ * go to Amazon's own address only. Throws ModelNotConfigured.
  */
 export function bedrockPlace(
   name: string,

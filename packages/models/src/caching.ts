@@ -4,7 +4,10 @@ import { keepsPromptsLonger } from "./openai-models.ts";
 import { providers } from "./providers.ts";
 import type { ModelAddress } from "./resolve.ts";
 
-/** Whether a prompt carries the marks at which Claude models keep it (agent-behaviour.md section 3). Other models keep prompts without being told. */
+/**
+ * Whether a prompt carries Claude's cache marks (agent-behaviour.md section 3). Other models cache
+ * prompts by themselves.
+ */
 export function marksCache(
   { wire, modelId }: Pick<ModelAddress, "wire" | "modelId">,
   { caching = true }: CallOptions,
@@ -12,7 +15,10 @@ export function marksCache(
   return caching && (wire === "anthropic" || (wire === "bedrock" && /claude|nova/i.test(modelId)));
 }
 
-/** Under what key OpenAI keeps a conversation's prompts, and how long. Other endpoints that speak its protocols refuse or ignore both. */
+/**
+ * OpenAI's key and duration of the prompt cache. Other endpoints of its protocols refuse or ignore
+ * both.
+ */
 export function cacheKeys(
   address: ModelAddress,
   options: CallOptions,

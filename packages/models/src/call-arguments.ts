@@ -1,4 +1,7 @@
-/** Levels of arguments: whoever walks through an event, checks it or writes it as text takes one frame of the stack for each. */
+/**
+ * Maximum nesting of arguments: code that walks, checks or serialises an event uses one stack frame
+ * per level.
+ */
 const maxLevels = 64;
 
 /** Whether something is nested deeper than any tool asks for. Itself it takes no stack. */
@@ -12,8 +15,8 @@ export function isTooDeep(value: unknown): boolean {
 }
 
 /**
- * Arguments of a call as they go back to a model that has to have an object: what is none, or one that is nested too deep, was answered with an error
- * already, and endpoints refuse it. It goes back as text inside one.
+ * Arguments of an earlier call as an object. Unusable ones, which already got an error, are wrapped
+ * as text, because endpoints refuse them.
  */
 export function argumentsObject(text: string): object {
   try {

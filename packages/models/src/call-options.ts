@@ -5,8 +5,8 @@ const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as 
 export type Effort = (typeof efforts)[number];
 
 /**
- * How a model is called, beside where it is. What is absent is left to the endpoint, the catalogue and the server, or has the default that settings
- * show; null says that the endpoint decides.
+ * How a model is called, except for its address. An absent option has the default of the endpoint,
+ * the catalogue, the server or the settings; null leaves it to the endpoint.
  */
 export interface CallOptions {
   temperature?: number;
@@ -22,7 +22,7 @@ export interface CallOptions {
   minWait?: number;
   maxWait?: number;
   multiplier?: number;
-  /** Sent with each request, in the place of what the client of the endpoint would send under the same name. Values are secret. */
+  /** Sent with each request; overrides the client's headers of the same name. Values are secret. */
   headers?: Readonly<Record<string, string>>;
   /** USD per token, in the place of the catalogue's. */
   inputPrice?: number;
@@ -33,7 +33,10 @@ export interface CallOptions {
   knownAs?: string;
   /** How much the model thinks, where it thinks. Default: high. */
   effort?: Effort | null;
-  /** Tokens for the thoughts of Claude models that think by budget. Default: 200,000, which means as many as they may. */
+  /**
+   * Token budget for the thoughts of Claude models. Default: 200,000, which means the model's
+   * maximum.
+   */
   thinkingBudget?: number | null;
   /** Summaries of thoughts, of OpenAI's responses. */
   reasoningSummary?: string;
@@ -41,7 +44,7 @@ export interface CallOptions {
   caching?: boolean;
   /** How long OpenAI keeps prompts. Default: 24h. */
   cacheRetention?: string | null;
-  /** False: tools are told and called in text. */
+  /** False: tools are described and called in text. */
   nativeTools?: boolean;
   /** False: calls in text end with no stop word. */
   stopWord?: boolean;
@@ -66,8 +69,8 @@ export const maxTimeout = 3_600;
 const longestWait = 120;
 
 /**
- * What a client says about the calls of a model (agent-server.md section 3.1, LLM). A masked header is none. A `top_p` of 1 says nothing, and some
- * models refuse it beside a temperature.
+ * Reads a client's options of a model (agent-server.md section 3.1, LLM). Masked headers are
+ * ignored. A `top_p` of 1 is the default, and some models refuse it together with a temperature.
  */
 export function callOptions(llm: GivenLlm | LlmDiff): CallOptions | undefined {
   const wanted: Record<keyof CallOptions, unknown> = {
@@ -132,12 +135,15 @@ export function addressOptions(options: CallOptions | undefined): { options?: Ca
   return options?.headers ? { options: { headers: options.headers } } : {};
 }
 
-/** Milliseconds that an attempt may take. A time-out of 0 is none of its own. */
+/** Time limit of an attempt in milliseconds. 0 means no own limit. */
 export function attemptTime(usual: number, { timeout }: CallOptions): number {
   return timeout ? Math.min(timeout, maxTimeout) * 1000 : usual;
 }
 
-/** The waits between as many attempts as wanted, milliseconds: those that were asked for, else the usual ones, and the last of them again. */
+/**
+ * Waits between the requested number of attempts, in milliseconds: the requested waits or the
+ * defaults; the last one repeats.
+ */
 export function waitsFor(usual: readonly number[], options: CallOptions): readonly number[] {
   const { attempts, minWait, maxWait, multiplier } = options;
   const isAsked = minWait !== undefined || maxWait !== undefined || multiplier !== undefined;

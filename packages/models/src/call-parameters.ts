@@ -63,12 +63,15 @@ function imageSupport({ wire, modelId }: ModelAddress, { vision }: CallOptions):
   return wire === "bedrock" ? "inline" : "any";
 }
 
-/** Models that continue from their own thoughts within a turn; other endpoints refuse the field `reasoning_content`. */
+/**
+ * Models that continue from their own thoughts within a turn; other endpoints refuse
+ * `reasoning_content`.
+ */
 function wantsReasoning(provider: string, modelId: string): boolean {
   return provider === "deepseek" || /deepseek|kimi|minimax|glm-/i.test(modelId);
 }
 
-/** Bedrock's requests are signed by its client, so that fields beside its own go in through it. */
+/** Bedrock's client signs the requests, so additional fields pass through it. */
 function bedrockFields({ wire }: ModelAddress, { extraBody }: CallOptions): SharedV4ProviderOptions {
   if (wire !== "bedrock" || !extraBody) return {};
   return { bedrock: { additionalModelRequestFields: extraBody as SharedV4ProviderOptions[string] } };

@@ -17,8 +17,8 @@ interface Price {
 }
 
 /**
- * List prices of the makers' own APIs for standard processing; proxies and contracts may differ. A model that is not here
- * costs 0, which is better than a guess.
+ * List prices of the makers' APIs for standard processing; proxies and contracts may differ. An
+ * unknown model costs 0, because a guess would be worse.
  */
 const catalogue: Readonly<Record<string, CatalogueEntry>> = {
   ...openAi(1_050_000, { above: 272_000, input: 2, output: 1.5 }, [
@@ -130,9 +130,9 @@ function compatible(
 }
 
 /**
- * Finds a model under the names that providers and proxies give it: with prefixes (`openrouter/anthropic/…`), dated
- * (`-20250929`, `-2025-08-07`), `-latest`, `@…` and `:…` suffixes, `claude-sonnet-4.5` for `claude-sonnet-4-5`, and
- * Bedrock's `us.anthropic.claude-…-v1:0`.
+ * Finds a model by the names that providers and proxies use: prefixes (`openrouter/anthropic/…`),
+ * dates (`-20250929`, `-2025-08-07`), `-latest`, `@…` and `:…` suffixes, `claude-sonnet-4.5` for
+ * `claude-sonnet-4-5`, and Bedrock's `us.anthropic.claude-…-v1:0`.
  */
 export function lookUpModel(name: string): CatalogueEntry | undefined {
   const base = name
@@ -160,8 +160,8 @@ const unknown: CatalogueEntry = {
 const maxPrice = 1_000;
 
 /**
- * What is known about a model; zeros where nothing is. A given size or price (USD per token) goes before the catalogue's. A given input price
- * is that of cached input, too.
+ * Facts about a model; zeros when unknown. A configured size or price (USD per token) overrides the
+ * catalogue; a configured input price applies to cached input, too.
  */
 export function modelFacts(
   name: string,
@@ -183,8 +183,8 @@ export function modelFacts(
 }
 
 /**
- * USD of one call of a model of this name, or of these facts; 0 when the price is unknown. Cache reads and writes are part of the prompt tokens
- * (agent-behaviour.md section 7).
+ * USD of one call; 0 when the price is unknown. Cache reads and writes are part of the prompt
+ * tokens (agent-behaviour.md section 7).
  */
 export function costOf(
   model: string | CatalogueEntry,

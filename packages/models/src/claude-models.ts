@@ -1,4 +1,4 @@
-/** The version in the name of a Claude model, under whatever prefix or in whatever spelling; undefined for other names. */
+/** Parses the version of a Claude model in any spelling; undefined for other names. */
 function claudeVersion(modelId: string): { major: number; minor: number; family: string } | undefined {
   const named = /claude-(?:(\d)[-.](\d)-([a-z]+)|([a-z]+)-(\d{1,2})(?:[-.](\d{1,2}))?(?!\d))/i.exec(modelId);
   if (!named) return undefined;
@@ -10,7 +10,10 @@ function claudeVersion(modelId: string): { major: number; minor: number; family:
   };
 }
 
-/** How a Claude model thinks: by an effort of its own (since 4.6), within a budget of tokens (3.7 to 4.5), or not at all. */
+/**
+ * How a Claude model thinks: by effort (since 4.6), within a token budget (3.7 to 4.5), or not at
+ * all.
+ */
 export function claudeThinking(modelId: string): "effort" | "budget" | undefined {
   const version = claudeVersion(modelId);
   if (!version) return undefined;
@@ -19,7 +22,10 @@ export function claudeThinking(modelId: string): "effort" | "budget" | undefined
   return major === 4 || (major === 3 && minor === 7) ? "budget" : undefined;
 }
 
-/** Most tokens of a Claude model's thoughts that leave it as much again for its answer. The first Opus models answer with 32,000 at most. */
+/**
+ * Maximum thinking budget that leaves the same number of tokens for the answer. The first Opus
+ * models answer with at most 32,000 tokens.
+ */
 export function maxThinkingBudget(modelId: string): number {
   const version = claudeVersion(modelId);
   return version?.family === "opus" && version.major === 4 && version.minor < 5 ? 16_000 : 32_000;

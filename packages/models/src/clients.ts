@@ -3,13 +3,16 @@ import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { LRUCache } from "lru-cache";
 
 /**
- * Clients of endpoints, for all conversations: they keep nothing between calls, and making one builds its schemas and compiles them at the first answer, which
- * takes longer than a call's own work.
+ * Clients of endpoints, shared by all conversations. A client has no state between calls, but
+ * creating one builds and compiles schemas, which takes longer than a call's own work.
  */
 export class Clients {
   readonly #made = new LRUCache<string, LanguageModelV4>({ max: 50 });
 
-  /** The client that was made of such parts, else a new one. The parts are JSON, keys among them: only their digest is kept. */
+  /**
+   * Returns the client for these parts, or creates it. The parts are JSON that includes keys, so
+   * only their digest is kept.
+   */
   of(parts: readonly unknown[], make: () => LanguageModelV4): LanguageModelV4 {
     const key = hash("sha256", JSON.stringify(parts), "base64");
     const known = this.#made.get(key);

@@ -12,7 +12,10 @@ type CallPart = Extract<
 /** More than any model calls at once. Beyond it an endpoint is broken or hostile. */
 const maxToolCalls = 2_000;
 
-/** What is kept of the arguments of a call that was too long, characters: enough to see what it was. */
+/**
+ * Characters of the arguments of an oversized call that are kept, so that the call can be
+ * recognised.
+ */
 const keptOfCut = 2_000;
 
 /** Longer names are no tool's. */

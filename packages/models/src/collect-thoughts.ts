@@ -9,7 +9,10 @@ type ReasoningPart = Extract<
   { type: "reasoning-start" | "reasoning-delta" | "reasoning-end" }
 >;
 
-/** Keeps of a model's thoughts what its provider wants to see again: signed and encrypted blocks, and items of responses. */
+/**
+ * Collects the thoughts that a provider wants back: signed and encrypted blocks, and items of
+ * responses.
+ */
 export class ThoughtCollector {
   readonly #wire: Wire;
   readonly #blocks = new Map<string, ThinkingBlock>();
@@ -32,7 +35,10 @@ export class ThoughtCollector {
     }));
   }
 
-  /** Takes a part; `callsBefore` tool calls came before it. Gives the text to show, a blank line between two summaries of one thought. */
+  /**
+   * Adds a part after `callsBefore` tool calls. Returns the text to show, with a blank line between
+   * two summaries of one thought.
+   */
   add(part: ReasoningPart, callsBefore: number): string {
     const text = part.type === "reasoning-delta" ? part.delta : "";
     if (this.#wire === "responses") return this.#addItem(part, text, callsBefore);

@@ -19,8 +19,9 @@ import { phaseBlock } from "./thinking.ts";
 const charsOfToken = 4;
 
 /**
- * Folds the parts of one streamed answer. `add` throws what the stream reports as an error; `response` throws when the
- * stream ended before its end, or with nothing in it. An answer that is longer than any (`isFull`) ends there, as at a model's own limit.
+ * Folds the parts of one streamed answer. `add` throws errors of the stream; `response` throws when
+ * the stream is incomplete or empty. An oversized answer (`isFull`) ends there, as at a model's own
+ * limit.
  */
 export class ResponseCollector {
   readonly #address: Pick<ModelAddress, "name" | "wire">;
@@ -118,7 +119,8 @@ export class ResponseCollector {
     const id = this.#id || `response-${crypto.randomUUID()}`;
     const tokens = toTokenUsage(usage, this.#address.name, this.#facts.contextWindow, id);
     const isEmpty = !this.#text.trim() && !this.#reasoning && toolCalls.length === 0;
-    // A model may choose to say nothing, which the agent answers; an endpoint that counted no output has not answered at all.
+    // A model may answer with nothing, which the agent handles; an endpoint that counts no output
+    // has not answered.
     if (isEmpty && tokens.completion_tokens === 0 && reason.unified !== "content-filter") {
       throw new EmptyResponse("the endpoint sent an empty answer");
     }
@@ -143,7 +145,7 @@ export class ResponseCollector {
     );
   }
 
-  /** Of an answer that nobody reads to its end the provider's own count is not known. */
+  /** The provider's token count comes at the end, which was not read. */
   #cut(): void {
     this.#calls.cut();
     const none = { noCache: undefined, cacheRead: undefined, cacheWrite: undefined };
@@ -177,7 +179,7 @@ function finishReason(
   return unified === "error" || unified === "interrupted" ? "other" : unified;
 }
 
-/** Tokens of one call; what the endpoint did not count is 0. Prompt tokens include cache reads and writes. */
+/** Tokens of one call; missing counts are 0. Prompt tokens include cache reads and writes. */
 function toTokenUsage(
   usage: LanguageModelV4Usage,
   model: string,

@@ -77,7 +77,7 @@ export class DemoModel implements Model {
   }
 }
 
-/** The results since the newest task began: a user message after the end of a run begins a new task. */
+/** The results since the newest task: a user message after the end of a run begins a task. */
 function getResultsOfTask(messages: readonly ModelMessage[]): ToolResult[] {
   let results: ToolResult[] = [];
   let isOver = true;

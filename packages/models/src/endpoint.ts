@@ -11,10 +11,13 @@ import { providers } from "./providers.ts";
 import { detailsExtractor, givesDetails } from "./reasoning-details.ts";
 import type { ModelAddress } from "./resolve.ts";
 
-/** Sent where the SDK insists on a key and the endpoint needs none; without it the SDK would look into the environment. */
+/** Placeholder key for endpoints without one: without it the SDK would read the environment. */
 const noKey = "none";
 
-/** The AI SDK's client for an address. Everything it could read from the environment is given, so that nothing is. */
+/**
+ * The AI SDK's client for an address. Every option is set, so that the SDK reads nothing from the
+ * environment.
+ */
 export function openEndpoint(
   address: ModelAddress,
   fetch: typeof globalThis.fetch,
@@ -33,7 +36,8 @@ export function openEndpoint(
     case "responses":
       return createOpenAI({ baseURL, apiKey, fetch: guarded }).responses(modelId);
   }
-  // The SDK's own OpenAI client knows what OpenAI's models refuse; other endpoints get plain chat completions.
+  // The SDK's OpenAI client knows what OpenAI's models refuse; other endpoints get plain chat
+  // completions.
   if (baseURL === providers.openai?.baseUrl)
     return createOpenAI({ baseURL, apiKey, fetch: guarded }).chat(modelId);
   return createOpenAICompatible({
@@ -48,7 +52,7 @@ export function openEndpoint(
   }).chatModel(modelId);
 }
 
-/** An empty key is none, and keeps the SDK from the one of the environment. */
+/** An empty key keeps the SDK from reading the environment. */
 function openBedrock(
   { modelId, baseUrl: baseURL, apiKey = "", aws }: ModelAddress,
   fetch: typeof globalThis.fetch,

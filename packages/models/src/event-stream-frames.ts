@@ -9,9 +9,9 @@ export class BrokenStream extends Error {}
 const unreadable = "the endpoint sent a stream that cannot be read";
 
 /**
- * Cuts a stream of `application/vnd.amazon.eventstream` into its frames, so that its reader gets each whole: it would otherwise copy what it has with every
- * packet. A frame that says that it is longer than any, or shorter than its own head, is an error at once, and so is one whose checksum is wrong.
- * Fails with BrokenStream.
+ * Splits a stream of `application/vnd.amazon.eventstream` into whole frames; the SDK's reader would
+ * otherwise copy its buffer with each packet. Throws BrokenStream at once for a frame with an
+ * impossible length or a wrong checksum.
  */
 export function wholeFrames(): TransformStream<Uint8Array, Uint8Array> {
   let chunks: Uint8Array[] = [];

@@ -17,9 +17,9 @@ export interface Failure {
   retryable: boolean;
   /** What the provider asks to wait, milliseconds. */
   retryAfterMs?: number;
-  /** Nobody was there: the address has no name, no host or no listener. */
+  /** The address has no name, no host or no listener. */
   unreachable?: boolean;
-  /** Nothing answered for the provider, which may be back in some minutes. */
+  /** The provider is unreachable and may be back in some minutes. */
   away?: boolean;
   /** The prompt is larger than the model's context window. */
   tooLong?: boolean;
@@ -95,7 +95,10 @@ function describeCallError(error: APICallError): Failure {
   };
 }
 
-/** An error that arrived as an event of a stream: `{message, type, code, statusCode?}`, with provider-specific parts left out. */
+/**
+ * An error event of a stream: `{message, type, code, statusCode?}`; provider-specific fields are
+ * omitted.
+ */
 function describeStreamError(error: unknown): Failure {
   if (typeof error !== "object" || error === null) return { message: String(error), retryable: true };
   const { message, statusCode, code, type } = error as Record<string, unknown>;
@@ -129,7 +132,10 @@ function isUnreachable(cause: unknown): boolean {
   return false;
 }
 
-/** A prompt that is too long is refused with a 4xx or an unnumbered error; rate limits on tokens, with a 429, are worded alike. Some proxies say 500. */
+/**
+ * A prompt that is too long is refused with a 4xx or an error without status. Rate limits on tokens
+ * (429) have similar words. Some proxies send 500.
+ */
 function isTooLong(status: number | undefined, text: string): boolean {
   if (status === 429 || status === 401 || status === 403) return false;
   return status === 413 || contextPatterns.some((pattern) => pattern.test(text));
@@ -142,7 +148,10 @@ function isRetryableStatus(status: number, body: string | undefined): boolean {
   return [408, 409, 424, 425].includes(status) || status >= 500;
 }
 
-/** Digs the sentence out of the usual error bodies: `{error:{message}}`, `{error}`, `{message}`, `{detail}`, a list of those, plain text. */
+/**
+ * Extracts the message from the usual error bodies: `{error:{message}}`, `{error}`, `{message}`,
+ * `{detail}`, a list of those, plain text.
+ */
 function providerMessage(body: string | undefined): string | undefined {
   if (!body?.trim()) return undefined;
   let value: unknown;
@@ -185,12 +194,17 @@ const contextPatterns = [
   /input token count/i,
 ];
 
-/** True for the error of a call whose prompt is larger than the model's context window; the remedy is to condense. */
+/**
+ * Whether a call failed because its prompt exceeds the context window; the remedy is to condense.
+ */
 export function isContextExceeded(error: unknown): boolean {
   return error instanceof PlatformError && error.code === "ContextWindowExceeded";
 }
 
-/** The error that leaves this room: one sentence with model, status and the provider's words, and none of the secrets. */
+/**
+ * Converts a failure to the error for callers: model, status and the provider's words, with all
+ * secrets masked.
+ */
 export function modelError(
   model: string,
   failure: Failure,

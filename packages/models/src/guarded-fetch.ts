@@ -4,9 +4,9 @@ import { wholeFrames } from "./event-stream-frames.ts";
 export const maxAnswerBytes = 64 * 1024 * 1024;
 
 /**
- * A fetch for calls with a key to an address that may be wrong or hostile. A redirect would carry the key's header to another host, so it
- * is answered like any other unexpected status. A web page is refused at once, and so is JSON where a stream was asked for; an answer that does not end
- * ends at `maxBytes`.
+ * A fetch for calls with a key to an address that may be wrong or hostile. Redirects are not
+ * followed, because they would carry the key to another host. A web page, or JSON instead of a
+ * stream, is refused at once; a response ends at `maxBytes`.
  */
 export function guardedFetch(
   fetch: typeof globalThis.fetch,

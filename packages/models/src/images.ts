@@ -1,6 +1,6 @@
 import type { LanguageModelV4FilePart, LanguageModelV4TextPart } from "@ai-sdk/provider";
 
-/** How images can be sent: not at all, not those of this prompt, only inline, or by their address as well. */
+/** How images can be sent: not at all, not those of this prompt, only inline, or also by URL. */
 export type ImageSupport = "none" | "refused" | "inline" | "any";
 
 /** The formats that every provider reads. */
@@ -11,7 +11,7 @@ const note = (why: string): LanguageModelV4TextPart => ({
   text: `[An image was left out here: ${why}.]`,
 });
 
-/** An image as data or address, or a note for the model in its place: it has to know that there is something that it does not see. */
+/** An image as data or URL, or a note for the model that an image is missing. */
 export function imagePart(
   url: string,
   support: ImageSupport,

@@ -2,10 +2,12 @@ import type { LLMModel, LLMProvider } from "@sandpiper/wire";
 import { cataloguedNames } from "./catalogue.ts";
 import { guessProvider, providers } from "./providers.ts";
 
-/** Providers that are reached by a protocol of their own, which the tests speak; others speak OpenAI's, each in its own way. */
+/** Providers with a protocol of their own; the others speak OpenAI's. */
 const verified = new Set(["openai", "anthropic", "gemini", "bedrock"]);
 
-/** Every model whose price and context window are known, under the provider that makes it, and the built-in demo model. */
+/**
+ * All models with a known price and context window by their provider, and the built-in demo model.
+ */
 export const knownModels: readonly LLMModel[] = [
   ...cataloguedNames.map((name) => {
     const provider = guessProvider(name) ?? null;

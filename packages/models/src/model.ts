@@ -9,9 +9,10 @@ export interface Model {
   /** Tokens; 0 when unknown. */
   readonly contextWindow: number;
   /**
-   * One call, streamed. Retries by itself what is worth retrying, as long as nothing was streamed yet.
-   * Throws PlatformError ContextWindowExceeded for a prompt that is too long, ModelFailed for anything else, each with the provider's message (no
-   * key in it), or the signal's reason when aborted.
+   * Calls the model and streams the answer. Retries temporary failures until the first part was
+   * streamed. Throws PlatformError ContextWindowExceeded for a prompt that is too long, ModelFailed
+   * for other failures, each with the provider's message without keys, or the signal's reason when
+   * aborted.
    */
   complete(request: ModelRequest): Promise<ModelResponse>;
 }
@@ -24,11 +25,11 @@ export interface ModelRequest {
   signal: AbortSignal;
   /** What the call is for, as in the metrics: agent, condenser … */
   usageId?: string;
-  /** Names the conversation: a provider that keeps prompts by such a key finds the one of the last call again. */
+  /** The conversation's cache key: providers find the prompt of the last call by it. */
   cacheKey?: string;
   /** Called with every piece of text as it arrives. */
   onDelta?: (delta: { content?: string; reasoning?: string }) => void;
-  /** Told before each wait for another attempt. */
+  /** Called before each wait for another attempt. */
   onRetry?: (notice: RetryNotice) => void;
 }
 
@@ -41,7 +42,10 @@ export interface RetryNotice {
   reason: string;
 }
 
-/** A thought that OpenAI's responses take back, before the tool call at this position (or the end of the answer). */
+/**
+ * A thought of OpenAI's responses, placed before the tool call at this position (or the end of the
+ * answer).
+ */
 export interface PlacedReasoning {
   callsBefore: number;
   item: ReasoningItem;
@@ -75,23 +79,28 @@ export interface ModelResponse {
   thinkingBlocks: ThinkingBlock[];
   reasoningItems?: PlacedReasoning[];
   toolCalls: MessageToolCall[];
-  /** What is wrong with a tool call that a model wrote as text and that cannot be read: for the model, to write it again. */
+  /** The error in a tool call that a model wrote as text; the model reads it and tries again. */
   problem?: string;
-  /** Tokens of this one call; `per_turn_token` = prompt + completion, `context_window` = the model's. */
+  /**
+   * Tokens of this call; `per_turn_token` = prompt + completion, `context_window` = the model's.
+   */
   usage: TokenUsage;
   /** USD; 0 when the price is unknown. */
   cost: number;
   finishReason: "stop" | "tool-calls" | "length" | "content-filter" | "other";
 }
 
-/** What a user configured; absent parts fall back to the server's environment (`OPENAI_API_KEY` and so on). */
+/**
+ * A user's configuration of a model; absent fields fall back to the server's environment
+ * (`OPENAI_API_KEY` and so on).
+ */
 export interface ModelConfig {
   model: string;
   apiKey?: string | undefined;
   baseUrl?: string | undefined;
   /** What a user stored for Amazon Bedrock. */
   aws?: AwsAccess | undefined;
-  /** The address is one that the operator does not answer for: it is reached like all that users name, so not in private networks. */
+  /** A user named the address, so private networks are not reachable. */
   guarded?: boolean | undefined;
   options?: CallOptions | undefined;
 }

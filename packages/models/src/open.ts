@@ -19,15 +19,16 @@ export interface OpenModelOptions {
   /** For addresses that are `guarded`; default: `fetch`. */
   guardedFetch?: typeof globalThis.fetch;
   times?: Partial<CallTimes>;
-  /** Told before each wait for another attempt, for logs. */
+  /** Called before each wait for another attempt, for logs. */
   onRetry?: (notice: RetryNotice) => void;
 }
 
 const defaultTimes: CallTimes = { retryDelays: defaultRetryDelaysMs, attempt: 300_000, idle: 120_000 };
 
 /**
- * Makes the function that opens models by name: `demo/repair`, `provider/model`, a bare name, or any name behind a base URL. Calls with a key of the
- * server's environment cost what the catalogue says, whatever a user says: the operator's budgets count them.
+ * Creates the function that opens models by name: `demo/repair`, `provider/model`, a bare name, or
+ * any name behind a base URL. Calls with a key of the server's environment cost what the catalogue
+ * says, because the operator's budgets count them.
  */
 export function makeOpenModel(options: OpenModelOptions): OpenModel {
   const { env, fetch = globalThis.fetch, guardedFetch = fetch, times, onRetry } = options;
@@ -42,7 +43,7 @@ export function makeOpenModel(options: OpenModelOptions): OpenModel {
     const ownKey =
       (!address.apiKey && !address.aws?.access) ||
       Boolean(config.apiKey?.trim() || config.aws?.secretAccessKey);
-    // A signed body cannot be changed any more: Bedrock's client takes the fields of the body before it signs.
+    // Bedrock's client signs the body, so additional fields must be added before.
     const extras = address.wire === "bedrock" ? { ...options, extraBody: {} } : options;
     const given = withExtras(config.guarded ? guardedFetch : fetch, extras);
     const parts = [address, extras.headers, extras.extraBody, config.guarded === true];

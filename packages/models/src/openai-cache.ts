@@ -1,6 +1,7 @@
 /**
- * Anthropic's cache marks in the chat-completions form that proxies (LiteLLM, OpenRouter, OpenHands) pass on: `cache_control`
- * on the system text and on the last content of the last user or tool message. Gives a new body.
+ * Adds Anthropic's cache marks in the chat-completions form that proxies (LiteLLM, OpenRouter,
+ * OpenHands) pass on: `cache_control` on the system text and on the last content of the last user
+ * or tool message. Returns a new body.
  */
 export function markCacheableBody(body: Record<string, unknown>): Record<string, unknown> {
   const messages = body.messages as ChatMessage[];

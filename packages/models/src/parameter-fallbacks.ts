@@ -14,7 +14,7 @@ export interface Concessions {
 const refused =
   /unsupported|no endpoints|(?:could |can)not|not (?:supported|support|allowed|permitted|available|valid)|unknown|unrecognized|unexpected|does(?:n't| not)|extra (?:inputs|fields)|invalid|deprecated|only supports?|must|may only|expected|exceeds?|too (?:large|big|many|long)|maximum|at most/i;
 
-/** What a refusal may be about, in the order in which that is tried. */
+/** Parameters that can be dropped, in the order of attempts. */
 const causes: readonly [keyof Concessions, RegExp][] = [
   [
     "cache",
@@ -32,8 +32,8 @@ const causes: readonly [keyof Concessions, RegExp][] = [
 ];
 
 /**
- * What to leave out next, of what is not left out yet, when an endpoint refused a request by these words; undefined where its words name nothing that could
- * be left out.
+ * The next parameter to drop after an endpoint refused a request with these words; undefined when
+ * they name none.
  */
 export function nextConcession(
   failure: Failure,

@@ -22,7 +22,10 @@ import {
   thoughtSignature,
 } from "./thinking.ts";
 
-/** Characters of a tool's text that are sent; the middle of longer ones is left out (agent-behaviour.md section 3). */
+/**
+ * Characters of a tool's text that are sent; the middle of a longer one is cut (agent-behaviour.md
+ * section 3).
+ */
 export const maxToolChars = 30_000;
 
 export interface PromptOptions {
@@ -31,7 +34,7 @@ export interface PromptOptions {
   replayReasoning: boolean;
   /** Replay signed and encrypted thoughts; default: true. */
   thoughts?: boolean;
-  /** The name of the model that is asked: what only it gets back of its thoughts is marked with it. */
+  /** The called model's name; it marks thoughts that only this model may get back. */
   model?: string;
   /** Mark where a prompt cache may end. */
   marksCache?: boolean;
@@ -53,12 +56,12 @@ const cacheable: SharedV4ProviderOptions = {
   bedrock: { cachePoint: { type: "default" } },
 };
 
-/** Wires whose system message may be several blocks, of which the first is cached alone. */
+/** Wires that accept several system blocks, of which the first is cached separately. */
 const separateBlocks: ReadonlySet<Wire> = new Set(["anthropic", "bedrock"]);
 
 /**
- * A request in the shape of the AI SDK's providers. Tool results that follow each other become one message; texts and messages
- * with nothing in them are left out, because endpoints refuse them; half surrogate pairs are replaced.
+ * Converts a request to the AI SDK's shape. Consecutive tool results become one message; empty
+ * texts and messages are dropped, because endpoints refuse them; lone surrogates are replaced.
  */
 export function toPrompt(
   request: Pick<ModelRequest, "system" | "messages">,
@@ -92,7 +95,10 @@ export function toPrompt(
   return prompt;
 }
 
-/** Results of unusable calls come first in a log, and some endpoints match calls and results by their places. */
+/**
+ * In a log, results of unusable calls come first, but some endpoints match calls and results by
+ * position.
+ */
 function inOrderOfCalls(results: ToolMessage[], answer: ModelMessage | undefined): ToolMessage[] {
   if (results.length < 2 || answer?.role !== "assistant") return results;
   const places = new Map(answer.toolCalls.map(({ id }, place) => [id, place]));
@@ -100,10 +106,15 @@ function inOrderOfCalls(results: ToolMessage[], answer: ModelMessage | undefined
   return results.toSorted((one, other) => places.get(one.toolCallId)! - places.get(other.toolCallId)!);
 }
 
-/** What messages became, for the options of then: a long history is sent with each call of a conversation, and nearly all of it as before. */
+/**
+ * Cache of converted messages by options: each call of a conversation sends the same long history
+ * again.
+ */
 const made = new WeakMap<ModelMessage, { key: string; parts: unknown }>();
 
-/** A turn gets its calls and thoughts one after the other; what was made of it before counts as long as it has no more of them. */
+/**
+ * A turn grows by calls and thoughts; the cached conversion is valid while their numbers are equal.
+ */
 function once<Parts>(message: ModelMessage, options: PromptOptions, make: () => Parts): Parts {
   const { wire, replayReasoning, thoughts, images, model, maxToolChars: limit } = options;
   const size =
@@ -116,7 +127,10 @@ function once<Parts>(message: ModelMessage, options: PromptOptions, make: () => 
   return parts;
 }
 
-/** Claude models get the blocks apart, so that the first can be cached alone; other endpoints take one system message at most. */
+/**
+ * Claude models get separate blocks, so that the first is cached alone; other endpoints take one
+ * system message.
+ */
 function systemMessages(blocks: string[], wire: Wire): LanguageModelV4Prompt {
   const texts = blocks.filter((block) => block.trim() !== "").map((block) => block.toWellFormed());
   if (texts.length === 0) return [];
@@ -133,7 +147,7 @@ function userParts(content: readonly Content[], { images = "any" }: PromptOption
   });
 }
 
-/** What stands beside the content of a turn. */
+/** Parts of a turn in addition to its content. */
 function details({ thinkingBlocks }: AssistantMessage, { wire, thoughts = true, model = "" }: PromptOptions) {
   return wire === "openai" && thoughts ? replayedDetails(thinkingBlocks, model) : undefined;
 }
@@ -180,8 +194,8 @@ function assistantParts(message: AssistantMessage, options: PromptOptions): Assi
 }
 
 /**
- * Arguments as they are replayed. Chat completions and responses carry text, so that valid text goes back byte for byte (and
- * hits the provider's cache); the other wires carry an object.
+ * Arguments of an earlier call. Chat completions and responses carry text, so valid text is sent
+ * byte for byte, which hits the provider's cache; other wires carry an object.
  */
 function toolInput(text: string, wire: Wire): unknown {
   const value = argumentsObject(text);
@@ -190,7 +204,7 @@ function toolInput(text: string, wire: Wire): unknown {
   return text.includes("\\u") && hasHalves(value) ? JSON.stringify(wellFormed(value)) : text;
 }
 
-/** JSON writes half a surrogate pair as an escape; it becomes U+FFFD, in keys as well as in values. */
+/** JSON escapes a lone surrogate; it becomes U+FFFD, in keys and in values. */
 const half = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g;
 
 function wellFormed(value: object): unknown {
@@ -252,7 +266,10 @@ export function cutMiddle(text: string, limit = maxToolChars): string {
   ).toWellFormed();
 }
 
-/** A Claude model's prompt cache ends at marks: after the first system block, and after the newest user or tool content. */
+/**
+ * A Claude model's cache ends at marks: after the first system block, and after the newest user or
+ * tool content.
+ */
 function markCacheable(prompt: LanguageModelV4Prompt): void {
   const first = prompt[0];
   if (first?.role === "system") first.providerOptions = cacheable;
@@ -260,7 +277,10 @@ function markCacheable(prompt: LanguageModelV4Prompt): void {
   if (last) last.providerOptions = cacheable;
 }
 
-/** Ids that another provider made (a conversation may change its model) in the length and alphabet that all of them accept. */
+/**
+ * Converts ids of another provider (a conversation may change its model) to the length and alphabet
+ * that all providers accept.
+ */
 function safeId(id: string, wire: Wire): string {
   const short = id.length > 64 ? id.slice(-64) : id;
   return separateBlocks.has(wire) ? short.replace(/[^a-zA-Z0-9_-]/g, "_") || "_" : short.toWellFormed();

@@ -17,7 +17,9 @@ export interface CallTimes {
   retryDelays: readonly number[];
   /** Limit of one attempt from request to end of the answer. */
   attempt: number;
-  /** Longest silence between two pieces of an answer. Before the first, a model may think for as long as the attempt lasts. */
+  /**
+   * Maximum silence between two parts of an answer. The first part may take as long as the attempt.
+   */
   idle: number;
 }
 
@@ -34,7 +36,7 @@ export interface ProviderModelParts {
   facts: CatalogueEntry;
   refusals: Refusals;
   known: KnownEndpoints;
-  /** Told before the wait for another attempt. */
+  /** Called before the wait for another attempt. */
   onRetry?: (notice: RetryNotice) => void;
 }
 
@@ -102,7 +104,10 @@ export class ProviderModel implements Model {
     request.onRetry?.(notice);
   }
 
-  /** Reads one answer into the collector, as far as it takes it. Leaving the loop early cancels the stream, which closes the connection. */
+  /**
+   * Reads one answer into the collector until it is full. Leaving the loop cancels the stream,
+   * which closes the connection.
+   */
   async #attempt(
     parameters: LanguageModelV4CallOptions,
     without: Concessions,
@@ -134,7 +139,7 @@ export class ProviderModel implements Model {
       clearTimeout(total);
       clearTimeout(idle);
       signal.removeEventListener("abort", follow);
-      // A client that reads an answer ahead would go on after its first error.
+      // A client that reads ahead would continue after its first error.
       if (!isRead) stop.abort();
     }
   }

@@ -1,4 +1,6 @@
-/** The protocols that models are reached by. `openai` is chat completions, `responses` its successor, `bedrock` Converse. */
+/**
+ * Protocols of models. `openai` is chat completions, `responses` its successor, `bedrock` Converse.
+ */
 export type Wire = "openai" | "responses" | "anthropic" | "google" | "bedrock";
 
 export interface Provider {
@@ -7,7 +9,10 @@ export interface Provider {
   wire: Wire;
   /** Where it answers when no base URL is configured; absent: a base URL is needed. */
   baseUrl?: string;
-  /** Variables of the server's environment that may hold its key, first match wins. Empty: it needs no key. */
+  /**
+   * Environment variables that may hold the provider's key, first match wins. Empty: no key is
+   * needed.
+   */
   keyVariables: string[];
 }
 
@@ -61,7 +66,7 @@ const bareNames: [RegExp, string][] = [
   [/^(mistral-|codestral|devstral|magistral|ministral)/, "mistral"],
 ];
 
-/** The provider that a name without a provider most likely belongs to, for example `openai` for `gpt-5`. */
+/** The most likely provider of a bare name, for example `openai` for `gpt-5`. */
 export function guessProvider(bareName: string): string | undefined {
   return bareNames.find(([pattern]) => pattern.test(bareName.toLowerCase()))?.[1];
 }

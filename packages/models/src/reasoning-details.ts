@@ -5,8 +5,9 @@ import type { ModelAddress } from "./resolve.ts";
 import { detailsPrefix } from "./thinking.ts";
 
 /**
- * OpenRouter tells a model's thoughts as a list of `reasoning_details`, and wants the same list back with the turn: models that think between their calls refuse
- * to go on, or begin anew, without it. It travels through the log as one redacted thinking block, and only the model that thought it gets it again.
+ * OpenRouter sends a model's thoughts as `reasoning_details` and needs the same list back with the
+ * turn, otherwise some models refuse to continue or start over. The log stores the list as one
+ * redacted thinking block, which only the same model gets back.
  */
 
 type Detail = Record<string, string | number | boolean | null>;

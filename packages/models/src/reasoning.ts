@@ -11,12 +11,13 @@ export interface ReasoningParameters {
   providerOptions?: SharedV4ProviderOptions;
 }
 
-/** Tokens of a thinking Claude model's answer beside its thoughts, where Bedrock would leave it 4,096. */
+/** Tokens for the answer of a thinking Claude model on Bedrock, whose own default is 4,096. */
 const bedrockAnswerTokens = 16_000;
 
 /**
- * How much a model is asked to think. Models that are not known to think are asked nothing, because most endpoints refuse the question. A temperature that
- * was asked for goes before thinking that was not: Claude takes only one of the two.
+ * The reasoning options of a call. Models that are not known to think get none, because most
+ * endpoints refuse them. A requested temperature wins over default thinking: Claude accepts only
+ * one of the two.
  */
 export function reasoningParameters(
   address: Pick<ModelAddress, "wire" | "modelId">,
@@ -41,7 +42,10 @@ export function reasoningParameters(
   }
 }
 
-/** The platform keeps the conversation itself, so nothing is stored there, and thoughts come back encrypted. */
+/**
+ * The provider stores nothing, because the platform keeps the conversation; thoughts come back
+ * encrypted.
+ */
 function responsesReasoning(
   modelId: string,
   { effort = "high", reasoningSummary }: CallOptions,

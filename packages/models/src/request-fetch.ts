@@ -1,11 +1,14 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { CallOptions } from "./call-options.ts";
 
-/** Headers that belong to the connection. `host` could lead a key of the operator to another site behind the same address. */
+/**
+ * Connection headers. `host` could send a key of the operator to another site behind the same
+ * address.
+ */
 const connectionHeaders =
   /^(?:host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-(?:length|type|encoding)|proxy-.*)$/i;
 
-/** What a request is about: none of it can be given beside. */
+/** Essential fields of a request, which clients cannot override. */
 const ownFields = new Set([
   "model",
   "messages",
@@ -18,8 +21,8 @@ const ownFields = new Set([
 ]);
 
 /**
- * A fetch that sends the headers and the fields of the body that a client asked for, too. Throws ModelNotConfigured, without the value, for a header that
- * cannot be sent.
+ * A fetch that adds the client's headers and body fields. Throws ModelNotConfigured, without the
+ * value, for an invalid header.
  */
 export function withExtras(fetch: typeof globalThis.fetch, options: CallOptions): typeof globalThis.fetch {
   const { headers: extra, extraBody } = options;

@@ -16,13 +16,13 @@ export interface ModelAddress {
   baseUrl: string;
   /** Undefined where the endpoint needs none. */
   apiKey: string | undefined;
-  /** Of Bedrock: who signs the requests, and for which region. */
+  /** Bedrock only: who signs the requests, and for which region. */
   aws?: Pick<BedrockPlace, "region" | "access">;
 }
 
 /**
- * Finds the endpoint and the key of a model name such as `anthropic/claude-sonnet-4-5`, `gpt-5` or, with a base URL, anything.
- * Throws ModelNotConfigured that names the missing setting.
+ * Finds the endpoint and key of a model name such as `anthropic/claude-sonnet-4-5`, `gpt-5` or,
+ * with a base URL, any name. Throws ModelNotConfigured that names the missing setting.
  */
 export function resolveModel(
   config: ModelConfig,
@@ -54,8 +54,8 @@ export function resolveModel(
 }
 
 /**
- * Chat completions or responses, for what speaks OpenAI's protocols: as `api_mode` says; else responses for names like `openai/responses/…`, and for those
- * of OpenAI's own models that think.
+ * Chooses chat completions or responses for OpenAI's protocols: by `api_mode`; otherwise responses
+ * for names like `openai/responses/…` and for OpenAI's own reasoning models.
  */
 function openAiWire(
   config: ModelConfig,
@@ -96,8 +96,8 @@ function bedrockAddress(
 }
 
 /**
- * A known first segment is the provider. Behind a base URL a bare name or an unknown first segment belongs to the endpoint
- * as it is (`meta-llama/Llama-3.3`), because proxies serve any name.
+ * A known first segment is the provider. Behind a base URL, a bare name or an unknown first segment
+ * is passed unchanged (`meta-llama/Llama-3.3`), because proxies serve any name.
  */
 function splitName(name: string, hasBaseUrl: boolean): { provider: string; modelId: string } {
   const slash = name.indexOf("/");
@@ -109,8 +109,8 @@ function splitName(name: string, hasBaseUrl: boolean): { provider: string; model
 }
 
 /**
- * Makes the address that the wire's paths are appended to: `https://host` gets the version segment, an address that ends in an
- * endpoint's path loses it, anything else stays. Throws ModelNotConfigured for what is not an http(s) address.
+ * Normalises a base URL: `https://host` gets the version segment, an endpoint's path is removed,
+ * anything else stays. Throws ModelNotConfigured for an invalid address.
  */
 export function normaliseBaseUrl(text: string, provider: string, wire: Wire): string {
   let url: URL;
@@ -140,8 +140,8 @@ export function isProviderUrl(model: string, baseUrl: string): boolean {
 }
 
 /**
- * A key of the server's environment leaves only for the provider's own address: whoever may set a base URL would otherwise
- * be able to have the operator's key sent to a host of theirs.
+ * A key of the server's environment goes only to the provider's own address: otherwise a user with
+ * a base URL of their own could obtain the operator's key.
  */
 function environmentKey(
   entry: Provider,

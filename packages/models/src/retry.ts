@@ -1,21 +1,26 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Failure } from "./failure.ts";
 
-/** Waits between attempts, milliseconds: five attempts, exponential from 8 to 64 s (agent-behaviour.md section 3). */
+/**
+ * Waits between attempts in milliseconds: five attempts, exponential from 8 to 64 s
+ * (agent-behaviour.md section 3).
+ */
 export const defaultRetryDelaysMs: readonly number[] = [8_000, 16_000, 32_000, 64_000];
 
-/** A provider that asks for more than this is not waited for: the user is better served by its message. */
+/** Maximum wait that a provider may ask for; beyond it the user gets the provider's message. */
 const longestRetryAfterMs = 120_000;
 
-/** An address where nobody is needs no patience with its limits: a quarter of the usual wait shows whether it is back. */
+/** An unreachable address has no rate limit: a quarter of the usual wait is enough. */
 const unreachableShare = 1 / 4;
 
-/** How much longer than all usual waits an endpoint is waited for that has answered before: ten minutes where eight to 64 seconds are usual. */
+/**
+ * Factor of the waits for an endpoint that has answered before: ten minutes instead of about two.
+ */
 const patience = 5;
 
 /**
- * Milliseconds to wait before the next attempt, or undefined when there should be none. `attempt` counts from 1. `knownForMs` is given for an endpoint that has
- * answered before: for how long it has failed now.
+ * Milliseconds until the next attempt; undefined when there is none. `attempt` counts from 1.
+ * `knownForMs`: how long an endpoint that has answered before has been failing.
  */
 export function nextDelay(
   failure: Failure,

@@ -1,7 +1,9 @@
 import { LRUCache } from "lru-cache";
 import type { ModelAddress } from "./resolve.ts";
 
-/** Remembers which endpoints have answered: one that does not any more is away, and not an address that somebody got wrong. */
+/**
+ * Remembers endpoints that have answered: when one stops answering, it is down and not misspelt.
+ */
 export class KnownEndpoints {
   readonly #known = new LRUCache<string, true>({ max: 500 });
 

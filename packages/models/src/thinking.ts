@@ -5,8 +5,8 @@ import type { PlacedReasoning } from "./model.ts";
 export type AssistantPart = Extract<LanguageModelV4Message, { role: "assistant" }>["content"][number];
 
 /**
- * Gemini wants the signature of its hidden thoughts back with the tool calls that followed them, also from behind proxies. It is kept as a redacted thinking
- * block with this prefix, so that it travels through the log like Anthropic's blocks do.
+ * Gemini needs the signature of its hidden thoughts back with the tool calls that followed them,
+ * also behind proxies. A redacted thinking block with this prefix carries it through the log.
  */
 const googlePrefix = "google-thought-signature:";
 
@@ -21,7 +21,7 @@ const phasePrefix = "openai-phase:";
 
 const prefixes = [googlePrefix, bedrockPrefix, detailsPrefix, phasePrefix];
 
-/** Whether a block is signed, and can be sent without a change, which would make the signature wrong. */
+/** Whether a block is signed; a change would invalidate the signature. */
 function isWhole(
   block: Extract<ThinkingBlock, { type: "thinking" }>,
 ): block is typeof block & { signature: string } {
@@ -70,7 +70,10 @@ export function bedrockThoughts(blocks: readonly ThinkingBlock[]): AssistantPart
   });
 }
 
-/** A thought of OpenAI's responses as the parts of one item; nothing where it came without its encrypted form, since nothing of it is stored there. */
+/**
+ * Converts a thought of OpenAI's responses to the parts of one item; empty without the encrypted
+ * form, because OpenAI stores nothing.
+ */
 export function responsesThought({ item }: PlacedReasoning): AssistantPart[] {
   const { id, encrypted_content, summary } = item;
   if (!encrypted_content) return [];
@@ -100,7 +103,9 @@ export function bedrockBlock(data: string): ThinkingBlock {
   return { type: "redacted_thinking", data: bedrockPrefix + data };
 }
 
-/** The block that keeps the phase of a model's text, such as `commentary`: OpenAI wants it back with the text. */
+/**
+ * The block that keeps the phase of a model's text, such as `commentary`, which OpenAI needs back.
+ */
 export function phaseBlock(phase: string, model: string): ThinkingBlock {
   return { type: "redacted_thinking", data: `${phasePrefix}${phase}:${model}` };
 }

@@ -11,8 +11,8 @@ export interface ModelProblem {
 }
 
 /**
- * Calls a model once with a word. Undefined where it answers, and also where the failure may pass by itself (a rate limit, silence): that
- * says nothing about the configuration.
+ * Calls a model once. Undefined when it answers, or when the failure is temporary (rate limit,
+ * silence) and says nothing about the configuration.
  */
 export async function tryModel(
   openModel: OpenModel,

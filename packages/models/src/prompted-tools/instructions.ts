@@ -1,9 +1,11 @@
 import type { ModelTool } from "../model.ts";
 
-/** The words by which a call ends; an endpoint may be told to stop there. */
+/** End marker of a call; an endpoint may use it as a stop sequence. */
 export const callEnd = "</function>";
 
-/** How a model that cannot call tools over its wire is told of them and calls them (agent-behaviour.md section 3). */
+/**
+ * Instructions for models that cannot call tools over their wire (agent-behaviour.md section 3).
+ */
 export function instructions(tools: readonly ModelTool[]): string {
   return `You have these tools:
 

@@ -2,7 +2,7 @@ import type { MessageToolCall } from "@sandpiper/wire";
 import { newId } from "@sandpiper/wire";
 import type { ModelTool } from "../model.ts";
 
-/** What an answer says beside its calls, the calls, and what is wrong with what looks like one. */
+/** The text of an answer without its calls, the calls, and the error of a malformed one. */
 export interface ParsedAnswer {
   text: string;
   toolCalls: MessageToolCall[];
@@ -11,12 +11,13 @@ export interface ParsedAnswer {
 
 const opening = "<function=";
 
-/** Calls that are read out of one answer: a model that was told to make one at a time means no more. */
+/** Maximum calls read from one answer: the instructions ask for one. */
 const maxCalls = 100;
 
 /**
- * Reads the calls that a model wrote as text. What stands between a parameter's tags is its value, without one line break at each end; a call or a parameter
- * that is not closed ends with the text, as it does where the endpoint was told to stop. Reads each character a bounded number of times. Never throws.
+ * Parses calls that a model wrote as text. The text between a parameter's tags, without one line
+ * break at each end, is its value; an unclosed call or parameter ends with the text, as after a
+ * stop sequence. Linear in the length. Never throws.
  */
 export function parseCalls(answer: string, tools: readonly ModelTool[]): ParsedAnswer {
   const start = answer.indexOf(opening);
@@ -93,7 +94,10 @@ function openEnd(answer: string, from: number): number {
   return end < 0 ? answer.length : end;
 }
 
-/** The arguments as a model would have written them over a wire: texts as texts, other values as the JSON that they are where the schema asks for it. */
+/**
+ * Converts parameters to arguments: texts stay texts, other values are parsed as JSON when the
+ * schema asks for it.
+ */
 function toJson(parameters: readonly [string, string][], tool: ModelTool | undefined): string {
   const properties = (tool?.parameters.properties ?? {}) as Record<string, { type?: unknown }>;
   const entries = parameters.map(([name, text]): [string, unknown] => {

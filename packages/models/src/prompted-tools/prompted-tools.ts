@@ -4,7 +4,10 @@ import { asText } from "./history.ts";
 import { callEnd, instructions } from "./instructions.ts";
 import { parseCalls } from "./parse-calls.ts";
 
-/** A model that is told of tools in its prompt and calls them in its answers' text: for endpoints that know nothing of tools. */
+/**
+ * Wraps a model whose endpoint does not support tools: the prompt describes them, and calls are
+ * parsed from the text.
+ */
 export class PromptedTools implements Model {
   readonly name: string;
   readonly contextWindow: number;
@@ -42,7 +45,7 @@ export class PromptedTools implements Model {
   }
 }
 
-/** Passes text on as it comes, up to where a call begins; what may be the beginning of one waits for what follows. */
+/** Streams text up to the first call; a possible beginning of a call waits for the next text. */
 function withoutCalls(onDelta: NonNullable<ModelRequest["onDelta"]>): NonNullable<ModelRequest["onDelta"]> {
   const opening = "<function=";
   let held = "";

@@ -14,8 +14,8 @@ export interface CallLog {
 }
 
 /**
- * A model that is asked beside the runs of a conversation and leaves no event, such as for a title: its calls are recorded by themselves. `partial`: of a prompt that
- * begins with the whole history only the last message is kept.
+ * Wraps a model for side calls, such as for a title, that leave no event: their records are stored
+ * separately. `partial`: only the last message of a prompt with the whole history is stored.
  */
 export function recordedBeside(
   { events, scheduler }: { events: CallLog; scheduler: TurnScheduler },
@@ -33,7 +33,7 @@ export function recordedBeside(
         const calls = recorder
           .take()
           .map((call) => (partial ? { ...call, partial, prompt: lastOf(call.prompt) } : call));
-        // An answer is worth more than its record; and the conversation may be gone.
+        // The answer matters more than its record, and the conversation may be deleted.
         await events.append(id, [], { calls }).catch(() => {});
       }
     },

@@ -10,8 +10,8 @@ function digest(text: string): string {
 export const digestOf = (value: unknown): string => digest(JSON.stringify(value));
 
 /**
- * Digests of prompts that grow: each message is read once, and the prompt's digest is that of its beginning with the digest of its last message. Messages that were
- * part of a prompt must not change.
+ * Digests growing prompts: each message is read once, and a prompt's digest chains that of its
+ * beginning with its last message. Messages of earlier prompts must not change.
  */
 export class PromptDigester {
   #messages: readonly ModelMessage[] = [];

@@ -1,8 +1,8 @@
 import type { RecordedFailure, RecordedMessage, RecordedResponse, RecordedTool } from "@sandpiper/wire";
 
 /**
- * One call of a model in a conversation. The prompt of the agent's calls is not kept: the view makes it again out of the events up to `atSeq`, and the digests
- * tell whether that is what the model was sent. Other calls have a prompt of their own.
+ * One model call of a conversation. The prompt of an agent's call is not stored: the view recreates
+ * it from the events up to `atSeq`, and the digests verify it. Other calls store their prompt.
  */
 export interface ModelCall {
   /** As in the metrics: agent, condenser, title … */
@@ -28,7 +28,7 @@ export interface ModelCall {
   failure?: RecordedFailure;
 }
 
-/** What tells prompts apart: 32 hexadecimal digits each. */
+/** Digests of a prompt, 32 hexadecimal digits each. */
 export interface PromptDigests {
   system: string;
   tools: string;

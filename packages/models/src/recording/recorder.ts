@@ -16,8 +16,9 @@ export interface RecorderParts {
 }
 
 /**
- * Keeps the calls of a run until its next records go into the log, so that a call and what came of it are stored together or not at all. A step costs the same
- * however long the history is: what is the same as at the call before is not read again.
+ * Collects the calls of a run until its next records are appended, so that both are stored
+ * together. The cost of a step does not depend on the length of the history, because unchanged
+ * messages are not read again.
  */
 export class CallRecorder {
   readonly #parts: RecorderParts;
@@ -58,7 +59,8 @@ export class CallRecorder {
         (error) => ({ failure: failureOf(error, request.signal) }),
       );
       const latency = outcome.then(() => Math.round(performance.now() - start));
-      // While the answer is waited for: to read the whole of a long history takes some milliseconds.
+      // Digesting a long history takes some milliseconds, so it happens while the answer is
+      // awaited.
       await this.#parts.scheduler.nextTurn("prompt digests");
       const prompt = this.#promptOf(request, ofView);
       this.#calls.push({ ...call, ...prompt, latency: await latency, ...(await outcome) });
