@@ -91,8 +91,7 @@ export class Browser {
   /** Opens a tab and makes it active. Throws BrowserUnavailable, and what the sandbox throws. */
   async openTab(signal: AbortSignal): Promise<Tab> {
     const { connection } = await this.#connected(signal);
-    if (this.#targets.size >= maxTabs)
-      throw new PlatformError("InvalidParameter", `There are ${maxTabs} tabs already: close one first.`);
+    if (this.#targets.size >= maxTabs) throw new PlatformError("TooManyTabs", { max: maxTabs });
     return this.#newTab(connection);
   }
 
@@ -200,11 +199,7 @@ export class Browser {
       launched = await launchBrowser(sandbox, dir, signal);
       live = await this.#connect(launched).catch(() => undefined);
     }
-    if (!live)
-      throw new PlatformError(
-        "BrowserUnavailable",
-        "The browser in the sandbox started and does not answer.",
-      );
+    if (!live) throw new PlatformError("BrowserSilent");
     if (!launched.found) {
       if (lost)
         this.#note(
@@ -254,14 +249,8 @@ export class Browser {
     if (known) return known;
     const { connection, launched } = this.#live!;
     const { id } = this.#targets.get(targetId)!;
-    const tab = await Tab.attach(
-      { targetId, id },
-      {
-        connection,
-        patience: this.#patience,
-        note: (text) => this.#note(text),
-      },
-    );
+    const note = (text: string) => this.#note(text);
+    const tab = await Tab.attach({ targetId, id }, { connection, patience: this.#patience, note });
     this.#tabs.set(targetId, tab);
     await tab.prepare();
     // The browser takes the proxy's token only here, and keeps it for all pages.

@@ -84,18 +84,10 @@ export async function launchBrowser(sandbox: Sandbox, dir: string, signal?: Abor
     maxOutputBytes: 8_192,
     ...(signal && { signal }),
   });
-  if (code === 100)
-    throw new PlatformError(
-      "BrowserUnavailable",
-      "There is no browser in this sandbox. Its image needs Chromium or Chrome on the PATH (in Debian the package chromium).",
-    );
+  if (code === 100) throw new PlatformError("BrowserMissing");
   const [how, port = "", path = "", proxy = ""] = stdout.toString().split("\n");
   if (code !== 0 || !/^\d{1,5}$/.test(port) || !/^\/devtools\/browser\/[\w-]{1,100}$/.test(path)) {
-    const said = stderr.toString().trim().slice(-600);
-    throw new PlatformError(
-      "BrowserUnavailable",
-      `The browser did not start in the sandbox${said ? `: ${said}` : "."}`,
-    );
+    throw new PlatformError("BrowserNotStarted", { output: stderr.toString().trim().slice(-600) });
   }
   const { username = "", password = "" } = URL.parse(proxy) ?? {};
   return {

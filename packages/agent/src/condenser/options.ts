@@ -1,3 +1,4 @@
+import { isObject } from "@sandpiper/core/is-object";
 import type { CondenserSettings, GivenAgent } from "@sandpiper/wire";
 
 /** When and how to condense a history (agent-behaviour.md section 6). */
@@ -45,7 +46,7 @@ export function condenserOfAgent(given: GivenCondenser | null | undefined): Cond
   const members: unknown[] = Array.isArray(condensers) ? condensers.slice(0, 20) : [];
   // Nested pipelines are ignored: they could keep the server busy.
   return members
-    .filter((member) => isRecord(member) && member.kind !== "PipelineCondenser")
+    .filter((member) => isObject(member) && member.kind !== "PipelineCondenser")
     .map((member) => condenserOfAgent(member as GivenCondenser))
     .find((options) => options !== undefined);
 }
@@ -70,8 +71,4 @@ function whole(value: unknown, instead: number): number {
 
 function part(value: unknown, instead: number): number {
   return typeof value === "number" && value > 0 && value < 1 ? value : instead;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,3 +1,4 @@
+import { isObject } from "@sandpiper/core/is-object";
 import { hookEvents } from "@sandpiper/wire";
 import { isMatcher } from "./matcher.ts";
 
@@ -128,10 +129,6 @@ function readHook(value: unknown, plugin: string | undefined): HookDefinition[] 
 
 function listOf(value: unknown): unknown[] {
   return Array.isArray(value) ? value.slice(0, maxEntries) : [];
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
 }
 
 function snakeCase(name: string): string {

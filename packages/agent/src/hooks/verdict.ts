@@ -1,3 +1,5 @@
+import { isObject } from "@sandpiper/core/is-object";
+
 /** Output of a finished hook. */
 export interface HookOutcome {
   exitCode: number;
@@ -53,8 +55,4 @@ export function readJson(written: string): Record<string, unknown> {
 
 function text(value: unknown): string | undefined {
   return typeof value === "string" && value.trim() !== "" ? value.trim() : undefined;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
 }

@@ -65,8 +65,8 @@ export function remoteAddress(
   ];
   return { url, headers, secret: used.size > 0 || Object.keys(headers).some(isCredential), hidden };
 
-  function problem(sentence: string): PlatformError {
-    return new PlatformError("McpFailed", `The MCP server ${name} cannot be used: ${sentence}`);
+  function problem(reason: string): PlatformError {
+    return new PlatformError("McpServerUnusable", { name, reason });
   }
   function checkPolicy(address: URL, { mode }: NetworkPolicy, origin: ServerSpec["from"]): void {
     if (mode === "none") throw problem("The network of this sandbox is off.");

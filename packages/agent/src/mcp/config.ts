@@ -42,17 +42,9 @@ export function maskServers(
  */
 export function restoreServers(posted: Record<string, PostedMcpServer>, stored: McpServers): McpServers {
   const servers = Object.entries(posted).map(([name, server]) => {
-    if (name === "" || name.length > longestServerName) {
-      throw new PlatformError(
-        "InvalidParameter",
-        `The name of an MCP server has to have 1 to ${longestServerName} characters.`,
-      );
-    }
-    if (!server.url === !server.command)
-      throw new PlatformError(
-        "InvalidParameter",
-        `The MCP server ${JSON.stringify(name)} needs either a url or a command.`,
-      );
+    if (name === "" || name.length > longestServerName)
+      throw new PlatformError("McpServerNameLength", { max: longestServerName });
+    if (!server.url === !server.command) throw new PlatformError("McpServerTargetMissing", { name });
     return [name, restore(known(server), Object.hasOwn(stored, name) ? stored[name] : undefined)];
   });
   return Object.fromEntries(servers);

@@ -1,3 +1,4 @@
+import { isObject } from "@sandpiper/core/is-object";
 import { type TSchema, Type } from "typebox";
 import { shownText } from "./message-text.ts";
 
@@ -32,7 +33,7 @@ interface Budget {
  * validates. Drops `security_risk`, which is ours, and parameters whose name `shown` changes.
  */
 export function inputSchema(given: unknown, shown: (text: string) => string = (text) => text): TSchema {
-  const root = isSchema(given) ? given : {};
+  const root = isObject(given) ? given : {};
   const budget: Budget = { parts: maxParts, text: maxText, root, shown };
   const { properties = {}, required } = reduceObject(resolve(root, budget), 0, budget, ["security_risk"]);
   return Type.Unsafe<unknown>({ type: "object", properties, ...(required && { required }) });
@@ -64,38 +65,25 @@ function reduceObject(
   budget: Budget,
   taken: readonly string[],
 ): { properties?: Schema; required?: string[] } {
-  if (!isSchema(schema.properties)) return {};
+  if (!isObject(schema.properties)) return {};
   const properties: Schema = {};
   let count = 0;
   for (const name in schema.properties) {
     if (count >= maxProperties || budget.parts <= 0) break;
-    if (
-      !goodName.test(name) ||
-      name === "__proto__" ||
-      taken.includes(name) ||
-      !Object.hasOwn(schema.properties, name)
-    )
-      continue;
-    if (budget.shown(name) !== name) continue;
+    if (!goodName.test(name) || !Object.hasOwn(schema.properties, name)) continue;
+    if (name === "__proto__" || taken.includes(name) || budget.shown(name) !== name) continue;
     properties[name] = reduce(schema.properties[name], depth + 1, budget);
     count += 1;
   }
-  const { required } = schema;
-  const needed = Array.isArray(required)
-    ? [
-        ...new Set<string>(
-          required
-            .slice(0, 1_000)
-            .filter((name) => typeof name === "string" && Object.hasOwn(properties, name)),
-        ),
-      ]
-    : [];
-  return { properties, ...(needed.length > 0 && { required: needed }) };
+  const listed: unknown[] = Array.isArray(schema.required) ? schema.required.slice(0, 1_000) : [];
+  const isKept = (name: unknown) => typeof name === "string" && Object.hasOwn(properties, name);
+  const required = [...new Set(listed.filter(isKept))] as string[];
+  return { properties, ...(required.length > 0 && { required }) };
 }
 
 /** Resolves references and nullable unions, at most 8 steps. */
 function resolve(given: unknown, budget: Budget): Schema {
-  let schema = isSchema(given) ? given : {};
+  let schema = isObject(given) ? given : {};
   for (let steps = 0; steps < 8; steps++) {
     const next = target(schema, budget.root) ?? onlyPart(schema);
     if (!next) break;
@@ -111,17 +99,17 @@ function target({ $ref: reference }: Schema, root: Schema): Schema | undefined {
   let place: unknown = root;
   for (const step of reference.slice(2).split("/")) {
     const name = step.replaceAll("~1", "/").replaceAll("~0", "~");
-    if (!isSchema(place) || !Object.hasOwn(place, name)) return undefined;
+    if (!isObject(place) || !Object.hasOwn(place, name)) return undefined;
     place = place[name];
   }
-  return isSchema(place) ? place : undefined;
+  return isObject(place) ? place : undefined;
 }
 
 function onlyPart(schema: Schema): Schema | undefined {
   for (const key of ["anyOf", "oneOf", "allOf"]) {
     const parts = schema[key];
     if (!Array.isArray(parts) || parts.length > 20) continue;
-    const real = parts.filter((part) => isSchema(part) && part.type !== "null");
+    const real = parts.filter((part) => isObject(part) && part.type !== "null");
     if (real.length === 1) return real[0] as Schema;
   }
   return undefined;
@@ -133,7 +121,7 @@ function typeOf({ type, properties, items }: Schema): string | undefined {
   ) as string[];
   if (named.length === 1) return named[0];
   if (named.length > 1) return undefined;
-  return isSchema(properties) ? "object" : isSchema(items) ? "array" : undefined;
+  return isObject(properties) ? "object" : isObject(items) ? "array" : undefined;
 }
 
 /** Texts only: some providers accept no other values. */
@@ -148,8 +136,4 @@ function enumeration(schema: Schema, budget: Budget): string[] | undefined {
   if (!(length <= budget.text) || values.some((value) => value.length > maxEnumText)) return undefined;
   budget.text -= length;
   return [...new Set(values.map((value: string) => shownText(value, maxEnumText, budget.shown)))];
-}
-
-function isSchema(value: unknown): value is Schema {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

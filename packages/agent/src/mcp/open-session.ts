@@ -72,7 +72,7 @@ export async function openRemote(
       options.signal.throwIfAborted();
       // An SSE server may check credentials only on its endpoint.
       throw refusedStatus(second) === undefined
-        ? new PlatformError("McpFailed", errorText(error), { cause: second })
+        ? new PlatformError("McpServerFailed", { message: errorText(error) }, { cause: second })
         : second;
     });
   }

@@ -65,8 +65,8 @@ export async function startServer(
   const hidden = given.env.flatMap(([key, value]) => (isCredential(key) ? [value] : []));
   return { transport: new StdioTransport(process), hidden };
 
-  function problem(sentence: string): PlatformError {
-    return new PlatformError("McpFailed", `The MCP server ${name} cannot be started: ${sentence}.`);
+  function problem(reason: string): PlatformError {
+    return new PlatformError("McpServerNotStarted", { name, reason });
   }
 }
 

@@ -1,6 +1,7 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { abortable } from "@sandpiper/core/abortable";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
-import type { ServerSpec } from "./server-spec.ts";
-import { callTimeout, openTimeout } from "./server-spec.ts";
+import { callTimeout, openTimeout, type ServerSpec } from "./server-spec.ts";
 import type { CallOptions, Session } from "./session.ts";
 import type { ListedTool } from "./tool-list.ts";
 
@@ -52,7 +53,7 @@ export class ServerLink {
     const abort = new AbortController();
     const timeoutMs = openTimeout(this.spec.server);
     const timer = setTimeout(() => {
-      abort.abort(new PlatformError("McpFailed", `It did not answer within ${timeoutMs / 1000} seconds.`));
+      abort.abort(new PlatformError("McpServerTimeout", { seconds: timeoutMs / 1000 }));
     }, timeoutMs);
     const done = this.#open(this.spec, () => this.#changed(), abort.signal).then(
       (session) => this.#opened(session, abort.signal),
@@ -104,7 +105,7 @@ export class ServerLink {
 
   /** Closes the session; the tools stay known. */
   close(): void {
-    this.#opening?.abort.abort(new PlatformError("McpFailed", "The connection was closed."));
+    this.#opening?.abort.abort(new PlatformError("McpConnectionClosed"));
     this.#opening = undefined;
     const session = this.#session;
     this.#session = undefined;
@@ -117,20 +118,14 @@ export class ServerLink {
       throw this.#told(
         `It is not connected (${this.problem}), and is tried again in ${Math.ceil(pause / 1000)} seconds.`,
       );
-    const { promise: aborted, reject } = Promise.withResolvers<never>();
-    const onAbort = () => reject(signal.reason);
-    signal.addEventListener("abort", onAbort);
     try {
       signal.throwIfAborted();
-      if (pause > 0) await Promise.race([new Promise((resolve) => setTimeout(resolve, pause)), aborted]);
-      return await Promise.race([this.connect(), aborted]);
+      if (pause > 0) await delay(pause, undefined, { signal });
+      return await abortable(this.connect(), signal);
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof PlatformError && error.code !== "McpFailed") throw error;
       throw this.#told(errorText(error), error);
-    } finally {
-      aborted.catch(() => {});
-      signal.removeEventListener("abort", onAbort);
     }
   }
 
@@ -166,10 +161,8 @@ export class ServerLink {
   }
 
   #told(sentence: string, cause?: unknown): PlatformError {
-    const { name } = this.spec;
-    const own = sentence.startsWith("The MCP server ")
-      ? sentence
-      : `The MCP server ${name} failed: ${sentence}`;
-    return new PlatformError("McpFailed", own, { cause });
+    const isComplete = sentence.startsWith("The MCP server ");
+    const message = isComplete ? sentence : `The MCP server ${this.spec.name} failed: ${sentence}`;
+    return new PlatformError("McpServerFailed", { message }, { cause });
   }
 }

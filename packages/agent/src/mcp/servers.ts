@@ -1,4 +1,6 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
+import { abortable } from "@sandpiper/core/abortable";
 import type { Tool } from "../tools/tool.ts";
 import { mcpTool } from "./mcp-tool.ts";
 import { type OpenSession, ServerLink } from "./server-link.ts";
@@ -40,7 +42,8 @@ export class McpServers {
     for (const link of fresh) this.#waited.add(link);
     const attempts = wanted.map((link) => ({ link, done: link.connect().catch(() => {}) }));
     const waitedFor = attempts.filter(({ link }) => fresh.includes(link)).map(({ done }) => done);
-    if (waitedFor.length > 0) await atMost(waitMs, Promise.all(waitedFor), signal);
+    const late = delay(waitMs, undefined, { ref: false });
+    if (waitedFor.length > 0) await abortable(Promise.race([Promise.all(waitedFor), late]), signal);
     return this.#notes();
   }
 
@@ -114,37 +117,13 @@ interface State {
 }
 
 function stateOf({ spec: { name }, connected, problem, more, tools }: ServerLink): State | undefined {
+  const of = (kind: State["kind"], note: string) => ({ kind, note });
   if (connected && !more) return undefined;
   if (connected)
-    return {
-      kind: "many",
-      note: `The MCP server ${name} has too many tools: the first ${tools.length} are taken.`,
-    };
+    return of("many", `The MCP server ${name} has too many tools: the first ${tools.length} are taken.`);
   if (problem === undefined)
-    return {
-      kind: "late",
-      note: `The MCP server ${name} is not ready yet; its tools can be used once it is.`,
-    };
+    return of("late", `The MCP server ${name} is not ready yet; its tools can be used once it is.`);
   // Configuration problems already name the server.
-  if (problem.startsWith("The MCP server "))
-    return { kind: "failed", note: `${problem} Its tools cannot be used.` };
-  return {
-    kind: "failed",
-    note: `The MCP server ${name} cannot be reached, so its tools cannot be used: ${problem}`,
-  };
-}
-
-async function atMost(ms: number, work: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  const onAbort = () => reject(signal.reason);
-  signal.addEventListener("abort", onAbort);
-  try {
-    signal.throwIfAborted();
-    await Promise.race([work, promise]);
-  } finally {
-    promise.catch(() => {});
-    clearTimeout(timer);
-    signal.removeEventListener("abort", onAbort);
-  }
+  if (problem.startsWith("The MCP server ")) return of("failed", `${problem} Its tools cannot be used.`);
+  return of("failed", `The MCP server ${name} cannot be reached, so its tools cannot be used: ${problem}`);
 }

@@ -1,4 +1,6 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { abortable } from "@sandpiper/core/abortable";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { SecretMatcher } from "@sandpiper/core/secrets/secret-matcher";
 import { hideSecrets } from "@sandpiper/core/secrets/secret-stream";
@@ -76,25 +78,16 @@ export class Session {
     const session = new Session(client, transport, hidden, onChange);
     client.setNotificationHandler(changed, () => session.#refresh());
     client.onclose = () => session.#end("The connection ended.");
-    const onAbort = () => void client.close().catch(() => {});
-    signal.addEventListener("abort", onAbort);
-    const { promise: aborted, reject } = Promise.withResolvers<never>();
-    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-    aborted.catch(() => {});
     try {
       signal.throwIfAborted();
-      const greeting = client.connect(transport, { timeout: 2_147_483_647 });
-      greeting.catch(() => {});
-      await Promise.race([greeting, aborted]);
+      await abortable(client.connect(transport, { timeout: 2_147_483_647 }), signal);
       // Servers without tools do not announce the capability.
-      if (client.getServerCapabilities()?.tools) await Promise.race([session.#list(), aborted]);
+      if (client.getServerCapabilities()?.tools) await abortable(session.#list(), signal);
       return session;
     } catch (error) {
       const problem = signal.aborted ? signal.reason : session.problem(error);
       session.close();
       throw problem;
-    } finally {
-      signal.removeEventListener("abort", onAbort);
     }
   }
 
@@ -152,7 +145,8 @@ export class Session {
 
   /** The error as McpFailed, without secrets. */
   problem(error: unknown, timeoutMs?: number): PlatformError {
-    return new PlatformError("McpFailed", this.shown(this.#sentence(error, timeoutMs)), { cause: error });
+    const message = this.shown(this.#sentence(error, timeoutMs));
+    return new PlatformError("McpServerFailed", { message }, { cause: error });
   }
 
   #sentence(error: unknown, timeoutMs: number | undefined): string {
@@ -204,7 +198,7 @@ export class Session {
       if (now - this.#listedAt > longestListPauseMs) this.#lists = 0;
       const pause =
         this.#lists < freeLists ? 0 : Math.min(longestListPauseMs, 250 * 2 ** (this.#lists - freeLists));
-      if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause).unref());
+      if (pause > 0) await delay(pause, undefined, { ref: false });
       this.#lists += 1;
       this.#listedAt = performance.now();
       this.#stale = false;
@@ -216,11 +210,7 @@ export class Session {
 
   /** Waits for a list that the call changed, before the model is asked again. */
   async #fresh(): Promise<void> {
-    if (!this.#listing) return;
-    const { promise: late, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, freshMs);
-    await Promise.race([this.#listing, late]);
-    clearTimeout(timer);
+    if (this.#listing) await Promise.race([this.#listing, delay(freshMs, undefined, { ref: false })]);
   }
 
   #end(reason: string): void {

@@ -46,26 +46,16 @@ export function chooseAnalyzer(described: SecurityAnalyzer): Analyzer {
 /** Throws InvalidParameter for an analyzer that this server does not have. */
 export function checkAnalyzer(described: SecurityAnalyzer): void {
   if (build(described, 0)) return;
-  throw new PlatformError(
-    "InvalidParameter",
-    `This server has no ${described.kind}, or not what is in it: choose LLMSecurityAnalyzer, PatternSecurityAnalyzer, PolicyRailSecurityAnalyzer, or EnsembleSecurityAnalyzer with up to ${maxMembers} of these.`,
-  );
+  throw new PlatformError("AnalyzerUnknown", { kind: described.kind, maxMembers });
 }
 
+type Described = SecurityAnalyzer & Record<string, unknown>;
+
 function build(described: SecurityAnalyzer, depth: number): Analyzer | undefined {
-  const {
-    kind,
-    analyzers,
-    propagate_unknown: propagateUnknown,
-  } = described as SecurityAnalyzer & Record<string, unknown>;
+  const { kind, analyzers, propagate_unknown: propagateUnknown } = described as Described;
   if (kind !== "EnsembleSecurityAnalyzer") return Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
-  if (
-    !Array.isArray(analyzers) ||
-    analyzers.length === 0 ||
-    analyzers.length > maxMembers ||
-    depth >= maxDepth
-  )
-    return undefined;
+  if (!Array.isArray(analyzers) || analyzers.length === 0 || analyzers.length > maxMembers) return undefined;
+  if (depth >= maxDepth) return undefined;
   const members = analyzers.map((one) => (typeof one?.kind === "string" ? build(one, depth + 1) : undefined));
   if (members.some((member) => member === undefined)) return undefined;
   return ensembleAnalyzer(members as Analyzer[], { propagateUnknown: propagateUnknown === true });

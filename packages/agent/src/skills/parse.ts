@@ -1,4 +1,5 @@
 import { basename, dirname } from "node:path";
+import { isObject } from "@sandpiper/core/is-object";
 import { isList, isText, readList, readText, splitFrontMatter, wrongFields } from "./front-matter.ts";
 import type { Skill, SkillSource } from "./skill.ts";
 import { isSkillFile } from "./skill-files.ts";
@@ -70,19 +71,15 @@ export function parseSkill(
 const kinds = {
   ...{ name: isText, description: isText, triggers: isList, paths: isList },
   inputs: (value: unknown) => isText(value) || Array.isArray(value),
-  mcp_tools: isMap,
+  mcp_tools: isObject,
 };
 
 /** A skill's MCP servers by name, also below `mcpServers`; undefined when there are none. */
 export function readServers(value: unknown): Record<string, unknown> | undefined {
-  const map = isMap(value) && isMap(value.mcpServers) ? value.mcpServers : value;
-  return isMap(map) && Object.keys(map).length > 0 && JSON.stringify(map).length <= maxServers
+  const map = isObject(value) && isObject(value.mcpServers) ? value.mcpServers : value;
+  return isObject(map) && Object.keys(map).length > 0 && JSON.stringify(map).length <= maxServers
     ? map
     : undefined;
-}
-
-function isMap(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function readInputs(value: unknown): NonNullable<Skill["inputs"]> {

@@ -41,12 +41,7 @@ const maxBytes = 10 * 2 ** 20;
 export const applyPatchTool: Tool<ApplyPatchAction, ApplyPatchObservation> = {
   name: "apply_patch",
   description,
-  definition: toolDefinition("apply_patch", "ApplyPatch", description, {
-    readOnly: false,
-    destructive: true,
-    idempotent: false,
-    openWorld: false,
-  }),
+  definition: toolDefinition("apply_patch", "ApplyPatch", description, "destructive"),
   parameters: Type.Object({
     patch: Type.String({ description: 'The patch, from "*** Begin Patch" to "*** End Patch".' }),
   }),

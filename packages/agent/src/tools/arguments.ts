@@ -1,3 +1,4 @@
+import { isObject } from "@sandpiper/core/is-object";
 import { cleaned } from "@sandpiper/core/strip-unknown-fields";
 import type { TSchema } from "typebox";
 import { Default, Errors } from "typebox/value";
@@ -43,10 +44,6 @@ export function fitArguments(
 export function shortName(name: string): string {
   const clean = name.replace(/[^\x20-\x7e]/g, "?");
   return clean.length > 60 ? `${clean.slice(0, 60)}...` : clean;
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Follows the schema, not the value, so its depth is bounded. */

@@ -70,18 +70,12 @@ export function checkTools(
   for (const { name } of agent?.tools ?? []) {
     const wire = wireName(name);
     if (known.has(wire) || toolRegistry.sets.has(wire) || ignoredNames.has(wire)) continue;
-    throw new PlatformError(
-      "InvalidParameter",
-      `There is no tool ${name}: the tools are ${[...known.keys(), ...toolRegistry.sets.keys()].join(", ")}.`,
-    );
+    const all = [...known.keys(), ...toolRegistry.sets.keys()].join(", ");
+    throw new PlatformError("ToolUnknown", { name, known: all });
   }
   const names = new Set(known.keys());
   for (const { name } of clientTools) {
-    if (names.has(name))
-      throw new PlatformError(
-        "InvalidParameter",
-        `There is a tool ${name} already: name the client tool otherwise.`,
-      );
+    if (names.has(name)) throw new PlatformError("ClientToolNameTaken", { name });
     names.add(name);
   }
   if (!agent?.filter_tools_regex) return undefined;
@@ -129,9 +123,6 @@ export function namesMatching(names: readonly string[], expression: string): str
   const tests = names.map((text) => ({ source: `^(?:${expression})`, text }));
   const results = testRegexes(tests, filterMs);
   if (results.length < names.length || results.includes(undefined))
-    throw new PlatformError(
-      "InvalidParameter",
-      "filter_tools_regex is not a regular expression, or takes too long.",
-    );
+    throw new PlatformError("ToolFilterInvalid");
   return names.filter((_, index) => results[index]);
 }

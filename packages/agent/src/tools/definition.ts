@@ -1,19 +1,13 @@
 import type { ToolDefinition } from "@sandpiper/wire";
 
-/** Annotations in SystemPromptEvent.tools. */
-interface Hints {
-  readOnly: boolean;
-  destructive: boolean;
-  idempotent: boolean;
-  openWorld: boolean;
-}
+type Hint = "readOnly" | "destructive" | "idempotent" | "openWorld";
 
 /** Definition of a tool with the kinds `…Tool`, `…Action`, `…Observation` (events.md section 3). */
 export function toolDefinition(
   name: string,
   kind: string,
   description: string,
-  hints: Hints,
+  ...hints: Hint[]
 ): ToolDefinition {
   return {
     kind: `${kind}Tool`,
@@ -23,10 +17,10 @@ export function toolDefinition(
     observation_type: `${kind}Observation`,
     annotations: {
       title: name,
-      readOnlyHint: hints.readOnly,
-      destructiveHint: hints.destructive,
-      idempotentHint: hints.idempotent,
-      openWorldHint: hints.openWorld,
+      readOnlyHint: hints.includes("readOnly"),
+      destructiveHint: hints.includes("destructive"),
+      idempotentHint: hints.includes("idempotent"),
+      openWorldHint: hints.includes("openWorld"),
     },
   };
 }

@@ -20,12 +20,7 @@ View a file before you edit it. Long output is cut. Encoding and line endings of
 export const fileEditorTool: Tool<FileEditorAction, FileEditorObservation> = {
   name: "file_editor",
   description,
-  definition: toolDefinition("file_editor", "FileEditor", description, {
-    readOnly: false,
-    destructive: true,
-    idempotent: false,
-    openWorld: false,
-  }),
+  definition: toolDefinition("file_editor", "FileEditor", description, "destructive"),
   parameters: Type.Object({
     command: Type.Unsafe<FileEditorAction["command"]>({
       type: "string",

@@ -12,12 +12,7 @@ const description =
 export const finishTool: Tool<FinishAction, Static<typeof FinishObservation>> = {
   name: "finish",
   description,
-  definition: toolDefinition("finish", "Finish", description, {
-    readOnly: true,
-    destructive: false,
-    idempotent: true,
-    openWorld: false,
-  }),
+  definition: toolDefinition("finish", "Finish", description, "readOnly", "idempotent"),
   parameters: Type.Object({ message: Type.String({ description: "The final message to the user." }) }),
   actionKind: "FinishAction",
   role: "finish",

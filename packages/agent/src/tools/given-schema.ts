@@ -1,3 +1,4 @@
+import { isObject } from "@sandpiper/core/is-object";
 import { type TSchema, Type } from "typebox";
 
 const types = ["object", "array", "string", "number", "integer", "boolean", "null"];
@@ -31,8 +32,4 @@ function isType(type: unknown): boolean {
 
 function isPlain(value: unknown): boolean {
   return value === null || typeof value !== "object";
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

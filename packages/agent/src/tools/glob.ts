@@ -1,8 +1,7 @@
 import type { GlobAction, GlobObservation } from "@sandpiper/wire";
-import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { toolDefinition } from "./definition.ts";
-import { findFiles, foundText, pathMatcher, searchFolder } from "./search/find-files.ts";
+import { findFiles, pathMatcher, searchFolder } from "./search/find-files.ts";
 import type { Tool } from "./tool.ts";
 
 const description = `Finds files by a pattern of their path, the last changed first, 100 at most.
@@ -14,12 +13,7 @@ const description = `Finds files by a pattern of their path, the last changed fi
 export const globTool: Tool<GlobAction, GlobObservation> = {
   name: "glob",
   description,
-  definition: toolDefinition("glob", "Glob", description, {
-    readOnly: true,
-    destructive: false,
-    idempotent: true,
-    openWorld: false,
-  }),
+  definition: toolDefinition("glob", "Glob", description, "readOnly", "idempotent"),
   parameters: Type.Object({
     pattern: Type.String({ minLength: 1, maxLength: 500, description: 'For example "**/*.py".' }),
     path: Type.Optional(Type.String({ description: "Folder to search in." })),
@@ -31,22 +25,6 @@ export const globTool: Tool<GlobAction, GlobObservation> = {
   async run({ pattern, path }, context) {
     const search_path = searchFolder(context, path);
     const found = await findFiles(context, search_path, pathMatcher(pattern));
-    const common = { kind: "GlobObservation", pattern, search_path } as const;
-    if ("problem" in found)
-      return {
-        ...common,
-        content: [textContent(found.problem)],
-        is_error: true,
-        files: [],
-        truncated: false,
-      };
-    const { files, truncated } = found;
-    return {
-      ...common,
-      content: [textContent(foundText(files, search_path, truncated))],
-      is_error: false,
-      files,
-      truncated,
-    };
+    return { kind: "GlobObservation", pattern, search_path, ...found };
   },
 };

@@ -1,8 +1,7 @@
 import type { GrepAction, GrepObservation } from "@sandpiper/wire";
-import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { toolDefinition } from "./definition.ts";
-import { findFiles, foundText, pathMatcher, searchFolder } from "./search/find-files.ts";
+import { findFiles, pathMatcher, searchFolder } from "./search/find-files.ts";
 import type { Tool } from "./tool.ts";
 
 const description = `Finds files whose text holds a pattern, the last changed first, 100 at most. It gives their paths; view a file to see the places.
@@ -15,12 +14,7 @@ const description = `Finds files whose text holds a pattern, the last changed fi
 export const grepTool: Tool<GrepAction, GrepObservation> = {
   name: "grep",
   description,
-  definition: toolDefinition("grep", "Grep", description, {
-    readOnly: true,
-    destructive: false,
-    idempotent: true,
-    openWorld: false,
-  }),
+  definition: toolDefinition("grep", "Grep", description, "readOnly", "idempotent"),
   parameters: Type.Object({
     pattern: Type.String({ minLength: 1, maxLength: 2000, description: "Extended regular expression." }),
     path: Type.Optional(Type.String({ description: "Folder to search in." })),
@@ -32,28 +26,9 @@ export const grepTool: Tool<GrepAction, GrepObservation> = {
   resources: () => [],
   async run({ pattern, path, include }, context) {
     const search_path = searchFolder(context, path);
-    const found = await findFiles(context, search_path, include ? pathMatcher(include) : () => true, pattern);
-    const common = {
-      kind: "GrepObservation",
-      pattern,
-      search_path,
-      ...(include ? { include_pattern: include } : {}),
-    } as const;
-    if ("problem" in found)
-      return {
-        ...common,
-        content: [textContent(found.problem)],
-        is_error: true,
-        matches: [],
-        truncated: false,
-      };
-    const { files: matches, truncated } = found;
-    return {
-      ...common,
-      content: [textContent(foundText(matches, search_path, truncated))],
-      is_error: false,
-      matches,
-      truncated,
-    };
+    const passes = include ? pathMatcher(include) : () => true;
+    const { files, truncated, ...found } = await findFiles(context, search_path, passes, pattern);
+    const filter = include ? { include_pattern: include } : {};
+    return { kind: "GrepObservation", pattern, search_path, ...filter, ...found, matches: files, truncated };
   },
 };

@@ -33,12 +33,7 @@ export function invokeSkillTool({
   return {
     ...invokeSkillTraits,
     description,
-    definition: toolDefinition("invoke_skill", "InvokeSkill", description, {
-      readOnly: false,
-      destructive: false,
-      idempotent: true,
-      openWorld: false,
-    }),
+    definition: toolDefinition("invoke_skill", "InvokeSkill", description, "idempotent"),
     parameters: Type.Object({
       name: Type.String({ description: "Name of the skill, as <available_skills> has it." }),
     }),

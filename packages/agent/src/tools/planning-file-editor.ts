@@ -15,12 +15,7 @@ ${fileEditorTool.description.slice(fileEditorTool.description.indexOf("- view"))
 export const planningFileEditorTool: Tool<PlanningFileEditorAction, PlanningFileEditorObservation> = {
   name: "planning_file_editor",
   description,
-  definition: toolDefinition("planning_file_editor", "PlanningFileEditor", description, {
-    readOnly: false,
-    destructive: false,
-    idempotent: false,
-    openWorld: false,
-  }),
+  definition: toolDefinition("planning_file_editor", "PlanningFileEditor", description),
   parameters: fileEditorTool.parameters,
   actionKind: "PlanningFileEditorAction",
   risk: (action) => ({ findings: judgeEdit(action), usual: "MEDIUM" }),

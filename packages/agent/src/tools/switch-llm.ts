@@ -30,12 +30,7 @@ ${list}`;
   const tool: Tool<SwitchLLMAction, SwitchLLMObservation> = {
     ...switchLlmTraits,
     description,
-    definition: toolDefinition("switch_llm", "SwitchLLM", description, {
-      readOnly: false,
-      destructive: false,
-      idempotent: true,
-      openWorld: false,
-    }),
+    definition: toolDefinition("switch_llm", "SwitchLLM", description, "idempotent"),
     parameters: Type.Object({
       profile_name: Type.String({ description: "Name of the profile." }),
       reason: Type.String({ description: "Why, in a sentence." }),

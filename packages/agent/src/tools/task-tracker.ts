@@ -16,12 +16,7 @@ const icons: Record<TaskItem["status"], string> = { todo: "[ ]", in_progress: "[
 export const taskTrackerTool: Tool<TaskTrackerAction, TaskTrackerObservation> = {
   name: "task_tracker",
   description,
-  definition: toolDefinition("task_tracker", "TaskTracker", description, {
-    readOnly: true,
-    destructive: false,
-    idempotent: true,
-    openWorld: false,
-  }),
+  definition: toolDefinition("task_tracker", "TaskTracker", description, "readOnly", "idempotent"),
   parameters: Type.Object({
     command: Type.Optional(
       Type.Unsafe<"view" | "plan">({ type: "string", enum: ["view", "plan"], default: "view" }),

@@ -43,12 +43,7 @@ ${definitions.map(({ name, description: about }) => `- ${name}: ${about.replaceA
   return {
     ...taskTraits,
     description,
-    definition: toolDefinition("task", "Task", description, {
-      readOnly: false,
-      destructive: true,
-      idempotent: false,
-      openWorld: true,
-    }),
+    definition: toolDefinition("task", "Task", description, "destructive", "openWorld"),
     parameters: Type.Object({
       description: Type.Optional(Type.String({ description: "The task in three to five words." })),
       prompt: Type.String({ description: "The task, with everything that the sub-agent has to know." }),

@@ -23,12 +23,7 @@ const programs = ["git", "reset", "find", "ls", "pwd"];
 export const terminalTool: Tool<TerminalAction, TerminalObservation> = {
   name: "terminal",
   description,
-  definition: toolDefinition("terminal", "Terminal", description, {
-    readOnly: false,
-    destructive: true,
-    idempotent: false,
-    openWorld: true,
-  }),
+  definition: toolDefinition("terminal", "Terminal", description, "destructive", "openWorld"),
   parameters: Type.Object({
     command: Type.String({
       description:

@@ -11,12 +11,7 @@ const description =
 export const thinkTool: Tool<ThinkAction, Static<typeof ThinkObservation>> = {
   name: "think",
   description,
-  definition: toolDefinition("think", "Think", description, {
-    readOnly: true,
-    destructive: false,
-    idempotent: true,
-    openWorld: false,
-  }),
+  definition: toolDefinition("think", "Think", description, "readOnly", "idempotent"),
   parameters: Type.Object({ thought: Type.String({ description: "The thought." }) }),
   actionKind: "ThinkAction",
   role: "thought",

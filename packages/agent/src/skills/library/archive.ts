@@ -83,5 +83,5 @@ function isCompressed(start: Buffer): boolean {
 }
 
 function unusable(reason: string): PlatformError {
-  return new PlatformError("OutboundFailed", `The archive cannot be used: ${reason}.`);
+  return new PlatformError("ArchiveInvalid", { reason });
 }

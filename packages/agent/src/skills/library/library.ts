@@ -48,9 +48,7 @@ export class SkillLibrary {
     try {
       await this.#readFolder(folder);
     } catch (error) {
-      throw new PlatformError("ConfigInvalid", `SANDPIPER_SKILLS cannot be read: ${errorText(error)}.`, {
-        cause: error,
-      });
+      throw new PlatformError("SkillsFolderUnreadable", { reason: errorText(error) }, { cause: error });
     }
   }
 

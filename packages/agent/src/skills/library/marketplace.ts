@@ -4,7 +4,6 @@ import type { MarketplacePluginPreview, MarketplaceRegistration } from "@sandpip
 import type { Skill } from "../skill.ts";
 import { readArchive } from "./archive.ts";
 import { mayHoldSkill, type SkillText, skillsOf } from "./files.ts";
-import { archiveUrls } from "./source.ts";
 
 export interface Marketplace {
   skills: Skill[];
@@ -14,6 +13,8 @@ export interface Marketplace {
 /** Largest archive in bytes, and time to fetch it in ms. */
 const maxArchiveBytes = 32 * 1024 * 1024;
 const timeoutMs = 30_000;
+
+const owner = /^[\w.-]+\/[\w.-]+$/;
 
 const maxPlugins = 200;
 
@@ -44,14 +45,11 @@ async function fetchFiles(
     const response = await outbound.fetch(url, { maxBytes: maxArchiveBytes, timeoutMs });
     if (response.ok && response.body) return readArchive(response.body, isWanted);
     await response.body?.cancel();
-    if (response.status !== 404) {
-      throw new PlatformError("OutboundFailed", `${new URL(url).host} answered ${response.status}.`);
-    }
+    const { host } = new URL(url);
+    if (response.status !== 404)
+      throw new PlatformError("MarketplaceRefused", { host, status: response.status });
   }
-  throw new PlatformError(
-    "OutboundFailed",
-    `${new URL(urls[0]!).host} has no such public repository or version.`,
-  );
+  throw new PlatformError("MarketplaceNotFound", { host: new URL(urls[0]!).host });
 }
 
 function pluginsOf(files: readonly SkillText[], marketplace: string): MarketplacePluginPreview[] {
@@ -78,4 +76,33 @@ function parsed(text: string | undefined): unknown {
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Possible archive URLs of a marketplace's repository, best first. A source is `owner/repo` or
+ * `github:owner/repo` at GitHub, or a URL at a GitHub, GitLab or Forgejo host. Throws
+ * InvalidParameter for others.
+ */
+function archiveUrls({ source, ref }: Pick<MarketplaceRegistration, "source" | "ref">): string[] {
+  const version = ref?.trim() || "HEAD";
+  if (!/^[\w][\w./+-]{0,255}$/.test(version) || version.includes(".."))
+    throw invalid("its ref is no name of a branch, tag or commit");
+  const name = source.trim().replace(/^github:/, "");
+  const isShort = owner.test(name) && !/^\.|\/\./.test(name);
+  const url = isShort ? new URL(`https://github.com/${name}`) : URL.parse(name);
+  if (!url || !/^https?:$/.test(url.protocol))
+    throw invalid("its source is neither owner/repo nor the web address of a repository");
+  if (url.username || url.password) throw invalid("its source holds a user or a password");
+  const path = url.pathname.replace(/\/+$/, "").replace(/\.git$/, "");
+  const parts = path.split("/").slice(1);
+  if (parts.length < 2 || parts.some((part) => part === "" || part.startsWith(".")))
+    throw invalid("its source names no repository");
+  const last = parts.at(-1)!;
+  const plain = `${url.origin}${path}/archive/${version}.tar.gz`;
+  if (url.host === "github.com") return [plain];
+  return [`${url.origin}${path}/-/archive/${encodeURIComponent(version)}/${last}.tar.gz`, plain];
+}
+
+function invalid(reason: string): PlatformError {
+  return new PlatformError("MarketplaceInvalid", { reason });
 }

@@ -66,5 +66,5 @@ export async function writeAll(
   const result = await runScript(sandbox, commitScript, [word, ...args]);
   if (result.code === 0) return;
   await undo();
-  throw new PlatformError("InvalidParameter", `Nothing was changed: ${failureReason(result)}.`);
+  throw new PlatformError("PatchNotApplied", { reason: failureReason(result) });
 }

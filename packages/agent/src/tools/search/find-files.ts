@@ -1,10 +1,11 @@
 import { posix } from "node:path";
 import { globMatcher } from "@sandpiper/core/glob";
 import { runScript } from "@sandpiper/sandbox/files/files";
+import { textContent } from "@sandpiper/wire";
 import type { ToolContext } from "../tool.ts";
 
 /** Files of a result (events.md section 3). */
-export const maxFiles = 100;
+const maxFiles = 100;
 
 /** Time of one search, ms. */
 const timeoutMs = 30_000;
@@ -26,20 +27,21 @@ else
 fi
 exit 0`;
 
-export type Found = { files: string[]; truncated: boolean } | { problem: string };
-
 /** Matches paths; the pattern may begin with `/` or `./`. */
 export function pathMatcher(pattern: string): (path: string) => boolean {
   return globMatcher(pattern.replace(/^\.?\/+/, ""), { extended: true });
 }
 
-/** Files below a folder that pass the test and contain the pattern, last changed first. */
+/**
+ * The files below a folder that pass the test and contain the pattern, last changed first, with the
+ * text for the model.
+ */
 export async function findFiles(
   context: ToolContext,
   folder: string,
   passes: (path: string) => boolean,
   pattern?: string,
-): Promise<Found> {
+) {
   const sandbox = await context.sandbox();
   const args = [folder, ...(pattern === undefined ? [] : [pattern])];
   const result = await runScript(sandbox, findScript, args, {
@@ -47,10 +49,10 @@ export async function findFiles(
     maxOutputBytes,
     signal: context.signal,
   });
-  if (result.code === 42) return { problem: `There is no ${folder}; give a path that exists.` };
+  if (result.code === 42) return failed(`There is no ${folder}; give a path that exists.`);
   if (result.code === 44)
-    return { problem: `The pattern cannot be used: ${result.stderr.toString().trim().slice(0, 300)}.` };
-  if (result.timedOut) return { problem: "The search took too long; search in a smaller folder." };
+    return failed(`The pattern cannot be used: ${result.stderr.toString().trim().slice(0, 300)}.`);
+  if (result.timedOut) return failed("The search took too long; search in a smaller folder.");
   const found = result.stdout
     .toString()
     .split("\n")
@@ -59,10 +61,18 @@ export async function findFiles(
     .map(([, seconds, path]) => ({ seconds: Number(seconds), path: path! }))
     .filter(({ path }) => passes(posix.relative(folder, path) || posix.basename(path)))
     .toSorted((a, b) => b.seconds - a.seconds || (a.path < b.path ? -1 : 1));
+  const files = found.slice(0, maxFiles).map(({ path }) => path);
+  const truncated = found.length > maxFiles || result.truncated;
   return {
-    files: found.slice(0, maxFiles).map(({ path }) => path),
-    truncated: found.length > maxFiles || result.truncated,
+    content: [textContent(foundText(files, folder, truncated))],
+    is_error: false,
+    files,
+    truncated,
   };
+}
+
+function failed(problem: string) {
+  return { content: [textContent(problem)], is_error: true, files: [], truncated: false };
 }
 
 /** Resolves a search path against the working directory. */
@@ -70,7 +80,7 @@ export function searchFolder(context: ToolContext, path: string | null | undefin
   return posix.resolve(context.workingDir, path || ".");
 }
 
-export function foundText(files: readonly string[], where: string, truncated: boolean): string {
+function foundText(files: readonly string[], where: string, truncated: boolean): string {
   if (files.length === 0) return `Nothing found in ${where}.`;
   const count = `${files.length} ${files.length === 1 ? "match" : "matches"} in ${where}:`;
   const more = truncated
