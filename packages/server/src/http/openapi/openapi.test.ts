@@ -138,7 +138,7 @@ test("each named wire schema is one component", () => {
   }
 });
 
-/** A schema with its components in the place of references. */
+/** Resolves the references of a schema. */
 function inlined(schema: JsonSchema, schemas: Record<string, JsonSchema>): JsonSchema {
   return JSON.parse(JSON.stringify(schema), (_key, value) => {
     const name = (value as JsonSchema | null)?.$ref?.split("/").at(-1);

@@ -33,7 +33,7 @@ test("a request without a key gets an error page and nothing of the app", async 
       status: 401,
       text: expect.stringMatching(/^{"detail":"/),
     });
-    // The rest of a refused upload is not waited for.
+    // The server does not wait for the rest of a rejected upload.
     const upload = await bench.call(path, {
       ...own,
       key: null,
@@ -58,7 +58,7 @@ test("keys of the user and the sandbox open a preview and never reach the app; o
       }
     }
   }
-  // A platform key is for no app, whatever opened the preview.
+  // No app gets a platform key, whatever opened the preview.
   const both = await bench.call("/", { host, headers: { authorization: `Bearer ${strangerKey}` } });
   expect(both.text).not.toContain(strangerKey);
   const foreign = await bench.call("/", { host, headers: { authorization: "Basic YTpi" } });
@@ -235,7 +235,7 @@ test("invalid preview URLs get a readable error", async () => {
   expect((await bench.call("/preview/../../api/v1/sandboxes/search")).text).not.toContain("items");
 });
 
-/** Sends bytes, and gives every status that comes back until the server ends the connection. */
+/** Sends bytes; returns every status until the server ends the connection. */
 async function statuses(...lines: string[]): Promise<string[]> {
   const socket = connect(bench.server.port, "127.0.0.1");
   socket.on("error", () => {});
@@ -358,7 +358,7 @@ test("a misbehaving app causes a readable error, and the server keeps running", 
   expect((await bench.call("/health", { key: null })).status).toBe(200);
 });
 
-/** Asks previews with limits of their own. */
+/** Calls previews with other limits. */
 async function limited(
   change: Partial<PreviewLimits>,
   use: (

@@ -15,7 +15,7 @@ afterAll(() => bench.close());
 
 const mebibyte = 1024 * 1024;
 
-/** What the echo on port 8000 got. */
+/** The request as the echo on port 8000 received it. */
 const got = (answer: { text: string }) => JSON.parse(answer.text);
 
 test("a link opens a preview under its host name: the browser gets a cookie and leaves the token behind", async () => {
@@ -262,7 +262,7 @@ test("uploads and downloads are streamed with backpressure", async () => {
   const [answer] = (await once(call, "response")) as [IncomingMessage];
   expect(arrived).toBe(5);
   call.end("second");
-  // The app fills what is between until it has to wait.
+  // The app fills the buffers until it has to wait.
   let before = -1;
   const stands = () => {
     const still = written > 0 && written === before;
@@ -386,7 +386,7 @@ test("a server that shuts down ends open previews at once", async () => {
   const began = performance.now();
   await other.server.close();
   await ended;
-  // Without that it would take the five seconds that `close` gives to clients.
+  // Otherwise this takes the five seconds that `close` gives clients.
   expect(performance.now() - began).toBeLessThan(4_000);
   other.endApps();
 });

@@ -35,9 +35,9 @@ test("health routes and documents need no key", async () => {
 
 const publicPaths = [
   ...["/alive", "/health", "/ready", "/server_info", "/login", "/logout"],
-  // Carries a token of its own.
+  // Needs its own token.
   "/api/v1/webhooks/secrets",
-  // What the GUI reads before anything else.
+  // The GUI's first request.
   "/api/v1/web-client/config",
   "/api/options/config",
 ];

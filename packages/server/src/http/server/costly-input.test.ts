@@ -8,7 +8,7 @@ import { maxMessageLength } from "../../conversations/log/messages.ts";
 import { defaultUser } from "../../users/default-user.ts";
 import { maxJsonValues, parseJson } from "./json.ts";
 
-/** Requests that are small to send and could keep the server from everybody else. */
+/** Requests that are small to send and could block the server for others. */
 
 let server: TestServer;
 beforeAll(async () => {
@@ -39,7 +39,10 @@ test("values are counted outside of strings only", () => {
   expect(() => parseJson(JSON.stringify([...list, 1, 1]))).toThrow(`more than ${maxJsonValues} values`);
 });
 
-/** Begins to send a body of 20 MB without a key and stays silent then; gives the answer's status, or undefined where there is none in time. */
+/**
+ * Starts to send a body of 20 MB without a key, then pauses; returns the status, or undefined
+ * without a timely response.
+ */
 async function beginBody(path: string): Promise<number | undefined> {
   const socket = connect(server.port, "127.0.0.1");
   socket.on("error", () => {});
@@ -78,7 +81,7 @@ test("a message is refused above a length, images included", async () => {
   expect((await send(`/api/conversations/${id}/events`, [part, part])).status).toBe(200);
 });
 
-/** All items of a list, page by page, and how many came at a time. */
+/** All items of a list, and the size of each page. */
 async function pages(path: string): Promise<{ items: { id: string }[]; counts: number[] }> {
   const items = [];
   const counts = [];

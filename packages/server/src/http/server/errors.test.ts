@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** Sends bytes that no HTTP library would, and gives the whole answer. */
+/** Sends raw bytes that no HTTP library would; returns the whole response. */
 function raw(text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(server.port, "127.0.0.1", () => socket.write(text));

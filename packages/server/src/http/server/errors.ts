@@ -35,8 +35,8 @@ interface Failure {
 }
 
 /**
- * Gives every failure its family's shape. `rejectUnknownPath` is the hook for paths without a route; it
- * runs after authorization.
+ * Gives every failure its family's shape. `rejectUnknownPath` is the hook for paths without a
+ * route; it runs after authorization.
  */
 export function installErrors(app: App): { rejectUnknownPath: onRequestHookHandler } {
   const table = routeTable(app);

@@ -24,7 +24,10 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** Sends a request that `fetch` would clean up first, and gives its status. Fails when there is no answer in five seconds. */
+/**
+ * Sends a request that `fetch` would normalise; returns its status. Fails without a response within
+ * five seconds.
+ */
 function send(
   method: string,
   path: string,
@@ -147,7 +150,7 @@ test("no input to any route causes a 5xx or no response", async () => {
       };
       const status = await send(method ?? route.method, `${path}?${search}`, headers, text ?? undefined);
       seen.add(status);
-      // Without an engine every use of a sandbox itself fails in the way that its route tells.
+      // Without an engine, every use of a sandbox fails with its route's own error.
       const engine =
         [502, 503].includes(status) &&
         routes.some((one) => one.path === route.path && one.statuses.includes(`${status}`));

@@ -7,7 +7,7 @@ const type = 'multipart/form-data; boundary="b-1"';
 const form =
   '--b-1\r\nContent-Disposition: form-data; name="note"\r\n\r\nfile\r\n--b-1\r\ncontent-disposition: form-data; name="file"; filename="a"\r\nContent-Type: text/plain\r\n\r\none\r\n--b-\r\n--b two\r\n--b-1--\r\n';
 
-/** The body in chunks of a size. */
+/** Splits a body into chunks of `size`. */
 const chunks = (text: string, size: number) => {
   const bytes = Buffer.from(text, "latin1");
   return Readable.from(

@@ -9,7 +9,10 @@ import { startServer, TestSocket } from "../../../test/support/test-server.ts";
 import { createAuthenticator } from "../server/auth.ts";
 import { attachSockets } from "./server.ts";
 
-/** Slow clients of `/sockets/bash-events`; what they are sent is in test/bash-socket.test.ts, with real sandboxes. */
+/**
+ * Slow clients of `/sockets/bash-events`; test/bash-socket.test.ts covers the events, with real
+ * sandboxes.
+ */
 
 test("a client that does not read is disconnected with little buffered, and others get everything", async () => {
   const server = await startServer();
@@ -45,7 +48,8 @@ test("a client that does not read is disconnected with little buffered, and othe
   const third = new TestSocket(server, path);
   expect(await third.closed).toMatchObject({ code: 1013, reason: expect.stringMatching(/Too many sockets/) });
 
-  // It is cut off while it does not read. What the kernel holds for it comes first when it does, and the close frame last.
+  // Disconnected while it does not read: it then gets the kernel's buffer, and the close frame
+  // last.
   await expect
     .poll(() => server.logs.filter((line) => line.includes("a slow socket was cut off")))
     .toHaveLength(1);

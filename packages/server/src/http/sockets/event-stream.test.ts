@@ -26,10 +26,10 @@ interface Received {
   data: Record<string, any>;
 }
 
-/** Reads a stream as the specification of Server-Sent Events says. */
+/** Reads a stream by the specification of Server-Sent Events. */
 class EventStream {
   readonly received: Received[] = [];
-  /** The id that a browser would send when it comes again. */
+  /** The id that a browser would send when it reconnects. */
   lastId: string | undefined;
   readonly response: Promise<Response>;
   readonly ended: Promise<void>;
@@ -148,7 +148,7 @@ test("keys stand in a header or in the query; others, and other conversations, g
   expect(await status(id, "?session_api_key=session-key-2", {})).toBe(404);
   expect(await status(newId())).toBe(404);
   expect(await status("no-id")).toBe(404);
-  // Elsewhere a key in the query opens nothing.
+  // Other routes ignore a key in the query.
   expect((await fetch(`${server.url}/api/v1/app-conversations/count?session_api_key=${key}`)).status).toBe(
     401,
   );

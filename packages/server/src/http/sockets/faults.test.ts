@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** A server with other limits of its sockets. */
+/** A server whose sockets have other limits. */
 async function startWith(options: Partial<SocketOptions>) {
   const other = await startServer();
   other.sandboxes.add();
@@ -36,7 +36,7 @@ async function startWith(options: Partial<SocketOptions>) {
   return Object.assign(other, { closeAll: close });
 }
 
-/** Sends a request by hand, with the headers of a handshake or without; what comes back is not read unless somebody listens. */
+/** Sends a raw request, optionally a handshake; the response is not read without a listener. */
 async function rawRequest(url: string, path: string, upgrade: boolean): Promise<Socket> {
   const { hostname, port, host } = new URL(url);
   const connection = connect(Number(port), hostname);
@@ -84,7 +84,7 @@ test("a client that vanishes is disconnected after the next ping, and others sta
   const stays = new TestSocket(other, `/sockets/events/${id}`, own);
   await stays.until(isFullState);
   await expect.poll(() => other.conversations.live.followers(id)).toBe(2);
-  // It reads, so that it sees its end, and answers nothing.
+  // Reads until its end, and answers nothing.
   gone.resume();
   await ended;
   await expect.poll(() => other.conversations.live.followers(id)).toBe(1);
@@ -114,7 +114,7 @@ test("no frame reaches 1 MiB, live or resent, numbered or not, however large its
     await socket.until(() => socket.texts().length === lengths.length + 1);
     for (const frame of socket.frames)
       expect(Buffer.byteLength(JSON.stringify(frame))).toBeLessThan(mebibyte);
-    // What fits is whole.
+    // Smaller events are whole.
     expect(socket.texts()[1]).toHaveLength(lengths[0]!);
     socket.socket.terminate();
   }
@@ -136,7 +136,7 @@ test("a client that does not read its resend is disconnected, and loses nothing 
   const { code, reason } = await slow.closed;
   expect(code).toBe(1013);
   const seq = Number(/after_seq=(\d+)/.exec(reason)![1]);
-  // The number of the last frame that came.
+  // The number of the last received frame.
   expect(slow.frames.at(-1)!.seq).toBe(seq);
   const again = new TestSocket(other, `/sockets/events/${id}?after_seq=${seq}`, own);
   await again.until((frame) => frame.seq === sent);
@@ -192,7 +192,7 @@ test("events carry their number only on sockets opened with after_seq", async ()
   const numbers = ({ frames }: TestSocket) => frames.map(({ seq }) => seq);
   expect(numbers(usual)).toEqual([undefined, undefined, undefined, undefined]);
   expect(numbers(counted)).toEqual([1, 2, 3]);
-  // Beyond the end of the log: from now on.
+  // Beyond the end of the log: only new events.
   expect(numbers(later)).toEqual([2, 3]);
   for (const { socket } of [usual, counted, later]) socket.terminate();
 });

@@ -316,7 +316,7 @@ test("an event that is too large for clients is shortened for the socket and who
   expect(items[0]!.id).toBe(frame.id);
 });
 
-/** A second set of sockets with other limits, on a server of its own. */
+/** A separate server whose sockets have other limits. */
 async function startWith(options: Partial<SocketOptions>) {
   const own = await startServer();
   own.sandboxes.add();
@@ -408,7 +408,7 @@ test("a client that does not read is disconnected with the number to resume from
   let sent = 0;
   while (own.conversations.live.followers(id) === 2 && sent < 2000) {
     await own.addMessages(id, `${sent++} ${"x".repeat(100_000)}`);
-    // The server learns that the client left when its kernel buffers are full; the cut-off itself takes the socket's close.
+    // The server notices the end when its kernel buffers are full; the disconnect uses the close.
     if (own.logs.some((line) => line.includes("cut off"))) break;
   }
   expect(sent).toBeLessThan(2000);

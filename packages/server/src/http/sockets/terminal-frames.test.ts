@@ -26,7 +26,7 @@ test("a frame is input unless it is a control frame", () => {
     expect(frame(ignored)).toBeUndefined();
   const pasted = "x".repeat(1_000_000);
   expect(frame({ type: "input", data: pasted })).toEqual({ input: Buffer.from(pasted) });
-  // What would hold the server up while it is parsed is no control frame.
+  // Text that is costly to parse is not a control frame.
   const nested = Buffer.from(`{"type":"resize","cols":${"[".repeat(400_000)}${"]".repeat(400_000)}}`);
   expect((parseTerminalFrame(nested, false) as { input: Buffer }).input).toBe(nested);
 });

@@ -12,7 +12,10 @@ import {
   type TestServer,
 } from "../../../../test/support/test-server.ts";
 
-/** Secrets over HTTP: both families over one store, provider tokens tried at a server that speaks GitHub's API, and what a sandbox's key opens. */
+/**
+ * Secrets over HTTP: both families, provider tokens checked at a fake GitHub API, and access with a
+ * sandbox's key.
+ */
 
 const value = "planted-value-0123456789";
 const goodToken = "ghp_good-0123456789";

@@ -9,7 +9,7 @@ import {
   TestSocket,
 } from "../../../../test/support/test-server.ts";
 
-/** What belongs to the user, by the name of what it is; and for each an id of the same form that nothing has. */
+/** The user's resources by kind, each with an unknown id of the same form. */
 interface Things {
   conversation: string;
   sandbox: string;
@@ -110,7 +110,7 @@ async function readOperations(): Promise<Operation[]> {
   );
 }
 
-/** What a parameter of this name stands for; undefined for those that are no ids. */
+/** The value for a parameter of this name; undefined if it is not an id. */
 function thingOf(path: string, name: string): keyof Things | undefined {
   const byName: Record<string, keyof Things> = {
     conversation_id: "conversation",
@@ -133,13 +133,16 @@ function thingOf(path: string, name: string): keyof Things | undefined {
   return path.includes("conversations") ? "conversation" : path.includes("sandboxes") ? "sandbox" : undefined;
 }
 
-/** What belongs to the user is there for the keys of all of their sandboxes. */
+/** Belongs to the user, and is available to the keys of all of the user's sandboxes. */
 const ofTheUser = /^\/api\/agent-profiles\//;
 
-/** Here a reporter names the ids of its own conversations: an unknown one begins to exist. */
+/** Reporters choose the ids of their own conversations: an unknown id creates one. */
 const makesUnknown = new Set(["/api/v1/webhooks/events/{conversation_id}"]);
 
-/** By a sandbox's key these mean its sandbox, whatever the query names, and each call makes or removes something there. */
+/**
+ * With a sandbox's key these use its sandbox, whatever the query names, and each call creates or
+ * removes something.
+ */
 const changesOwn = /^\/api\/bash\//;
 const changing = /"(id|command_id|timestamp|cleared_count)":("[^"]*"|\d+)/g;
 
@@ -152,7 +155,7 @@ const others: Record<string, string> = {
   file: "x",
 };
 
-/** Calls an operation with the ids of `things`; undefined where it takes none. */
+/** Calls an operation with the ids of `things`; undefined if it has none. */
 async function call({ method, path, parameters, body }: Operation, things: Things, caller: string | null) {
   let url = path;
   let named = false;
@@ -176,7 +179,7 @@ async function call({ method, path, parameters, body }: Operation, things: Thing
   return { status: answer.status, text: changesOwn.test(path) ? text.replaceAll(changing, '"$1":""') : text };
 }
 
-/** An answer in which ids look all the same. */
+/** A response with all ids replaced. */
 function withoutIds(text: string, things: Things): string {
   let plain = text;
   for (const id of Object.values(things)) plain = plain.replaceAll(id, "ID").replaceAll(hexId(id), "ID");
@@ -191,7 +194,8 @@ test.each([
   let compared = 0;
   for (const operation of operations) {
     if (caller === "session-key-3" && ofTheUser.test(operation.path)) continue;
-    // Its own user's key opens the sandboxes and names of that user; a sandbox's key opens only what its sandbox has.
+    // The user's own key opens the user's sandboxes and names; a sandbox's key only those of its
+    // sandbox.
     const theirs = await call(operation, own, caller);
     if (!theirs) continue;
     const { method, path } = operation;

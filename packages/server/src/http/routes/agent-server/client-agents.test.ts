@@ -10,7 +10,7 @@ import {
   TestSocket,
 } from "../../../../test/support/test-server.ts";
 
-/** Agents that are made to cost the server memory and time. */
+/** Agents built to cost the server memory and time. */
 
 let server: TestServer;
 let key: string;
@@ -94,7 +94,7 @@ test("an expression that chooses tools is evaluated once, when the conversation 
   expect(status).toBe(201);
   const row = server.store.agents.get(body.id)!;
   expect(row.keptTools).toEqual(["file_editor", "finish"]);
-  // Whatever the expression is, nothing looks at it any more.
+  // The expression is not evaluated again.
   const slow = { ...row.agent!, filter_tools_regex: `${"(.*)*".repeat(12)}x` };
   expect(() => checkTools(slow, [])).toThrow(/takes too long/);
   const tools = chooseTools({ agentType: "default", agent: slow, kept: row.keptTools!, clientTools: [] });

@@ -9,7 +9,7 @@ const acme = {
   repo_path: "pack",
 } as MarketplaceRegistration;
 const other = { name: "other", source: "other/market" } as MarketplaceRegistration;
-/** What the library reads of marketplaces: `other` cannot be read. */
+/** The library's marketplaces: `other` is unreadable. */
 const library = {
   preview: async (registrations: readonly MarketplaceRegistration[]) => ({
     skills: [],

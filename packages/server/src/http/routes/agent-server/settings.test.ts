@@ -63,7 +63,7 @@ test("settings are changed field by field, and read masked, plain or encrypted",
   expect(JSON.stringify(sealed)).not.toMatch(/very-secret|hush/);
   expect(sealed.llm.api_key).not.toBe((await get(expose("encrypted"))).body.agent_settings.llm.api_key);
 
-  // What was read masked or sealed can be sent back; null takes out, and what is not named stays.
+  // Masked and encrypted values can be sent back; null deletes, and absent fields stay.
   const sent = { llm: { ...sealed.llm, model: "openai/gpt-5-mini" }, mcp_config: { two: null } };
   await call("PATCH", "/api/settings", {
     agent_settings_diff: sent,

@@ -128,7 +128,7 @@ test("a conversation is renamed and deleted by its user only", async () => {
   const { sessionKey } = server.sandboxes.add({ id: "another" });
   for (const [key, patched, deleted] of [
     [strangerKey, { status: 404 }, { status: 404 }],
-    // The key of another sandbox gets the agent server's answers.
+    // The key of another sandbox gets the agent server's response.
     [sessionKey, { status: 200, body: { success: false } }, { status: 400 }],
   ] as const) {
     expect(await call("PATCH", { title: "theirs" }, key)).toMatchObject(patched);
@@ -246,7 +246,7 @@ test("git and uploads of a sandbox need its key, or its id with the user's key",
   });
   expect((await get("/api/git/changes/%2Fworkspace?sandbox_id=sandbox-1", strangerKey)).status).toBe(404);
   expect((await read(server.call("GET", "/api/git/changes/%2Fworkspace", { key: null }))).status).toBe(401);
-  // There is no engine behind it in this test: it got that far.
+  // Fails only because this test has no engine.
   expect((await get("/api/git/diff/%2Fworkspace%2Fa", sessionKey)).status).toBe(503);
   expect((await get("/api/git/changes?path=/workspace&sandbox_id=sandbox-1")).status).toBe(503);
   const both = { headers: { authorization: `Bearer ${strangerKey}` }, key: sessionKey };

@@ -28,7 +28,7 @@ afterEach(() => {
   for (const one of Object.values(servers)) Object.assign(one, { refusal: undefined, asked: [] });
 });
 
-/** Stores the tokens of these providers, and of no other. */
+/** Stores only the tokens of these providers. */
 async function use(...providers: Known[]): Promise<void> {
   const all = providers.map((name) => [name, { token: tokens[name], host: servers[name]!.host }] as const);
   await server.secrets.setProviders(defaultUser, new Map(all));

@@ -28,7 +28,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Runs a sandbox's commands as processes of this machine: the routes are tested here, not the isolation. */
+/** Runs a sandbox's commands as local processes: this file tests the routes, not the isolation. */
 async function execHere({ argv }: ExecRequest): Promise<SandboxProcess> {
   const child = spawn(argv[0]!, argv.slice(1), { cwd: folder });
   const exit = new Promise<{ code: number | null; signal: string | null }>((resolve) => {
@@ -36,7 +36,7 @@ async function execHere({ argv }: ExecRequest): Promise<SandboxProcess> {
   });
   const { stdout, stderr } = child;
   lastExit = exit;
-  // tar leaves before the end of its input is known; that is no failure of the upload.
+  // tar exits before it has read all input, which is not a failed upload.
   const stdin = new PassThrough();
   stdin.pipe(child.stdin).on("error", () => {});
   return { stdin, stdout, stderr, exit, kill: () => child.kill("SIGKILL"), resize: () => {} };

@@ -205,7 +205,7 @@ test("says that the sandbox's disk is full, and leaves the old file", async () =
   await inside("echo old >/dev/shm/file; head -c 254M /dev/zero >/dev/shm/rest");
   const answer = await detail(await put("/dev/shm/file", Buffer.alloc(5 * 2 ** 20)));
   expect(answer).toEqual({ status: 422, text: expect.stringMatching(/No space left/) });
-  // The rest of the body is not in the way of the connection's next request.
+  // The rest of the body does not block the connection's next request.
   expect((await put("/tmp/next", "x")).status).toBe(200);
   expect(await inside("ls -A /dev/shm; cat /dev/shm/file")).toBe("file\nrest\nold\n");
 });

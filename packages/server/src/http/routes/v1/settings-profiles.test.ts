@@ -123,7 +123,7 @@ test("unknown fields of a model, bad names and too many profiles are refused", a
     422,
     [{ loc: ["body", "llm", "bogus"], msg: "Extra inputs are not permitted", type: "extra_forbidden" }],
   ]);
-  // As newer clients send it with every profile.
+  // Newer clients send this with every profile.
   expect((await post("/newer", { llm: { model: "m", provider_connection_id: null } })).status).toBe(201);
   expect((await get("/newer")).body.config).not.toHaveProperty("provider_connection_id");
   expect((await post("/newer", { llm: { model: "m", provider_connection_id: "x" } })).status).toBe(422);

@@ -199,7 +199,7 @@ test("MCP servers are replaced as a whole, and changed one by one where the rele
   await change({ old: { url: "https://old.example" } });
   expect(await change({ a })).toEqual({ a });
   expect(Object.keys(await change({ b }, gui))).toEqual(["a", "b"]);
-  // An edit names what changes only: secrets, other fields and other servers stay.
+  // An edit sends only the changes: secrets, other fields and other servers stay.
   expect(await change({ b: { transport: "stdio", command: "uvx", enabled: false } }, gui)).toEqual({
     a,
     b: { ...b, command: "uvx", enabled: false, env: { TOKEN: "**********" } },

@@ -12,7 +12,7 @@ import { read, startServer, type TestServer } from "../../../../test/support/tes
 let server: TestServer;
 let folder: string;
 let host: Server;
-/** Answers of the host of repositories, by path. */
+/** Responses of the repositories' host, by path. */
 let repositories: Record<string, Buffer | number>;
 let asked: string[];
 
@@ -57,7 +57,7 @@ async function writeTree(root: string, files: Record<string, string>): Promise<v
   }
 }
 
-/** A repository's archive as hosts make it: everything inside one folder. */
+/** A repository's archive as hosts build it: one top folder. */
 async function archive(files: Record<string, string>): Promise<Buffer> {
   const root = await mkdtemp(join(tmpdir(), "sandpiper-skills-"));
   try {
@@ -222,7 +222,7 @@ test.each([
   expect(answer.body.error).toEqual(expect.any(String));
 });
 
-/** An archive of some kilobytes that unpacks to 320 MB: packed pieces one after the other unpack as one. */
+/** An archive of a few kilobytes that unpacks to 320 MB, from concatenated compressed parts. */
 function bomb(): Buffer {
   const head = Buffer.alloc(512);
   new Header({ path: "repo/x", size: 320 * 2 ** 20, type: "File", mode: 0o644 }).encode(head);

@@ -16,7 +16,7 @@ const suggested_task = {
   title: "It breaks",
 };
 
-/** The task of an accepted start once it is over; there is no engine here, so it ends in ERROR. */
+/** The finished task of an accepted start; without an engine it ends in ERROR. */
 async function over(id: string): Promise<Record<string, any>> {
   for (;;) {
     const { body } = await read(server.call("GET", `${url}/start-tasks?ids=${id}`));

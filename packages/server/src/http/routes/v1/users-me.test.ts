@@ -97,7 +97,7 @@ test("secrets are not shown to other callers", async () => {
   await refused(exposed(key), 401);
   await refused(exposed(paused.sessionKey), 401);
   await refused(exposed(foreign.sessionKey), 403);
-  // A sandbox's key alone is no user.
+  // A sandbox's key alone does not stand for a user.
   const alone = { key: own.sessionKey };
   await refused(read(server.call("GET", "/api/v1/users/me?expose_secrets=true", alone)), 401);
   await refused(read(server.call("GET", "/api/v1/users/me", alone)), 401);

@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** Sends a body in chunks that do not say how many will come; gives the status. */
+/** Sends a chunked body without Content-Length; returns the status. */
 function sendChunked(method: string, path: string, bytes: number): Promise<number> {
   return new Promise((resolve, reject) => {
     const headers = {

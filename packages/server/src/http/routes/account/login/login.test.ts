@@ -35,7 +35,7 @@ const form = (text: string, headers: Record<string, string> = {}) =>
     body: text,
   });
 
-/** Logs in and gives the Cookie header. */
+/** Logs in and returns the Cookie header. */
 async function logIn(with_ = key): Promise<string> {
   const answer = await call("POST", "/login", {}, { key: with_ });
   expect(answer.status).toBe(200);
@@ -135,7 +135,7 @@ test("the cookie opens the API for the server's own pages, and for no other", as
     ["GET", { "sec-fetch-site": "none" }, 200],
     ["GET", { origin: server.url }, 200],
     ["POST", own, 201],
-    // A development server that passes requests on: the browser's own word counts.
+    // Behind a development proxy, the browser's own header counts.
     ["POST", { ...own, origin: "http://localhost:5173" }, 201],
     ["POST", { "sec-fetch-site": "none" }, 201],
     ["POST", { origin: server.url }, 201],
@@ -292,7 +292,7 @@ test("no app in a sandbox gets the login, and none can set one", async () => {
     expect(answer.text).not.toContain(token);
     expect(answer.headers["set-cookie"]!.join()).not.toContain("theirs");
   }
-  // The login opens no preview either: only its own links do.
+  // The login opens no previews: only their own links do.
   expect((await bench.call("/", { host: bench.host(8000), key: null, headers: { cookie } })).status).toBe(
     401,
   );
