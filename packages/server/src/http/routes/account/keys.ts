@@ -16,9 +16,7 @@ export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">):
   app.get(
     "/api/keys",
     route("List your API keys, oldest first", { response: { 200: Type.Array(ApiKey) } }),
-    (request, reply) => {
-      reply.send(apiKeys.list(request.principal.userId).map(toApiKey));
-    },
+    (request) => apiKeys.list(request.principal.userId).map(toApiKey),
   );
   app.post(
     "/api/keys",

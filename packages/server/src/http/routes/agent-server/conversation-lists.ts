@@ -74,9 +74,7 @@ export function agentConversationListRoutes(app: App, services: ConversationList
   app.get(
     `${base}/count`,
     route("Count conversations", { querystring: Type.Object({ status }), response: { 200: Type.Integer() } }),
-    ({ principal, query }, reply) => {
-      reply.send(conversations.reads.count(filterOf(principal, query)));
-    },
+    ({ principal, query }) => conversations.reads.count(filterOf(principal, query)),
   );
   app.get(
     base,

@@ -45,13 +45,13 @@ export function agentConversationRoutes(app: App, services: HttpServices): void 
         response: { 200: ConversationInfoWithLegacy },
       },
     },
-    ({ principal, params, query }, reply) => {
+    ({ principal, params, query }) => {
       const row = visibleConversation(conversations, principal, params.conversation_id);
       const shown = row
         ? toConversationInfo(conversations, row, { skills: query.include_skills })
         : findStartingInfo(conversations, principal, params);
       if (!shown) throw new PlatformError("ConversationUnknown");
-      reply.send(shown);
+      return shown;
     },
   );
   app.post(

@@ -29,11 +29,9 @@ export function agentSecretRoutes(
   app.get(
     url,
     route("List the secrets of the sandbox, without their values", { response: { 200: SandboxSecretNames } }),
-    ({ principal }, reply) => {
-      reply.send({
-        secrets: all(principal).map((secret) => ({ name: secret.name, description: secret.description })),
-      });
-    },
+    ({ principal }) => ({
+      secrets: all(principal).map((secret) => ({ name: secret.name, description: secret.description })),
+    }),
   );
   app.get(
     `${url}/:name`,

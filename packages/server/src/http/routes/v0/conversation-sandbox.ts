@@ -36,9 +36,9 @@ export function legacySandboxRoutes(
       },
       { errors },
     ),
-    ({ principal, params }, reply) => {
+    ({ principal, params }) => {
       const { row } = find(principal, params);
-      reply.send({ runtime_id: row.sandboxId, session_id: hexId(row.id) });
+      return { runtime_id: row.sandboxId, session_id: hexId(row.id) };
     },
   );
   const verbs = {
@@ -72,11 +72,11 @@ export function legacySandboxRoutes(
       },
       { errors, grantsAccess: true },
     ),
-    ({ principal, params }, reply) => {
+    ({ principal, params }) => {
       const { sandbox } = find(principal, params);
       const urls = sandbox?.status === "RUNNING" ? getExposedUrls(sandbox, config, app.server) : [];
       const workers = urls.filter(({ name }) => name.startsWith("WORKER_"));
-      reply.send({ hosts: Object.fromEntries(workers.map(({ url, port }) => [url, port])) });
+      return { hosts: Object.fromEntries(workers.map(({ url, port }) => [url, port])) };
     },
   );
   app.get(
@@ -91,9 +91,9 @@ export function legacySandboxRoutes(
         response: { 200: Type.Object({ vscode_url: Type.Null() }) },
       },
     },
-    ({ principal, params }, reply) => {
+    ({ principal, params }) => {
       find(principal, params);
-      reply.send({ vscode_url: null });
+      return { vscode_url: null };
     },
   );
 }

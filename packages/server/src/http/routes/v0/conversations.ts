@@ -85,9 +85,7 @@ export function legacyConversationRoutes(
       },
       { errors },
     ),
-    ({ principal, query }, reply) => {
-      reply.send(list(principal, query, "microagent_management"));
-    },
+    ({ principal, query }) => list(principal, query, "microagent_management"),
   );
   app.post(
     "/api/conversations",

@@ -15,9 +15,9 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
   app.get(
     "/api/secrets",
     route("List secrets, without their values", { response: { 200: LegacySecrets } }),
-    (request, reply) => {
+    (request) => {
       const items = secrets.list(request.principal.userId);
-      reply.send({ custom_secrets: items.map(({ name, description }) => ({ name, description })) });
+      return { custom_secrets: items.map(({ name, description }) => ({ name, description })) };
     },
   );
   app.post(

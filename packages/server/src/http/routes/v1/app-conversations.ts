@@ -87,10 +87,10 @@ export function appConversationRoutes(
   app.get(
     "/api/v1/app-conversations/count",
     route("Count conversations", { querystring: FilterQuery, response: { 200: Type.Integer() } }),
-    (request, reply) => {
+    (request) => {
       // The count includes sub-conversations, as documented.
       const filter = { ...toFilter(request.principal.userId, request.query), includeSubConversations: true };
-      reply.send(conversations.reads.count(filter));
+      return conversations.reads.count(filter);
     },
   );
   app.get(

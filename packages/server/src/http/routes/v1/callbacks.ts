@@ -24,9 +24,7 @@ export function callbackRoutes(
   app.get(
     base,
     route("List callbacks", { params: ConversationPath, response: { 200: Type.Array(CallbackInfo) } }),
-    (request, reply) => {
-      reply.send(callbacks.list(find(request, request.params.conversation_id).id));
-    },
+    (request) => callbacks.list(find(request, request.params.conversation_id).id),
   );
   app.post(
     base,

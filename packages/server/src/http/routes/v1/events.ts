@@ -59,9 +59,8 @@ export function eventRoutes(
   app.get(
     `${base}/count`,
     makeRoute(["events"])(summaries.count, { params, querystring: CountQuery, response: counts }),
-    ({ principal, params: path, query }, reply) => {
-      reply.send(events.count(find(principal, path.conversation_id), toFilter(query)));
-    },
+    ({ principal, params: path, query }) =>
+      events.count(find(principal, path.conversation_id), toFilter(query)),
   );
   app.get(
     base,
@@ -81,9 +80,7 @@ export function eventRoutes(
   app.get(
     "/api/v1/events/count",
     route(summaries.count, { querystring: Type.Object({ ...inQuery, ...filterKeys }), response: counts }),
-    ({ principal, query }, reply) => {
-      reply.send(events.count(find(principal, query.conversation_id__eq), toFilter(query)));
-    },
+    ({ principal, query }) => events.count(find(principal, query.conversation_id__eq), toFilter(query)),
   );
   app.get(
     "/api/v1/events",

@@ -29,7 +29,7 @@ export function sandboxNetworkRoutes(
   app.get(
     url,
     route("Read the sandbox's network policy", { params: SandboxPath, response: { 200: SandboxNetwork } }),
-    (request, reply) => {
+    (request) => {
       const row = owned(request.principal, request.params.sandbox_id);
       const { network } = sandboxes.getSpec(row);
       const named = network.allow.map(({ host }) => host);
@@ -37,7 +37,7 @@ export function sandboxNetworkRoutes(
       const ofUser = own.map(({ variable, hosts }) => ({ name: variable, hosts: [...(hosts ?? named)] }));
       const ofPolicy = network.credentials.map(({ name, hosts }) => ({ name, hosts }));
       const credentials = [...ofPolicy, ...ofUser];
-      reply.send({ mode: network.mode, allow: network.allow, credentials, private: network.private ?? [] });
+      return { mode: network.mode, allow: network.allow, credentials, private: network.private ?? [] };
     },
   );
   app.get(

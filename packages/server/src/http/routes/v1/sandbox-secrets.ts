@@ -34,9 +34,9 @@ export function sandboxSecretRoutes(
       params: SandboxPath,
       response: { 200: SandboxSecretNames },
     }),
-    (request, reply) => {
+    (request) => {
       const found = all(request.principal, request.params.sandbox_id);
-      reply.send({ secrets: found.map(({ name, description }) => ({ name, description })) });
+      return { secrets: found.map(({ name, description }) => ({ name, description })) };
     },
   );
   app.get(

@@ -20,9 +20,7 @@ export function sandboxSpecRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
   app.get(
     "/api/v1/sandbox-specs/search",
     route("List specs", { querystring: PageQuery, response: { 200: SandboxSpecPage } }),
-    (request, reply) => {
-      reply.send(toPage(slicePage(sandboxes.specs().map(info), pageRequest(request.query))));
-    },
+    (request) => toPage(slicePage(sandboxes.specs().map(info), pageRequest(request.query))),
   );
   app.get(
     "/api/v1/sandbox-specs",
@@ -30,10 +28,10 @@ export function sandboxSpecRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       querystring: Type.Object({ id: Type.Array(Type.String()) }),
       response: { 200: Type.Array(Nullable(SandboxSpecInfo)) },
     }),
-    (request, reply) => {
+    (request) => {
       checkCount(request.query.id, 100);
       const specs = new Map(sandboxes.specs().map((spec) => [spec.id, info(spec)]));
-      reply.send(request.query.id.map((id) => specs.get(id) ?? null));
+      return request.query.id.map((id) => specs.get(id) ?? null);
     },
   );
 }

@@ -31,9 +31,9 @@ export function sandboxRoutes(
   app.get(
     "/api/v1/sandboxes/search",
     route("List sandboxes", { querystring: PageQuery, response: { 200: SandboxPage } }),
-    (request, reply) => {
+    (request) => {
       const { items, nextPageId } = sandboxes.search(request.principal.userId, pageRequest(request.query));
-      reply.send(toPage({ items: items.map(info), nextPageId }));
+      return toPage({ items: items.map(info), nextPageId });
     },
   );
   app.get(
@@ -46,12 +46,12 @@ export function sandboxRoutes(
       },
       { failures: [400] },
     ),
-    (request, reply) => {
+    (request) => {
       checkCount(request.query.id, 100);
       const rows = request.query.id.map((id) =>
         sandboxes.get(request.principal.userId, normalizeSandboxId(id)),
       );
-      reply.send(rows.map((row) => (row ? info(row) : null)));
+      return rows.map((row) => (row ? info(row) : null));
     },
   );
   app.post(

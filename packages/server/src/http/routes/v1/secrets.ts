@@ -25,7 +25,7 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
       }),
       response: { 200: CustomSecretPage },
     }),
-    (request, reply) => {
+    (request) => {
       const { name__contains: part = "", page_id: after = "", limit } = request.query;
       const found = secrets
         .list(request.principal.userId)
@@ -33,7 +33,7 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
       const items = found
         .slice(0, limit)
         .map(({ hosts, ...info }) => ({ ...info, hosts: hosts && [...hosts] }));
-      reply.send(toPage({ items, nextPageId: found.length > limit ? items.at(-1)!.name : null }));
+      return toPage({ items, nextPageId: found.length > limit ? items.at(-1)!.name : null });
     },
   );
   app.post(

@@ -31,9 +31,9 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
   app.get(
     "/api/v1/snapshots/search",
     route("List snapshots, newest first", { querystring: PageQuery, response: { 200: SnapshotPage } }),
-    (request, reply) => {
+    (request) => {
       const { items, nextPageId } = snapshots.search(request.principal.userId, pageRequest(request.query));
-      reply.send(toPage({ items: items.map(toSnapshotInfo), nextPageId }));
+      return toPage({ items: items.map(toSnapshotInfo), nextPageId });
     },
   );
   app.get(
@@ -42,10 +42,10 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
       params: Type.Object({ snapshot_id: Type.String() }),
       response: { 200: SnapshotInfo },
     }),
-    (request, reply) => {
+    (request) => {
       const row = snapshots.get(request.principal.userId, request.params.snapshot_id);
       if (!row) throw new PlatformError("SnapshotUnknown");
-      reply.send(toSnapshotInfo(row));
+      return toSnapshotInfo(row);
     },
   );
   app.delete(

@@ -40,18 +40,16 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
   app.get(
     "/api/v1/app-conversations/start-tasks/search",
     route("List start tasks", { querystring: SearchQuery, response: { 200: AppConversationStartTaskPage } }),
-    (request, reply) => {
+    (request) => {
       const { query } = request;
       const page = { ...pageRequest(query), sort: query.sort_order };
-      reply.send(toPage(startTasks.search(toFilter(request.principal.userId, query), page)));
+      return toPage(startTasks.search(toFilter(request.principal.userId, query), page));
     },
   );
   app.get(
     "/api/v1/app-conversations/start-tasks/count",
     route("Count start tasks", { querystring: FilterQuery, response: { 200: Type.Integer() } }),
-    (request, reply) => {
-      reply.send(startTasks.count(toFilter(request.principal.userId, request.query)));
-    },
+    (request) => startTasks.count(toFilter(request.principal.userId, request.query)),
   );
   app.get(
     "/api/v1/app-conversations/start-tasks",
