@@ -1,9 +1,18 @@
+import type { Duplex } from "node:stream";
 import type { RawData, WebSocket } from "ws";
 import { parseJson } from "../server/json.ts";
 import type { Principal } from "../server/principal.ts";
 
 /** Resolves a socket's key or login again, because it may end while the socket is open. */
 export type Credential = () => Principal | undefined;
+
+/** A socket with its caller. */
+export interface AuthenticatedSocket {
+  socket: WebSocket;
+  connection: Duplex;
+  caller: Principal;
+  credential: Credential;
+}
 
 export interface AuthenticateOptions {
   /** Resolves the handshake's keys or cookie. */

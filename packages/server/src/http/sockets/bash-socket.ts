@@ -13,7 +13,7 @@ import { InvalidInput } from "../server/invalid-input.ts";
 import { parseJson } from "../server/json.ts";
 import type { Principal } from "../server/principal.ts";
 import { toIssues } from "../server/validation.ts";
-import { type Credential, parseAuthKey, rejectSocket } from "./authenticate.ts";
+import { type AuthenticatedSocket, parseAuthKey, rejectSocket } from "./authenticate.ts";
 import { makeErrorFrame } from "./frames.ts";
 import { fitFrame } from "./shorten.ts";
 
@@ -42,10 +42,8 @@ const requests = Compile(ExecuteBashRequest);
  * sandbox), 1008 (wrong query), 1013 (too slow, or too many sockets of the user).
  */
 export function serveBashSocket(
-  socket: WebSocket,
+  { socket, caller, credential }: AuthenticatedSocket,
   query: URLSearchParams,
-  caller: Principal,
-  credential: Credential,
   services: BashSocketDeps,
   limits: BashSocketLimits,
 ): void {

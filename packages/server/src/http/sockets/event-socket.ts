@@ -7,8 +7,7 @@ import type { RawData, WebSocket } from "ws";
 import type { Conversations } from "../../conversations/api.ts";
 import type { EventLog } from "../../store/event-log.ts";
 import { visibleConversation } from "../routes/account/conversation-access.ts";
-import type { Principal } from "../server/principal.ts";
-import { type Credential, rejectSocket } from "./authenticate.ts";
+import { type AuthenticatedSocket, rejectSocket } from "./authenticate.ts";
 import { encodeNumbered, encodePlain } from "./encode.ts";
 import { type FollowerSink, followEvents } from "./follow-events.ts";
 import { makeErrorFrame } from "./frames.ts";
@@ -44,11 +43,8 @@ const readOnlyTarget = {
  * too many sockets of the user).
  */
 export function serveEventSocket(
-  socket: WebSocket,
-  connection: Duplex,
+  { socket, connection, caller, credential }: AuthenticatedSocket,
   { conversation, resend }: { conversation: string; resend: Resend },
-  caller: Principal,
-  credential: Credential,
   services: EventSocketDeps,
   limits: EventSocketLimits,
 ): void {

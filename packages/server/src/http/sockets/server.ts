@@ -2,13 +2,13 @@ import type { IncomingMessage, Server } from "node:http";
 import type { Duplex } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
-import { type WebSocket, WebSocketServer } from "ws";
+import { WebSocketServer } from "ws";
 import type { Authenticator } from "../server/auth.ts";
 import { rawResponse } from "../server/errors.ts";
 import type { RequestLimit } from "../server/limits/request-limit.ts";
 import type { Principal } from "../server/principal.ts";
 import type { HttpServices } from "../server/services.ts";
-import { authenticateSocket, type Credential } from "./authenticate.ts";
+import { type AuthenticatedSocket, authenticateSocket, type Credential } from "./authenticate.ts";
 import { type BashSocketLimits, serveBashSocket } from "./bash-socket.ts";
 import { type EventSocketLimits, maxFollowers, serveEventSocket } from "./event-socket.ts";
 import { parseHandshake, type SocketTarget } from "./handshake.ts";
@@ -90,20 +90,14 @@ export function attachSockets(
     }
   };
 
-  const serve = (
-    socket: WebSocket,
-    connection: Duplex,
-    target: SocketTarget,
-    caller: Principal,
-    credential: Credential,
-  ) => {
+  const serve = (client: AuthenticatedSocket, target: SocketTarget) => {
     switch (target.kind) {
       case "events":
-        return serveEventSocket(socket, connection, target, caller, credential, services, limits);
+        return serveEventSocket(client, target, services, limits);
       case "terminal":
-        return serveTerminal(socket, target.query, caller, credential, services, limits);
+        return serveTerminal(client, target.query, services, limits);
       case "bash-events":
-        return serveBashSocket(socket, target.query, caller, credential, services, limits);
+        return serveBashSocket(client, target.query, services, limits);
     }
   };
 
@@ -145,7 +139,7 @@ export function attachSockets(
         byHandshake: quietly(caller),
         byKey: (key) => quietly(() => within(authenticator.byKey(key)))(),
         ...limits,
-        serve: (caller, current) => serve(socket, connection, target, caller, current),
+        serve: (caller, credential) => serve({ socket, connection, caller, credential }, target),
         onError,
       });
     });

@@ -30,7 +30,7 @@ test("an active terminal keeps its sandbox awake; an idle one is paused with it,
   const services = { sandboxes, logger: pino({ level: "silent" }) };
   const caller = { userId: "me", sandboxId: id };
   sockets.on("connection", (socket) =>
-    serveTerminal(socket, new URLSearchParams(), caller, () => caller, services, limits),
+    serveTerminal({ socket, caller, credential: () => caller }, new URLSearchParams(), services, limits),
   );
   const client = new WebSocket(`ws://127.0.0.1:${(sockets.address() as AddressInfo).port}`);
   await once(client, "open");

@@ -7,8 +7,7 @@ import { exitCode } from "@sandpiper/sandbox/shell/run";
 import type { FastifyBaseLogger } from "fastify";
 import type { WebSocket } from "ws";
 import { normalizeSandboxId } from "../routes/v1/sandboxes.ts";
-import type { Principal } from "../server/principal.ts";
-import { type Credential, rejectSocket } from "./authenticate.ts";
+import { type AuthenticatedSocket, type Credential, rejectSocket } from "./authenticate.ts";
 import { parseTerminalFrame, parseTerminalRequest, type TerminalRequest } from "./terminal-frames.ts";
 
 export interface TerminalDeps {
@@ -39,10 +38,8 @@ const maxReasonBytes = 123;
  * terminals of the user).
  */
 export function serveTerminal(
-  socket: WebSocket,
+  { socket, caller, credential }: Omit<AuthenticatedSocket, "connection">,
   query: URLSearchParams,
-  caller: Principal,
-  credential: Credential,
   services: TerminalDeps,
   limits: TerminalLimits,
 ): void {

@@ -21,7 +21,13 @@ const ConversationPath = Type.Object({ conversation_id: Type.String() });
  * A conversation's agent-server surface (agent-server.md sections 3 to 5), for user keys and the
  * sandbox's session key. Other conversations are 404.
  */
-export function agentConversationRoutes(app: App, services: HttpServices): void {
+export function agentConversationRoutes(
+  app: App,
+  services: Pick<
+    HttpServices,
+    "conversations" | "encryptedValues" | "events" | "longReads" | "settings" | "skills"
+  >,
+): void {
   const { conversations } = services;
   agentConversationListRoutes(app, services);
   agentConversationRecordRoutes(app, services);

@@ -9,7 +9,10 @@ import { workspaceFileRoutes } from "./workspace-files.ts";
 import { workspaceSessionRoutes } from "./workspace-session.ts";
 
 /** Files and git of the agent-server surface (agent-server.md sections 8 and 12). */
-export function agentFileRoutes(app: App, services: HttpServices): void {
+export function agentFileRoutes(
+  app: App,
+  services: Pick<HttpServices, "config" | "conversations" | "events" | "sandboxes">,
+): void {
   agentFileUploadRoutes(app, services);
   agentFileDownloadRoutes(app, services);
   agentFolderRoutes(app, services);

@@ -10,7 +10,13 @@ import { unsupportedRoutes } from "./unsupported-routes.ts";
 import { agentWorkspaceRoutes } from "./workspaces.ts";
 
 /** The agent server's settings, profiles, catalogues and skills (agent-server.md section 9). */
-export function agentServerRoutes(app: App, services: HttpServices): void {
+export function agentServerRoutes(
+  app: App,
+  services: Pick<
+    HttpServices,
+    "encryptedValues" | "openModel" | "outbound" | "sandboxes" | "secrets" | "settings" | "skills"
+  >,
+): void {
   agentSettingsRoutes(app, services);
   agentSecretRoutes(app, services);
   agentLlmProfileRoutes(app, services);

@@ -5,7 +5,10 @@ import { legacyWorkRoutes } from "./conversation-work.ts";
 import { legacyConversationRoutes } from "./conversations.ts";
 import { removedRoutes } from "./removed-routes.ts";
 
-export function legacyRoutes(app: App, services: HttpServices): void {
+export function legacyRoutes(
+  app: App,
+  services: Pick<HttpServices, "config" | "conversations" | "events" | "longReads" | "sandboxes">,
+): void {
   legacyConversationRoutes(app, services);
   legacySandboxRoutes(app, services);
   legacyWorkRoutes(app, services);

@@ -7,7 +7,10 @@ import { conversationReadRoutes } from "./conversation-reads.ts";
 import { conversationRecordingRoutes } from "./conversation-recording.ts";
 
 /** Work with a conversation other than its start and record (app-server.md sections 2.7 to 2.9). */
-export function conversationWorkRoutes(app: App, services: HttpServices): void {
+export function conversationWorkRoutes(
+  app: App,
+  services: Pick<HttpServices, "conversations" | "events" | "recordings" | "sandboxes">,
+): void {
   conversationMessageRoutes(app, services);
   conversationReadRoutes(app, services);
   conversationGitRoutes(app, services);
