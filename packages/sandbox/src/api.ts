@@ -8,19 +8,13 @@ import type { Lease } from "./service/runtime-state.ts";
 
 /** Lifecycle and ownership of sandboxes, over one driver. */
 export interface Sandboxes {
-  /**
-   * Opens the driver and reconciles records with the engine: adopts running sandboxes, removes
-   * orphans.
-   */
+  /** Opens the driver, adopts running sandboxes and removes orphans. */
   open(): Promise<void>;
   /** The specs, the default first. */
   specs(): SandboxSpec[];
   /** The spec of a new sandbox of the user. Throws SandboxSpecNotFound. */
   resolveSpec(userId: string, specId?: string): SandboxSpec;
-  /**
-   * The spec of a sandbox. Throws SandboxSpecNotFound when a row of an older schema names an
-   * unknown spec.
-   */
+  /** Throws SandboxSpecNotFound for a row of an older schema with an unknown spec. */
   getSpec(row: SandboxRow): SandboxSpec;
   /**
    * Stores a STARTING record, and prepares and starts in the background; `statusDetail` shows the
@@ -38,10 +32,7 @@ export interface Sandboxes {
    * reason and what to do, and what `beforeWake` throws.
    */
   running(id: string, beforeWake?: () => Promise<void>): Promise<Sandbox>;
-  /**
-   * Throws SandboxNotFound, SandboxFailed. Operations on one sandbox are serialised; each is
-   * idempotent.
-   */
+  /** Idempotent; operations are serialised. Throws SandboxNotFound, SandboxFailed. */
   pause(userId: string, id: string): Promise<void>;
   /**
    * A sandbox that was stopped for its size runs for a minute, so that files can be deleted in it.
@@ -95,10 +86,7 @@ export interface Snapshots {
   /** Undefined for an unknown id and for another user's. */
   get(userId: string, id: string): SnapshotRow | undefined;
   search(userId: string, page: PageRequest): PageResult<SnapshotRow>;
-  /**
-   * Opens a snapshot's files for reading; the caller closes it. Throws SnapshotNotFound,
-   * SandboxFailed.
-   */
+  /** Opens the files for reading; the caller closes. Throws SnapshotNotFound, SandboxFailed. */
   open(userId: string, id: string): Promise<OpenedSnapshot>;
   /** Sandboxes that were started from it keep their files. Throws SnapshotNotFound. */
   remove(userId: string, id: string): Promise<void>;

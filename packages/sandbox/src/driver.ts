@@ -10,10 +10,7 @@ export interface SandboxDriver {
    * argv prefix of a POSIX shell with file tools, set by `open`. Undefined: `sh` of the sandbox.
    */
   readonly shell?: string[] | undefined;
-  /**
-   * Checks that the engine works here. Throws SandboxFailed with one sentence on what to install or
-   * change.
-   */
+  /** Checks the engine. Throws SandboxFailed with what to install or change. */
   open(): Promise<void>;
   /**
    * Makes the root filesystem of a spec ready (fetches and unpacks an image, …) and fills in what
@@ -32,10 +29,7 @@ export interface SandboxDriver {
   /** Freezes every process. Idempotent. */
   pause(id: string): Promise<void>;
   resume(id: string): Promise<void>;
-  /**
-   * Ends every process from any state, gracefully within about a second. Only the files stay.
-   * Idempotent.
-   */
+  /** Ends every process within about a second; only the files stay. Idempotent. */
   stop(id: string): Promise<void>;
   /** Kills and removes everything but the snapshots of the sandbox. An unknown id is ignored. */
   remove(id: string): Promise<void>;
@@ -49,10 +43,7 @@ export interface SandboxDriver {
   /** Sandboxes that were started from it keep their files. An unknown id is ignored. */
   removeSnapshot(snapshotId: string): Promise<void>;
   snapshots(): Promise<string[]>;
-  /**
-   * Connects to a TCP port on the loopback address inside. Throws SandboxNotRunning,
-   * PortUnreachable.
-   */
+  /** Connects to a loopback TCP port inside. Throws SandboxNotRunning, PortUnreachable. */
   connect(id: string, port: number): Promise<Duplex>;
   /**
    * Listens on a loopback TCP port inside a running sandbox, until its processes end or `close` is
@@ -61,10 +52,7 @@ export interface SandboxDriver {
   listen(id: string, port: number, accept: (connection: Duplex) => void): Promise<{ close(): void }>;
   /** Current usage. Throws SandboxNotFound. */
   usage(id: string): Promise<SandboxUsage>;
-  /**
-   * Removes what belongs to none of the known sandboxes and snapshots. Called at start and
-   * periodically.
-   */
+  /** Removes the data of unknown sandboxes and snapshots; called periodically. */
   reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void>;
   /** Releases the driver's own resources. Sandboxes continue to run. */
   close(): Promise<void>;
@@ -106,10 +94,7 @@ export interface SandboxFile {
   content: string;
 }
 
-/**
- * Source of the root filesystem. `host`: this machine's `/usr`, read-only, under a generated
- * minimal root.
- */
+/** `host`: this machine's `/usr`, read-only, under a generated minimal root. */
 export type SandboxRoot =
   | { kind: "host" }
   /** An OCI image: `docker.io/library/debian:12`, `localhost:5000/app@sha256:…`. */
@@ -134,10 +119,7 @@ export interface SandboxSpec {
   network: NetworkPolicy;
 }
 
-/**
- * A spec with a ready root: the image is pinned by digest, its environment merged, its user looked
- * up.
- */
+/** A spec whose image is pinned by digest, environment merged and user looked up. */
 export interface PreparedSpec extends SandboxSpec {
   user: SandboxUser;
 }
@@ -181,10 +163,7 @@ export interface AllowRule {
   methods: string[] | null;
 }
 
-/**
- * The variable `name` holds a placeholder that the proxy replaces in headers of requests to
- * `hosts`.
- */
+/** The variable `name` is a placeholder, replaced in requests to `hosts`. */
 export interface CredentialRule {
   name: string;
   hosts: string[];

@@ -6,10 +6,7 @@ export interface SandboxRow {
   specId: string;
   /** The last requested or reached state. A hibernated sandbox is PAUSED. */
   status: "STARTING" | "RUNNING" | "PAUSED" | "ERROR";
-  /**
-   * Progress or failure of a start. On PAUSED, why the sandbox was stopped: only its user resumes
-   * it then.
-   */
+  /** Progress or failure of a start; on PAUSED, why only its user resumes the sandbox. */
   statusDetail: string | null;
   incarnation: string;
   /** Plain here; encrypted on disk by the store. */

@@ -11,10 +11,7 @@ const examine = `if [ ! -e "$1" ]; then
   echo 'Permission denied' >&2; exit 45
 fi`;
 
-/**
- * Path, number of bytes. Prints the beginning of the content. Special files could block and are not
- * opened.
- */
+/** Path, number of bytes. Prints the beginning; special files could block and are not read. */
 export const readScript = `
 if [ ! -f "$1" ]; then
   [ -d "$1" ] && exit 41
@@ -52,10 +49,7 @@ export const namesScript = `
 cd -- "$1" && [ -r . ] || { echo 'Permission denied' >&2; exit 45; }
 exec find . -mindepth 1 -maxdepth 1 -print0`;
 
-/**
- * Folder, and `hidden` or `visible`. Prints the names of its folders, without links, like
- * `namesScript`.
- */
+/** Folder, and `hidden` or `visible`. Prints its folders without links, like `namesScript`. */
 export const subfoldersScript = `
 [ -e "$1" ] || { ${examine}
 }
@@ -84,10 +78,7 @@ cd -- "$1" && [ -r . ] || { echo 'Permission denied' >&2; exit 45; }
 find . -mindepth 1 -maxdepth 15 -type d \\( ${toolFolders.map((name) => `-name ${name}`).join(" -o ")} \\) -prune -o -type f -print0 2>/dev/null
 exit 0`;
 
-/**
- * Folder; NUL-terminated names on stdin. Prints type and mode (hex), size, time, name; follows no
- * links.
- */
+/** Folder; NUL-terminated names on stdin. Prints type and mode (hex), size, time, name. */
 export const factsScript = `
 cd -- "$1" || exit 45
 xargs -0 stat -c '%f %s %Y %n' -- 2>/dev/null
@@ -156,10 +147,7 @@ shift
 ${findTar}
 exec "$tar" -xo "$@" -f -`;
 
-/**
- * Folder, `named` or `plain`, and tar options. Prints a tar archive of names below the folder's
- * name, or `.`.
- */
+/** Folder, `named` or `plain`, tar options. Prints a tar of the folder's name, or of `.`. */
 export const packScript = `
 cd -P -- "$1" || exit 45
 what=.

@@ -148,10 +148,7 @@ export async function runScript(
   return result;
 }
 
-/**
- * Call with the exit code of a script: throws SandboxFailed when the script failed with its
- * sandbox.
- */
+/** Throws SandboxFailed when a script's exit code comes from the end of its sandbox. */
 export async function checkAlive(sandbox: CommandRunner, code: number): Promise<void> {
   if (code < 126) return;
   const probe = { ...toScriptCommand(sandbox, ":", []), cwd: "/" };
@@ -167,10 +164,7 @@ export function randomSuffix(): string {
   return randomBytes(9).toString("hex");
 }
 
-/**
- * Makes a path that no command mistakes for an option or stdin. Lengths are the limits of Linux,
- * bytes.
- */
+/** Makes a path that no command mistakes for an option. Lengths are Linux limits, bytes. */
 export function checkPath(path: string): string {
   if (path === "") throw new PlatformError("PathEmpty");
   if (path.includes("\0")) throw new PlatformError("PathWithNul");

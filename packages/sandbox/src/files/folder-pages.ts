@@ -18,10 +18,7 @@ import {
   toScriptCommand,
 } from "./files.ts";
 
-/**
- * `size` in bytes, `mode` the permission bits, `modifiedAt` in ms since the epoch; links are not
- * followed.
- */
+/** `size` in bytes, `mode` permission bits, `modifiedAt` ms since the epoch; links not followed. */
 export interface FolderEntry {
   name: string;
   kind: "file" | "directory" | "link" | "other";

@@ -21,10 +21,7 @@ export interface OpenedOutput {
   stream(parts: Iterable<Buffer> | AsyncIterable<Buffer>): Readable;
 }
 
-/**
- * Starts a script and reads its first line: at most `maxHead` bytes within `headMs`. Throws what
- * `exec` throws.
- */
+/** Starts a script and reads its first line within the limits. Throws what `exec` throws. */
 export async function openOutput(
   sandbox: CommandRunner,
   text: string,

@@ -53,10 +53,7 @@ export interface Egress {
   startPolicy(sandbox: ProxiedSandbox): NetworkPolicy;
   /** Certificate files for `StartRequest.files`; empty unless the proxy must terminate TLS. */
   files(sandbox: Pick<ProxiedSandbox, "policy">): SandboxFile[];
-  /**
-   * Gives a running sandbox the access of its policy and ends its earlier attachment. Throws what
-   * `listen` throws.
-   */
+  /** Starts the access of its policy; ends an earlier one. Throws what `listen` throws. */
   attach(sandbox: ProxiedSandbox, listen: Listen): Promise<void>;
   /** Cuts all connections and invalidates the token. Keeps the log. Ignores an unknown id. */
   detach(id: string): void;
@@ -64,10 +61,7 @@ export interface Egress {
   forget(id: string): Promise<void>;
   /** Removes the logs of all other sandboxes. */
   reap(known: ReadonlySet<string>): Promise<void>;
-  /**
-   * When a call last found new traffic, ms since the epoch; undefined without attachment or
-   * traffic.
-   */
+  /** When a call last found new traffic, ms since the epoch. */
   lastTraffic(id: string): number | undefined;
   /** Decisions before the `seq` `before`, newest first. Unknown ids have none. */
   decisions(id: string, page: { limit: number; before?: number | undefined }): Promise<Decision[]>;

@@ -183,10 +183,7 @@ function canBeMasked(value: string): boolean {
   return value.length >= 6;
 }
 
-/**
- * Converts a secret to a header value (one character per byte) and trims the line break of files
- * and forms.
- */
+/** A secret as header value: one character per byte, without trailing line break. */
 function toHeaderBytes(value: string | undefined): string | undefined {
   return value === undefined ? undefined : Buffer.from(value.trim()).toString("latin1");
 }

@@ -1,10 +1,7 @@
 export interface SecretInfo {
   name: string;
   description: string | null;
-  /**
-   * Hosts that may get it (`example.com`, `*.example.com`); null: hosts of the sandbox's allow
-   * rules, on port 443.
-   */
+  /** Hosts (`*.example.com`) that may get it; null: hosts of allow rules, on port 443. */
   hosts: readonly string[] | null;
 }
 

@@ -30,10 +30,7 @@ export class SandboxProcesses {
     this.#deps = deps;
   }
 
-  /**
-   * Prepares the root of a spec; `report` gets progress texts. Throws SandboxSpecUnusable, or the
-   * signal's reason.
-   */
+  /** Prepares a root and reports progress. Throws SandboxSpecUnusable, or the signal's reason. */
   async prepare(
     spec: SandboxSpec,
     signal: AbortSignal,
@@ -151,10 +148,7 @@ export class SandboxProcesses {
     }
   }
 
-  /**
-   * Attaches found processes. Stops them and returns false when one of them occupies the proxy's
-   * port.
-   */
+  /** Attaches found processes; stops them (false) when one occupies the proxy's port. */
   async #tryAttach(row: SandboxRow, spec: PreparedSpec): Promise<boolean> {
     try {
       await this.attach(row, spec);

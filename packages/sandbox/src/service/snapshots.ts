@@ -19,10 +19,7 @@ export interface SnapshotServiceDeps {
   withStopped: <T>(userId: string, sandboxId: string, work: (row: SandboxRow) => Promise<T>) => Promise<T>;
 }
 
-/**
- * A snapshot's record is created last and removed first, so a crash leaves only orphans in the
- * engine.
- */
+/** Records are created last and removed first, so a crash leaves only orphans. */
 export class SnapshotService implements Snapshots {
   /** Ids that the engine may know, including those that are being created or removed. */
   readonly ids = new Set<string>();

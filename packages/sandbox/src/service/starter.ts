@@ -22,10 +22,7 @@ type EngineState = DriverSandbox["state"];
 /** Delay until a start whose outcome could not be stored is retried, ms. */
 const retryMs = 5_000;
 
-/**
- * Starts sandboxes from whatever state they are in. Callers of `start` hold the mutex of the
- * sandbox.
- */
+/** Starts sandboxes from any state. Callers of `start` hold the sandbox's mutex. */
 export class SandboxStarter {
   readonly #deps: SandboxStarterDeps;
   readonly #closing = new AbortController();
@@ -52,10 +49,7 @@ export class SandboxStarter {
       });
   }
 
-  /**
-   * Makes a sandbox run; asks the engine for an unknown state. A failure becomes the record's
-   * ERROR.
-   */
+  /** Makes a sandbox run. A failure becomes the record's ERROR. */
   async start(row: SandboxRow, engineState?: EngineState): Promise<void> {
     const { registry, processes, suspender } = this.#deps;
     const { id } = row;

@@ -11,10 +11,7 @@ export interface InteractiveShellOptions {
 /** Time for a shell to end after the hang-up, ms. */
 const hangUpMs = 2_000;
 
-/**
- * bash, else sh, else the engine's shell (`$4…`). No login shell: `/etc/profile` would replace the
- * image's PATH.
- */
+/** bash, else sh, else the engine's. No login shell: `/etc/profile` would replace PATH. */
 const startScript = `
 cd -- "$1" 2>/dev/null
 [ -z "$2" ] || cd -- "$2"

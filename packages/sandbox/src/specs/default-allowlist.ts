@@ -14,10 +14,7 @@ const gitHosts = [
   "git.sr.ht",
 ];
 
-/**
- * The default allowlist: well-known git hosts, and this machine's configured package sources (apt,
- * npm, pip).
- */
+/** Well-known git hosts, and this machine's package sources (apt, npm, pip). */
 export function buildDefaultAllowlist(env: Readonly<Record<string, string | undefined>>): AllowRule[] {
   const rules = new Map<string, AllowRule>();
   for (const host of gitHosts) rules.set(host, { host, ports: [443], methods: null });

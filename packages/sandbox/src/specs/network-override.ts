@@ -1,10 +1,7 @@
 import type { NetworkOverride } from "@sandpiper/wire";
 import type { NetworkPolicy } from "../driver.ts";
 
-/**
- * Converts a client's override to a policy. Default ports are 80 and 443; without rules the spec's
- * rules stay.
- */
+/** Default ports are 80 and 443; without rules the spec's rules stay. */
 export function toNetworkPolicy({
   mode,
   allow,

@@ -2,10 +2,7 @@ import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { NetworkPolicy, PreparedSpec, SandboxLimits, SandboxSpec, SandboxUser } from "../driver.ts";
 import { parseImageReference } from "./image-reference.ts";
 
-/**
- * Default working directory; not from the image, as a conversation begins before its image is
- * available.
- */
+/** The image does not decide it: a conversation begins before its image is available. */
 export const defaultWorkingDir = "/workspace/project";
 
 const noNetwork: NetworkPolicy = { mode: "none", allow: [], credentials: [] };
@@ -24,10 +21,7 @@ export function createHostSpec(limits: SandboxLimits, network: NetworkPolicy = n
   };
 }
 
-/**
- * The user of a `host` sandbox: a name, `uid` or `uid:gid`; null: the default. Throws
- * SandboxSpecUnusable.
- */
+/** A name, `uid` or `uid:gid`; null: the default. Throws SandboxSpecUnusable. */
 export function parseHostUser(text: string | null): SandboxUser {
   const [, uid, gid] = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(text ?? "1000") ?? [];
   if (text === "root" || uid === "0") return { name: "root", uid: 0, gid: Number(gid ?? 0), home: "/root" };

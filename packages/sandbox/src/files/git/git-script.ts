@@ -1,7 +1,4 @@
-/**
- * Scripts that read git repositories in sandboxes with the sandbox's git, without network access
- * and locks.
- */
+/** Scripts that read repositories with the sandbox's git, without network and locks. */
 
 export const gitCodes = { noGit: 40, noRepository: 42, badReference: 43, outside: 44 } as const;
 

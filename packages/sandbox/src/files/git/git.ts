@@ -52,10 +52,7 @@ export async function runDiff(
   };
 }
 
-/**
- * Runs a git script and keeps `maxOutputBytes`. Throws GitFailed after a time limit, and what
- * `exec` throws.
- */
+/** Runs a git script. Throws GitFailed after a time limit, and what `exec` throws. */
 export async function runGit(
   sandbox: CommandRunner,
   script: string,

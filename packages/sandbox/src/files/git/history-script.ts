@@ -11,10 +11,7 @@ const enter = `
 cd -- "$1" 2>/dev/null || exit ${gitCodes.noRepository}
 git rev-parse --git-dir >/dev/null 2>&1 || exit ${gitCodes.noRepository}`;
 
-/**
- * Folder, limit. Prints id, short id, subject, author and time of each commit, a NUL after each,
- * newest first.
- */
+/** Folder, limit. Prints id, short id, subject, author, time of each commit, NUL-terminated. */
 export const commitsScript = `${prelude}
 ${enter}
 git rev-parse --verify --quiet HEAD >/dev/null || exit 0
@@ -27,10 +24,7 @@ sha=$2
 ${findCommit}
 git diff --no-ext-diff --no-textconv --no-renames --relative --name-status -z "$parent" "$commit" -- .`;
 
-/**
- * Path of a file, commit, maximum bytes. Prints like `diffScript`: the file before the commit, and
- * in it.
- */
+/** Path of a file, commit, maximum bytes. Prints like `diffScript`, for the commit. */
 export const commitDiffScript = `${prelude}
 ${enterParentFolder}
 sha=$2

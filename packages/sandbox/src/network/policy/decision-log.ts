@@ -10,10 +10,7 @@ const maxFileBytes = 2 ** 20;
 const maxWaiting = 2_000;
 const delayMs = 100;
 
-/**
- * Decisions for one sandbox as JSON lines in `<file>` and `<file>.old`. `add` never waits for the
- * disk.
- */
+/** Decisions as JSON lines in `<file>` and `<file>.old`. `add` never waits for the disk. */
 export class DecisionLog {
   readonly #file: string;
   readonly #logger: Logger;

@@ -1,7 +1,4 @@
-/**
- * The target of a request; its host is canonical: lower case, punycode, no trailing dot, normalised
- * addresses.
- */
+/** The host is canonical: lower case, punycode, no trailing dot, normalised addresses. */
 export interface Target {
   /** A name or an address, IPv6 without brackets. */
   host: string;

@@ -83,10 +83,7 @@ function judgeOpening(opening: Opening, { host, port }: Target, passed: boolean)
   return `The tunnel to ${host} asked for ${serverName.slice(0, 100).replace(/[^\w.-]/g, "?")} in its TLS greeting: that would need a tunnel of its own.`;
 }
 
-/**
- * Waits for the first bytes of a client, and puts them back. `more` means that the connection ended
- * first.
- */
+/** Reads a client's first bytes and puts them back. `more`: the connection ended first. */
 async function peek(client: Duplex, timeoutMs: number): Promise<Opening> {
   const end = performance.now() + timeoutMs;
   let bytes: Buffer = Buffer.alloc(0);

@@ -16,10 +16,7 @@ export interface CertificateRequest {
   use: "authority" | { host: string };
 }
 
-/**
- * Creates an X.509 v3 certificate (ECDSA on P-256) as PEM. Strict programs (Python 3.13) need all
- * its extensions.
- */
+/** Creates an X.509 v3 certificate as PEM. Python 3.13 needs all its extensions. */
 export function createCertificate(request: CertificateRequest): string {
   const { subject, issuer, key, issuerKey, use } = request;
   const serial = randomBytes(16);

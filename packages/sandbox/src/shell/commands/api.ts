@@ -33,10 +33,7 @@ export interface Bash {
    * StorageFull.
    */
   start(row: SandboxRow, request: ExecuteBashRequest): Promise<string>;
-  /**
-   * Waits for the end and returns the last BashOutput: all output up to nearly 1 MiB. Throws as
-   * `start`.
-   */
+  /** Waits for the end and returns the last BashOutput, up to 1 MiB. Throws as `start`. */
   execute(row: SandboxRow, request: ExecuteBashRequest): Promise<string>;
   /** JSON of the events as bytes: a page may have some megabytes. */
   search(sandboxId: string, query: BashQuery): Promise<{ items: Buffer[]; nextPageId: string | null }>;

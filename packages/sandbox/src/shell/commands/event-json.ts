@@ -1,10 +1,7 @@
 import { type BashCommand, type BashOutput, hexId, newId } from "@sandpiper/wire";
 import { eventTime } from "@sandpiper/wire/common/time";
 
-/**
- * Limit of an output's JSON, bytes: Python clients close a socket above 1 MiB (remote-clients.md
- * section 5).
- */
+/** Limit of an output, bytes: clients close sockets above 1 MiB (remote-clients.md section 5). */
 export const maxOutputJsonBytes = 1_000_000;
 
 /** Size of the fields other than stdout and stderr, bytes. */

@@ -23,10 +23,7 @@ export const historyLimits: HistoryLimits = {
   followBytes: 512 * 1024,
 };
 
-/**
- * The events of one sandbox's commands in the order of their times: locations in memory, JSON in
- * files.
- */
+/** Events of a sandbox's commands by time: locations in memory, JSON in files. */
 export class SandboxHistory {
   readonly logs = new Map<string, CommandLog>();
   readonly #folder: string;
@@ -79,10 +76,7 @@ export class SandboxHistory {
     );
   }
 
-  /**
-   * Starts the log of a command. Throws SandboxNotFound after `remove`, and errors of the file
-   * system.
-   */
+  /** Throws SandboxNotFound after `remove`, and errors of the file system. */
   async begin(id: string, make: (micros: number) => EventJson): Promise<Entry> {
     return this.#queue(async () => {
       if (this.#removed) throw new PlatformError("CommandSandboxDeleted");
@@ -102,10 +96,7 @@ export class SandboxHistory {
     });
   }
 
-  /**
-   * Appends an output; with `keep` it stays in memory when the disk is full. Throws errors of the
-   * file system.
-   */
+  /** Appends an output; `keep`: in memory if the disk is full. Throws file system errors. */
   async append(log: CommandLog, make: (micros: number) => EventJson, keep = false): Promise<Entry> {
     return this.#queue(async () => {
       const text = make(this.#stamp());

@@ -20,10 +20,7 @@ export interface RecordedCommandDeps {
   limits: OutputLimits;
   /** Creates a mask for the secrets in one stream. */
   mask: (() => ChunkMask) | undefined;
-  /**
-   * Stores output as it comes; otherwise collects it, so that the last output has all of it when it
-   * is short.
-   */
+  /** Stores output as it comes; else collects it, for one complete last output. */
   streams: boolean;
 }
 

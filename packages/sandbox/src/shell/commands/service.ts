@@ -55,10 +55,7 @@ interface Running {
   done: Promise<Entry>;
 }
 
-/**
- * Runs commands in sandboxes and keeps their events in one file each, to keep bulk data out of the
- * database.
- */
+/** Runs commands; one file each keeps their events, as bulk data burdens the database. */
 export class BashService implements Bash {
   readonly #options: BashServiceDeps;
   readonly #limits: BashLimits;

@@ -48,10 +48,7 @@ export class Capture {
     if (text.length > room) this.#tail = (this.#tail + text.slice(Math.max(room, 0))).slice(-half);
   }
 
-  /**
-   * The output in at most `maxOutputChars`; in a longer one a notice with the path of the copy
-   * replaces the middle.
-   */
+  /** At most `maxOutputChars`; in a longer output a notice replaces the middle. */
   async end(): Promise<Captured> {
     if (!this.#overflow) return { text: this.#head + this.#tail };
     const saved = await this.#overflow.end();

@@ -44,10 +44,7 @@ export class TerminalCleaner {
   }
 }
 
-/**
- * CSI; OSC, DCS, SOS, PM and APC with text; two-character and charset sequences. A line break ends
- * unterminated ones.
- */
+/** CSI; OSC, DCS, SOS, PM, APC with text; two-character and charset sequences. */
 const sequences =
   /\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-OQ-WYZ`-~\\])/g;
 const openSequence = /\x1b(?:\[[0-?]{0,64}[ -/]{0,8}|[\]PX^_][^\x07\x1b\n]{0,4096}\x1b?|[ -/]{0,8})$/;

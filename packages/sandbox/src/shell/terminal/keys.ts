@@ -13,10 +13,7 @@ const named: Record<string, string> = {
   ENTER: "\r",
 };
 
-/**
- * The characters of a named key such as `C-c` or `UP` (agent-behaviour.md section 13), else
- * undefined.
- */
+/** The characters of a key such as `C-c` or `UP` (agent-behaviour.md section 13). */
 export function toKeyCharacters(name: string): string | undefined {
   const key = name.trim();
   const letter = /^C-([a-zA-Z])$/.exec(key)?.[1];

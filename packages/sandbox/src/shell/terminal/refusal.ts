@@ -9,10 +9,7 @@ export function findRefusal(command: string): string | undefined {
   return commands.length > 1 ? notes.several(commands) : undefined;
 }
 
-/**
- * True for a Python or JSON value and a Python text in triple quotes. `[ a = b ]` and `{ a; }` are
- * shell.
- */
+/** True for a Python or JSON value or text. `[ a = b ]` and `{ a; }` are shell. */
 function isLiteral(command: string): boolean {
   const text = command.trim();
   if (/^(?:[rbfu]{0,2})("""|''')[\s\S]*\1$/i.test(text)) return true;

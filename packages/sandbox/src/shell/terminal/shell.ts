@@ -208,10 +208,7 @@ export class Shell {
     if (this.#unread > maxUnreadChars) this.#hold("unread");
   }
 
-  /**
-   * Adds output of the running command; output before its start marker is the echo of the typed
-   * line.
-   */
+  /** Adds command output; output before the start marker is the echo of the typed line. */
   #keep(text: string): void {
     if (this.started) this.#capture.add(this.#removeTrace(text));
   }

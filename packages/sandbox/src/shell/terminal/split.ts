@@ -18,10 +18,7 @@ export function splitCommands(text: string): string[] {
   return starts.map(({ pos }, index) => trimComments(script.slice(pos, starts[index + 1]?.pos)));
 }
 
-/**
- * Whether the text between two commands has a line break. Comments and heredocs end with one; a
- * backslash cancels it.
- */
+/** True for a line break, also of a comment or heredoc; a backslash cancels it. */
 function startsLine(gap: string): boolean {
   return /#|(?<!\\)\n/.test(gap);
 }
