@@ -31,13 +31,13 @@ export async function navigate(
 ): Promise<FilesOutcome> {
   const { store, sandboxes, runner, replacements } = deps;
   const { events } = store;
-  const way = events.pathTo(row.id, eventId);
-  if (!way) throw new PlatformError("EventUnknown");
+  const path = events.pathTo(row.id, eventId);
+  if (!path) throw new PlatformError("EventUnknown");
   if (row.config.goal?.status === "running") throw new PlatformError("GoalActive");
   return replacements.run(row.sandboxId, async () => {
     await runner.requireAtRest(row.id);
     const { workingDir } = row.config;
-    const snapshot = findSnapshot({ events, sandboxes }, row, way);
+    const snapshot = findSnapshot({ events, sandboxes }, row, path);
     const staged =
       snapshot && (await stageFiles(sandboxes, snapshot, row, { from: workingDir, to: workingDir }));
     const workspace = runner.workspace(row);
@@ -55,7 +55,7 @@ export async function navigate(
         await staged?.discard();
         throw error;
       }
-      await store.contexts.activate(row.id, await collectSkills(events, row.id, way.spans));
+      await store.contexts.activate(row.id, await collectSkills(events, row.id, path.spans));
       await staged?.swap();
     } finally {
       release();

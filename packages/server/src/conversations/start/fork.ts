@@ -38,12 +38,12 @@ export async function forkConversation(
   if (conversations.get(id)) throw new PlatformError("ConversationIdTaken", { id });
   const { from_event_id: from } = request;
   const eventId = from ? (parseId(from) ?? from) : (getLeafId(events, source) ?? null);
-  const way = events.pathTo(source.id, eventId);
-  if (!way) throw new PlatformError("EventUnknown");
+  const path = events.pathTo(source.id, eventId);
+  if (!path) throw new PlatformError("EventUnknown");
 
   const { goal: _, worktree, ...config } = source.config;
   const ownFolder = `${config.workingDir.replace(/\/+$/, "")}-${hexId(id).slice(0, 8)}`;
-  const snapshot = findSnapshot({ events, sandboxes: deps.sandboxes }, source, way);
+  const snapshot = findSnapshot({ events, sandboxes: deps.sandboxes }, source, path);
   const copied = snapshot !== undefined && (await copyFiles(deps, snapshot, source, ownFolder));
   const workingDir = copied ? ownFolder : config.workingDir;
 
@@ -54,7 +54,7 @@ export async function forkConversation(
     ...(copied ? [nudge(movedText(workingDir, config.workingDir))] : []),
   ];
   const context = store.contexts.get(source.id);
-  const skills = await collectSkills(events, source.id, way.spans);
+  const skills = await collectSkills(events, source.id, path.spans);
   const forked = {
     ...{ id, userId, sandboxId, parentId: null, createdAt: Date.now() },
     title: forkTitle(source, id, request.title),
@@ -73,7 +73,7 @@ export async function forkConversation(
   if (own) await secrets.putConversation({ userId, conversationId: id, sandboxId }, own.values, own);
   let log: string | undefined;
   try {
-    log = await conversations.copyLog(source.id, way.spans);
+    log = await conversations.copyLog(source.id, path.spans);
     // Writes that are issued together are one transaction.
     await Promise.all([
       callbacks.register(userId, id, []),
