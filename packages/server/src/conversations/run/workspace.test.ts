@@ -20,10 +20,7 @@ function open(number: number, isAwake = () => false): Workspace {
     bench.service,
     { id, sandboxId, config: { workingDir: "/workspace/project" } } as never,
     isAwake,
-    () => ({
-      name: "Ann",
-      email: "ann@example.com",
-    }),
+    () => ({ name: "Ann", email: "ann@example.com" }),
   );
 }
 
