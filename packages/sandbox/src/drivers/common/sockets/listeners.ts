@@ -7,8 +7,8 @@ export class Listeners {
   readonly #open = new Map<string, { sockets: Set<Closable>; watch: AbortController }>();
 
   /**
-   * Returns the listener for its owner to close. `watch` starts with the first listener of a sandbox:
-   * it calls `onEnd` when the processes end, until the signal is aborted.
+   * Returns the listener for its owner to close. `watch` starts with the first listener of a
+   * sandbox: it calls `onEnd` when the processes end, until the signal is aborted.
    */
   add(
     id: string,
