@@ -5,24 +5,27 @@ import { hexId } from "@sandpiper/wire";
 import type { Batch } from "./batch.ts";
 import { type Endpoint, type Outcome, post } from "./endpoint.ts";
 
-/** How often the deletion of a conversation is told to an endpoint that does not take it, and the wait between, ms (agent-server.md section 10). */
+/** Attempts to report a deletion, and the wait between them, ms (agent-server.md section 10). */
 const deletionAttempts = 4;
 const deletionRetryMs = 5_000;
 
-/** What is told of a conversation at once: the conversation before its first events, and after events that changed its state. */
+/**
+ * One report: the conversation before its first events, and after events that changed its state.
+ */
 export interface Report {
   conversationId: string;
   batch: Pick<Batch, "events" | "firstSeq"> | undefined;
-  /** The execution status after the batch, where the batch changes it. */
+  /** The execution status after the batch, if the batch changes it. */
   status: unknown;
-  /** The conversation's record has changed, and there are no further events. */
+  /** The conversation's metadata has changed, and there are no further events. */
   changed: boolean;
 }
 
 /**
- * Reports as an agent server does (agent-server.md section 10): the conversation itself at `{base}/conversations`, its events at
- * `{base}/events/{id}`, with the key in `X-Session-API-Key`. `info` is the conversation as it is now; undefined: it is gone. Its status is told as of the
- * events that were sent: otherwise a run could seem to have ended before its last events.
+ * Reports like an agent server (agent-server.md section 10): the conversation to
+ * `{base}/conversations`, events to `{base}/events/{id}`, with the key in `X-Session-API-Key`.
+ * `info` returns the current conversation, undefined when it is deleted. The reported status is
+ * that of the sent events, so that a run does not seem to end before its last events.
  */
 export async function report(
   outbound: Outbound,
@@ -50,7 +53,7 @@ export async function report(
   return outcome;
 }
 
-/** Tells of a deleted conversation, a few times where it has to. `info` is how the conversation was. */
+/** Reports a deleted conversation, with retries. `info` is its last state. */
 export async function reportDeletion(
   outbound: Outbound,
   endpoint: Endpoint,
@@ -69,7 +72,7 @@ export async function reportDeletion(
   }
 }
 
-/** The execution status that records leave, where they change it. */
+/** The last execution status in the records, if any. */
 export function findLastStatus(records: readonly LogRecord[]): unknown {
   const changes = records.flatMap(({ event }) =>
     event.kind === "ConversationStateUpdateEvent" && event.key === "execution_status" ? [event.value] : [],

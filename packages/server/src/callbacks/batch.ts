@@ -1,26 +1,26 @@
 import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 
-/** Most events of one delivery. */
+/** Maximum events per delivery. */
 export const maxBatchEvents = 50;
 
-/** Longest body of a delivery, bytes; a single event may be longer. */
+/** Maximum body of a delivery with several events. */
 const maxBatchBytes = 1024 * 1024;
 
-/** The next delivery out of the records that follow a cursor. */
+/** The next delivery after a cursor. */
 export interface Batch {
-  /** JSON texts of the events that go out. */
+  /** JSON texts of the events. */
   events: string[];
-  /** Their kinds. */
+  /** Kinds of the events. */
   kinds: string[];
   firstSeq: number;
   lastSeq: number;
-  /** The cursor after it. */
+  /** The cursor after the batch. */
   nextSeq: number;
-  /** Nothing is gained by waiting for more: it is full, or the conversation's run has ended. */
+  /** The batch is full or the run has ended, so it is sent without waiting for more events. */
   ready: boolean;
 }
 
-/** Takes from the records, in order, what fits into one delivery; `kinds` null takes all. Undefined where none of them goes out. */
+/** The next batch of events of these kinds (null: all); undefined when there is none. */
 export function nextBatch(records: readonly LogRecord[], kinds: readonly string[] | null): Batch | undefined {
   const batch: Batch = { events: [], kinds: [], firstSeq: 0, lastSeq: 0, nextSeq: 0, ready: false };
   let bytes = 0;

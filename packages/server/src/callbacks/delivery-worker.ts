@@ -13,29 +13,28 @@ export interface DeliveryWorkerDeps {
   callbacks: CallbackStore;
   events: EventLog;
   outbound: Outbound;
-  /** The operator's own endpoint. */
+  /** The operator's endpoint. */
   server: Endpoint | undefined;
-  /** A conversation as an agent server reports it; undefined where there is none. */
+  /** The conversation for agent-server reports; undefined when it does not exist. */
   conversationInfo: (id: string) => object | undefined;
   slots: KeyedSemaphore;
-  /** Keeps a value out of logs and errors. */
+  /** Masks a value in logs and errors. */
   registerSecret(value: string): void;
   logger: Logger;
-  /** How long events are gathered before they are sent, ms. */
+  /** How long events are collected before they are sent, ms. */
   batchDelayMs: number;
-  /** How long a callback may fail before it is given up, ms. */
+  /** How long a callback may fail before it is marked as failed, ms. */
   giveUpMs: number;
 }
 
-/** Records that are read at once. */
 const pageSize = 2 * maxBatchEvents;
 
-/** The wait after a store that could not write, ms. */
+/** Delay after a failed write to the store. */
 const storeRetryMs = 5_000;
 
 /**
- * Delivers what a callback was not told of yet, one batch after the other, and ends when there is nothing left. All that it needs to go
- * on after a crash is in the callback's row; a delivery whose success was not stored is repeated.
+ * Delivers the pending events of one callback batch by batch, and ends when none is left. The
+ * callback's row has all durable state; a delivery whose success was not stored is repeated.
  */
 export class DeliveryWorker {
   readonly id: string;
@@ -43,16 +42,16 @@ export class DeliveryWorker {
   readonly #conversationId: string;
   readonly #closing = new AbortController();
   readonly #onEnd: () => void;
-  /** Records that came since the last batch was read, and when the first of them has waited long enough. */
+  /** Records since the last batch, and the time when they are sent. */
   #gathered = 0;
   #dueAt = 0;
   #urgent = false;
-  /** The conversation's record was changed: reports of an agent server tell that too. Not kept beyond this process. */
+  /** The conversation's metadata has changed, which agent-server reports include. Not durable. */
   #changed = false;
   #interrupt: (() => void) | undefined;
   readonly #ended: Promise<void>;
 
-  /** `onEnd` is called in the same turn in which the worker has found nothing left to do. */
+  /** `onEnd` is called synchronously when the worker finds nothing to do. */
   constructor(deps: DeliveryWorkerDeps, id: string, conversationId: string, onEnd: () => void) {
     this.#deps = deps;
     this.id = id;
@@ -62,7 +61,7 @@ export class DeliveryWorker {
     this.#ended = Promise.resolve().then(() => this.#work());
   }
 
-  /** Tells of records that were appended; `urgent` ones are not gathered, and end a wait for the next attempt. */
+  /** Notifies of appended records; `urgent` ones are sent at once and end a retry delay. */
   notifyRecords(records: number, urgent: boolean): void {
     if (this.#gathered === 0) this.#dueAt = Date.now() + this.#deps.batchDelayMs;
     this.#gathered += records;
@@ -70,13 +69,13 @@ export class DeliveryWorker {
     if (this.#urgent || this.#gathered >= maxBatchEvents) this.#interrupt?.();
   }
 
-  /** Tells of a change of the conversation's record, which no record of the log says. */
+  /** Notifies of a change without a log record. */
   notifyChange(): void {
     this.#changed = true;
     this.notifyRecords(0, true);
   }
 
-  /** Breaks off; what is under way counts as not delivered. */
+  /** Aborts; a delivery in progress counts as not delivered. */
   async close(): Promise<void> {
     this.#closing.abort(new Error("The callback has ended."));
     this.#interrupt?.();
@@ -95,7 +94,7 @@ export class DeliveryWorker {
     this.#onEnd();
   }
 
-  /** One wait or one delivery; false: there is nothing left to do. */
+  /** Performs one wait or one delivery; false: nothing is left. */
   async #step(): Promise<boolean> {
     const { callbacks, events, slots } = this.#deps;
     const row = callbacks.get(this.id);
@@ -115,7 +114,7 @@ export class DeliveryWorker {
     }
     const leave = await slots.acquire(this.#keys(row), this.#closing.signal);
     try {
-      // The wait may have been long.
+      // The row may have changed while the worker waited.
       const current = leave && callbacks.get(this.id);
       if (current?.status === "ACTIVE" && !this.#closing.signal.aborted) await this.#deliver(current);
     } finally {
@@ -197,14 +196,14 @@ export class DeliveryWorker {
     return this.#deps.server;
   }
 
-  /** The owner of the places that a delivery takes; the operator's own callbacks are one owner. */
+  /** Semaphore keys of a delivery; the operator's callbacks have one owner. */
   #keys(row: CallbackRow): string[] {
     const owner = row.processor.kind === "ServerWebhook" ? "server" : `user ${row.userId}`;
     const url = this.#endpoint(row)?.url ?? "";
     return ["all", owner, `${owner} ${URL.parse(url)?.origin ?? url}`];
   }
 
-  /** Waits, or until something urgent comes. */
+  /** Waits until the time is over or an urgent notification arrives. */
   #sleep(ms: number): Promise<void> {
     if (this.#closing.signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {
@@ -219,7 +218,7 @@ export class DeliveryWorker {
   }
 }
 
-/** A callback without a failure. */
+/** Fields of a callback without failures. */
 export const noFailure = {
   detail: null,
   attempts: 0,

@@ -4,7 +4,10 @@ import { hexId } from "@sandpiper/wire";
 import { parseRetryAfter } from "./backoff.ts";
 import { signDelivery } from "./signature.ts";
 
-/** Where deliveries go, and the key that signs them; in the format `agent-server` the base of the addresses, and the key that is sent along. */
+/**
+ * The URL and signing key of deliveries; in the format `agent-server` the base URL and the session
+ * key.
+ */
 export interface Endpoint {
   url: string;
   secret: string | null;
@@ -13,20 +16,19 @@ export interface Endpoint {
 }
 
 export interface Delivery {
-  /** The same for the same events of the same callback. */
+  /** The id of a delivery, the same when it is repeated. */
   id: string;
   conversationId: string;
   /** JSON texts of the events. */
   events: readonly string[];
 }
 
-/** `final`: further attempts are pointless. `retryAfterMs` is what the endpoint asked for. */
+/** `final`: no further attempts. `retryAfterMs`: requested by the endpoint. */
 export type Outcome = { ok: true } | { ok: false; detail: string; retryAfterMs?: number; final?: boolean };
 
-/** How long an endpoint may take to answer, ms. */
 const answerTimeoutMs = 10_000;
 
-/** Posts the events as one JSON array; any 2xx counts. A redirect does not: the signed events would go to where nobody sent them. */
+/** Posts the events as a JSON array; any 2xx is a success. Redirects are not followed. */
 export async function deliver(
   outbound: Outbound,
   { url, secret }: Endpoint,
@@ -44,7 +46,7 @@ export async function deliver(
   return post(outbound, url, { headers, body }, signal);
 }
 
-/** Posts a JSON text and tells how that went; never throws. */
+/** Posts JSON and returns the outcome; never throws. */
 export async function post(
   outbound: Outbound,
   url: string,

@@ -21,7 +21,7 @@ export interface CallbackServiceDeps
   extends Omit<DeliveryWorkerDeps, "slots" | "server" | "conversationInfo" | "batchDelayMs" | "giveUpMs"> {
   /** SANDPIPER_WEBHOOK_URL, SANDPIPER_WEBHOOK_SECRET and SANDPIPER_WEBHOOK_FORMAT. */
   server?: Endpoint | undefined;
-  /** For the format `agent-server`: a conversation as it is reported. */
+  /** The conversation for reports in the format `agent-server`. */
   conversationInfo?: (id: string) => object | undefined;
   /** Default 1 s. */
   batchDelayMs?: number;
@@ -29,17 +29,17 @@ export interface CallbackServiceDeps
   giveUpMs?: number;
 }
 
-/** Deliveries at once: over all, of one owner, and of one owner to one address. */
+/** Maximum concurrent deliveries: in total, per owner, and per owner and origin. */
 const limits = [64, 16, 4];
 
-/** Callbacks in the store, and a worker for each that has something to deliver. */
+/** Callbacks in the store, with a worker for each that has pending events. */
 export class CallbackService implements Callbacks {
   readonly #deps: CallbackServiceDeps;
   readonly #workerDeps: DeliveryWorkerDeps;
   /** By conversation, then by callback. */
   readonly #workers = new Map<string, Map<string, DeliveryWorker>>();
   readonly #additions = new KeyedMutex();
-  /** Deletions that are being told. */
+  /** Deletions that are being reported. */
   readonly #deletions = new Set<Promise<unknown>>();
   readonly #closing = new AbortController();
   #unfollow = () => {};
@@ -63,7 +63,7 @@ export class CallbackService implements Callbacks {
     };
   }
 
-  /** Goes on with what a former process left undelivered. */
+  /** Resumes undelivered events. */
   async open(): Promise<void> {
     const { callbacks, events, server } = this.#deps;
     if (server) await callbacks.addServerWebhooks();
@@ -73,7 +73,7 @@ export class CallbackService implements Callbacks {
       this.#worker(conversationId, id).notifyRecords(0, true);
   }
 
-  /** Breaks off deliveries; the next start repeats them. */
+  /** Aborts deliveries; the next start repeats them. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#unfollow();
@@ -111,7 +111,7 @@ export class CallbackService implements Callbacks {
 
   notifyChange(conversationId: string): void {
     if (this.#deps.server?.format !== "agent-server") return;
-    // The operator's own callback has the conversation's id.
+    // The operator's callback has the conversation's id.
     const row = this.#deps.callbacks.get(conversationId);
     if (row?.status === "ACTIVE" && row.nextSeq > 1) this.#worker(conversationId, row.id).notifyChange();
   }
@@ -119,7 +119,7 @@ export class CallbackService implements Callbacks {
   notifyDeletion(conversationId: string): () => void {
     const { server, callbacks, outbound, logger } = this.#deps;
     const row = server?.format === "agent-server" ? callbacks.get(conversationId) : undefined;
-    // Nobody was told of it at all.
+    // The endpoint does not know the conversation yet.
     if (!server || row?.status !== "ACTIVE" || row.nextSeq === 1) return () => {};
     const info = this.#workerDeps.conversationInfo(conversationId);
     return () => {
@@ -249,7 +249,7 @@ function createRow(userId: string, conversationId: string, processor: StoredProc
   };
 }
 
-/** A conversation has one of these at most, so its id serves for both. */
+/** A conversation has at most one ServerWebhook, which has the conversation's id. */
 function serverRow(userId: string, conversationId: string): CallbackRow {
   return { ...createRow(userId, conversationId, { kind: "ServerWebhook" }), id: conversationId };
 }

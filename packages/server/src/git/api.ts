@@ -9,56 +9,61 @@ import type {
 } from "@sandpiper/wire";
 
 /**
- * What users see of the services that host their repositories, with the tokens that they stored (app-server.md section 7).
- * Everything throws PlatformError: GitTokenRequired where the user has no token for it, ProviderTokenInvalid where the provider refuses
- * it, GitProviderBusy and GitProviderFailed, RepositoryNotFound, GitUnsupported for services that are not supported.
+ * Access to the git providers of a user with stored tokens (app-server.md section 7). Methods throw
+ * GitTokenRequired, ProviderTokenInvalid, GitProviderBusy, GitProviderFailed, RepositoryNotFound
+ * and GitUnsupported.
  */
 export interface GitHosting {
-  /** The providers that the user has tokens for and that are supported. */
+  /** Supported providers with a token of the user. */
   providers(userId: string): ProviderType[];
-  /** The user behind the first token that works, or the one of a provider. */
+  /** The user of a provider, or of the first token that works. */
   user(userId: string, provider?: ProviderType): Promise<UserGitInfo>;
-  /** Names of organizations, groups or workspaces of the first provider that answers. */
+  /** Names of organizations, groups or workspaces of the first provider that responds. */
   organizations(userId: string): Promise<{ provider: ProviderType; organizations: string[] }>;
-  /** What `installationId` can be: installations of a GitHub App, workspaces of Bitbucket, groups of GitLab, organizations of Forgejo. */
+  /** GitHub App installations, Bitbucket workspaces, GitLab groups or Forgejo organizations. */
   installations(userId: string, provider: ProviderType): Promise<string[]>;
   repositories(userId: string, provider: ProviderType, ask: RepositoryQuery): Promise<ListPage<Repository>>;
   branches(userId: string, provider: ProviderType, ask: BranchQuery): Promise<ListPage<Branch>>;
-  /** Open pull requests with something to do and issues that are assigned, of all providers that answer. */
+  /** Assigned issues, and pull requests with problems, of all providers that respond. */
   suggestedTasks(userId: string): Promise<SuggestedTask[]>;
-  /** The provider on which the user's token sees a repository. Throws RepositoryNotFound. */
+  /** The provider whose token can see the repository. Throws RepositoryNotFound. */
   findProvider(userId: string, repository: string): Promise<ProviderType>;
   /** Skill files (`.openhands/skills`, `.openhands/microagents`) of a repository's main branch. */
   microagents(userId: string, repository: string): Promise<MicroagentResponse[]>;
-  /** The text of one of them. Throws FileNotFound. */
+  /** The text of a skill file. Throws FileNotFound. */
   microagent(
     userId: string,
     repository: string,
     path: string,
   ): Promise<{ provider: ProviderType; content: string }>;
-  /** Tries a token that is not stored yet. `host` as users write it; null for the provider's public service. */
+  /**
+   * Verifies a token before it is stored. `host` is as users write it; null: the public service.
+   */
   checkToken(provider: ProviderType, token: { token: string; host: string | null }): Promise<void>;
 }
 
-/** A part of a list, and the mark of the next part. */
+/** A page of a list and the cursor of the next page. */
 export interface ListPage<T> {
   items: T[];
   next: string | null;
 }
 
-/** Where a part of a list begins (undefined: at its start) and how long it may be. */
+/** The start (undefined: the beginning) and the length of a page. */
 export interface PageQuery {
-  /** A `next` of the part before; a page number where the provider counts pages. */
+  /** `next` of the previous page: a page number or an opaque cursor. */
   from?: string | undefined;
   limit: number;
 }
 
 export interface RepositoryQuery extends PageQuery {
-  /** Words of the name, `owner/name`, or the repository's address. Without it, the repositories of the user, the last changed first. */
+  /**
+   * Words of the name, `owner/name`, or a URL; default: the user's repositories, last changed
+   * first.
+   */
   query?: string | undefined;
   /** One of `installations`. */
   installation?: string | undefined;
-  /** Counts only with a query. */
+  /** Used only with a query. */
   order?: RepositoryOrder | undefined;
 }
 

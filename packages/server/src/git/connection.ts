@@ -5,16 +5,16 @@ import { Value } from "typebox/value";
 
 export interface ConnectionOptions {
   outbound: Outbound;
-  /** Where the provider's API begins, without a trailing slash. */
+  /** Base URL of the provider's API, without a trailing slash. */
   api: string;
-  /** The host that users know, for messages. */
+  /** Host name for messages. */
   host: string;
-  /** The provider's name, for messages. */
+  /** Name of the provider for messages. */
   label: string;
   headers: Record<string, string>;
 }
 
-/** A value of a query; undefined leaves the key out. */
+/** Query parameters; undefined ones are omitted. */
 export type Query = Record<string, string | number | boolean | undefined>;
 
 const GraphqlAnswer = Type.Object({
@@ -25,10 +25,9 @@ const GraphqlAnswer = Type.Object({
 const timeoutMs = 20_000;
 const maxBytes = 6 * 1024 * 1024;
 
-/** Requests to one provider with one token. What it answers is checked: it is another party's text. */
+/** Requests to one provider with one token. Responses are untrusted and validated. */
 export class Connection {
   readonly host: string;
-  /** Where the API begins. */
   readonly api: string;
   readonly #options: ConnectionOptions;
 
@@ -39,8 +38,8 @@ export class Connection {
   }
 
   /**
-   * Reads JSON of a form. Throws PlatformError: RepositoryNotFound for what is not there, BadRequest for what the provider calls senseless,
-   * ProviderTokenInvalid, GitProviderBusy, GitProviderFailed, and those of Outbound.
+   * Reads JSON that matches a schema. Throws RepositoryNotFound, BadRequest, ProviderTokenInvalid,
+   * GitTokenTooWeak, GitProviderBusy, GitProviderFailed, and the errors of Outbound.
    */
   async get<T extends TSchema>(
     form: T,
@@ -56,7 +55,7 @@ export class Connection {
     return await (await this.#send(path, query)).text();
   }
 
-  /** Asks a GraphQL endpoint at its own address. */
+  /** Queries a GraphQL endpoint by its full URL. */
   async graphql<T extends TSchema>(
     form: T,
     url: string,
@@ -67,7 +66,7 @@ export class Connection {
     const { data, errors = [] } = this.#check(GraphqlAnswer, await this.#json(response));
     if (errors[0]?.type === "NOT_FOUND") throw this.#missing();
     if (errors[0]?.type === "RATE_LIMITED") throw this.#busy(getRetryAfter(429, response.headers)!);
-    // Parts that the token may not see are null, and told of in `errors`.
+    // Parts that the token may not see are null and listed in `errors`.
     return this.#check(form, data);
   }
 
@@ -129,14 +128,14 @@ export class Connection {
     if (status === 403) {
       return new PlatformError("GitScopeMissing", { label });
     }
-    // 409 is an empty repository.
+    // 409 means an empty repository.
     if (status === 404 || status === 409 || status === 410) return this.#missing();
     if (status === 400 || status === 422) return new PlatformError("GitRequestRefused", { label });
     return new PlatformError("GitStatusUnexpected", { label, host: this.host, status });
   }
 }
 
-/** Seconds until a provider that counts requests takes more; undefined where it refuses for another reason. */
+/** Seconds until the rate limit ends; undefined when the response is not about a rate limit. */
 function getRetryAfter(status: number, headers: Headers): number | undefined {
   const used =
     status === 403 &&

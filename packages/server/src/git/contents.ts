@@ -10,10 +10,10 @@ const Entries = Type.Union([
   Type.Object({ type: Type.String() }),
 ]);
 const Text = Type.Optional(Nullable(Type.String()));
-/** An array is a folder. */
+/** An array means that the path is a folder. */
 const File = Type.Union([Type.Object({ encoding: Text, content: Text }), Type.Array(Type.Unknown())]);
 
-/** Folders and files by the `contents` routes, which GitHub and Forgejo have in common. */
+/** Reads folders and files by the `contents` routes, which GitHub and Forgejo share. */
 export function contentsApi(connection: Connection): Pick<GitProvider, "folder" | "file"> {
   const read = async <T extends typeof Entries | typeof File>(form: T, repository: string, path: string) => {
     const asked = connection.get(form, `/repos/${toRepositoryPath(repository)}/contents/${toFilePath(path)}`);

@@ -9,10 +9,9 @@ import type { GitProvider } from "./provider.ts";
 import { parseRepositoryName } from "./repository-name.ts";
 import { connect, isSupported } from "./services.ts";
 
-/** Folders of a repository that have skills. */
+/** Skill folders of a repository. */
 const skillFolders = [".openhands/skills", ".openhands/microagents"];
 
-/** Git hosting with the tokens that users stored. */
 export class GitHostingService implements GitHosting {
   readonly #secrets: Pick<Secrets, "providers">;
   readonly #outbound: Outbound;
@@ -111,7 +110,7 @@ export class GitHostingService implements GitHosting {
     return all;
   }
 
-  /** The result of the first provider that works; the last failure where none does. */
+  /** The result of the first provider that works; throws the last failure when none does. */
   async #tryEach<T>(
     userId: string,
     work: (client: GitProvider, provider: ProviderType) => Promise<T>,
@@ -127,7 +126,7 @@ export class GitHostingService implements GitHosting {
     throw failure;
   }
 
-  /** Where a repository is. Throws RepositoryNotFound where no provider has it, else the failure that hides it. */
+  /** The provider with a repository. Throws RepositoryNotFound, or the failure of a provider. */
   async #findHome(
     userId: string,
     repository: string,
@@ -146,7 +145,7 @@ export class GitHostingService implements GitHosting {
   }
 }
 
-/** A repository that is itself named `.openhands` has its skills at its root. */
+/** A repository named `.openhands` has its skills at the root too. */
 function listSkillFolders(repository: string): string[] {
   return repository.endsWith("/.openhands") ? [...skillFolders, "skills", "microagents"] : skillFolders;
 }

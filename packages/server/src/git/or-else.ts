@@ -1,6 +1,6 @@
 import { type ErrorCode, PlatformError } from "@sandpiper/core/errors";
 
-/** The result of work, or another value where it fails with one of these errors. */
+/** The result of a promise, or another value when it fails with one of these codes. */
 export async function orElse<T, E>(work: Promise<T>, other: E, codes: readonly ErrorCode[]): Promise<T | E> {
   try {
     return await work;
@@ -10,5 +10,5 @@ export async function orElse<T, E>(work: Promise<T>, other: E, codes: readonly E
   }
 }
 
-/** What is wrong with single repositories, and should not spoil a list over many. */
+/** Errors of single repositories that are ignored in lists of many. */
 export const unreadable: readonly ErrorCode[] = ["RepositoryNotFound", "GitTokenTooWeak", "BadRequest"];

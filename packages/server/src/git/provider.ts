@@ -2,7 +2,7 @@ import type { Branch, Repository, SuggestedTask, UserGitInfo } from "@sandpiper/
 import type { BranchQuery, ListPage, RepositoryQuery } from "./api.ts";
 import type { Connection } from "./connection.ts";
 
-/** One provider with one user's token. Errors are those of `Connection`. */
+/** A client of one provider with one user's token. Methods throw the errors of `Connection`. */
 export interface GitProvider {
   user(): Promise<UserGitInfo>;
   organizations(): Promise<string[]>;
@@ -12,21 +12,23 @@ export interface GitProvider {
   repository(name: string): Promise<Repository>;
   branches(ask: BranchQuery): Promise<ListPage<Branch>>;
   suggestedTasks(): Promise<SuggestedTask[]>;
-  /** Files of a folder of the main branch, without its subfolders; empty where there is no such folder. */
+  /** Files of a folder of the main branch, without subfolders; empty when it does not exist. */
   folder(repository: string, path: string): Promise<{ name: string; path: string }[]>;
-  /** The time of the last commit that touched a path of the main branch, ISO-8601; undefined where there is none. */
+  /**
+   * Time of the last commit that changed a path of the main branch, ISO 8601; undefined if none.
+   */
   changedAt(repository: string, path: string): Promise<string | undefined>;
-  /** The text of a file of the main branch; undefined where there is none. */
+  /** The text of a file of the main branch; undefined if it does not exist. */
   file(repository: string, path: string): Promise<string | undefined>;
 }
 
-/** A service with all that differs from the others. */
+/** Definition of a provider. */
 export interface GitService {
-  /** As people write it. */
+  /** Display name. */
   label: string;
-  /** Where its API is; `origin` is that of the host, `https://git.example.com`. */
+  /** Base URL of the API; `origin` is the host's, such as `https://git.example.com`. */
   api(origin: string, isPublic: boolean): string;
-  /** Headers that show the token. */
+  /** Headers with the token. */
   headers(token: string): Record<string, string>;
   connect(connection: Connection): GitProvider;
 }

@@ -2,7 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 
 const segment = /^[\p{L}\p{N}_.~-]{1,255}$/u;
 
-/** The parts of `owner/name`, or of GitLab's `group/subgroup/name`. Throws PlatformError BadRequest. */
+/** Splits `owner/name`, or GitLab's `group/subgroup/name`. Throws BadRequest. */
 export function parseRepositoryName(name: string): string[] {
   const parts = name.split("/");
   const fits =
@@ -13,19 +13,19 @@ export function parseRepositoryName(name: string): string[] {
   return parts;
 }
 
-/** `owner/name` as a part of a path. Throws PlatformError BadRequest for other names, longer ones too. */
+/** `owner/name` encoded for a URL path. Throws BadRequest for other names. */
 export function toRepositoryPath(name: string): string {
   const parts = parseRepositoryName(name);
   if (parts.length !== 2) throw new PlatformError("RepositoryPathInvalid");
   return parts.map(encodeURIComponent).join("/");
 }
 
-/** A path of a file as a part of a path. */
+/** A file path encoded for a URL path. */
 export function toFilePath(path: string): string {
   return path.split("/").map(encodeURIComponent).join("/");
 }
 
-/** The `owner/name` in a repository's address at a host (`https://github.com/owner/name.git`), else undefined. */
+/** `owner/name` of a URL such as `https://github.com/owner/name.git`; undefined for other hosts. */
 export function parseRepositoryUrl(text: string, host: string): string | undefined {
   const url = /^https?:\/\//i.test(text) ? URL.parse(text) : null;
   if (url?.host !== host) return undefined;

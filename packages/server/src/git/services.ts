@@ -11,22 +11,23 @@ import type { GitProvider, GitService } from "./provider.ts";
 
 const services: Partial<Record<ProviderType, GitService>> = { github, gitlab, bitbucket, forgejo };
 
-/** The providers that are supported. */
 export const supportedProviders = Object.keys(services) as readonly ProviderType[];
 
-/** Whether the server talks to this provider. */
 export function isSupported(provider: ProviderType): boolean {
   return services[provider] !== undefined;
 }
 
-/** Throws PlatformError GitUnsupported. */
+/** Throws GitUnsupported. */
 function getService(provider: ProviderType): GitService {
   const service = services[provider];
   if (service) return service;
   throw new PlatformError("ProviderUnsupported", { provider, supported: supportedProviders.join(", ") });
 }
 
-/** The client of a provider. `host` in its stored form (users/api.ts); null for the public service. Throws GitUnsupported. */
+/**
+ * Creates the client of a provider. `host` has its stored form; null: the public service. Throws
+ * GitUnsupported.
+ */
 export function connect(
   outbound: Outbound,
   provider: ProviderType,
@@ -46,7 +47,10 @@ export function connect(
   );
 }
 
-/** The web address of a provider's host, without a trailing slash. `http://` stands in hosts of the operator's own network only; `Outbound` sees to it. */
+/**
+ * The origin of a stored host. `Outbound` allows `http://` only for hosts of the operator's
+ * network.
+ */
 function toOrigin(host: string): string {
   const url = URL.parse(host.startsWith("http://") ? host : `https://${host}`);
   if (url) return url.origin;

@@ -9,11 +9,13 @@ import { parseRepositoryUrl, toFilePath, toRepositoryPath } from "../repository-
 import * as forms from "./schemas.ts";
 import { listTasks } from "./tasks.ts";
 
-/** Bitbucket Cloud's API 2.0. Lists across workspaces do not exist there: each workspace is asked. */
+/** Bitbucket Cloud's API 2.0. It has no lists across workspaces: each workspace is queried. */
 export const bitbucket: GitService = {
   label: "Bitbucket",
   api: (origin, isPublic) => (isPublic ? "https://api.bitbucket.org/2.0" : `${origin}/2.0`),
-  /** `name:secret` is an app password or an API token with its owner, anything else an access token. */
+  /**
+   * `name:secret` is an app password or an API token with its user; other tokens are access tokens.
+   */
   headers: (token) => ({
     authorization: token.includes(":") ? `Basic ${Buffer.from(token).toString("base64")}` : `Bearer ${token}`,
   }),
@@ -21,7 +23,6 @@ export const bitbucket: GitService = {
 };
 
 const maxWorkspaces = 20;
-/** Repositories of each workspace that a list across workspaces takes in. */
 const maxRepositoriesPerWorkspace = 100;
 
 class Bitbucket implements GitProvider {
@@ -99,7 +100,7 @@ class Bitbucket implements GitProvider {
     );
   }
 
-  /** Which branches are protected is for administrators only, so none is said to be. */
+  /** Only administrators may read branch protection, so `protected` is false. */
   async branches({ repository, query, ...part }: BranchQuery): Promise<ListPage<Branch>> {
     const path = `/repositories/${toRepositoryPath(repository)}/refs/branches`;
     const asked = { q: nameFilter(query), pagelen: part.limit, page: parsePageNumber(part) };
@@ -145,25 +146,25 @@ class Bitbucket implements GitProvider {
     return orElse(asked, undefined, ["RepositoryNotFound"]);
   }
 
-  /** Where a path of the main branch is read. */
+  /** The URL path of a file of the main branch. */
   async #source(repository: string, path: string): Promise<string> {
     const { main_branch } = await this.repository(repository);
     return `/repositories/${toRepositoryPath(repository)}/src/${encodeURIComponent(main_branch ?? "HEAD")}/${toFilePath(path)}`;
   }
 }
 
-/** A part of a name as Bitbucket's query language wants it. */
+/** A filter for part of a name in Bitbucket's query language. */
 function nameFilter(text: string | undefined): string | undefined {
   return text ? `name ~ ${JSON.stringify(text)}` : undefined;
 }
 
-/** The page after this one; only its number is taken of the address that Bitbucket gives. */
+/** The page number in Bitbucket's URL of the next page. */
 function nextPage({ next }: { next?: string | null }): string | null {
   const page = URL.parse(next ?? "")?.searchParams.get("page") ?? "";
   return /^\d{1,6}$/.test(page) ? page : null;
 }
 
-/** A part of a list in memory whose marks are page numbers, as in the lists of one workspace. */
+/** Slices a list in memory with page numbers as cursors, like the lists of one workspace. */
 function slicePageByNumber<T>(items: readonly T[], ask: PageQuery): ListPage<T> {
   const page = parsePageNumber(ask);
   const { items: some, next } = slicePage(items, { from: String((page - 1) * ask.limit), limit: ask.limit });

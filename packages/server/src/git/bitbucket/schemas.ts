@@ -1,7 +1,7 @@
 import { Nullable, type Static } from "@sandpiper/wire";
 import { type TSchema, Type } from "typebox";
 
-/** What is read of Bitbucket Cloud's answers. */
+/** The fields that are read from Bitbucket Cloud's responses. */
 
 const Text = Type.String();
 const Maybe = Type.Optional(Nullable(Text));

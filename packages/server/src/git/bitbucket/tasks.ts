@@ -5,10 +5,10 @@ import { mapConcurrently } from "../pages.ts";
 import { toRepositoryPath } from "../repository-name.ts";
 import * as forms from "./schemas.ts";
 
-/** Pull requests whose problems are looked for, the last changed first; each takes up to three requests. */
+/** Pull requests to examine, last changed first; each takes up to three requests. */
 const maxPulls = 15;
 
-/** Open pull requests of a user in some workspaces with something to do. Bitbucket has no list of assigned issues. */
+/** Open pull requests of a user with problems. Bitbucket has no list of assigned issues. */
 export async function listTasks(
   connection: Connection,
   user: string,
@@ -30,7 +30,7 @@ export async function listTasks(
   return tasks.flat();
 }
 
-/** The problem of a pull request that has to be solved first. */
+/** The most urgent problem of a pull request. */
 async function findProblem(
   connection: Connection,
   pull: forms.BitbucketPull,

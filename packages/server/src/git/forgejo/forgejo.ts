@@ -17,9 +17,9 @@ export const forgejo: GitService = {
   connect: (connection) => new Forgejo(connection),
 };
 
-/** Pull requests whose problems are looked for; each takes up to three requests. */
+/** Pull requests to examine; each takes up to three requests. */
 const maxPulls = 20;
-/** Pages of branches that a search goes through: the API cannot search them. */
+/** Pages of branches per search, because the API cannot search branches. */
 const maxBranchPages = 10;
 const pageSize = 50;
 
@@ -134,7 +134,7 @@ class Forgejo implements GitProvider {
     return [...problems.flat(), ...issues.value.map((issue) => task(issue, "OPEN_ISSUE"))];
   }
 
-  /** The problem of a pull request that has to be solved first. */
+  /** The most urgent problem of a pull request. */
   async #findProblem(repository: string, number: number): Promise<SuggestedTask["task_type"] | undefined> {
     const path = `/repos/${toRepositoryPath(repository)}`;
     const { value: pull } = await this.#connection.get(forms.ForgejoPull, `${path}/pulls/${number}`);

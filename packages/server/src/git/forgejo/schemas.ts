@@ -1,7 +1,7 @@
 import { Nullable } from "@sandpiper/wire";
 import { Type } from "typebox";
 
-/** What is read of the answers of Forgejo and Gitea. */
+/** The fields that are read from the responses of Forgejo and Gitea. */
 
 const Text = Type.String();
 const Maybe = Type.Optional(Nullable(Text));

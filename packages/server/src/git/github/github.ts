@@ -11,7 +11,7 @@ import { parseRepositoryName, parseRepositoryUrl, toRepositoryPath } from "../re
 import * as forms from "./schemas.ts";
 import { tasksQuery, toTasks } from "./tasks.ts";
 
-/** GitHub's REST API, and GraphQL where REST would take a request for each item. */
+/** GitHub's REST API, and GraphQL where REST would need a request per item. */
 export const github: GitService = {
   label: "GitHub",
   api(origin, isPublic) {
@@ -59,7 +59,7 @@ class GitHub implements GitProvider {
     return value.map(({ login }) => login);
   }
 
-  /** Only tokens of GitHub Apps have any; GitHub forbids other tokens to ask. */
+  /** Only tokens of GitHub Apps may list installations. */
   async installations(): Promise<string[]> {
     const asked = this.#connection.get(forms.GithubInstallations, "/user/installations", { per_page: 100 });
     const found = await orElse(asked, undefined, ["GitTokenTooWeak", "RepositoryNotFound"]);
@@ -91,7 +91,8 @@ class GitHub implements GitProvider {
     const [sort, order] = (ask.order ?? "stars-desc").split("-");
     const options = { sort, order, per_page: ask.limit, page: parsePageNumber(ask) };
     const q = await this.#searchText(query);
-    // GitHub calls a search senseless whose owner does not exist, and one beyond its thousandth result.
+    // GitHub rejects a search with an unknown owner, or beyond the thousandth result, as a bad
+    // request.
     const found = await orElse(
       this.#connection.get(forms.GithubFound, "/search/repositories", { q, ...options }),
       undefined,
@@ -103,7 +104,9 @@ class GitHub implements GitProvider {
     };
   }
 
-  /** Within one owner where the query names one, else within the user's own repositories and those of the user's organizations. */
+  /**
+   * Searches the owner in the query, else the user's and the user's organizations' repositories.
+   */
   async #searchText(query: string): Promise<string> {
     const [, owner, name] = /^([\w.-]+)\/(.*)$/s.exec(query) ?? [];
     if (owner !== undefined) return `${name} in:name fork:true user:${owner}`.trim();

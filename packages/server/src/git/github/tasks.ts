@@ -2,7 +2,7 @@ import type { SuggestedTask } from "@sandpiper/wire";
 import type { Static } from "typebox";
 import type { GithubPull, GithubTasks } from "./schemas.ts";
 
-/** Open pull requests of the user with what could be wrong with them, and open issues that are assigned to the user. */
+/** Open pull requests of the user with possible problems, and assigned open issues. */
 export const tasksQuery = `query SuggestedTasks($issues: String!) {
   viewer {
     pullRequests(first: 50, states: [OPEN], orderBy: { field: UPDATED_AT, direction: DESC }) {
@@ -22,7 +22,7 @@ export const tasksQuery = `query SuggestedTasks($issues: String!) {
   }
 }`;
 
-/** The answer as tasks, pull requests first. Those with nothing to do are left out. */
+/** Converts the response to tasks, pull requests with problems first. */
 export function toTasks({ viewer, search }: Static<typeof GithubTasks>): SuggestedTask[] {
   const pulls = viewer.pullRequests.nodes.flatMap((pull) => {
     const task_type = pull && findProblem(pull);
@@ -53,7 +53,7 @@ export function toTasks({ viewer, search }: Static<typeof GithubTasks>): Suggest
   return [...pulls, ...issues];
 }
 
-/** The problem that has to be solved first. */
+/** The most urgent problem. */
 function findProblem(pull: Static<typeof GithubPull>): SuggestedTask["task_type"] | undefined {
   if (pull.mergeable === "CONFLICTING") return "MERGE_CONFLICTS";
   const checks = pull.commits.nodes[0]?.commit.statusCheckRollup?.state;

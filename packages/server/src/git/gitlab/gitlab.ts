@@ -13,12 +13,12 @@ import { tasksQuery, toTasks } from "./tasks.ts";
 export const gitlab: GitService = {
   label: "GitLab",
   api: (origin) => `${origin}/api/v4`,
-  // Serves personal, group and OAuth tokens alike.
+  // Works for personal, group and OAuth tokens.
   headers: (token) => ({ authorization: `Bearer ${token}` }),
   connect: (connection) => new GitLab(connection),
 };
 
-/** GitLab does not sort by forks. */
+/** GitLab cannot sort by forks. */
 const orders: Record<string, string> = {
   stars: "star_count",
   forks: "star_count",

@@ -1,7 +1,7 @@
 import { Nullable } from "@sandpiper/wire";
 import { Type } from "typebox";
 
-/** What is read of GitLab's answers. */
+/** The fields that are read from GitLab's responses. */
 
 const Text = Type.String();
 const Maybe = Type.Optional(Nullable(Text));

@@ -2,7 +2,7 @@ import type { SuggestedTask } from "@sandpiper/wire";
 import type { Static } from "typebox";
 import type { GitlabIssues, GitlabMergeRequest, GitlabTasks } from "./schemas.ts";
 
-/** Open merge requests of the user with what could be wrong with them. */
+/** Open merge requests of the user with possible problems. */
 export const tasksQuery = `query SuggestedTasks {
   currentUser {
     authoredMergeRequests(state: opened, sort: UPDATED_DESC, first: 50) {
@@ -19,7 +19,7 @@ export const tasksQuery = `query SuggestedTasks {
   }
 }`;
 
-/** The answers as tasks, merge requests first. Those with nothing to do are left out. */
+/** Converts the responses to tasks, merge requests with problems first. */
 export function toTasks(
   { currentUser }: Static<typeof GitlabTasks>,
   issues: Static<typeof GitlabIssues>,
@@ -39,7 +39,7 @@ export function toTasks(
   return [...requests, ...assigned];
 }
 
-/** The problem that has to be solved first. */
+/** The most urgent problem. */
 function findProblem(request: Static<typeof GitlabMergeRequest>): SuggestedTask["task_type"] | undefined {
   if (request.conflicts) return "MERGE_CONFLICTS";
   if (request.headPipeline?.status === "FAILED") return "FAILING_CHECKS";
