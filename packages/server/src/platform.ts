@@ -36,6 +36,7 @@ import type { Conversations } from "./conversations/api.ts";
 import { createConversations } from "./conversations/wiring.ts";
 import { GitHostingService } from "./git/hosting.ts";
 import { buildApp } from "./http/app.ts";
+import type { HttpServices } from "./http/server/services.ts";
 import { getPublicUrl } from "./http/server/urls.ts";
 import { Recordings } from "./recording/export.ts";
 import { sqliteStoreExists } from "./store/sqlite/folder.ts";
@@ -55,9 +56,9 @@ import { StoredSettings } from "./users/settings/settings.ts";
 
 /** A running platform. */
 export interface Platform {
-  /** Address of the listener, without a trailing slash. */
+  /** URL of the listener, without a trailing slash. */
   url: string;
-  /** The key that was made because there was none; its text exists nowhere else. */
+  /** The first API key, if it was just created; its text is not stored. */
   newApiKey: string | undefined;
   apiKeys: ApiKeys;
   store: Store;
@@ -66,36 +67,46 @@ export interface Platform {
   settings: Settings;
   secrets: Secrets;
   conversations: Conversations;
-  /** Ends gracefully: no new requests, current steps get some seconds, sandboxes go on. */
+  /** The services of the HTTP routes, for tests. */
+  services: HttpServices;
+  app: ReturnType<typeof buildApp>;
+  mask: SecretMask;
+  egress: EgressProxy;
+  /** Refuses new requests and gives current steps some seconds to end; sandboxes keep running. */
   close(): Promise<void>;
 }
 
-/** Parts that a replay has in the place of the platform's own. */
-export interface PlatformOverrides {
+/** Environment, log and replaced parts of a platform; replays and tests use them. */
+export interface PlatformOptions {
+  /** Default: `process.env`. */
+  env?: NodeJS.ProcessEnv | undefined;
+  /** Destination of the log; default: standard error. */
+  logs?: DestinationStream | undefined;
   openModel?: OpenModel;
   adaptTools?: AdaptTools;
+  chooseTools?: typeof chooseTools;
+  sandboxes?: Sandboxes;
+  /** How long callbacks collect events, ms. */
+  batchDelayMs?: number;
 }
 
-/** How often idle and large sandboxes are looked at, ms. */
+/** Interval of the checks for idle and large sandboxes. */
 const reapIntervalMs = 5_000;
 
-/** Longest call of a model at an address that a user names, ms: beyond the model layer's own limit. */
+/** Time-out of model calls to URLs of users, longer than that of the model layer. */
 const modelCallMs = maxTimeout * 1000 + 60_000;
 
-/** How long a step may go on after the server was asked to end, ms; what is cut off is woken at the next start. */
+/**
+ * How long steps may continue when the server closes; interrupted runs resume at the next start.
+ */
 const stepGraceMs = 3_000;
 
 /**
- * Builds every service from the configuration, and listens.
- * Throws PlatformError ConfigInvalid or SandboxFailed with one sentence on what to change; nothing is left open then.
- * `logs` takes the lines of the log that otherwise go to standard error.
+ * Composes all services and listens. Throws ConfigInvalid or SandboxFailed with a message on what
+ * to change, and leaves nothing open then.
  */
-export async function startPlatform(
-  config: Config,
-  env: NodeJS.ProcessEnv = process.env,
-  logs?: DestinationStream,
-  replaced: PlatformOverrides = {},
-): Promise<Platform> {
+export async function startPlatform(config: Config, options: PlatformOptions = {}): Promise<Platform> {
+  const { env = process.env } = options;
   const opened: (() => Promise<unknown>)[] = [];
   const close = async () => {
     for (const end of opened.splice(0).reverse()) await end();
@@ -106,7 +117,7 @@ export async function startPlatform(
     for (const [name, value] of Object.entries(env))
       if (value && /_(API_KEY|TOKEN|SECRET|SECRET_ACCESS_KEY|TOKEN_BEDROCK)$/.test(name))
         mask.registerSecret(value);
-    const logger = createLogger(config.logLevel, mask, logs);
+    const logger = createLogger(config.logLevel, mask, options.logs);
     await createDataFolder(config.dataDir);
     const vault = await openVault(join(config.dataDir, "vault.key"), {
       create: !sqliteStoreExists(config.dataDir),
@@ -115,9 +126,9 @@ export async function startPlatform(
     const store = await openSqliteStore({ dir: config.dataDir, vault, scheduler });
     opened.push(() => store.close());
 
-    const keyMemory = new KeyCache(store.apiKeys);
-    const apiKeys = new StoredApiKeys(store.apiKeys, keyMemory);
-    const logins = new StoredLogins(store.logins, keyMemory);
+    const keyCache = new KeyCache(store.apiKeys);
+    const apiKeys = new StoredApiKeys(store.apiKeys, keyCache);
+    const logins = new StoredLogins(store.logins, keyCache);
     if (config.apiKey) await apiKeys.adopt(defaultUser, "environment", config.apiKey);
     const settings = new StoredSettings(store.settings, {
       providerHosts: (userId) => secrets.providerHosts(userId),
@@ -137,22 +148,24 @@ export async function startPlatform(
     opened.push(() => egress.close());
     const outbound = makeOutbound({ allowPrivate: config.outboundPrivate });
     opened.push(() => outbound.close());
-    const sandboxes = new SandboxService({
-      driver: await createDriver(config, logger),
-      store,
-      specs,
-      defaultSpec: (userId) => chooseSpec(settings.view(userId), specs),
-      egress,
-      idle: {
-        pauseAfterMs: config.idlePauseMs,
-        hibernateAfterMs: config.hibernateAfterMs,
-        deleteAfterMs: config.deleteAfterMs,
-      },
-      maxPerUser: config.maxSandboxes,
-      space: () => getFreeSpace(config.dataDir),
-      reapIntervalMs,
-      logger,
-    });
+    const sandboxes =
+      options.sandboxes ??
+      new SandboxService({
+        driver: await createDriver(config, logger),
+        store,
+        specs,
+        defaultSpec: (userId) => chooseSpec(settings.view(userId), specs),
+        egress,
+        idle: {
+          pauseAfterMs: config.idlePauseMs,
+          hibernateAfterMs: config.hibernateAfterMs,
+          deleteAfterMs: config.deleteAfterMs,
+        },
+        maxPerUser: config.maxSandboxes,
+        space: () => getFreeSpace(config.dataDir),
+        reapIntervalMs,
+        logger,
+      });
     await sandboxes.open();
     opened.push(() => sandboxes.close());
     const bash = new BashService({
@@ -170,14 +183,14 @@ export async function startPlatform(
     const open = makeOpenModel({
       env,
       guardedFetch: asFetch(outbound, { timeoutMs: modelCallMs, maxBytes: maxAnswerBytes }),
-      onRetry: (notice) => logger.warn(notice, "a model call is tried again"),
+      onRetry: (notice) => logger.warn(notice, "a model call is retried"),
     });
     const openModel: OpenModel = (wanted) => {
       const headers = Object.values(wanted.options?.headers ?? {});
       const { secretAccessKey = "", sessionToken = "" } = wanted.aws ?? {};
       for (const value of [wanted.apiKey ?? "", secretAccessKey, sessionToken, ...headers])
         mask.registerSecret(value, "models of users");
-      return (replaced.openModel ?? open)(wanted);
+      return (options.openModel ?? open)(wanted);
     };
     const skills = new SkillLibrary({
       folder: config.skillsDir,
@@ -197,6 +210,7 @@ export async function startPlatform(
       },
       registerSecret: (value) => mask.registerSecret(value, "callbacks of users"),
       logger,
+      ...(options.batchDelayMs !== undefined && { batchDelayMs: options.batchDelayMs }),
     });
     opened.push(() => callbacks.close());
     const conversations: Conversations = createConversations({
@@ -208,8 +222,8 @@ export async function startPlatform(
       outbound,
       settings,
       secrets,
-      toolsFor: chooseTools,
-      adaptTools: replaced.adaptTools,
+      toolsFor: options.chooseTools ?? chooseTools,
+      adaptTools: options.adaptTools,
       mask,
       openModel,
       limits: { maxRuns: config.maxRuns, dailyBudget: new DailyBudget(store.spending, config.dailyBudget) },
@@ -228,7 +242,7 @@ export async function startPlatform(
       globalSkills: (userId) => skills.known(userId),
       version: platformVersion,
     });
-    const app = buildApp({
+    const services: HttpServices = {
       config,
       secrets,
       providerAccess: new ProviderAccess(vault.derive("provider access")),
@@ -250,26 +264,21 @@ export async function startPlatform(
       scheduler,
       longReads: new KeyedMutex(),
       logger,
-    });
-    // Requests and runs have their seconds at the same time.
+    };
+    const app = buildApp(services);
+    // Requests and runs end concurrently.
     opened.push(() => Promise.all([app.close(), conversations.close(stepGraceMs), bash.close()]));
     await listen(app, config);
     await callbacks.open();
     await conversations.open();
-    // Last of all: a key that is made by a start that then fails would never be shown.
+    // Last, because a key that a failing start creates would never be shown.
     const newApiKey = apiKeys.list().length === 0 ? await apiKeys.create(defaultUser, "first") : undefined;
     if (newApiKey) mask.registerSecret(newApiKey);
     return {
       url: getPublicUrl({ ...config, publicUrl: undefined }, app.server),
       newApiKey,
-      apiKeys,
-      store,
-      scheduler,
-      sandboxes,
-      settings,
-      secrets,
-      conversations,
-      close,
+      ...{ apiKeys, store, scheduler, sandboxes, settings, secrets, conversations },
+      ...{ services, app, mask, egress, close },
     };
   } catch (error) {
     await close();
@@ -282,14 +291,17 @@ async function createDriver(
   logger: Logger,
 ): Promise<SandboxDriver> {
   if (driver === "docker") {
-    // The client library is a tenth of a start.
+    // Loading the client library takes a tenth of the start.
     const { DockerDriver } = await import("@sandpiper/sandbox/drivers/docker/docker-driver");
     return new DockerDriver({ dir: join(dataDir, "docker"), host: dockerHost, authFile: registryAuth });
   }
   return new OciDriver({ dir: join(dataDir, "sandboxes"), runtime, registryAuth, logger });
 }
 
-/** The spec that a user's settings ask for; undefined: the server's default. Throws SandboxSpecUnusable for a bad image reference. */
+/**
+ * The spec of a user's settings; undefined: the default. Throws SandboxSpecUnusable for a bad
+ * image.
+ */
 function chooseSpec(
   { sandbox_base_container_image, default_sandbox_spec_id }: SettingsView,
   specs: SandboxSpec[],

@@ -177,6 +177,9 @@ test("one server reports to another, which shows the conversation as its own san
         (event: any) => event.id,
       );
     expect(await events(receiver)).toEqual(await events(reporter));
+    // A change is reported only after the cursor of the first delivery is stored.
+    const { callbacks } = reporter.store;
+    await until(async () => callbacks.get(own)!.nextSeq > 1);
     await reporter.call("PATCH", `/api/v1/app-conversations/${own}`, { body: { title: "Named" } });
     await until(async () => (await shown()).title === "Named");
     expect(await shown()).toMatchObject({ sandbox_id: "sandbox-1" });

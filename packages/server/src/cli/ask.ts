@@ -5,7 +5,10 @@ export function canAsk(): boolean {
   return process.stdin.isTTY === true && process.stderr.isTTY === true;
 }
 
-/** Asks on the terminal, on standard error. Gives the trimmed answer; undefined where the person pressed Ctrl-C, which the process gets as SIGINT, or Ctrl-D. */
+/**
+ * Asks on the terminal, on standard error. Gives the trimmed answer; undefined where the person
+ * pressed Ctrl-C, which the process gets as SIGINT, or Ctrl-D.
+ */
 export function ask(question: string): Promise<string | undefined> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   return new Promise((resolve) => {

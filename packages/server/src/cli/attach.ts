@@ -15,12 +15,16 @@ const silenceMs = 60_000;
 /** How often a server is told that this client lives while its output is held up, ms. */
 const aliveMs = 10_000;
 
-/** What a program that could not end may have left on: bracketed paste, mouse reports, a hidden cursor, colours. */
+/**
+ * What a program that could not end may have left on: bracketed paste, mouse reports, a hidden
+ * cursor, colours.
+ */
 const resetModes = "\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?25h\x1b[0m";
 
 /**
- * `sandpiper attach`: a shell in a sandbox on this terminal, or, where standard input or output is none, over pipes. Gives the shell's exit code.
- * Throws CliError where there is no such sandbox or the connection breaks.
+ * `sandpiper attach`: a shell in a sandbox on this terminal, or, where standard input or output is
+ * none, over pipes. Gives the shell's exit code. Throws CliError where there is no such sandbox or
+ * the connection breaks.
  */
 export async function attach(sandbox: string): Promise<number> {
   if (!/^[\w-]{1,63}$/.test(sandbox))

@@ -43,7 +43,10 @@ const shell = (cwd: string, script: string) =>
 const repository =
   "git init -q && git -c user.name=t -c user.email=t@example.com add -A && git -c user.name=t -c user.email=t@example.com commit -qm start";
 
-/** Sends a folder the way to a sandbox and back, lets `agent` change the copy between, and gives the changes. */
+/**
+ * Sends a folder the way to a sandbox and back, lets `agent` change the copy between, and gives the
+ * changes.
+ */
 async function workOn(root: string, agent: (copy: string) => Promise<unknown>) {
   const copy = await folder();
   const changes = await Changes.since(root);

@@ -8,9 +8,10 @@ import { createTemporaryFolder, type TemporaryFolder } from "./temporary-folder.
 import { listFiles } from "./tree.ts";
 
 /**
- * Finds and applies what an agent changed in a copy of a folder. Works for any folder, with or without a git repository, by a
- * repository of its own in a temporary folder. Files that the tree's `.gitignore` files name are left out, unless the folder's own
- * repository tracks them. Nothing of the user's git configuration has a part in it, and line endings are never converted.
+ * Finds and applies what an agent changed in a copy of a folder. Works for any folder, with or
+ * without a git repository, by a repository of its own in a temporary folder. Files that the tree's
+ * `.gitignore` files name are left out, unless the folder's own repository tracks them. Nothing of
+ * the user's git configuration has a part in it, and line endings are never converted.
  */
 export class Changes {
   readonly #scratch: TemporaryFolder;
@@ -63,8 +64,8 @@ export class Changes {
   }
 
   /**
-   * Brings a patch into the folder: all of it or nothing.
-   * Throws CliError when the folder was changed meanwhile in a way that does not go together with the patch.
+   * Brings a patch into the folder: all of it or nothing. Throws CliError when the folder was
+   * changed meanwhile in a way that does not go together with the patch.
    */
   async apply(patch: Patch): Promise<void> {
     const apply = (...options: string[]) =>

@@ -13,7 +13,10 @@ import { textContent } from "@sandpiper/wire";
 import { CliError } from "./errors.ts";
 import { pollUntil } from "./poll.ts";
 
-/** The platform's HTTP interface as the command line uses it. Every call throws CliError with one sentence. */
+/**
+ * The platform's HTTP interface as the command line uses it. Every call throws CliError with one
+ * sentence.
+ */
 export class Client {
   /** Without a trailing slash. */
   readonly url: string;
@@ -210,7 +213,10 @@ function archivePath(sandboxId: string, path: string): string {
   return `/api/v1/sandboxes/${encodeURIComponent(sandboxId)}/archive?path=${encodeURIComponent(path)}`;
 }
 
-/** The sentence in an error's body: `{"detail": …}`, a list of what is wrong with fields, or `{"error": …}`. */
+/**
+ * The sentence in an error's body: `{"detail": …}`, a list of what is wrong with fields, or
+ * `{"error": …}`.
+ */
 export function parseDetail(body: string): string {
   try {
     const parsed = JSON.parse(body) as { detail?: unknown; error?: unknown };

@@ -4,7 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
-/** A copy of the module in a folder with packages of this owner; gives whether code was kept there. */
+/**
+ * A copy of the module in a folder with packages of this owner; gives whether code was kept there.
+ */
 function keeps(owner: number): boolean {
   const clone = mkdtempSync(join(tmpdir(), "sandpiper compile cache "));
   try {

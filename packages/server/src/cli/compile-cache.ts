@@ -6,8 +6,9 @@ import { fileURLToPath } from "node:url";
 const packages = fileURLToPath(new URL("../../../../node_modules/", import.meta.url));
 
 /**
- * Keeps what Node makes of the sources, beside the packages: stripping types and compiling is near half of a start. Only for the owner of the packages, so that
- * nobody else's code is run, and so that root leaves no files in another user's folder.
+ * Keeps what Node makes of the sources, beside the packages: stripping types and compiling is near
+ * half of a start. Only for the owner of the packages, so that nobody else's code is run, and so
+ * that root leaves no files in another user's folder.
  */
 export function keepCompiledCode(): void {
   try {

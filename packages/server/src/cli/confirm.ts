@@ -3,7 +3,10 @@ import { ask } from "./ask.ts";
 import type { Client } from "./client.ts";
 import type { Paint } from "./style.ts";
 
-/** Asks the person about the actions that wait in a conversation, and passes the answer on. Gives whether the run goes on. Throws CliError. */
+/**
+ * Asks the person about the actions that wait in a conversation, and passes the answer on. Gives
+ * whether the run goes on. Throws CliError.
+ */
 export async function confirm(client: Client, id: string, paint: Paint): Promise<boolean> {
   const waiting = waitingActions(await client.events(id));
   const risks = [...new Set(waiting.map(({ security_risk }) => (security_risk ?? "UNKNOWN").toLowerCase()))];

@@ -30,7 +30,10 @@ export interface DemoOptions {
   project?: string;
 }
 
-/** `sandpiper demo`: the main job on a small repository with a failing test, live. Gives the exit code. */
+/**
+ * `sandpiper demo`: the main job on a small repository with a failing test, live. Gives the exit
+ * code.
+ */
 export async function demo(options: DemoOptions): Promise<number> {
   const config = await demoConfig(options.exit === true);
   const folder = await demoRepository(options.project ?? demoProject);
@@ -56,7 +59,10 @@ export async function demo(options: DemoOptions): Promise<number> {
   }
 }
 
-/** The environment's configuration with a data folder of the demo's own; the port only has to be free. */
+/**
+ * The environment's configuration with a data folder of the demo's own; the port only has to be
+ * free.
+ */
 async function demoConfig(exit: boolean): Promise<Config> {
   const config = loadConfig();
   config.dataDir = join(config.dataDir, "demo");
@@ -87,7 +93,10 @@ async function demoRepository(project: string): Promise<TemporaryFolder> {
   return folder;
 }
 
-/** Runs the task and shows all of it. `passed` tells whether the test passes in the sandbox now, whatever the agent says. */
+/**
+ * Runs the task and shows all of it. `passed` tells whether the test passes in the sandbox now,
+ * whatever the agent says.
+ */
 async function runDemo(
   platform: Platform,
   client: Client,

@@ -4,8 +4,8 @@ const dayMs = 24 * 60 * 60 * 1000;
 const maxDays = 36_500;
 
 /**
- * When a key ends, ms since the epoch: `30d` is that many days from `now`, `2027-01-31` the end of that day (UTC).
- * Undefined for another text, and for a day that is over.
+ * When a key ends, ms since the epoch: `30d` is that many days from `now`, `2027-01-31` the end of
+ * that day (UTC). Undefined for another text, and for a day that is over.
  */
 export function parseExpiry(text: string, now: number): number | undefined {
   const days = /^([1-9]\d{0,5})d$/.exec(text);

@@ -9,7 +9,10 @@ import { getInvoker } from "./invoker.ts";
 /** What the last line of a whole recording begins with. */
 const endOfRecording = '{"line":"end"';
 
-/** `sandpiper export`: a conversation with its model traffic, to a file or to standard output. Throws CliError; a file that is not whole is removed. */
+/**
+ * `sandpiper export`: a conversation with its model traffic, to a file or to standard output.
+ * Throws CliError; a file that is not whole is removed.
+ */
 export async function exportRecording(conversation: string, { output }: { output?: string }): Promise<void> {
   const connection = await connect();
   try {

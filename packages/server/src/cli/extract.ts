@@ -15,9 +15,10 @@ const defaultLimits: ExtractLimits = { bytes: 32 * 1024 ** 3, entries: 5_000_000
 
 /**
  * Unpacks a tar stream from an untrusted sender into an empty folder that nobody else writes to.
- * Only folders, regular files and symbolic links are made. Links keep their text and are never followed; modes keep nothing but
- * the executable bit; git's own folders, devices and pipes are left out. Throws CliError for an entry that would land
- * outside of the folder or go through a link, and for more than the limits.
+ * Only folders, regular files and symbolic links are made. Links keep their text and are never
+ * followed; modes keep nothing but the executable bit; git's own folders, devices and pipes are
+ * left out. Throws CliError for an entry that would land outside of the folder or go through a
+ * link, and for more than the limits.
  */
 export async function extractTar(
   source: Readable,
@@ -57,7 +58,8 @@ export async function extractTar(
   } catch (error) {
     stopped = true;
     source.destroy();
-    // Nothing is written any more once this function is back: a file that waits for its data stops waiting.
+    // Nothing is written any more once this function is back: a file that waits for its data stops
+    // waiting.
     if (current?.listenerCount("error")) current.emit("error", new Error("stopped"));
     await work.catch(() => {});
     if (error instanceof CliError) throw error;
@@ -67,7 +69,10 @@ export async function extractTar(
   }
 }
 
-/** The folder that is filled. Knows what it made, so that no entry can go through something that is not a folder of its own. */
+/**
+ * The folder that is filled. Knows what it made, so that no entry can go through something that is
+ * not a folder of its own.
+ */
 class Target {
   readonly #root: string;
   readonly #limits: ExtractLimits;
@@ -154,7 +159,10 @@ class Target {
   }
 }
 
-/** A relative path without `.` and doubled slashes, `""` for the folder itself; undefined when it is absolute or climbs. */
+/**
+ * A relative path without `.` and doubled slashes, `""` for the folder itself; undefined when it is
+ * absolute or climbs.
+ */
 export function safePath(path: string): string | undefined {
   if (path.startsWith("/") || path.includes("\0")) return undefined;
   const parts = path.split("/").filter((part) => part !== "" && part !== ".");

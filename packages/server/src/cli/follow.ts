@@ -4,7 +4,10 @@ import { WebSocket } from "ws";
 import type { Client } from "./client.ts";
 import { CliError } from "./errors.ts";
 
-/** A run is over in these states; `idle` and `running` are not the end of a conversation that was given a task. */
+/**
+ * A run is over in these states; `idle` and `running` are not the end of a conversation that was
+ * given a task.
+ */
 const endStates: readonly ExecutionStatus[] = [
   "finished",
   "error",
@@ -17,8 +20,9 @@ const reconnects = 20;
 const fatalCodes = [4001, 4004];
 
 /**
- * Follows a conversation over its socket until the run ends: calls back for every event once, in order, live frames
- * (deltas, state updates) included. Connects again when the connection breaks. Resolves with the state at the end. Events in `seen` are known already.
+ * Follows a conversation over its socket until the run ends: calls back for every event once, in
+ * order, live frames (deltas, state updates) included. Connects again when the connection breaks.
+ * Resolves with the state at the end. Events in `seen` are known already.
  */
 export async function followRun(
   client: Client,

@@ -19,8 +19,8 @@ export interface GitOptions {
 }
 
 /**
- * Variables that keep git from reading configuration, attributes and hooks of the machine or the user: what it does with an
- * untrusted tree then depends on nothing but the arguments.
+ * Variables that keep git from reading configuration, attributes and hooks of the machine or the
+ * user: what it does with an untrusted tree then depends on nothing but the arguments.
  */
 export const isolatedGit: Readonly<Record<string, string>> = {
   GIT_CONFIG_GLOBAL: "/dev/null",

@@ -1,6 +1,9 @@
 import { readFileSync } from "node:fs";
 
-/** The person at the keyboard where sudo runs the command: programs that touch their files and use their credentials run as them. */
+/**
+ * The person at the keyboard where sudo runs the command: programs that touch their files and use
+ * their credentials run as them.
+ */
 export interface Invoker {
   uid: number;
   gid: number;

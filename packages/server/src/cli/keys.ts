@@ -27,7 +27,10 @@ export async function listKeys({ user }: { user?: string }): Promise<void> {
   else process.stdout.write(`The user ${user} has no keys.\n`);
 }
 
-/** `sandpiper keys create`: the key alone goes to standard output. A user begins to exist with the first key. */
+/**
+ * `sandpiper keys create`: the key alone goes to standard output. A user begins to exist with the
+ * first key.
+ */
 export async function createKey({
   user = defaultUser,
   name,
@@ -95,8 +98,9 @@ function usageError(sentence: string): CliError {
 }
 
 /**
- * Works on the keys of the data folder, also while a server holds the folder: the keys have a table of their own, and a change is
- * one short transaction of SQLite. A folder of an older version is brought up to date first; a server that holds it has to end for that.
+ * Works on the keys of the data folder, also while a server holds the folder: the keys have a table
+ * of their own, and a change is one short transaction of SQLite. A folder of an older version is
+ * brought up to date first; a server that holds it has to end for that.
  */
 async function withKeys<T>(work: (apiKeys: ApiKeys) => Promise<T>): Promise<T> {
   const { dataDir } = loadConfig();

@@ -3,12 +3,15 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { Config } from "../config/config.ts";
 import { listUnknownVariables, readConfig } from "../config/read-config.ts";
 import type { Environment } from "../config/variables.ts";
-import type { Platform, PlatformOverrides } from "../platform.ts";
+import type { Platform, PlatformOptions } from "../platform.ts";
 import { defaultUser } from "../users/default-user.ts";
 import { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
 
-/** The configuration of the environment; a wrong value ends the command. Variables that nothing reads are told on standard error. */
+/**
+ * The configuration of the environment; a wrong value ends the command. Variables that nothing
+ * reads are told on standard error.
+ */
 export function loadConfig(env: Environment = process.env): Config {
   for (const warning of listUnknownVariables(env)) process.stderr.write(`sandpiper: ${warning}\n`);
   try {
@@ -18,16 +21,15 @@ export function loadConfig(env: Environment = process.env): Config {
   }
 }
 
-/** Starts the platform in this process, as `startPlatform`. Throws CliError with one sentence where the reason is the machine or the configuration. */
-export async function openPlatform(
-  config: Config,
-  env = process.env,
-  replaced: PlatformOverrides = {},
-): Promise<Platform> {
+/**
+ * Starts the platform in this process, as `startPlatform`. Throws CliError with one sentence where
+ * the reason is the machine or the configuration.
+ */
+export async function openPlatform(config: Config, options: PlatformOptions = {}): Promise<Platform> {
   // Loaded only here: commands that need no server start faster.
   const { startPlatform } = await import("../platform.ts");
   try {
-    return await startPlatform(config, env, undefined, replaced);
+    return await startPlatform(config, options);
   } catch (error) {
     const sentence = describeFolderFailure(error as NodeJS.ErrnoException, config);
     if (sentence) throw new CliError(sentence, { cause: error });

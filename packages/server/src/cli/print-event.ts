@@ -23,7 +23,10 @@ interface AgentState {
   model_retry?: { attempt: number; delay_ms: number; reason: string };
 }
 
-/** An event as lines for a person: what happened, on what, and the shortened result. Frames that tell nothing to a person give no line. */
+/**
+ * An event as lines for a person: what happened, on what, and the shortened result. Frames that
+ * tell nothing to a person give no line.
+ */
 export function printEvent(event: Event, options: PrintOptions): string[] {
   const { elapsed, columns = 100, outputLines = 12, paint = plain } = options;
   const time = paint("dim", formatDuration(elapsed).padStart(9));

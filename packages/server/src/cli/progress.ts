@@ -36,8 +36,8 @@ export function formatUsage({ tokens, cost }: Usage): string {
 }
 
 /**
- * Shows a run on a stream: a line or more for every event and, on a terminal only, a last line that keeps moving with
- * the time, tokens, cost and what is being done.
+ * Shows a run on a stream: a line or more for every event and, on a terminal only, a last line that
+ * keeps moving with the time, tokens, cost and what is being done.
  */
 export class Progress {
   usage: Usage = { tokens: 0, cost: 0 };

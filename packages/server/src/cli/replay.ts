@@ -18,7 +18,10 @@ export interface ReplayCommandOptions {
   json?: boolean;
 }
 
-/** `sandpiper replay`: prints how the agent of this program goes another way than a recorded one. Gives the exit code: 0 the same, 1 not, 2 no usable recording. */
+/**
+ * `sandpiper replay`: prints how the agent of this program goes another way than a recorded one.
+ * Gives the exit code: 0 the same, 1 not, 2 no usable recording.
+ */
 export async function replayCommand(file: string, options: ReplayCommandOptions): Promise<number> {
   const report = await replayFile(file, options);
   process.stdout.write(options.json ? `${JSON.stringify(report, undefined, 2)}\n` : formatReport(report));
@@ -61,7 +64,7 @@ export async function replayFile(
     return await replay(recording, {
       start: async (parts) => {
         // Without the environment: no key of a model or a host is needed, so none is there.
-        platform = await openPlatform(config, {}, parts);
+        platform = await openPlatform(config, { env: {}, ...parts });
         return platform;
       },
       specId: spec,

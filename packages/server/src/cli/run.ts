@@ -32,7 +32,10 @@ const endings: Partial<Record<ExecutionStatus, string>> = {
     "waits for a confirmation (confirmation_mode of the settings), which nobody gave here, and was left",
 };
 
-/** `sandpiper run`: an agent works on a copy of a folder. Progress goes to standard error, the diff to standard output. Gives the exit code. */
+/**
+ * `sandpiper run`: an agent works on a copy of a folder. Progress goes to standard error, the diff
+ * to standard output. Gives the exit code.
+ */
 export async function run(text: string, options: RunOptions): Promise<number> {
   if (!text.trim())
     throw new CliError("The task is empty: say what the agent has to do.", { exitCode: exitCodes.usage });

@@ -12,8 +12,8 @@ export function createPaint(stream: NodeJS.WritableStream): Paint {
 export const plain: Paint = (_style, text) => text;
 
 /**
- * Untrusted text made safe for a terminal: control characters, which could move the cursor or set a title, become visible.
- * Newlines and tabs stay.
+ * Untrusted text made safe for a terminal: control characters, which could move the cursor or set a
+ * title, become visible. Newlines and tabs stay.
  */
 export function printable(text: string): string {
   return text

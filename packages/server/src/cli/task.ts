@@ -28,7 +28,10 @@ export interface TaskRun {
   conversationId: string | undefined;
 }
 
-/** Starts a sandbox and puts a copy of the folder into it. A sandbox that cannot be filled is removed. */
+/**
+ * Starts a sandbox and puts a copy of the folder into it. A sandbox that cannot be filled is
+ * removed.
+ */
 export async function prepareTask(client: Client, task: Task, signal?: AbortSignal): Promise<TaskRun> {
   const begin = performance.now();
   const sandbox = await client.startSandbox(signal);
@@ -44,7 +47,10 @@ export async function prepareTask(client: Client, task: Task, signal?: AbortSign
   }
 }
 
-/** Gives the task to an agent and follows it to the end of the run. `confirm` answers what waits for the user, and gives whether the run goes on. */
+/**
+ * Gives the task to an agent and follows it to the end of the run. `confirm` answers what waits for
+ * the user, and gives whether the run goes on.
+ */
 export async function followTask(
   client: Client,
   task: Task,
@@ -74,7 +80,9 @@ export async function followTask(
   return status;
 }
 
-/** What the agent changed in the sandbox's copy, compared with the folder as `changes` remembers it. */
+/**
+ * What the agent changed in the sandbox's copy, compared with the folder as `changes` remembers it.
+ */
 export async function collectChanges(
   client: Client,
   run: TaskRun,

@@ -9,7 +9,10 @@ export function insideGitFolder(path: string): boolean {
   return path.split("/").some((part) => part.toLowerCase() === ".git");
 }
 
-/** Regular files and symbolic links below a folder, as sorted relative paths, without git's own folders. */
+/**
+ * Regular files and symbolic links below a folder, as sorted relative paths, without git's own
+ * folders.
+ */
 export async function listFiles(root: string): Promise<string[]> {
   const found: string[] = [];
   const visit = async (folder: string): Promise<void> => {
@@ -25,8 +28,8 @@ export async function listFiles(root: string): Promise<string[]> {
 }
 
 /**
- * A folder as a tar stream, read as it is sent: files, folders and symbolic links (never followed), git's folders included.
- * Sockets, pipes and devices are left out, and so are owners.
+ * A folder as a tar stream, read as it is sent: files, folders and symbolic links (never followed),
+ * git's folders included. Sockets, pipes and devices are left out, and so are owners.
  */
 export function packFolder(root: string): Readable {
   const filter = (_path: string, entry: unknown) => {

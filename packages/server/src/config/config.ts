@@ -9,14 +9,24 @@ export interface Config {
   dataDir: string;
   /** SANDPIPER_API_KEY, or undefined: then one is made at the first start. */
   apiKey: string | undefined;
-  /** Address under which clients reach the server, without a trailing slash; undefined: made from host and port. */
+  /**
+   * Address under which clients reach the server, without a trailing slash; undefined: made from
+   * host and port.
+   */
   publicUrl: string | undefined;
   driver: "oci" | "docker";
-  /** Absolute path of the specs file; undefined: `specs.json` of the data folder where it exists. */
+  /**
+   * Absolute path of the specs file; undefined: `specs.json` of the data folder where it exists.
+   */
   specsFile: string | undefined;
-  /** Absolute path of a file with registry credentials in the format of Docker's config.json; undefined: what the tools find themselves. */
+  /**
+   * Absolute path of a file with registry credentials in the format of Docker's config.json;
+   * undefined: what the tools find themselves.
+   */
   registryAuth: string | undefined;
-  /** Where the docker driver reaches its engine; undefined: by DOCKER_HOST, else the usual socket. */
+  /**
+   * Where the docker driver reaches its engine; undefined: by DOCKER_HOST, else the usual socket.
+   */
   dockerHost: DockerHost | undefined;
   /** OCI runtime by name or path; undefined: crun, else runc. */
   runtime: string | undefined;
@@ -41,15 +51,24 @@ export interface Config {
   maxRequests: number;
   /** Addresses and ranges of proxies whose `X-Forwarded-*` headers are believed. */
   trustedProxies: string[];
-  /** Address ranges in CIDR notation that the server's own requests may go to, beside public addresses. */
+  /**
+   * Address ranges in CIDR notation that the server's own requests may go to, beside public
+   * addresses.
+   */
   outboundPrivate: string[];
   /** Absolute path of the folder with the skills of every user; undefined: none. */
   skillsDir: string | undefined;
-  /** Where the events of every conversation go, and the key of the signature or the session key; undefined: nowhere. */
+  /**
+   * Where the events of every conversation go, and the key of the signature or the session key;
+   * undefined: nowhere.
+   */
   webhook: { url: string; secret: string | null; format: WebhookFormat } | undefined;
   /** Origins beside localhost that browsers may call from. */
   corsOrigins: string[];
 }
 
-/** How events go out: as signed batches, or as an agent server reports them (agent-server.md section 10). */
+/**
+ * How events go out: as signed batches, or as an agent server reports them (agent-server.md section
+ * 10).
+ */
 export type WebhookFormat = "signed" | "agent-server";

@@ -7,7 +7,10 @@ import type { WebhookFormat } from "./config.ts";
 /** Environment of a process, as `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A variable that configures the server: the parser, `serve --help` and docs/configuration.md all come from this table. */
+/**
+ * A variable that configures the server: the parser, `serve --help` and docs/configuration.md all
+ * come from this table.
+ */
 export interface Variable<T = unknown> {
   name: `SANDPIPER_${string}`;
   /** What it sets, as a sentence without its full stop. */

@@ -45,7 +45,10 @@ export interface Normalisers {
   replayed(text: string): string;
 }
 
-/** Compares prompts of a replay with those of the recording. What is the same in many prompts, differences too, is looked at and told once. */
+/**
+ * Compares prompts of a replay with those of the recording. What is the same in many prompts,
+ * differences too, is looked at and told once.
+ */
 export class Comparison {
   readonly divergences: Divergence[] = [];
   readonly #recording: Recording;
@@ -80,7 +83,10 @@ export class Comparison {
     );
   }
 
-  /** Compares position by position; from the first that is of another kind on, only what came after the last answer. */
+  /**
+   * Compares position by position; from the first that is of another kind on, only what came after
+   * the last answer.
+   */
   compareMessages(at: string, recorded: readonly RecordedMessage[], replayed: readonly ModelMessage[]): void {
     const length = Math.max(recorded.length, replayed.length);
     for (let index = 0; index < length; index++) {
@@ -179,7 +185,9 @@ function abbreviate(message: RecordedMessage): string {
   return `${message.role}: ${text.length > 100 ? `${text.slice(0, 100)}…` : text}`;
 }
 
-/** A message as a text with its lines, so that times and ids are found in it as they were written. */
+/**
+ * A message as a text with its lines, so that times and ids are found in it as they were written.
+ */
 function toText(message: RecordedMessage): string {
   if (message.role === "user") return toContentText(message.content);
   if (message.role === "tool") return `${message.isError ? "(error) " : ""}${toContentText(message.content)}`;

@@ -22,8 +22,9 @@ export class Recordings {
   }
 
   /**
-   * A conversation as a recording (docs/command-line.md): lines of JSON, made while they are taken. The secrets of its user and its sandbox are masked in all of it,
-   * those too that a model wrote. A conversation that is deleted meanwhile ends without the last line.
+   * A conversation as a recording (docs/command-line.md): lines of JSON, made while they are taken.
+   * The secrets of its user and its sandbox are masked in all of it, those too that a model wrote.
+   * A conversation that is deleted meanwhile ends without the last line.
    */
   export(row: ConversationRow): Readable {
     return Readable.from(this.#texts(row, this.#masks.forConversation(row)), { objectMode: false });

@@ -45,7 +45,10 @@ export class ExternalTools {
     }
   }
 
-  /** The tools of a conversation with these in the place of those that are not run again, and with those that are not there. */
+  /**
+   * The tools of a conversation with these in the place of those that are not run again, and with
+   * those that are not there.
+   */
   adapt(tools: readonly Tool[]): readonly Tool[] {
     const own = tools.map((tool) => (tool.outside ? this.#recorded(tool) : tool));
     const names = new Set(own.map(({ name }) => name));
@@ -75,7 +78,10 @@ export class ExternalTools {
     throw new Error((outcome.error ?? "The call has no recorded result.").replace(`${name} failed: `, ""));
   }
 
-  /** A tool of a server or of settings that a replay does not have. One that the prompt does not tell came later, and only servers' do. */
+  /**
+   * A tool of a server or of settings that a replay does not have. One that the prompt does not
+   * tell came later, and only servers' do.
+   */
   #absentTool({ name, description, parameters }: RecordedTool): Tool | undefined {
     const definition = this.#definitions.get(name) ?? serverDefinition(name, description, parameters);
     const actionKind = definition.action_type as Action["kind"];

@@ -18,7 +18,10 @@ export interface RecordingHeaderDeps {
   version: string;
 }
 
-/** What a recording says of its conversation before the events: everything that the agent obeyed and the log does not tell. It holds no secret. */
+/**
+ * What a recording says of its conversation before the events: everything that the agent obeyed and
+ * the log does not tell. It holds no secret.
+ */
 export function createRecordingHeader(deps: RecordingHeaderDeps, row: ConversationRow): RecordingHeader {
   const { store, secrets, conversations } = deps;
   const { confirmation_policy, security_analyzer } = conversations.reads.info(row);
@@ -77,7 +80,8 @@ function listNeeds(
   { id, config, sandboxId, updatedAt }: ConversationRow,
   snapshotId: string | null,
 ): string[] {
-  // What its sub-agents did is among the results of its calls, and what began after it ended did nothing to it.
+  // What its sub-agents did is among the results of its calls, and what began after it ended did
+  // nothing to it.
   const others = store.conversations
     .listBySandbox(sandboxId)
     .filter((other) => other.id !== id && other.parentId !== id && other.createdAt < updatedAt).length;

@@ -25,7 +25,9 @@ export interface InputReplayerDeps {
 /** Longest wait before an input that came while the agent was at work, ms. */
 const maxDelayMs = 5_000;
 
-/** Does in a conversation what was done in a recorded one, at the same points of the agent's work. */
+/**
+ * Does in a conversation what was done in a recorded one, at the same points of the agent's work.
+ */
 export class InputReplayer {
   readonly #deps: InputReplayerDeps;
   readonly #follower: LogFollower;
@@ -114,7 +116,10 @@ export class InputReplayer {
     return status !== "running" && (open.size === 0 || status === "waiting_for_confirmation");
   }
 
-  /** Waits for the point of an input. Where the work has taken another way, the end of it, or a call that waits for later inputs, is the point. */
+  /**
+   * Waits for the point of an input. Where the work has taken another way, the end of it, or a call
+   * that waits for later inputs, is the point.
+   */
   #reached({ point }: PlacedInput): Promise<boolean> {
     return this.#until(() => {
       if (this.#holds || this.#rests) return true;

@@ -141,7 +141,10 @@ export function extractInputs({ events, calls }: Pick<Recording, "events" | "cal
   return { inputs, status };
 }
 
-/** An interrupt came before the results of the calls that it cut off, and before those of later calls of the batch, which wait for them. */
+/**
+ * An interrupt came before the results of the calls that it cut off, and before those of later
+ * calls of the batch, which wait for them.
+ */
 function adjustInterruptPoint(
   point: InputPoint,
   results: readonly { call: number; isCutOff: boolean }[],

@@ -9,8 +9,9 @@ import { PromptReconstructor, type ReconstructedPrompt } from "./prompt-reconstr
 const pageSize = 100;
 
 /**
- * A conversation as the lines of a recording: the events in order, each call before the events that came of it, and each part of a prompt once, before the first call
- * that has it. What comes while they are taken is not among them. `id` is dashed.
+ * A conversation as the lines of a recording: the events in order, each call before the events that
+ * came of it, and each part of a prompt once, before the first call that has it. What comes while
+ * they are taken is not among them. `id` is dashed.
  */
 export async function* generateLines(
   { events, modelCalls }: Pick<Store, "events" | "modelCalls">,

@@ -1,6 +1,9 @@
 const month = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)";
 
-/** What differs between two runs of the same work: times, durations, ids, numbers of processes, names of temporary files, and hashes of commits, which hold times. */
+/**
+ * What differs between two runs of the same work: times, durations, ids, numbers of processes,
+ * names of temporary files, and hashes of commits, which hold times.
+ */
 const volatilePatterns: readonly [RegExp, string][] = [
   [/\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b/gi, "<id>"],
   [/\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?/g, "<time>"],
@@ -31,7 +34,10 @@ const volatilePatterns: readonly [RegExp, string][] = [
 /** Characters of a text that are made comparable: beyond, texts are compared as they are. */
 const maxLength = 2 * 1024 * 1024;
 
-/** Makes texts of one side comparable with those of the other. `names` are words that mean the same thing on both sides, such as the id of the sandbox. */
+/**
+ * Makes texts of one side comparable with those of the other. `names` are words that mean the same
+ * thing on both sides, such as the id of the sandbox.
+ */
 export function createNormaliser(names: Readonly<Record<string, string>>): (text: string) => string {
   const own = Object.entries(names).filter(([name]) => name !== "");
   return (text) => {

@@ -18,8 +18,10 @@ export interface ReconstructedPrompt {
 type Listed = { seq: number; event: Event };
 
 /**
- * Makes the prompts of a conversation's calls again out of its log, which is given to it record by record. A run reads messages that came during a call after its
- * results; the run that comes next reads them where they stand. So where the view that goes on does not give what the model was sent, one that begins anew is tried.
+ * Makes the prompts of a conversation's calls again out of its log, which is given to it record by
+ * record. A run reads messages that came during a call after its results; the run that comes next
+ * reads them where they stand. So where the view that goes on does not give what the model was
+ * sent, one that begins anew is tried.
  */
 export class PromptReconstructor {
   /** Spans of listed events that lead to one, by its id; null: the beginning. */
@@ -30,7 +32,10 @@ export class PromptReconstructor {
   #digester = new PromptDigester();
   #seq = 0;
   #tools: ModelTool[] = [];
-  /** A view that began anew did not help: this program makes other prompts out of events than the one that called. */
+  /**
+   * A view that began anew did not help: this program makes other prompts out of events than the
+   * one that called.
+   */
   #isOther = false;
 
   constructor(pathTo: (eventId: string | null) => readonly Span[]) {

@@ -46,7 +46,10 @@ const checks = Object.fromEntries(
   }).map(([line, schema]) => [line, Compile(schema as TSchema)]),
 );
 
-/** Reads a recording. Lines and fields that this version does not know are passed over. Throws RecordingUnusable. */
+/**
+ * Reads a recording. Lines and fields that this version does not know are passed over. Throws
+ * RecordingUnusable.
+ */
 export async function readRecording(file: string): Promise<Recording> {
   const reader = new LineReader();
   try {

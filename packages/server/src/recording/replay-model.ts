@@ -13,7 +13,10 @@ export interface ReplayModelDeps {
   onCall(usageId: string, index: number): Promise<void>;
 }
 
-/** Answers from a recording. Calls of one usage id are answered in their order, whatever they ask; what they ask is compared with what was asked then. */
+/**
+ * Answers from a recording. Calls of one usage id are answered in their order, whatever they ask;
+ * what they ask is compared with what was asked then.
+ */
 export class ReplayModel {
   readonly #deps: ReplayModelDeps;
   readonly #calls = new Map<string, RecordedCall[]>();

@@ -34,7 +34,10 @@ export interface ReplayPlatform {
 export interface ReplayOptions {
   /** Starts it with these parts in the place of its own. */
   start(parts: { openModel: OpenModel; adaptTools: AdaptTools }): Promise<ReplayPlatform>;
-  /** What the sandbox is made of; default: the spec of the recording where there is one of this name, else the platform's own. */
+  /**
+   * What the sandbox is made of; default: the spec of the recording where there is one of this
+   * name, else the platform's own.
+   */
   specId?: string | undefined;
   /** Puts files into the working folder before the first message. */
   fill?: ((sandboxId: string, workingDir: string) => Promise<void>) | undefined;
@@ -63,8 +66,9 @@ const minIdleMs = 120_000;
 const maxIdleMs = 1_800_000;
 
 /**
- * Runs the agent of this program on a recorded conversation, in a new sandbox without a network, with the recorded answers of the model. What the agent asks the
- * model is compared with what it asked then. Throws RecordingUnusable, and what the platform throws where a sandbox cannot start.
+ * Runs the agent of this program on a recorded conversation, in a new sandbox without a network,
+ * with the recorded answers of the model. What the agent asks the model is compared with what it
+ * asked then. Throws RecordingUnusable, and what the platform throws where a sandbox cannot start.
  */
 export async function replay(recording: Recording, options: ReplayOptions): Promise<ReplayReport> {
   const { header, calls } = recording;
@@ -168,7 +172,8 @@ async function prepare(
   }
   const known = sandboxes.specs().some((spec) => spec.id === conversation.spec_id);
   const specId = options.specId ?? (known ? conversation.spec_id : undefined);
-  // Nothing can be reached; but where the recorded agent had a way out, its commands find the same variables and the same refusals.
+  // Nothing can be reached; but where the recorded agent had a way out, its commands find the same
+  // variables and the same refusals.
   const { mode } = sandboxes.resolveSpec(defaultUser, specId).network;
   const network = { mode: mode === "none" ? mode : ("allowlist" as const), allow: [] };
   const sandbox = await sandboxes.create(defaultUser, specId, { network });
@@ -186,7 +191,10 @@ async function prepare(
   return sandbox.id;
 }
 
-/** Notes beside the first message: of servers and files outside of the replay, whose agent reads them as they were. */
+/**
+ * Notes beside the first message: of servers and files outside of the replay, whose agent reads
+ * them as they were.
+ */
 function firstNotes({ events }: Recording): string[] {
   const listed = events.filter((line) => line.listed).map(({ event }) => event as Event);
   const after = listed.slice(listed.findIndex(({ kind }) => kind === "MessageEvent") + 1);
@@ -203,7 +211,9 @@ function createSecretFilter({ events }: Recording): (secret: { name: string }) =
   return ({ name }) => [":", " "].some((end) => text.includes(`* $${name.toUpperCase()}${end}`));
 }
 
-/** What nobody was asked about any more: calls that did not come, the last results, and the status. */
+/**
+ * What nobody was asked about any more: calls that did not come, the last results, and the status.
+ */
 function compareEnds(
   { events }: Recording,
   { status }: Inputs,

@@ -32,7 +32,10 @@ const Config = Type.Object({
   task: Type.Optional(Type.Object({ id: Type.String(), subagent: Type.String() })),
 });
 
-/** A conversation that the agent takes for the recorded one, with notes that come with its first message. Throws RecordingUnusable. */
+/**
+ * A conversation that the agent takes for the recorded one, with notes that come with its first
+ * message. Throws RecordingUnusable.
+ */
 export function toReplayedConversation(
   conversation: RecordingHeader["conversation"],
   notes: readonly string[],

@@ -42,7 +42,7 @@ export async function startTestPlatform(
     port: 0,
     logLevel: "error" as const,
   };
-  const platform = await startPlatform({ ...config, ...overrides, dataDir }, process.env, logs);
+  const platform = await startPlatform({ ...config, ...overrides, dataDir }, { logs });
   const call = caller(platform.url, testKey);
   return {
     platform,

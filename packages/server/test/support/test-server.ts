@@ -1,42 +1,18 @@
-import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { SkillLibrary } from "@sandpiper/agent/skills/library/library";
-import { makeOutbound } from "@sandpiper/core/outbound/outbound";
-import { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
-import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
-import { SecretMask } from "@sandpiper/core/secrets/mask";
 import type { ModelRequest, ModelResponse } from "@sandpiper/models/model";
-import { EgressProxy } from "@sandpiper/sandbox/network/proxy/egress-proxy";
-import { BashService } from "@sandpiper/sandbox/shell/commands/service";
 import { emptyUsage, type NewEvent, newId } from "@sandpiper/wire";
-import { pino } from "pino";
 import { WebSocket } from "ws";
-import { CallbackService } from "../../src/callbacks/service.ts";
 import type { Config } from "../../src/config/config.ts";
 import { readConfig } from "../../src/config/read-config.ts";
-import type { Conversations } from "../../src/conversations/api.ts";
-import { createConversations } from "../../src/conversations/wiring.ts";
-import { GitHostingService } from "../../src/git/hosting.ts";
-import { buildApp } from "../../src/http/app.ts";
 import { getPublicUrl } from "../../src/http/server/urls.ts";
-import { Recordings } from "../../src/recording/export.ts";
+import { startPlatform } from "../../src/platform.ts";
 import type { ConversationConfig } from "../../src/store/conversation-store.ts";
 import { emptyConfig } from "../../src/store/empty-config.ts";
-import { openSqliteStore } from "../../src/store/sqlite/open.ts";
-import { createVault } from "../../src/store/vault.ts";
-import { StoredApiKeys } from "../../src/users/api-keys.ts";
-import { DailyBudget } from "../../src/users/daily-budget.ts";
 import { defaultUser } from "../../src/users/default-user.ts";
-import { EncryptedValues } from "../../src/users/encrypted-values.ts";
-import { KeyCache } from "../../src/users/key-cache.ts";
-import { StoredLogins } from "../../src/users/logins.ts";
-import { ProviderAccess } from "../../src/users/provider-access.ts";
-import { StoredSecrets } from "../../src/users/secrets.ts";
-import { StoredSettings } from "../../src/users/settings/settings.ts";
 import { SandboxRecords } from "./test-sandboxes.ts";
 
 /** A listening server for tests of routes and sockets: the real store and services, over records of sandboxes that do not run. */
@@ -86,136 +62,28 @@ export async function startServer(change: Partial<Config> = {}) {
     corsOrigins: ["https://gui.example"],
     ...change,
   };
-  const logger = pino({ level: config.logLevel }, { write: (line: string) => void logs.push(line) });
-  const vault = createVault(randomBytes(32));
-  const scheduler = new EventLoopScheduler();
-  const store = await openSqliteStore({ dir: dataDir, vault, scheduler });
-  const settings = new StoredSettings(store.settings, {
-    providerHosts: (userId) => secrets.providerHosts(userId),
-    onSecret: (value, userId) => mask.registerKey(value, userId),
-  });
-  const mask = new SecretMask();
-  const secrets = new StoredSecrets({
-    users: store.userSecrets,
-    conversations: store.conversationSecrets,
-    mask,
-  });
-  const keyMemory = new KeyCache(store.apiKeys);
-  const apiKeys = new StoredApiKeys(store.apiKeys, keyMemory);
-  const logins = new StoredLogins(store.logins, keyMemory);
-  await apiKeys.adopt(defaultUser, "first", key);
-  await apiKeys.adopt("stranger", "second", strangerKey);
-  const sandboxes = new SandboxRecords();
-  const bash = new BashService({ dir: join(dataDir, "bash"), sandboxes, logger });
-  const egress = await EgressProxy.open({ dir: join(dataDir, "network"), logger });
-  const outbound = makeOutbound({ allowPrivate: config.outboundPrivate });
   const model = new TestModel();
-  const openModel = () => model;
-  let url = "";
-  const skills = new SkillLibrary({
-    folder: config.skillsDir,
-    outbound,
-    registrations: (userId) => settings.agent(userId).marketplaces,
-    logger,
-  });
-  await skills.open();
-  const callbacks = new CallbackService({
-    callbacks: store.callbacks,
-    events: store.events,
-    outbound,
-    server: config.webhook,
-    conversationInfo: (id) => {
-      const row = store.conversations.get(id);
-      return row && conversations.reads.info(row);
-    },
-    registerSecret: () => {},
-    logger,
+  const sandboxes = new SandboxRecords();
+  const platform = await startPlatform(config, {
+    env: {},
+    logs: { write: (line: string) => void logs.push(line) },
+    openModel: () => model,
+    chooseTools: () => [],
+    sandboxes,
     batchDelayMs: 20,
   });
-  const conversations: Conversations = createConversations({
-    scheduler,
-    store,
-    callbacks,
-    globalSkills: (userId: string) => skills.known(userId),
-    sandboxes,
-    outbound,
-    settings,
-    secrets,
-    toolsFor: () => [],
-    mask,
-    openModel,
-    limits: { maxRuns: config.maxRuns, dailyBudget: new DailyBudget(store.spending, config.dailyBudget) },
-    publicUrl: () => url,
-    logger,
-  });
-  const globalSkills = (userId: string) => skills.known(userId);
-  const recordings = new Recordings({
-    store,
-    settings,
-    secrets,
-    mask,
-    conversations,
-    globalSkills,
-    version: "test",
-  });
-  const git = new GitHostingService({ secrets, outbound });
-  const app = buildApp({
-    config,
-    secrets,
-    providerAccess: new ProviderAccess(randomBytes(32)),
-    settings,
-    encryptedValues: new EncryptedValues(vault),
-    apiKeys,
-    logins,
-    conversations,
-    recordings,
-    callbacks,
-    skills,
-    sandboxes,
-    bash,
-    egress,
-    outbound,
-    openModel,
-    git,
-    events: store.events,
-    scheduler,
-    longReads: new KeyedMutex(),
-    logger,
-  });
-  await app.listen({ host: "127.0.0.1", port: 0 });
-  await callbacks.open();
-  const { port } = app.server.address() as AddressInfo;
-  url = getPublicUrl(config, app.server);
+  const { app, mask, egress, services, store } = platform;
+  await services.apiKeys.adopt(defaultUser, "first", key);
+  await services.apiKeys.adopt("stranger", "second", strangerKey);
+  const url = getPublicUrl(config, app.server);
 
   return {
-    app,
-    url,
-    port,
-    logs,
-    config,
-    logger,
-    settings,
-    secrets,
-    mask,
-    apiKeys,
-    logins,
-    store,
-    events: store.events,
-    conversations,
-    callbacks,
-    sandboxes,
-    bash,
-    egress,
-    model,
-    scheduler,
+    ...services,
+    ...{ app, url, logs, config, mask, egress, store, sandboxes, model },
+    port: (app.server.address() as AddressInfo).port,
     async close() {
-      await app.close();
-      await bash.close();
       model.thinking = false;
-      await conversations.close(1000);
-      await callbacks.close();
-      await outbound.close();
-      await store.close();
+      await platform.close();
       await rm(dataDir, { recursive: true, force: true });
     },
     /** Stores a conversation. */
