@@ -7,7 +7,7 @@ type Max = { max: number };
 const archivePath = "GET /api/v1/conversation/{id}/events/search";
 
 export const conversationsErrors = {
-  ConversationGone: ["ConversationNotFound", "Conversation not found"],
+  ConversationUnknown: ["ConversationNotFound", "Conversation not found"],
   AlreadyRunning: [
     "ConversationRunning",
     "Conversation already running. Wait for completion or pause first.",
@@ -197,10 +197,7 @@ export const conversationsErrors = {
     "ConversationExternal",
     ({ id }: Id) => `An agent server inside the sandbox runs the conversation ${id}: here it is read-only.`,
   ],
-  SandboxGone: [
-    "ConversationArchived",
-    "The conversation is archived: its sandbox is gone, and only its events are left.",
-  ],
+  ConversationSandboxGone: ["ConversationArchived", "The conversation is archived: its sandbox was deleted."],
   MessageTooLong: [
     "InvalidParameter",
     ({ max }: Max) => `A message has at most ${max} characters, images included.`,

@@ -21,14 +21,14 @@ export class ConversationLookup {
   /** Throws ConversationNotFound. */
   require(id: string): ConversationRow {
     const row = this.#store.conversations.get(id);
-    if (!row) throw new PlatformError("ConversationGone");
+    if (!row) throw new PlatformError("ConversationUnknown");
     return row;
   }
 
   /** Throws ConversationNotFound, also for another user's conversation. */
   requireOwned(userId: string, id: string): ConversationRow {
     const row = this.require(id);
-    if (row.userId !== userId) throw new PlatformError("ConversationGone");
+    if (row.userId !== userId) throw new PlatformError("ConversationUnknown");
     return row;
   }
 
@@ -64,6 +64,6 @@ export function requireSandbox(
   { userId, sandboxId }: Pick<ConversationRow, "userId" | "sandboxId">,
 ): SandboxRow {
   const row = sandboxes.get(userId, sandboxId);
-  if (!row) throw new PlatformError("SandboxGone");
+  if (!row) throw new PlatformError("ConversationSandboxGone");
   return row;
 }

@@ -95,7 +95,7 @@ export class ConversationSettings {
     if (!store.conversations.get(conversationId)) {
       // The secrets of a deleted conversation would stay in its sandbox.
       await secrets.removeConversation(conversationId);
-      throw new PlatformError("ConversationGone");
+      throw new PlatformError("ConversationUnknown");
     }
     // A run that has just ended still counts as work for a moment.
     await runner.requireAtRest(conversationId).catch(() => {});
@@ -148,7 +148,7 @@ export class ConversationSettings {
       try {
         await knowledge.addPlugins(id, parts, { late: store.events.lastSeq(id) > 0 });
       } catch (error) {
-        throw store.conversations.get(id) ? error : new PlatformError("ConversationGone");
+        throw store.conversations.get(id) ? error : new PlatformError("ConversationUnknown");
       }
     });
     runner.announcements.announce(id);

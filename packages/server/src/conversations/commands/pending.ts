@@ -89,7 +89,7 @@ export class PendingMessages {
       this.#check(task);
       return task.conversationId;
     }
-    if (id === undefined) throw new PlatformError("ConversationGone");
+    if (id === undefined) throw new PlatformError("ConversationUnknown");
     const row = conversations.get(id);
     if (row?.userId === userId) {
       requireLocal(row);
@@ -97,7 +97,7 @@ export class PendingMessages {
       return id;
     }
     const task = this.#taskOf(userId, id);
-    if (!task) throw new PlatformError("ConversationGone");
+    if (!task) throw new PlatformError("ConversationUnknown");
     this.#check(task);
     return id;
   }
@@ -107,7 +107,7 @@ export class PendingMessages {
     if (task.status === "ERROR") throw new PlatformError("StartHasFailed");
     if (task.status !== "READY") return;
     const row = this.#deps.store.conversations.get(task.conversationId);
-    if (!row) throw new PlatformError("ConversationGone");
+    if (!row) throw new PlatformError("ConversationUnknown");
     requireSandbox(this.#deps.sandboxes, row);
   }
 

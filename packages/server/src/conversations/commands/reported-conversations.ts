@@ -98,7 +98,7 @@ export class ReportedConversations {
     if (sandbox.status === "RUNNING") this.#deps.sandboxes.running(sandbox.id).catch(() => {});
     const row = conversations.get(id) ?? (await this.#create(sandbox, id));
     if (row.userId !== sandbox.userId || row.sandboxId !== sandbox.id)
-      throw new PlatformError("ConversationGone");
+      throw new PlatformError("ConversationUnknown");
     if (!row.config.external) throw new PlatformError("RunHere");
     return row;
   }

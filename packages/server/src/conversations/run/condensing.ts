@@ -31,7 +31,7 @@ export async function condense(
     await store.events.append(id, [request]);
     void runner.condense(id).then(() => {
       const isKnown = store.conversations.get(id) !== undefined;
-      over.reject(new PlatformError(isKnown ? "SummaryInterrupted" : "ConversationGone"));
+      over.reject(new PlatformError(isKnown ? "SummaryInterrupted" : "ConversationUnknown"));
     });
     await over.promise;
   } finally {
