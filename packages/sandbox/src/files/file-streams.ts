@@ -77,12 +77,8 @@ export async function upload(
   size: number | undefined,
 ): Promise<void> {
   const word = randomSuffix();
-  const args = (length: number, what: "all" | "take" | "keep") => [
-    checkPath(path),
-    String(length),
-    word,
-    what,
-  ];
+  const target = checkPath(path);
+  const args = (length: number, mode: "all" | "take" | "keep") => [target, String(length), word, mode];
   const process = await sandbox.exec(
     toScriptCommand(sandbox, writeScript, size === undefined ? args(0, "take") : args(size, "all")),
   );

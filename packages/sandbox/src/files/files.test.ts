@@ -52,7 +52,7 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     expect(await inside("ls -A /workspace/project | grep -e '^hacked$' -e '^[.]write' | wc -l")).toBe("0\n");
   });
 
-  test("a sandbox that does not answer is told after a minute", async () => {
+  test("a sandbox that does not answer is an error after a minute", async () => {
     const silent: typeof sandbox = {
       ...sandbox,
       exec: async (command) => {
@@ -69,7 +69,7 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     expect(await inside("pgrep -x sleep | wc -l")).toBe("0\n");
   });
 
-  test("lists the folders of a folder part by part, and makes one", async () => {
+  test("pages through the folders of a folder, and creates one", async () => {
     for (const name of ["b", "B", "-x", ".hid", "a\nc", "b/below"])
       await createFolder(sandbox, `/tmp/pick/${name}`);
     await createFolder(sandbox, "/tmp/pick/b");
@@ -119,7 +119,7 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     }
   });
 
-  test("tells why a path cannot be read", async () => {
+  test("says why a path cannot be read", async () => {
     await inside(
       "mkdir -p /tmp/r/d; mkfifo /tmp/r/fifo; echo x >/tmp/r/closed; chmod 0 /tmp/r/closed; ln -s nowhere /tmp/r/dangling; head -c 100 /dev/zero >/tmp/r/big",
     );

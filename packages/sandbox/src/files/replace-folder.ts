@@ -58,7 +58,7 @@ export async function stageFolder(
   signal: AbortSignal,
 ): Promise<StagedFolder | undefined> {
   if ((await stat(source, from))?.kind !== "directory") return undefined;
-  await runOrThrow(target, cleanScript, [to], to);
+  await runOrThrow(target, cleanScript, [to]);
   const name = stagedPattern.replace("*", randomSuffix());
   const staged = `${to === "/" ? "" : to}/${name}`;
   const discard = async () =>
@@ -72,16 +72,12 @@ export async function stageFolder(
     await discard();
     throw error;
   }
-  return { discard, swap: () => runOrThrow(target, swapScript, [to, name], to) };
+  return { discard, swap: () => runOrThrow(target, swapScript, [to, name]) };
 }
 
-async function runOrThrow(
-  sandbox: CommandRunner,
-  text: string,
-  args: string[],
-  folder: string,
-): Promise<void> {
+/** The first argument is the folder. */
+async function runOrThrow(sandbox: CommandRunner, text: string, args: [string, ...string[]]): Promise<void> {
   const result = await runScript(sandbox, text, args, { timeoutMs: stepMs });
   if (result.code === 0) return;
-  throw new PlatformError("FolderNotReplaced", { folder, reason: failureReason(result) });
+  throw new PlatformError("FolderNotReplaced", { folder: args[0], reason: failureReason(result) });
 }

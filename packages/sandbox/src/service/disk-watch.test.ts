@@ -35,7 +35,7 @@ function watch(limits: Record<string, number>) {
   return { disk, state, tick };
 }
 
-test("a sandbox that has grown too large is stopped with a sentence that says what to do, others are not", async () => {
+test("only a sandbox over its limit is stopped, with a sentence that says what to do", async () => {
   const { state, tick } = watch({ big: 10 * MB, small: 10 * MB, gone: 10 * MB });
   state.sizes = { big: 10 * MB, small: MB };
   await tick(0);
@@ -47,7 +47,7 @@ test("a sandbox that has grown too large is stopped with a sentence that says wh
   ]);
 });
 
-test("a sandbox at rest is looked at more and more rarely, one that works or is used again soon", async () => {
+test("an inactive sandbox is measured less and less often, a used one soon", async () => {
   const { disk, state, tick } = watch({ one: 10 * MB });
   state.sizes = { one: MB };
   expect(await tick(0)).toEqual(["one"]);
@@ -76,7 +76,7 @@ test("after its user has resumed it, a large sandbox has a minute", async () => 
   expect(state.stopped).toHaveLength(2);
 });
 
-test("when the disk is nearly full, the sandbox that grows fastest is stopped, one a look", async () => {
+test("when the disk is nearly full, each tick stops the sandbox that grows fastest", async () => {
   const { state, tick } = watch({ slow: 2 ** 40, fast: 2 ** 40, still: 2 ** 40 });
   state.sizes = { slow: MB, fast: MB, still: 9 * MB };
   await tick(0);

@@ -26,7 +26,7 @@ function live(change: Partial<SandboxRuntimeState> = {}): SandboxRuntimeState {
 }
 const lease = (busy: boolean) => new Set([{ busy: () => busy, beforeStop: async () => {} }]);
 
-test("a sandbox that nobody uses is paused, then hibernated, then deleted, each when its time has come", () => {
+test("an idle sandbox is paused, then hibernated, then deleted, each after its time", () => {
   expect(nextIdleStep(live(), policy, 99)).toBeUndefined();
   expect(nextIdleStep(live(), policy, 100)).toBe("pause");
   const paused = live({ status: "PAUSED", pausedAt: 100 });
@@ -38,7 +38,7 @@ test("a sandbox that nobody uses is paused, then hibernated, then deleted, each 
   expect(nextIdleStep(live({ status: "ERROR" }), policy, 1_000)).toBe("delete");
 });
 
-test("a sandbox in which work goes on, or that is being started, is left alone", () => {
+test("a busy or starting sandbox is not paused", () => {
   for (const change of [{ runningCommands: 1 }, { leases: lease(true) }, { status: "STARTING" as const }])
     expect(nextIdleStep(live(change), policy, 5_000)).toBeUndefined();
   expect(nextIdleStep(live({ leases: lease(false) }), policy, 100)).toBe("pause");
@@ -50,7 +50,7 @@ test("0 switches each step off", () => {
   expect(nextIdleStep(live({ status: "PAUSED" }), off, 1e12)).toBeUndefined();
 });
 
-test("room for a sandbox is made by pausing the longest unused without work, before those with work", () => {
+test("idle sandboxes are evicted before busy ones, the least recently used first", () => {
   const idle = live({ id: "idle", lastUsedAt: 5 } as Partial<SandboxRuntimeState>);
   const older = live({ id: "older", lastUsedAt: 3 } as Partial<SandboxRuntimeState>);
   const busy = live({ id: "busy", lastUsedAt: 1, runningCommands: 1 } as Partial<SandboxRuntimeState>);

@@ -101,10 +101,10 @@ export class SandboxRegistry {
   }
 
   /** Drops a sandbox that is gone from the engine. */
-  async forget({ id, snapshotId }: SandboxRow): Promise<void> {
-    this.states.delete(id);
-    this.#deps.ids.delete(id);
-    if (snapshotId !== null) await this.#deps.snapshots.release(snapshotId, id);
+  async forget(row: SandboxRow): Promise<void> {
+    this.states.delete(row.id);
+    this.#deps.ids.delete(row.id);
+    await this.releaseSnapshot(row);
   }
 
   /** The sandbox has its own copy of the files of its snapshot now. */

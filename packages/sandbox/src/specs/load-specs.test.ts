@@ -24,7 +24,7 @@ function load(specs: unknown, specsFile?: string) {
   return loadSpecs({ dataDir, specsFile, limits }, env);
 }
 
-test("without a file there is the host alone, with the default allowlist", () => {
+test("without a file the only spec is the host, with the default allowlist", () => {
   const specs = load(undefined);
   expect(specs).toHaveLength(1);
   expect(specs[0]).toMatchObject({
@@ -38,7 +38,7 @@ test("without a file there is the host alone, with the default allowlist", () =>
   expect(specs[0]!.network.allow).toContainEqual({ host: "pip.example", ports: [8080], methods: null });
 });
 
-test("a file is read in its order, with host behind it", () => {
+test("the specs of a file keep their order, followed by the host", () => {
   const [full, folder, host] = load([
     {
       id: "python",
@@ -103,7 +103,7 @@ test("the file may define the host otherwise, and add to the default allowlist",
   );
 });
 
-test("default limits are what the machine has at most", () => {
+test("default limits do not exceed the resources of the machine", () => {
   const [host] = loadSpecs(
     {
       dataDir,
@@ -212,7 +212,7 @@ test.each(wrong)("%s is refused with a sentence that names the field", (_, specs
   expect(problem(() => load(specs))).toContain(`In the specs file ${dataDir}/specs.json, ${sentence}`);
 });
 
-test("a file that is missing, no JSON, or no object is refused", () => {
+test("a file that is missing, not JSON or not an object is refused", () => {
   const file = join(dataDir, "other.json");
   expect(problem(() => load(undefined, file))).toContain("cannot be read");
   for (const text of ["", "{", "[]", "null", "1", '{"specs":[{"id":"a"}],"more":1}']) {

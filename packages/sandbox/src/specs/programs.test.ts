@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { hasAnyFile } from "./programs.ts";
 
-test("a root has what lies in the machine's or in its folder, and of an image nothing is known", () => {
+test("the host and folders are searched for files; an image counts as without", () => {
   const path = mkdtempSync("/tmp/sandpiper-test-");
   try {
     mkdirSync(`${path}/usr/bin`, { recursive: true });

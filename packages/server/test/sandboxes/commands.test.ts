@@ -37,7 +37,7 @@ const commands = async (service: BashService) => (await all(service)).flatMap(({
 const run = async (service: BashService, command: string) =>
   JSON.parse(await service.execute(row, { command }));
 
-test("so many run at a time, the others wait in order, and who comes on top of them is refused", async () => {
+test("a limited number of commands run, others wait in order, and more are refused", async () => {
   const service = serve({ running: 1, waiting: 30 });
   const loop = "until [ -e /tmp/open ]; do sleep 0.02; done; echo open";
   const gate = service.execute(row, { command: loop });
@@ -74,7 +74,7 @@ test("the oldest commands that have ended go when there are too many, or too muc
   await small.clear(row.id);
 });
 
-test("of a command that prints too much the beginning and the end are kept, and what is left out is told", async () => {
+test("a long output keeps its beginning and end, with a notice about the rest", async () => {
   const service = serve({ keptBytes: 1_000_000 });
   const { id } = JSON.parse(await service.start(row, { command: "seq 1 1000000; echo last" }));
   const outputs = async () => (await all(service)).filter(({ command_id }) => command_id === id);
@@ -87,7 +87,7 @@ test("of a command that prints too much the beginning and the end are kept, and 
   await service.clear(row.id);
 });
 
-test("histories of sandboxes that nobody looks at leave the memory and come back the same", async () => {
+test("unused histories leave the memory and are loaded unchanged", async () => {
   const service = serve({ histories: 1 });
   await run(service, "echo kept");
   const before = await all(service);
@@ -101,7 +101,7 @@ test("histories of sandboxes that nobody looks at leave the memory and come back
   expect(await later.clear(row.id)).toBe(4);
 });
 
-test("what is no log, or was cut off, is passed over", async () => {
+test("other files and truncated logs are ignored", async () => {
   const first = serve();
   await run(first, "echo kept");
   const before = await all(first);
@@ -116,7 +116,7 @@ test("what is no log, or was cut off, is passed over", async () => {
   expect(readdirSync(folder())).toEqual([]);
 });
 
-test("a service that ends ends what runs, and takes nothing new", async () => {
+test("closing the service ends running commands and refuses new ones", async () => {
   const service = serve();
   const running = service.execute(row, { command: "echo begun; sleep 600" });
   await service.start(row, { command: "sleep 600" });

@@ -36,7 +36,7 @@ test("without a remote everything is new, and ignored files are left out", async
   expect(await gitDiff(sandbox, "/tmp/new/a b.txt")).toEqual({ original: null, modified: "one\n" });
 });
 
-test("what left the upstream branch is told: changed, deleted, moved and new files, committed or not", async () => {
+test("lists changed, deleted, moved and new files since the upstream branch, committed or not", async () => {
   await git(
     "/tmp/origin",
     "git init -q",

@@ -42,7 +42,7 @@ beforeAll(async () => {
 });
 afterAll(() => remove());
 
-test("commits are told newest first, with whether there are more", async () => {
+test("commits are listed newest first, with whether there are more", async () => {
   const all = await gitCommits(sandbox, "/tmp/repo", 50);
   expect(all.hasMore).toBe(false);
   expect(all.commits.map(({ subject }) => subject).sort()).toEqual(["First: ä", "merged", "second", "side"]);
@@ -60,7 +60,7 @@ test("commits are told newest first, with whether there are more", async () => {
     expect(await gitCommits(sandbox, folder, 5)).toEqual({ commits: [], hasMore: false });
 });
 
-test("a commit's changes and files are told against its first parent, without the files in work", async () => {
+test("a commit's changes are those against its first parent, without the working tree", async () => {
   const { commits } = await gitCommits(sandbox, "/tmp/repo", 50);
   const sha = (subject: string) => commits.find((commit) => commit.subject === subject)!.sha;
   expect(await gitCommitChanges(sandbox, "/tmp/repo", sha("second"))).toEqual([

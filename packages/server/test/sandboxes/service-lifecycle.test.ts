@@ -23,7 +23,7 @@ afterEach(() => bench.end());
 
 const row = (id: string) => service.get("me", id);
 
-test("a sandbox that nobody uses is paused, hibernated, and wakes on its files when it is used", async () => {
+test("an idle sandbox is paused and hibernated, and its next use starts it on its files", async () => {
   service = await bench.serve({ idle });
   const { id } = await service.create("me");
   const before = await service.running(id);
@@ -109,7 +109,7 @@ test("a sandbox that was paused, or whose program took the proxy's port meanwhil
   await egress?.close();
 });
 
-test("a pause that comes between two steps of somebody's work does not stop it", async () => {
+test("a pause between two steps of a user's work does not stop it", async () => {
   let handle: Sandbox | undefined;
   let process: SandboxProcess | undefined;
   let refusal: PromiseWithResolvers<void> | undefined;
@@ -155,7 +155,7 @@ test("a pause that comes between two steps of somebody's work does not stop it",
   expect(await process?.exit).toMatchObject({ code: 0 });
 });
 
-test("commands, occupants at work and connections are use; a shell on a terminal that does nothing is not", async () => {
+test("commands, busy lease holders and connections count as use; an idle terminal does not", async () => {
   service = await bench.serve({ idle });
   const { id } = await service.create("me");
   const sandbox = await service.running(id);
@@ -207,7 +207,7 @@ test("a sandbox that was not used for days is deleted, unless its conversation i
   expect(row(two.id)?.status).toBe("RUNNING");
 });
 
-test("no more sandboxes of a user run than may, and the longest unused makes room", async () => {
+test("the number of running sandboxes of a user is limited; the least recently used is paused", async () => {
   service = await bench.serve({ maxPerUser: 2 });
   const make = async (user: string) => {
     bench.time += 1_000;
@@ -397,7 +397,7 @@ test("what a crash leaves of sandboxes and snapshots without a record is removed
   expect(await sh(await service.running(id), "echo alive")).toBe("alive\n");
 });
 
-test("a sandbox that is too large is stopped, says so to whom uses it, and has a minute when its user resumes it", async () => {
+test("a sandbox over its disk limit is stopped with a reason, and has a minute after its resume", async () => {
   service = await bench.serve({
     specs: [{ ...testSpec, limits: { ...testSpec.limits, diskBytes: 4 * 2 ** 20 } }],
   });

@@ -35,7 +35,7 @@ beforeEach(async () => {
 });
 afterEach(() => bench.end());
 
-test("creates a sandbox at once, starts it in the background and tells of every change", async () => {
+test("creates a sandbox at once, starts it in the background and reports every change", async () => {
   const changes: string[] = [];
   const stop = service.onChange((change) => changes.push("removed" in change ? "removed" : change.status));
   const row = await service.create("me");
@@ -168,7 +168,7 @@ test("after a restart starts what was starting, restarts what died, and removes 
   expect(service.get("me", frozen.id)?.status).toBe("PAUSED");
 });
 
-test("tells in one sentence why a start failed, and tries again when asked", async () => {
+test("says in one sentence why a start failed, and retries on request", async () => {
   await service.close();
   let broken = true;
   await serve((one) =>

@@ -28,20 +28,9 @@ export async function gitCommits(
   // The last commit of a truncated list is incomplete.
   const whole = result.truncated ? words.length - 5 : words.length;
   for (let at = 0; at + 5 <= whole; at += 5) {
-    const [sha, short_sha, subject, author, timestamp] = words.slice(at, at + 5) as [
-      string,
-      string,
-      string,
-      string,
-      string,
-    ];
-    commits.push({
-      sha,
-      short_sha,
-      subject: subject.slice(0, maxText),
-      author: author.slice(0, maxText),
-      timestamp,
-    });
+    const [sha = "", short_sha = "", subject = "", author = "", timestamp = ""] = words.slice(at, at + 5);
+    const shortened = { subject: subject.slice(0, maxText), author: author.slice(0, maxText) };
+    commits.push({ sha, short_sha, ...shortened, timestamp });
   }
   return { commits: commits.slice(0, limit), hasMore: commits.length > limit || result.truncated };
 }
@@ -56,12 +45,8 @@ export async function gitCommitChanges(
   folder: string,
   sha: string,
 ): Promise<GitChange[]> {
-  const result = await runGit(
-    sandbox,
-    commitChangesScript,
-    [checkPath(folder), checkCommitId(sha)],
-    8 * 2 ** 20,
-  );
+  const args = [checkPath(folder), checkCommitId(sha)];
+  const result = await runGit(sandbox, commitChangesScript, args, 8 * 2 ** 20);
   if (result.code === gitCodes.noRepository)
     throw new PlatformError("PathOutsideRepository", { path: folder });
   if (result.code !== 0) throw toGitError(result, sha);

@@ -51,7 +51,7 @@ test("decisions that come faster than they can be written show as a gap", async 
   expect((await log.read({ limit: 2 })).map(({ seq }) => seq)).toEqual([5_001, 2_000]);
 });
 
-test("a later process goes on after the last whole line", async () => {
+test("a new process continues after the last complete line", async () => {
   const first = new DecisionLog(file, logger);
   first.add(decision);
   first.add(decision);
@@ -63,7 +63,7 @@ test("a later process goes on after the last whole line", async () => {
   expect((await second.read({ limit: 10 })).map(({ seq }) => seq)).toEqual([3, 2, 1]);
 });
 
-test("what cannot be written is lost with a warning; a removed log stays away", async () => {
+test("decisions that cannot be written are dropped with a warning; a removed log stays removed", async () => {
   mkdirSync(`${file}.old`);
   mkdirSync(file);
   const log = new DecisionLog(join(dir, "missing", "one.jsonl"), logger);

@@ -133,15 +133,8 @@ function open({ session, target, path, secure }: Route, request: IncomingMessage
     ...upgrade,
   ];
   const upstream = httpRequest({
-    ...{
-      host: target.host,
-      port: target.port,
-      method: request.method!,
-      path,
-      headers,
-      timeout: idleMs,
-      setDefaultHeaders: false,
-    },
+    ...{ host: target.host, port: target.port, method: request.method!, path, headers },
+    ...{ timeout: idleMs, setDefaultHeaders: false },
     agent: session.agent(secure, !hasBody(request)),
   });
   upstream.on("socket", (socket) => exchange.setUpstream(socket));
@@ -185,14 +178,8 @@ export function refuse(response: ServerResponse, { status, message }: Refusal, l
 export function refuseRaw(client: Duplex, { status, message }: Refusal): void {
   const text = `${message}\n`;
   const headers = [
-    ...[
-      "Content-Type",
-      "text/plain; charset=utf-8",
-      "Content-Length",
-      String(Buffer.byteLength(text)),
-      "Connection",
-      "close",
-    ],
+    ...["Content-Type", "text/plain; charset=utf-8"],
+    ...["Content-Length", String(Buffer.byteLength(text)), "Connection", "close"],
     ...(status === 407 ? ["Proxy-Authenticate", 'Basic realm="sandpiper"'] : []),
   ];
   client.end(`HTTP/1.1 ${status} ${toReasonPhrase(message)}\r\n${serializeHeaders(headers)}\r\n${text}`);

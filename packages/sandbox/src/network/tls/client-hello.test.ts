@@ -12,7 +12,7 @@ function greeting(servername: string): Promise<Buffer> {
   });
 }
 
-test("a greeting tells its server, however it is cut into pieces and records", async () => {
+test("a ClientHello yields its server name, however it is split into chunks and records", async () => {
   const hello = await greeting("Some.Name.test");
   for (let length = 0; length < hello.length; length++)
     expect(parseOpening(hello.subarray(0, length))).toEqual({ kind: "more" });
@@ -29,7 +29,7 @@ test("a greeting tells its server, however it is cut into pieces and records", a
   expect(parseOpening(Buffer.concat(records))).toEqual({ kind: "tls", serverName: "some.name.test" });
 });
 
-test("what is no greeting, and what is broken, is something else", async () => {
+test("other bytes and a malformed ClientHello are `other`", async () => {
   const hello = await greeting("a.test");
   expect(parseOpening(Buffer.from("GET / HTTP/1.1\r\n"))).toEqual({ kind: "other" });
   expect(parseOpening(Buffer.from("SSH-2.0-x"))).toEqual({ kind: "other" });

@@ -46,7 +46,7 @@ test("bytes that are no text are shown as such, and a byte order mark stays", as
   );
 });
 
-test("beyond what is kept there is a sentence and the end", async () => {
+test("beyond the kept bytes there is a notice and the end", async () => {
   const lines = Array.from({ length: 100_000 }, (_, index) => `${index}\n`);
   const { pieces, text } = await printed(lines);
   expect(text.slice(0, 6)).toBe("0\n1\n2\n");
@@ -59,7 +59,7 @@ test("beyond what is kept there is a sentence and the end", async () => {
   expect(kept).toBeLessThan(20_000);
 });
 
-test("what cannot be written ends it, and is not tried again", async () => {
+test("a failed write ends the output and is not retried", async () => {
   let tries = 0;
   const failing = printed(["x".repeat(5_000), "y".repeat(5_000)], undefined, async () => {
     tries += 1;
@@ -69,7 +69,7 @@ test("what cannot be written ends it, and is not tried again", async () => {
   expect(tries).toBe(1);
 });
 
-test("a piece of control characters is cut into ones that fit", () => {
+test("a chunk of control characters is split to fit", () => {
   const stdout = "\u0001😀".repeat(300_000);
   const parts = splitToFit({ stdout, stderr: "e".repeat(900_000) }).map((part) => ({
     stdout: JSON.parse(part.stdout) as string | null,
