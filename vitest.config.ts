@@ -12,7 +12,7 @@ const ownWorker = [
   "packages/server/test/outbound.test.ts",
   "packages/sandbox/src/drivers/{oci/oci-driver,common/ports}.test.ts",
   "packages/sandbox/src/drivers/oci/warm-shell/warm-shell.test.ts",
-  "packages/sandbox/src/network/proxy/egress-proxy.test.ts",
+  "packages/sandbox/src/network/proxy/egress-{proxy,rules,tls}.test.ts",
   "packages/sandbox/src/shell/terminal/hostile.test.ts",
   "packages/server/test/{bash,bash-socket,released-client,terminal}.test.ts",
   "packages/server/test/agent-server/typescript-client.test.ts",
@@ -23,9 +23,9 @@ const ownWorker = [
  * machine's clock: certificates that a test makes are not valid yet in a sandbox, and files look old.
  */
 const machineClock = [
-  "packages/agent/src/browser/browser.test.ts",
+  "packages/agent/src/browser/browser{,-faults}.test.ts",
   "packages/sandbox/src/drivers/oci/images/image-store.test.ts",
-  "packages/sandbox/src/network/proxy/egress-{proxy,sandbox}.test.ts",
+  "packages/sandbox/src/network/proxy/egress-{proxy,rules,sandbox,tls}.test.ts",
   "packages/server/test/start-repository.test.ts",
   "packages/server/test/agent-server/plugins.test.ts",
 ];

@@ -3,8 +3,26 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** The longest test files, the longest first. */
 const longest = [
-  ...["agent-every-append", "command-line", "browser", "docker-suite", "start-repository", "crash", "fuzz"],
-  ...["service-lifecycle", "killed-sandbox", "sockets", "hanging", "rootless", "hostile-images", "oci-suite"],
+  ...[
+    "agent-every-append",
+    "command-line",
+    "browser",
+    "browser-faults",
+    "docker-suite",
+    "start-repository",
+    "crash",
+    "fuzz",
+  ],
+  ...[
+    "service-lifecycle",
+    "service-snapshots",
+    "killed-sandbox",
+    "sockets",
+    "hanging",
+    "rootless",
+    "hostile-images",
+    "oci-suite",
+  ],
   ...[
     "lifecycle",
     "survive",
@@ -26,7 +44,17 @@ const longest = [
     "service",
     "bash",
   ],
-  ...["recorded", "agent-hanging", "limits", "memory", "plugins", "model-endpoints", "mcp", "agent-tools"],
+  ...[
+    "recorded",
+    "agent-hanging",
+    "limits",
+    "memory",
+    "memory-limits",
+    "plugins",
+    "model-endpoints",
+    "mcp",
+    "agent-tools",
+  ],
 ];
 
 /** Starts the longest files first, so that none of them is left when the other workers have ended. */

@@ -5,7 +5,7 @@ import {
   type Script,
   startModelServer,
 } from "@sandpiper/models/test/support/model-server";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   type Json,
   SocketClient,
@@ -226,127 +226,6 @@ test("a model that is not configured is named by the start task, and by the run"
   expect(error).toMatchObject({ code: "ModelNotConfigured", detail: expect.stringContaining("llm_model") });
 });
 
-test("an interrupt stops a running command at once, and a new message goes on in the same shell", async () => {
-  await useModel([
-    reply.toolCalls([terminal("cd /tmp && export MARK=kept")]),
-    reply.toolCalls([terminal("sleep 100")]),
-    reply.toolCalls([terminal("echo $MARK $PWD")]),
-    finish("Done."),
-  ]);
-  const { id } = await startConversation(server.call, "Sleep");
-  await until(
-    async () => (await events(id)).filter(({ kind }) => kind === "ActionEvent").length === 2 || undefined,
-  );
-  const start = performance.now();
-  expect((await server.call("POST", `/api/conversations/${id}/interrupt`, {})).status).toBe(200);
-  expect(performance.now() - start).toBeLessThan(30_000);
-  expect((await conversation(id)).execution_status).toBe("paused");
-  expect((await events(id)).at(-1)?.kind).toBe("InterruptEvent");
-
-  await server.call("POST", `/api/conversations/${id}/events`, {
-    role: "user",
-    content: [{ type: "text", text: "Go on" }],
-    run: true,
-  });
-  await ended(id);
-  const output = (await events(id)).filter(({ kind }) => kind === "ObservationEvent").at(-2);
-  expect(output?.observation.content[0].text).toBe("kept /tmp\n");
-});
-
-test("a pause takes effect after the step, and run goes on", async () => {
-  let release = () => {};
-  const held = new Promise<void>((resolve) => {
-    release = resolve;
-  });
-  const first = models.requests.length;
-  await useModel(async ({ index }) => {
-    if (index > first) return finish("Done.");
-    await held;
-    return reply.toolCalls([terminal("echo stepped")]);
-  });
-  const { id } = await startConversation(server.call, "Work");
-  await until(() => models.requests.length > first || undefined);
-  await server.call("POST", `/api/conversations/${id}/pause`, {});
-  release();
-  await until(async () => (await events(id)).some(({ kind }) => kind === "ObservationEvent") || undefined);
-  expect((await conversation(id)).execution_status).toBe("paused");
-  expect(models.requests.length).toBe(first + 1);
-  expect((await server.call("POST", `/api/conversations/${id}/run`, {})).status).toBe(200);
-  await ended(id);
-});
-
-test("a message wakes the sandbox that was paused under a command, which then ends", async () => {
-  await useModel([reply.toolCalls([terminal("touch begun; sleep 1; echo woke")]), reply.text("Done.")]);
-  const { id, sandboxId } = await startConversation(server.call, "Wait");
-  await until(
-    async () =>
-      (await server.call("GET", `/api/v1/sandboxes/${sandboxId}/files?path=begun`)).status === 200 ||
-      undefined,
-  );
-  expect(await server.call("POST", `/api/v1/sandboxes/${sandboxId}/pause`)).toMatchObject({ status: 200 });
-  await server.call("POST", `/api/conversations/${id}/events`, {
-    role: "user",
-    content: [{ type: "text", text: "Go on" }],
-    run: true,
-  });
-  await ended(id);
-  const [observation] = (await events(id)).filter(({ kind }) => kind === "ObservationEvent");
-  expect(observation?.observation).toMatchObject({ exit_code: 0, content: [{ text: "woke\n" }] });
-});
-
-test("a message that comes while the agent works is read before the turn ends", async () => {
-  let release = () => {};
-  const held = new Promise<void>((resolve) => {
-    release = resolve;
-  });
-  const first = models.requests.length;
-  await useModel(async ({ index, messages }) => {
-    if (index === first) {
-      await held;
-      return reply.text("Finished with the first.");
-    }
-    return reply.text(`And the second: ${messages.at(-1)?.text}`);
-  });
-  const { id } = await startConversation(server.call, "First");
-  await until(() => models.requests.length > first || undefined);
-  await server.call("POST", `/api/conversations/${id}/events`, {
-    role: "user",
-    content: [{ type: "text", text: "SECOND" }],
-    run: true,
-  });
-  release();
-  await until(async () => JSON.stringify(await events(id)).includes("And the second: SECOND") || undefined);
-  await ended(id);
-});
-
-test("with confirmation_mode the agent asks, acts when it is approved, and stops when it is refused", async () => {
-  await server.call("POST", "/api/settings", { confirmation_mode: true, security_analyzer: "" });
-  try {
-    await useModel([
-      reply.toolCalls([terminal("touch /tmp/approved")]),
-      reply.toolCalls([terminal("touch /tmp/refused")]),
-      finish("Done."),
-    ]);
-    const { id } = await startConversation(server.call, "Work");
-    await ended(id, "waiting_for_confirmation");
-    expect((await events(id)).some(({ kind }) => kind === "ObservationEvent")).toBe(false);
-    const path = `/api/conversations/${id}/events/respond_to_confirmation`;
-    await server.call("POST", path, { accept: true });
-    await until(async () =>
-      (await events(id)).filter(({ kind }) => kind === "ActionEvent").length === 2 ? true : undefined,
-    );
-    await ended(id, "waiting_for_confirmation");
-    await server.call("POST", path, { accept: false, reason: "Not that." });
-    await ended(id, "idle");
-    expect((await events(id)).at(-1)).toMatchObject({
-      kind: "UserRejectObservation",
-      rejection_reason: "Not that.",
-    });
-  } finally {
-    await server.call("POST", "/api/settings", { confirmation_mode: false });
-  }
-});
-
 test("the iteration limit ends a run that never finishes", async () => {
   await server.call("POST", "/api/settings", { max_iterations: 3 });
   try {
@@ -383,30 +262,6 @@ test("the sandbox's session key opens its own conversation and no platform route
   expect(await get(`/api/conversations/${other.id}/events/search`)).toBe(404);
   expect(await get("/api/v1/settings")).toBe(401);
   expect(await get("/api/v1/app-conversations/search")).toBe(401);
-});
-
-test("a deletion whose sandbox could not be removed can be repeated, and leaves no sandbox behind", async () => {
-  await useModel([reply.text("Hello.")]);
-  const { id, sandboxId } = await startConversation(server.call, "Hello");
-  await ended(id);
-  const removal = vi
-    .spyOn(server.platform.sandboxes, "remove")
-    .mockRejectedValueOnce(new Error("the runtime failed"));
-  expect((await server.call("DELETE", `/api/v1/app-conversations/${id}`)).status).toBe(500);
-  removal.mockRestore();
-  expect(await server.call("DELETE", `/api/v1/app-conversations/${id}`)).toMatchObject({ status: 200 });
-  expect((await server.call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body).toEqual([null]);
-  expect(await conversation(id)).toBeNull();
-});
-
-test("deleting a conversation ends its run and removes its sandbox", async () => {
-  await useModel([reply.toolCalls([terminal("sleep 100")])]);
-  const { id, sandboxId } = await startConversation(server.call, "Sleep");
-  await until(async () => (await events(id)).some(({ kind }) => kind === "ActionEvent") || undefined);
-  expect((await server.call("DELETE", `/api/v1/app-conversations/${id}`)).status).toBe(200);
-  expect((await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body).toEqual([null]);
-  expect((await server.call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body).toEqual([null]);
-  expect((await server.call("GET", `/api/v1/conversation/${id}/events/search`)).status).toBe(404);
 });
 
 test("no stored event, log file or database holds the model's key", async () => {

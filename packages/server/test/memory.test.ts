@@ -7,13 +7,7 @@ import {
 } from "@sandpiper/models/test/support/model-server";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "./support/agent-server.ts";
-import {
-  type Json,
-  startConversation,
-  startTestPlatform,
-  type TestPlatform,
-  until,
-} from "./support/platform.ts";
+import { type Json, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 
 /** Histories that get too long: summaries that come by themselves, prompts that are refused, and models that give no summary. */
@@ -260,89 +254,6 @@ test.each<[string, () => Reply]>([
   expect(await kinds(id, "Condensation")).toEqual([]);
 });
 
-test("a model of the condenser's own that cannot be reached is told, and the run goes on", async () => {
-  const gone = await startModelServer([]);
-  await gone.close();
-  const llm = {
-    model: "openai/summariser",
-    api_key: "sk-of-the-summariser",
-    base_url: gone.url,
-    num_retries: 1,
-  };
-  const id = await start({ condenser: { ...condenser, llm } });
-  work = thinker(12);
-  await send(id, "go");
-  await rest(id);
-  const told = (await events(id)).filter(({ kind }) => kind === "ConversationErrorEvent");
-  expect(told).toMatchObject([
-    { code: "CondensationFailed", detail: expect.stringMatching(/openai\/summariser failed/) },
-  ]);
-});
-
-test("a model of the condenser's own that never answers, or reads little, does not stop the run", async () => {
-  const llm = {
-    model: "openai/summariser",
-    api_key: "sk-of-the-summariser",
-    base_url: models.url,
-    num_retries: 1,
-  };
-  const silent = await start({ condenser: { ...condenser, llm: { ...llm, timeout: 1 } } });
-  work = thinker(12);
-  summarise = () => reply.hang();
-  await send(silent, "go");
-  await rest(silent);
-  expect((await events(silent)).find(({ kind }) => kind === "ConversationErrorEvent")?.detail).toMatch(
-    /did not finish/,
-  );
-
-  const short = await start({ condenser: { ...condenser, llm: { ...llm, model: "openai/reads-little" } } });
-  work = thinker(12, (index) => `${index} ${"a thought of some length ".repeat(200)}`);
-  summarise = window(16_000, () => reply.text("WHAT WAS DONE"));
-  await send(short, "go");
-  await rest(short);
-  expect(await kinds(short, "Condensation", "ConversationErrorEvent")).toEqual(["Condensation"]);
-});
-
-test("the settings say when conversations of theirs are summarised, and whether at all", async () => {
-  const llm = { llm_model: "openai/scripted", llm_api_key: "sk-test", llm_base_url: models.url };
-  const count = async (settings: Json, text: string) => {
-    expect((await platform.call("POST", "/api/settings", { ...llm, ...settings })).status).toBe(200);
-    work = thinker(14);
-    summarise = () => reply.text("WHAT WAS DONE");
-    const before = summaryCalls().length;
-    const { id } = await startConversation(platform.call, text, { sandbox_id: agent.sandboxId });
-    await until(
-      async () =>
-        (await platform.call("GET", `/api/conversations/${id}`)).body.execution_status === "finished" ||
-        undefined,
-    );
-    return summaryCalls().length - before;
-  };
-  expect(await count({ condenser_max_size: 20 }, "few events")).toBe(1);
-  expect(await count({ condenser_max_size: 200 }, "many events")).toBe(0);
-  expect(await count({ condenser_max_size: 20, enable_default_condenser: false }, "no condenser")).toBe(0);
-  await platform.call("POST", "/api/settings", { enable_default_condenser: true });
-  const own = await agent.call("POST", "/api/conversations", {
-    workspace: { working_dir: "/workspace/project" },
-    agent_settings: { condenser: { max_size: 12 }, tools: [] },
-  });
-  work = thinker(8);
-  await send(own.body.id, "own settings");
-  await rest(own.body.id);
-  expect(await kinds(own.body.id, "Condensation")).toEqual(["Condensation"]);
-});
-
-test("a summary of nearly a megabyte is cut, and one that is written by half pairs is made well-formed", async () => {
-  const id = await start();
-  work = thinker(12);
-  summarise = () => reply.text(`\ud800 begins ${"x".repeat(990_000)} ends`, { deltaSize: 100_000 });
-  await send(id, "go");
-  await rest(id);
-  const { summary } = (await events(id)).find(({ kind }) => kind === "Condensation")!;
-  expect(summary.length).toBeLessThan(40_000);
-  expect(summary).toMatch(/begins x[\s\S]*left out[\s\S]*x ends/);
-});
-
 test("pause, interrupt and messages that come while a summary is made are heeded", async () => {
   const id = await start();
   work = thinker(12);
@@ -408,23 +319,4 @@ test("skills that came with a forgotten message are told again with its summary"
     /WHAT WAS DONE[\s\S]*Deploy with make ship\./,
   );
   expect(read.join().split("Deploy with make ship.")).toHaveLength(2);
-});
-
-test("what a summary costs counts against the budget before the model is called again", async () => {
-  await platform.call("POST", "/api/settings", { max_budget_per_task: 1 });
-  try {
-    const id = await start({}, { input_cost_per_token: 0.000001, output_cost_per_token: 0 });
-    work = thinker(12);
-    summarise = () => reply.text("WHAT WAS DONE", { usage: { prompt: 1_500_000 } });
-    await send(id, "go");
-    await rest(id, "error");
-    expect(await kinds(id, "Condensation")).toHaveLength(1);
-    expect((await events(id)).at(-1)).toMatchObject({ code: "MaxBudgetReached" });
-    expect(isSummary(models.requests.at(-1)!)).toBe(true);
-    const calls = models.requests.length;
-    expect((await agent.call("POST", `/api/conversations/${id}/condense`)).status).toBe(502);
-    expect(models.requests.length).toBe(calls);
-  } finally {
-    await platform.call("POST", "/api/settings", { max_budget_per_task: null });
-  }
 });

@@ -1,6 +1,5 @@
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
-import { createServer, type RequestListener } from "node:http";
-import { findBusybox } from "@sandpiper/sandbox/drivers/common/busybox";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
 import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
 import { egressToken } from "@sandpiper/sandbox/network/environment";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
@@ -10,6 +9,7 @@ import { ownAddress, policyOf, serve, TestProxy } from "@sandpiper/sandbox/test/
 import type { Action, BrowserObservation } from "@sandpiper/wire";
 import { contentText } from "@sandpiper/wire";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { site } from "../../test/support/browser-site.ts";
 import { browserTools } from "../tools/browser/index.ts";
 import { resolveToolCall } from "../tools/call.ts";
 import { toolRegistry } from "../tools/registry.ts";
@@ -17,50 +17,6 @@ import type { ToolContext } from "../tools/tool.ts";
 import { Browser } from "./browser.ts";
 
 /** A real Chromium in a real sandbox, on a site that listens inside of it, and behind the real proxy. */
-
-const pages: Record<string, string> = {
-  "/": `<title>Start</title><h1>Hello</h1><p>Some <b>text</b> with a <a href="/two">second page</a>, a <a href="/three" target="_blank">third</a>
-    <form action="/sent"><input name="q" placeholder="Query"><select name="s"><option>one<option>two</select><input type=password name=p value=hidden>
-    <input type=date name=d><button>Send</button></form><button disabled>Off</button><div onclick="this.textContent = 'clicked'">Press</div>
-    <ul><li>a<li>b</ul><pre>x\n  y</pre><p style="display:none">not shown</p><iframe srcdoc="<button onclick=&quot;this.textContent='inside'&quot;>inner</button>"></iframe>
-    <my-part></my-part><script>document.querySelector("my-part").attachShadow({mode: "open"}).innerHTML = "<button>in shadow</button>"</script>
-    <div style="height:3000px"></div>the end`,
-  "/two": "<title>Second</title>two",
-  "/three": "<title>Third</title>three",
-  "/dialogs": `<script>alert("hi"); const sure = confirm("sure?"); const name = prompt("name?"); onbeforeunload = (e) => e.preventDefault();
-    document.title = "sure " + sure + ", name " + name</script><button>b</button>`,
-  "/loop": "<title>Loop</title><script>setTimeout(() => { for (;;); }, 50)</script>hi",
-  "/reload": "<script>location.reload()</script>hi",
-  "/clobber": `<title>Clobber</title><form><input name="tagName"><input name="firstChild"><input name="getAttribute"><input name="children"></form><img name="createTreeWalker"><img
-    name="body"><script>Element.prototype.getAttribute = () => { throw new Error("no") }; Array.prototype.push = () => 0; JSON.stringify = () => "lies";
-    globalThis.sandpiperPage = { state: () => "lies" }</script><button>fine</button>`,
-  "/flood": `<title>Flood</title><button>fine</button><script>
-    setInterval(() => { for (let i = 0; i < 500; i++) { console.log("x".repeat(1000)); document.title = "Flood " + Math.random(); history.replaceState(i, "", "?" + i); } for (let i = 0; i < 50; i++) { const f = document.createElement("iframe"); document.body.append(f); f.remove() } }, 1)</script>`,
-  "/alerts": "<title>Alerts</title><script>for (;;) alert('again')</script>",
-  "/popups": "<title>Popups</title><script>for (let i = 0; i < 40; i++) open('about:blank#' + i)</script>",
-  "/many": `<title>Many</title><script>document.write("<a href=/two>link of some length that takes room in the list</a> ".repeat(4000))</script>`,
-  "/noise": `<title>Noise</title><canvas width=1280 height=800 style="position:fixed;left:0;top:0"></canvas><script>const c = document.querySelector("canvas").getContext("2d"); const d = c.createImageData(1280, 800);
-    for (let i = 0; i < d.data.length; i += 65536) crypto.getRandomValues(d.data.subarray(i, i + 65536)); for (let i = 3; i < d.data.length; i += 4) d.data[i] = 255; c.putImageData(d, 0, 0)</script>`,
-  "/upload": `<input type=file onchange="document.title = this.files[0].name + ' ' + this.files[0].size">`,
-};
-
-const site: RequestListener = (request, response) => {
-  const path = request.url!.split("?")[0]!;
-  if (path === "/never") return;
-  if (path === "/redirect") return void response.writeHead(302, { location: "/redirect" }).end();
-  if (path === "/file")
-    return void response.writeHead(200, { "content-disposition": "attachment; filename=a.bin" }).end("abc");
-  response.setHeader("content-type", "text/html");
-  if (path === "/sent") return void response.end(`<title>Sent</title>${request.url}`);
-  if (path === "/large") {
-    response.write("<title>Large</title>");
-    for (let i = 0; i < 4; i++) response.write(`<p>${"word ".repeat(200_000)}</p>`);
-    return void response.end();
-  }
-  const page = pages[path];
-  if (!page) response.statusCode = 404;
-  response.end(page ?? "nothing");
-};
 
 const id = "browser-1";
 const address = ownAddress();
@@ -304,161 +260,5 @@ describe("tabs and storage", () => {
     expect(text(await call("set_storage", { storage_state: { cookies: [{ name: "a" }] } }))).toContain(
       "The browser could not do that",
     );
-  });
-});
-
-describe("what goes wrong is a result", () => {
-  test("pages that are not there, never come, or lead in circles", async () => {
-    expect(await open("/nothing")).toContain("status 404");
-    patience.navigateMs = 1_000;
-    expect(await open("/never")).toBe("http://localhost:8000/never did not answer within 1 seconds.");
-    Object.assign(patience, usual);
-    expect(await open("/redirect")).toContain("ERR_TOO_MANY_REDIRECTS");
-    expect(await open("http://localhost:8009")).toContain("Nothing listens there");
-    expect(await open("/two")).toContain('titled "Second"');
-  });
-
-  test("dialogs are answered, also one that wants to keep the page", async () => {
-    const said = await open("/dialogs");
-    expect(said).toContain("dialog (alert), which was accepted: hi");
-    expect(said).toContain("dialog (prompt), which was dismissed: name?");
-    expect(said).toContain('titled "sure true, name null"');
-    await call("click", { index: await find("b") });
-    expect(await open("/two")).toContain('titled "Second"');
-  });
-
-  test("a page that is always busy is stopped, one that reloads for ever is told, and the next page works", async () => {
-    Object.assign(patience, { answerMs: 1_000, loadMs: 300 });
-    const said = [await open("/loop"), await content()].join("\n");
-    expect(said).toContain("The page was busy and did not answer; its script was stopped.");
-    await open("/alerts");
-    expect(text(await call("get_content"))).toContain("was accepted: again");
-    await open("/reload");
-    expect(await content()).toMatch(/shows http:.*reload|does not stay as it is|not answer/);
-    Object.assign(patience, usual);
-    expect(await open("/two")).toContain('titled "Second"');
-  });
-
-  test("a page cannot lie about its elements by its own objects and names", async () => {
-    await open("/clobber");
-    expect(JSON.stringify(await state())).toContain('"text":"fine"');
-    expect(await content()).toContain("fine");
-  });
-
-  test("a page that floods everything is slow, and nobody else", async () => {
-    Object.assign(patience, { answerMs: 3_000, loadMs: 300 });
-    await open("/flood");
-    const lateness: number[] = [];
-    let last = performance.now();
-    const timer = setInterval(() => {
-      lateness.push(performance.now() - last - 10);
-      last = performance.now();
-    }, 10);
-    expect(text(await call("get_state"))).toMatch(/fine|not answer/);
-    clearInterval(timer);
-    expect(Math.max(...lateness)).toBeLessThan(10_000);
-    Object.assign(patience, usual);
-    await closeAll();
-    await open("/popups");
-    const tabs = JSON.parse(text(await call("list_tabs")));
-    expect(tabs.length).toBeLessThanOrEqual(20);
-    expect(tabs.find(({ active }: { active: boolean }) => active).title).toBe("Popups");
-    await closeAll();
-    expect(await open("/two")).toContain('titled "Second"');
-  });
-
-  test("large pages and long lists are bounded, and the rest can be had", async () => {
-    await open("/many");
-    const many = text(await call("get_state"));
-    expect(many.length).toBeLessThanOrEqual(50_000);
-    expect(JSON.parse(many).elements_after).toBeGreaterThan(0);
-    await open("/large");
-    const first = await content();
-    expect(first.length).toBeLessThanOrEqual(50_000);
-    const from = Number(/start_from_char=(\d+)\.\]$/.exec(first)![1]);
-    expect(await content({ start_from_char: from })).toContain(`start_from_char=${from * 2}`);
-  });
-
-  test("an interrupt ends a call at once", async () => {
-    const abort = new AbortController();
-    const pending = call("navigate", { url: `${local}/never` }, abort.signal);
-    setTimeout(() => abort.abort(new Error("interrupted")), 100);
-    await expect(pending).rejects.toThrow("interrupted");
-    expect(await open("/two")).toContain('titled "Second"');
-  });
-
-  test("a page's process that crashes, and a browser that is killed", async () => {
-    await open("/two");
-    const tab = await browser.tab(new AbortController().signal);
-    await tab.send("Page.crash", {}, { timeoutMs: 500 }).catch(() => {});
-    expect(text(await call("get_content"))).toContain("crashed");
-    expect(await open("/two")).toContain('titled "Second"');
-    await sh("kill -9 -$(cat /tmp/browser_test/pid)");
-    const next = await open("/two");
-    expect(next).toMatch(/The next call starts a new one|The browser had ended/);
-    expect(await open("/two")).toContain('titled "Second"');
-  });
-});
-
-describe("the process", () => {
-  test("is found again with its pages by the next server, and ends with the conversation", async () => {
-    const before = await open("/three");
-    browser.release();
-    browser = new Browser(place());
-    expect(text(await call("list_tabs"))).toContain("Third");
-    expect(before).toContain(
-      JSON.parse(text(await call("list_tabs"))).find(({ title }: { title: string }) => title === "Third")
-        .tab_id,
-    );
-    await browser.end();
-    expect(
-      (
-        await sh(
-          "for i in $(seq 100); do pgrep chromium >/dev/null || break; sleep 0.1; done; ls -d /tmp/browser_test; pgrep chromium",
-        )
-      ).stdout.toString(),
-    ).toBe("");
-    expect(await open("/two")).toContain('titled "Second"');
-  });
-
-  test("one that answers nothing is replaced", async () => {
-    await open("/two");
-    browser.release();
-    await sh("kill -STOP -$(cat /tmp/browser_test/pid)");
-    patience.answerMs = 1_000;
-    const said = await open("/two");
-    Object.assign(patience, usual);
-    expect(said).toContain('titled "Second"');
-  });
-
-  test("is missed in one sentence where the image has none", async () => {
-    mkdirSync(`${dir}/root/bin`, { recursive: true });
-    copyFileSync(findBusybox()!, `${dir}/root/bin/busybox`);
-    symlinkSync("busybox", `${dir}/root/bin/sh`);
-    const spec = { ...sandbox.spec, root: { kind: "folder", path: `${dir}/root` } } as const;
-    await driver.start({ id: "bare", spec });
-    const before = browser;
-    browser = new Browser({
-      ...place(),
-      sandbox: { ...sandbox, id: "bare", spec, exec: (command) => driver.exec("bare", command) },
-    });
-    const said = await open("/two");
-    browser = before;
-    await driver.remove("bare");
-    expect(said).toBe(
-      "There is no browser in this sandbox. Its image needs Chromium or Chrome on the PATH (in Debian the package chromium).",
-    );
-  });
-
-  test("reaches what the sandbox may, by its proxy and with its certificates", async () => {
-    expect(await open("http://site.test/two")).toContain('titled "Second"');
-    expect(await open("https://tls.test/two")).toContain('titled "Second"');
-    expect(await open("http://other.test/")).toContain("status 403");
-    expect(await open("https://other.test/")).toContain("may not allow the host");
-    const processes = await sh("tr '\\0' ' ' </proc/$(cat /tmp/browser_test/pid)/cmdline");
-    expect(processes.stdout.toString()).not.toContain(egressToken("session key"));
-    // The browser asks for nothing by itself.
-    const asked = (await proxy.proxy.decisions(id, { limit: 100 })).map(({ host }) => host);
-    expect(new Set(asked)).toEqual(new Set(["site.test", "tls.test", "other.test"]));
   });
 });

@@ -6,6 +6,7 @@ import { createServer, type RequestListener, type Server } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from "node:net";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import type { NetworkPolicy } from "../../src/driver.ts";
 import type { Listen } from "../../src/network/api.ts";
 import { EgressProxy, type EgressProxyOptions } from "../../src/network/proxy/egress-proxy.ts";
@@ -163,4 +164,28 @@ export function closed(socket: Socket): Promise<void> {
 
 export function basic(secret: string, user = "sandbox"): string {
   return `Basic ${Buffer.from(`${user}:${secret}`).toString("base64")}`;
+}
+
+/** A request that reached a server. */
+export interface SeenRequest {
+  host: string;
+  line: string;
+  headers: string[];
+  body: string;
+}
+
+/** A listener that records each request in `seen` and answers with its method and the length of its body. */
+export function recordRequests(seen: SeenRequest[]): RequestListener {
+  return async (request, response) => {
+    const body = await text(request);
+    const { headers, method, url, rawHeaders } = request;
+    seen.push({ host: headers.host ?? "", line: `${method} ${url}`, headers: rawHeaders, body });
+    if (url === "/reflect") {
+      response.setHeader("x-reflected", headers.authorization ?? "");
+      response.setHeader("set-cookie", ["a=1", "b=2"]);
+      return response.end(`before ${headers.authorization} after`);
+    }
+    response.setHeader("content-type", "text/plain");
+    response.end(`${method} ${body.length}`);
+  };
 }
