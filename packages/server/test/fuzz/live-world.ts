@@ -9,7 +9,7 @@ import {
   until,
 } from "../support/platform.ts";
 import { descendants, engineFiles, filesWith } from "./leftovers.ts";
-import { type Outside, openOutside, prepareText } from "./outside.ts";
+import { type Outside, openOutside, outsideValues, prepareText } from "./outside.ts";
 import type { Credential } from "./requests.ts";
 import type { Pool } from "./schema-values.ts";
 import {
@@ -298,12 +298,6 @@ export class LiveWorld implements World {
         return [...commonValues("name"), `name-${this.#round}`];
       case "post_api_cloud_proxy":
         return [this.#ownRequest(part)];
-      case "host":
-        return Object.values(this.#outside.providers).map(({ host }) => host);
-      case "provider_tokens":
-        return [this.#outside.providers];
-      case "url":
-        return [this.#outside.endpoint.url];
       case "path":
         return [
           ".",
@@ -319,15 +313,8 @@ export class LiveWorld implements World {
       case "file":
       case "file_path":
         return ["a.txt", "PLAN.md", "deploy.md", ".openhands/skills/deploy.md"];
-      case "repository":
-      case "repository_name":
-      case "selected_repository":
-        return ["acme/widgets", "team/app"];
-      case "provider":
-      case "selected_provider":
-        return Object.keys(this.#outside.providers);
       default:
-        return commonValues(name);
+        return outsideValues(name, this.#outside) ?? commonValues(name);
     }
   }
 

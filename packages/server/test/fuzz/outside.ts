@@ -61,3 +61,24 @@ export async function openOutside(isShown: (text: string) => boolean) {
     },
   };
 }
+
+/** Values of the fields that name a service; undefined for other fields. */
+export function outsideValues(name: string, { providers, endpoint }: Outside): unknown[] | undefined {
+  switch (name) {
+    case "host":
+      return Object.values(providers).map(({ host }) => host);
+    case "provider":
+    case "selected_provider":
+      return Object.keys(providers);
+    case "provider_tokens":
+      return [providers];
+    case "repository":
+    case "repository_name":
+    case "selected_repository":
+      return ["acme/widgets", "team/app"];
+    case "url":
+      return [endpoint.url];
+    default:
+      return undefined;
+  }
+}
