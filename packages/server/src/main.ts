@@ -1,14 +1,14 @@
-import { readFileSync } from "node:fs";
 import { Command } from "commander";
 import { keepCompiledCode } from "./cli/compile-cache.ts";
 import { CliError, exitCodes } from "./cli/errors.ts";
 import { formatVariablesHelp } from "./config/documentation.ts";
+import { platformVersion } from "./config/version.ts";
 
-/** The command line. Every command loads its own code when it is called, so that help and errors come at once. */
+/** The command line. Commands load their code lazily, so that help and errors are fast. */
 function commands(): Command {
   const program = new Command("sandpiper")
     .description("Runs software agents in isolated sandboxes behind one HTTP and WebSocket API.")
-    .version(version(), "-V, --version", "print the version")
+    .version(platformVersion, "-V, --version", "print the version")
     .helpOption("-h, --help", "show help")
     .helpCommand("help [command]", "show the help of a command")
     .showHelpAfterError("(see sandpiper --help)")
@@ -152,20 +152,14 @@ With SANDPIPER_URL and SANDPIPER_API_KEY set the sandbox is one of that server, 
   return program;
 }
 
-function version(): string {
-  return (
-    JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }
-  ).version;
-}
-
-/** One sentence for a person; the stack only where somebody asked for it. Gives the exit code. */
+/** Prints the message of an error, or its stack with SANDPIPER_DEBUG=1; returns the exit code. */
 function report(error: unknown): number {
   const { message = String(error), stack } = (error ?? {}) as Partial<Error>;
   process.stderr.write(`sandpiper: ${process.env.SANDPIPER_DEBUG === "1" && stack ? stack : message}\n`);
   return error instanceof CliError ? error.exitCode : exitCodes.failed;
 }
 
-// A reader that goes away (`sandpiper run … | head`) is no error worth a stack.
+// A closed pipe (`sandpiper run … | head`) is not an error.
 process.stdout.on("error", (error: NodeJS.ErrnoException) =>
   process.exit(error.code === "EPIPE" ? exitCodes.ok : exitCodes.failed),
 );

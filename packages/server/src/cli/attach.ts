@@ -6,25 +6,21 @@ import { CliError, exitCodes } from "./errors.ts";
 import { rawTerminal } from "./raw-terminal.ts";
 import { onStop } from "./signals.ts";
 
-/** Bytes on their way to the server above which standard input is not read. */
+/** Standard input pauses while more bytes than this are unsent. */
 const highInput = 256 * 1024;
-/** Longest frame that is sent, bytes. */
+/** Maximum frame, bytes. */
 const maxFrame = 64 * 1024;
-/** The server pings every 25 s: without one for this time the connection is dead, ms. */
+/** The server pings every 25 s: after this time without a ping the connection is dead. */
 const silenceMs = 60_000;
-/** How often a server is told that this client lives while its output is held up, ms. */
+/** Interval of pongs while output is blocked. */
 const aliveMs = 10_000;
 
-/**
- * What a program that could not end may have left on: bracketed paste, mouse reports, a hidden
- * cursor, colours.
- */
+/** Resets bracketed paste, mouse reports, the cursor and colours after a broken connection. */
 const resetModes = "\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?25h\x1b[0m";
 
 /**
- * `sandpiper attach`: a shell in a sandbox on this terminal, or, where standard input or output is
- * none, over pipes. Gives the shell's exit code. Throws CliError where there is no such sandbox or
- * the connection breaks.
+ * `sandpiper attach`: opens a shell in a sandbox on this terminal, or over pipes, and returns its
+ * exit code. Throws CliError when the sandbox is unknown or the connection breaks.
  */
 export async function attach(sandbox: string): Promise<number> {
   if (!/^[\w-]{1,63}$/.test(sandbox))
@@ -45,7 +41,7 @@ class Attachment {
   readonly #onTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
   readonly #socket: WebSocket;
   #interrupted = false;
-  /** Puts the local terminal back. */
+  /** Restores the local terminal. */
   #restore = () => {};
 
   constructor(client: Client, sandbox: string) {
@@ -111,7 +107,7 @@ class Attachment {
       if (this.#socket.bufferedAmount > highInput) stdin.pause();
     });
     stdin.once("end", () => this.#send(JSON.stringify({ type: "eof" })));
-    // A terminal that is gone: the shell has to learn it.
+    // The terminal is gone: end the shell.
     stdin.once("error", () => this.#socket.terminate());
   }
 

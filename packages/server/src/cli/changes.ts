@@ -8,10 +8,9 @@ import { createTemporaryFolder, type TemporaryFolder } from "./temporary-folder.
 import { listFiles } from "./tree.ts";
 
 /**
- * Finds and applies what an agent changed in a copy of a folder. Works for any folder, with or
- * without a git repository, by a repository of its own in a temporary folder. Files that the tree's
- * `.gitignore` files name are left out, unless the folder's own repository tracks them. Nothing of
- * the user's git configuration has a part in it, and line endings are never converted.
+ * Finds and applies an agent's changes to a copy of a folder, with a temporary git repository, so
+ * it works for any folder. Ignored files (`.gitignore`) are left out unless the folder's own
+ * repository tracks them. The user's git configuration has no effect, and line endings stay.
  */
 export class Changes {
   readonly #scratch: TemporaryFolder;
@@ -26,7 +25,7 @@ export class Changes {
     this.#user = user;
   }
 
-  /** Remembers the folder as it is now. */
+  /** Takes a snapshot of the folder. */
   static async since(folder: string, user?: Invoker): Promise<Changes> {
     const scratch = await createTemporaryFolder("changes", user);
     const changes = new Changes(scratch, folder, user);
@@ -39,14 +38,14 @@ export class Changes {
     }
   }
 
-  /** Where the changed tree has to be unpacked; empty. */
+  /** An empty folder for the changed tree. */
   async target(): Promise<string> {
     const target = join(this.#scratch.path, "after");
     await mkdir(target, { mode: 0o755 });
     return target;
   }
 
-  /** Compares the folder with a changed copy. Gives undefined when nothing changed. */
+  /** Compares the snapshot with a changed copy; undefined when nothing changed. */
   async compare(changed: string): Promise<Patch | undefined> {
     const after = await this.#snapshot(changed, "after");
     if (after === this.#before) return undefined;
@@ -64,8 +63,8 @@ export class Changes {
   }
 
   /**
-   * Brings a patch into the folder: all of it or nothing. Throws CliError when the folder was
-   * changed meanwhile in a way that does not go together with the patch.
+   * Applies a patch completely or not at all. Throws CliError when the folder was changed meanwhile
+   * in a conflicting way.
    */
   async apply(patch: Patch): Promise<void> {
     const apply = (...options: string[]) =>
@@ -104,7 +103,7 @@ export class Changes {
     };
     for (const [name, value] of Object.entries(settings)) await this.#git(["config", name, value]);
     await mkdir(join(this.#gitDir, "info"), { recursive: true });
-    // These win over every .gitattributes of the tree.
+    // These override every .gitattributes of the tree.
     await writeFile(
       join(this.#gitDir, "info/attributes"),
       "* -text -filter -ident -working-tree-encoding\n",
@@ -124,7 +123,7 @@ export class Changes {
     return join(this.#scratch.path, "git");
   }
 
-  /** Stores the files of a folder and gives the id of their tree. */
+  /** Stores the files of a folder; returns the id of their tree. */
   async #snapshot(folder: string, name: string): Promise<string> {
     const files = await listFiles(folder);
     const env = { GIT_WORK_TREE: folder, GIT_INDEX_FILE: join(this.#scratch.path, `${name}.index`) };
@@ -156,11 +155,11 @@ export interface Patch {
   /** The patch in the form that `git apply` takes, binary files included. */
   file: string;
   text(): Promise<Buffer>;
-  /** The same for a person's eyes: a summary, then the diff. */
+  /** For people: a summary, then the diff. */
   display(colour: boolean): Promise<string>;
 }
 
-/** Throws CliError when the path is no folder. */
+/** Throws CliError when the path is not a folder. */
 export async function checkFolder(path: string): Promise<void> {
   const found = await stat(path).catch(() => undefined);
   if (!found?.isDirectory()) throw new CliError(`${path} is not a folder.`, { exitCode: 2 });

@@ -13,10 +13,7 @@ import { textContent } from "@sandpiper/wire";
 import { CliError } from "./errors.ts";
 import { pollUntil } from "./poll.ts";
 
-/**
- * The platform's HTTP interface as the command line uses it. Every call throws CliError with one
- * sentence.
- */
+/** A client of the platform's HTTP API. Methods throw CliError. */
 export class Client {
   /** Without a trailing slash. */
   readonly url: string;
@@ -74,14 +71,14 @@ export class Client {
     });
   }
 
-  /** A folder of the sandbox as a tar stream. What comes is as untrustworthy as the sandbox. */
+  /** Downloads a folder of the sandbox as an untrusted tar stream. */
   async download(sandboxId: string, path: string): Promise<Readable> {
     const response = await this.#request("GET", archivePath(sandboxId, path));
     if (!response.body) throw new CliError("The server sent no archive.");
     return Readable.fromWeb(response.body as ReadableStream);
   }
 
-  /** Starts a conversation and resolves with its id once the agent has its task. */
+  /** Starts a conversation; returns its id once the agent has its task. */
   async startConversation(request: AppConversationStartRequest, signal?: AbortSignal): Promise<string> {
     let task = await this.#json<AppConversationStartTask>("POST", "/api/v1/app-conversations", {
       json: request,
@@ -133,27 +130,27 @@ export class Client {
     return Readable.fromWeb(response.body as ReadableStream);
   }
 
-  /** Lets the actions run that wait for the user. */
+  /** Approves the actions that wait for confirmation. */
   async approve(id: string): Promise<void> {
     await this.#json("POST", `/api/conversations/${id}/events/respond_to_confirmation`, {
       json: { accept: true },
     });
   }
 
-  /** Rejects the actions that wait for the user; the agent waits for a message then. */
+  /** Rejects the actions that wait for confirmation; the agent then waits for a message. */
   async reject(id: string): Promise<void> {
     await this.#json("POST", `/api/conversations/${id}/events/respond_to_confirmation`, {
       json: { accept: false },
     });
   }
 
-  /** Sends a message and lets the agent go on. */
+  /** Sends a message and runs the agent. */
   async say(id: string, text: string): Promise<void> {
     const message = { role: "user", content: [textContent(text)], run: true };
     await this.#json("POST", `/api/conversations/${id}/events`, { json: message });
   }
 
-  /** Stops the model call and the tools that run. */
+  /** Interrupts the model call and the tools. */
   async interrupt(id: string): Promise<void> {
     await this.#request("POST", `/api/conversations/${id}/interrupt`);
   }
@@ -213,10 +210,7 @@ function archivePath(sandboxId: string, path: string): string {
   return `/api/v1/sandboxes/${encodeURIComponent(sandboxId)}/archive?path=${encodeURIComponent(path)}`;
 }
 
-/**
- * The sentence in an error's body: `{"detail": …}`, a list of what is wrong with fields, or
- * `{"error": …}`.
- */
+/** The message of an error's body: `{"detail": …}`, a list of field errors, or `{"error": …}`. */
 export function parseDetail(body: string): string {
   try {
     const parsed = JSON.parse(body) as { detail?: unknown; error?: unknown };
@@ -227,7 +221,7 @@ export function parseDetail(body: string): string {
         .map((item: { loc?: unknown[]; msg?: string }) => `${item.loc?.join(".") ?? ""}: ${item.msg ?? ""}`)
         .join("; ");
   } catch {
-    // Not JSON: the text itself is the best that there is.
+    // Not JSON: use the text.
   }
   return body.trim().slice(0, 300) || "no reason given";
 }

@@ -4,8 +4,8 @@ import type { Client } from "./client.ts";
 import type { Paint } from "./style.ts";
 
 /**
- * Asks the person about the actions that wait in a conversation, and passes the answer on. Gives
- * whether the run goes on. Throws CliError.
+ * Asks about the actions that wait for confirmation and sends the answer; returns whether the run
+ * continues. Throws CliError.
  */
 export async function confirm(client: Client, id: string, paint: Paint): Promise<boolean> {
   const waiting = waitingActions(await client.events(id));
@@ -20,7 +20,7 @@ export async function confirm(client: Client, id: string, paint: Paint): Promise
   return !/^(no?)?$/i.test(answer);
 }
 
-/** Calls without a result, in order. Those that wait in a sub-agent are not among them. */
+/** Tool calls without a result, except those of sub-agents. */
 export function waitingActions(events: readonly Event[]): ActionEvent[] {
   const open = new Map<string, ActionEvent>();
   for (const event of events) {

@@ -3,8 +3,8 @@ import { CliError, exitCodes } from "./errors.ts";
 import { loadConfig, localClient, openPlatform } from "./local-platform.ts";
 
 /**
- * The server that SANDPIPER_URL names, else the platform of the data folder in this process, until
- * `close`. Throws CliError: wrong variables, or a folder that a server is using.
+ * Connects to SANDPIPER_URL, or starts the platform of the data folder in this process until
+ * `close`. Throws CliError for invalid variables, or when a server uses the folder.
  */
 export async function connect(): Promise<{ client: Client; close(): Promise<void> }> {
   const { SANDPIPER_URL: url, SANDPIPER_API_KEY: key } = process.env;

@@ -31,8 +31,7 @@ export interface DemoOptions {
 }
 
 /**
- * `sandpiper demo`: the main job on a small repository with a failing test, live. Gives the exit
- * code.
+ * `sandpiper demo`: repairs a small repository with a failing test, live. Returns the exit code.
  */
 export async function demo(options: DemoOptions): Promise<number> {
   const config = await demoConfig(options.exit === true);
@@ -59,10 +58,7 @@ export async function demo(options: DemoOptions): Promise<number> {
   }
 }
 
-/**
- * The environment's configuration with a data folder of the demo's own; the port only has to be
- * free.
- */
+/** The configuration with a data folder for the demo, and a free port. */
 async function demoConfig(exit: boolean): Promise<Config> {
   const config = loadConfig();
   config.dataDir = join(config.dataDir, "demo");
@@ -94,8 +90,8 @@ async function demoRepository(project: string): Promise<TemporaryFolder> {
 }
 
 /**
- * Runs the task and shows all of it. `passed` tells whether the test passes in the sandbox now,
- * whatever the agent says.
+ * Runs the task and shows its events. `passed`: the test passes in the sandbox, whatever the agent
+ * says.
  */
 async function runDemo(
   platform: Platform,
@@ -140,7 +136,7 @@ async function runDemo(
   }
 }
 
-/** Runs the test in the sandbox once more, past the agent. */
+/** Runs the test in the sandbox independently of the agent. */
 async function testPasses(platform: Platform, { sandbox, workingDir }: TaskRun): Promise<boolean> {
   if (!platform.sandboxes.get(defaultUser, sandbox.id)) return false;
   const handle = await platform.sandboxes.running(sandbox.id);
@@ -152,7 +148,7 @@ interface Outcome {
   run: TaskRun;
   status: ExecutionStatus;
   progress: Progress;
-  /** When the conversation was asked for, ms since the beginning. */
+  /** Time of the start request, ms since the beginning. */
   asked: number;
   passed: boolean;
 }

@@ -10,9 +10,9 @@ import type { Config } from "../config/config.ts";
 import { type Finding, finding } from "./finding.ts";
 import { formatDuration } from "./style.ts";
 
-/** What sandboxes need of this machine, and whether one really starts. */
+/** Checks the requirements of sandboxes, and whether one starts. */
 export async function examineSandboxes(config: Config): Promise<Finding[]> {
-  // A fact that is fine and still has advice is something that the machine could do better.
+  // A met requirement with advice could be improved.
   if (config.driver === "docker") return [await checkEngine(config)];
   const facts = await probeOci(config.runtime);
   return [

@@ -16,7 +16,7 @@ const lowDiskBytes = 1024 ** 3;
 const run = promisify(execFile);
 const rootlessScript = fileURLToPath(new URL("../../../../scripts/rootless", import.meta.url));
 
-/** `sandpiper doctor`. Gives 1 when something essential is missing. */
+/** `sandpiper doctor`. Returns 1 when a requirement is not met. */
 export async function doctor(options: { json?: boolean }): Promise<number> {
   const findings = await examine(loadConfig());
   const able = findings.every(({ ok, essential }) => ok || !essential);
@@ -41,7 +41,7 @@ function report(findings: readonly Finding[], able: boolean): string {
   return `${lines.join("\n")}\n\n${verdict}\n`;
 }
 
-/** Looks at this machine as a server with this configuration would use it. */
+/** Checks this machine for a server with this configuration. */
 export async function examine(config: Config): Promise<Finding[]> {
   return [
     checkNode(),
@@ -93,7 +93,7 @@ async function checkRoot(): Promise<Finding> {
   };
 }
 
-/** The data folder, or the nearest folder above it that exists. */
+/** The path itself, or its nearest existing parent. */
 async function findExistingFolder(path: string): Promise<string> {
   try {
     await access(path);

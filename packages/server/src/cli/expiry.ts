@@ -1,11 +1,11 @@
 const dayMs = 24 * 60 * 60 * 1000;
 
-/** The longest time that a key may be asked for, days. */
+/** Maximum lifetime of a key. */
 const maxDays = 36_500;
 
 /**
- * When a key ends, ms since the epoch: `30d` is that many days from `now`, `2027-01-31` the end of
- * that day (UTC). Undefined for another text, and for a day that is over.
+ * Parses the expiry of a key to ms since the epoch: `30d` is that many days from `now`,
+ * `2027-01-31` the end of that day (UTC). Undefined when it is invalid or in the past.
  */
 export function parseExpiry(text: string, now: number): number | undefined {
   const days = /^([1-9]\d{0,5})d$/.exec(text);

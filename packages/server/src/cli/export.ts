@@ -6,12 +6,12 @@ import { connect } from "./connect.ts";
 import { CliError } from "./errors.ts";
 import { getInvoker } from "./invoker.ts";
 
-/** What the last line of a whole recording begins with. */
+/** Prefix of the last line of a complete recording. */
 const endOfRecording = '{"line":"end"';
 
 /**
- * `sandpiper export`: a conversation with its model traffic, to a file or to standard output.
- * Throws CliError; a file that is not whole is removed.
+ * `sandpiper export`: writes a recording to a file or to standard output. Throws CliError; an
+ * incomplete file is removed.
  */
 export async function exportRecording(conversation: string, { output }: { output?: string }): Promise<void> {
   const connection = await connect();
@@ -30,7 +30,7 @@ export async function exportRecording(conversation: string, { output }: { output
         cause: error,
       });
     }
-    // The file is the user's also where sudo has written it.
+    // With sudo, the file belongs to the user.
     const user = getInvoker();
     if (output && user && (await isFile(output))) await chown(output, user.uid, user.gid);
     if (output)
@@ -42,12 +42,12 @@ export async function exportRecording(conversation: string, { output }: { output
   }
 }
 
-/** Whether it is no device or pipe, which is the machine's. */
+/** Whether the path is a regular file. */
 async function isFile(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined))?.isFile() === true;
 }
 
-/** Passes a text on and keeps the end of it. */
+/** Passes data through and keeps the last line. */
 class LastLine extends Transform {
   #tail = "";
 

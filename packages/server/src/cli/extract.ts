@@ -14,11 +14,10 @@ export interface ExtractLimits {
 const defaultLimits: ExtractLimits = { bytes: 32 * 1024 ** 3, entries: 5_000_000 };
 
 /**
- * Unpacks a tar stream from an untrusted sender into an empty folder that nobody else writes to.
- * Only folders, regular files and symbolic links are made. Links keep their text and are never
- * followed; modes keep nothing but the executable bit; git's own folders, devices and pipes are
- * left out. Throws CliError for an entry that would land outside of the folder or go through a
- * link, and for more than the limits.
+ * Unpacks an untrusted tar stream into an empty folder that no other process writes to. Creates
+ * only folders, regular files and symbolic links, which are never followed; modes keep only the
+ * executable bit; git's own folders, devices and pipes are skipped. Throws CliError for entries
+ * that would leave the folder or pass through a link, and beyond the limits.
  */
 export async function extractTar(
   source: Readable,
@@ -58,8 +57,7 @@ export async function extractTar(
   } catch (error) {
     stopped = true;
     source.destroy();
-    // Nothing is written any more once this function is back: a file that waits for its data stops
-    // waiting.
+    // Writing must have ended when this function returns: stop a file that waits for data.
     if (current?.listenerCount("error")) current.emit("error", new Error("stopped"));
     await work.catch(() => {});
     if (error instanceof CliError) throw error;
@@ -70,8 +68,8 @@ export async function extractTar(
 }
 
 /**
- * The folder that is filled. Knows what it made, so that no entry can go through something that is
- * not a folder of its own.
+ * The target folder. It tracks its entries, so that no entry passes through anything but its
+ * folders.
  */
 class Target {
   readonly #root: string;
@@ -123,7 +121,7 @@ class Target {
     this.#made.set(path, "folder");
   }
 
-  /** Makes the folders above a path, and removes what an earlier entry of the same name left. */
+  /** Creates the parent folders of a path, and removes an earlier entry with the same name. */
   async #free(path: string): Promise<void> {
     if (path === "" || this.#made.get(path) === "folder")
       throw refuseEntry(path, "is a folder and something else");
@@ -160,8 +158,8 @@ class Target {
 }
 
 /**
- * A relative path without `.` and doubled slashes, `""` for the folder itself; undefined when it is
- * absolute or climbs.
+ * Normalises a relative path, `""` for the folder itself; undefined when it is absolute or has
+ * `..`.
  */
 export function safePath(path: string): string | undefined {
   if (path.startsWith("/") || path.includes("\0")) return undefined;

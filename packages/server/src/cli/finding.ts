@@ -1,12 +1,12 @@
-/** One thing that the platform needs or can use, as `sandpiper doctor` reports it. */
+/** The result of one check of `sandpiper doctor`. */
 export interface Finding {
   name: string;
   ok: boolean;
-  /** Without it the platform cannot do its work. */
+  /** The platform does not work without it. */
   essential: boolean;
   /** What was found. */
   found: string;
-  /** What to do about it; only where it is missing. */
+  /** Advice, only when the check fails. */
   advice?: string;
 }
 

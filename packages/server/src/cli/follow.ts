@@ -4,10 +4,7 @@ import { WebSocket } from "ws";
 import type { Client } from "./client.ts";
 import { CliError } from "./errors.ts";
 
-/**
- * A run is over in these states; `idle` and `running` are not the end of a conversation that was
- * given a task.
- */
+/** End states of a run; a conversation with a task may be `idle` or `running` before. */
 const endStates: readonly ExecutionStatus[] = [
   "finished",
   "error",
@@ -20,9 +17,8 @@ const reconnects = 20;
 const fatalCodes = [4001, 4004];
 
 /**
- * Follows a conversation over its socket until the run ends: calls back for every event once, in
- * order, live frames (deltas, state updates) included. Connects again when the connection breaks.
- * Resolves with the state at the end. Events in `seen` are known already.
+ * Follows a conversation until the run ends: calls back once per event, in order, live frames
+ * included, and reconnects. Returns the final state. Events in `seen` are skipped.
  */
 export async function followRun(
   client: Client,
@@ -40,7 +36,7 @@ export async function followRun(
     const { status, code } = await followSocket(client, id, show, signal);
     signal?.throwIfAborted();
     if (status) {
-      // The list is complete, whatever the socket missed.
+      // The list has events that the socket missed.
       for (const event of await client.events(id)) show(event);
       return status;
     }
@@ -50,7 +46,7 @@ export async function followRun(
   }
 }
 
-/** One connection. Resolves when the run ended, or without a status when the connection did. */
+/** One connection; resolves without a status when it breaks before the run ends. */
 function followSocket(
   client: Client,
   id: string,
@@ -80,7 +76,7 @@ function followSocket(
   });
 }
 
-/** The execution status that a frame tells of, if it does. */
+/** The execution status in a frame, if any. */
 export function executionStatus(event: Event): ExecutionStatus | undefined {
   if (event.kind !== "ConversationStateUpdateEvent") return undefined;
   if (event.key === "execution_status") return event.value as ExecutionStatus;

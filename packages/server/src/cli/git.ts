@@ -7,20 +7,20 @@ import type { Invoker } from "./invoker.ts";
 export interface GitOptions {
   cwd?: string;
   env?: Record<string, string>;
-  /** What git reads. */
+  /** Standard input of git. */
   input?: Readable | Iterable<string | Buffer>;
-  /** Where standard error goes; default: into the error that is thrown. */
+  /** Destination of standard error; default: the error's message. */
   stderr?: "inherit";
   /** Run as this user instead of as this process. */
   user?: Invoker | undefined;
-  /** Exit codes that are no failure, beside 0. */
+  /** Accepted exit codes, besides 0. */
   accept?: readonly number[];
   signal?: AbortSignal | undefined;
 }
 
 /**
- * Variables that keep git from reading configuration, attributes and hooks of the machine or the
- * user: what it does with an untrusted tree then depends on nothing but the arguments.
+ * Variables that make git ignore the configuration, attributes and hooks of the machine and the
+ * user, which is safer with an untrusted tree.
  */
 export const isolatedGit: Readonly<Record<string, string>> = {
   GIT_CONFIG_GLOBAL: "/dev/null",
@@ -31,10 +31,10 @@ export const isolatedGit: Readonly<Record<string, string>> = {
   LC_ALL: "C",
 };
 
-/** Runs git and gives its standard output. Throws CliError with git's own words. */
+/** Runs git and returns its standard output. Throws CliError with git's message. */
 export async function runGit(args: readonly string[], options: GitOptions = {}): Promise<Buffer> {
   const { cwd, env = {}, input, stderr, user, accept = [], signal } = options;
-  // A GIT_DIR of the caller's own would point git at another repository.
+  // The caller's GIT_DIR would select another repository.
   const inherited = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^GIT_(DIR|WORK_TREE|INDEX_FILE|PREFIX)$/.test(name)),
   );
@@ -53,7 +53,7 @@ export async function runGit(args: readonly string[], options: GitOptions = {}):
     child.on("error", reject);
     child.on("close", (code) => resolve(code ?? 128));
   });
-  // A git that ends without reading everything closes the pipe: its exit code tells what happened.
+  // If git ends early and closes the pipe, its exit code is the error.
   const fed = pipeline(input instanceof Readable ? input : Readable.from(input ?? []), child.stdin).catch(
     () => {},
   );

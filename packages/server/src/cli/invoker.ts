@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 
 /**
- * The person at the keyboard where sudo runs the command: programs that touch their files and use
- * their credentials run as them.
+ * The user who called sudo: programs that use this user's files and credentials run as this user.
  */
 export interface Invoker {
   uid: number;
@@ -10,7 +9,7 @@ export interface Invoker {
   home: string;
 }
 
-/** The user who called sudo, or undefined when this process is already who it should be. */
+/** The user who called sudo, or undefined without sudo. */
 export function getInvoker(
   env: NodeJS.ProcessEnv = process.env,
   passwd = "/etc/passwd",

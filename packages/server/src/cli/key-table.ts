@@ -1,6 +1,6 @@
 import type { ApiKeys } from "../users/api.ts";
 
-/** Keys as a table for people: one line each below a head. */
+/** Formats keys as a table. */
 export function keyTable(keys: ReturnType<ApiKeys["list"]>): string {
   const rows = keys.map(({ id, userId, name, createdAt, expiresAt, lastUsedAt, readOnly }) => [
     id,
@@ -9,7 +9,7 @@ export function keyTable(keys: ReturnType<ApiKeys["list"]>): string {
     expiresAt === null ? "never" : time(expiresAt),
     lastUsedAt === null ? "never" : time(lastUsedAt),
     readOnly ? "read-only" : "full",
-    // Last, for it may have spaces in it.
+    // The name is last because it may contain spaces.
     printable(name),
   ]);
   const all = [["ID", "USER", "CREATED", "EXPIRES", "LAST USED", "RIGHTS", "NAME"], ...rows];
@@ -29,7 +29,7 @@ function time(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 16)}Z`;
 }
 
-/** A name as it is safe on a terminal. */
+/** Replaces control characters in a name. */
 function printable(name: string): string {
   return name.replaceAll(/[\p{Cc}\p{Cf}]/gu, "?");
 }

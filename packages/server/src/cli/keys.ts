@@ -28,8 +28,8 @@ export async function listKeys({ user }: { user?: string }): Promise<void> {
 }
 
 /**
- * `sandpiper keys create`: the key alone goes to standard output. A user begins to exist with the
- * first key.
+ * `sandpiper keys create`: prints only the key to standard output. A user is created by the first
+ * key.
  */
 export async function createKey({
   user = defaultUser,
@@ -60,7 +60,7 @@ interface CreateOptions {
   readOnly?: boolean;
 }
 
-/** `sandpiper keys revoke`, by id or name; a name that several users have needs the user. */
+/** `sandpiper keys revoke`, by id or name; a name that several users have needs --user. */
 export async function revokeKey(idOrName: string, { user }: { user?: string }): Promise<void> {
   checkUser(user);
   await withKeys(async (apiKeys) => {
@@ -87,7 +87,7 @@ function checkUser(user: string | undefined): void {
   );
 }
 
-/** `key 1`, or the next number that is free. */
+/** `key 1`, or the next free number. */
 function chooseFreeName(keys: readonly ApiKeyRow[]): string {
   const taken = new Set(keys.map(({ name }) => name));
   for (let number = 1; ; number++) if (!taken.has(`key ${number}`)) return `key ${number}`;
@@ -98,9 +98,8 @@ function usageError(sentence: string): CliError {
 }
 
 /**
- * Works on the keys of the data folder, also while a server holds the folder: the keys have a table
- * of their own, and a change is one short transaction of SQLite. A folder of an older version is
- * brought up to date first; a server that holds it has to end for that.
+ * Accesses the keys of the data folder, even while a server runs: a change is one short SQLite
+ * transaction. An older data folder is migrated first, which needs the server to be stopped.
  */
 async function withKeys<T>(work: (apiKeys: ApiKeys) => Promise<T>): Promise<T> {
   const { dataDir } = loadConfig();

@@ -8,10 +8,7 @@ import { defaultUser } from "../users/default-user.ts";
 import { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
 
-/**
- * The configuration of the environment; a wrong value ends the command. Variables that nothing
- * reads are told on standard error.
- */
+/** Reads the configuration. Throws CliError for invalid values; warns about unknown variables. */
 export function loadConfig(env: Environment = process.env): Config {
   for (const warning of listUnknownVariables(env)) process.stderr.write(`sandpiper: ${warning}\n`);
   try {
@@ -22,11 +19,11 @@ export function loadConfig(env: Environment = process.env): Config {
 }
 
 /**
- * Starts the platform in this process, as `startPlatform`. Throws CliError with one sentence where
- * the reason is the machine or the configuration.
+ * Starts the platform in this process. Throws CliError for problems of the machine or the
+ * configuration.
  */
 export async function openPlatform(config: Config, options: PlatformOptions = {}): Promise<Platform> {
-  // Loaded only here: commands that need no server start faster.
+  // Loaded lazily: commands without a server start faster.
   const { startPlatform } = await import("../platform.ts");
   try {
     return await startPlatform(config, options);
@@ -43,7 +40,9 @@ export async function openPlatform(config: Config, options: PlatformOptions = {}
   }
 }
 
-/** A client of a platform in this process, with a key of its own; `release` takes the key back. */
+/**
+ * Creates a client with a temporary key for a platform in this process; `release` removes the key.
+ */
 export async function localClient(
   platform: Platform,
 ): Promise<{ client: Client; key: string; release(): Promise<void> }> {
@@ -56,7 +55,7 @@ export async function localClient(
   return { client: new Client(platform.url, key), key, release };
 }
 
-/** Whether a server can listen there now. */
+/** True when a server can listen there, else the error. */
 export async function probePort(host: string, port: number): Promise<true | NodeJS.ErrnoException> {
   return new Promise((resolve) => {
     const server = createServer();
@@ -65,7 +64,7 @@ export async function probePort(host: string, port: number): Promise<true | Node
   });
 }
 
-/** The sentence for a data folder that cannot be used. */
+/** The message for a data folder that cannot be used. */
 function describeFolderFailure({ code }: NodeJS.ErrnoException, { dataDir }: Config): string | undefined {
   switch (code) {
     case "EACCES":

@@ -9,24 +9,21 @@ import {
 import { formatDuration, type Paint, plain, printable } from "./style.ts";
 
 export interface PrintOptions {
-  /** Milliseconds since the beginning, shown before the event. */
+  /** Milliseconds since the beginning, shown in front of the event. */
   elapsed: number;
   /** Columns of the terminal. */
   columns?: number;
-  /** Lines of a tool's output that are shown, half of them from its end. */
+  /** Maximum lines of a tool's output; half of them are from its end. */
   outputLines?: number;
   paint?: Paint;
 }
 
-/** What the `agent_state` frame tells while a model call is tried again. */
+/** The value of `agent_state` frames during retries of a model call. */
 interface AgentState {
   model_retry?: { attempt: number; delay_ms: number; reason: string };
 }
 
-/**
- * An event as lines for a person: what happened, on what, and the shortened result. Frames that
- * tell nothing to a person give no line.
- */
+/** Formats an event as lines: what happened, and the shortened result. Some frames have no line. */
 export function printEvent(event: Event, options: PrintOptions): string[] {
   const { elapsed, columns = 100, outputLines = 12, paint = plain } = options;
   const time = paint("dim", formatDuration(elapsed).padStart(9));
@@ -104,7 +101,7 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
       return [];
   }
 
-  /** What the other events of the log do not tell of it. */
+  /** Only hooks that no other event reports. */
   function hook({
     hook_event_type: type,
     hook_command: command,
@@ -133,7 +130,7 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
   }
 }
 
-/** What an action does, in the words of its tool. */
+/** Describes an action. */
 function describeAction(action: Action): string {
   switch (action.kind) {
     case "TerminalAction":
@@ -192,7 +189,7 @@ function isProse({ action }: ActionEvent): boolean {
   return action?.kind === "ThinkAction" || action?.kind === "FinishAction";
 }
 
-/** A text as at most `limit` lines of at most `width` characters; what is left out is counted. */
+/** Shapes a text to at most `limit` lines of `width` characters and counts omitted lines. */
 function lines(
   text: string,
   limit: number,
@@ -213,13 +210,13 @@ function lines(
   ];
 }
 
-/** For output and code: the line, cut off at the width. */
+/** Cuts a line of output or code at the width. */
 function cut(line: string, width: number): string[] {
   const characters = Array.from(line);
   return [characters.length > width ? `${characters.slice(0, width - 1).join("")}…` : line];
 }
 
-/** For prose: lines broken at spaces; a longer word is cut in pieces. */
+/** Wraps prose at spaces and splits longer words. */
 function wrap(line: string, width: number): string[] {
   const done: string[] = [];
   let current = "";

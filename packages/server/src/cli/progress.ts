@@ -11,7 +11,7 @@ export interface Usage {
   cost: number;
 }
 
-/** What a `stats` state update or a `full_state` frame tells of the usage. */
+/** The usage in a `stats` state update or a `full_state` frame, if any. */
 export function toUsage(event: Event): Usage | undefined {
   if (event.kind !== "ConversationStateUpdateEvent") return undefined;
   const stats =
@@ -36,12 +36,12 @@ export function formatUsage({ tokens, cost }: Usage): string {
 }
 
 /**
- * Shows a run on a stream: a line or more for every event and, on a terminal only, a last line that
- * keeps moving with the time, tokens, cost and what is being done.
+ * Shows a run on a stream: lines for every event and, on a terminal, a live status line with time,
+ * tokens, cost and activity.
  */
 export class Progress {
   usage: Usage = { tokens: 0, cost: 0 };
-  /** When the first event of the agent's side arrived, ms since the start. */
+  /** Arrival of the agent's first event, ms since the start. */
   firstEvent: number | undefined;
   readonly #stream: NodeJS.WriteStream;
   readonly #paint: Paint;
@@ -73,7 +73,7 @@ export class Progress {
     this.print(...printEvent(event, { elapsed: this.elapsed, columns, paint: this.#paint }));
   }
 
-  /** What the moving line says from now on. */
+  /** Sets the activity in the status line. */
   doing(text: string): void {
     this.#doing = text;
   }
@@ -84,14 +84,14 @@ export class Progress {
     this.#stream.write(`${lines.join("\n")}\n`);
   }
 
-  /** Takes the moving line away. */
+  /** Removes the status line. */
   stop(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
     this.#clear();
   }
 
-  /** Does something that needs the terminal for itself. */
+  /** Runs `work` without the status line. */
   async without<T>(work: () => Promise<T>): Promise<T> {
     this.stop();
     try {

@@ -1,10 +1,9 @@
 import { execFileSync } from "node:child_process";
 
 /**
- * Has this process's terminal pass every key and every byte through unchanged, and gives the
- * function that puts it back. Node puts it back too where the process ends before. Its own
- * `setRawMode` still makes `\r\n` of every `\n`, which full-screen programs use to go down a line;
- * it is for systems without `stty`.
+ * Switches the terminal to raw mode and returns the function that restores it; Node also restores
+ * it at exit. `setRawMode` is only a fallback for systems without `stty`: it converts `\n` to
+ * `\r\n`, which breaks full-screen programs.
  */
 export function rawTerminal(): () => void {
   try {

@@ -19,8 +19,8 @@ export interface ReplayCommandOptions {
 }
 
 /**
- * `sandpiper replay`: prints how the agent of this program goes another way than a recorded one.
- * Gives the exit code: 0 the same, 1 not, 2 no usable recording.
+ * `sandpiper replay`: prints the differences between a replay and a recording. Returns the exit
+ * code: 0 no difference, 1 differences, 2 unusable recording.
  */
 export async function replayCommand(file: string, options: ReplayCommandOptions): Promise<number> {
   const report = await replayFile(file, options);
@@ -28,7 +28,7 @@ export async function replayCommand(file: string, options: ReplayCommandOptions)
   return report.divergences.length === 0 ? exitCodes.ok : exitCodes.failed;
 }
 
-/** Replays a recording on a platform of its own, which is gone afterwards. Throws CliError. */
+/** Replays a recording on a temporary platform. Throws CliError. */
 export async function replayFile(
   file: string,
   { spec, dir }: Pick<ReplayCommandOptions, "spec" | "dir">,
@@ -63,7 +63,7 @@ export async function replayFile(
     };
     return await replay(recording, {
       start: async (parts) => {
-        // Without the environment: no key of a model or a host is needed, so none is there.
+        // An empty environment: the replay needs no key of a model or a host.
         platform = await openPlatform(config, { env: {}, ...parts });
         return platform;
       },
@@ -84,7 +84,7 @@ export async function replayFile(
   }
 }
 
-/** The specs of the data folder count for the replay too, which has another one. */
+/** The replay, which has its own data folder, uses the specs of the configured one. */
 function findSpecsFile({ specsFile, dataDir }: Config): string | undefined {
   const usual = join(dataDir, "specs.json");
   return specsFile ?? (existsSync(usual) ? usual : undefined);

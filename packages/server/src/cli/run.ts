@@ -23,7 +23,7 @@ export interface RunOptions {
   keep?: boolean;
 }
 
-/** Ends that need more words than the name of the status. */
+/** Messages for statuses that need an explanation. */
 const endings: Partial<Record<ExecutionStatus, string>> = {
   error: "ended with an error",
   stuck: "was stopped, because the agent repeated itself",
@@ -34,7 +34,7 @@ const endings: Partial<Record<ExecutionStatus, string>> = {
 
 /**
  * `sandpiper run`: an agent works on a copy of a folder. Progress goes to standard error, the diff
- * to standard output. Gives the exit code.
+ * to standard output. Returns the exit code.
  */
 export async function run(text: string, options: RunOptions): Promise<number> {
   if (!text.trim())
@@ -70,7 +70,7 @@ async function work(client: Client, task: Task, options: RunOptions): Promise<nu
   const restore = onStop(() => {
     interrupted = true;
     progress.print(paint("yellow", "Interrupting the agent; Ctrl-C once more quits at once."));
-    // Before there is a conversation, nothing is worth waiting for.
+    // Before the conversation exists, abort at once.
     if (started?.conversationId)
       client.interrupt(started.conversationId).catch((error) => abort.abort(error));
     else abort.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted }));
@@ -124,7 +124,7 @@ async function show(patch: Patch | undefined): Promise<void> {
   process.stdout.write(process.stdout.isTTY ? await patch.display(true) : await patch.text());
 }
 
-/** Gives whether the patch is in the folder now. */
+/** Returns whether the patch was applied. */
 async function applyPatch(changes: Changes, patch: Patch, folder: string, yes: boolean): Promise<boolean> {
   if (!yes && process.stdin.isTTY) {
     const answer = await ask(`Apply these changes to ${folder}? [y/N] `);
@@ -135,7 +135,7 @@ async function applyPatch(changes: Changes, patch: Patch, folder: string, yes: b
   return true;
 }
 
-/** Clones with the user's own git and credentials, as the user. */
+/** Clones as the user, with the user's git and credentials. */
 async function cloneInto(parent: string, repo: string): Promise<string> {
   const folder = join(parent, "repository");
   await runGit(["clone", "--quiet", "--", repo, folder], { user: getInvoker(), stderr: "inherit" });

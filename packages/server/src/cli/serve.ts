@@ -12,7 +12,7 @@ export async function serve(): Promise<void> {
   await platform.close();
 }
 
-/** Resolves at the first signal that asks the process to end. */
+/** Resolves at the first stop signal. */
 export function waitForSignal(tell: (signal: NodeJS.Signals) => void): Promise<void> {
   return new Promise((resolve) => {
     onStop((signal) => {

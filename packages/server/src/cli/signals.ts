@@ -1,8 +1,8 @@
 const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**
- * Calls `first` at the first SIGINT, SIGTERM or SIGHUP and ends the process at once at the second.
- * Gives the function that puts the usual behaviour back.
+ * Calls `first` at the first SIGINT, SIGTERM or SIGHUP and exits at the second. Returns the
+ * function that removes the handlers.
  */
 export function onStop(first: (signal: NodeJS.Signals) => void): () => void {
   let count = 0;

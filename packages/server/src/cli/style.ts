@@ -1,27 +1,24 @@
 import { styleText } from "node:util";
 
 export type Style = Parameters<typeof styleText>[0];
-/** Colours a text, or leaves it as it is. */
+/** Colours a text, or returns it unchanged. */
 export type Paint = (style: Style, text: string) => string;
 
-/** Colours only where a person looks at a terminal that wants them (NO_COLOR, FORCE_COLOR). */
+/** Colours only on terminals (NO_COLOR, FORCE_COLOR). */
 export function createPaint(stream: NodeJS.WritableStream): Paint {
   return (style, text) => styleText(style, text, { stream, validateStream: true });
 }
 
 export const plain: Paint = (_style, text) => text;
 
-/**
- * Untrusted text made safe for a terminal: control characters, which could move the cursor or set a
- * title, become visible. Newlines and tabs stay.
- */
+/** Makes untrusted text safe for a terminal: shows control characters except newlines and tabs. */
 export function printable(text: string): string {
   return text
     .replace(/\r\n?/g, "\n")
     .replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, "�");
 }
 
-/** Milliseconds as a short text: `8 ms`, `1.4 s`, `2 min 05 s`. */
+/** Formats milliseconds: `8 ms`, `1.4 s`, `2 min 05 s`. */
 export function formatDuration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;

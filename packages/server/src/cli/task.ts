@@ -28,10 +28,7 @@ export interface TaskRun {
   conversationId: string | undefined;
 }
 
-/**
- * Starts a sandbox and puts a copy of the folder into it. A sandbox that cannot be filled is
- * removed.
- */
+/** Starts a sandbox with a copy of the folder; removes it when the upload fails. */
 export async function prepareTask(client: Client, task: Task, signal?: AbortSignal): Promise<TaskRun> {
   const begin = performance.now();
   const sandbox = await client.startSandbox(signal);
@@ -48,8 +45,7 @@ export async function prepareTask(client: Client, task: Task, signal?: AbortSign
 }
 
 /**
- * Gives the task to an agent and follows it to the end of the run. `confirm` answers what waits for
- * the user, and gives whether the run goes on.
+ * Runs the task to its end. `confirm` answers confirmations and returns whether the run continues.
  */
 export async function followTask(
   client: Client,
@@ -80,9 +76,7 @@ export async function followTask(
   return status;
 }
 
-/**
- * What the agent changed in the sandbox's copy, compared with the folder as `changes` remembers it.
- */
+/** The changes in the sandbox's copy, compared with the snapshot in `changes`. */
 export async function collectChanges(
   client: Client,
   run: TaskRun,

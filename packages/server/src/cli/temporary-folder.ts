@@ -4,13 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Invoker } from "./invoker.ts";
 
-/** A folder that goes away with `remove`, or with the process where that ends before. */
+/** A folder that is removed by `remove` or at the exit of the process. */
 export interface TemporaryFolder {
   path: string;
   remove(): Promise<void>;
 }
 
-/** Makes a folder that only this user, or `user`, can read. */
+/** Creates a folder that only this user, or `user`, can read. */
 export async function createTemporaryFolder(name: string, user?: Invoker): Promise<TemporaryFolder> {
   const path = await mkdtemp(join(tmpdir(), `sandpiper-${name}-`));
   const atExit = () => rmSync(path, { recursive: true, force: true });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { create } from "tar";
 
-/** Whether a path has a component that git takes for its own folder. */
+/** Whether a path is in a folder named `.git`. */
 export function insideGitFolder(path: string): boolean {
   return path.split("/").some((part) => part.toLowerCase() === ".git");
 }
@@ -28,8 +28,8 @@ export async function listFiles(root: string): Promise<string[]> {
 }
 
 /**
- * A folder as a tar stream, read as it is sent: files, folders and symbolic links (never followed),
- * git's folders included. Sockets, pipes and devices are left out, and so are owners.
+ * Packs files, folders and symbolic links (never followed), with git's folders, as a tar stream.
+ * Sockets, pipes, devices and owners are left out.
  */
 export function packFolder(root: string): Readable {
   const filter = (_path: string, entry: unknown) => {

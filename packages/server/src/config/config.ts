@@ -7,12 +7,9 @@ export interface Config {
   port: number;
   /** Absolute path of the data folder. */
   dataDir: string;
-  /** SANDPIPER_API_KEY, or undefined: then one is made at the first start. */
+  /** SANDPIPER_API_KEY; undefined: a key is created at the first start. */
   apiKey: string | undefined;
-  /**
-   * Address under which clients reach the server, without a trailing slash; undefined: made from
-   * host and port.
-   */
+  /** Public URL without a trailing slash; undefined: made from host and port. */
   publicUrl: string | undefined;
   driver: "oci" | "docker";
   /**
@@ -20,55 +17,50 @@ export interface Config {
    */
   specsFile: string | undefined;
   /**
-   * Absolute path of a file with registry credentials in the format of Docker's config.json;
-   * undefined: what the tools find themselves.
+   * Absolute path of registry credentials in the format of Docker's config.json; undefined: the
+   * tools' default.
    */
   registryAuth: string | undefined;
-  /**
-   * Where the docker driver reaches its engine; undefined: by DOCKER_HOST, else the usual socket.
-   */
+  /** Engine of the docker driver; undefined: DOCKER_HOST, else the usual socket. */
   dockerHost: DockerHost | undefined;
   /** OCI runtime by name or path; undefined: crun, else runc. */
   runtime: string | undefined;
   /** Largest accepted request body, bytes. */
   bodyLimit: number;
   logLevel: LogLevel;
-  /** Limits of specs that set none of their own. */
+  /** Default limits of specs. */
   limits: { memoryBytes: number; pids: number; cpus: number; diskBytes: number };
   /** Time without use after which a sandbox is paused, ms; 0: never. */
   idlePauseMs: number;
-  /** Time from the pause until a paused sandbox is hibernated, ms; 0: never. */
+  /** Time after the pause until a sandbox is hibernated, ms; 0: never. */
   hibernateAfterMs: number;
   /** Time without use after which a sandbox is deleted, ms; 0: never. */
   deleteAfterMs: number;
-  /** Running sandboxes of a user; 0: no limit. */
+  /** Maximum running sandboxes of a user; 0: no limit. */
   maxSandboxes: number;
-  /** Runs of a user at a time; further ones wait. 0: no limit. */
+  /** Maximum concurrent runs of a user, others wait; 0: no limit. */
   maxRuns: number;
-  /** What a user's model calls may cost a day (UTC), USD; 0: no limit. */
+  /** Maximum cost of a user's model calls per day (UTC), USD; 0: no limit. */
   dailyBudget: number;
   /** Requests per second of one key, or of one address without a key; 0: no limit. */
   maxRequests: number;
-  /** Addresses and ranges of proxies whose `X-Forwarded-*` headers are believed. */
+  /** Address ranges of proxies whose `X-Forwarded-*` headers are trusted. */
   trustedProxies: string[];
-  /**
-   * Address ranges in CIDR notation that the server's own requests may go to, beside public
-   * addresses.
-   */
+  /** CIDR ranges that the server's own requests may reach, besides public addresses. */
   outboundPrivate: string[];
   /** Absolute path of the folder with the skills of every user; undefined: none. */
   skillsDir: string | undefined;
   /**
-   * Where the events of every conversation go, and the key of the signature or the session key;
-   * undefined: nowhere.
+   * Webhook for the events of all conversations, with the signing key or session key; undefined:
+   * none.
    */
   webhook: { url: string; secret: string | null; format: WebhookFormat } | undefined;
-  /** Origins beside localhost that browsers may call from. */
+  /** Origins of browsers, besides localhost. */
   corsOrigins: string[];
 }
 
 /**
- * How events go out: as signed batches, or as an agent server reports them (agent-server.md section
+ * Format of webhook deliveries: signed batches, or agent-server reports (agent-server.md section
  * 10).
  */
 export type WebhookFormat = "signed" | "agent-server";

@@ -3,10 +3,9 @@ import { dirname } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 
 /**
- * Makes the data folder and what is missing above it. Sandboxes get through it to their root
- * folders, so others may pass it, not list it. Throws PlatformError ConfigInvalid with one sentence
- * when it cannot be made. One folder at a time: a recursive mkdir of Node does not come back from
- * places such as /proc.
+ * Creates the data folder and its parents (mode 0711: sandboxes pass through it). Throws
+ * ConfigInvalid when it cannot. Creates one folder at a time because Node's recursive mkdir hangs
+ * in places such as /proc.
  */
 export async function createDataFolder(path: string): Promise<void> {
   try {

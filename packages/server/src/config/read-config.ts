@@ -4,9 +4,8 @@ import type { Config, WebhookFormat } from "./config.ts";
 import { type Environment, otherVariables, type Variable, variables } from "./variables.ts";
 
 /**
- * The configuration that an environment describes; an empty text counts as not set. Throws
- * PlatformError ConfigInvalid with one sentence for the first wrong value; a secret value is not in
- * it.
+ * Reads the configuration from the environment; an empty value counts as not set. Throws
+ * ConfigInvalid for the first invalid value, without showing secrets.
  */
 export function readConfig(env: Environment): Config {
   const value = <T>(variable: Variable<T>): T => readVariable(variable, env);
@@ -60,10 +59,7 @@ function toAbsolute(path: string | undefined): string | undefined {
   return path === undefined ? undefined : resolve(path);
 }
 
-/**
- * A sentence for every SANDPIPER_* variable that nothing reads, with the name that was probably
- * meant.
- */
+/** A warning for each unknown SANDPIPER_* variable, with the closest known name. */
 export function listUnknownVariables(env: Environment): string[] {
   const known = [...Object.values(variables), ...otherVariables].map(({ name }) => name as string);
   return Object.keys(env)

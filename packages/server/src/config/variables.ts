@@ -8,21 +8,20 @@ import type { WebhookFormat } from "./config.ts";
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * A variable that configures the server: the parser, `serve --help` and docs/configuration.md all
- * come from this table.
+ * A configuration variable: the parser, `serve --help` and docs/configuration.md use this table.
  */
 export interface Variable<T = unknown> {
   name: `SANDPIPER_${string}`;
-  /** What it sets, as a sentence without its full stop. */
+  /** A sentence without its full stop. */
   description: string;
   /** The default as documentation shows it. */
   defaultText: string;
   defaultValue(env: Environment): T;
-  /** What a value must be, in the words that follow "must be". */
+  /** Completes the sentence "must be …". */
   must: string;
-  /** The value of a text that is not empty, or undefined when the text is wrong. */
+  /** Parses a non-empty text; undefined when it is invalid. */
   parse(text: string): T | undefined;
-  /** The value is never shown, not even when it is wrong. */
+  /** The value is never shown, not even when it is invalid. */
   secret?: boolean;
 }
 
@@ -291,7 +290,7 @@ export const variables = {
   }),
 } as const;
 
-/** Variables that the command line and the scripts read for themselves. */
+/** Variables of the command line and the scripts. */
 export const otherVariables: readonly {
   name: `SANDPIPER_${string}`;
   meaning: string;

@@ -9,7 +9,7 @@ import {
 import { firstDifference } from "./normalise.ts";
 import type { Recording } from "./read.ts";
 
-/** What of a replay is not as it was recorded. */
+/** The kinds of differences between a replay and its recording. */
 export type DivergenceKind =
   | "system prompt"
   | "tools"
@@ -24,11 +24,11 @@ export type DivergenceKind =
 
 export interface Divergence {
   kind: DivergenceKind;
-  /** The model call that shows it: its usage id and number, from 1; else where it is seen. */
+  /** The model call with the difference (usage id and number, from 1), or another place. */
   at: string;
   /** What differs, in a few words. */
   what: string;
-  /** The place of the first difference on both sides, where there is a text. */
+  /** Excerpts around the first difference, when texts are compared. */
   recorded?: string;
   replayed?: string;
 }
@@ -39,21 +39,18 @@ export interface Prompt {
   messages: readonly ModelMessage[];
 }
 
-/** Both sides' way to make texts comparable. */
+/** Make the texts of both sides comparable. */
 export interface Normalisers {
   recorded(text: string): string;
   replayed(text: string): string;
 }
 
-/**
- * Compares prompts of a replay with those of the recording. What is the same in many prompts,
- * differences too, is looked at and told once.
- */
+/** Compares the prompts of a replay with the recording; reports each difference once. */
 export class Comparison {
   readonly divergences: Divergence[] = [];
   readonly #recording: Recording;
   readonly #normalise: Normalisers;
-  /** Which recorded message a message is known to stand for, same or not. */
+  /** The recorded message that a message corresponds to. */
   readonly #known = new WeakMap<ModelMessage, RecordedMessage>();
   readonly #reported = new Set<string>();
 
@@ -83,10 +80,7 @@ export class Comparison {
     );
   }
 
-  /**
-   * Compares position by position; from the first that is of another kind on, only what came after
-   * the last answer.
-   */
+  /** Compares messages by position; after a mismatch in kind, only those after the last answer. */
   compareMessages(at: string, recorded: readonly RecordedMessage[], replayed: readonly ModelMessage[]): void {
     const length = Math.max(recorded.length, replayed.length);
     for (let index = 0; index < length; index++) {
@@ -141,7 +135,7 @@ export class Comparison {
     if (recorded === replayed) return;
     const [left, right] = [this.#normalise.recorded(recorded), this.#normalise.replayed(replayed)];
     if (left === right) return;
-    // A message that stands in many prompts is told once.
+    // A message that is in many prompts is reported once.
     const difference = firstDifference(left, right);
     this.#once(`${kind} ${what} ${difference.left} ${difference.right}`, () =>
       this.add({ kind, at, what, recorded: difference.left, replayed: difference.right }),
@@ -163,7 +157,7 @@ export class Comparison {
     }
   }
 
-  /** What has to be equal for two messages to stand for each other. */
+  /** Messages correspond only when these identities are equal. */
   #getIdentity(message: RecordedMessage, side: keyof Normalisers): string {
     return message.role === "tool" ? `tool ${this.#normalise[side](message.toolCallId)}` : message.role;
   }
@@ -175,7 +169,6 @@ export class Comparison {
   }
 }
 
-/** What came after the last answer. */
 function tail<T extends RecordedMessage>(messages: readonly T[]): T[] {
   return messages.slice(messages.findLastIndex(({ role }) => role === "assistant") + 1);
 }
@@ -185,9 +178,7 @@ function abbreviate(message: RecordedMessage): string {
   return `${message.role}: ${text.length > 100 ? `${text.slice(0, 100)}…` : text}`;
 }
 
-/**
- * A message as a text with its lines, so that times and ids are found in it as they were written.
- */
+/** A message as plain text, so that times and ids can be normalised. */
 function toText(message: RecordedMessage): string {
   if (message.role === "user") return toContentText(message.content);
   if (message.role === "tool") return `${message.isError ? "(error) " : ""}${toContentText(message.content)}`;

@@ -22,9 +22,9 @@ export class Recordings {
   }
 
   /**
-   * A conversation as a recording (docs/command-line.md): lines of JSON, made while they are taken.
-   * The secrets of its user and its sandbox are masked in all of it, those too that a model wrote.
-   * A conversation that is deleted meanwhile ends without the last line.
+   * Streams a conversation as a recording (docs/command-line.md), JSON lines with the secrets of
+   * its user and sandbox masked. If the conversation is deleted meanwhile, the last line is
+   * missing.
    */
   export(row: ConversationRow): Readable {
     return Readable.from(this.#texts(row, this.#masks.forConversation(row)), { objectMode: false });
@@ -33,7 +33,7 @@ export class Recordings {
   async *#texts(row: ConversationRow, mask: OutputMask): AsyncGenerator<string> {
     const header = createRecordingHeader(this.#deps, row);
     for await (const line of generateLines(this.#deps.store, row.id, header)) {
-      // What a line is can be no secret.
+      // The kind of a line is not a secret.
       yield `${JSON.stringify({ ...maskDeep(line, mask), line: line.line })}\n`;
     }
   }

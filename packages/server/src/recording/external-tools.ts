@@ -13,16 +13,16 @@ interface Outcome {
   error?: string;
 }
 
-/** Tools whose calls are not run again. */
+/** Tools outside of the sandbox, which return recorded results instead of running again. */
 export class ExternalTools {
-  /** How often recorded results were given, by tool. */
+  /** Number of recorded results returned, by tool. */
   readonly results = new Map<string, number>();
   readonly #outcomes = new Map<string, Outcome[]>();
-  /** What the recorded system prompt says of the tools, by name. */
+  /** Tool definitions of the recorded system prompt, by name. */
   readonly #definitions = new Map<string, ToolDefinition>();
   readonly #next: () => readonly RecordedTool[];
 
-  /** `next` gives the tools of the agent's next recorded call. */
+  /** `next` returns the tools of the agent's next recorded call. */
   constructor({ events }: Pick<Recording, "events">, next: () => readonly RecordedTool[]) {
     this.#next = next;
     const open = new Map<string, { name: string; outcome: Outcome }>();
@@ -45,10 +45,7 @@ export class ExternalTools {
     }
   }
 
-  /**
-   * The tools of a conversation with these in the place of those that are not run again, and with
-   * those that are not there.
-   */
+  /** Replaces external tools by recorded ones, and adds recorded tools that are absent. */
   adapt(tools: readonly Tool[]): readonly Tool[] {
     const own = tools.map((tool) => (tool.outside ? this.#recorded(tool) : tool));
     const names = new Set(own.map(({ name }) => name));
@@ -74,13 +71,12 @@ export class ExternalTools {
     if (outcome.observation) return outcome.observation;
     if (isCutOff(outcome.error))
       await new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
-    // The agent puts that before what a tool throws.
+    // The agent adds this prefix to errors of tools.
     throw new Error((outcome.error ?? "The call has no recorded result.").replace(`${name} failed: `, ""));
   }
 
   /**
-   * A tool of a server or of settings that a replay does not have. One that the prompt does not
-   * tell came later, and only servers' do.
+   * A tool that the replay lacks. A tool that is not in the system prompt belongs to an MCP server.
    */
   #absentTool({ name, description, parameters }: RecordedTool): Tool | undefined {
     const definition = this.#definitions.get(name) ?? serverDefinition(name, description, parameters);

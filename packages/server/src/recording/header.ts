@@ -12,16 +12,13 @@ export interface RecordingHeaderDeps {
   settings: Pick<Settings, "agent">;
   secrets: Pick<Secrets, "forSandbox">;
   conversations: Pick<Conversations, "reads">;
-  /** Skills that the server gives to every conversation of a user. */
+  /** Skills of the server for every conversation of a user. */
   globalSkills: (userId: string) => readonly Skill[];
   /** Version of this program. */
   version: string;
 }
 
-/**
- * What a recording says of its conversation before the events: everything that the agent obeyed and
- * the log does not tell. It holds no secret.
- */
+/** The header of a recording: all inputs of the agent that are not in the log, without secrets. */
 export function createRecordingHeader(deps: RecordingHeaderDeps, row: ConversationRow): RecordingHeader {
   const { store, secrets, conversations } = deps;
   const { confirmation_policy, security_analyzer } = conversations.reads.info(row);
@@ -59,7 +56,7 @@ function getContext(
   return { notes: [], ...document, skills: mergeSkills(document.skills ?? [], globalSkills(row.userId)) };
 }
 
-/** As a change of V1's settings, so that who replays it applies it as one. */
+/** The settings as a V1 change, which the replay applies. */
 function getSettings({ settings }: RecordingHeaderDeps, userId: string): Record<string, unknown> {
   const agent = settings.agent(userId);
   return {
@@ -80,8 +77,7 @@ function listNeeds(
   { id, config, sandboxId, updatedAt }: ConversationRow,
   snapshotId: string | null,
 ): string[] {
-  // What its sub-agents did is among the results of its calls, and what began after it ended did
-  // nothing to it.
+  // The tool results include the work of sub-agents; later conversations had no influence.
   const others = store.conversations
     .listBySandbox(sandboxId)
     .filter((other) => other.id !== id && other.parentId !== id && other.createdAt < updatedAt).length;

@@ -18,24 +18,22 @@ export interface InputReplayerDeps {
   inputs: readonly PlacedInput[];
   model: () => ReplayModel;
   comparison: Comparison;
-  /** How long nothing may happen, ms. */
+  /** Maximum time without progress, ms. */
   idleMs: number;
 }
 
-/** Longest wait before an input that came while the agent was at work, ms. */
+/** Maximum delay of an input that came while the agent worked. */
 const maxDelayMs = 5_000;
 
-/**
- * Does in a conversation what was done in a recorded one, at the same points of the agent's work.
- */
+/** Repeats the inputs of a recorded conversation at the same points of the agent's work. */
 export class InputReplayer {
   readonly #deps: InputReplayerDeps;
   readonly #follower: LogFollower;
   readonly #unfollow: () => void;
   #work = { actions: 0, results: 0 };
-  /** Inputs that were made. */
+  /** Number of repeated inputs. */
   #madeCount = 0;
-  /** The call that has begun and is not answered yet. */
+  /** The model call in progress. */
   #held: { usageId: string; index: number } | undefined;
   #isOver = false;
   #wake: () => void = () => {};
@@ -53,7 +51,6 @@ export class InputReplayer {
     });
   }
 
-  /** What the conversation has come to. */
   get status(): ExecutionStatus {
     return this.#follower.state.status;
   }
@@ -62,7 +59,7 @@ export class InputReplayer {
     return this.#follower.view;
   }
 
-  /** Resolves when everything was done and the conversation rests. */
+  /** Resolves when all inputs are made and the conversation is idle. */
   async play(): Promise<void> {
     await this.#follower.ready;
     const { inputs, comparison, model } = this.#deps;
@@ -93,7 +90,7 @@ export class InputReplayer {
     this.#follower.close();
   }
 
-  /** Holds a call until the inputs are made that came while it was under way. */
+  /** Delays the answer to a call until the inputs during this call are made. */
   async beforeAnswer(usageId: string, index: number): Promise<void> {
     this.#held = { usageId, index };
     while (!this.#isOver && this.#holds) {
@@ -103,7 +100,7 @@ export class InputReplayer {
     this.#held = undefined;
   }
 
-  /** A call waits for inputs that are still to come. */
+  /** The current call waits for inputs. */
   get #holds(): boolean {
     const { usageId, index } = this.#held ?? {};
     return this.#deps.inputs
@@ -117,8 +114,7 @@ export class InputReplayer {
   }
 
   /**
-   * Waits for the point of an input. Where the work has taken another way, the end of it, or a call
-   * that waits for later inputs, is the point.
+   * Waits for the point of an input. If the run diverges, its end or a waiting call is the point.
    */
   #reached({ point }: PlacedInput): Promise<boolean> {
     return this.#until(() => {
@@ -129,7 +125,7 @@ export class InputReplayer {
     });
   }
 
-  /** False where nothing happened for too long. */
+  /** False when nothing happened for too long. */
   async #until(isThere: () => boolean): Promise<boolean> {
     const { comparison, idleMs } = this.#deps;
     while (!isThere()) {
@@ -165,12 +161,12 @@ export class InputReplayer {
           ...(input.sender && { sender: input.sender }),
         });
       case "run":
-        // One that runs already needs no second one.
+        // It may already be running.
         return conversations.commands.run(id).catch(() => {});
       case "reject":
         return conversations.commands.reject(id, input.reason);
       case "condense":
-        // What comes of it is seen in the log.
+        // The log shows the result.
         await Promise.race([
           conversations.sideCalls.condense(id).catch(() => {}),
           this.#until(() => this.#holds),

@@ -5,7 +5,7 @@ import { Type } from "typebox";
 import { Check } from "typebox/value";
 import type { Recording } from "./read.ts";
 
-/** What somebody else than the agent did in a recorded conversation. */
+/** An input of a recorded conversation that did not come from the agent. */
 export type Input =
   | { kind: "message"; content: Content[]; sender?: string; run: boolean }
   | { kind: "run" }
@@ -14,7 +14,7 @@ export type Input =
   | { kind: "interrupt" }
   | { kind: "condense" };
 
-/** When an input came: at rest, during a call, or when the agent had done so much. */
+/** When an input came: while idle, during a model call, or after some of the agent's work. */
 export type InputPoint =
   | { kind: "rest"; status: ExecutionStatus }
   | { kind: "call"; usageId: string; index: number }
@@ -24,11 +24,11 @@ export interface PlacedInput {
   input: Input;
   point: InputPoint;
   seq: number;
-  /** How long after that point, ms; 0 where the agent waits for it. */
+  /** Delay after that point, ms; 0 when the agent waits for the input. */
   afterMs: number;
 }
 
-/** The inputs of a recording in order. `stop` says why the rest of it cannot be replayed. */
+/** The ordered inputs of a recording. `stop` says why the rest cannot be replayed. */
 export interface Inputs {
   inputs: PlacedInput[];
   /** Status at the end. */
@@ -36,14 +36,14 @@ export interface Inputs {
   stop?: { seq: number; reason: string };
 }
 
-/** Reads the inputs out of the events: those of the agent's own doing are left out. */
+/** Extracts the inputs from the events; events that the agent caused are skipped. */
 export function extractInputs({ events, calls }: Pick<Recording, "events" | "calls">): Inputs {
   const inputs: PlacedInput[] = [];
   const work = { actions: 0, results: 0 };
   const open = new Set<string>();
-  /** Calls in order, and of the results since the last call the number of their calls. */
+  /** Order of the tool calls; `results` has the results since the last call. */
   const order = new Map<string, number>();
-  /** Times of what the agent did, actions and results. */
+  /** Times of the agent's actions and results. */
   const marks: number[] = [];
   let results: { call: number; isCutOff: boolean }[] = [];
   let status: ExecutionStatus = "idle";
@@ -83,7 +83,7 @@ export function extractInputs({ events, calls }: Pick<Recording, "events" | "cal
           ...(typeof event.sender === "string" && { sender: event.sender }),
           run,
         });
-        // What it wrote beside itself is no input of its own.
+        // The message itself caused this status change.
         if (run) {
           status = "running";
           index++;
@@ -101,7 +101,7 @@ export function extractInputs({ events, calls }: Pick<Recording, "events" | "cal
         open.delete(event.tool_call_id);
         if (event.rejection_source === "hook") break;
         const isLast = (next as { kind?: string } | undefined)?.kind !== "UserRejectObservation";
-        // Followed by a message, it is that message's doing.
+        // Before a message, the message caused the rejection.
         if (isLast && isStatus(next, "idle")) add({ kind: "reject", reason: event.rejection_reason });
         break;
       }
@@ -134,7 +134,7 @@ export function extractInputs({ events, calls }: Pick<Recording, "events" | "cal
           };
         if (event.key !== "execution_status") break;
         status = event.value as ExecutionStatus;
-        // After finished only the agent itself goes on.
+        // After `finished`, only the agent continues.
         if (status === "running" && before !== "running" && before !== "finished") add({ kind: "run" });
     }
   }
@@ -142,8 +142,8 @@ export function extractInputs({ events, calls }: Pick<Recording, "events" | "cal
 }
 
 /**
- * An interrupt came before the results of the calls that it cut off, and before those of later
- * calls of the batch, which wait for them.
+ * The point of an interrupt is before the results of the calls that it cut off and of later calls
+ * in the batch.
  */
 function adjustInterruptPoint(
   point: InputPoint,
@@ -154,7 +154,7 @@ function adjustInterruptPoint(
   return { ...point, results: point.results - results.filter(({ call }) => call >= first).length };
 }
 
-/** Milliseconds since the epoch; 0 for what is no time. */
+/** Milliseconds since the epoch; 0 for an invalid time. */
 function getTime({ timestamp }: Event): number {
   return Date.parse(`${timestamp}Z`) || 0;
 }
@@ -167,7 +167,7 @@ function isStatus(event: Event | undefined, status: ExecutionStatus): boolean {
   );
 }
 
-/** The call that was under way when a record was written that is not its own. */
+/** The model call during which a record was written that is not its own. */
 function findCallDuring(
   calls: readonly RecordedCall[],
   seq: number,
@@ -181,7 +181,7 @@ function findCallDuring(
   return undefined;
 }
 
-/** Calls that a run waits for; others leave no event. */
+/** Calls that a run waits for; other calls leave no event. */
 export function belongsToRun(usageId: string): boolean {
   return usageId === "agent" || usageId === "condenser" || usageId.includes("hook:");
 }

@@ -5,13 +5,12 @@ import type { StoredModelCall } from "../store/model-calls.ts";
 import type { Store } from "../store/store.ts";
 import { PromptReconstructor, type ReconstructedPrompt } from "./prompt-reconstructor.ts";
 
-/** Records, and model calls, that are in memory at a time beside the view. */
+/** Maximum records and model calls in memory, besides the view. */
 const pageSize = 100;
 
 /**
- * A conversation as the lines of a recording: the events in order, each call before the events that
- * came of it, and each part of a prompt once, before the first call that has it. What comes while
- * they are taken is not among them. `id` is dashed.
+ * Generates the lines of a recording: events in order, each call before its events, and each part
+ * of a prompt once before its first call. Later records are not included. `id` is dashed.
  */
 export async function* generateLines(
   { events, modelCalls }: Pick<Store, "events" | "modelCalls">,
@@ -34,7 +33,7 @@ export async function* generateLines(
   yield* until(0);
   for (let seq = 0; seq < last; ) {
     const records = events.read(id, seq, Math.min(pageSize, last - seq));
-    // The conversation was deleted meanwhile: without an end the recording counts as cut off.
+    // The conversation was deleted: without its last line the recording counts as cut off.
     if (records.length === 0) return;
     for (const record of records) {
       folder.add(record);
@@ -48,7 +47,7 @@ export async function* generateLines(
   yield { line: "end", ...counts };
 }
 
-/** The calls whose outcome is in the log up to a record. */
+/** Model calls whose results are in the log up to a record. */
 function* listCalls(
   modelCalls: Store["modelCalls"],
   id: string,
@@ -62,7 +61,7 @@ function* listCalls(
   }
 }
 
-/** Numbers what prompts are made of, so that each part is told once. */
+/** Numbers the parts of prompts, so that each part is written once. */
 class PromptParts {
   readonly #known = {
     system: new Map<string, number>(),

@@ -1,13 +1,13 @@
 const month = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)";
 
 /**
- * What differs between two runs of the same work: times, durations, ids, numbers of processes,
- * names of temporary files, and hashes of commits, which hold times.
+ * Text that differs between runs of the same work: times, durations, ids, process numbers, names of
+ * temporary files, and commit hashes, which depend on times.
  */
 const volatilePatterns: readonly [RegExp, string][] = [
   [/\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b/gi, "<id>"],
   [/\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?/g, "<time>"],
-  // With a day of the week: `date`, `git log` and HTTP's Date.
+  // Formats with a weekday: `date`, `git log` and HTTP's Date.
   [
     new RegExp(
       String.raw`\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? +(?:${month} +\d{1,2}|\d{1,2} +${month})(?: +\d{4})?` +
@@ -23,7 +23,7 @@ const volatilePatterns: readonly [RegExp, string][] = [
   [/\bsandpiper_[0-9a-f]{40}\b/g, "<placeholder of a secret>"],
   [/\bterminal_output_[0-9a-f]{8}\b/g, "terminal_output_<id>"],
   [/\/tmp\/(?:tmp[\w.-]+|[\w-]+[.-][A-Za-z0-9_]{6,})/g, "/tmp/<temporary>"],
-  // What a machine has is not the agent's doing.
+  // Properties of the machine.
   [/^\[Python interpreter: .*\]$\n?/gm, ""],
   [/\bpid[ =:]+\d+/gi, "pid <number>"],
   [/^\[(\d+)\] +\d+$/gm, "[$1] <number>"],
@@ -31,12 +31,12 @@ const volatilePatterns: readonly [RegExp, string][] = [
   [/\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,12}\b/g, "<commit>"],
 ];
 
-/** Characters of a text that are made comparable: beyond, texts are compared as they are. */
+/** Longer texts are compared as they are. */
 const maxLength = 2 * 1024 * 1024;
 
 /**
- * Makes texts of one side comparable with those of the other. `names` are words that mean the same
- * thing on both sides, such as the id of the sandbox.
+ * Returns a function that normalises texts. `names` maps words with the same meaning on both sides,
+ * such as sandbox ids.
  */
 export function createNormaliser(names: Readonly<Record<string, string>>): (text: string) => string {
   const own = Object.entries(names).filter(([name]) => name !== "");
@@ -49,7 +49,7 @@ export function createNormaliser(names: Readonly<Record<string, string>>): (text
   };
 }
 
-/** The first place where two texts differ, with some of what stands around it. */
+/** Excerpts around the first difference of two texts. */
 export function firstDifference(left: string, right: string): { left: string; right: string } {
   let at = 0;
   while (at < left.length && left[at] === right[at]) at++;

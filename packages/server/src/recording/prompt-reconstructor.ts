@@ -7,7 +7,7 @@ import type { Event } from "@sandpiper/wire";
 import type { Span } from "../store/branch.ts";
 import type { StoredModelCall } from "../store/model-calls.ts";
 
-/** A prompt as a model was sent it; `exact` tells that its digests are those of the call. */
+/** A reconstructed prompt; `exact` means that its digests equal those of the call. */
 export interface ReconstructedPrompt {
   system: string[];
   messages: ModelMessage[];
@@ -18,13 +18,12 @@ export interface ReconstructedPrompt {
 type Listed = { seq: number; event: Event };
 
 /**
- * Makes the prompts of a conversation's calls again out of its log, which is given to it record by
- * record. A run reads messages that came during a call after its results; the run that comes next
- * reads them where they stand. So where the view that goes on does not give what the model was
- * sent, one that begins anew is tried.
+ * Reconstructs the prompts of model calls from the log, record by record. A run reads messages that
+ * came during a call after its results, the next run reads them in log order. So if the running
+ * view does not match, a new view is tried.
  */
 export class PromptReconstructor {
-  /** Spans of listed events that lead to one, by its id; null: the beginning. */
+  /** The path of an event; null: the beginning. */
   readonly #pathTo: (eventId: string | null) => readonly Span[];
   readonly #listed: Listed[] = [];
   #branch: Listed[] = [];
@@ -32,10 +31,7 @@ export class PromptReconstructor {
   #digester = new PromptDigester();
   #seq = 0;
   #tools: ModelTool[] = [];
-  /**
-   * A view that began anew did not help: this program makes other prompts out of events than the
-   * one that called.
-   */
+  /** A new view did not match: another version of the program made the prompts. */
   #isOther = false;
 
   constructor(pathTo: (eventId: string | null) => readonly Span[]) {
@@ -55,7 +51,7 @@ export class PromptReconstructor {
     this.#view.add(event);
   }
 
-  /** The prompt of a call, which has to be asked for before a record is given that came of it. */
+  /** The prompt of a call. Must be called before the records of the call are added. */
   async prompt(call: StoredModelCall): Promise<ReconstructedPrompt> {
     if (call.prompt) return { ...call.prompt, exact: !call.partial };
     this.#tools = call.tools ?? this.#tools;

@@ -17,14 +17,14 @@ import {
 import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/schema";
 
-/** Longest recording that is read into memory, and its longest line, bytes. */
+/** Maximum size of a recording, and of a line, bytes. */
 const maxBytes = 256 * 1024 * 1024;
 const maxLine = 64 * 1024 * 1024;
 
-/** Why a file is no recording that can be replayed, in one sentence. */
+/** The reason why a file cannot be replayed. */
 export class RecordingUnusable extends Error {}
 
-/** A recording in memory: events and calls in order, the parts of prompts by their numbers. */
+/** A recording in memory: events and calls in order, parts of prompts by number. */
 export interface Recording {
   header: RecordingHeader;
   events: Static<typeof RecordedEvent>[];
@@ -46,10 +46,7 @@ const checks = Object.fromEntries(
   }).map(([line, schema]) => [line, Compile(schema as TSchema)]),
 );
 
-/**
- * Reads a recording. Lines and fields that this version does not know are passed over. Throws
- * RecordingUnusable.
- */
+/** Reads a recording; unknown lines and fields are skipped. Throws RecordingUnusable. */
 export async function readRecording(file: string): Promise<Recording> {
   const reader = new LineReader();
   try {

@@ -9,19 +9,19 @@ import type { Recording } from "./read.ts";
 export interface ReplayModelDeps {
   recording: Recording;
   comparison: Comparison;
-  /** Told when a call has begun; it is answered once this resolves. */
+  /** Called when a call begins; the answer waits for the promise. */
   onCall(usageId: string, index: number): Promise<void>;
 }
 
 /**
- * Answers from a recording. Calls of one usage id are answered in their order, whatever they ask;
- * what they ask is compared with what was asked then.
+ * Answers from a recording: calls of a usage id in order, whatever they ask. Their prompts are
+ * compared with the recorded ones.
  */
 export class ReplayModel {
   readonly #deps: ReplayModelDeps;
   readonly #calls = new Map<string, RecordedCall[]>();
   readonly #begun = new Map<string, number>();
-  /** A call for which there was no answer any more. */
+  /** A call had no recorded answer. */
   isExhausted = false;
 
   constructor(parts: ReplayModelDeps) {
@@ -30,7 +30,7 @@ export class ReplayModel {
       this.#calls.set(call.usage_id, [...(this.#calls.get(call.usage_id) ?? []), call]);
   }
 
-  /** Calls of a usage id that have begun. */
+  /** Number of calls of a usage id so far. */
   begun(usageId: string): number {
     return this.#begun.get(usageId) ?? 0;
   }
@@ -41,7 +41,7 @@ export class ReplayModel {
     return call ? this.#deps.recording.tools[call.tools]! : [];
   }
 
-  /** How many calls there were to be, and were. */
+  /** Numbers of recorded and replayed calls. */
   get counts(): { usageId: string; recorded: number; replayed: number }[] {
     return [...this.#calls].map(([usageId, calls]) => ({
       usageId,

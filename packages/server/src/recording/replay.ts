@@ -21,7 +21,7 @@ import { type Recording, RecordingUnusable } from "./read.ts";
 import { ReplayModel } from "./replay-model.ts";
 import { parseSettings, toReplayedConversation } from "./replayed-config.ts";
 
-/** A platform of the replay's own, on an empty data folder, that nothing else uses. */
+/** A platform for the replay only, with an empty data folder. */
 export interface ReplayPlatform {
   store: Store;
   scheduler: TurnScheduler;
@@ -32,43 +32,40 @@ export interface ReplayPlatform {
 }
 
 export interface ReplayOptions {
-  /** Starts it with these parts in the place of its own. */
+  /** Starts the platform with these parts. */
   start(parts: { openModel: OpenModel; adaptTools: AdaptTools }): Promise<ReplayPlatform>;
-  /**
-   * What the sandbox is made of; default: the spec of the recording where there is one of this
-   * name, else the platform's own.
-   */
+  /** Spec of the sandbox; default: the recorded one if it exists, else the platform's default. */
   specId?: string | undefined;
-  /** Puts files into the working folder before the first message. */
+  /** Copies files into the working folder before the first message. */
   fill?: ((sandboxId: string, workingDir: string) => Promise<void>) | undefined;
-  /** Ends the replay, which throws its reason then. */
+  /** Aborts the replay, which throws the reason. */
   signal?: AbortSignal | undefined;
 }
 
-/** How a replay went. */
+/** The result of a replay. */
 export interface ReplayReport {
   conversation: string;
-  /** Versions of the programs. */
+  /** Versions of Sandpiper. */
   recorded_by: string;
   replayed_by: string;
   spec: string;
   /** Model calls by usage id. */
   calls: { usage_id: string; recorded: number; replayed: number }[];
-  /** Calls of tools that were not run again, by name. */
+  /** Numbers of tool calls that were not run again, by name. */
   not_run: Record<string, number>;
-  /** Why the rest was left out. */
+  /** Why the replay stopped early. */
   stopped?: string;
   divergences: Divergence[];
 }
 
-/** Shortest time after which a replay in which nothing happens is given up, and the longest, ms. */
+/** Bounds of the time without progress after which a replay stops. */
 const minIdleMs = 120_000;
 const maxIdleMs = 1_800_000;
 
 /**
- * Runs the agent of this program on a recorded conversation, in a new sandbox without a network,
- * with the recorded answers of the model. What the agent asks the model is compared with what it
- * asked then. Throws RecordingUnusable, and what the platform throws where a sandbox cannot start.
+ * Runs this version's agent on a recorded conversation with the recorded model answers, in a new
+ * sandbox without a network, and compares the prompts. Throws RecordingUnusable, and the platform's
+ * errors when a sandbox cannot start.
  */
 export async function replay(recording: Recording, options: ReplayOptions): Promise<ReplayReport> {
   const { header, calls } = recording;
@@ -131,7 +128,7 @@ export async function replay(recording: Recording, options: ReplayOptions): Prom
   }
 }
 
-/** Reads events, which nobody has checked. Throws RecordingUnusable. */
+/** Reads unvalidated events. Throws RecordingUnusable. */
 function read<T>(work: () => T): T {
   try {
     return work();
@@ -147,7 +144,7 @@ function rejectOnAbort(signal: AbortSignal): Promise<never> {
   });
 }
 
-/** Makes the sandbox and the conversation, which has no event yet. Gives the id of the sandbox. */
+/** Creates the sandbox and the empty conversation; returns the id of the sandbox. */
 async function prepare(
   platform: ReplayPlatform,
   recording: Recording,
@@ -167,13 +164,12 @@ async function prepare(
       hosts: hosts ?? null,
       value: randomBytes(24).toString("base64url"),
     };
-    // Tokens of git providers have names that no other secret can have.
+    // Names of git provider tokens are reserved: their errors are ignored.
     await secrets.put(defaultUser, secret, { replace: true }).catch(() => {});
   }
   const known = sandboxes.specs().some((spec) => spec.id === conversation.spec_id);
   const specId = options.specId ?? (known ? conversation.spec_id : undefined);
-  // Nothing can be reached; but where the recorded agent had a way out, its commands find the same
-  // variables and the same refusals.
+  // The allow list is empty, but a recorded network mode keeps its variables and refusals.
   const { mode } = sandboxes.resolveSpec(defaultUser, specId).network;
   const network = { mode: mode === "none" ? mode : ("allowlist" as const), allow: [] };
   const sandbox = await sandboxes.create(defaultUser, specId, { network });
@@ -191,10 +187,7 @@ async function prepare(
   return sandbox.id;
 }
 
-/**
- * Notes beside the first message: of servers and files outside of the replay, whose agent reads
- * them as they were.
- */
+/** Recorded notes about servers and files outside of the replay, next to the first message. */
 function firstNotes({ events }: Recording): string[] {
   const listed = events.filter((line) => line.listed).map(({ event }) => event as Event);
   const after = listed.slice(listed.findIndex(({ kind }) => kind === "MessageEvent") + 1);
@@ -203,17 +196,15 @@ function firstNotes({ events }: Recording): string[] {
   return notes.map((note) => contentText((note as MessageEvent).llm_message.content));
 }
 
-/** Whether the prompt tells of a secret: the user may have got others since. */
+/** Filters secrets that the prompt names: the user may have added others since. */
 function createSecretFilter({ events }: Recording): (secret: { name: string }) => boolean {
   const prompt = events.map(({ event }) => event as Event).find(({ kind }) => kind === "SystemPromptEvent");
-  // Names of tokens are those of their variables in small letters.
+  // Token names are their variables in lower case.
   const text = JSON.stringify(prompt ?? null).toUpperCase();
   return ({ name }) => [":", " "].some((end) => text.includes(`* $${name.toUpperCase()}${end}`));
 }
 
-/**
- * What nobody was asked about any more: calls that did not come, the last results, and the status.
- */
+/** Compares missing calls, the last results and the final status. */
 function compareEnds(
   { events }: Recording,
   { status }: Inputs,
@@ -227,7 +218,7 @@ function compareEnds(
         what: `${usageId}: ${recorded - replayed} of ${recorded} calls did not come`,
       });
   }
-  // A conversation that was going on when it was exported has no end.
+  // A conversation that was running during the export has no end.
   if (status === "running" || model.isExhausted) return;
   if (player.status !== status)
     comparison.add({ kind: "status", at: "the end", what: `${player.status} in the place of ${status}` });

@@ -13,7 +13,7 @@ import { RecordingUnusable } from "./read.ts";
 
 const nullableText = Type.Optional(Type.Union([Type.String(), Type.Null()]));
 
-/** What of a recorded conversation's configuration the agent obeys. */
+/** The part of the recorded configuration that affects the agent. */
 const Config = Type.Object({
   workingDir: Type.String({ pattern: "^/" }),
   maxIterations: Type.Integer({ minimum: 1 }),
@@ -32,10 +32,7 @@ const Config = Type.Object({
   task: Type.Optional(Type.Object({ id: Type.String(), subagent: Type.String() })),
 });
 
-/**
- * A conversation that the agent takes for the recorded one, with notes that come with its first
- * message. Throws RecordingUnusable.
- */
+/** The conversation of the replay, with notes for its first message. Throws RecordingUnusable. */
 export function toReplayedConversation(
   conversation: RecordingHeader["conversation"],
   notes: readonly string[],
@@ -52,7 +49,7 @@ export function toReplayedConversation(
     ...emptyConfig(given.workingDir),
     ...(given as Partial<ConversationConfig>),
     ownAgent: given.ownAgent === true && agent !== undefined,
-    // A title would take a call of a model.
+    // A title would need a model call.
     autotitle: false,
   };
   return {
@@ -64,7 +61,7 @@ export function toReplayedConversation(
   };
 }
 
-/** Settings of a recording as a change of a new user's; undefined where they are none. */
+/** The recorded settings as a V1 change; undefined when they are invalid. */
 export function parseSettings(settings: Record<string, unknown>): SettingsV1Update | undefined {
   return Check(SettingsV1Update, settings) ? (settings as SettingsV1Update) : undefined;
 }

@@ -1,10 +1,10 @@
 import type { Divergence } from "./comparison.ts";
 import type { ReplayReport } from "./replay.ts";
 
-/** Divergences that a text tells one by one. */
+/** Maximum number of divergences in the text. */
 const maxListed = 40;
 
-/** A report for people, with a line end. */
+/** The report as text. */
 export function formatReport(report: ReplayReport): string {
   const { divergences, calls, not_run, stopped } = report;
   const counts = calls
