@@ -35,7 +35,7 @@ const roomOrders: readonly { folder: string; rooms: readonly string[] }[] = [
       "agent/",
       "project/",
       "log/",
-      "access.ts",
+      "lookup.ts",
       "api.ts",
     ],
   },

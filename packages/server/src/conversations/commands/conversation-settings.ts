@@ -21,13 +21,13 @@ import type {
 } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
-import { requireLocal } from "../access.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import { checkClientSize } from "../agent/client-size.ts";
 import { unmask } from "../agent/mask-secrets.ts";
 import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import { describeSecrets, resolveSecrets } from "../agent/secret-sources.ts";
 import type { Hub } from "../log/hub.ts";
+import { requireLocal } from "../lookup.ts";
 import { fetchPlugins, type PluginParts, type PluginTarget } from "../project/plugin-parts.ts";
 import { checkBranch, checkRepositoryName } from "../project/repository.ts";
 import type { Runner } from "../run/runner.ts";

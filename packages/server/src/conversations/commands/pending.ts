@@ -5,7 +5,7 @@ import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { type Content, hexId, newId, parseId } from "@sandpiper/wire";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import type { Store } from "../../store/store.ts";
-import { requireLocal, requireSandbox } from "../access.ts";
+import { requireLocal, requireSandbox } from "../lookup.ts";
 
 /** Maximum pending messages of a conversation (app-server.md section 2.8). */
 export const maxPendingMessages = 10;

@@ -2,7 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
-import { requireSandbox } from "../../../conversations/access.ts";
+import { requireSandbox } from "../../../conversations/lookup.ts";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
 
 /**

@@ -5,22 +5,22 @@ import { hexId } from "@sandpiper/wire";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 
+interface ConversationLookupDeps {
+  store: Pick<Store, "conversations">;
+  sandboxes: Pick<Sandboxes, "get">;
+}
+
 /** Finds conversations by id and checks what a caller requires of them. */
 export class ConversationLookup {
-  readonly #store: { conversations: Pick<Store["conversations"], "get"> };
-  readonly #sandboxes: Pick<Sandboxes, "get">;
+  readonly #deps: ConversationLookupDeps;
 
-  constructor({
-    store,
-    sandboxes,
-  }: { store: Pick<Store, "conversations">; sandboxes: Pick<Sandboxes, "get"> }) {
-    this.#store = store;
-    this.#sandboxes = sandboxes;
+  constructor(deps: ConversationLookupDeps) {
+    this.#deps = deps;
   }
 
   /** Throws ConversationNotFound. */
   require(id: string): ConversationRow {
-    const row = this.#store.conversations.get(id);
+    const row = this.#deps.store.conversations.get(id);
     if (!row) throw new PlatformError("ConversationUnknown");
     return row;
   }
@@ -45,7 +45,7 @@ export class ConversationLookup {
    */
   requireWithSandbox(id: string): ConversationRow {
     const row = this.requireLocal(id);
-    requireSandbox(this.#sandboxes, row);
+    requireSandbox(this.#deps.sandboxes, row);
     return row;
   }
 }
