@@ -50,7 +50,7 @@ async function resolveHost(host: string, resolve: Resolve): Promise<string[]> {
     if (code !== "ENOTFOUND" && code !== "ENODATA")
       throw new Refusal(502, `The name ${host} could not be resolved (${code ?? "no answer"}).`);
   }
-  throw new Refusal(502, `There is no host of the name ${host}.`);
+  throw new Refusal(502, `The host ${host} does not exist.`);
 }
 
 function waitForConnection(socket: Socket, { host, port }: Target): Promise<Socket> {
