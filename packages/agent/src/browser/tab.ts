@@ -37,16 +37,16 @@ export class Tab {
   readonly id: string;
   /** The page's process crashed or hangs: only a new page helps. */
   dead = false;
-  readonly #sessionId: string;
+  readonly sessionId: string;
   readonly #surroundings: TabSurroundings;
   #mainFrame: string | undefined;
-  #loading = false;
+  loading = false;
   #onLoaded: (() => void)[] = [];
 
   constructor(target: { targetId: string; id: string; sessionId: string }, surroundings: TabSurroundings) {
     this.targetId = target.targetId;
     this.id = target.id;
-    this.#sessionId = target.sessionId;
+    this.sessionId = target.sessionId;
     this.#surroundings = surroundings;
   }
 
@@ -87,14 +87,6 @@ export class Tab {
     return this.#surroundings.patience;
   }
 
-  get loading(): boolean {
-    return this.#loading;
-  }
-
-  get sessionId(): string {
-    return this.#sessionId;
-  }
-
   /** Throws CdpError, and the signal's reason. */
   send<T = Record<string, unknown>>(
     method: string,
@@ -105,7 +97,7 @@ export class Tab {
     return connection.send<T>(method, params, {
       timeoutMs: this.#patience.answerMs,
       ...options,
-      sessionId: this.#sessionId,
+      sessionId: this.sessionId,
     });
   }
 
@@ -118,7 +110,7 @@ export class Tab {
         return;
       }
       case "Page.frameStartedLoading":
-        if (params.frameId === this.#mainFrame) this.#loading = true;
+        if (params.frameId === this.#mainFrame) this.loading = true;
         return;
       case "Page.frameStoppedLoading":
         if (params.frameId === this.#mainFrame) this.#loaded();
@@ -139,8 +131,7 @@ export class Tab {
       result = await this.send("Page.navigate", { url }, { timeoutMs: this.#patience.navigateMs, signal });
     } catch (error) {
       signal.throwIfAborted();
-      if (!(error instanceof CdpError)) throw error;
-      if (error.kind === "ended") throw error;
+      if (!(error instanceof CdpError) || error.kind === "ended") throw error;
       if (error.kind === "refused") throw new BrowserUseError(`${url} cannot be opened: ${error.message}`);
       await this.send("Page.stopLoading", {}, { timeoutMs: 2_000 }).catch(() => {});
       await this.#revive();
@@ -156,7 +147,7 @@ export class Tab {
   /** Waits for a navigation that an input may have caused. */
   async settle(signal: AbortSignal): Promise<void> {
     await delay(reactMs, undefined, { signal });
-    if (!this.#loading) return;
+    if (!this.loading) return;
     const timer = new AbortController();
     const loaded = new Promise<void>((resolve) => this.#onLoaded.push(resolve));
     const late = delay(this.#patience.loadMs, "late", { signal: AbortSignal.any([signal, timer.signal]) });
@@ -178,8 +169,7 @@ export class Tab {
         return await this.#evaluate<T>(call, signal, returnByValue);
       } catch (error) {
         signal.throwIfAborted();
-        if (!(error instanceof CdpError)) throw error;
-        if (error.kind === "ended") throw error;
+        if (!(error instanceof CdpError) || error.kind === "ended") throw error;
         if (error.kind === "hung") {
           await this.#revive();
           throw new BrowserUseError("The page was busy and did not answer; its script was stopped.");
@@ -208,18 +198,13 @@ export class Tab {
   async #evaluate<T>(call: string, signal: AbortSignal, returnByValue: boolean): Promise<T> {
     const frameId = await this.#frame(signal);
     const world = { frameId, worldName: "sandpiper", grantUniveralAccess: true };
-    const { executionContextId: contextId } = await this.send<{ executionContextId: number }>(
-      "Page.createIsolatedWorld",
-      world,
-      {
-        signal,
-      },
-    );
+    type World = { executionContextId: number };
+    const created = await this.send<World>("Page.createIsolatedWorld", world, { signal });
     const { result, exceptionDetails } = await this.send<Evaluated>(
       "Runtime.evaluate",
       {
         expression: `${pageScript}\nsandpiperPage.${call}`,
-        contextId,
+        contextId: created.executionContextId,
         returnByValue,
         timeout: this.#patience.answerMs,
         userGesture: true,
@@ -232,11 +217,8 @@ export class Tab {
   }
 
   async #frame(signal?: AbortSignal): Promise<string> {
-    const { frameTree } = await this.send<{ frameTree: { frame: { id: string } } }>(
-      "Page.getFrameTree",
-      {},
-      { signal },
-    );
+    type Tree = { frameTree: { frame: { id: string } } };
+    const { frameTree } = await this.send<Tree>("Page.getFrameTree", {}, { signal });
     this.#mainFrame = frameTree.frame.id;
     return this.#mainFrame;
   }
@@ -265,7 +247,7 @@ export class Tab {
   }
 
   #loaded(): void {
-    this.#loading = false;
+    this.loading = false;
     const waiting = this.#onLoaded;
     this.#onLoaded = [];
     for (const resolve of waiting) resolve();

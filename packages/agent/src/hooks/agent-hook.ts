@@ -5,7 +5,7 @@ import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { Action, Content, FileEditorAction, MessageToolCall, Observation } from "@sandpiper/wire";
 import { newId, textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { withOwnIds } from "../loop/call-ids.ts";
+import { withOwnIds } from "../loop/plan-calls.ts";
 import { maskObservation, type OutputMask } from "../masking/output-mask.ts";
 import { modelTools, resolveToolCall } from "../tools/call.ts";
 import { fileEditorTool } from "../tools/file-editor.ts";
@@ -15,7 +15,7 @@ import { toolRegistry } from "../tools/registry.ts";
 import type { Tool, ToolContext } from "../tools/tool.ts";
 import type { HookDefinition } from "./config.ts";
 import { instructions, type PromptHookContext, questionOf, readAnswer } from "./prompt-hook.ts";
-import type { HookOutcome } from "./verdict.ts";
+import { type HookOutcome, undecided } from "./verdict.ts";
 
 /** Model calls per decision, and tool calls per answer. */
 const maxTurns = 15;
@@ -65,12 +65,7 @@ export async function runAgentHook(hook: HookDefinition, context: AgentHookConte
   } catch (error) {
     context.signal.throwIfAborted();
     const why = signal.aborted ? `it took longer than ${hook.timeout} s.` : errorText(error);
-    return {
-      exitCode: 1,
-      stdout: "",
-      stderr: "",
-      error: `The agent did not decide, so nothing is blocked: ${why}`,
-    };
+    return undecided(`The agent did not decide, so nothing is blocked: ${why}`);
   }
 }
 
@@ -121,24 +116,15 @@ async function resultOf(call: MessageToolCall, context: AgentHookContext): Promi
     return told(texts.length > 0 ? texts : [textContent("It is an image.")], observation.is_error === true);
   } catch (error) {
     context.signal.throwIfAborted();
-    return told(
-      [textContent(context.mask().text(`${resolved.tool.name} failed: ${errorText(error)}`))],
-      true,
-    );
+    const text = context.mask().text(`${resolved.tool.name} failed: ${errorText(error)}`);
+    return told([textContent(text)], true);
   }
 }
 
 function look(tool: Tool, action: Action, context: AgentHookContext): Promise<Observation> {
   const { conversationId, workingDir, sandbox, signal } = context;
   const none = () => Promise.reject(new Error("A hook has no such thing."));
-  const parts = {
-    conversationId,
-    workingDir,
-    sandbox,
-    signal,
-    actionId: newId(),
-    planPath: "",
-    memory: new Map(),
-  };
-  return tool.run(action, { ...parts, terminal: none, browser: none });
+  const used = { conversationId, workingDir, sandbox, signal, actionId: newId() };
+  const unused = { planPath: "", memory: new Map(), terminal: none, browser: none };
+  return tool.run(action, { ...used, ...unused });
 }

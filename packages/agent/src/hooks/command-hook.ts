@@ -2,7 +2,7 @@ import { errorText } from "@sandpiper/core/errors";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import type { HookDefinition } from "./config.ts";
-import type { HookOutcome } from "./verdict.ts";
+import { type HookOutcome, undecided } from "./verdict.ts";
 
 /** Bytes kept of each output. */
 const maxOutput = 200_000;
@@ -36,16 +36,13 @@ export async function runCommandHook(
       { input: context.input, maxOutputBytes: maxOutput, timeoutMs, signal },
     );
     const { code, stdout, stderr, timedOut } = await orGivenUp(work, timeoutMs, signal);
+    const error = `The hook took longer than ${hook.timeout} s and was ended.`;
     const outputs = { stdout: stdout.toString(), stderr: stderr.toString() };
-    return timedOut ? { exitCode: 124, ...outputs, error: tooLong(hook) } : { exitCode: code, ...outputs };
+    return timedOut ? { exitCode: 124, ...outputs, error } : { exitCode: code, ...outputs };
   } catch (error) {
     signal.throwIfAborted();
-    return { exitCode: 127, stdout: "", stderr: "", error: `The hook could not be run: ${errorText(error)}` };
+    return undecided(`The hook could not be run: ${errorText(error)}`, 127);
   }
-}
-
-function tooLong({ timeout }: HookDefinition): string {
-  return `The hook took longer than ${timeout} s and was ended.`;
 }
 
 /** Rejects some time after the work should have ended. */

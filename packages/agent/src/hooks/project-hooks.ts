@@ -108,13 +108,8 @@ export class ProjectHooks implements Hooks {
     let hooks = this.#matched.get(key);
     if (!hooks) {
       const matchers = this.#config[event] ?? [];
-      const matches =
-        toolName === undefined
-          ? undefined
-          : matchTool(
-              matchers.map(({ matcher }) => matcher),
-              toolName,
-            );
+      const names = matchers.map(({ matcher }) => matcher);
+      const matches = toolName === undefined ? undefined : matchTool(names, toolName);
       hooks = matchers.filter((_matcher, index) => matches?.[index] ?? true).flatMap((one) => one.hooks);
       this.#matched.set(key, hooks);
     }

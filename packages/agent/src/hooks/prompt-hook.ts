@@ -2,7 +2,7 @@ import { errorText } from "@sandpiper/core/errors";
 import type { Model, ModelResponse } from "@sandpiper/models/model";
 import { textContent } from "@sandpiper/wire";
 import type { HookDefinition } from "./config.ts";
-import { type HookOutcome, readJson } from "./verdict.ts";
+import { type HookOutcome, readJson, undecided } from "./verdict.ts";
 
 /** Characters of the event in a prompt, and how often `$ARGUMENTS` is replaced. */
 const maxInput = 50_000;
@@ -41,12 +41,7 @@ export async function runPromptHook(hook: HookDefinition, context: PromptHookCon
     return readAnswer(response.text);
   } catch (error) {
     signal.throwIfAborted();
-    return {
-      exitCode: 1,
-      stdout: "",
-      stderr: "",
-      error: `The model could not be asked, so nothing is blocked: ${errorText(error)}`,
-    };
+    return undecided(`The model could not be asked, so nothing is blocked: ${errorText(error)}`);
   }
 }
 

@@ -9,6 +9,11 @@ export interface HookOutcome {
   error?: string;
 }
 
+/** A hook that came to no decision: nothing is blocked. */
+export function undecided(error: string, exitCode = 1): HookOutcome {
+  return { exitCode, stdout: "", stderr: "", error };
+}
+
 export interface HookDecision {
   success: boolean;
   blocked: boolean;

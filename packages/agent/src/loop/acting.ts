@@ -6,7 +6,6 @@ import { type Hooks, hookContext } from "../hooks/hooks.ts";
 import { maskObservation, type OutputMask } from "../masking/output-mask.ts";
 import type { Tool, ToolContext, ToolProgress } from "../tools/tool.ts";
 import type { LogRecord, NewRecord } from "./log-record.ts";
-import { ProgressTeller } from "./progress.ts";
 import { listed } from "./records.ts";
 import { transition } from "./status.ts";
 
@@ -165,4 +164,40 @@ export function rejection(event: ActionEvent, source: "hook" | "user", reason: s
     rejection_reason: reason,
     rejection_source: source,
   });
+}
+
+/** Least time between two reports of a call, ms. */
+const pauseMs = 500;
+
+const maxMessage = 500;
+
+/** Reports the progress of a call: at once, then at most twice a second, the latest state last. */
+class ProgressTeller {
+  readonly #tell: (progress: ToolProgress) => void;
+  #waiting: ToolProgress | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(tell: (progress: ToolProgress) => void) {
+    this.#tell = tell;
+  }
+
+  add({ progress, total, message }: ToolProgress): void {
+    const text = message?.slice(0, maxMessage).toWellFormed();
+    this.#waiting = { progress, ...(total !== undefined && { total }), ...(text && { message: text }) };
+    if (!this.#timer) this.#next();
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#waiting = undefined;
+    // Ignores late progress.
+    this.add = () => {};
+  }
+
+  #next(): void {
+    const told = this.#waiting;
+    this.#waiting = undefined;
+    this.#timer = told && setTimeout(() => this.#next(), pauseMs).unref();
+    if (told) this.#tell(told);
+  }
 }

@@ -1,10 +1,9 @@
 import type { ModelResponse } from "@sandpiper/models/model";
 import type { ActionEvent } from "@sandpiper/wire";
-import { newId, textContent } from "@sandpiper/wire";
+import { type MessageToolCall, newId, textContent } from "@sandpiper/wire";
 import { type Analyzer, assess } from "../risk/analyzer.ts";
 import { resolveToolCall } from "../tools/call.ts";
 import type { Tool } from "../tools/tool.ts";
-import { withOwnIds } from "./call-ids.ts";
 
 /** A tool call as an event, with an error when it cannot run. */
 export type PlannedCall = { event: ActionEvent; error?: string };
@@ -55,4 +54,14 @@ export async function planCalls(
     if (usable && resolved.tool.role === "finish") break;
   }
   return calls;
+}
+
+/** Gives each call a unique id: results are matched by id, and providers may repeat or omit ids. */
+export function withOwnIds(calls: readonly MessageToolCall[]): MessageToolCall[] {
+  const ids = new Set<string>();
+  return calls.map((call) => {
+    const id = call.id && !ids.has(call.id) ? call.id : `call_${newId()}`;
+    ids.add(id);
+    return id === call.id ? call : { ...call, id };
+  });
 }

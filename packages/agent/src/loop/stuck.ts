@@ -20,11 +20,7 @@ export function countsAsProgress({ kind }: Event): boolean {
   return results.has(kind) || kind === "MessageEvent" || kind === "ActionEvent";
 }
 
-const results: ReadonlySet<Event["kind"]> = new Set([
-  "ObservationEvent",
-  "AgentErrorEvent",
-  "UserRejectObservation",
-]);
+const results = new Set<string>(["ObservationEvent", "AgentErrorEvent", "UserRejectObservation"]);
 
 /** What the rules compare; `bare` ignores the thought. */
 interface Call {

@@ -41,9 +41,7 @@ export function remoteAddress(
     );
   const text = filled(server.url ?? "");
   const headers = credentialHeaders({
-    headers: Object.fromEntries(
-      Object.entries(server.headers ?? {}).map(([key, value]) => [key, filled(value)]),
-    ),
+    headers: mapValues(server.headers ?? {}, filled),
     auth: filledAuth(server.auth, filled),
   });
   const [unknown] = missing;
@@ -83,17 +81,16 @@ export function isCredential(name: string): boolean {
 
 function filledAuth(auth: McpServer["auth"], filled: (text: string) => string): McpAuth | undefined {
   if (!auth || auth.strategy === "oauth2") return auth ?? undefined;
-  const entries = Object.entries(auth).map(([key, value]) => {
-    if (key === "headers" && value)
-      return [
-        key,
-        Object.fromEntries(
-          Object.entries(value as Record<string, string>).map(([one, text]) => [one, filled(text)]),
-        ),
-      ];
-    return [key, typeof value === "string" && key !== "strategy" ? filled(value) : value];
-  });
-  return Object.fromEntries(entries) as McpAuth;
+  return Object.fromEntries(
+    Object.entries(auth).map(([key, value]) => {
+      if (key === "headers" && value) return [key, mapValues(value as Record<string, string>, filled)];
+      return [key, typeof value === "string" && key !== "strategy" ? filled(value) : value];
+    }),
+  ) as McpAuth;
+}
+
+function mapValues(texts: Record<string, string>, change: (text: string) => string): Record<string, string> {
+  return Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, change(text)]));
 }
 
 /** A secret with hosts goes nowhere else; others as the user says or the proxy allows. */

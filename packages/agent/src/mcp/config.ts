@@ -14,19 +14,11 @@ export const longestServerName = 256;
 type Path = readonly string[];
 
 /** Public fields of `auth`. All others are secret: OAuth states hold tokens under any name. */
-const openAuth: ReadonlySet<string> = new Set([
-  "strategy",
-  "header_name",
-  "username",
-  "type",
-  "client_auth_method",
-  "scopes",
-  "scope",
-  "client_name",
-  "client_metadata_url",
-  "client_id",
-  "token_type",
-]);
+const openAuth: ReadonlySet<string> = new Set(
+  "strategy header_name username type client_auth_method scopes scope client_name client_metadata_url client_id token_type".split(
+    " ",
+  ),
+);
 
 /** Masks `env`, `headers` and `auth` (app-server.md section 5), or applies `show`. */
 export function maskServers(

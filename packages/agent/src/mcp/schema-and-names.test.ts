@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { readArguments } from "./arguments.ts";
 import { inputSchema } from "./input-schema.ts";
 import { LineReader, maxMessageBytes } from "./line-reader.ts";
+import { readArguments } from "./mcp-tool.ts";
 import { plainText } from "./message-text.ts";
 import { resultContent } from "./result.ts";
 import { ToolNames } from "./tool-names.ts";

@@ -2,9 +2,9 @@ import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import type { JSONRPCMessage, JSONRPCMessageSchema } from "@modelcontextprotocol/sdk/types.js";
 import type { SandboxProcess } from "@sandpiper/sandbox/driver";
 import { exitCode } from "@sandpiper/sandbox/shell/run";
-import { Allowance } from "./allowance.ts";
 import { LineReader, maxMessageBytes } from "./line-reader.ts";
 import { shortText } from "./message-text.ts";
+import { Allowance } from "./transport.ts";
 
 /** Characters kept from the end of stderr. */
 const maxErrors = 2_000;

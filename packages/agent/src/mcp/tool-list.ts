@@ -61,25 +61,17 @@ export async function listTools(
   return { tools: [...tools.values()], more: true };
 }
 
+type Entry = Record<string, unknown>;
+
 function readTool(entry: unknown, shown: (text: string) => string): ListedTool | undefined {
-  const {
-    name,
-    description,
-    title,
-    inputSchema: schema,
-    annotations,
-    execution,
-  } = (entry ?? {}) as Record<string, unknown>;
+  const { name, description, title, annotations, execution, ...rest } = (entry ?? {}) as Entry;
   if (typeof name !== "string" || name === "" || name.length > 256 || shown(name) !== name) return undefined;
   // It needs another way of calling.
   if ((execution as { taskSupport?: unknown } | undefined)?.taskSupport === "required") return undefined;
-  const hints = (typeof annotations === "object" && annotations !== null ? annotations : {}) as Record<
-    string,
-    unknown
-  >;
+  const hints = (typeof annotations === "object" && annotations !== null ? annotations : {}) as Entry;
   const text = [description, title, hints.title].find((one) => typeof one === "string" && one.trim() !== "");
   const says = shownText((text as string | undefined) ?? name, maxDescription, shown);
-  const parameters = inputSchema(schema, shown);
+  const parameters = inputSchema(rest.inputSchema, shown);
   return {
     name,
     description: says,

@@ -1,6 +1,5 @@
 import type { Transport, TransportSendOptions } from "@modelcontextprotocol/sdk/shared/transport.js";
 import type { JSONRPCMessage, MessageExtraInfo } from "@modelcontextprotocol/sdk/types.js";
-import { Allowance } from "./allowance.ts";
 
 /** A transport that says why it ended. */
 export interface ServerTransport extends Transport {
@@ -87,5 +86,27 @@ export class GuardedTransport implements ServerTransport {
     if (!(isAnswer && this.#pending.delete(message.id as string | number)) && !this.#allowance.take(0))
       return this.fail("It sent messages without end, so the connection was cut.");
     this.onmessage?.(message, extra);
+  }
+}
+
+/** Unrequested messages at once, and per second. */
+const burst = 2_000;
+const perSecond = 200;
+
+/** Bytes that count as one more message. */
+const bytesPerMessage = 16_384;
+
+/** Rate limit of a server's unrequested messages. */
+export class Allowance {
+  #left = burst;
+  #at = performance.now();
+
+  /** Counts a message; false when the limit is exceeded. */
+  take(bytes: number): boolean {
+    const now = performance.now();
+    this.#left = Math.min(burst, this.#left + ((now - this.#at) / 1000) * perSecond);
+    this.#at = now;
+    this.#left -= 1 + bytes / bytesPerMessage;
+    return this.#left >= 0;
   }
 }

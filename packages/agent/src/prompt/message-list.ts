@@ -1,7 +1,6 @@
 import type { ModelMessage } from "@sandpiper/models/model";
-import { imagesToDrop, tooMany, withoutImages } from "./view-images.ts";
 import { dropNote, summaryMessage } from "./view-messages.ts";
-import { ViewTotals } from "./view-totals.ts";
+import { imagesToDrop, tooMany, ViewTotals, withoutImages } from "./view-totals.ts";
 
 /** Messages and estimated tokens; above them a quarter is dropped. */
 const most = { messages: 20_000, tokens: 3_000_000 };

@@ -30,9 +30,11 @@ export class View {
   readonly #openCalls = new Set<string>();
   #waiting: ModelMessage[] = [];
   #calling = false;
-  #condensationRequested = false;
+  /** A requested condensation is pending. */
+  condensationRequested = false;
   #batch: { responseId: string; message: AssistantMessage } | undefined;
-  #systemTokens = 0;
+  /** Estimated tokens of the system message. */
+  systemTokens = 0;
   /** The newest answer, and the total tokens after it. */
   #answer: { id: string; tokens: number } | undefined;
 
@@ -48,9 +50,9 @@ export class View {
     this.#openCalls.clear();
     this.#waiting = [];
     this.#calling = false;
-    this.#condensationRequested = false;
+    this.condensationRequested = false;
     this.#batch = undefined;
-    this.#systemTokens = 0;
+    this.systemTokens = 0;
     this.#answer = undefined;
   }
 
@@ -63,25 +65,15 @@ export class View {
     return last?.role === "assistant" ? [...this.messages, goOn] : this.messages.slice();
   }
 
-  /** A requested condensation is pending. */
-  get condensationRequested(): boolean {
-    return this.#condensationRequested;
-  }
-
   /** Events in the view, system prompt and summary included. */
   get eventCount(): number {
     return this.#list.totals.events + (this.system.length > 0 ? 1 : 0);
   }
 
-  /** Estimated tokens of the system message. */
-  get systemTokens(): number {
-    return this.#systemTokens;
-  }
-
   /** Estimated tokens of the next prompt, corrected by a plausible usage. Constant time. */
   promptTokens(usage?: Pick<TokenUsage, "response_id" | "per_turn_token">): number {
     const { tokens } = this.#list.totals;
-    const all = this.#systemTokens + tokens;
+    const all = this.systemTokens + tokens;
     if (!usage?.response_id || usage.response_id !== this.#answer?.id || usage.per_turn_token <= 0)
       return all;
     const counted = usage.per_turn_token + tokens - this.#answer.tokens;
@@ -117,7 +109,7 @@ export class View {
           event.system_prompt.text,
           ...(event.dynamic_context ? [event.dynamic_context.text] : []),
         ];
-        this.#systemTokens = this.system.reduce((sum, text) => sum + textTokens(text), 0);
+        this.systemTokens = this.system.reduce((sum, text) => sum + textTokens(text), 0);
         return;
       case "MessageEvent":
         return this.#addMessage(event);
@@ -149,15 +141,15 @@ export class View {
       case "HookExecutionEvent":
         return this.#heed(event);
       case "CondensationRequest":
-        this.#condensationRequested = true;
+        this.condensationRequested = true;
         return;
       case "Condensation":
-        this.#condensationRequested = false;
+        this.condensationRequested = false;
         // The provider's count is outdated.
         this.#answer = undefined;
         return this.#list.forget(event.forgotten_event_ids, event.summary, event.summary_offset ?? 0);
       case "ConversationErrorEvent":
-        if (event.code === condensationFailed) this.#condensationRequested = false;
+        if (event.code === condensationFailed) this.condensationRequested = false;
     }
   }
 

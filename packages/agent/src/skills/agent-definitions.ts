@@ -43,12 +43,8 @@ const isCount = (value: unknown) => Number.isSafeInteger(Number(value)) && Numbe
 
 const kinds = {
   ...{ name: isText, description: isText, tools: isList, model: isText },
-  ...{
-    permission_mode: isMode,
-    "permission-mode": isMode,
-    max_iteration_per_run: isCount,
-    max_iterations: isCount,
-  },
+  ...{ permission_mode: isMode, "permission-mode": isMode },
+  ...{ max_iteration_per_run: isCount, max_iterations: isCount },
 };
 
 /** Arguments: working folder, byte limit, plugin folders; in order of precedence. */

@@ -1,6 +1,7 @@
+import { isObject } from "@sandpiper/core/is-object";
 import type { Action, ClientTool, Observation, ToolDefinition } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
-import { givenSchema } from "./given-schema.ts";
+import { type TSchema, Type } from "typebox";
 import type { Tool } from "./tool.ts";
 
 /**
@@ -44,4 +45,37 @@ export function clientTool({ name, description, parameters, annotations }: Clien
       } as unknown as Observation;
     },
   };
+}
+
+const types = ["object", "array", "string", "number", "integer", "boolean", "null"];
+
+/** Compared values of an enum. */
+const maxEnum = 1000;
+
+/**
+ * Reduces a foreign JSON Schema to types, properties, required, items and plain enums. Drops the
+ * rest, which could make a check fail or take forever.
+ */
+function givenSchema(schema: unknown): TSchema {
+  const { type, description, properties, required, items, enum: values } = isObject(schema) ? schema : {};
+  const named = isObject(properties)
+    ? Object.entries(properties).map(([name, one]) => [name, givenSchema(one)])
+    : undefined;
+  return Type.Unsafe<unknown>({
+    ...(isType(type) && { type }),
+    ...(typeof description === "string" && { description }),
+    ...(named && { properties: Object.fromEntries(named) }),
+    ...(Array.isArray(required) && { required: required.filter((name) => typeof name === "string") }),
+    ...(isObject(items) && { items: givenSchema(items) }),
+    ...(Array.isArray(values) && values.length <= maxEnum && values.every(isPlain) && { enum: values }),
+  });
+}
+
+function isType(type: unknown): boolean {
+  const all = Array.isArray(type) ? type : [type];
+  return all.length > 0 && all.every((one) => types.includes(one as string));
+}
+
+function isPlain(value: unknown): boolean {
+  return value === null || typeof value !== "object";
 }

@@ -49,11 +49,8 @@ export function invokeSkillTool({
         known.find((one) => one.name.toLowerCase() === wanted.toLowerCase());
       if (!skill) {
         const names = known.slice(0, maxNames).map((one) => one.name);
-        return result(
-          wanted,
-          `There is no skill ${wanted.slice(0, 200)}. The skills are: ${names.join(", ") || "none"}.`,
-          true,
-        );
+        const text = `There is no skill ${wanted.slice(0, 200)}. The skills are: ${names.join(", ") || "none"}.`;
+        return result(wanted, text, true);
       }
       const text = await withCommandOutput(skill.content, { sandbox, workingDir, signal });
       const where = skill.location

@@ -38,7 +38,7 @@ export const sandboxesErrors = {
   ],
   SandboxNoLongerRuns: ["SandboxFailed", ({ id }: Id) => `The sandbox ${id} no longer runs; try again.`],
   SandboxRestarted: ["SandboxFailed", ({ id }: Id) => `The sandbox ${id} has been restarted; try again.`],
-  SandboxGone: ["SandboxFailed", ({ id }: Id) => `The sandbox ${id} has been deleted.`],
+  SandboxDeletedMeanwhile: ["SandboxFailed", ({ id }: Id) => `The sandbox ${id} has been deleted.`],
   SandboxProcessesGone: [
     "SandboxFailed",
     ({ reason }: Reason) => `${reason} The next use starts it again with its files.`,

@@ -94,7 +94,7 @@ export class SandboxHandles {
   #current({ id, incarnation }: Pick<Sandbox, "id" | "incarnation">): SandboxRuntimeState {
     const state = this.#deps.states.get(id);
     if (state?.incarnation === incarnation) return state;
-    throw new PlatformError(state ? "SandboxRestarted" : "SandboxGone", { id });
+    throw new PlatformError(state ? "SandboxRestarted" : "SandboxDeletedMeanwhile", { id });
   }
 
   /**

@@ -171,23 +171,11 @@ export const typeTool = browserTool<BrowserTypeAction>({
   },
 });
 
-async function press(
-  tab: Tab,
-  key: string,
-  windowsVirtualKeyCode: number,
-  signal: AbortSignal,
-): Promise<void> {
+async function press(tab: Tab, key: string, windowsVirtualKeyCode: number, signal: AbortSignal) {
   const text = key === "Enter" ? { text: "\r" } : {};
-  await tab.send(
-    "Input.dispatchKeyEvent",
-    { type: "keyDown", key, code: key, windowsVirtualKeyCode, ...text },
-    { signal },
-  );
-  await tab.send(
-    "Input.dispatchKeyEvent",
-    { type: "keyUp", key, code: key, windowsVirtualKeyCode },
-    { signal },
-  );
+  const common = { key, code: key, windowsVirtualKeyCode };
+  await tab.send("Input.dispatchKeyEvent", { type: "keyDown", ...common, ...text }, { signal });
+  await tab.send("Input.dispatchKeyEvent", { type: "keyUp", ...common }, { signal });
 }
 
 function problemText(index: number, { problem, count = 0, options = [], shown }: Problem): string {

@@ -4,16 +4,7 @@ import { BrowserUseError } from "../../browser/tab.ts";
 import { browserTool, livingTab, maxTextLength } from "./browser-tool.ts";
 
 /** Fields of a cookie. */
-const cookieFields = [
-  "name",
-  "value",
-  "domain",
-  "path",
-  "expires",
-  "httpOnly",
-  "secure",
-  "sameSite",
-] as const;
+const cookieFields = "name value domain path expires httpOnly secure sameSite".split(" ");
 
 type Item = { name: string; value: string };
 interface OriginStorage {

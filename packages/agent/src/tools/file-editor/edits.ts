@@ -45,11 +45,8 @@ export function replaceOnce(path: string, text: string, oldText: string, newText
 export function insertLines(text: string, after: number, newText: string): Edit {
   const lines = textLines(text);
   if (after < 0 || after > lines.length) {
-    throw invalidParameter(
-      "insert_line",
-      after,
-      `It must be between 0 and ${lines.length}, the number of lines of the file.`,
-    );
+    const hint = `It must be between 0 and ${lines.length}, the number of lines of the file.`;
+    throw invalidParameter("insert_line", after, hint);
   }
   const inserted = newText.endsWith("\n") ? newText : `${newText}\n`;
   const before = lines.slice(0, after).map((line) => `${line}\n`);

@@ -20,27 +20,13 @@ export function viewText(path: string, text: string, range: readonly number[] | 
   const hint = "Use view_range to see other lines.";
   if (!range) return [textContent(clip(`Content of ${path} with line numbers:\n${numbered(lines)}`, hint))];
   const [from, to] = range;
-  if (range.length !== 2 || from === undefined || to === undefined) {
-    throw invalidParameter(
-      "view_range",
-      range,
-      "It must be a list of two integers, the first and the last line.",
-    );
-  }
-  if (from < 1 || from > lines.length) {
-    throw invalidParameter(
-      "view_range",
-      range,
-      `Its first line must be between 1 and ${lines.length}, the number of lines of the file.`,
-    );
-  }
-  if (to !== -1 && to < from) {
-    throw invalidParameter(
-      "view_range",
-      range,
-      "Its last line must not be before the first; -1 means the end of the file.",
-    );
-  }
+  const invalid = (problem: string) => invalidParameter("view_range", range, problem);
+  if (range.length !== 2 || from === undefined || to === undefined)
+    throw invalid("It must be a list of two integers, the first and the last line.");
+  if (from < 1 || from > lines.length)
+    throw invalid(`Its first line must be between 1 and ${lines.length}, the number of lines of the file.`);
+  if (to !== -1 && to < from)
+    throw invalid("Its last line must not be before the first; -1 means the end of the file.");
   const note =
     to > lines.length ? `NOTE: The file has only ${lines.length} lines; they are shown up to its end.\n` : "";
   const shown = numbered(lines.slice(from - 1, to === -1 ? undefined : to), from);
