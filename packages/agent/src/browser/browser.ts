@@ -4,16 +4,16 @@ import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { CdpConnection, type CdpEvent } from "./cdp.ts";
 import { type DownloadBegins, type DownloadProgress, Downloads } from "./downloads.ts";
 import { endBrowser, type Launched, launchBrowser } from "./launch.ts";
-import { type Patience, Tab, usualPatience } from "./tab.ts";
+import { type BrowserTimeouts, Tab, defaultTimeouts } from "./tab.ts";
 import { maxTabs, type TargetInfo, Targets } from "./targets.ts";
 
-export interface BrowserPlace {
+export interface BrowserDeps {
   sandbox: Sandbox;
   /** Connects to a port on the sandbox's loopback address. */
   connect(port: number): Promise<Duplex>;
   /** Folder in the sandbox for the profile and the downloads. */
   dir: string;
-  patience?: Patience;
+  patience?: BrowserTimeouts;
 }
 
 /** Idle ms until the connection closes, so that a busy page does not keep the sandbox awake. */
@@ -36,7 +36,7 @@ type Live = { connection: CdpConnection; launched: Launched; asked: Set<unknown>
  * connection and a restart of the server. Calls come one at a time.
  */
 export class Browser {
-  readonly #place: BrowserPlace;
+  readonly #place: BrowserDeps;
   readonly #targets = new Targets();
   readonly #tabs = new Map<string, Tab>();
   #live: Live | undefined;
@@ -48,7 +48,7 @@ export class Browser {
   #releaseTimer: NodeJS.Timeout | undefined;
   #launchedOnce = false;
 
-  constructor(place: BrowserPlace) {
+  constructor(place: BrowserDeps) {
     this.#place = place;
     this.#downloads = new Downloads({
       dir: `${place.dir}/downloads`,
@@ -181,8 +181,8 @@ export class Browser {
     if (this.#launchedOnce) await endBrowser(this.#place.sandbox, this.#place.dir).catch(() => {});
   }
 
-  get #patience(): Patience {
-    return this.#place.patience ?? usualPatience;
+  get #patience(): BrowserTimeouts {
+    return this.#place.patience ?? defaultTimeouts;
   }
 
   async #connected(signal: AbortSignal): Promise<Live> {

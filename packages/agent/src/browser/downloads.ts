@@ -21,7 +21,7 @@ export interface DownloadProgress {
   filePath?: string;
 }
 
-export interface DownloadsParts {
+export interface DownloadsDeps {
   /** Folder in the sandbox. */
   dir: string;
   cancel(guid: string): Promise<void>;
@@ -32,11 +32,11 @@ export interface DownloadsParts {
 /** The downloads that a browser reports. */
 export class Downloads {
   readonly dir: string;
-  readonly #parts: DownloadsParts;
+  readonly #parts: DownloadsDeps;
   /** Names of running downloads. */
   readonly #names = new Map<string, string>();
 
-  constructor(parts: DownloadsParts) {
+  constructor(parts: DownloadsDeps) {
     this.dir = parts.dir;
     this.#parts = parts;
   }

@@ -6,7 +6,7 @@ import { viewport } from "./launch.ts";
 const pageScript = readFileSync(new URL("page-script.js", import.meta.url), "utf8");
 
 /** Time-outs in ms. */
-export interface Patience {
+export interface BrowserTimeouts {
   /** Until a page begins to load. */
   navigateMs: number;
   /** Until a page has loaded. */
@@ -15,7 +15,7 @@ export interface Patience {
   answerMs: number;
 }
 
-export const usualPatience: Patience = { navigateMs: 30_000, loadMs: 10_000, answerMs: 10_000 };
+export const defaultTimeouts: BrowserTimeouts = { navigateMs: 30_000, loadMs: 10_000, answerMs: 10_000 };
 
 /** Time in which an input makes a page navigate, ms. */
 const reactMs = 150;
@@ -23,9 +23,9 @@ const reactMs = 150;
 /** A failed tab operation, as a sentence for the model. */
 export class BrowserUseError extends Error {}
 
-export interface TabSurroundings {
+export interface TabDeps {
   connection: CdpConnection;
-  patience: Patience;
+  patience: BrowserTimeouts;
   /** Adds a note to the next result. */
   note(text: string): void;
 }
@@ -38,12 +38,12 @@ export class Tab {
   /** The page's process crashed or hangs: only a new page helps. */
   dead = false;
   readonly sessionId: string;
-  readonly #surroundings: TabSurroundings;
+  readonly #surroundings: TabDeps;
   #mainFrame: string | undefined;
   loading = false;
   #onLoaded: (() => void)[] = [];
 
-  constructor(target: { targetId: string; id: string; sessionId: string }, surroundings: TabSurroundings) {
+  constructor(target: { targetId: string; id: string; sessionId: string }, surroundings: TabDeps) {
     this.targetId = target.targetId;
     this.id = target.id;
     this.sessionId = target.sessionId;
@@ -51,7 +51,7 @@ export class Tab {
   }
 
   /** Attaches to a page. Throws CdpError. */
-  static async attach(target: { targetId: string; id: string }, surroundings: TabSurroundings): Promise<Tab> {
+  static async attach(target: { targetId: string; id: string }, surroundings: TabDeps): Promise<Tab> {
     const { targetId } = target;
     const { sessionId } = await surroundings.connection.send<{ sessionId: string }>("Target.attachToTarget", {
       targetId,
@@ -83,7 +83,7 @@ export class Tab {
     }
   }
 
-  get #patience(): Patience {
+  get #patience(): BrowserTimeouts {
     return this.#surroundings.patience;
   }
 
@@ -139,7 +139,7 @@ export class Tab {
     }
     const { errorText, isDownload } = result;
     if (isDownload) return "download";
-    if (errorText) throw new BrowserUseError(`${url} could not be opened: ${errorText}${hintOf(errorText)}`);
+    if (errorText) throw new BrowserUseError(`${url} could not be opened: ${errorText}${getNetworkHint(errorText)}`);
     await this.settle(signal);
     return "page";
   }
@@ -259,7 +259,7 @@ interface Evaluated {
   exceptionDetails?: { text: string; exception?: { description?: string } };
 }
 
-function hintOf(error: string): string {
+function getNetworkHint(error: string): string {
   if (/ERR_(TUNNEL|PROXY)/.test(error)) return ". The network policy of this sandbox may not allow the host.";
   if (/ERR_(NAME_NOT_RESOLVED|INTERNET_DISCONNECTED|ADDRESS_UNREACHABLE)/.test(error))
     return ". The host does not exist, or this sandbox has no network.";

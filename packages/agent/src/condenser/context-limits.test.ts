@@ -9,16 +9,16 @@ const failed = (text: string) =>
 
 test("a known window leaves room for the answer, and an unknown one is learnt from refusals", () => {
   const limits = new ContextLimits();
-  expect(limits.of("u", { ...unknown, contextWindow: 200_000 })).toBe(160_000);
-  expect(limits.of("u", unknown)).toBe(Number.POSITIVE_INFINITY);
+  expect(limits.get("u", { ...unknown, contextWindow: 200_000 })).toBe(160_000);
+  expect(limits.get("u", unknown)).toBe(Number.POSITIVE_INFINITY);
   limits.learn("u", unknown, 50_000, failed("prompt is too long"));
-  expect(limits.of("u", unknown)).toBe(45_000);
-  expect(limits.of("someone else", unknown)).toBe(Number.POSITIVE_INFINITY);
+  expect(limits.get("u", unknown)).toBe(45_000);
+  expect(limits.get("someone else", unknown)).toBe(Number.POSITIVE_INFINITY);
   // A much longer prompt that was fine shows that the estimate was wrong.
   limits.unlearn("u", unknown, 60_000);
-  expect(limits.of("u", unknown)).toBe(45_000);
+  expect(limits.get("u", unknown)).toBe(45_000);
   limits.unlearn("u", unknown, 90_000);
-  expect(limits.of("u", unknown)).toBe(Number.POSITIVE_INFINITY);
+  expect(limits.get("u", unknown)).toBe(Number.POSITIVE_INFINITY);
 });
 
 test.each([
@@ -33,7 +33,7 @@ test.each([
 ])("what a refusal says of the window is heard: %s", (text, window) => {
   const limits = new ContextLimits();
   limits.learn("u", unknown, 100_000, failed(text));
-  expect(limits.of("u", unknown)).toBe(Math.floor(window * 0.8));
+  expect(limits.get("u", unknown)).toBe(Math.floor(window * 0.8));
 });
 
 test("refusals of a history's shape are told from others", () => {

@@ -4,7 +4,7 @@ import type { Model } from "@sandpiper/models/model";
 /** Share of a context window for the prompt: the answer needs the rest, and sizes are estimates. */
 const share = 0.8;
 
-const most = 1_000;
+const maxModels = 1_000;
 
 /** Sizes in errors: `context length is 8192 tokens`, `> 200000 maximum`, `allowed (1048576)`. */
 const sizes = [
@@ -18,10 +18,10 @@ export class ContextLimits {
   readonly #learnt = new Map<string, number>();
 
   /** Tokens that a prompt may have; Infinity when unknown. */
-  of(userId: string, model: Pick<Model, "name" | "contextWindow">): number {
+  get(userId: string, model: Pick<Model, "name" | "contextWindow">): number {
     const known =
       model.contextWindow > 0 ? Math.floor(model.contextWindow * share) : Number.POSITIVE_INFINITY;
-    return Math.min(known, this.#learnt.get(keyOf(userId, model)) ?? known);
+    return Math.min(known, this.#learnt.get(toKey(userId, model)) ?? known);
   }
 
   /** Records that a prompt of about `tokens` tokens was too long. */
@@ -31,19 +31,19 @@ export class ContextLimits {
       .map((pattern) => Number(pattern.exec(text)?.[1] ?? Number.NaN))
       .find((size) => size >= 1_000);
     const limit = Math.floor(Math.min(tokens * 0.9, (told ?? Number.POSITIVE_INFINITY) * share));
-    const key = keyOf(userId, model);
+    const key = toKey(userId, model);
     this.#learnt.delete(key);
-    this.#learnt.set(key, Math.min(limit, this.of(userId, model)));
-    if (this.#learnt.size > most) this.#learnt.delete(this.#learnt.keys().next().value!);
+    this.#learnt.set(key, Math.min(limit, this.get(userId, model)));
+    if (this.#learnt.size > maxModels) this.#learnt.delete(this.#learnt.keys().next().value!);
   }
 
   /** Records a call that worked: forgets a learnt limit that is much smaller. */
   unlearn(userId: string, model: Pick<Model, "name" | "contextWindow">, tokens: number): void {
-    const key = keyOf(userId, model);
+    const key = toKey(userId, model);
     if (tokens > 1.5 * (this.#learnt.get(key) ?? Number.POSITIVE_INFINITY)) this.#learnt.delete(key);
   }
 }
 
-function keyOf(userId: string, { name }: Pick<Model, "name">): string {
+function toKey(userId: string, { name }: Pick<Model, "name">): string {
   return JSON.stringify([userId, name]);
 }

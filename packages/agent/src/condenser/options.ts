@@ -17,7 +17,7 @@ export interface CondenserOptions {
   scaling: number;
 }
 
-type GivenCondenser = NonNullable<GivenAgent["condenser"]>;
+type ClientCondenser = NonNullable<GivenAgent["condenser"]>;
 
 const defaults: CondenserOptions = {
   maxSize: 240,
@@ -32,13 +32,13 @@ const defaults: CondenserOptions = {
 export const planningCondenser = { max_size: 100, keep_first: 6 } as const;
 
 /** Condenser of the settings; undefined: only on request. */
-export function condenserOfSettings(settings: CondenserSettings): CondenserOptions | undefined {
+export function condenserFromSettings(settings: CondenserSettings): CondenserOptions | undefined {
   if (!settings.enabled || settings.condenser_kind === "no_op") return undefined;
   return readOptions(settings);
 }
 
 /** Condenser of a client's agent. An unknown kind counts as the summarizing one. */
-export function condenserOfAgent(given: GivenCondenser | null | undefined): CondenserOptions | undefined {
+export function condenserFromAgent(given: ClientCondenser | null | undefined): CondenserOptions | undefined {
   const kind = given?.kind ?? (given ? "LLMSummarizingCondenser" : "NoOpCondenser");
   if (kind === "NoOpCondenser") return undefined;
   if (kind !== "PipelineCondenser") return readOptions(given!);
@@ -47,28 +47,28 @@ export function condenserOfAgent(given: GivenCondenser | null | undefined): Cond
   // Nested pipelines are ignored: they could keep the server busy.
   return members
     .filter((member) => isObject(member) && member.kind !== "PipelineCondenser")
-    .map((member) => condenserOfAgent(member as GivenCondenser))
+    .map((member) => condenserFromAgent(member as ClientCondenser))
     .find((options) => options !== undefined);
 }
 
 /** Clamps a client's values; `keepFirst` stays below half of `maxSize`. */
 function readOptions(given: Readonly<Record<string, unknown>>): CondenserOptions {
-  const maxSize = Math.max(10, whole(given.max_size, defaults.maxSize));
-  const maxTokens = whole(given.max_tokens, 0);
+  const maxSize = Math.max(10, toCount(given.max_size, defaults.maxSize));
+  const maxTokens = toCount(given.max_tokens, 0);
   return {
     maxSize,
     maxTokens: maxTokens > 0 ? maxTokens : null,
-    keepFirst: Math.min(whole(given.keep_first, defaults.keepFirst), Math.max(0, Math.ceil(maxSize / 2) - 2)),
-    minimumProgress: part(given.minimum_progress, defaults.minimumProgress),
-    resets: Math.min(20, Math.max(1, whole(given.hard_context_reset_max_retries, defaults.resets))),
-    scaling: part(given.hard_context_reset_context_scaling, defaults.scaling),
+    keepFirst: Math.min(toCount(given.keep_first, defaults.keepFirst), Math.max(0, Math.ceil(maxSize / 2) - 2)),
+    minimumProgress: toShare(given.minimum_progress, defaults.minimumProgress),
+    resets: Math.min(20, Math.max(1, toCount(given.hard_context_reset_max_retries, defaults.resets))),
+    scaling: toShare(given.hard_context_reset_context_scaling, defaults.scaling),
   };
 }
 
-function whole(value: unknown, instead: number): number {
+function toCount(value: unknown, instead: number): number {
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : instead;
 }
 
-function part(value: unknown, instead: number): number {
+function toShare(value: unknown, instead: number): number {
   return typeof value === "number" && value > 0 && value < 1 ? value : instead;
 }

@@ -5,7 +5,7 @@ import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { Action, Content, FileEditorAction, MessageToolCall, Observation } from "@sandpiper/wire";
 import { newId, textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { withOwnIds } from "../loop/plan-calls.ts";
+import { assignCallIds } from "../loop/plan-calls.ts";
 import { maskObservation, type OutputMask } from "../masking/output-mask.ts";
 import { modelTools, resolveToolCall } from "../tools/call.ts";
 import { fileEditorTool } from "../tools/file-editor.ts";
@@ -14,7 +14,7 @@ import { grepTool } from "../tools/grep.ts";
 import { toolRegistry } from "../tools/registry.ts";
 import type { Tool, ToolContext } from "../tools/tool.ts";
 import type { HookDefinition } from "./config.ts";
-import { instructions, type PromptHookContext, questionOf, readAnswer } from "./prompt-hook.ts";
+import { instructions, type PromptHookContext, formatQuestion, parseDecision } from "./prompt-hook.ts";
 import { type HookOutcome, undecided } from "./verdict.ts";
 
 /** Model calls per decision, and tool calls per answer. */
@@ -61,7 +61,7 @@ export async function runAgentHook(hook: HookDefinition, context: AgentHookConte
   const signal = AbortSignal.any([context.signal, AbortSignal.timeout(hook.timeout * 1000)]);
   try {
     signal.throwIfAborted();
-    return readAnswer(await abortable(lastWords(hook, { ...context, signal }), signal));
+    return parseDecision(await abortable(runToDecision(hook, { ...context, signal }), signal));
   } catch (error) {
     context.signal.throwIfAborted();
     const why = signal.aborted ? `it took longer than ${hook.timeout} s.` : errorText(error);
@@ -70,10 +70,10 @@ export async function runAgentHook(hook: HookDefinition, context: AgentHookConte
 }
 
 /** Returns the first answer without tool calls. */
-async function lastWords(hook: HookDefinition, context: AgentHookContext): Promise<string> {
+async function runToDecision(hook: HookDefinition, context: AgentHookContext): Promise<string> {
   const model = context.openModel();
   const messages: ModelMessage[] = [
-    { role: "user", content: [textContent(questionOf(hook, context.input))] },
+    { role: "user", content: [textContent(formatQuestion(hook, context.input))] },
   ];
   for (let turn = 1; turn <= maxTurns; turn++) {
     if (turn === maxTurns) messages.push({ role: "user", content: [textContent(lastTurn)] });
@@ -86,15 +86,15 @@ async function lastWords(hook: HookDefinition, context: AgentHookContext): Promi
       onRetry() {},
     });
     await context.onUsage(model, response);
-    const calls = withOwnIds(response.toolCalls.slice(0, maxCalls));
+    const calls = assignCallIds(response.toolCalls.slice(0, maxCalls));
     if (calls.length === 0) return response.text;
-    messages.push(answerOf(response, calls));
-    for (const call of calls) messages.push(await resultOf(call, context));
+    messages.push(toAssistantMessage(response, calls));
+    for (const call of calls) messages.push(await runCall(call, context));
   }
   throw new Error(`it asked for tools in each of ${maxTurns} answers.`);
 }
 
-function answerOf(
+function toAssistantMessage(
   { text, reasoning, thinkingBlocks, reasoningItems }: ModelResponse,
   calls: MessageToolCall[],
 ): ModelMessage {
@@ -103,7 +103,7 @@ function answerOf(
   return { role: "assistant", text, ...thoughts, toolCalls: calls };
 }
 
-async function resultOf(call: MessageToolCall, context: AgentHookContext): Promise<ModelMessage> {
+async function runCall(call: MessageToolCall, context: AgentHookContext): Promise<ModelMessage> {
   const resolved = resolveToolCall(call, tools);
   const told = (content: Content[], isError: boolean): ModelMessage => {
     return { role: "tool", toolCallId: call.id, toolName: call.name || "unknown", content, isError };

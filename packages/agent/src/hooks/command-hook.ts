@@ -35,7 +35,7 @@ export async function runCommandHook(
       { argv, cwd: context.workingDir, env: context.env },
       { input: context.input, maxOutputBytes: maxOutput, timeoutMs, signal },
     );
-    const { code, stdout, stderr, timedOut } = await orGivenUp(work, timeoutMs, signal);
+    const { code, stdout, stderr, timedOut } = await withDeadline(work, timeoutMs, signal);
     const error = `The hook took longer than ${hook.timeout} s and was ended.`;
     const outputs = { stdout: stdout.toString(), stderr: stderr.toString() };
     return timedOut ? { exitCode: 124, ...outputs, error } : { exitCode: code, ...outputs };
@@ -46,7 +46,7 @@ export async function runCommandHook(
 }
 
 /** Rejects some time after the work should have ended. */
-async function orGivenUp<T>(work: Promise<T>, timeoutMs: number, signal: AbortSignal): Promise<T> {
+async function withDeadline<T>(work: Promise<T>, timeoutMs: number, signal: AbortSignal): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
   const giveUp = () => reject(new Error("it took too long and does not end."));
   const timers = [setTimeout(giveUp, timeoutMs + dyingMs)];

@@ -20,7 +20,7 @@ export interface HookDefinition {
   plugin?: string;
 }
 
-type Tell = (sentence: string) => void;
+type Report = (sentence: string) => void;
 
 /** Hooks by event, with their tool matchers, in execution order. */
 export type HookConfig = { [event in HookEvent]?: HookMatcher[] };
@@ -39,21 +39,21 @@ const maxTimeout = 600;
  * Parses a configuration: events in PascalCase or snake_case, optionally inside `{"hooks": …}`.
  * Invalid hooks are skipped and reported. Undefined when it is not an object.
  */
-export function readHookConfig(
+export function toHookConfig(
   value: unknown,
   plugin?: string,
-  tell: Tell = () => {},
+  tell: Report = () => {},
 ): HookConfig | undefined {
   if (!isObject(value)) return undefined;
   const events = isObject(value.hooks) ? value.hooks : value;
   const config: HookConfig = {};
   for (const [name, given] of Object.entries(events)) {
     const event = hookEvents.find((known) => known === snakeCase(name));
-    const matchers = listOf(given).flatMap((one) => readMatcher(one, plugin));
+    const matchers = toList(given).flatMap((one) => readMatcher(one, plugin));
     // Other keys, such as a version, are not lists.
     if (!event && Array.isArray(given))
       tell(`There is no event ${name.slice(0, 100)} for hooks: ${hookEvents.join(", ")}.`);
-    if (event && isLessThan(given, matchers))
+    if (event && lostEntries(given, matchers))
       tell(`Not all hooks of ${name} can be read, and those that cannot are not run.`);
     for (const { matcher } of matchers)
       if (event?.endsWith("_tool_use") && !isMatcher(matcher))
@@ -66,14 +66,14 @@ export function readHookConfig(
 }
 
 /** Parses a `.openhands/hooks.json`. Undefined when it is not a JSON object. */
-export function parseHookConfig(text: string, plugin?: string, tell?: Tell): HookConfig | undefined {
+export function parseHookConfig(text: string, plugin?: string, tell?: Report): HookConfig | undefined {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
     return undefined;
   }
-  return readHookConfig(value, plugin, tell);
+  return toHookConfig(value, plugin, tell);
 }
 
 /** Merges configurations in order. */
@@ -86,7 +86,7 @@ export function mergeHookConfigs(configs: readonly HookConfig[]): HookConfig {
 }
 
 /** Whether a list of matchers lost an entry. */
-function isLessThan(given: unknown, read: readonly HookMatcher[]): boolean {
+function lostEntries(given: unknown, read: readonly HookMatcher[]): boolean {
   if (given === null) return false;
   if (!Array.isArray(given) || given.length !== read.length) return true;
   return read.some(
@@ -96,7 +96,7 @@ function isLessThan(given: unknown, read: readonly HookMatcher[]): boolean {
 
 function readMatcher(value: unknown, plugin: string | undefined): HookMatcher[] {
   if (!isObject(value)) return [];
-  const hooks = listOf(value.hooks).flatMap((one) => readHook(one, plugin));
+  const hooks = toList(value.hooks).flatMap((one) => readHook(one, plugin));
   return hooks.length > 0
     ? [{ matcher: typeof value.matcher === "string" ? value.matcher : "*", hooks }]
     : [];
@@ -127,7 +127,7 @@ function readHook(value: unknown, plugin: string | undefined): HookDefinition[] 
   ];
 }
 
-function listOf(value: unknown): unknown[] {
+function toList(value: unknown): unknown[] {
   return Array.isArray(value) ? value.slice(0, maxEntries) : [];
 }
 

@@ -17,7 +17,7 @@ export function toolInput({ tool_name, action }: ActionEvent): HookInput {
 }
 
 export function toolResponse(event: ActionEvent, observation: Observation): HookInput {
-  return { ...toolInput(event), tool_response: shortened(withoutKind(observation), maxField) };
+  return { ...toolInput(event), tool_response: shortenTexts(withoutKind(observation), maxField) };
 }
 
 export function promptInput(message: MessageEvent): HookInput {
@@ -25,9 +25,9 @@ export function promptInput(message: MessageEvent): HookInput {
 }
 
 /** The input within the limit of an event's field: cuts long texts, then drops large fields. */
-export function shownInput(input: HookInput): Record<string, unknown> {
+export function limitInput(input: HookInput): Record<string, unknown> {
   for (const most of [maxField, 2_000, 100]) {
-    const shown = shortened(input, most) as Record<string, unknown>;
+    const shown = shortenTexts(input, most) as Record<string, unknown>;
     if (JSON.stringify(shown).length <= maxField) return shown;
   }
   return input.tool_name ? { tool_name: input.tool_name } : {};
@@ -46,9 +46,9 @@ function withoutKind<T extends object>(value: T): Omit<T, "kind"> {
   return rest;
 }
 
-function shortened(value: unknown, most: number): unknown {
+function shortenTexts(value: unknown, most: number): unknown {
   if (typeof value === "string") return cut(value, most);
-  if (Array.isArray(value)) return value.map((item) => shortened(item, most));
+  if (Array.isArray(value)) return value.map((item) => shortenTexts(item, most));
   if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, shortened(item, most)]));
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, shortenTexts(item, most)]));
 }

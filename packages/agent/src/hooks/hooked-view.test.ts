@@ -33,7 +33,7 @@ test("a blocked message is not read, not remembered and not counted, also where 
   expect([view.eventCount, view.promptTokens()]).toEqual(before);
   view.add(observationEvent("c1", "files"));
   expect(texts(view).join()).not.toContain("bad");
-  expect(view.words.latestRequest?.eventId).toBe(asked.id);
+  expect(view.pinned.latestRequest?.eventId).toBe(asked.id);
 });
 
 test("of messages that are blocked together none is remembered", () => {
@@ -42,7 +42,7 @@ test("of messages that are blocked together none is remembered", () => {
   for (const event of [actionEvent("c1", "ls"), asked!, ...bad]) view.add(event);
   for (const { id } of bad)
     view.add(hook("UserPromptSubmit", { message_id: id, blocked: true, reason: "no" }));
-  expect(view.words.latestRequest?.eventId).toBe(asked!.id);
+  expect(view.pinned.latestRequest?.eventId).toBe(asked!.id);
 });
 
 test("what hooks add is read with the message, and what they say at the beginning is read for itself", () => {

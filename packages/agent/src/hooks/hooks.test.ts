@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { mergeHookConfigs, parseHookConfig } from "./config.ts";
-import { cut, shownInput } from "./hook-input.ts";
+import { cut, limitInput } from "./hook-input.ts";
 import { matchTool } from "./matcher.ts";
 import { decide } from "./verdict.ts";
 
@@ -143,7 +143,7 @@ test.each([
 test("what an event shows of its input is bounded, however much there is", () => {
   expect(cut("x".repeat(60_000))).toHaveLength(50_000);
   const input = { tool_name: "t", tool_input: { a: "x".repeat(10_000_000), b: ["y".repeat(60_000), 1] } };
-  expect(JSON.stringify(shownInput(input)).length).toBeLessThanOrEqual(50_000);
+  expect(JSON.stringify(limitInput(input)).length).toBeLessThanOrEqual(50_000);
   const many = { tool_name: "t", tool_input: Array.from({ length: 100_000 }, () => "z") };
-  expect(shownInput(many)).toEqual({ tool_name: "t" });
+  expect(limitInput(many)).toEqual({ tool_name: "t" });
 });

@@ -3,14 +3,14 @@ import { testRegexes } from "@sandpiper/core/untrusted-regex";
 /** Characters of a pattern; ms for all patterns of an event, restarted up to `mostTries` times. */
 const maxLength = 1_000;
 const matchMs = 50;
-const mostTries = 3;
+const maxTries = 3;
 
 /**
  * Which matchers fit a tool: `*` and empty match all; `/…/` and regex syntax match the whole name.
  * An invalid pattern matches nothing; a timed-out one matches, because it may be a guard.
  */
 export function matchTool(matchers: readonly string[], toolName: string): boolean[] {
-  const expressions = matchers.map((matcher) => expressionOf(matcher.trim()));
+  const expressions = matchers.map((matcher) => toPattern(matcher.trim()));
   const results = evaluate([...new Set(expressions.filter((one) => one !== undefined))], toolName);
   return matchers.map((matcher, index) => {
     const wanted = matcher.trim();
@@ -25,7 +25,7 @@ export function isMatcher(matcher: string): boolean {
   const wanted = matcher.trim();
   if (wanted.length > maxLength) return false;
   try {
-    new RegExp(`^(?:${expressionOf(wanted) ?? ""})$`, "u");
+    new RegExp(`^(?:${toPattern(wanted) ?? ""})$`, "u");
     return true;
   } catch {
     return false;
@@ -33,7 +33,7 @@ export function isMatcher(matcher: string): boolean {
 }
 
 /** Undefined when it is too long or not a pattern. */
-function expressionOf(wanted: string): string | undefined {
+function toPattern(wanted: string): string | undefined {
   if (wanted === "*" || wanted.length > maxLength) return undefined;
   const [, delimited] = /^\/([\s\S]*)\/$/.exec(wanted) ?? [];
   return delimited ?? (/[.*+?^${}()|[\]\\]/.test(wanted) ? wanted : undefined);
@@ -42,7 +42,7 @@ function expressionOf(wanted: string): string | undefined {
 /** Pattern results; a pattern that runs out of time matches. */
 function evaluate(expressions: readonly string[], name: string): Map<string, boolean> {
   const results: (boolean | undefined)[] = [];
-  for (let tries = 0; tries < mostTries && results.length < expressions.length; tries++) {
+  for (let tries = 0; tries < maxTries && results.length < expressions.length; tries++) {
     const rest = expressions.slice(results.length);
     const tests = rest.map((one) => ({ source: `^(?:${one})$`, flags: "u", text: name }));
     results.push(...testRegexes(tests, matchMs));

@@ -7,14 +7,14 @@ import { maskDeep, type OutputMask } from "../masking/output-mask.ts";
 import { runAgentHook } from "./agent-hook.ts";
 import { runCommandHook } from "./command-hook.ts";
 import type { HookConfig, HookDefinition, HookEvent } from "./config.ts";
-import { cut, type HookInput, promptInput, shownInput, toolInput, toolResponse } from "./hook-input.ts";
+import { cut, type HookInput, promptInput, limitInput, toolInput, toolResponse } from "./hook-input.ts";
 import type { Hooks, HookVerdict } from "./hooks.ts";
 import { matchTool } from "./matcher.ts";
 import { runPromptHook } from "./prompt-hook.ts";
 import { decide, type HookOutcome } from "./verdict.ts";
 
 /** What a run provides to its hooks. */
-export interface HooksOfRun {
+export interface RunHooksDeps {
   sandbox(): Promise<Sandbox>;
   /** The agent's model under a separate usage id. Throws ModelNotConfigured. */
   openModel(usageId: string): Model;
@@ -23,7 +23,7 @@ export interface HooksOfRun {
   signal: AbortSignal;
 }
 
-export interface ProjectHooksContext extends HooksOfRun {
+export interface ProjectHooksDeps extends RunHooksDeps {
   conversationId: string;
   workingDir: string;
   addUsage(usageId: string, model: Model, response: ModelResponse): Promise<void>;
@@ -44,13 +44,13 @@ const eventTypes: Record<HookEvent, EventType> = {
 /** Runs the hooks of an event one after the other, until one blocks. */
 export class ProjectHooks implements Hooks {
   readonly #config: HookConfig;
-  readonly #context: ProjectHooksContext;
+  readonly #context: ProjectHooksDeps;
   /** Hooks by event and tool name. */
   readonly #matched = new Map<string, HookDefinition[]>();
   /** Numbers of model hooks, for their usage ids. */
   readonly #numbers = new Map<HookDefinition, number>();
 
-  constructor(config: HookConfig, context: ProjectHooksContext) {
+  constructor(config: HookConfig, context: ProjectHooksDeps) {
     this.#config = config;
     this.#context = context;
     const all = Object.values(config).flatMap((matchers) => matchers.flatMap(({ hooks }) => hooks));
@@ -97,10 +97,10 @@ export class ProjectHooks implements Hooks {
       if (record.blocked)
         return {
           blocked: record.reason ?? `A ${record.hook_event_type} hook of the project blocks it.`,
-          ...joined(contexts),
+          ...joinContexts(contexts),
         };
     }
-    return joined(contexts);
+    return joinContexts(contexts);
   }
 
   #matching(event: HookEvent, toolName: string | undefined): HookDefinition[] {
@@ -160,7 +160,7 @@ export class ProjectHooks implements Hooks {
       },
       this.#context.mask(),
     );
-    const shown = maskDeep(shownInput(input), this.#context.mask());
+    const shown = maskDeep(limitInput(input), this.#context.mask());
     return {
       kind: "HookExecutionEvent" as const,
       source: "hook" as const,
@@ -178,6 +178,6 @@ export class ProjectHooks implements Hooks {
   }
 }
 
-function joined(contexts: readonly string[]): HookVerdict {
+function joinContexts(contexts: readonly string[]): HookVerdict {
   return contexts.length > 0 ? { context: contexts.join("\n\n") } : {};
 }

@@ -2,7 +2,7 @@ import { errorText } from "@sandpiper/core/errors";
 import type { Model, ModelResponse } from "@sandpiper/models/model";
 import { textContent } from "@sandpiper/wire";
 import type { HookDefinition } from "./config.ts";
-import { type HookOutcome, readJson, undecided } from "./verdict.ts";
+import { type HookOutcome, extractJson, undecided } from "./verdict.ts";
 
 /** Characters of the event in a prompt, and how often `$ARGUMENTS` is replaced. */
 const maxInput = 50_000;
@@ -31,21 +31,21 @@ export async function runPromptHook(hook: HookDefinition, context: PromptHookCon
     const model = context.openModel();
     const response = await model.complete({
       system: [hook.systemPrompt ?? instructions],
-      messages: [{ role: "user", content: [textContent(questionOf(hook, context.input))] }],
+      messages: [{ role: "user", content: [textContent(formatQuestion(hook, context.input))] }],
       tools: [],
       signal: AbortSignal.any([signal, AbortSignal.timeout(hook.timeout * 1000)]),
       onDelta() {},
       onRetry() {},
     });
     await context.onUsage(model, response);
-    return readAnswer(response.text);
+    return parseDecision(response.text);
   } catch (error) {
     signal.throwIfAborted();
     return undecided(`The model could not be asked, so nothing is blocked: ${errorText(error)}`);
   }
 }
 
-export function questionOf({ command }: HookDefinition, event: string): string {
+export function formatQuestion({ command }: HookDefinition, event: string): string {
   const input = event.slice(0, maxInput);
   let places = 0;
   return command.includes("$ARGUMENTS")
@@ -54,8 +54,8 @@ export function questionOf({ command }: HookDefinition, event: string): string {
 }
 
 /** Parses the decision of a model's answer; anything else allows. */
-export function readAnswer(text: string): HookOutcome {
-  const answer = readJson(text);
+export function parseDecision(text: string): HookOutcome {
+  const answer = extractJson(text);
   const decision = String(answer.decision ?? "").toLowerCase();
   if (["allow", "approve", "deny", "block"].includes(decision) || typeof answer.continue === "boolean")
     return { exitCode: 0, stdout: JSON.stringify(answer), stderr: "" };

@@ -29,7 +29,7 @@ const blockingCode = 2;
  * `block`, `continue: false`, `reason`, `additionalContext`.
  */
 export function decide({ exitCode, stdout, stderr, error }: HookOutcome): HookDecision {
-  const said = exitCode === 0 || exitCode === blockingCode ? readJson(stdout) : {};
+  const said = exitCode === 0 || exitCode === blockingCode ? extractJson(stdout) : {};
   const nested = isObject(said.hookSpecificOutput) ? said.hookSpecificOutput : {};
   const decision = text(said.decision)?.toLowerCase();
   const blocked =
@@ -46,7 +46,7 @@ export function decide({ exitCode, stdout, stderr, error }: HookOutcome): HookDe
 }
 
 /** Parses a JSON object, also between other words. Empty when there is none. */
-export function readJson(written: string): Record<string, unknown> {
+export function extractJson(written: string): Record<string, unknown> {
   const from = written.indexOf("{");
   const to = written.lastIndexOf("}");
   if (from < 0 || to < from) return {};

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { noHooks } from "../hooks/hooks.ts";
 import { noMask } from "../masking/output-mask.ts";
 import type { Tool, ToolContext } from "../tools/tool.ts";
-import { type ActContext, act, cutOff, isCutOff } from "./acting.ts";
+import { type ActContext, act, interruptedResult, isInterruption } from "./acting.ts";
 import type { LogRecord, NewRecord } from "./log-record.ts";
 
 /** Which calls run side by side, and in which order their results come. */
@@ -61,7 +61,7 @@ function stage(
       }
       return records as unknown as LogRecord[];
     },
-    begins: () => {},
+    onStart: () => {},
     hasUnseenMessage: () => false,
     rulesFor: () => [],
     ...options,
@@ -210,16 +210,16 @@ test("a hook that blocks a call is told in its place, and what it advises is rea
 
 test("an interrupt tells calls that were cut off from those that never began", async () => {
   const told: string[] = [];
-  const { run, abort, running } = stage({ concurrency: 1, begins: (id) => told.push(id) });
+  const { run, abort, running } = stage({ concurrency: 1, onStart: (id) => told.push(id) });
   const done = run("first", "second");
   await running("first");
   abort.abort("interrupt");
   await expect(done).rejects.toBe("interrupt");
   expect(told.length).toBe(1);
-  const texts = [true, false].map((begun) => cutOff(call("first"), { begun }).event as AgentErrorEvent);
+  const texts = [true, false].map((begun) => interruptedResult(call("first"), { begun }).event as AgentErrorEvent);
   expect(texts.map(({ error }) => error)).toEqual([
     expect.stringContaining("outcome is unknown"),
     expect.stringContaining("nothing of it was done"),
   ]);
-  expect(texts.every(({ error }) => isCutOff(error))).toBe(true);
+  expect(texts.every(({ error }) => isInterruption(error))).toBe(true);
 });

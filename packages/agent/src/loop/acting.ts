@@ -18,7 +18,7 @@ export interface ActContext {
   toolContext: Omit<ToolContext, "actionId">;
   append(records: NewRecord[]): Promise<LogRecord[]>;
   /** Called before a tool runs. */
-  begins(actionId: string): void;
+  onStart(actionId: string): void;
   /** Whether the turn must go on: a user message arrived since the model call, or hooks decide. */
   hasUnseenMessage(): boolean;
   /** Receives the masked progress of a running call, at a limited rate. */
@@ -84,8 +84,8 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
   const { blocked, context: advice } = await hooks.beforeTool(event);
   if (blocked !== undefined) return { records: [rejection(event, "hook", blocked)] };
   signal.throwIfAborted();
-  context.begins(event.id);
-  const teller = new ProgressTeller(({ message, ...progress }) =>
+  context.onStart(event.id);
+  const teller = new ProgressReporter(({ message, ...progress }) =>
     context.onProgress?.(
       event,
       message === undefined ? progress : { ...progress, message: mask.text(message) },
@@ -135,15 +135,15 @@ function toolOf(event: ActionEvent, { tools }: ActContext): Tool | undefined {
 
 const interrupted =
   "This tool call was interrupted and its outcome is unknown: it may have run fully, partly or not at all. Check the state before you repeat it.";
-const neverBegun = "The run was interrupted before this tool call began: nothing of it was done.";
+const notStarted = "The run was interrupted before this tool call began: nothing of it was done.";
 
 /** Result of an interrupted call, or of one that never began (agent-behaviour.md section 1). */
-export function cutOff(event: ActionEvent, { begun }: { begun: boolean }): NewRecord {
-  return toolError(event, begun ? interrupted : neverBegun);
+export function interruptedResult(event: ActionEvent, { begun }: { begun: boolean }): NewRecord {
+  return toolError(event, begun ? interrupted : notStarted);
 }
 
-export function isCutOff(error: string | undefined): boolean {
-  return error === interrupted || error === neverBegun;
+export function isInterruption(error: string | undefined): boolean {
+  return error === interrupted || error === notStarted;
 }
 
 /** Result of a call without an observation. */
@@ -172,7 +172,7 @@ const pauseMs = 500;
 const maxMessage = 500;
 
 /** Reports the progress of a call: at once, then at most twice a second, the latest state last. */
-class ProgressTeller {
+class ProgressReporter {
   readonly #tell: (progress: ToolProgress) => void;
   #waiting: ToolProgress | undefined;
   #timer: NodeJS.Timeout | undefined;

@@ -21,7 +21,7 @@ export async function planCalls(
   { tools, analyzer }: { tools: readonly Tool[]; analyzer: Analyzer | undefined },
 ): Promise<PlannedCall[]> {
   const calls: PlannedCall[] = [];
-  for (const [position, toolCall] of withOwnIds(response.toolCalls).entries()) {
+  for (const [position, toolCall] of assignCallIds(response.toolCalls).entries()) {
     const resolved = resolveToolCall(toolCall, tools);
     const usable = "action" in resolved;
     const first = calls.length === 0;
@@ -57,7 +57,7 @@ export async function planCalls(
 }
 
 /** Gives each call a unique id: results are matched by id, and providers may repeat or omit ids. */
-export function withOwnIds(calls: readonly MessageToolCall[]): MessageToolCall[] {
+export function assignCallIds(calls: readonly MessageToolCall[]): MessageToolCall[] {
   const ids = new Set<string>();
   return calls.map((call) => {
     const id = call.id && !ids.has(call.id) ? call.id : `call_${newId()}`;

@@ -52,7 +52,7 @@ export function addUsage(
 }
 
 /** Usage id of a sub-agent's conversation (agent-behaviour.md section 7). */
-export function taskUsage(taskId: string): string {
+export function toTaskUsageId(taskId: string): string {
   return `task:${taskId}`;
 }
 

@@ -74,14 +74,14 @@ export function judgeStuck(events: readonly Event[]): StuckVerdict {
 /** Agent messages since its last action; platform nudges are skipped, stop-hook feedback is not. */
 function monologue(events: readonly Event[]): number {
   const isOwn = (event: Event) =>
-    event.kind === "MessageEvent" && event.source === "environment" && !isStopFeedback(textOf(event));
+    event.kind === "MessageEvent" && event.source === "environment" && !isStopFeedback(getText(event));
   return streak(
     events.filter((event) => !isOwn(event)),
     (event) => event.kind === "MessageEvent" && event.source === "agent",
   );
 }
 
-function textOf(event: Event): string {
+function getText(event: Event): string {
   return event.kind === "MessageEvent" ? contentText(event.llm_message.content) : "";
 }
 
@@ -95,7 +95,7 @@ function pairUp(events: readonly Event[]): Pair[] {
   const pairs: Pair[] = [];
   for (const event of events) {
     if (event.kind === "ActionEvent") {
-      calls.set(event.tool_call_id, callOf(event));
+      calls.set(event.tool_call_id, toCall(event));
       continue;
     }
     const call = "tool_call_id" in event ? calls.get(event.tool_call_id as string) : undefined;
@@ -104,7 +104,7 @@ function pairUp(events: readonly Event[]): Pair[] {
       event.observation.kind === "TerminalObservation" &&
       event.observation.exit_code === -1;
     if (call && !(call.polls && goesOn))
-      pairs.push({ ...call, result: resultOf(event), failed: event.kind === "AgentErrorEvent" });
+      pairs.push({ ...call, result: digestResult(event), failed: event.kind === "AgentErrorEvent" });
   }
   return pairs;
 }
@@ -113,7 +113,7 @@ function pairUp(events: readonly Event[]): Pair[] {
 const knownCalls = new WeakMap<Event, Call>();
 const knownResults = new WeakMap<Event, string>();
 
-function callOf(event: ActionEvent): Call {
+function toCall(event: ActionEvent): Call {
   const known = knownCalls.get(event);
   if (known) return known;
   const { action, tool_name, thought, tool_call } = event;
@@ -131,7 +131,7 @@ function callOf(event: ActionEvent): Call {
   return call;
 }
 
-function resultOf(event: Event): string {
+function digestResult(event: Event): string {
   let key = knownResults.get(event);
   if (key === undefined) {
     if (event.kind === "ObservationEvent") key = digest(JSON.stringify(event.observation.content));

@@ -10,7 +10,7 @@ import { toolRegistry } from "../tools/registry.ts";
 import { maskDeep, noMask, type OutputMask } from "./output-mask.ts";
 
 /** Masks a model's input and output, streamed too. Tool results are masked when stored. */
-export function maskedModel(model: Model, mask: OutputMask): Model {
+export function maskModel(model: Model, mask: OutputMask): Model {
   if (mask === noMask) return model;
   const prompt = new MaskedPrompt(mask);
   return {

@@ -27,7 +27,7 @@ const minKey = 24;
 /** Masks every text and long key in a value. */
 export function maskDeep<T>(value: T, mask: OutputMask): T {
   if (mask === noMask) return value;
-  return masked(value, "", mask) as T;
+  return maskValue(value, "", mask) as T;
 }
 
 export function maskObservation<O extends Observation>(observation: O, mask: OutputMask): O {
@@ -60,16 +60,16 @@ function maskContent(content: readonly Content[], mask: OutputMask): Content[] {
   });
 }
 
-function masked(value: unknown, name: string, mask: OutputMask): unknown {
+function maskValue(value: unknown, name: string, mask: OutputMask): unknown {
   if (typeof value === "string") {
     const fixed = fixedFields.has(name) || (name === "command" && fixedCommand.test(value));
     return fixed ? value : mask.text(value);
   }
-  if (Array.isArray(value)) return value.map((item) => masked(item, "", mask));
+  if (Array.isArray(value)) return value.map((item) => maskValue(item, "", mask));
   if (typeof value !== "object" || value === null) return value;
   const members = Object.entries(value).map(([key, item]) => [
     key.length < minKey ? key : mask.text(key),
-    masked(item, key, mask),
+    maskValue(item, key, mask),
   ]);
   return Object.fromEntries(members);
 }

@@ -6,7 +6,7 @@ import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
 import type { McpAuth, McpServer } from "@sandpiper/wire";
 import { credentialHeaders } from "./headers.ts";
 import type { ServerSpec } from "./server-spec.ts";
-import { expand } from "./variables.ts";
+import { expandVariables } from "./variables.ts";
 
 export interface RemoteAddress {
   url: URL;
@@ -23,14 +23,14 @@ export interface RemoteAddress {
  * plugin's must also pass the sandbox's policy. A secret only goes to its allowed hosts. Throws
  * McpFailed.
  */
-export function remoteAddress(
+export function resolveAddress(
   { name, server, from }: ServerSpec,
   { secrets, policy }: { secrets: readonly SandboxSecret[]; policy: NetworkPolicy },
 ): RemoteAddress {
   const used = new Set<SandboxSecret>();
   const missing = new Set<string>();
   const filled = (text: string) =>
-    expand(
+    expandVariables(
       text,
       (wanted) => {
         const secret = secrets.find((one) => one.name === wanted || one.variable === wanted);
@@ -42,7 +42,7 @@ export function remoteAddress(
   const text = filled(server.url ?? "");
   const headers = credentialHeaders({
     headers: mapValues(server.headers ?? {}, filled),
-    auth: filledAuth(server.auth, filled),
+    auth: fillAuth(server.auth, filled),
   });
   const [unknown] = missing;
   if (unknown !== undefined)
@@ -59,7 +59,7 @@ export function remoteAddress(
   const values = [...used].flatMap(({ value, outgoingValue = "" }) => [value, outgoingValue]);
   const hidden = [
     ...values,
-    ...Object.entries(headers).flatMap(([key, value]) => (isCredential(key) ? [bare(value)] : [])),
+    ...Object.entries(headers).flatMap(([key, value]) => (isCredential(key) ? [stripScheme(value)] : [])),
   ];
   return { url, headers, secret: used.size > 0 || Object.keys(headers).some(isCredential), hidden };
 
@@ -68,7 +68,7 @@ export function remoteAddress(
   }
   function checkPolicy(address: URL, { mode }: NetworkPolicy, origin: ServerSpec["from"]): void {
     if (mode === "none") throw problem("The network of this sandbox is off.");
-    const target = targetOf(address);
+    const target = toTarget(address);
     const refusal = judgeTarget(policy, target).refusal ?? judgeMethod(policy, target, "POST");
     if (origin === "plugin" && refusal) throw problem(refusal);
   }
@@ -79,7 +79,7 @@ export function isCredential(name: string): boolean {
   return /key|token|secret|pass|auth|cred|cookie|session/i.test(name);
 }
 
-function filledAuth(auth: McpServer["auth"], filled: (text: string) => string): McpAuth | undefined {
+function fillAuth(auth: McpServer["auth"], filled: (text: string) => string): McpAuth | undefined {
   if (!auth || auth.strategy === "oauth2") return auth ?? undefined;
   return Object.fromEntries(
     Object.entries(auth).map(([key, value]) => {
@@ -100,17 +100,17 @@ function mayReceive(
   policy: NetworkPolicy,
   from: ServerSpec["from"],
 ): boolean {
-  const { host, port } = targetOf(url);
+  const { host, port } = toTarget(url);
   if (hosts) return hosts.some((pattern) => matchesHost(pattern, host));
   return from === "user" || (policy.mode === "allowlist" && url.protocol === "https:" && port === 443);
 }
 
-function targetOf(url: URL): { host: string; port: number } {
+function toTarget(url: URL): { host: string; port: number } {
   const port = Number(url.port || (url.protocol === "https:" ? 443 : 80));
   return { host: canonicalHost(url.hostname) ?? url.hostname, port };
 }
 
 /** Strips `Bearer` or `Basic`. */
-function bare(value: string): string {
+function stripScheme(value: string): string {
   return value.replace(/^(?:bearer|basic)\s+/i, "");
 }

@@ -8,7 +8,7 @@ import {
   type PostedMcpServer,
 } from "@sandpiper/wire";
 
-export const longestServerName = 256;
+export const maxServerNameLength = 256;
 
 /** Path of a secret in a server, for example `["auth", "value"]`. */
 type Path = readonly string[];
@@ -34,10 +34,10 @@ export function maskServers(
  */
 export function restoreServers(posted: Record<string, PostedMcpServer>, stored: McpServers): McpServers {
   const servers = Object.entries(posted).map(([name, server]) => {
-    if (name === "" || name.length > longestServerName)
-      throw new PlatformError("McpServerNameLength", { max: longestServerName });
+    if (name === "" || name.length > maxServerNameLength)
+      throw new PlatformError("McpServerNameLength", { max: maxServerNameLength });
     if (!server.url === !server.command) throw new PlatformError("McpServerTargetMissing", { name });
-    return [name, restore(known(server), Object.hasOwn(stored, name) ? stored[name] : undefined)];
+    return [name, restore(keepKnownFields(server), Object.hasOwn(stored, name) ? stored[name] : undefined)];
   });
   return Object.fromEntries(servers);
 }
@@ -53,7 +53,7 @@ export function serverSecrets(servers: McpServers): string[] {
 }
 
 /** The bearer key of a remote server; V0 knows no other kind. */
-function keyOf(auth: McpAuth | null | undefined): string | undefined {
+function getKey(auth: McpAuth | null | undefined): string | undefined {
   return isKeyed(auth) ? (auth.value ?? undefined) : undefined;
 }
 
@@ -70,7 +70,7 @@ export function toLists(servers: McpServers): McpConfig {
   for (const [name, { url, transport, command, args, env, auth }] of Object.entries(servers)) {
     if (command) lists.stdio_servers.push({ name, command, ...(args && { args }), ...(env && { env }) });
     else if (url) {
-      const key = keyOf(auth);
+      const key = getKey(auth);
       lists[transport === "sse" ? "sse_servers" : "shttp_servers"].push({
         url,
         ...(key && { api_key: key }),
@@ -93,7 +93,7 @@ export function mapServers(
 }
 
 /** Keeps known fields that are not null, also in variables and headers. */
-function known({ env, headers, ...server }: PostedMcpServer): McpServer {
+function keepKnownFields({ env, headers, ...server }: PostedMcpServer): McpServer {
   const fields = { ...server, env: env && withoutNulls(env), headers: headers && withoutNulls(headers) };
   return Object.fromEntries(
     Object.entries(fields).filter(

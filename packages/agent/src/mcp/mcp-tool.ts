@@ -101,14 +101,14 @@ export function readArguments(
   const data = Object.fromEntries(
     given.map(([name, value]) => [
       name,
-      decoded(Object.hasOwn(properties, name) ? properties[name]?.type : undefined, value),
+      decode(Object.hasOwn(properties, name) ? properties[name]?.type : undefined, value),
     ]),
   );
   const problems = required.filter((name) => !Object.hasOwn(data, name)).map((name) => `${name} is missing`);
   return problems.length > 0 ? { problems } : { fitted: { data } };
 }
 
-function decoded(type: string | undefined, value: unknown): unknown {
+function decode(type: string | undefined, value: unknown): unknown {
   if (typeof value !== "string" || type === undefined || type === "string") return value;
   if ((type === "number" || type === "integer") && !/^\s*[+-]?\d{1,15}(\.\d{1,15})?\s*$/.test(value))
     return value;

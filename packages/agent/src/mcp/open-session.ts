@@ -3,16 +3,16 @@ import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { NetworkPolicy } from "@sandpiper/sandbox/driver";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
-import { type RemoteAddress, remoteAddress } from "./addresses.ts";
+import { type RemoteAddress, resolveAddress } from "./addresses.ts";
 import { refusedStatus } from "./remote-fetch.ts";
 import { remoteTransport } from "./remote-transport.ts";
 import { startServer } from "./sandbox-server.ts";
 import type { OpenSession } from "./server-link.ts";
-import { longestSilence, type ServerSpec } from "./server-spec.ts";
+import { getMaxSilence, type ServerSpec } from "./server-spec.ts";
 import { Session } from "./session.ts";
 import { GuardedTransport } from "./transport.ts";
 
-export interface McpSurroundings {
+export interface McpDeps {
   outbound: Pick<Outbound, "fetch">;
   /** Waits until the sandbox runs. Throws SandboxFailed, SandboxNotFound. */
   sandbox(): Promise<Sandbox>;
@@ -26,14 +26,14 @@ export interface McpSurroundings {
 }
 
 /** Opens sessions: commands run in the sandbox, remote servers are reached from here. */
-export function sessionOpener(around: McpSurroundings): OpenSession {
+export function sessionOpener(around: McpDeps): OpenSession {
   return (spec, onChange, signal) =>
     (spec.server.command ? openStdio : openRemoteFrom)(spec, around, { onChange, signal });
 }
 
 type Options = { onChange: () => void; signal: AbortSignal };
 
-async function openStdio(spec: ServerSpec, around: McpSurroundings, options: Options): Promise<Session> {
+async function openStdio(spec: ServerSpec, around: McpDeps, options: Options): Promise<Session> {
   const sandbox = await around.sandbox();
   options.signal.throwIfAborted();
   const { transport, hidden } = await startServer(spec, {
@@ -45,8 +45,8 @@ async function openStdio(spec: ServerSpec, around: McpSurroundings, options: Opt
   return Session.open(new GuardedTransport(transport), { hidden, ...options });
 }
 
-async function openRemoteFrom(spec: ServerSpec, around: McpSurroundings, options: Options): Promise<Session> {
-  const address = remoteAddress(spec, { secrets: around.secrets(), policy: around.policy() });
+async function openRemoteFrom(spec: ServerSpec, around: McpDeps, options: Options): Promise<Session> {
+  const address = resolveAddress(spec, { secrets: around.secrets(), policy: around.policy() });
   for (const value of address.hidden) around.onSecret?.(value);
   return openRemote(spec, address, { outbound: around.outbound, ...options });
 }
@@ -55,10 +55,10 @@ async function openRemoteFrom(spec: ServerSpec, around: McpSurroundings, options
 export async function openRemote(
   { server }: ServerSpec,
   address: RemoteAddress,
-  { outbound, ...options }: Options & Pick<McpSurroundings, "outbound">,
+  { outbound, ...options }: Options & Pick<McpDeps, "outbound">,
 ): Promise<Session> {
   const open = async (sse: boolean) => {
-    const transport = await remoteTransport(address, { sse, outbound, silenceMs: longestSilence(server) });
+    const transport = await remoteTransport(address, { sse, outbound, silenceMs: getMaxSilence(server) });
     return Session.open(transport, { hidden: address.hidden, ...options });
   };
   const { transport } = server;

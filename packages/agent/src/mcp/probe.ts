@@ -3,7 +3,7 @@ import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
 import type { McpTestAnswer } from "@sandpiper/wire";
 import { maskText } from "@sandpiper/wire";
-import { type RemoteAddress, remoteAddress } from "./addresses.ts";
+import { type RemoteAddress, resolveAddress } from "./addresses.ts";
 import { serverSecrets } from "./config.ts";
 import { openRemote } from "./open-session.ts";
 import { resultContent } from "./result.ts";
@@ -44,7 +44,7 @@ export async function probeMcpServer(
   }
   let address: RemoteAddress;
   try {
-    address = remoteAddress(spec, { secrets, policy: { mode: "open", allow: [], credentials: [] } });
+    address = resolveAddress(spec, { secrets, policy: { mode: "open", allow: [], credentials: [] } });
   } catch (error) {
     return { ok: false, error: errorText(error).slice(0, maxErrorLength), error_kind: "unknown" };
   }
@@ -59,12 +59,12 @@ export async function probeMcpServer(
       const answer = await session.call(toolCall.name, toolCall.arguments ?? {}, { timeoutMs, signal });
       const { content, isError } = resultContent(answer);
       const text = content
-        .flatMap((part) => (part.type === "text" ? [session.shown(part.text)] : []))
+        .flatMap((part) => (part.type === "text" ? [session.mask(part.text)] : []))
         .join("\n");
       return {
         ok: true,
         tools,
-        tool_result: { is_error: isError, text: masked(text, hidden).slice(0, maxToolText) },
+        tool_result: { is_error: isError, text: maskAll(text, hidden).slice(0, maxToolText) },
       };
     } finally {
       session.close();
@@ -74,14 +74,14 @@ export async function probeMcpServer(
       return { ok: false, error: "The server did not answer in time.", error_kind: "timeout" };
     return {
       ok: false,
-      error: masked(errorText(error), hidden).slice(0, maxErrorLength),
+      error: maskAll(errorText(error), hidden).slice(0, maxErrorLength),
       error_kind: "connection",
     };
   }
 }
 
 /** Masks short secrets too, which the session's matcher skips. */
-function masked(text: string, hidden: readonly string[]): string {
+function maskAll(text: string, hidden: readonly string[]): string {
   return hidden
     .filter((secret) => secret.length >= minHiddenLength)
     .sort((a, b) => b.length - a.length)

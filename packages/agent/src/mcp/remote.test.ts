@@ -6,7 +6,7 @@ import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type RemoteMcp, startRemoteMcp } from "../../test/support/remote-mcp.ts";
 import type { Tool, ToolContext } from "../tools/tool.ts";
-import { type McpSurroundings, sessionOpener } from "./open-session.ts";
+import { type McpDeps, sessionOpener } from "./open-session.ts";
 import type { ServerSpec } from "./server-spec.ts";
 import { McpServers } from "./servers.ts";
 
@@ -36,7 +36,7 @@ afterAll(async () => {
   await outbound.close();
 });
 
-function serversOf(around: Partial<McpSurroundings> = {}): McpServers {
+function serversOf(around: Partial<McpDeps> = {}): McpServers {
   const servers = new McpServers(
     sessionOpener({
       outbound,
@@ -149,7 +149,7 @@ test.each([
     { secrets: () => [{ ...secret, hosts: ["api.example.com"] }] },
     /The secret API_KEY may not go to example\.org/,
   ],
-] as [string, ServerSpec["server"], Partial<McpSurroundings>, RegExp][])(
+] as [string, ServerSpec["server"], Partial<McpDeps>, RegExp][])(
   "%s is told in a sentence, once",
   async (_name, server, around, sentence) => {
     const servers = serversOf(around);

@@ -6,7 +6,7 @@ import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import { isCredential } from "./addresses.ts";
 import type { ServerSpec } from "./server-spec.ts";
 import { StdioTransport } from "./stdio-transport.ts";
-import { expand, references } from "./variables.ts";
+import { expandVariables, findReferences } from "./variables.ts";
 
 /** Shorter values are too common to be recognised as a secret. */
 const minSecret = 6;
@@ -25,7 +25,7 @@ export async function startServer(
 ): Promise<{ transport: StdioTransport; hidden: string[] }> {
   const given = { words: commandWords(server), env: Object.entries(server.env ?? {}) };
   const texts = [...given.words, ...given.env.map(([, value]) => value)];
-  const named = references(texts);
+  const named = findReferences(texts);
   const used = secrets.filter(
     (secret) =>
       named.has(secret.name) || named.has(secret.variable) || texts.some((text) => holds(text, secret)),
@@ -33,7 +33,7 @@ export async function startServer(
   const placeholders = await insideValues(sandbox, used);
   const missing = new Set<string>();
   const filled = (text: string) => {
-    const expanded = expand(
+    const expanded = expandVariables(
       text,
       (wanted) => {
         const secret = used.find((one) => one.name === wanted || one.variable === wanted);

@@ -5,7 +5,7 @@ import { readArguments } from "./mcp-tool.ts";
 import { plainText } from "./message-text.ts";
 import { resultContent } from "./result.ts";
 import { ToolNames } from "./tool-names.ts";
-import { expand } from "./variables.ts";
+import { expandVariables } from "./variables.ts";
 
 test("a schema keeps what every provider understands, with references and unions with null resolved", () => {
   const given = {
@@ -88,7 +88,7 @@ test("arguments are decoded by their types, nulls left out, and unknown ones go 
 test("references are replaced, with their defaults, and unknown ones are told", () => {
   const missing = new Set<string>();
   const values: Record<string, string> = { A: "one", EMPTY: "" };
-  const text = expand(
+  const text = expandVariables(
     "$A ${A} ${EMPTY:-two} ${B:-three} ${C} $D p$$ 5$ ${}",
     (name) => values[name],
     missing,
@@ -100,15 +100,15 @@ test("references are replaced, with their defaults, and unknown ones are told", 
 test("names fit every provider, take no other tool's, and stay with their tools", () => {
   const names = new ToolNames();
   const core = new Set(["my_own"]);
-  expect(names.of("one", "search", core)).toBe("search");
-  expect(names.of("two", "search", core)).toBe("two_search");
-  expect(names.of("one", "terminal", core)).toBe("one_terminal");
-  expect(names.of("one", "my_own", core)).toBe("one_my_own");
-  expect(names.of("one", "8 schöne Dinge!", core)).toBe("sch_ne_Dinge_");
-  expect(names.of("two", "日本", core)).toMatch(/^tool_[0-9a-f]{8}$/);
-  expect(names.of("one", "x".repeat(200), core)).toMatch(/^x{55}_[0-9a-f]{8}$/);
-  expect(names.of("two", "search", core)).toBe("two_search");
-  expect(names.of("three", "two_search", core)).toBe("three_two_search");
+  expect(names.get("one", "search", core)).toBe("search");
+  expect(names.get("two", "search", core)).toBe("two_search");
+  expect(names.get("one", "terminal", core)).toBe("one_terminal");
+  expect(names.get("one", "my_own", core)).toBe("one_my_own");
+  expect(names.get("one", "8 schöne Dinge!", core)).toBe("sch_ne_Dinge_");
+  expect(names.get("two", "日本", core)).toMatch(/^tool_[0-9a-f]{8}$/);
+  expect(names.get("one", "x".repeat(200), core)).toMatch(/^x{55}_[0-9a-f]{8}$/);
+  expect(names.get("two", "search", core)).toBe("two_search");
+  expect(names.get("three", "two_search", core)).toBe("three_two_search");
 });
 
 test("lines are cut however they arrive, and one without end is refused once", () => {

@@ -7,10 +7,10 @@ import type { ListedTool } from "./tool-list.ts";
 
 /** The first retry is immediate; then pauses grow between these, ms. */
 const firstPauseMs = 1_000;
-const longestPauseMs = 60_000;
+const maxPauseMs = 60_000;
 
 /** Longest pause that a call waits for, ms; beyond it the call fails. */
-const patienceMs = 5_000;
+const maxWaitMs = 5_000;
 
 /** Opens a session. Throws McpFailed, SandboxNotFound, and the signal's reason. */
 export type OpenSession = (spec: ServerSpec, onChange: () => void, signal: AbortSignal) => Promise<Session>;
@@ -88,7 +88,7 @@ export class ServerLink {
           onProgress,
         });
         this.#failures = 0;
-        return { answer, shown: (text) => session.shown(text) };
+        return { answer, shown: (text) => session.mask(text) };
       } catch (error) {
         signal.throwIfAborted();
         // The server did not process the call.
@@ -98,7 +98,7 @@ export class ServerLink {
         }
         const next = session.ended === undefined ? "" : "; the next one connects again";
         const about = session.isAnswered(error) ? "" : ` What the call did is unknown${next}.`;
-        throw this.#told(`${errorText(error)}${about}`, error);
+        throw this.#toError(`${errorText(error)}${about}`, error);
       }
     }
   }
@@ -114,8 +114,8 @@ export class ServerLink {
 
   async #forCall(signal: AbortSignal): Promise<Session> {
     const pause = this.connected || this.#opening ? 0 : this.pauseMs;
-    if (pause > patienceMs)
-      throw this.#told(
+    if (pause > maxWaitMs)
+      throw this.#toError(
         `It is not connected (${this.problem}), and is tried again in ${Math.ceil(pause / 1000)} seconds.`,
       );
     try {
@@ -125,7 +125,7 @@ export class ServerLink {
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof PlatformError && error.code !== "McpFailed") throw error;
-      throw this.#told(errorText(error), error);
+      throw this.#toError(errorText(error), error);
     }
   }
 
@@ -156,11 +156,11 @@ export class ServerLink {
     this.problem = problem;
     this.#failures += 1;
     const pause =
-      this.#failures === 1 ? 0 : Math.min(longestPauseMs, firstPauseMs * 2 ** (this.#failures - 2));
+      this.#failures === 1 ? 0 : Math.min(maxPauseMs, firstPauseMs * 2 ** (this.#failures - 2));
     this.#retryAt = performance.now() + pause;
   }
 
-  #told(sentence: string, cause?: unknown): PlatformError {
+  #toError(sentence: string, cause?: unknown): PlatformError {
     const isComplete = sentence.startsWith("The MCP server ");
     const message = isComplete ? sentence : `The MCP server ${this.spec.name} failed: ${sentence}`;
     return new PlatformError("McpServerFailed", { message }, { cause });

@@ -10,26 +10,26 @@ export interface ServerSpec {
 
 /** Default and longest silence of a call, ms. */
 const defaultTimeoutMs = 300_000;
-const longestTimeoutMs = 3_600_000;
+const maxTimeoutMs = 3_600_000;
 
 /** Time until the tools are known, ms: a command may have to be downloaded first. */
 const openMs = { stdio: 180_000, remote: 30_000 };
 
 /** Longest silence of a call, ms. Configurations give seconds. */
 export function callTimeout({ timeout, sse_read_timeout: silence }: McpServer): number {
-  return given(timeout) ?? Math.max(defaultTimeoutMs, given(silence) ?? 0);
+  return toMs(timeout) ?? Math.max(defaultTimeoutMs, toMs(silence) ?? 0);
 }
 
 /** Time to connect, ms; grows with the configured time-out, within limits. */
 export function openTimeout({ command, timeout }: McpServer): number {
-  return command ? openMs.stdio : Math.min(openMs.stdio, Math.max(openMs.remote, given(timeout) ?? 0));
+  return command ? openMs.stdio : Math.min(openMs.stdio, Math.max(openMs.remote, toMs(timeout) ?? 0));
 }
 
 /** Maximum silence of a remote server's stream, ms; undefined when not configured. */
-export function longestSilence({ sse_read_timeout: silence }: McpServer): number | undefined {
-  return given(silence);
+export function getMaxSilence({ sse_read_timeout: silence }: McpServer): number | undefined {
+  return toMs(silence);
 }
 
-function given(seconds: number | null | undefined): number | undefined {
-  return seconds ? Math.min(longestTimeoutMs, Math.max(1, seconds * 1_000)) : undefined;
+function toMs(seconds: number | null | undefined): number | undefined {
+  return seconds ? Math.min(maxTimeoutMs, Math.max(1, seconds * 1_000)) : undefined;
 }

@@ -21,7 +21,7 @@ export class McpServers {
   #links: ServerLink[] = [];
   /** Servers that a run has waited for, and the reported states by name. */
   readonly #waited = new WeakSet<ServerLink>();
-  readonly #told = new Map<string, State["kind"]>();
+  readonly #reported = new Map<string, State["kind"]>();
   #tools: { reserved: string; list: readonly Tool[] } | undefined;
   #used = false;
 
@@ -55,7 +55,7 @@ export class McpServers {
     const key = [...reserved].join(" ");
     if (this.#tools?.reserved === key) return this.#tools.list;
     const list = this.#taken().map(({ link, listed }) => {
-      return mcpTool(this.#names.of(link.spec.name, listed.name, reserved), listed, link) as unknown as Tool;
+      return mcpTool(this.#names.get(link.spec.name, listed.name, reserved), listed, link) as unknown as Tool;
     });
     this.#tools = { reserved: key, list };
     return list;
@@ -80,7 +80,7 @@ export class McpServers {
     for (const link of before) {
       if (this.#links.includes(link)) continue;
       link.close();
-      this.#told.delete(link.spec.name);
+      this.#reported.delete(link.spec.name);
     }
     this.#tools = undefined;
   }
@@ -96,15 +96,15 @@ export class McpServers {
   }
 
   #notes(): string[] {
-    const states = this.#links.map((link): [string, State | undefined] => [link.spec.name, stateOf(link)]);
+    const states = this.#links.map((link): [string, State | undefined] => [link.spec.name, getState(link)]);
     const count = this.#links.reduce((sum, { tools }) => sum + tools.length, 0);
     const taken = this.#taken().length;
     const note = `The MCP servers have ${count} tools together: ${taken} of them can be used, the others are left out.`;
     states.push(["", count > taken ? { kind: "many", note } : undefined]);
     return states.flatMap(([name, state]) => {
-      const before = this.#told.get(name);
-      if (state) this.#told.set(name, state.kind);
-      else this.#told.delete(name);
+      const before = this.#reported.get(name);
+      if (state) this.#reported.set(name, state.kind);
+      else this.#reported.delete(name);
       return state && state.kind !== before ? [state.note] : [];
     });
   }
@@ -116,7 +116,7 @@ interface State {
   note: string;
 }
 
-function stateOf({ spec: { name }, connected, problem, more, tools }: ServerLink): State | undefined {
+function getState({ spec: { name }, connected, problem, more, tools }: ServerLink): State | undefined {
   const of = (kind: State["kind"], note: string) => ({ kind, note });
   if (connected && !more) return undefined;
   if (connected)

@@ -16,10 +16,10 @@ const freshMs = 2_000;
 
 /** Immediate list requests; then pauses grow, and a quiet period resets them, ms. */
 const freeLists = 5;
-const longestListPauseMs = 60_000;
+const maxListPauseMs = 60_000;
 
 /** Longest call while the server reports progress, ms. */
-const longestCallMs = 3_600_000;
+const maxCallMs = 3_600_000;
 
 const maxProgress = 500;
 
@@ -109,13 +109,13 @@ export class Session {
         ResultSchema,
         {
           timeout: timeoutMs,
-          maxTotalTimeout: Math.max(timeoutMs, longestCallMs),
+          maxTotalTimeout: Math.max(timeoutMs, maxCallMs),
           resetTimeoutOnProgress: true,
           onprogress: ({ progress, total, message }) => {
             onProgress?.({
               progress,
               total,
-              message: message && shownText(message, maxProgress, (text) => this.shown(text)),
+              message: message && shownText(message, maxProgress, (text) => this.mask(text)),
             });
           },
           signal: own.signal,
@@ -132,7 +132,7 @@ export class Session {
   }
 
   /** Hides the secrets of the server's configuration. */
-  shown(text: string): string {
+  mask(text: string): string {
     return hideSecrets(this.#hidden, text, hiddenSecret);
   }
 
@@ -145,7 +145,7 @@ export class Session {
 
   /** The error as McpFailed, without secrets. */
   problem(error: unknown, timeoutMs?: number): PlatformError {
-    const message = this.shown(this.#sentence(error, timeoutMs));
+    const message = this.mask(this.#sentence(error, timeoutMs));
     return new PlatformError("McpServerFailed", { message }, { cause: error });
   }
 
@@ -178,7 +178,7 @@ export class Session {
   async #list(): Promise<void> {
     const { tools, more } = await listTools(this.#client, {
       signal: this.#closing.signal,
-      shown: (text) => this.shown(text),
+      shown: (text) => this.mask(text),
     });
     this.tools = tools;
     this.more = more;
@@ -195,9 +195,9 @@ export class Session {
   async #relist(): Promise<void> {
     while (this.#stale && this.ended === undefined) {
       const now = performance.now();
-      if (now - this.#listedAt > longestListPauseMs) this.#lists = 0;
+      if (now - this.#listedAt > maxListPauseMs) this.#lists = 0;
       const pause =
-        this.#lists < freeLists ? 0 : Math.min(longestListPauseMs, 250 * 2 ** (this.#lists - freeLists));
+        this.#lists < freeLists ? 0 : Math.min(maxListPauseMs, 250 * 2 ** (this.#lists - freeLists));
       if (pause > 0) await delay(pause, undefined, { ref: false });
       this.#lists += 1;
       this.#listedAt = performance.now();

@@ -4,7 +4,7 @@ import type { SandboxProcess } from "@sandpiper/sandbox/driver";
 import { exitCode } from "@sandpiper/sandbox/shell/run";
 import { LineReader, maxMessageBytes } from "./line-reader.ts";
 import { shortText } from "./message-text.ts";
-import { Allowance } from "./transport.ts";
+import { MessageQuota } from "./transport.ts";
 
 /** Characters kept from the end of stderr. */
 const maxErrors = 2_000;
@@ -24,7 +24,7 @@ export class StdioTransport implements Transport {
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
   readonly #process: SandboxProcess;
-  readonly #allowance = new Allowance();
+  readonly #allowance = new MessageQuota();
   readonly #lines: LineReader;
   #schema: typeof JSONRPCMessageSchema | undefined;
   #errors = "";

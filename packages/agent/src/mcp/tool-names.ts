@@ -14,7 +14,7 @@ export class ToolNames {
   readonly #names = new Map<string, string>();
 
   /** `reserved` are the names of other tools of the conversation. */
-  of(server: string, tool: string, reserved: ReadonlySet<string>): string {
+  get(server: string, tool: string, reserved: ReadonlySet<string>): string {
     const isTaken = (name: string) => reserved.has(name) || toolRegistry.reservedNames.has(name);
     const owner = JSON.stringify([server, tool]);
     const known = this.#names.get(owner);

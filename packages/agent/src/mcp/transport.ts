@@ -18,7 +18,7 @@ export class GuardedTransport implements ServerTransport {
   onerror?: (error: Error) => void;
   onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void;
   readonly #inner: Transport & { readonly ended?: string | undefined };
-  readonly #allowance = new Allowance();
+  readonly #allowance = new MessageQuota();
   readonly #pending = new Set<string | number>();
   #reason: string | undefined;
 
@@ -97,7 +97,7 @@ const perSecond = 200;
 const bytesPerMessage = 16_384;
 
 /** Rate limit of a server's unrequested messages. */
-export class Allowance {
+export class MessageQuota {
   #left = burst;
   #at = performance.now();
 

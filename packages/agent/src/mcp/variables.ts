@@ -4,7 +4,7 @@ const reference = /\$(?:\{([A-Za-z_][A-Za-z0-9_]{0,127})(?::-([^}]*))?\}|([A-Za-
  * Replaces references in a configuration's text (agent-behaviour.md section 10). Unknown names use
  * their default; `$NAME` without one stays, `${NAME}` is added to `missing`.
  */
-export function expand(
+export function expandVariables(
   text: string,
   lookUp: (name: string) => string | undefined,
   missing: Set<string>,
@@ -19,7 +19,7 @@ export function expand(
   });
 }
 
-export function references(texts: readonly string[]): Set<string> {
+export function findReferences(texts: readonly string[]): Set<string> {
   const names = new Set<string>();
   for (const text of texts)
     for (const [, braced, , bare] of text.matchAll(reference)) names.add(braced ?? bare ?? "");

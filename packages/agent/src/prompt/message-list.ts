@@ -3,7 +3,7 @@ import { dropNote, summaryMessage } from "./view-messages.ts";
 import { imagesToDrop, tooMany, ViewTotals, withoutImages } from "./view-totals.ts";
 
 /** Messages and estimated tokens; above them a quarter is dropped. */
-const most = { messages: 20_000, tokens: 3_000_000 };
+const maxList = { messages: 20_000, tokens: 3_000_000 };
 
 /** The messages of a view, within limits. */
 export class MessageList {
@@ -15,7 +15,7 @@ export class MessageList {
   push(message: ModelMessage, closed: () => number): boolean {
     this.messages.push(message);
     if (tooMany(this.totals.images)) this.#dropImages();
-    const isTooMuch = this.messages.length > most.messages || this.totals.tokens > most.tokens;
+    const isTooMuch = this.messages.length > maxList.messages || this.totals.tokens > maxList.tokens;
     return isTooMuch && this.#dropOldest(closed());
   }
 
@@ -74,7 +74,7 @@ export class MessageList {
     while (first < closed && totals.sources(messages[first]!).length === 0) first += 1;
     let end = first;
     const isTooMuch = () =>
-      messages.length - (end - first) > most.messages * 0.75 || totals.tokens > most.tokens * 0.75;
+      messages.length - (end - first) > maxList.messages * 0.75 || totals.tokens > maxList.tokens * 0.75;
     while (end < closed && (isTooMuch() || messages[end]!.role === "tool")) totals.remove(messages[end++]!);
     if (end === first) return false;
     const notes = messages[first - 1] === this.#dropNote ? [] : [dropNote()];

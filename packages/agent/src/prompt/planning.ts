@@ -1,7 +1,7 @@
 import { posix } from "node:path";
 
 /** The plan (app-server.md section 2.5); GitLab and Azure DevOps refuse dot folders. */
-export function planPathOf(config: { workingDir: string; gitProvider: string | null }): string {
+export function getPlanPath(config: { workingDir: string; gitProvider: string | null }): string {
   const visible = config.gitProvider === "gitlab" || config.gitProvider === "azure_devops";
   return posix.join(config.workingDir, visible ? "agents-tmp-config" : ".agents_tmp", "PLAN.md");
 }

@@ -5,12 +5,12 @@ import { textContent } from "@sandpiper/wire";
 export type AssistantMessage = Extract<ModelMessage, { role: "assistant" }>;
 
 /** Follows an answer at the end of a prompt. */
-export const goOn: ModelMessage = {
+export const continueMessage: ModelMessage = {
   role: "user",
   content: [textContent("Go on with the latest message of the user.")],
 };
 
-export function readMessage(event: MessageEvent): ModelMessage {
+export function toModelMessage(event: MessageEvent): ModelMessage {
   const {
     role,
     content,
@@ -30,7 +30,7 @@ export function readMessage(event: MessageEvent): ModelMessage {
 }
 
 /** The assistant message of an action event, without calls. */
-export function startOfCalls(event: ActionEvent): AssistantMessage {
+export function toAssistantMessage(event: ActionEvent): AssistantMessage {
   return {
     role: "assistant",
     text: event.thought.map((part) => part.text).join("\n"),

@@ -17,7 +17,7 @@ export function textTokens(text: string): number {
   return Math.ceil(Buffer.byteLength(text) / bytesOfToken);
 }
 
-export function charsOf(tokens: number): number {
+export function tokensToChars(tokens: number): number {
   return Math.floor(tokens * bytesOfToken);
 }
 

@@ -6,10 +6,10 @@ import { messageTokens, textTokens } from "./view-size.ts";
  * Images per prompt and their characters: providers accept about 20 and 32 MB. Above it, half is
  * dropped, so that the cached beginning seldom changes.
  */
-const most = { count: 20, chars: 16_000_000 };
+const maxImages = { count: 20, chars: 16_000_000 };
 
 /** Images of one message. */
-const mostAtOnce = 100;
+const maxPerMessage = 100;
 
 const note = textContent("[An image was here. It is left out by now; look again if it matters.]");
 
@@ -31,7 +31,7 @@ function imagesIn(message: ModelMessage): Images {
 }
 
 export function tooMany({ count, chars }: Images): boolean {
-  return count > most.count || chars > most.chars;
+  return count > maxImages.count || chars > maxImages.chars;
 }
 
 /**
@@ -52,11 +52,11 @@ export function imagesToDrop(messages: readonly ModelMessage[]): ModelMessage[] 
   ];
   const dropped: ModelMessage[] = [];
   for (const message of order) {
-    if (left.count <= most.count / 2 && left.chars <= most.chars / 2) return dropped;
+    if (left.count <= maxImages.count / 2 && left.chars <= maxImages.chars / 2) return dropped;
     dropped.push(message);
     add(imagesIn(message), -1);
   }
-  return left.count > mostAtOnce || left.chars > most.chars ? [...dropped, ...messages.slice(-1)] : dropped;
+  return left.count > maxPerMessage || left.chars > maxImages.chars ? [...dropped, ...messages.slice(-1)] : dropped;
 }
 
 /** Replaces the images of a message by a note. */

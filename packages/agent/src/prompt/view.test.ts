@@ -7,7 +7,7 @@ import {
   observationEvent,
   userEvent,
 } from "../../test/support/events.ts";
-import { forgettable } from "../condenser/forgettable.ts";
+import { selectPart } from "../condenser/select-part.ts";
 import { View } from "./view.ts";
 
 const roles = (view: View) => view.messages.map((message) => message.role);
@@ -116,7 +116,7 @@ test("thoughts stay with the calls that they led to when what came before is sum
     view.add(call);
     view.add(observationEvent(call.tool_call_id, "out"));
   }
-  const part = forgettable(view, { keepFirst: 2, events: 5 })!;
+  const part = selectPart(view, { keepFirst: 2, events: 5 })!;
   view.add({
     ...{
       kind: "Condensation",

@@ -11,8 +11,8 @@ import { textContent } from "@sandpiper/wire";
 import { hookContext } from "../hooks/hooks.ts";
 import { toolRegistry } from "../tools/registry.ts";
 import { MessageList } from "./message-list.ts";
-import { KeptWords } from "./pinned-messages.ts";
-import { type AssistantMessage, goOn, readMessage, startOfCalls } from "./view-messages.ts";
+import { PinnedMessages } from "./pinned-messages.ts";
+import { type AssistantMessage, continueMessage, toModelMessage, toAssistantMessage } from "./view-messages.ts";
 import { textTokens } from "./view-size.ts";
 
 /** Error code when a requested condensation failed. */
@@ -25,7 +25,7 @@ export const condensationFailed = "CondensationFailed";
 export class View {
   /** Blocks of the system message; empty until the SystemPromptEvent. */
   system: string[] = [];
-  words = new KeptWords();
+  pinned = new PinnedMessages();
   readonly #list = new MessageList();
   readonly #openCalls = new Set<string>();
   #waiting: ModelMessage[] = [];
@@ -46,7 +46,7 @@ export class View {
   reset(): void {
     this.#list.reset();
     this.system = [];
-    this.words = new KeptWords();
+    this.pinned = new PinnedMessages();
     this.#openCalls.clear();
     this.#waiting = [];
     this.#calling = false;
@@ -62,7 +62,7 @@ export class View {
     this.#calling = true;
     const last = this.messages.at(-1);
     // After a crash the log may end in an answer, which no provider accepts.
-    return last?.role === "assistant" ? [...this.messages, goOn] : this.messages.slice();
+    return last?.role === "assistant" ? [...this.messages, continueMessage] : this.messages.slice();
   }
 
   /** Events in the view, system prompt and summary included. */
@@ -118,7 +118,7 @@ export class View {
       case "ObservationEvent": {
         const extended = event.extended_content ?? [];
         const { observation } = event;
-        this.words.tell(
+        this.pinned.pin(
           event.id,
           observation.kind === "InvokeSkillObservation" && !observation.is_error
             ? observation.content
@@ -155,7 +155,7 @@ export class View {
 
   #addCall(event: ActionEvent): void {
     if (this.#batch?.responseId !== event.llm_response_id || this.#openCalls.size === 0) {
-      const message = startOfCalls(event);
+      const message = toAssistantMessage(event);
       this.#batch = { responseId: event.llm_response_id, message };
       this.#list.totals.add(message, []);
       this.#push(message);
@@ -189,7 +189,7 @@ export class View {
   }
 
   #addMessage(event: MessageEvent): void {
-    const message = readMessage(event);
+    const message = toModelMessage(event);
     this.#list.totals.add(message, [event.id]);
     if (message.role === "assistant") {
       if (event.llm_response_id)
@@ -198,8 +198,8 @@ export class View {
       this.#release();
       return;
     }
-    this.words.tell(event.id, event.extended_content);
-    if (event.source === "user") this.words.request(event.id, event.llm_message.content);
+    this.pinned.pin(event.id, event.extended_content);
+    if (event.source === "user") this.pinned.pinRequest(event.id, event.llm_message.content);
     this.#pushInTurn(message);
   }
 
@@ -229,8 +229,8 @@ export class View {
       if (!blocked) this.#list.totals.add(told, this.sources(message));
       list.splice(index, 1, ...(blocked ? [] : [told]));
     }
-    if (blocked) this.words.withdraw(messageId);
-    else this.words.tell(messageId, content);
+    if (blocked) this.pinned.withdraw(messageId);
+    else this.pinned.pin(messageId, content);
   }
 
   #release(): void {

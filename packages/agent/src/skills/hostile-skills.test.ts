@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { skillsOf } from "./library/files.ts";
+import { parseSkills } from "./library/files.ts";
 import type { Skill } from "./skill.ts";
 import { activateSkills } from "./triggers.ts";
 
@@ -25,7 +25,7 @@ test("front matter that takes long to read lets others have their turns", async 
   }));
   let turns = 0;
   const counter = setInterval(() => turns++, 0);
-  const skills = await skillsOf(files, "user");
+  const skills = await parseSkills(files, "user");
   clearInterval(counter);
   expect(skills.length).toBe(20);
   expect(turns).toBeGreaterThan(5);

@@ -4,7 +4,7 @@ import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import { emitFunction, type FoundFile, readRecords } from "./file-records.ts";
 import { parseSkill } from "./parse.ts";
 import { mergeSkills, type Skill } from "./skill.ts";
-import { isReadme, maxBytes, maxFileBytes, maxSkills, withoutParts } from "./skill-files.ts";
+import { isReadme, maxBytes, maxFileBytes, maxSkills, removeSkillParts } from "./skill-files.ts";
 
 /** Depth of nested rule files, their names, and skipped folders. */
 const maxDepth = 8;
@@ -105,7 +105,7 @@ export async function loadProject(sandbox: CommandRunner, options: LoadSkillsOpt
   const nested = found
     .filter(({ kind, path }) => kind === "nested" && dirname(path) !== workingDir)
     .slice(0, maxNested);
-  const files = [...withoutParts(found.filter(({ kind }) => kind !== "nested")), ...nested];
+  const files = [...removeSkillParts(found.filter(({ kind }) => kind !== "nested")), ...nested];
   const problems: string[] = [];
   const read = await mapYielding(files, (file) => readSkill(file, workingDir, problems));
   const skills = mergeSkills(read.filter((skill) => skill !== undefined));

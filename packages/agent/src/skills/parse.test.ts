@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { parseSkill, readServers } from "./parse.ts";
 import { skillBlocks } from "./prompt-text.ts";
 import { enabledSkills, mergeSkills, type Skill } from "./skill.ts";
-import { activateSkills, holdsWord } from "./triggers.ts";
+import { activateSkills, containsWord } from "./triggers.ts";
 
 const read = (path: string, text: string) => parseSkill(path, text, "project");
 
@@ -78,11 +78,11 @@ const skill = (change: Partial<Skill>): Skill => ({
 });
 
 test("a trigger counts as a word of its own in any case, and each skill once", () => {
-  expect(holdsWord("please use Docker here", "docker")).toBe(true);
-  expect(holdsWord("dockerfile and xdocker, then docker.", "docker")).toBe(true);
+  expect(containsWord("please use Docker here", "docker")).toBe(true);
+  expect(containsWord("dockerfile and xdocker, then docker.", "docker")).toBe(true);
   for (const text of ["dockerfile", "undocker", "docker2", "dockerä", ""])
-    expect(holdsWord(text, "docker")).toBe(false);
-  expect(holdsWord("do /review now", "/review")).toBe(true);
+    expect(containsWord(text, "docker")).toBe(false);
+  expect(containsWord("do /review now", "/review")).toBe(true);
   const [first, second] = [skill({}), skill({ name: "compose", triggers: ["compose", "docker"] })];
   const all = activateSkills([first, second], "docker!", new Set());
   expect(all.names).toEqual(["docker", "compose"]);

@@ -1,6 +1,6 @@
 import type { Action } from "@sandpiper/wire";
 import { expect, test } from "vitest";
-import { matchesGlob, pathRuleOf, rulesFor, touchedPaths } from "./path-rules.ts";
+import { matchesGlob, getRuleName, rulesFor, touchedPaths } from "./path-rules.ts";
 import type { Skill } from "./skill.ts";
 
 test.each([
@@ -47,14 +47,14 @@ test("rules count below their folder, each once, and not for what lies beside it
   ];
   const names = (path: string, known: string[] = []) =>
     rulesFor(edit(path), { skills, workingDir: "/w", known: new Set(known) }).map(({ text }) =>
-      pathRuleOf(text),
+      getRuleName(text),
     );
   expect(names("/w/docs/a.x")).toEqual(["all", "docs", "odd' <name>"]);
   expect(names("/w/docs/a.x", ["all", "odd' <name>"])).toEqual(["docs"]);
   expect(names("/elsewhere/a.x")).toEqual([]);
   expect(names("/w")).toEqual([]);
   expect(names("/w/../w/a.y")).toEqual(["all", "other"]);
-  expect(pathRuleOf('Look: <PATH_RULE name="all"')).toBeUndefined();
+  expect(getRuleName('Look: <PATH_RULE name="all"')).toBeUndefined();
 });
 
 test("patches touch the files that they name, and commands none", () => {

@@ -24,14 +24,14 @@ export function rulesFor(
     if (found.size === maxRules) break;
     const name = ruleName(skill);
     if (!skill.paths || known.has(name) || found.has(name)) continue;
-    const path = paths.find((one) => stands(skill, one, workingDir));
+    const path = paths.find((one) => applies(skill, one, workingDir));
     if (path !== undefined) found.set(name, textContent(ruleText(skill, path)));
   }
   return [...found.values()];
 }
 
 /** Name of the rule with this text; undefined for other texts. */
-export function pathRuleOf(text: string): string | undefined {
+export function getRuleName(text: string): string | undefined {
   return /^<PATH_RULE name="([^"]*)"/.exec(text.slice(0, 1_000))?.[1];
 }
 
@@ -40,7 +40,7 @@ export function matchesGlob(pattern: string, path: string): boolean {
   return globMatcher(pattern.replace(/^\.\//, "").replace(/\/$/, "/**"))(path);
 }
 
-function stands({ paths }: Skill, path: string, workingDir: string): boolean {
+function applies({ paths }: Skill, path: string, workingDir: string): boolean {
   const { base = workingDir, globs } = paths!;
   const relative = posix.relative(base, path);
   return (

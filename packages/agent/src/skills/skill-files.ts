@@ -14,7 +14,7 @@ export function isReadme(path: string): boolean {
 }
 
 /** Removes files next to or below a SKILL.md: they are parts of that skill. */
-export function withoutParts<File extends { path: string }>(files: readonly File[]): File[] {
+export function removeSkillParts<File extends { path: string }>(files: readonly File[]): File[] {
   const folders = new Set(files.filter(({ path }) => isSkillFile(path)).map(({ path }) => dirname(path)));
   return files.filter(({ path }) => isSkillFile(path) || !isInside(path, folders));
 }

@@ -59,7 +59,7 @@ function inputsText(inputs: NonNullable<Skill["inputs"]>): string {
 }
 
 /** Whether a text contains a whole word, in any case. */
-export function holdsWord(text: string, word: string): boolean {
+export function containsWord(text: string, word: string): boolean {
   return new Words(text).has(word);
 }
 

@@ -39,7 +39,7 @@ export const usualTools: GivenAgent["tools"] = toolRegistry
 
 /** The tools and tool sets that an agent can have, by the names that clients look for. */
 export const usableTools: string[] = [
-  ...namesOf([...toolRegistry.byName.values()].filter(({ role }) => !role)),
+  ...toClientNames([...toolRegistry.byName.values()].filter(({ role }) => !role)),
   "task_tool_set",
 ];
 
@@ -97,7 +97,7 @@ export function namesWithoutTool(names: readonly string[]): string[] {
 }
 
 /** Tools by the names by which clients ask for them: a whole set by its own. */
-export function namesOf(tools: readonly Tool[]): string[] {
+export function toClientNames(tools: readonly Tool[]): string[] {
   const whole = [...toolRegistry.sets].filter(([, set]) => set.every((tool) => tools.includes(tool)));
   const setOf = (tool: Tool) => whole.find(([, set]) => set.includes(tool))?.[0];
   return [...new Set(tools.map((tool) => setOf(tool) ?? tool.name))];

@@ -31,7 +31,7 @@ export function clientTool({ name, description, parameters, annotations }: Clien
     name,
     description,
     definition: definition as ToolDefinition,
-    parameters: givenSchema(parameters),
+    parameters: toPlainSchema(parameters),
     actionKind: `ClientAction_${name}` as Action["kind"],
     outside: true,
     idempotent: false,
@@ -56,17 +56,17 @@ const maxEnum = 1000;
  * Reduces a foreign JSON Schema to types, properties, required, items and plain enums. Drops the
  * rest, which could make a check fail or take forever.
  */
-function givenSchema(schema: unknown): TSchema {
+function toPlainSchema(schema: unknown): TSchema {
   const { type, description, properties, required, items, enum: values } = isObject(schema) ? schema : {};
   const named = isObject(properties)
-    ? Object.entries(properties).map(([name, one]) => [name, givenSchema(one)])
+    ? Object.entries(properties).map(([name, one]) => [name, toPlainSchema(one)])
     : undefined;
   return Type.Unsafe<unknown>({
     ...(isType(type) && { type }),
     ...(typeof description === "string" && { description }),
     ...(named && { properties: Object.fromEntries(named) }),
     ...(Array.isArray(required) && { required: required.filter((name) => typeof name === "string") }),
-    ...(isObject(items) && { items: givenSchema(items) }),
+    ...(isObject(items) && { items: toPlainSchema(items) }),
     ...(Array.isArray(values) && values.length <= maxEnum && values.every(isPlain) && { enum: values }),
   });
 }

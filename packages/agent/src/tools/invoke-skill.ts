@@ -13,7 +13,7 @@ const description =
 
 const maxNames = 50;
 
-export interface InvokeSkillSources {
+export interface InvokeSkillDeps {
   /** Skills that the conversation's agent may read. */
   skills(conversationId: string): readonly Skill[];
   /** Connects a skill's MCP servers; returns sentences about problems. */
@@ -29,7 +29,7 @@ export const invokeSkillTraits = {
 export function invokeSkillTool({
   skills,
   joinServers,
-}: InvokeSkillSources): Tool<InvokeSkillAction, InvokeSkillObservation> {
+}: InvokeSkillDeps): Tool<InvokeSkillAction, InvokeSkillObservation> {
   return {
     ...invokeSkillTraits,
     description,

@@ -56,6 +56,6 @@ test("no MCP tool gets the name or an alias of a tool, or the name of an unsuppo
     "delegate",
     "workflow",
   ])
-    expect(names.of("server", name, new Set())).toBe(`server_${name}`);
-  expect(names.of("server", "consult_tom", new Set())).toBe("consult_tom");
+    expect(names.get("server", name, new Set())).toBe(`server_${name}`);
+  expect(names.get("server", "consult_tom", new Set())).toBe("consult_tom");
 });

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { isCutOff } from "@sandpiper/agent/loop/acting";
+import { isInterruption } from "@sandpiper/agent/loop/acting";
 import { mcpTraits } from "@sandpiper/agent/mcp/mcp-tool";
 import { toolRegistry } from "@sandpiper/agent/tools/registry";
 import type { Tool } from "@sandpiper/agent/tools/tool";
@@ -69,7 +69,7 @@ export class ExternalTools {
     if (!outcome) throw new Error("The recording has no result of this call, and it is not run in a replay.");
     this.results.set(name, (this.results.get(name) ?? 0) + 1);
     if (outcome.observation) return outcome.observation;
-    if (isCutOff(outcome.error))
+    if (isInterruption(outcome.error))
       await new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
     // The agent adds this prefix to errors of tools.
     throw new Error((outcome.error ?? "The call has no recorded result.").replace(`${name} failed: `, ""));

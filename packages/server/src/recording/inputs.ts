@@ -1,4 +1,4 @@
-import { isCutOff } from "@sandpiper/agent/loop/acting";
+import { isInterruption } from "@sandpiper/agent/loop/acting";
 import type { Event, RecordedCall } from "@sandpiper/wire";
 import { Content, type ExecutionStatus } from "@sandpiper/wire";
 import { Type } from "typebox";
@@ -112,7 +112,7 @@ export function extractInputs({ events, calls }: Pick<Recording, "events" | "cal
         open.delete(event.tool_call_id);
         results.push({
           call: order.get(event.tool_call_id) ?? 0,
-          isCutOff: event.kind === "AgentErrorEvent" && isCutOff(event.error),
+          isCutOff: event.kind === "AgentErrorEvent" && isInterruption(event.error),
         });
         break;
       case "PauseEvent":

@@ -1,4 +1,4 @@
-import { isKeyed, longestServerName, restore } from "@sandpiper/agent/mcp/config";
+import { isKeyed, maxServerNameLength, restore } from "@sandpiper/agent/mcp/config";
 import type { McpAuth, McpConfig, McpServer, McpServers } from "@sandpiper/wire";
 import { maskText } from "@sandpiper/wire";
 
@@ -104,7 +104,7 @@ function toHostName(url: string): string {
 
 /** The wanted name, numbered if it is taken. `__proto__` is not allowed as a key in JSON bodies. */
 function chooseFreeName(wanted: string, taken: (name: string) => boolean): string {
-  const base = wanted === "__proto__" ? "_proto_" : wanted.slice(0, longestServerName - 4) || "server";
+  const base = wanted === "__proto__" ? "_proto_" : wanted.slice(0, maxServerNameLength - 4) || "server";
   let name = base;
   for (let number = 2; taken(name); number++) name = `${base}-${number}`;
   return name;

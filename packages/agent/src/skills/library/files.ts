@@ -1,7 +1,7 @@
 import { mapYielding } from "@sandpiper/core/scheduling/yielding";
 import { parseSkill } from "../parse.ts";
 import { mergeSkills, type Skill, type SkillSource } from "../skill.ts";
-import { isReadme, isSkillFile, maxSkills, withoutParts } from "../skill-files.ts";
+import { isReadme, isSkillFile, maxSkills, removeSkillParts } from "../skill-files.ts";
 
 /** A text file; its path is relative to the collection. */
 export interface SkillText {
@@ -17,15 +17,15 @@ export function mayHoldSkill(path: string): boolean {
 }
 
 /** Parses skills, the first of each name. The agent cannot read their files in a sandbox. */
-export async function skillsOf(files: readonly SkillText[], source: SkillSource): Promise<Skill[]> {
-  const skills = await mapYielding(withoutParts(files), ({ path, content }) =>
+export async function parseSkills(files: readonly SkillText[], source: SkillSource): Promise<Skill[]> {
+  const skills = await mapYielding(removeSkillParts(files), ({ path, content }) =>
     parseSkill(path, content, source, null),
   );
   return mergeSkills(skills.filter((skill) => skill !== undefined)).slice(0, maxSkills);
 }
 
 /** Lets messages that name an invocable skill activate it. */
-export function namedByMessages(skills: readonly Skill[]): Skill[] {
+export function addNameTriggers(skills: readonly Skill[]): Skill[] {
   return skills.map((skill) => {
     if (skill.type !== "agentskills" || skill.triggers.length > 0) return skill;
     return { ...skill, triggers: [skill.name, `/${skill.name}`] };

@@ -2,7 +2,7 @@ import { lstat, open, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Skill } from "../skill.ts";
 import { isReadme, maxBytes, maxFileBytes } from "../skill-files.ts";
-import { type SkillText, skillsOf } from "./files.ts";
+import { type SkillText, parseSkills } from "./files.ts";
 
 const maxDepth = 4;
 const maxEntries = 5_000;
@@ -26,7 +26,7 @@ export async function readSkillFolder(folder: string): Promise<Skill[]> {
     }
   };
   await visit("", 0);
-  return skillsOf(files, "global");
+  return parseSkills(files, "global");
 }
 
 async function readStart(path: string): Promise<string> {

@@ -3,11 +3,11 @@ import type { Logger } from "@sandpiper/core/log/logger";
 import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { MarketplaceRegistration, MarketplaceSkillsPreviewResponse, SkillInfo } from "@sandpiper/wire";
 import { mergeSkills, type Skill } from "../skill.ts";
-import { namedByMessages } from "./files.ts";
+import { addNameTriggers } from "./files.ts";
 import { readSkillFolder } from "./folder.ts";
 import { fetchMarketplace, type Marketplace } from "./marketplace.ts";
 
-export interface SkillLibraryDependencies {
+export interface SkillLibraryDeps {
   /** The operator's folder (SANDPIPER_SKILLS). */
   folder: string | undefined;
   outbound: Outbound;
@@ -32,12 +32,12 @@ interface Kept {
 
 /** Skills from outside of sandboxes: the operator's, and those of `auto_load` marketplaces. */
 export class SkillLibrary {
-  readonly #deps: SkillLibraryDependencies;
+  readonly #deps: SkillLibraryDeps;
   readonly #kept = new Map<string, Kept>();
   #global: readonly Skill[] = [];
   #globalAt = 0;
 
-  constructor(deps: SkillLibraryDependencies) {
+  constructor(deps: SkillLibraryDeps) {
     this.#deps = deps;
   }
 
@@ -59,7 +59,7 @@ export class SkillLibrary {
       const { done } = this.#fetch(registration);
       return typeof done === "object" ? done.skills : [];
     });
-    return namedByMessages(mergeSkills(own, this.#global));
+    return addNameTriggers(mergeSkills(own, this.#global));
   }
 
   /** Waits for the user's marketplaces and skips those that fail. Sorted by name. */

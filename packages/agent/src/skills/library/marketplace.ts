@@ -3,7 +3,7 @@ import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { MarketplacePluginPreview, MarketplaceRegistration } from "@sandpiper/wire";
 import type { Skill } from "../skill.ts";
 import { readArchive } from "./archive.ts";
-import { mayHoldSkill, type SkillText, skillsOf } from "./files.ts";
+import { mayHoldSkill, type SkillText, parseSkills } from "./files.ts";
 
 export interface Marketplace {
   skills: Skill[];
@@ -33,7 +33,7 @@ export async function fetchMarketplace(
   const found = await fetchFiles(outbound, archiveUrls(registration), isWanted);
   const files = found.map(({ path, content }) => ({ path: relative(path), content }));
   const texts = files.filter(({ path }) => !indexes.includes(path));
-  return { skills: await skillsOf(texts, "user"), plugins: pluginsOf(files, registration.name) };
+  return { skills: await parseSkills(texts, "user"), plugins: parsePlugins(files, registration.name) };
 }
 
 async function fetchFiles(
@@ -52,9 +52,9 @@ async function fetchFiles(
   throw new PlatformError("MarketplaceNotFound", { host: new URL(urls[0]!).host });
 }
 
-function pluginsOf(files: readonly SkillText[], marketplace: string): MarketplacePluginPreview[] {
+function parsePlugins(files: readonly SkillText[], marketplace: string): MarketplacePluginPreview[] {
   const index = indexes.flatMap((name) => files.find(({ path }) => path === name) ?? [])[0];
-  const listed = (parsed(index?.content) as { plugins?: unknown } | undefined)?.plugins;
+  const listed = (parseJson(index?.content) as { plugins?: unknown } | undefined)?.plugins;
   if (!Array.isArray(listed)) return [];
   return listed
     .slice(0, maxPlugins)
@@ -70,7 +70,7 @@ function pluginsOf(files: readonly SkillText[], marketplace: string): Marketplac
     });
 }
 
-function parsed(text: string | undefined): unknown {
+function parseJson(text: string | undefined): unknown {
   try {
     return text === undefined ? undefined : JSON.parse(text);
   } catch {

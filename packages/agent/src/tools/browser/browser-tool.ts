@@ -67,7 +67,7 @@ export function browserTool<A extends Action>(parts: BrowserToolParts<A>): Tool 
         result = await used.use(() => parts.run(action, used, context.signal));
       } catch (error) {
         context.signal.throwIfAborted();
-        result = { text: problemOf(error), isError: true };
+        result = { text: toProblem(error), isError: true };
       }
       const text = [result.text, ...(browser?.takeNotes() ?? [])].join("\n").slice(0, maxTextLength);
       return {
@@ -92,7 +92,7 @@ function renderBrowser({ content, screenshot_data: data }: BrowserObservation): 
 }
 
 /** Rethrows errors that are not the browser's. */
-function problemOf(error: unknown): string {
+function toProblem(error: unknown): string {
   if (error instanceof BrowserUseError) return error.message;
   if (error instanceof CdpError) {
     if (error.kind === "refused") return `The browser could not do that: ${error.message}`;
@@ -107,7 +107,7 @@ function problemOf(error: unknown): string {
 }
 
 /** The active tab. Throws BrowserUseError when its page hangs, and what `Browser.tab` throws. */
-export async function livingTab(browser: Browser, signal: AbortSignal): Promise<Tab> {
+export async function requireLiveTab(browser: Browser, signal: AbortSignal): Promise<Tab> {
   const tab = await browser.tab(signal);
   if (tab.dead)
     throw new BrowserUseError(

@@ -2,7 +2,7 @@ import type { BrowserClickAction, BrowserGetStateAction, BrowserTypeAction } fro
 import { Type } from "typebox";
 import { CdpError } from "../../browser/cdp.ts";
 import { BrowserUseError, type Tab } from "../../browser/tab.ts";
-import { browserTool, livingTab, maxTextLength, whereabouts } from "./browser-tool.ts";
+import { browserTool, requireLiveTab, maxTextLength, whereabouts } from "./browser-tool.ts";
 
 /** Elements of one state. */
 const maxElements = 300;
@@ -26,7 +26,7 @@ export const getStateTool = browserTool<BrowserGetStateAction>({
   }),
   readOnly: true,
   async run({ include_screenshot }, browser, signal) {
-    const tab = await livingTab(browser, signal);
+    const tab = await requireLiveTab(browser, signal);
     const state = await tab.page<PageState>(`state(${maxElements})`, signal);
     const tabs = (await browser.tabs(signal)).map(({ id, url, title }) => ({
       tab_id: id,
@@ -103,7 +103,7 @@ export const clickTool = browserTool<BrowserClickAction>({
   }),
   readOnly: false,
   async run({ index, new_tab }, browser, signal) {
-    const tab = await livingTab(browser, signal);
+    const tab = await requireLiveTab(browser, signal);
     const place = await tab.page<Place | Problem>(`locate(${index})`, signal);
     if ("problem" in place) throw new BrowserUseError(problemText(index, place));
     if (place.disabled) throw new BrowserUseError(`Element ${index} is disabled.`);
@@ -149,7 +149,7 @@ export const typeTool = browserTool<BrowserTypeAction>({
   }),
   readOnly: false,
   async run({ index, text }, browser, signal) {
-    const tab = await livingTab(browser, signal);
+    const tab = await requireLiveTab(browser, signal);
     const ready = await tab.page<{ done?: boolean; file?: boolean; single?: boolean } | Problem>(
       `type(${index}, ${JSON.stringify(text)})`,
       signal,

@@ -7,7 +7,7 @@ import type {
 import { Type } from "typebox";
 import { BrowserUseError, type Tab } from "../../browser/tab.ts";
 import { judgeAddress } from "../../risk/addresses.ts";
-import { browserTool, livingTab, maxTextLength, whereabouts } from "./browser-tool.ts";
+import { browserTool, requireLiveTab, maxTextLength, whereabouts } from "./browser-tool.ts";
 
 export const navigateTool = browserTool<BrowserNavigateAction>({
   name: "browser_navigate",
@@ -28,7 +28,7 @@ export const navigateTool = browserTool<BrowserNavigateAction>({
   readOnly: false,
   risk: ({ url }) => ({ findings: judgeAddress(url), usual: "MEDIUM" }),
   async run({ url, new_tab }, browser, signal) {
-    const address = addressOf(url);
+    const address = toAddress(url);
     let tab = new_tab ? await browser.openTab(signal) : await browser.tab(signal);
     if (tab.dead) tab = await browser.replaceTab(tab, signal);
     if ((await tab.navigate(address, signal)) === "download") {
@@ -37,12 +37,12 @@ export const navigateTool = browserTool<BrowserNavigateAction>({
         text: `The address leads to a download, not to a page. ${await whereabouts(browser, signal)}`,
       };
     }
-    const problem = await problemOf(tab, signal);
+    const problem = await getProblem(tab, signal);
     return { text: `${problem}${await whereabouts(browser, signal)}` };
   },
 });
 
-async function problemOf(tab: Tab, signal: AbortSignal): Promise<string> {
+async function getProblem(tab: Tab, signal: AbortSignal): Promise<string> {
   if (tab.loading) return "";
   try {
     const status = await tab.page<number>("status()", signal);
@@ -54,7 +54,7 @@ async function problemOf(tab: Tab, signal: AbortSignal): Promise<string> {
 }
 
 /** Completes the scheme. Throws BrowserUseError. */
-function addressOf(text: string): string {
+function toAddress(text: string): string {
   const given = text.trim();
   const isLocal = /^(localhost|127\.|0\.0\.0\.0|\[::1?\]|[^/:]+:\d+(\/|$))/i.test(given);
   const url = URL.parse(
@@ -75,7 +75,7 @@ export const goBackTool = browserTool<BrowserGoBackAction>({
   parameters: Type.Object({}),
   readOnly: false,
   async run(_, browser, signal) {
-    const tab = await livingTab(browser, signal);
+    const tab = await requireLiveTab(browser, signal);
     const { currentIndex, entries } = await tab.send<{ currentIndex: number; entries: { id: number }[] }>(
       "Page.getNavigationHistory",
       {},
@@ -96,7 +96,7 @@ export const scrollTool = browserTool<BrowserScrollAction>({
   parameters: Type.Object({ direction: Type.Optional(Type.Enum(["up", "down"], { default: "down" })) }),
   readOnly: false,
   async run({ direction }, browser, signal) {
-    const tab = await livingTab(browser, signal);
+    const tab = await requireLiveTab(browser, signal);
     const place = await tab.page<{ moved: boolean; y: number; height: number; screen: number }>(
       `scroll("${direction}")`,
       signal,
@@ -130,7 +130,7 @@ export const getContentTool = browserTool<BrowserGetContentAction>({
   }),
   readOnly: true,
   async run({ extract_links, start_from_char: start }, browser, signal) {
-    const tab = await livingTab(browser, signal);
+    const tab = await requireLiveTab(browser, signal);
     // Leaves space for the surrounding lines.
     const room = maxTextLength - 6_000;
     const { text, more, incomplete } = await tab.page<{ text: string; more: boolean; incomplete: boolean }>(

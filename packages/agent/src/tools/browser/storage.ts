@@ -1,7 +1,7 @@
 import type { BrowserGetStorageAction, BrowserSetStorageAction } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { BrowserUseError } from "../../browser/tab.ts";
-import { browserTool, livingTab, maxTextLength } from "./browser-tool.ts";
+import { browserTool, requireLiveTab, maxTextLength } from "./browser-tool.ts";
 
 /** Fields of a cookie. */
 const cookieFields = "name value domain path expires httpOnly secure sameSite".split(" ");
@@ -21,7 +21,7 @@ export const getStorageTool = browserTool<BrowserGetStorageAction>({
   parameters: Type.Object({}),
   readOnly: true,
   async run(_, browser, signal) {
-    const tab = await livingTab(browser, signal);
+    const tab = await requireLiveTab(browser, signal);
     const { cut, ...storage } = await tab.page<OriginStorage & { cut: boolean }>(
       `storage(${maxTextLength / 2})`,
       signal,
@@ -32,7 +32,7 @@ export const getStorageTool = browserTool<BrowserGetStorageAction>({
       signal,
     );
     let room = maxTextLength - 1_000 - JSON.stringify(storage).length;
-    const shown = cookies.map(cookieOf).filter((cookie) => {
+    const shown = cookies.map(toCookie).filter((cookie) => {
       room -= JSON.stringify(cookie).length + 1;
       return room > 0;
     });
@@ -53,9 +53,9 @@ export const setStorageTool = browserTool<BrowserSetStorageAction>({
   }),
   readOnly: false,
   async run({ storage_state }, browser, signal) {
-    const cookies = objects(storage_state.cookies, "cookies").map(cookieOf);
-    const origins = objects(storage_state.origins, "origins").map(originOf);
-    const tab = await livingTab(browser, signal);
+    const cookies = objects(storage_state.cookies, "cookies").map(toCookie);
+    const origins = objects(storage_state.origins, "origins").map(toOrigin);
+    const tab = await requireLiveTab(browser, signal);
     if (cookies.length > 0) await browser.send("Storage.setCookies", { cookies }, signal);
     const elsewhere: OriginStorage[] = [];
     for (const storage of origins)
@@ -80,7 +80,7 @@ const fill = `(all) => {
   }
 }`;
 
-function cookieOf(cookie: Record<string, unknown>): Record<string, unknown> {
+function toCookie(cookie: Record<string, unknown>): Record<string, unknown> {
   const entries = [...cookieFields, "url"].flatMap((key) => {
     const value = cookie[key];
     // Session cookies have -1, which cannot be set.
@@ -91,7 +91,7 @@ function cookieOf(cookie: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(entries);
 }
 
-function originOf({ origin, localStorage, sessionStorage }: Record<string, unknown>): OriginStorage {
+function toOrigin({ origin, localStorage, sessionStorage }: Record<string, unknown>): OriginStorage {
   const items = (value: unknown, name: string) =>
     objects(value, name).map((item) => ({ name: String(item.name ?? ""), value: String(item.value ?? "") }));
   return {

@@ -1,13 +1,13 @@
 import {
   type CondenserOptions,
-  condenserOfAgent,
-  condenserOfSettings,
+  condenserFromAgent,
+  condenserFromSettings,
   planningCondenser,
 } from "@sandpiper/agent/condenser/options";
 import { policyFromSettings } from "@sandpiper/agent/loop/confirmation";
 import type { Analyzer } from "@sandpiper/agent/risk/analyzer";
 import { chooseAnalyzer, namedAnalyzer } from "@sandpiper/agent/risk/choose-analyzer";
-import { namesOf, type ToolChoice } from "@sandpiper/agent/tools/choose";
+import { toClientNames, type ToolChoice } from "@sandpiper/agent/tools/choose";
 import type { Tool } from "@sandpiper/agent/tools/tool";
 import { awsAccess } from "@sandpiper/models/aws";
 import { addressOptions, callOptions } from "@sandpiper/models/call-options";
@@ -105,12 +105,12 @@ export class AgentConfigResolver {
   condenser(row: Row): CondenserOptions | undefined {
     const { userId, config } = row;
     const { agent, condenser } = this.clientAgent(row) ?? {};
-    if (agent && (agent.condenser || !condenser)) return condenserOfAgent(agent.condenser);
+    if (agent && (agent.condenser || !condenser)) return condenserFromAgent(agent.condenser);
     const { settings } = this.#deps;
     const { launchedProfile: launched } = config;
     const profile = launched ? settings.agentProfiles.byId(userId, launched.id) : undefined;
     const options = { ...(profile?.condenser ?? settings.agent(userId).condenser), ...condenser };
-    return condenserOfSettings(config.agentType === "plan" ? { ...options, ...planningCondenser } : options);
+    return condenserFromSettings(config.agentType === "plan" ? { ...options, ...planningCondenser } : options);
   }
 
   policy({ userId, config }: Row): ConfirmationPolicy {
@@ -170,7 +170,7 @@ export class AgentConfigResolver {
 
 /** The settings' agent in the form of a client's agent. */
 function settingsAgent(tools: readonly Tool[]): Omit<GivenAgent, "llm"> {
-  const names = namesOf(tools.filter(({ role }) => !role));
+  const names = toClientNames(tools.filter(({ role }) => !role));
   return {
     tools: names.map((name) => ({ name, params: {} })),
     include_default_tools: ["FinishTool", "ThinkTool"],

@@ -1,5 +1,5 @@
 import { loadHooks } from "@sandpiper/agent/hooks/load";
-import { planPathOf } from "@sandpiper/agent/prompt/planning";
+import { getPlanPath } from "@sandpiper/agent/prompt/planning";
 import { systemPromptEvent } from "@sandpiper/agent/prompt/prompt";
 import { loadAgentDefinitions } from "@sandpiper/agent/skills/agent-definitions";
 import { loadProject, loadSkills } from "@sandpiper/agent/skills/load";
@@ -154,7 +154,7 @@ export class ProjectKnowledge {
       skills: this.skills(row),
       notes: this.contexts.get(row.id).notes,
       repository: selectedRepository === null ? null : { name: selectedRepository, branch: selectedBranch },
-      planPath: agentType === "plan" ? planPathOf(row.config) : undefined,
+      planPath: agentType === "plan" ? getPlanPath(row.config) : undefined,
       prompt: this.#deps.agents.clientAgent(row)?.agent?.system_prompt ?? undefined,
       secrets: this.#deps.secrets?.forSandbox(row.userId, row.sandboxId),
       hide: (text) => this.#deps.masks.forConversation(row).text(text),

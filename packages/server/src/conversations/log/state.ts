@@ -1,5 +1,5 @@
 import type { ParsedRecord } from "@sandpiper/agent/loop/log-record";
-import { pathRuleOf } from "@sandpiper/agent/skills/path-rules";
+import { getRuleName } from "@sandpiper/agent/skills/path-rules";
 import type {
   ActionEvent,
   ExecutionStatus,
@@ -108,7 +108,7 @@ export function fold(state: ConversationState, { seq, listed, event }: ParsedRec
         state.invokedSkills.add(event.observation.skill_name);
       if (event.observation.kind === "FinishObservation") state.turnOver = true;
       for (const { text } of event.extended_content ?? []) {
-        const rule = pathRuleOf(text);
+        const rule = getRuleName(text);
         if (rule !== undefined) state.pathRules.add(rule);
       }
       state.openActions.delete(event.tool_call_id);

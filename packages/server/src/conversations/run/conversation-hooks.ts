@@ -1,7 +1,7 @@
-import { type HookConfig, mergeHookConfigs, readHookConfig } from "@sandpiper/agent/hooks/config";
+import { type HookConfig, mergeHookConfigs, toHookConfig } from "@sandpiper/agent/hooks/config";
 import { type Hooks, type HookVerdict, noHooks } from "@sandpiper/agent/hooks/hooks";
 import { loadHooks } from "@sandpiper/agent/hooks/load";
-import { type HooksOfRun, ProjectHooks } from "@sandpiper/agent/hooks/project-hooks";
+import { type RunHooksDeps, ProjectHooks } from "@sandpiper/agent/hooks/project-hooks";
 import { nudge } from "@sandpiper/agent/loop/records";
 import { toolRegistry } from "@sandpiper/agent/tools/registry";
 import type { Model, ModelResponse } from "@sandpiper/models/model";
@@ -32,7 +32,7 @@ export class ConversationHooks {
     this.#deps = deps;
   }
 
-  forRun(row: Row, run: HooksOfRun): Hooks {
+  forRun(row: Row, run: RunHooksDeps): Hooks {
     return new LazyHooks({
       known: () => this.#getConfig(row),
       find: () => this.#loadConfig(row, run),
@@ -42,7 +42,7 @@ export class ConversationHooks {
   }
 
   /** Runs the SessionEnd hooks of a session that has begun. Throws the signal's reason. */
-  async endSession(row: Row, run: HooksOfRun): Promise<void> {
+  async endSession(row: Row, run: RunHooksDeps): Promise<void> {
     const config = this.#sessions.delete(row.id) ? this.#getConfig(row) : undefined;
     if (config?.session_end) await this.#open(row, config, run).sessionEnd();
   }
@@ -60,7 +60,7 @@ export class ConversationHooks {
     this.#sessions.delete(conversationId);
   }
 
-  #open({ id, config: { workingDir } }: Row, config: HookConfig, run: HooksOfRun): ProjectHooks {
+  #open({ id, config: { workingDir } }: Row, config: HookConfig, run: RunHooksDeps): ProjectHooks {
     const addUsage = (usageId: string, model: Model, response: ModelResponse) =>
       this.#deps.addUsage(id, usageId, model.name, response);
     return new ProjectHooks(config, { ...run, conversationId: id, workingDir, addUsage });
@@ -70,11 +70,11 @@ export class ConversationHooks {
   #getConfig(row: Row): HookConfig | undefined {
     const { hooks, pluginHooks = {} } = this.#deps.contexts.get(row.id);
     const client = this.#deps.agents.clientAgent(row)?.hookConfig;
-    const own = client ? (readHookConfig(client) ?? {}) : hooks;
+    const own = client ? (toHookConfig(client) ?? {}) : hooks;
     return own && mergeHookConfigs([own, pluginHooks]);
   }
 
-  async #loadConfig(row: Row, { sandbox, append }: HooksOfRun): Promise<HookConfig> {
+  async #loadConfig(row: Row, { sandbox, append }: RunHooksDeps): Promise<HookConfig> {
     const known = this.#getConfig(row);
     if (known) return known;
     const { config, problems } = await loadHooks(await sandbox(), { workingDir: row.config.workingDir });

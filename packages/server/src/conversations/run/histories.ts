@@ -1,4 +1,4 @@
-import { forgettable } from "@sandpiper/agent/condenser/forgettable";
+import { selectPart } from "@sandpiper/agent/condenser/select-part";
 import { View } from "@sandpiper/agent/prompt/view";
 import type { Tool } from "@sandpiper/agent/tools/tool";
 import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
@@ -66,7 +66,7 @@ export class Histories {
   async canCondense(row: Pick<ConversationRow, "id" | "userId" | "config">): Promise<boolean> {
     const { view, ready } = this.#getFollower(row.id);
     await ready;
-    return forgettable(view, { keepFirst: this.#deps.agents.condenser(row)?.keepFirst ?? 0 }) !== undefined;
+    return selectPart(view, { keepFirst: this.#deps.agents.condenser(row)?.keepFirst ?? 0 }) !== undefined;
   }
 
   /** Actions without a result, in order. */

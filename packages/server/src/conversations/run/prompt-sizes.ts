@@ -1,8 +1,8 @@
 import type { ContextLimits } from "@sandpiper/agent/condenser/context-limits";
 import type { CondenserOptions } from "@sandpiper/agent/condenser/options";
-import type { SummaryBounds } from "@sandpiper/agent/condenser/summarise";
+import type { SummaryBounds } from "@sandpiper/agent/condenser/condense";
 import { maxTranscriptChars } from "@sandpiper/agent/condenser/transcript";
-import { charsOf } from "@sandpiper/agent/prompt/view-size";
+import { tokensToChars } from "@sandpiper/agent/prompt/view-size";
 import type { Model } from "@sandpiper/models/model";
 import type { TokenUsage } from "@sandpiper/wire";
 import type { LogFollower } from "../log/follower.ts";
@@ -19,7 +19,7 @@ const minFreeTokens = 8_000;
 export interface PromptSizesDeps {
   userId: string;
   follower: LogFollower;
-  limits: Pick<ContextLimits, "of">;
+  limits: Pick<ContextLimits, "get">;
 }
 
 /** Measures the prompts of a run and bounds them and its summaries. */
@@ -44,7 +44,7 @@ export class PromptSizes {
   /** Maximum tokens of a prompt. */
   maxTokens(model: Model | undefined, options: CondenserOptions | undefined): number {
     const { limits, userId } = this.#deps;
-    const known = model ? limits.of(userId, model) : Number.POSITIVE_INFINITY;
+    const known = model ? limits.get(userId, model) : Number.POSITIVE_INFINITY;
     return Math.min(
       known,
       Math.max(options?.maxTokens ?? Number.POSITIVE_INFINITY, this.prefixTokens() + minFreeTokens),
@@ -53,10 +53,10 @@ export class PromptSizes {
 
   /** Bounds of a summary in `room` tokens; a smaller `scale` shortens the transcript. */
   summaryBounds(condenser: Model, room: number, scale: number): SummaryBounds {
-    const read = charsOf(Math.min(room, this.#deps.limits.of(this.#deps.userId, condenser) * 0.8));
+    const read = tokensToChars(Math.min(room, this.#deps.limits.get(this.#deps.userId, condenser) * 0.8));
     return {
       transcript: Math.max(minSummaryChars, Math.min(read, maxTranscriptChars) * scale),
-      summary: Math.min(maxSummaryChars, Math.max(minSummaryChars, charsOf(room / 8))),
+      summary: Math.min(maxSummaryChars, Math.max(minSummaryChars, tokensToChars(room / 8))),
     };
   }
 

@@ -1,17 +1,17 @@
 import type { ContextLimits } from "@sandpiper/agent/condenser/context-limits";
 import {
-  everything,
-  type Forgettable,
-  forgettable,
-  type Target,
-} from "@sandpiper/agent/condenser/forgettable";
+  selectAll,
+  type CondensablePart,
+  selectPart,
+  type CondensationTarget,
+} from "@sandpiper/agent/condenser/select-part";
 import type { CondenserOptions } from "@sandpiper/agent/condenser/options";
 import { isHistoryRefused } from "@sandpiper/agent/condenser/refused-history";
-import { askForSummary, NoSummary, withKeptWords } from "@sandpiper/agent/condenser/summarise";
+import { askForSummary, NoSummary, appendPinned } from "@sandpiper/agent/condenser/condense";
 import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import { addUsage, listed, stateRecord, type UsageMetrics, withUsage } from "@sandpiper/agent/loop/records";
 import { condensationFailed } from "@sandpiper/agent/prompt/view";
-import { charsOf } from "@sandpiper/agent/prompt/view-size";
+import { tokensToChars } from "@sandpiper/agent/prompt/view-size";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { isContextExceeded } from "@sandpiper/models/failure";
 import type { Model, RetryNotice } from "@sandpiper/models/model";
@@ -39,7 +39,7 @@ export interface RunCondensingDeps {
 
 interface Need {
   reason: "request" | "tokens" | "events";
-  target: Target;
+  target: CondensationTarget;
 }
 
 /** Keeps the history of one run short enough for its model (agent-behaviour.md section 6). */
@@ -167,7 +167,7 @@ export class RunCondensing {
     let failure: unknown;
     for (let attempt = 0; attempt <= resets; attempt++) {
       const scale = scaling ** (attempt + Math.max(0, this.#overflows - 1));
-      const part = isReset ? everything(view, (limit * scale) / 8) : forgettable(view, need.target);
+      const part = isReset ? selectAll(view, (limit * scale) / 8) : selectPart(view, need.target);
       try {
         if (!part) throw new HistoryTooShort();
         return await this.#summarise(part, limit * scale, scale);
@@ -191,14 +191,14 @@ export class RunCondensing {
   }
 
   /** Condenses one part. The cost of the call counts even without a summary. */
-  async #summarise(part: Forgettable, room: number, scale: number): Promise<void> {
+  async #summarise(part: CondensablePart, room: number, scale: number): Promise<void> {
     const { follower, limits, userId, sideCallUsage, budget, append, onRetry } = this.#deps;
     const model = this.#deps.openCondenser();
     const bounds = this.#sizes.summaryBounds(model, room, scale);
     const signal = AbortSignal.any([this.#deps.signal, AbortSignal.timeout(timeoutMs)]);
     const { text, response } = await askForSummary(part, model, bounds, { signal, onRetry }).catch(
       (error: unknown) => {
-        if (isContextExceeded(error)) limits.learn(userId, model, bounds.transcript / charsOf(1), error);
+        if (isContextExceeded(error)) limits.learn(userId, model, bounds.transcript / tokensToChars(1), error);
         throw error;
       },
     );
@@ -217,7 +217,7 @@ export class RunCondensing {
       kind: "Condensation",
       source: "environment",
       forgotten_event_ids: part.eventIds,
-      summary: withKeptWords(text, follower.view, part, bounds.summary),
+      summary: appendPinned(text, follower.view, part, bounds.summary),
       summary_offset: part.offset,
       llm_response_id: response.id,
     });

@@ -1,9 +1,9 @@
 import type { ContextLimits } from "@sandpiper/agent/condenser/context-limits";
 import type { CondenserOptions } from "@sandpiper/agent/condenser/options";
 import type { Hooks } from "@sandpiper/agent/hooks/hooks";
-import type { HooksOfRun } from "@sandpiper/agent/hooks/project-hooks";
+import type { RunHooksDeps } from "@sandpiper/agent/hooks/project-hooks";
 import type { UsageMetrics } from "@sandpiper/agent/loop/records";
-import { maskedModel } from "@sandpiper/agent/masking/masked-model";
+import { maskModel } from "@sandpiper/agent/masking/masked-model";
 import type { OutputMask } from "@sandpiper/agent/masking/output-mask";
 import type { Analyzer } from "@sandpiper/agent/risk/analyzer";
 import type { Tool, ToolContext } from "@sandpiper/agent/tools/tool";
@@ -46,7 +46,7 @@ export interface RunEnvironment {
   analyzer(): Analyzer | undefined;
   /** Project rules for the files that an action touched, except the known ones. */
   rulesFor(action: Action, known: ReadonlySet<string>): TextContent[];
-  openHooks(run: HooksOfRun): Hooks;
+  openHooks(run: RunHooksDeps): Hooks;
   /** Called for each batch of actions, because secrets may be added. */
   mask(): OutputMask;
   /** Maximum concurrent calls. */
@@ -99,7 +99,7 @@ export function makeRunEnvironment(
     openModel: makeModelOpener(sources, row),
     openCondenser: () => {
       const { model, ...rest } = agents.condenserModel(now());
-      return maskedModel(openModel({ model: model ?? "", ...rest }), masks.forConversation(row));
+      return maskModel(openModel({ model: model ?? "", ...rest }), masks.forConversation(row));
     },
     condenser: () => agents.condenser(now()),
     policy: () => agents.policy(now()),
@@ -132,7 +132,7 @@ export function makeModelOpener(
       const { model, ...rest } = agents.model(row);
       opened = {
         name,
-        model: maskedModel(openModel({ model: model ?? "", ...rest }), masks.forConversation(row)),
+        model: maskModel(openModel({ model: model ?? "", ...rest }), masks.forConversation(row)),
       };
     }
     return opened.model;

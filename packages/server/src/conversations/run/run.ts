@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Hooks, stopHookText } from "@sandpiper/agent/hooks/hooks";
-import { type ActContext, act, cutOff } from "@sandpiper/agent/loop/acting";
+import { type ActContext, act, interruptedResult } from "@sandpiper/agent/loop/acting";
 import type { LogRecord, NewRecord } from "@sandpiper/agent/loop/log-record";
 import { listed, nudge, stateRecord, withUsage } from "@sandpiper/agent/loop/records";
 import { failure, transition } from "@sandpiper/agent/loop/status";
 import { type StepContext, step } from "@sandpiper/agent/loop/step";
 import { judgeStuck } from "@sandpiper/agent/loop/stuck";
 import { View } from "@sandpiper/agent/prompt/view";
-import { pathRuleOf } from "@sandpiper/agent/skills/path-rules";
+import { getRuleName } from "@sandpiper/agent/skills/path-rules";
 import { toolRegistry } from "@sandpiper/agent/tools/registry";
 import { abortable } from "@sandpiper/core/abortable";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
@@ -199,7 +199,7 @@ export class Run {
   /** Each rule is sent once per conversation, also by concurrent calls. */
   #rulesFor(action: Action): TextContent[] {
     const rules = this.#env.rulesFor(action, this.#sentRules.union(this.follower.state.pathRules));
-    for (const { text } of rules) this.#sentRules.add(pathRuleOf(text)!);
+    for (const { text } of rules) this.#sentRules.add(getRuleName(text)!);
     return rules;
   }
 
@@ -258,7 +258,7 @@ export class Run {
     const rejected = rejectActions(open.filter(isUnanswered), unansweredReason);
     if (rejected.length > 0) await this.#append(rejected);
     const left = open.filter((event) => state.openActions.has(event.tool_call_id));
-    for (const event of left) if (!canRun(event)) await this.#append([cutOff(event, { begun: true })]);
+    for (const event of left) if (!canRun(event)) await this.#append([interruptedResult(event, { begun: true })]);
     await act(left.filter(canRun), context);
     this.#readSeq = state.seq;
   }
@@ -282,7 +282,7 @@ export class Run {
         signal,
       },
       append: (records) => this.#append(records),
-      begins: (actionId) => this.#begun.add(actionId),
+      onStart: (actionId) => this.#begun.add(actionId),
       hasUnseenMessage: () => this.#hooks.holdsEnd || this.#hasUnseenMessage(),
       onProgress: ({ tool_call_id, tool_name }, progress) =>
         this.#publishAgentState({ tool_progress: { tool_call_id, tool_name, ...progress } }),
@@ -361,7 +361,7 @@ export class Run {
     // The pause is in the log, and no action had begun.
     if (cause === "paused" && this.follower.state.openActions.size === 0) return true;
     const open = [...this.follower.state.openActions.values()].map((event) =>
-      cutOff(event, { begun: this.#begun.has(event.id) }),
+      interruptedResult(event, { begun: this.#begun.has(event.id) }),
     );
     // The run itself is fine and is tried again.
     if (error instanceof PlatformError && error.code === "StorageBusy") return false;

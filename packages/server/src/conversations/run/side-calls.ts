@@ -1,4 +1,4 @@
-import { maskedModel } from "@sandpiper/agent/masking/masked-model";
+import { maskModel } from "@sandpiper/agent/masking/masked-model";
 import { modelTools } from "@sandpiper/agent/tools/call";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
@@ -91,7 +91,7 @@ export class SideCalls {
     const exhausted = limits.dailyBudget.getExhaustedReason(row.userId);
     if (exhausted !== undefined) throw new PlatformError("BudgetReached", exhausted);
     const { model: name, ...rest } = llm ? agents.resolveModel(row.userId, llm) : agents.model(row);
-    const asked = maskedModel(openModel({ model: name ?? "", ...rest }), masks.forConversation(row));
+    const asked = maskModel(openModel({ model: name ?? "", ...rest }), masks.forConversation(row));
     // The recording omits the history, which is in the log.
     const partial = request.messages.length > 1;
     const call = { id: row.id, usageId, partial };

@@ -1,4 +1,4 @@
-import { taskUsage } from "@sandpiper/agent/loop/records";
+import { toTaskUsageId } from "@sandpiper/agent/loop/records";
 import type { AgentDefinition } from "@sandpiper/agent/skills/agent-definitions";
 import { builtInSubAgents } from "@sandpiper/agent/sub-agents/built-in";
 import { taskTool } from "@sandpiper/agent/tools/task";
@@ -237,7 +237,7 @@ export class SubAgents implements ToolSource {
 
   #reportMetrics(parentId: string, { config, summary }: ConversationRow): void {
     if (config.task && summary.metrics)
-      this.#deps.runner.setTaskMetrics(parentId, taskUsage(config.task.id), summary.metrics);
+      this.#deps.runner.setTaskMetrics(parentId, toTaskUsageId(config.task.id), summary.metrics);
   }
 }
 

@@ -1,4 +1,4 @@
-import { maskedModel } from "@sandpiper/agent/masking/masked-model";
+import { maskModel } from "@sandpiper/agent/masking/masked-model";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
@@ -72,7 +72,7 @@ export class Titles {
     const profile = row && (row.config.titleLlmProfile ?? settings.agent(row.userId).titleLlmProfile);
     const config = profile ? settings.profileModel(row.userId, profile) : undefined;
     if (!row || !config?.model || limits.dailyBudget.getExhaustedReason(row.userId) !== undefined) return;
-    const asked = maskedModel(openModel({ ...config, model: config.model }), masks.forConversation(row));
+    const asked = maskModel(openModel({ ...config, model: config.model }), masks.forConversation(row));
     const model = recordedBeside({ events: store.events, scheduler }, { id, usageId: "title" }, asked);
     const response = await model.complete({
       system: [titleInstructions()],

@@ -1,5 +1,5 @@
 import { Browser } from "@sandpiper/agent/browser/browser";
-import { planPathOf } from "@sandpiper/agent/prompt/planning";
+import { getPlanPath } from "@sandpiper/agent/prompt/planning";
 import type { ToolContext } from "@sandpiper/agent/tools/tool";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
@@ -115,7 +115,7 @@ export class Workspace {
       terminal: () => this.terminal(),
       browser: () => this.browser(),
       workingDir: this.#config.workingDir,
-      planPath: planPathOf(this.#config),
+      planPath: getPlanPath(this.#config),
       memory: this.#memory,
     };
   }

@@ -2,7 +2,7 @@ import type { ModelMessage } from "@sandpiper/models/model";
 import type { View } from "../prompt/view.ts";
 
 /** A part of the history that a summary can replace. */
-export interface Forgettable {
+export interface CondensablePart {
   /** Input of the summary: the forgotten messages and the kept user messages among them. */
   messages: ModelMessage[];
   eventIds: string[];
@@ -12,7 +12,7 @@ export interface Forgettable {
   tokens: number;
 }
 
-export interface Target {
+export interface CondensationTarget {
   /** First events to keep, system prompt included; the first user message always stays. */
   keepFirst: number;
   /** Total events. Default: half of the messages. */
@@ -24,23 +24,23 @@ export interface Target {
 }
 
 /** Events per summary: longer histories are condensed piece by piece. */
-const mostEvents = 10_000;
+const maxEvents = 10_000;
 
 /**
  * The part of the history to condense so that the target is met (agent-behaviour.md section 6).
  * Keeps calls with their results, open calls, the newest answer and the latest user message.
  * Undefined when a summary is not worthwhile.
  */
-export function forgettable(view: View, target: Target): Forgettable | undefined {
+export function selectPart(view: View, target: CondensationTarget): CondensablePart | undefined {
   const { messages, closed } = view;
-  const first = endOfBeginning(view, target.keepFirst);
+  const first = findBeginningEnd(view, target.keepFirst);
   // The newest answer and its results may not have been used yet.
   let latest = closed - 1;
   while (latest > first && messages[latest]?.role === "tool") latest -= 1;
   const beginning = messages
     .slice(0, first)
     .reduce((sum, message) => sum + view.tokensOf(message), view.systemTokens);
-  const head = messages.slice(0, first).reduce((sum, message) => sum + countOf(view, message), 1);
+  const head = messages.slice(0, first).reduce((sum, message) => sum + countEvents(view, message), 1);
   const { events, tokens } = target;
   // The summary takes one place.
   const room = { events: (events ?? 0) - head - 1, tokens: (tokens ?? 0) - beginning };
@@ -49,7 +49,7 @@ export function forgettable(view: View, target: Target): Forgettable | undefined
     events === undefined && tokens === undefined ? first + Math.ceil((messages.length - first) / 2) : first;
   while (start > least) {
     const message = messages[start - 1]!;
-    room.events -= countOf(view, message);
+    room.events -= countEvents(view, message);
     room.tokens -= view.tokensOf(message);
     if ((events !== undefined && room.events < 0) || (tokens !== undefined && room.tokens < 0)) break;
     start -= 1;
@@ -62,7 +62,7 @@ export function forgettable(view: View, target: Target): Forgettable | undefined
 }
 
 /** All closed messages, but the first and latest user message if they are small enough. */
-export function everything(view: View, mostTokens: number): Forgettable | undefined {
+export function selectAll(view: View, mostTokens: number): CondensablePart | undefined {
   const isSmall = (message: ModelMessage | undefined) =>
     message?.role === "user" && isRequest(view, message) && view.tokensOf(message) <= mostTokens;
   return between(view, isSmall(view.messages[0]) ? 1 : 0, view.closed, isSmall);
@@ -73,7 +73,7 @@ function between(
   first: number,
   wanted: number,
   stays: (message: ModelMessage) => boolean = (message) => isRequest(view, message),
-): Forgettable | undefined {
+): CondensablePart | undefined {
   const { messages, closed } = view;
   const eventIds: string[] = [];
   const offset = messages.slice(0, first).reduce((sum, message) => sum + view.sources(message).length, 1);
@@ -82,7 +82,7 @@ function between(
   while (end < closed && (end < wanted || messages[end]?.role === "tool")) {
     const message = messages[end]!;
     const sources = view.sources(message);
-    if (eventIds.length + sources.length > mostEvents && message.role !== "tool") break;
+    if (eventIds.length + sources.length > maxEvents && message.role !== "tool") break;
     end += 1;
     if (stays(message)) staying += sources.length;
     else {
@@ -95,7 +95,7 @@ function between(
 }
 
 /** Leading messages that stay: `keepFirst` events and the first user message. */
-function endOfBeginning(view: View, keepFirst: number): number {
+function findBeginningEnd(view: View, keepFirst: number): number {
   const { messages, closed } = view;
   let end = messages.findIndex(({ role }) => role === "user") + 1;
   let events = messages.slice(0, end).reduce((sum, message) => sum + view.sources(message).length, 1);
@@ -115,10 +115,10 @@ function isRequest(view: View, message: ModelMessage): boolean {
   if (message.role !== "user") return false;
   const [id] = view.sources(message);
   return (
-    id !== undefined && (id === view.words.firstRequest?.eventId || id === view.words.latestRequest?.eventId)
+    id !== undefined && (id === view.pinned.firstRequest?.eventId || id === view.pinned.latestRequest?.eventId)
   );
 }
 
-function countOf(view: View, message: ModelMessage): number {
+function countEvents(view: View, message: ModelMessage): number {
   return Math.max(1, view.sources(message).length);
 }

@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import { actionEvent, observationEvent, userEvent } from "../../test/support/events.ts";
 import { hookContext } from "../hooks/hooks.ts";
 import { View } from "../prompt/view.ts";
-import { everything, forgettable } from "./forgettable.ts";
-import { withKeptWords } from "./summarise.ts";
+import { selectAll, selectPart } from "./select-part.ts";
+import { appendPinned } from "./condense.ts";
 
 type Observed = Extract<Event, { kind: "ObservationEvent" }>;
 
@@ -40,8 +40,8 @@ test("rules and invoked skills of forgotten results follow the summary once, tho
     ...call("c3", rule),
     ...call("c4", '<PATH_RULE name="md" path="/a.md">\nShort.\n</PATH_RULE>'),
   );
-  const part = forgettable(view, { keepFirst: 2, events: 6 })!;
-  const text = withKeptWords("SUMMARY", view, part, 10_000);
+  const part = selectPart(view, { keepFirst: 2, events: 6 })!;
+  const text = appendPinned("SUMMARY", view, part, 10_000);
   expect(text).toBe(`SUMMARY\n\nThe skill's text.\n\n${rule}`);
 });
 
@@ -53,8 +53,8 @@ test("when the whole history goes, words of the user that are too long for that 
     ...call("c2"),
     ...call("c3"),
   );
-  const part = everything(view, 1_000)!;
-  const text = withKeptWords("SUMMARY", view, part, 2_000);
+  const part = selectAll(view, 1_000)!;
+  const text = appendPinned("SUMMARY", view, part, 2_000);
   expect(text).toMatch(
     /^SUMMARY\n\nThe first message of the user:\nfirst x+\n\[\.\.\. \d+ characters left out here \.\.\.\]\nx+ end$/,
   );
@@ -78,7 +78,7 @@ test("skills without end are told as far as there is room, the newest of them", 
     call(`c${index}`, `skill ${index} ${"y".repeat(1_000)}`),
   ).flat();
   const view = viewOf(userEvent("go"), ...calls, ...call("last"));
-  const text = withKeptWords("SUMMARY", view, forgettable(view, { keepFirst: 2, events: 5 })!, 32_000);
+  const text = appendPinned("SUMMARY", view, selectPart(view, { keepFirst: 2, events: 5 })!, 32_000);
   expect(text.length).toBeLessThan(25_000);
   expect(text).toContain("skill 199 ");
   expect(text).not.toContain("skill 100 ");

@@ -10,7 +10,7 @@ import {
   userEvent,
 } from "../../test/support/events.ts";
 import { View } from "../prompt/view.ts";
-import { everything, type Forgettable, forgettable } from "./forgettable.ts";
+import { selectAll, type CondensablePart, selectPart } from "./select-part.ts";
 
 let count = 0;
 
@@ -47,7 +47,7 @@ function eventsOf(
   });
 }
 
-const condensation = (part: Forgettable): Event => ({
+const condensation = (part: CondensablePart): Event => ({
   kind: "Condensation",
   id: `condensation-${++count}`,
   timestamp: "2026-01-01T00:00:00.000000",
@@ -98,13 +98,13 @@ test("whatever is forgotten, calls keep their results, the user's first and late
           for (const event of eventsOf(turns, index === parts.length - 1)) add(event);
           const openBefore = orphans(view.messages);
           const before = view.eventCount;
-          const part = all ? everything(view, 1_000) : forgettable(view, target);
+          const part = all ? selectAll(view, 1_000) : selectPart(view, target);
           if (!part) continue;
           add(condensation(part));
           expect(orphans(view.messages)).toEqual(openBefore);
           expect(view.eventCount).toBeLessThanOrEqual(before);
           const said = view.messages.flatMap((message) => view.sources(message));
-          for (const request of [view.words.firstRequest, view.words.latestRequest]) {
+          for (const request of [view.pinned.firstRequest, view.pinned.latestRequest]) {
             const isWaiting = view.complete().length !== view.closed;
             if (request && !isWaiting) expect(said).toContain(request.eventId);
           }
@@ -125,7 +125,7 @@ test("what goes is the middle: the beginning stays, and the newest events up to 
     observationEvent(`c${index}`, "x"),
   ]);
   const view = viewOf([userEvent("go"), ...calls.flat()]);
-  const part = forgettable(view, { keepFirst: 4, events: 16 })!;
+  const part = selectPart(view, { keepFirst: 4, events: 16 })!;
   // The beginning is the prompt, the message and the first call with its result; behind it come the summary and five calls.
   expect(part.offset).toBe(4);
   expect(part.eventIds).toHaveLength(28);
@@ -137,9 +137,9 @@ test("too little progress is none", () => {
     observationEvent(`c${index}`, "x"),
   ]);
   const view = viewOf([userEvent("go"), ...calls.flat()]);
-  expect(forgettable(view, { keepFirst: 2, events: 39, progress: 0.1 })).toBeUndefined();
-  expect(forgettable(view, { keepFirst: 2, events: 30, progress: 0.1 })).toBeDefined();
-  expect(forgettable(viewOf([userEvent("go")]), { keepFirst: 2 })).toBeUndefined();
+  expect(selectPart(view, { keepFirst: 2, events: 39, progress: 0.1 })).toBeUndefined();
+  expect(selectPart(view, { keepFirst: 2, events: 30, progress: 0.1 })).toBeDefined();
+  expect(selectPart(viewOf([userEvent("go")]), { keepFirst: 2 })).toBeUndefined();
 });
 
 test("one summary stands for ten thousand events at most, so that its event stays small", () => {
@@ -148,6 +148,6 @@ test("one summary stands for ten thousand events at most, so that its event stay
     observationEvent(`c${index}`, "x"),
   ]);
   const view = viewOf([userEvent("go"), ...calls.flat()]);
-  expect(forgettable(view, { keepFirst: 2, events: 100 })?.eventIds).toHaveLength(10_000);
-  expect(everything(view, 100)?.eventIds).toHaveLength(10_000);
+  expect(selectPart(view, { keepFirst: 2, events: 100 })?.eventIds).toHaveLength(10_000);
+  expect(selectAll(view, 100)?.eventIds).toHaveLength(10_000);
 });
