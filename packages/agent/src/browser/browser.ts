@@ -4,7 +4,7 @@ import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { CdpConnection, type CdpEvent } from "./cdp.ts";
 import { type DownloadBegins, type DownloadProgress, Downloads } from "./downloads.ts";
 import { endBrowser, type Launched, launchBrowser } from "./launch.ts";
-import { type BrowserTimeouts, Tab, defaultTimeouts } from "./tab.ts";
+import { type BrowserTimeouts, defaultTimeouts, Tab } from "./tab.ts";
 import { maxTabs, type TargetInfo, Targets } from "./targets.ts";
 
 export interface BrowserDeps {

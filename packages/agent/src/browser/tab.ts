@@ -139,7 +139,8 @@ export class Tab {
     }
     const { errorText, isDownload } = result;
     if (isDownload) return "download";
-    if (errorText) throw new BrowserUseError(`${url} could not be opened: ${errorText}${getNetworkHint(errorText)}`);
+    if (errorText)
+      throw new BrowserUseError(`${url} could not be opened: ${errorText}${getNetworkHint(errorText)}`);
     await this.settle(signal);
     return "page";
   }

@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import { actionEvent, observationEvent, userEvent } from "../../test/support/events.ts";
 import { hookContext } from "../hooks/hooks.ts";
 import { View } from "../prompt/view.ts";
-import { selectAll, selectPart } from "./select-part.ts";
 import { appendPinned } from "./condense.ts";
+import { selectAll, selectPart } from "./select-part.ts";
 
 type Observed = Extract<Event, { kind: "ObservationEvent" }>;
 

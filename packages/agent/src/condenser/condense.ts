@@ -58,7 +58,8 @@ export function appendPinned(summary: string, view: View, part: CondensablePart,
   const gone = (kept: Pinned | undefined) =>
     kept && !remaining.has(kept.eventId) ? contentText(kept.content) : "";
   const first = gone(view.pinned.firstRequest);
-  const latest = view.pinned.latestRequest === view.pinned.firstRequest ? "" : gone(view.pinned.latestRequest);
+  const latest =
+    view.pinned.latestRequest === view.pinned.firstRequest ? "" : gone(view.pinned.latestRequest);
   const words = [
     ...(first ? [`The first message of the user:\n${cutMiddle(first, limit)}`] : []),
     ...(latest ? [`The latest message of the user:\n${cutMiddle(latest, limit)}`] : []),

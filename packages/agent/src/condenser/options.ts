@@ -58,7 +58,10 @@ function readOptions(given: Readonly<Record<string, unknown>>): CondenserOptions
   return {
     maxSize,
     maxTokens: maxTokens > 0 ? maxTokens : null,
-    keepFirst: Math.min(toCount(given.keep_first, defaults.keepFirst), Math.max(0, Math.ceil(maxSize / 2) - 2)),
+    keepFirst: Math.min(
+      toCount(given.keep_first, defaults.keepFirst),
+      Math.max(0, Math.ceil(maxSize / 2) - 2),
+    ),
     minimumProgress: toShare(given.minimum_progress, defaults.minimumProgress),
     resets: Math.min(20, Math.max(1, toCount(given.hard_context_reset_max_retries, defaults.resets))),
     scaling: toShare(given.hard_context_reset_context_scaling, defaults.scaling),

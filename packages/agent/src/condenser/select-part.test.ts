@@ -10,7 +10,7 @@ import {
   userEvent,
 } from "../../test/support/events.ts";
 import { View } from "../prompt/view.ts";
-import { selectAll, type CondensablePart, selectPart } from "./select-part.ts";
+import { type CondensablePart, selectAll, selectPart } from "./select-part.ts";
 
 let count = 0;
 

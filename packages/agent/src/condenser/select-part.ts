@@ -115,7 +115,8 @@ function isRequest(view: View, message: ModelMessage): boolean {
   if (message.role !== "user") return false;
   const [id] = view.sources(message);
   return (
-    id !== undefined && (id === view.pinned.firstRequest?.eventId || id === view.pinned.latestRequest?.eventId)
+    id !== undefined &&
+    (id === view.pinned.firstRequest?.eventId || id === view.pinned.latestRequest?.eventId)
   );
 }
 

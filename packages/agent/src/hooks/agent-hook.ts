@@ -14,7 +14,7 @@ import { grepTool } from "../tools/grep.ts";
 import { toolRegistry } from "../tools/registry.ts";
 import type { Tool, ToolContext } from "../tools/tool.ts";
 import type { HookDefinition } from "./config.ts";
-import { instructions, type PromptHookContext, formatQuestion, parseDecision } from "./prompt-hook.ts";
+import { formatQuestion, instructions, type PromptHookContext, parseDecision } from "./prompt-hook.ts";
 import { type HookOutcome, undecided } from "./verdict.ts";
 
 /** Model calls per decision, and tool calls per answer. */

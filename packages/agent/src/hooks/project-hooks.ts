@@ -7,7 +7,7 @@ import { maskDeep, type OutputMask } from "../masking/output-mask.ts";
 import { runAgentHook } from "./agent-hook.ts";
 import { runCommandHook } from "./command-hook.ts";
 import type { HookConfig, HookDefinition, HookEvent } from "./config.ts";
-import { cut, type HookInput, promptInput, limitInput, toolInput, toolResponse } from "./hook-input.ts";
+import { cut, type HookInput, limitInput, promptInput, toolInput, toolResponse } from "./hook-input.ts";
 import type { Hooks, HookVerdict } from "./hooks.ts";
 import { matchTool } from "./matcher.ts";
 import { runPromptHook } from "./prompt-hook.ts";

@@ -2,7 +2,7 @@ import { errorText } from "@sandpiper/core/errors";
 import type { Model, ModelResponse } from "@sandpiper/models/model";
 import { textContent } from "@sandpiper/wire";
 import type { HookDefinition } from "./config.ts";
-import { type HookOutcome, extractJson, undecided } from "./verdict.ts";
+import { extractJson, type HookOutcome, undecided } from "./verdict.ts";
 
 /** Characters of the event in a prompt, and how often `$ARGUMENTS` is replaced. */
 const maxInput = 50_000;

@@ -216,7 +216,9 @@ test("an interrupt tells calls that were cut off from those that never began", a
   abort.abort("interrupt");
   await expect(done).rejects.toBe("interrupt");
   expect(told.length).toBe(1);
-  const texts = [true, false].map((begun) => interruptedResult(call("first"), { begun }).event as AgentErrorEvent);
+  const texts = [true, false].map(
+    (begun) => interruptedResult(call("first"), { begun }).event as AgentErrorEvent,
+  );
   expect(texts.map(({ error }) => error)).toEqual([
     expect.stringContaining("outcome is unknown"),
     expect.stringContaining("nothing of it was done"),

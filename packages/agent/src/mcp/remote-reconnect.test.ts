@@ -6,8 +6,8 @@ import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type RemoteMcp, startRemoteMcp } from "../../test/support/remote-mcp.ts";
 import type { ToolContext } from "../tools/tool.ts";
-import { type McpSurroundings, sessionOpener } from "./open-session.ts";
-import { callTimeout, longestSilence, openTimeout, type ServerSpec } from "./server-spec.ts";
+import { type McpDeps, sessionOpener } from "./open-session.ts";
+import { callTimeout, getMaxSilence, openTimeout, type ServerSpec } from "./server-spec.ts";
 import { McpServers } from "./servers.ts";
 
 const outbound = makeOutbound({ allowPrivate: ["127.0.0.0/8"] });
@@ -36,7 +36,7 @@ afterAll(async () => {
   await outbound.close();
 });
 
-function serversOf(around: Partial<McpSurroundings> = {}): McpServers {
+function serversOf(around: Partial<McpDeps> = {}): McpServers {
   const servers = new McpServers(
     sessionOpener({
       outbound,
@@ -116,7 +116,7 @@ test("what a configuration says of times is taken within limits", () => {
   const read = (server: ServerSpec["server"]) => [
     openTimeout(server),
     callTimeout(server),
-    longestSilence(server),
+    getMaxSilence(server),
   ];
   expect(read({ url: "x" })).toEqual([30_000, 300_000, undefined]);
   expect(read({ url: "x", timeout: 60, sse_read_timeout: 5 })).toEqual([60_000, 60_000, 5_000]);

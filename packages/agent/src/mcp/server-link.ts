@@ -155,8 +155,7 @@ export class ServerLink {
   #failed(problem: string): void {
     this.problem = problem;
     this.#failures += 1;
-    const pause =
-      this.#failures === 1 ? 0 : Math.min(maxPauseMs, firstPauseMs * 2 ** (this.#failures - 2));
+    const pause = this.#failures === 1 ? 0 : Math.min(maxPauseMs, firstPauseMs * 2 ** (this.#failures - 2));
     this.#retryAt = performance.now() + pause;
   }
 

@@ -56,7 +56,9 @@ export function imagesToDrop(messages: readonly ModelMessage[]): ModelMessage[] 
     dropped.push(message);
     add(imagesIn(message), -1);
   }
-  return left.count > maxPerMessage || left.chars > maxImages.chars ? [...dropped, ...messages.slice(-1)] : dropped;
+  return left.count > maxPerMessage || left.chars > maxImages.chars
+    ? [...dropped, ...messages.slice(-1)]
+    : dropped;
 }
 
 /** Replaces the images of a message by a note. */

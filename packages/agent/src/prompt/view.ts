@@ -12,7 +12,12 @@ import { hookContext } from "../hooks/hooks.ts";
 import { toolRegistry } from "../tools/registry.ts";
 import { MessageList } from "./message-list.ts";
 import { PinnedMessages } from "./pinned-messages.ts";
-import { type AssistantMessage, continueMessage, toModelMessage, toAssistantMessage } from "./view-messages.ts";
+import {
+  type AssistantMessage,
+  continueMessage,
+  toAssistantMessage,
+  toModelMessage,
+} from "./view-messages.ts";
 import { textTokens } from "./view-size.ts";
 
 /** Error code when a requested condensation failed. */

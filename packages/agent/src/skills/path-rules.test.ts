@@ -1,6 +1,6 @@
 import type { Action } from "@sandpiper/wire";
 import { expect, test } from "vitest";
-import { matchesGlob, getRuleName, rulesFor, touchedPaths } from "./path-rules.ts";
+import { getRuleName, matchesGlob, rulesFor, touchedPaths } from "./path-rules.ts";
 import type { Skill } from "./skill.ts";
 
 test.each([

@@ -2,7 +2,7 @@ import { lstat, open, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Skill } from "../skill.ts";
 import { isReadme, maxBytes, maxFileBytes } from "../skill-files.ts";
-import { type SkillText, parseSkills } from "./files.ts";
+import { parseSkills, type SkillText } from "./files.ts";
 
 const maxDepth = 4;
 const maxEntries = 5_000;

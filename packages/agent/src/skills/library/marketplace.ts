@@ -3,7 +3,7 @@ import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { MarketplacePluginPreview, MarketplaceRegistration } from "@sandpiper/wire";
 import type { Skill } from "../skill.ts";
 import { readArchive } from "./archive.ts";
-import { mayHoldSkill, type SkillText, parseSkills } from "./files.ts";
+import { mayHoldSkill, parseSkills, type SkillText } from "./files.ts";
 
 export interface Marketplace {
   skills: Skill[];

@@ -2,7 +2,7 @@ import type { BrowserClickAction, BrowserGetStateAction, BrowserTypeAction } fro
 import { Type } from "typebox";
 import { CdpError } from "../../browser/cdp.ts";
 import { BrowserUseError, type Tab } from "../../browser/tab.ts";
-import { browserTool, requireLiveTab, maxTextLength, whereabouts } from "./browser-tool.ts";
+import { browserTool, maxTextLength, requireLiveTab, whereabouts } from "./browser-tool.ts";
 
 /** Elements of one state. */
 const maxElements = 300;

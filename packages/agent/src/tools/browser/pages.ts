@@ -7,7 +7,7 @@ import type {
 import { Type } from "typebox";
 import { BrowserUseError, type Tab } from "../../browser/tab.ts";
 import { judgeAddress } from "../../risk/addresses.ts";
-import { browserTool, requireLiveTab, maxTextLength, whereabouts } from "./browser-tool.ts";
+import { browserTool, maxTextLength, requireLiveTab, whereabouts } from "./browser-tool.ts";
 
 export const navigateTool = browserTool<BrowserNavigateAction>({
   name: "browser_navigate",

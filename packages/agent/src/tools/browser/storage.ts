@@ -1,7 +1,7 @@
 import type { BrowserGetStorageAction, BrowserSetStorageAction } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { BrowserUseError } from "../../browser/tab.ts";
-import { browserTool, requireLiveTab, maxTextLength } from "./browser-tool.ts";
+import { browserTool, maxTextLength, requireLiveTab } from "./browser-tool.ts";
 
 /** Fields of a cookie. */
 const cookieFields = "name value domain path expires httpOnly secure sameSite".split(" ");

@@ -7,7 +7,7 @@ import {
 import { policyFromSettings } from "@sandpiper/agent/loop/confirmation";
 import type { Analyzer } from "@sandpiper/agent/risk/analyzer";
 import { chooseAnalyzer, namedAnalyzer } from "@sandpiper/agent/risk/choose-analyzer";
-import { toClientNames, type ToolChoice } from "@sandpiper/agent/tools/choose";
+import { type ToolChoice, toClientNames } from "@sandpiper/agent/tools/choose";
 import type { Tool } from "@sandpiper/agent/tools/tool";
 import { awsAccess } from "@sandpiper/models/aws";
 import { addressOptions, callOptions } from "@sandpiper/models/call-options";
@@ -110,7 +110,9 @@ export class AgentConfigResolver {
     const { launchedProfile: launched } = config;
     const profile = launched ? settings.agentProfiles.byId(userId, launched.id) : undefined;
     const options = { ...(profile?.condenser ?? settings.agent(userId).condenser), ...condenser };
-    return condenserFromSettings(config.agentType === "plan" ? { ...options, ...planningCondenser } : options);
+    return condenserFromSettings(
+      config.agentType === "plan" ? { ...options, ...planningCondenser } : options,
+    );
   }
 
   policy({ userId, config }: Row): ConfirmationPolicy {

@@ -1,7 +1,7 @@
 import { type HookConfig, mergeHookConfigs, toHookConfig } from "@sandpiper/agent/hooks/config";
 import { type Hooks, type HookVerdict, noHooks } from "@sandpiper/agent/hooks/hooks";
 import { loadHooks } from "@sandpiper/agent/hooks/load";
-import { type RunHooksDeps, ProjectHooks } from "@sandpiper/agent/hooks/project-hooks";
+import { ProjectHooks, type RunHooksDeps } from "@sandpiper/agent/hooks/project-hooks";
 import { nudge } from "@sandpiper/agent/loop/records";
 import { toolRegistry } from "@sandpiper/agent/tools/registry";
 import type { Model, ModelResponse } from "@sandpiper/models/model";

@@ -1,6 +1,6 @@
+import type { SummaryBounds } from "@sandpiper/agent/condenser/condense";
 import type { ContextLimits } from "@sandpiper/agent/condenser/context-limits";
 import type { CondenserOptions } from "@sandpiper/agent/condenser/options";
-import type { SummaryBounds } from "@sandpiper/agent/condenser/condense";
 import { maxTranscriptChars } from "@sandpiper/agent/condenser/transcript";
 import { tokensToChars } from "@sandpiper/agent/prompt/view-size";
 import type { Model } from "@sandpiper/models/model";

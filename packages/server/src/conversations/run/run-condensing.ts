@@ -1,13 +1,13 @@
+import { appendPinned, askForSummary, NoSummary } from "@sandpiper/agent/condenser/condense";
 import type { ContextLimits } from "@sandpiper/agent/condenser/context-limits";
-import {
-  selectAll,
-  type CondensablePart,
-  selectPart,
-  type CondensationTarget,
-} from "@sandpiper/agent/condenser/select-part";
 import type { CondenserOptions } from "@sandpiper/agent/condenser/options";
 import { isHistoryRefused } from "@sandpiper/agent/condenser/refused-history";
-import { askForSummary, NoSummary, appendPinned } from "@sandpiper/agent/condenser/condense";
+import {
+  type CondensablePart,
+  type CondensationTarget,
+  selectAll,
+  selectPart,
+} from "@sandpiper/agent/condenser/select-part";
 import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import { addUsage, listed, stateRecord, type UsageMetrics, withUsage } from "@sandpiper/agent/loop/records";
 import { condensationFailed } from "@sandpiper/agent/prompt/view";
@@ -198,7 +198,8 @@ export class RunCondensing {
     const signal = AbortSignal.any([this.#deps.signal, AbortSignal.timeout(timeoutMs)]);
     const { text, response } = await askForSummary(part, model, bounds, { signal, onRetry }).catch(
       (error: unknown) => {
-        if (isContextExceeded(error)) limits.learn(userId, model, bounds.transcript / tokensToChars(1), error);
+        if (isContextExceeded(error))
+          limits.learn(userId, model, bounds.transcript / tokensToChars(1), error);
         throw error;
       },
     );

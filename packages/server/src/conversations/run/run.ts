@@ -258,7 +258,8 @@ export class Run {
     const rejected = rejectActions(open.filter(isUnanswered), unansweredReason);
     if (rejected.length > 0) await this.#append(rejected);
     const left = open.filter((event) => state.openActions.has(event.tool_call_id));
-    for (const event of left) if (!canRun(event)) await this.#append([interruptedResult(event, { begun: true })]);
+    for (const event of left)
+      if (!canRun(event)) await this.#append([interruptedResult(event, { begun: true })]);
     await act(left.filter(canRun), context);
     this.#readSeq = state.seq;
   }
