@@ -87,7 +87,7 @@ export class DeliveryWorker {
       try {
         if (!(await this.#step())) return;
       } catch (error) {
-        this.#deps.logger.error({ err: error, callback: this.id }, "a callback could not go on");
+        this.#deps.logger.error({ err: error, callback: this.id }, "a callback delivery failed; retrying");
         await this.#sleep(storeRetryMs);
       }
     }
@@ -160,7 +160,7 @@ export class DeliveryWorker {
 
   async #send(row: CallbackRow, batch: Batch): Promise<Outcome> {
     const endpoint = this.#endpoint(row);
-    if (!endpoint) return { ok: false, detail: "The operator has taken the address away.", final: true };
+    if (!endpoint) return { ok: false, detail: "The operator has removed the URL.", final: true };
     const id = `${hexId(row.id)}-${batch.firstSeq}-${batch.lastSeq}`;
     const delivery = { id, conversationId: this.#conversationId, events: batch.events };
     return deliver(this.#deps.outbound, endpoint, delivery, this.#closing.signal);
@@ -187,7 +187,8 @@ export class DeliveryWorker {
       status: isOver ? "FAILED" : "ACTIVE",
     } as const;
     await this.#deps.callbacks.update(row.id, change);
-    if (isOver) this.#deps.logger.warn({ callback: row.id, attempts, detail }, "a callback is given up");
+    if (isOver)
+      this.#deps.logger.warn({ callback: row.id, attempts, detail }, "a callback has failed for too long");
   }
 
   #endpoint({ processor, secret }: CallbackRow): Endpoint | undefined {

@@ -1,8 +1,8 @@
+import { createHmac } from "node:crypto";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
 import { hexId } from "@sandpiper/wire";
 import { parseRetryAfter } from "./backoff.ts";
-import { signDelivery } from "./signature.ts";
 
 /**
  * The URL and signing key of deliveries; in the format `agent-server` the base URL and the session
@@ -89,4 +89,9 @@ function toOutcome({ status, headers }: Response): Outcome {
     detail: `The address answered ${status}.`,
     ...(retryAfterMs !== undefined && { retryAfterMs }),
   };
+}
+
+/** HMAC-SHA256 of `<timestamp>.<body>` as hex, with the timestamp of the header. */
+function signDelivery(secret: string, timestamp: string, body: string): string {
+  return createHmac("sha256", secret).update(`${timestamp}.${body}`).digest("hex");
 }

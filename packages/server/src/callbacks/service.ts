@@ -124,18 +124,18 @@ export class CallbackService implements Callbacks {
     const info = this.#workerDeps.conversationInfo(conversationId);
     return () => {
       if (!info || this.#isClosed) return;
-      const told = this.#workerDeps.slots
+      const report = this.#workerDeps.slots
         .acquire(["all", "deletions"], this.#closing.signal)
         .then(async (leave) => {
           const outcome = await reportDeletion(outbound, server, info, this.#closing.signal).finally(leave);
           if (!outcome.ok)
             logger.warn(
               { conversation: hexId(conversationId), detail: outcome.detail },
-              "a deletion could not be told",
+              "a deletion could not be reported",
             );
         })
-        .finally(() => this.#deletions.delete(told));
-      this.#deletions.add(told);
+        .finally(() => this.#deletions.delete(report));
+      this.#deletions.add(report);
     };
   }
 

@@ -1,9 +1,9 @@
+import { execFileSync } from "node:child_process";
 import { text } from "node:stream/consumers";
 import { WebSocket } from "ws";
 import { type Client, describeFailure, parseDetail } from "./client.ts";
 import { connect } from "./connect.ts";
 import { CliError, exitCodes } from "./errors.ts";
-import { rawTerminal } from "./raw-terminal.ts";
 import { onStop } from "./signals.ts";
 
 /** Standard input pauses while more bytes than this are unsent. */
@@ -163,4 +163,24 @@ class Attachment {
   #unknown(): CliError {
     return new CliError(`There is no sandbox ${this.#sandbox}.`);
   }
+}
+
+/**
+ * Switches the terminal to raw mode and returns the function that restores it; Node also restores
+ * it at exit. `setRawMode` is only a fallback for systems without `stty`: it converts `\n` to
+ * `\r\n`, which breaks full-screen programs.
+ */
+function rawTerminal(): () => void {
+  try {
+    const before = stty("-g").trim();
+    stty("raw", "-echo");
+    return () => void stty(before);
+  } catch {
+    process.stdin.setRawMode(true);
+    return () => void process.stdin.setRawMode(false);
+  }
+}
+
+function stty(...words: string[]): string {
+  return execFileSync("stty", words, { stdio: ["inherit", "pipe", "ignore"], encoding: "utf8" });
 }

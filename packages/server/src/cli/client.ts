@@ -1,5 +1,6 @@
 import { Readable } from "node:stream";
 import type { ReadableStream } from "node:stream/web";
+import { setTimeout as sleep } from "node:timers/promises";
 import type {
   AppConversation,
   AppConversationStartRequest,
@@ -11,7 +12,6 @@ import type {
 } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { CliError } from "./errors.ts";
-import { pollUntil } from "./poll.ts";
 
 /** A client of the platform's HTTP API. Methods throw CliError. */
 export class Client {
@@ -231,4 +231,12 @@ export function describeFailure(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const { code, message } = cause as NodeJS.ErrnoException;
   return code === "ECONNREFUSED" ? "nothing listens there" : message || code || "the connection failed";
+}
+
+/**
+ * Polls until the answer is true, from every 2 ms up to every 500 ms. Throws the signal's reason.
+ */
+async function pollUntil(ask: () => Promise<boolean>, signal?: AbortSignal): Promise<void> {
+  for (let wait = 2; !(await ask()); wait = Math.min(wait * 1.3, 500))
+    await sleep(wait, undefined, { signal });
 }
