@@ -9,14 +9,14 @@ const maxScriptChars = 300_000;
  */
 export function parseShell(script: string): ParsedScript | undefined {
   if (script.length > maxScriptChars) return undefined;
-  return unlessTooDeep(() => parse(script));
+  return withinStack(() => parse(script));
 }
 
 /**
  * What `read` returns; undefined when a syntax tree is too deep for the stack: the parser and its
  * lazy nodes throw a RangeError.
  */
-export function unlessTooDeep<T>(read: () => T): T | undefined {
+export function withinStack<T>(read: () => T): T | undefined {
   try {
     return read();
   } catch (error) {

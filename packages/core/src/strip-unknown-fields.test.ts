@@ -2,7 +2,7 @@ import { SendMessageRequest } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { Clean } from "typebox/value";
 import { expect, test } from "vitest";
-import { cleaned } from "./strip-unknown-fields.ts";
+import { stripUnknownFields } from "./strip-unknown-fields.ts";
 
 test("what a schema does not name is dropped, the first time and later", () => {
   const body = () => ({
@@ -12,13 +12,13 @@ test("what a schema does not name is dropped, the first time and later", () => {
     other: { deep: 2 },
   });
   for (let time = 0; time < 3; time++) {
-    expect(cleaned(SendMessageRequest, body())).toEqual({
+    expect(stripUnknownFields(SendMessageRequest, body())).toEqual({
       role: "user",
       content: [{ type: "text", text: "a" }],
       run: true,
     });
   }
-  expect(Clean(SendMessageRequest, body())).toEqual(cleaned(SendMessageRequest, body()));
+  expect(Clean(SendMessageRequest, body())).toEqual(stripUnknownFields(SendMessageRequest, body()));
 });
 
 test("of the alternatives that fit the narrowest counts, also for who cleans without this", () => {
@@ -28,6 +28,6 @@ test("of the alternatives that fit the narrowest counts, also for who cleans wit
   const value = () => ({ item: { kind: "narrow", size: 1, more: 2 } });
   const expected = { item: { kind: "narrow", size: 1 } };
   expect(Clean(schema, value())).toEqual(expected);
-  expect(cleaned(schema, value())).toEqual(expected);
+  expect(stripUnknownFields(schema, value())).toEqual(expected);
   expect(Clean(schema, value())).toEqual(expected);
 });

@@ -9,7 +9,7 @@ const sorted = new WeakMap<TSchema, TSchema>();
  * Removes fields that a schema does not name, in place, like TypeBox's `Clean`, which would sort
  * the schema anew in each call.
  */
-export function cleaned(schema: TSchema, value: unknown): unknown {
+export function stripUnknownFields(schema: TSchema, value: unknown): unknown {
   const known = sorted.get(schema) ?? UnionPrioritySort(schema);
   sorted.set(schema, known);
   const { unionPrioritySort } = Settings.Get();

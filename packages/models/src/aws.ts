@@ -15,7 +15,7 @@ export interface AwsAccess {
 }
 
 /** Endpoint and credentials of a Bedrock model. `access` is absent when an API key is used. */
-export interface BedrockPlace {
+export interface BedrockEndpoint {
   region: string;
   baseUrl: string;
   apiKey: string | undefined;
@@ -28,7 +28,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
  * Reads the `aws_*` fields of a client's model; masked and empty ones are ignored. Undefined when
  * there are none.
  */
-export function awsAccess(llm: GivenLlm | LlmDiff): AwsAccess | undefined {
+export function parseAwsAccess(llm: GivenLlm | LlmDiff): AwsAccess | undefined {
   const given = {
     accessKeyId: llm.aws_access_key_id,
     secretAccessKey: llm.aws_secret_access_key,
@@ -55,7 +55,7 @@ export function bedrockModelId(name: string): { modelId: string; region?: string
  * (AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY with AWS_SESSION_TOKEN)
  * go to Amazon's own address only. Throws ModelNotConfigured.
  */
-export function bedrockPlace(
+export function resolveBedrock(
   name: string,
   given: {
     apiKey: string | undefined;
@@ -64,7 +64,7 @@ export function bedrockPlace(
     aws: AwsAccess | undefined;
   },
   env: Environment,
-): BedrockPlace {
+): BedrockEndpoint {
   const { aws = {}, baseUrl } = given;
   const variable = (key: string) => env[key]?.trim() || undefined;
   const region =
@@ -101,7 +101,7 @@ export function bedrockPlace(
 
 function environmentAccess(
   variable: (key: string) => string | undefined,
-): Pick<BedrockPlace, "apiKey" | "access"> | undefined {
+): Pick<BedrockEndpoint, "apiKey" | "access"> | undefined {
   const apiKey = variable("AWS_BEARER_TOKEN_BEDROCK");
   if (apiKey) return { apiKey };
   const accessKeyId = variable("AWS_ACCESS_KEY_ID");

@@ -18,7 +18,7 @@ export function isTooDeep(value: unknown): boolean {
  * Arguments of an earlier call as an object. Unusable ones, which already got an error, are wrapped
  * as text, because endpoints refuse them.
  */
-export function argumentsObject(text: string): object {
+export function toArgumentsObject(text: string): object {
   try {
     const value: unknown = JSON.parse(text || "{}");
     if (typeof value === "object" && value !== null && !Array.isArray(value) && !isTooDeep(value))

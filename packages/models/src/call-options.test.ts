@@ -7,10 +7,10 @@ import {
   type Script,
   startModelServer,
 } from "../test/support/model-server.ts";
-import { awsAccess } from "./aws.ts";
-import { callOptions, waitsFor } from "./call-options.ts";
+import { parseAwsAccess } from "./aws.ts";
+import { parseCallOptions, retryDelaysMs } from "./call-options.ts";
 import type { Model, RetryNotice } from "./model.ts";
-import { makeOpenModel } from "./open.ts";
+import { createOpenModel } from "./open.ts";
 
 /** What a client says of a model beside where it is, and what the endpoint gets of that. */
 
@@ -25,8 +25,8 @@ async function open(
   script: Script | Reply[] = [reply.text("Hi.")],
 ): Promise<Model> {
   server = await startModelServer(script);
-  const options = callOptions({ model, ...llm });
-  return makeOpenModel({ env: {}, times: { retryDelays: [1, 2] } })({
+  const options = parseCallOptions({ model, ...llm });
+  return createOpenModel({ env: {}, times: { retryDelays: [1, 2] } })({
     model,
     apiKey: key,
     baseUrl: server.url,
@@ -189,16 +189,16 @@ test("a call with a key of the server's environment costs what the catalogue say
   server = await startModelServer(() => reply.text("Hi.", { usage: { prompt: 1000, completion: 100 } }));
   const toServer: typeof fetch = (input, init) =>
     fetch(String(input).replace("https://api.anthropic.com", new URL(server.url).origin), init);
-  const openModel = makeOpenModel({ env: { ANTHROPIC_API_KEY: "sk-of-the-operator" }, fetch: toServer });
+  const openModel = createOpenModel({ env: { ANTHROPIC_API_KEY: "sk-of-the-operator" }, fetch: toServer });
   const model = "anthropic/claude-sonnet-4-5";
-  const options = callOptions({ model, input_cost_per_token: 0, output_cost_per_token: 0 });
+  const options = parseCallOptions({ model, input_cost_per_token: 0, output_cost_per_token: 0 });
   expect((await call(openModel({ model, options }))).cost).toBeCloseTo((1000 * 3 + 100 * 15) / 1e6, 10);
   expect((await call(openModel({ model, apiKey: key, options }))).cost).toBe(0);
 });
 
 test("what a client says about thinking, caching and tools becomes options, null where the endpoint decides", () => {
   expect(
-    callOptions({
+    parseCallOptions({
       model: "m",
       reasoning_effort: "low",
       reasoning_summary: "auto",
@@ -230,14 +230,14 @@ test("what a client says about thinking, caching and tools becomes options, null
     knownAs: "gpt-5",
   });
   const nothing = { reasoning_effort: null, extended_thinking_budget: null, prompt_cache_retention: null };
-  expect(callOptions({ model: "m", ...nothing })).toEqual({
+  expect(parseCallOptions({ model: "m", ...nothing })).toEqual({
     effort: null,
     thinkingBudget: null,
     cacheRetention: null,
   });
   // What clients of all versions send without being asked says nothing more than the defaults.
   expect(
-    callOptions({
+    parseCallOptions({
       model: "m",
       reasoning_effort: "tremendous",
       api_mode: "auto",
@@ -257,14 +257,14 @@ test.each([
   [{ retry_max_wait: 0 }, [0, 0, 0]],
   [{ retry_min_wait: 1e9, retry_max_wait: 1e9, num_retries: 2 }, [120_000]],
 ])("waits as %j say", (llm, waits) => {
-  expect(waitsFor([8, 16, 32], callOptions({ model: "m", ...llm }) ?? {})).toEqual(waits);
+  expect(retryDelaysMs([8, 16, 32], parseCallOptions({ model: "m", ...llm }) ?? {})).toEqual(waits);
 });
 
 test("OpenRouter is told which application calls, and nobody else", () => {
   const given = { openrouter_site_url: "https://me.example", openrouter_app_name: "Mine" };
   const headers = { "HTTP-Referer": "https://me.example", "X-Title": "Mine" };
-  expect(callOptions({ model: "openrouter/x", ...given })).toEqual({ headers });
-  expect(callOptions({ model: "openai/x", ...given })).toBeUndefined();
+  expect(parseCallOptions({ model: "openrouter/x", ...given })).toEqual({ headers });
+  expect(parseCallOptions({ model: "openai/x", ...given })).toBeUndefined();
 });
 
 test("what is stored for Bedrock is read without masks and empty fields", () => {
@@ -274,6 +274,6 @@ test("what is stored for Bedrock is read without masks and empty fields", () => 
     aws_session_token: "",
     aws_region_name: "eu-west-1",
   };
-  expect(awsAccess({ model: "m", ...given })).toEqual({ accessKeyId: "AKIA", region: "eu-west-1" });
-  expect(awsAccess({ model: "m", aws_region_name: null })).toBeUndefined();
+  expect(parseAwsAccess({ model: "m", ...given })).toEqual({ accessKeyId: "AKIA", region: "eu-west-1" });
+  expect(parseAwsAccess({ model: "m", aws_region_name: null })).toBeUndefined();
 });

@@ -72,7 +72,7 @@ const longestWait = 120;
  * Reads a client's options of a model (agent-server.md section 3.1, LLM). Masked headers are
  * ignored. A `top_p` of 1 is the default, and some models refuse it together with a temperature.
  */
-export function callOptions(llm: GivenLlm | LlmDiff): CallOptions | undefined {
+export function parseCallOptions(llm: GivenLlm | LlmDiff): CallOptions | undefined {
   const wanted: Record<keyof CallOptions, unknown> = {
     temperature: llm.temperature,
     topP: llm.top_p === 1 ? null : llm.top_p,
@@ -136,7 +136,7 @@ export function addressOptions(options: CallOptions | undefined): { options?: Ca
 }
 
 /** Time limit of an attempt in milliseconds. 0 means no own limit. */
-export function attemptTime(usual: number, { timeout }: CallOptions): number {
+export function attemptTimeoutMs(usual: number, { timeout }: CallOptions): number {
   return timeout ? Math.min(timeout, maxTimeout) * 1000 : usual;
 }
 
@@ -144,7 +144,7 @@ export function attemptTime(usual: number, { timeout }: CallOptions): number {
  * Waits between the requested number of attempts, in milliseconds: the requested waits or the
  * defaults; the last one repeats.
  */
-export function waitsFor(usual: readonly number[], options: CallOptions): readonly number[] {
+export function retryDelaysMs(usual: readonly number[], options: CallOptions): readonly number[] {
   const { attempts, minWait, maxWait, multiplier } = options;
   const isAsked = minWait !== undefined || maxWait !== undefined || multiplier !== undefined;
   if ((attempts === undefined && !isAsked) || usual.length === 0) return usual;

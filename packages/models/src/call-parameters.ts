@@ -4,7 +4,7 @@ import type { CallOptions } from "./call-options.ts";
 import { type ImageSupport, isTextOnly } from "./images.ts";
 import type { ModelRequest } from "./model.ts";
 import { isOpenAiReasoner } from "./openai-models.ts";
-import type { Concessions } from "./parameter-fallbacks.ts";
+import type { ParameterFallbacks } from "./parameter-fallbacks.ts";
 import { toPrompt } from "./prompt.ts";
 import { reasoningParameters } from "./reasoning.ts";
 import type { ModelAddress } from "./resolve.ts";
@@ -14,7 +14,7 @@ export function callParameters(
   request: Pick<ModelRequest, "system" | "messages" | "tools" | "cacheKey"> & { stop?: readonly string[] },
   address: ModelAddress,
   options: CallOptions,
-  without: Concessions,
+  without: ParameterFallbacks,
 ): LanguageModelV4CallOptions {
   const { wire, provider, modelId } = address;
   const thinking =

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { costOf, lookUpModel } from "./catalogue.ts";
+import { callCost, lookUpModel } from "./catalogue.ts";
 
 const usage = (
   prompt_tokens: number,
@@ -31,23 +31,26 @@ test.each(["ollama/llama3", "gpt-5-secret-variant", "claude-opus-9", "constructo
   "%j is unknown and costs nothing",
   (name) => {
     expect(lookUpModel(name)).toBeUndefined();
-    expect(costOf(name, usage(1_000_000, 1_000_000))).toBe(0);
+    expect(callCost(name, usage(1_000_000, 1_000_000))).toBe(0);
   },
 );
 
 test("cache reads and writes are part of the prompt and have their own price", () => {
   // 100 plain at 3, 800 read at 0.30, 100 written at 3.75, 50 out at 15 USD per million.
-  expect(costOf("claude-sonnet-4-5", usage(1000, 50, 800, 100))).toBeCloseTo(
+  expect(callCost("claude-sonnet-4-5", usage(1000, 50, 800, 100))).toBeCloseTo(
     (100 * 3 + 800 * 0.3 + 100 * 3.75 + 50 * 15) / 1e6,
     12,
   );
 });
 
 test("a long prompt is billed at the long rate as a whole", () => {
-  expect(costOf("gemini-2.5-pro", usage(200_000, 1000))).toBeCloseTo((200_000 * 1.25 + 1000 * 10) / 1e6, 12);
-  expect(costOf("gemini-2.5-pro", usage(200_001, 1000))).toBeCloseTo((200_001 * 2.5 + 1000 * 15) / 1e6, 12);
+  expect(callCost("gemini-2.5-pro", usage(200_000, 1000))).toBeCloseTo(
+    (200_000 * 1.25 + 1000 * 10) / 1e6,
+    12,
+  );
+  expect(callCost("gemini-2.5-pro", usage(200_001, 1000))).toBeCloseTo((200_001 * 2.5 + 1000 * 15) / 1e6, 12);
 });
 
 test("counts that contradict each other never give a negative cost", () => {
-  expect(costOf("gpt-4o", usage(10, 0, 50))).toBeGreaterThanOrEqual(0);
+  expect(callCost("gpt-4o", usage(10, 0, 50))).toBeGreaterThanOrEqual(0);
 });

@@ -163,7 +163,7 @@ const maxPrice = 1_000;
  * Facts about a model; zeros when unknown. A configured size or price (USD per token) overrides the
  * catalogue; a configured input price applies to cached input, too.
  */
-export function modelFacts(
+export function getModelFacts(
   name: string,
   given: { contextWindow?: number | undefined; inputPrice?: number; outputPrice?: number },
 ): CatalogueEntry {
@@ -186,11 +186,11 @@ export function modelFacts(
  * USD of one call; 0 when the price is unknown. Cache reads and writes are part of the prompt
  * tokens (agent-behaviour.md section 7).
  */
-export function costOf(
+export function callCost(
   model: string | CatalogueEntry,
   usage: Pick<TokenUsage, "prompt_tokens" | "completion_tokens" | "cache_read_tokens" | "cache_write_tokens">,
 ): number {
-  const { price, long } = typeof model === "string" ? modelFacts(model, {}) : model;
+  const { price, long } = typeof model === "string" ? getModelFacts(model, {}) : model;
   const isLong = long !== undefined && usage.prompt_tokens > long.above;
   const plain = Math.max(0, usage.prompt_tokens - usage.cache_read_tokens - usage.cache_write_tokens);
   const input =

@@ -6,7 +6,7 @@ import type {
 import { InvalidResponseDataError } from "@ai-sdk/provider";
 import type { ThinkingBlock, TokenUsage } from "@sandpiper/wire";
 import { AnswerBound, maxAnswerChars } from "./answer-bound.ts";
-import { type CatalogueEntry, costOf } from "./catalogue.ts";
+import { type CatalogueEntry, callCost } from "./catalogue.ts";
 import { CallCollector } from "./collect-calls.ts";
 import { ThoughtCollector } from "./collect-thoughts.ts";
 import { EmptyResponse } from "./failure.ts";
@@ -132,7 +132,7 @@ export class ResponseCollector {
       ...(this.#address.wire === "responses" && { reasoningItems: this.#thoughts.items }),
       toolCalls,
       usage: tokens,
-      cost: costOf(this.#facts, tokens),
+      cost: callCost(this.#facts, tokens),
       finishReason: finishReason(reason.unified, toolCalls.length > 0),
     };
   }

@@ -6,9 +6,9 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { guardedFetch } from "./guarded-fetch.ts";
 import { markCacheableBody } from "./openai-cache.ts";
-import { isOpenAiReasoner, nameTokenLimit } from "./openai-models.ts";
+import { isOpenAiReasoner, renameTokenLimit } from "./openai-models.ts";
 import { providers } from "./providers.ts";
-import { detailsExtractor, givesDetails } from "./reasoning-details.ts";
+import { detailsExtractor, hasReasoningDetails } from "./reasoning-details.ts";
 import type { ModelAddress } from "./resolve.ts";
 
 /** Placeholder key for endpoints without one: without it the SDK would read the environment. */
@@ -46,9 +46,9 @@ export function openEndpoint(
     ...(address.apiKey && { apiKey: address.apiKey }),
     fetch: guarded,
     includeUsage: true,
-    ...(givesDetails(address) && { metadataExtractor: detailsExtractor }),
+    ...(hasReasoningDetails(address) && { metadataExtractor: detailsExtractor }),
     ...(marksCache && /claude/i.test(modelId) && { transformRequestBody: markCacheableBody }),
-    ...(isOpenAiReasoner(modelId) && { transformRequestBody: nameTokenLimit }),
+    ...(isOpenAiReasoner(modelId) && { transformRequestBody: renameTokenLimit }),
   }).chatModel(modelId);
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { bedrockEvents } from "../test/support/model-wire-bedrock.ts";
-import { BrokenStream, wholeFrames } from "./event-stream-frames.ts";
+import { BrokenStream, splitFrames } from "./event-stream-frames.ts";
 
 const frames = bedrockEvents({ text: "Hello there, you." }, 0);
 const whole = Buffer.concat(frames);
@@ -13,7 +13,7 @@ async function read(chunks: Uint8Array[]): Promise<Buffer[]> {
     },
   });
   const result: Buffer[] = [];
-  for await (const chunk of stream.pipeThrough(wholeFrames())) result.push(Buffer.from(chunk));
+  for await (const chunk of stream.pipeThrough(splitFrames())) result.push(Buffer.from(chunk));
   return result;
 }
 

@@ -13,7 +13,7 @@ const unreadable = "the endpoint sent a stream that cannot be read";
  * otherwise copy its buffer with each packet. Throws BrokenStream at once for a frame with an
  * impossible length or a wrong checksum.
  */
-export function wholeFrames(): TransformStream<Uint8Array, Uint8Array> {
+export function splitFrames(): TransformStream<Uint8Array, Uint8Array> {
   let chunks: Uint8Array[] = [];
   let length = 0;
   return new TransformStream({

@@ -205,7 +205,7 @@ export function isContextExceeded(error: unknown): boolean {
  * Converts a failure to the error for callers: model, status and the provider's words, with all
  * secrets masked.
  */
-export function modelError(
+export function toModelError(
   model: string,
   failure: Failure,
   attempts: number,

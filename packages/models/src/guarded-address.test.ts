@@ -1,9 +1,9 @@
 import { asFetch } from "@sandpiper/core/outbound/as-fetch";
-import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { createOutbound } from "@sandpiper/core/outbound/outbound";
 import { afterEach, expect, test } from "vitest";
 import { type ModelServer, reply, startModelServer } from "../test/support/model-server.ts";
 import type { ModelRequest } from "./model.ts";
-import { makeOpenModel } from "./open.ts";
+import { createOpenModel } from "./open.ts";
 
 /** Models at addresses that users name, on a server with several users: the guarded way out, with a real model server behind it. */
 
@@ -21,10 +21,10 @@ async function modelServer(): Promise<ModelServer> {
 }
 
 function opener(allowPrivate: string[]) {
-  const outbound = makeOutbound({ allowPrivate });
+  const outbound = createOutbound({ allowPrivate });
   ends.push(() => outbound.close());
   const guardedFetch = asFetch(outbound, { timeoutMs: 20_000, maxBytes: 1024 * 1024 });
-  return makeOpenModel({ env: {}, times: { retryDelays: [1] }, guardedFetch });
+  return createOpenModel({ env: {}, times: { retryDelays: [1] }, guardedFetch });
 }
 
 function request(deltas: string[] = []): ModelRequest {

@@ -1,4 +1,4 @@
-import { wholeFrames } from "./event-stream-frames.ts";
+import { splitFrames } from "./event-stream-frames.ts";
 
 /** More than any model says in one answer, framing included, bytes. */
 export const maxAnswerBytes = 64 * 1024 * 1024;
@@ -28,7 +28,7 @@ export function guardedFetch(
     const { status, statusText, headers } = response;
     const limited = response.body.pipeThrough(limit(maxBytes));
     const isBinary = /^\s*application\/vnd\.amazon\.eventstream/i.test(type);
-    return new Response(isBinary ? limited.pipeThrough(wholeFrames()) : limited, {
+    return new Response(isBinary ? limited.pipeThrough(splitFrames()) : limited, {
       status,
       statusText,
       headers,

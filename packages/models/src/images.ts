@@ -12,7 +12,7 @@ const note = (why: string): LanguageModelV4TextPart => ({
 });
 
 /** An image as data or URL, or a note for the model that an image is missing. */
-export function imagePart(
+export function toImagePart(
   url: string,
   support: ImageSupport,
 ): LanguageModelV4FilePart | LanguageModelV4TextPart {

@@ -1,5 +1,5 @@
-import { attemptTime, waitsFor } from "./call-options.ts";
-import { modelFacts } from "./catalogue.ts";
+import { attemptTimeoutMs, retryDelaysMs } from "./call-options.ts";
+import { getModelFacts } from "./catalogue.ts";
 import { Clients } from "./clients.ts";
 import { DemoModel } from "./demo-model.ts";
 import { openEndpoint } from "./endpoint.ts";
@@ -7,10 +7,10 @@ import type { OpenModel, RetryNotice } from "./model.ts";
 import { PromptedTools } from "./prompted-tools/prompted-tools.ts";
 import { type CallTimes, ProviderModel } from "./provider-model.ts";
 import { Refusals } from "./refusals.ts";
-import { withExtras } from "./request-fetch.ts";
+import { withExtraHeaders } from "./request-fetch.ts";
 import { resolveModel } from "./resolve.ts";
 import { defaultRetryDelaysMs } from "./retry.ts";
-import { KnownEndpoints } from "./seen-endpoints.ts";
+import { SeenEndpoints } from "./seen-endpoints.ts";
 
 export interface OpenModelOptions {
   /** Where providers' keys are looked up when the user stored none. */
@@ -30,10 +30,10 @@ const defaultTimes: CallTimes = { retryDelays: defaultRetryDelaysMs, attempt: 30
  * any name behind a base URL. Calls with a key of the server's environment cost what the catalogue
  * says, because the operator's budgets count them.
  */
-export function makeOpenModel(options: OpenModelOptions): OpenModel {
+export function createOpenModel(options: OpenModelOptions): OpenModel {
   const { env, fetch = globalThis.fetch, guardedFetch = fetch, times, onRetry } = options;
   const refusals = new Refusals();
-  const known = new KnownEndpoints();
+  const known = new SeenEndpoints();
   const clients = new Clients();
   return (config) => {
     if (/^demo(\/|$)/.test(config.model.trim())) return new DemoModel(config.model.trim());
@@ -45,7 +45,7 @@ export function makeOpenModel(options: OpenModelOptions): OpenModel {
       Boolean(config.apiKey?.trim() || config.aws?.secretAccessKey);
     // Bedrock's client signs the body, so additional fields must be added before.
     const extras = address.wire === "bedrock" ? { ...options, extraBody: {} } : options;
-    const given = withExtras(config.guarded ? guardedFetch : fetch, extras);
+    const given = withExtraHeaders(config.guarded ? guardedFetch : fetch, extras);
     const parts = [address, extras.headers, extras.extraBody, config.guarded === true];
     const endpoint = (marksCache: boolean) =>
       clients.of([...parts, marksCache], () => openEndpoint(address, given, { marksCache }));
@@ -54,11 +54,11 @@ export function makeOpenModel(options: OpenModelOptions): OpenModel {
       endpoint,
       times: {
         ...usual,
-        attempt: attemptTime(usual.attempt, options),
-        retryDelays: waitsFor(usual.retryDelays, options),
+        attempt: attemptTimeoutMs(usual.attempt, options),
+        retryDelays: retryDelaysMs(usual.retryDelays, options),
       },
       options,
-      facts: modelFacts(
+      facts: getModelFacts(
         options.knownAs ?? address.name,
         ownKey ? options : { contextWindow: options.contextWindow },
       ),

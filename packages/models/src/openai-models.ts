@@ -15,6 +15,6 @@ export function keepsPromptsLonger(modelId: string): boolean {
  * The body of a chat completion with the limit of the answer under the name that these models
  * require.
  */
-export function nameTokenLimit({ max_tokens, ...body }: Record<string, unknown>): Record<string, unknown> {
+export function renameTokenLimit({ max_tokens, ...body }: Record<string, unknown>): Record<string, unknown> {
   return max_tokens === undefined ? body : { ...body, max_completion_tokens: max_tokens };
 }

@@ -1,7 +1,7 @@
 import type { Failure } from "./failure.ts";
 
 /** What a request leaves out because the endpoint refused one that had it. */
-export interface Concessions {
+export interface ParameterFallbacks {
   /** Cache marks and keys. */
   readonly cache?: true;
   /** Thoughts of earlier answers, and thinking for this one. */
@@ -15,7 +15,7 @@ const refused =
   /unsupported|no endpoints|(?:could |can)not|not (?:supported|support|allowed|permitted|available|valid)|unknown|unrecognized|unexpected|does(?:n't| not)|extra (?:inputs|fields)|invalid|deprecated|only supports?|must|may only|expected|exceeds?|too (?:large|big|many|long)|maximum|at most/i;
 
 /** Parameters that can be dropped, in the order of attempts. */
-const causes: readonly [keyof Concessions, RegExp][] = [
+const causes: readonly [keyof ParameterFallbacks, RegExp][] = [
   [
     "cache",
     /cache[_ -]?(?:control|point|creation)|cached content|cachePoint|prompt_cache|caching|cache.{0,40}too small/i,
@@ -35,11 +35,11 @@ const causes: readonly [keyof Concessions, RegExp][] = [
  * The next parameter to drop after an endpoint refused a request with these words; undefined when
  * they name none.
  */
-export function nextConcession(
+export function nextFallback(
   failure: Failure,
-  made: Concessions,
+  made: ParameterFallbacks,
   drops: { parameters: boolean },
-): keyof Concessions | undefined {
+): keyof ParameterFallbacks | undefined {
   if (failure.tooLong || failure.status === undefined || ![400, 404, 415, 422].includes(failure.status))
     return undefined;
   const text = failure.message.slice(0, 2_000);

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { Answer } from "../test/support/model-answer.ts";
 import { type ModelServer, reply, startModelServer } from "../test/support/model-server.ts";
 import type { ModelMessage, ModelRequest, ModelResponse } from "./model.ts";
-import { makeOpenModel } from "./open.ts";
+import { createOpenModel } from "./open.ts";
 import { cutMiddle, maxToolChars, toPrompt } from "./prompt.ts";
 
 let server: ModelServer;
@@ -37,7 +37,7 @@ async function send(
   request: Partial<ModelRequest> = {},
 ) {
   server = await startModelServer(() => reply.answer(answer));
-  const open = makeOpenModel({ env: {}, times: { retryDelays: [] } });
+  const open = createOpenModel({ env: {}, times: { retryDelays: [] } });
   const opened = open({ model, baseUrl: server.url, apiKey: "key" });
   const response = await opened.complete({
     system: ["one", "two"],
@@ -207,7 +207,7 @@ describe("chat completions", () => {
       reply.text("Hello.", { usage: { prompt: 1000, completion: 0, cacheRead: 200 } }),
     ]);
     const urls: string[] = [];
-    const open = makeOpenModel({
+    const open = createOpenModel({
       env: { OPENAI_API_KEY: "env-key" },
       fetch: (input, init) => {
         urls.push(String(input));
@@ -232,7 +232,7 @@ describe("chat completions", () => {
 
   test("an endpoint without a key gets no authorization header", async () => {
     server = await startModelServer([reply.text("Hello.")]);
-    const open = makeOpenModel({ env: { OPENAI_API_KEY: "env-key" } });
+    const open = createOpenModel({ env: { OPENAI_API_KEY: "env-key" } });
     await open({ model: "openai/local", baseUrl: server.url }).complete({
       system: [],
       messages: [user("Hi")],

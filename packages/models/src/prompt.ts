@@ -8,16 +8,16 @@ import type {
   SharedV4ProviderOptions,
 } from "@ai-sdk/provider";
 import type { Content } from "@sandpiper/wire";
-import { argumentsObject } from "./call-arguments.ts";
-import { type ImageSupport, imagePart } from "./images.ts";
+import { toArgumentsObject } from "./call-arguments.ts";
+import { type ImageSupport, toImagePart } from "./images.ts";
 import type { ModelMessage, ModelRequest } from "./model.ts";
 import type { Wire } from "./providers.ts";
-import { replayedDetails } from "./reasoning-details.ts";
+import { replayDetails } from "./reasoning-details.ts";
 import {
   type AssistantPart,
   anthropicThoughts,
   bedrockThoughts,
-  phaseOf,
+  getPhase,
   responsesThought,
   thoughtSignature,
 } from "./thinking.ts";
@@ -142,14 +142,14 @@ function systemMessages(blocks: string[], wire: Wire): LanguageModelV4Prompt {
 
 function userParts(content: readonly Content[], { images = "any" }: PromptOptions): UserPart[] {
   return content.flatMap((part): UserPart[] => {
-    if (part.type === "image") return part.image_urls.map((url) => imagePart(url, images));
+    if (part.type === "image") return part.image_urls.map((url) => toImagePart(url, images));
     return part.text.trim() === "" ? [] : [{ type: "text", text: part.text.toWellFormed() }];
   });
 }
 
 /** Parts of a turn in addition to its content. */
 function details({ thinkingBlocks }: AssistantMessage, { wire, thoughts = true, model = "" }: PromptOptions) {
-  return wire === "openai" && thoughts ? replayedDetails(thinkingBlocks, model) : undefined;
+  return wire === "openai" && thoughts ? replayDetails(thinkingBlocks, model) : undefined;
 }
 
 function assistantParts(message: AssistantMessage, options: PromptOptions): AssistantPart[] {
@@ -167,7 +167,7 @@ function assistantParts(message: AssistantMessage, options: PromptOptions): Assi
   }
   addItems(0);
   const phase =
-    thoughts && wire === "responses" ? phaseOf(message.thinkingBlocks, options.model ?? "") : undefined;
+    thoughts && wire === "responses" ? getPhase(message.thinkingBlocks, options.model ?? "") : undefined;
   const providerOptions = phase === undefined ? undefined : { openai: { phase } };
   if (message.text.trim() !== "")
     parts.push({
@@ -198,7 +198,7 @@ function assistantParts(message: AssistantMessage, options: PromptOptions): Assi
  * byte for byte, which hits the provider's cache; other wires carry an object.
  */
 function toolInput(text: string, wire: Wire): unknown {
-  const value = argumentsObject(text);
+  const value = toArgumentsObject(text);
   if (!textArguments.has(wire)) return wellFormed(value);
   if ("malformed_arguments" in value) return value;
   return text.includes("\\u") && hasHalves(value) ? JSON.stringify(wellFormed(value)) : text;

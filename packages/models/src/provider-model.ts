@@ -3,13 +3,13 @@ import type { CallOptions } from "./call-options.ts";
 import { callParameters } from "./call-parameters.ts";
 import type { CatalogueEntry } from "./catalogue.ts";
 import { ResponseCollector } from "./collect.ts";
-import { CallTimeout, describeFailure, EmptyResponse, type Failure, modelError } from "./failure.ts";
+import { CallTimeout, describeFailure, EmptyResponse, type Failure, toModelError } from "./failure.ts";
 import type { Model, ModelRequest, ModelResponse, RetryNotice } from "./model.ts";
-import { type Concessions, nextConcession } from "./parameter-fallbacks.ts";
+import { nextFallback, type ParameterFallbacks } from "./parameter-fallbacks.ts";
 import type { Refusals } from "./refusals.ts";
 import type { ModelAddress } from "./resolve.ts";
-import { nextDelay, wait } from "./retry.ts";
-import type { KnownEndpoints } from "./seen-endpoints.ts";
+import { nextDelayMs, wait } from "./retry.ts";
+import type { SeenEndpoints } from "./seen-endpoints.ts";
 
 /** Times of a call, milliseconds. */
 export interface CallTimes {
@@ -26,7 +26,7 @@ export interface CallTimes {
 /** Shorter values of headers are too common in ordinary text to be taken out of errors. */
 const minHeaderSecret = 6;
 
-export interface ProviderModelParts {
+export interface ProviderModelDeps {
   address: ModelAddress;
   /** The client of the endpoint, with or without cache marks of its own. */
   endpoint: (marksCache: boolean) => LanguageModelV4;
@@ -35,7 +35,7 @@ export interface ProviderModelParts {
   options: CallOptions;
   facts: CatalogueEntry;
   refusals: Refusals;
-  known: KnownEndpoints;
+  known: SeenEndpoints;
   /** Called before the wait for another attempt. */
   onRetry?: (notice: RetryNotice) => void;
 }
@@ -44,9 +44,9 @@ export interface ProviderModelParts {
 export class ProviderModel implements Model {
   readonly name: string;
   readonly contextWindow: number;
-  readonly #parts: ProviderModelParts;
+  readonly #parts: ProviderModelDeps;
 
-  constructor(parts: ProviderModelParts) {
+  constructor(parts: ProviderModelDeps) {
     this.name = parts.address.name;
     this.contextWindow = parts.facts.contextWindow;
     this.#parts = parts;
@@ -56,7 +56,7 @@ export class ProviderModel implements Model {
     const { address, facts, times, refusals, known } = this.#parts;
     const began = performance.now();
     let { options } = this.#parts;
-    let without: Concessions = refusals.has(address, options) ? { parameters: true } : {};
+    let without: ParameterFallbacks = refusals.has(address, options) ? { parameters: true } : {};
     for (let attempt = 1; ; ) {
       request.signal.throwIfAborted();
       const collector = new ResponseCollector(address, facts, request.onDelta);
@@ -74,7 +74,7 @@ export class ProviderModel implements Model {
       } catch (error) {
         request.signal.throwIfAborted();
         const failure = describeFailure(error);
-        const concession = nextConcession(failure, without, { parameters: options.dropParameters !== false });
+        const concession = nextFallback(failure, without, { parameters: options.dropParameters !== false });
         if (concession && !collector.hasEmitted) {
           without = { ...without, [concession]: true };
           continue;
@@ -85,7 +85,7 @@ export class ProviderModel implements Model {
         const failingMs = known.has(address) ? performance.now() - began : undefined;
         const delayMs = collector.hasEmitted
           ? undefined
-          : nextDelay(failure, attempt, times.retryDelays, failingMs);
+          : nextDelayMs(failure, attempt, times.retryDelays, failingMs);
         if (delayMs === undefined) throw this.#error(failure, attempt);
         this.#tell(request, {
           model: this.name,
@@ -110,7 +110,7 @@ export class ProviderModel implements Model {
    */
   async #attempt(
     parameters: LanguageModelV4CallOptions,
-    without: Concessions,
+    without: ParameterFallbacks,
     signal: AbortSignal,
     collector: ResponseCollector,
   ): Promise<void> {
@@ -154,6 +154,6 @@ export class ProviderModel implements Model {
   }
 
   #error(failure: Failure, attempts: number): Error {
-    return modelError(this.name, failure, attempts, this.#secrets());
+    return toModelError(this.name, failure, attempts, this.#secrets());
   }
 }

@@ -20,7 +20,10 @@ const maxDetails = 2_000;
 const growing = { "reasoning.text": "text", "reasoning.summary": "summary" } as const;
 
 /** Whether an address answers with such details. */
-export function givesDetails({ provider, baseUrl }: Pick<ModelAddress, "provider" | "baseUrl">): boolean {
+export function hasReasoningDetails({
+  provider,
+  baseUrl,
+}: Pick<ModelAddress, "provider" | "baseUrl">): boolean {
   return provider === "openrouter" || /(?:^|\.)openrouter\.ai$/.test(URL.parse(baseUrl)?.hostname ?? "");
 }
 
@@ -88,7 +91,7 @@ export function detailsBlock(
 const read = new WeakMap<ThinkingBlock, { model: unknown; options: SharedV4ProviderOptions | undefined }>();
 
 /** What the client of chat completions adds to a turn that this model wrote. */
-export function replayedDetails(
+export function replayDetails(
   blocks: readonly ThinkingBlock[],
   model: string,
 ): SharedV4ProviderOptions | undefined {

@@ -24,7 +24,10 @@ const ownFields = new Set([
  * A fetch that adds the client's headers and body fields. Throws ModelNotConfigured, without the
  * value, for an invalid header.
  */
-export function withExtras(fetch: typeof globalThis.fetch, options: CallOptions): typeof globalThis.fetch {
+export function withExtraHeaders(
+  fetch: typeof globalThis.fetch,
+  options: CallOptions,
+): typeof globalThis.fetch {
   const { headers: extra, extraBody } = options;
   if (extra) checkHeaders(extra);
   const fields = Object.fromEntries(Object.entries(extraBody ?? {}).filter(([name]) => !ownFields.has(name)));

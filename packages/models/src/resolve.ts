@@ -1,5 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import { type BedrockPlace, bedrockModelId, bedrockPlace } from "./aws.ts";
+import { type BedrockEndpoint, bedrockModelId, resolveBedrock } from "./aws.ts";
 import type { ModelConfig } from "./model.ts";
 import { isOpenAiReasoner } from "./openai-models.ts";
 import { guessProvider, type Provider, providers, type Wire } from "./providers.ts";
@@ -17,7 +17,7 @@ export interface ModelAddress {
   /** Undefined where the endpoint needs none. */
   apiKey: string | undefined;
   /** Bedrock only: who signs the requests, and for which region. */
-  aws?: Pick<BedrockPlace, "region" | "access">;
+  aws?: Pick<BedrockEndpoint, "region" | "access">;
 }
 
 /**
@@ -82,7 +82,7 @@ function bedrockAddress(
 ): ModelAddress {
   const { modelId, region } = bedrockModelId(rest);
   const url = config.baseUrl?.trim() || config.aws?.endpoint?.trim() || undefined;
-  const { baseUrl, apiKey, ...aws } = bedrockPlace(
+  const { baseUrl, apiKey, ...aws } = resolveBedrock(
     name,
     {
       apiKey: config.apiKey?.trim() || undefined,

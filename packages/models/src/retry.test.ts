@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { defaultRetryDelaysMs, nextDelay } from "./retry.ts";
+import { defaultRetryDelaysMs, nextDelayMs } from "./retry.ts";
 
 const minute = 60_000;
 
 test("five attempts where nothing is known of the endpoint, and fewer seconds where nobody is", () => {
   const delays = (failure: object) =>
     [1, 2, 3, 4, 5].map((attempt) =>
-      nextDelay({ message: "", retryable: true, ...failure }, attempt, defaultRetryDelaysMs),
+      nextDelayMs({ message: "", retryable: true, ...failure }, attempt, defaultRetryDelaysMs),
     );
   expect(delays({})).toEqual([8_000, 16_000, 32_000, 64_000, undefined]);
   expect(delays({ unreachable: true, away: true })).toEqual([2_000, 4_000, 8_000, 16_000, undefined]);
@@ -15,7 +15,7 @@ test("five attempts where nothing is known of the endpoint, and fewer seconds wh
 
 test("an endpoint that has answered before is waited for some minutes where it is away, and no longer where it refuses", () => {
   const next = (failure: object, failingMs: number, delays = defaultRetryDelaysMs) =>
-    nextDelay({ message: "", retryable: true, ...failure }, 9, delays, failingMs);
+    nextDelayMs({ message: "", retryable: true, ...failure }, 9, delays, failingMs);
   expect(next({ away: true }, 5 * minute)).toBe(64_000);
   expect(next({ unreachable: true, away: true }, 9 * minute)).toBe(16_000);
   expect(next({ away: true }, 11 * minute)).toBeUndefined();

@@ -8,7 +8,7 @@ import type { Failure } from "./failure.ts";
 export const defaultRetryDelaysMs: readonly number[] = [8_000, 16_000, 32_000, 64_000];
 
 /** Maximum wait that a provider may ask for; beyond it the user gets the provider's message. */
-const longestRetryAfterMs = 120_000;
+const maxRetryAfterMs = 120_000;
 
 /** An unreachable address has no rate limit: a quarter of the usual wait is enough. */
 const unreachableShare = 1 / 4;
@@ -16,25 +16,26 @@ const unreachableShare = 1 / 4;
 /**
  * Factor of the waits for an endpoint that has answered before: ten minutes instead of about two.
  */
-const patience = 5;
+const knownEndpointFactor = 5;
 
 /**
  * Milliseconds until the next attempt; undefined when there is none. `attempt` counts from 1.
  * `knownForMs`: how long an endpoint that has answered before has been failing.
  */
-export function nextDelay(
+export function nextDelayMs(
   failure: Failure,
   attempt: number,
   delaysMs: readonly number[],
   knownForMs?: number,
 ): number | undefined {
   const total = delaysMs.reduce((sum, delay) => sum + delay, 0);
-  const isAway = failure.away === true && knownForMs !== undefined && knownForMs < patience * total;
+  const isAway =
+    failure.away === true && knownForMs !== undefined && knownForMs < knownEndpointFactor * total;
   const usual = delaysMs[attempt - 1] ?? (isAway ? delaysMs.at(-1) : undefined);
   if (!failure.retryable || usual === undefined) return undefined;
   if (failure.unreachable) return usual * unreachableShare;
   if (failure.retryAfterMs === undefined) return usual;
-  return failure.retryAfterMs <= longestRetryAfterMs ? failure.retryAfterMs : undefined;
+  return failure.retryAfterMs <= maxRetryAfterMs ? failure.retryAfterMs : undefined;
 }
 
 /** Waits, but not beyond an abort. */

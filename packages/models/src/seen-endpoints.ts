@@ -4,7 +4,7 @@ import type { ModelAddress } from "./resolve.ts";
 /**
  * Remembers endpoints that have answered: when one stops answering, it is down and not misspelt.
  */
-export class KnownEndpoints {
+export class SeenEndpoints {
   readonly #known = new LRUCache<string, true>({ max: 500 });
 
   has(address: ModelAddress): boolean {

@@ -111,7 +111,7 @@ export function phaseBlock(phase: string, model: string): ThinkingBlock {
 }
 
 /** The phase of a text that this model wrote. */
-export function phaseOf(blocks: readonly ThinkingBlock[], model: string): string | undefined {
+export function getPhase(blocks: readonly ThinkingBlock[], model: string): string | undefined {
   for (const block of blocks) {
     if (block.type !== "redacted_thinking" || !block.data.startsWith(phasePrefix)) continue;
     const [phase, ...rest] = block.data.slice(phasePrefix.length).split(":");

@@ -14,7 +14,7 @@ export interface ModelProblem {
  * Calls a model once. Undefined when it answers, or when the failure is temporary (rate limit,
  * silence) and says nothing about the configuration.
  */
-export async function tryModel(
+export async function verifyModel(
   openModel: OpenModel,
   config: ModelConfig,
   signal?: AbortSignal,

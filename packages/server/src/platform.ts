@@ -7,7 +7,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { createLogger } from "@sandpiper/core/log/log";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { asFetch } from "@sandpiper/core/outbound/as-fetch";
-import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { createOutbound } from "@sandpiper/core/outbound/outbound";
 import { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import { SecretMask } from "@sandpiper/core/secrets/mask";
@@ -15,7 +15,7 @@ import { SecretStream } from "@sandpiper/core/secrets/secret-stream";
 import { maxTimeout } from "@sandpiper/models/call-options";
 import { maxAnswerBytes } from "@sandpiper/models/guarded-fetch";
 import type { OpenModel } from "@sandpiper/models/model";
-import { makeOpenModel } from "@sandpiper/models/open";
+import { createOpenModel } from "@sandpiper/models/open";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { SandboxDriver, SandboxSpec } from "@sandpiper/sandbox/driver";
 import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
@@ -146,7 +146,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       if (env[fromEnv]) mask.registerSecret(env[fromEnv]);
     const egress = await EgressProxy.open({ dir: join(config.dataDir, "network"), logger, env, secrets });
     opened.push(() => egress.close());
-    const outbound = makeOutbound({ allowPrivate: config.outboundPrivate });
+    const outbound = createOutbound({ allowPrivate: config.outboundPrivate });
     opened.push(() => outbound.close());
     const sandboxes =
       options.sandboxes ??
@@ -180,7 +180,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     await bash.open((id) => store.sandboxes.get(id) !== undefined);
     opened.push(() => bash.close());
 
-    const open = makeOpenModel({
+    const open = createOpenModel({
       env,
       guardedFetch: asFetch(outbound, { timeoutMs: modelCallMs, maxBytes: maxAnswerBytes }),
       onRetry: (notice) => logger.warn(notice, "a model call is retried"),

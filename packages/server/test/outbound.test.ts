@@ -5,7 +5,7 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { gzipSync } from "node:zlib";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { OutboundRequest } from "@sandpiper/core/outbound/api";
-import { makeOutbound, type OutboundOptions } from "@sandpiper/core/outbound/outbound";
+import { createOutbound, type OutboundOptions } from "@sandpiper/core/outbound/outbound";
 import { portOf, serve as serveTls, testAuthority } from "@sandpiper/sandbox/test/support/egress";
 import { afterEach, expect, test } from "vitest";
 
@@ -15,7 +15,7 @@ afterEach(async () => {
 });
 
 function outboundWith(options: Partial<OutboundOptions> = {}) {
-  const outbound = makeOutbound({ allowPrivate: ["127.0.0.0/8"], ...options });
+  const outbound = createOutbound({ allowPrivate: ["127.0.0.0/8"], ...options });
   ends.push(() => outbound.close());
   return outbound;
 }

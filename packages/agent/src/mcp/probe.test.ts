@@ -10,13 +10,13 @@ import type { AddressInfo } from "node:net";
 import { McpServer as ProtocolServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { SSEServerTransport } from "@modelcontextprotocol/sdk/server/sse.js";
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
-import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { createOutbound } from "@sandpiper/core/outbound/outbound";
 import type { McpServer } from "@sandpiper/wire";
 import { afterEach, expect, test } from "vitest";
 import { type ProbeOptions, probeMcpServer } from "./probe.ts";
 
 const key = "planted-mcp-key";
-const outbound = makeOutbound({ allowPrivate: ["127.0.0.0/8"] });
+const outbound = createOutbound({ allowPrivate: ["127.0.0.0/8"] });
 const secrets = [
   { name: "NAMED", variable: "NAMED", description: null, hosts: null, value: "planted-named-secret" },
 ];
@@ -166,7 +166,7 @@ test("what is no MCP server, is not there, may not be reached or runs in sandbox
     asked++;
     response.end();
   });
-  const guarded = makeOutbound({ allowPrivate: [] });
+  const guarded = createOutbound({ allowPrivate: [] });
   expect(await probe({ url: inside }, { outbound: guarded })).toMatchObject(failed);
   await guarded.close();
   expect(asked).toBe(0);

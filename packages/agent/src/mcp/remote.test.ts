@@ -10,7 +10,7 @@ import { type McpDeps, sessionOpener } from "./open-session.ts";
 import type { ServerSpec } from "./server-spec.ts";
 import { McpServers } from "./servers.ts";
 
-const outbound = makeOutbound({ allowPrivate: ["127.0.0.0/8"] });
+const outbound = createOutbound({ allowPrivate: ["127.0.0.0/8"] });
 const value = "planted-value-of-a-secret";
 const secret: SandboxSecret = { name: "API_KEY", variable: "API_KEY", description: null, hosts: null, value };
 const never = new AbortController().signal;

@@ -1,4 +1,4 @@
-import { parseShell, unlessTooDeep } from "@sandpiper/core/shell-syntax";
+import { parseShell, withinStack } from "@sandpiper/core/shell-syntax";
 import { type Command, forEachChild, type Redirection, type SyntaxNode } from "unbash";
 
 export interface Redirect {
@@ -42,7 +42,7 @@ const maxWrappers = 20;
 /** The commands of a script and of nested scripts, such as `$(…)`, `sh -c` and heredocs. */
 export function readScript(text: string): ShellScript {
   const reader = new Reader(20_000 + 4 * text.length);
-  if (!unlessTooDeep(() => reader.script(text, 0, []))) reader.result.complete = false;
+  if (!withinStack(() => reader.script(text, 0, []))) reader.result.complete = false;
   return reader.result;
 }
 

@@ -1,5 +1,6 @@
 import { isObject } from "@sandpiper/core/is-object";
 import { cleaned } from "@sandpiper/core/strip-unknown-fields";
+import { stripUnknownFields } from "@sandpiper/core/strip-unknown-fields";
 import type { TSchema } from "typebox";
 import { Default, Errors } from "typebox/value";
 
@@ -37,7 +38,7 @@ export function fitArguments(
     ...unknown.map((name) => `${shortName(name)} is not a parameter of this tool`),
   ];
   if (problems.length > 0) return { problems: [...new Set(problems)] };
-  return { fitted: cleaned(parameters, value) as Record<string, unknown> };
+  return { fitted: stripUnknownFields(parameters, value) as Record<string, unknown> };
 }
 
 /** Makes a name from the model safe for a message. */

@@ -32,13 +32,13 @@ const closed4 = [
 /** Only 2000::/3 is public; in it these are not: protocols and Teredo, documentation, 6to4. */
 const closed6 = ["2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"];
 
-const closed = rangesOf([...closed4, ...closed6]);
-const global6 = rangesOf(["2000::/3"]);
+const closed = parseRanges([...closed4, ...closed6]);
+const global6 = parseRanges(["2000::/3"]);
 /** The last 32 bits are an IPv4 address: IPv4-mapped, and the translators' well-known prefix. */
-const embedding = rangesOf(["::ffff:0:0/96", "64:ff9b::/96"]);
+const embedding = parseRanges(["::ffff:0:0/96", "64:ff9b::/96"]);
 
 /** Address ranges by CIDR (`10.1.0.0/16`, `fd00::/8`) or single addresses. Throws ConfigInvalid. */
-export function rangesOf(texts: readonly string[]): BlockList {
+export function parseRanges(texts: readonly string[]): BlockList {
   const list = new BlockList();
   for (const text of texts) {
     const [address = "", prefix] = text.split("/");

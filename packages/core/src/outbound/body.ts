@@ -11,7 +11,7 @@ const bodiless = new Set([204, 205, 304]);
  * Converts an answer of undici to a `Response` with a decompressed body, which fails after
  * `maxBytes`. `explain` maps errors of reading.
  */
-export function responseOf(answer: Answer, maxBytes: number, explain: (error: unknown) => Error): Response {
+export function toResponse(answer: Answer, maxBytes: number, explain: (error: unknown) => Error): Response {
   const headers = new Headers();
   for (const [name, value] of Object.entries(answer.headers)) {
     for (const one of [value ?? []].flat()) headers.append(name, one);

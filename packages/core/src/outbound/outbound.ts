@@ -1,10 +1,10 @@
 import { type Dispatcher, errors } from "undici";
 import { PlatformError } from "../errors.ts";
-import { isReachable, rangesOf } from "./addresses.ts";
+import { isReachable, parseRanges } from "./addresses.ts";
 import { checkedAgent, checkLiteral, isIn } from "./agents.ts";
 import type { Outbound, OutboundRequest } from "./api.ts";
-import { responseOf } from "./body.ts";
-import { redirected } from "./redirect.ts";
+import { toResponse } from "./body.ts";
+import { followRedirect } from "./redirect.ts";
 import { type Resolve, systemResolve } from "./resolve.ts";
 
 const defaultTimeoutMs = 15_000;
@@ -23,11 +23,11 @@ export interface OutboundOptions {
 }
 
 /** Makes the guarded way out. `close` ends its connections. */
-export function makeOutbound({
+export function createOutbound({
   allowPrivate,
   resolve = systemResolve(),
 }: OutboundOptions): Outbound & { close(): Promise<void> } {
-  const exempt = rangesOf(allowPrivate);
+  const exempt = parseRanges(allowPrivate);
   const way = (isAllowed: (address: string) => boolean) => ({
     isAllowed,
     agent: checkedAgent(resolve, isAllowed),
@@ -65,8 +65,8 @@ export function makeOutbound({
       try {
         for (let hops = 0; ; hops++) {
           const answer = await send(url, request, signal);
-          const next = request.redirect === "manual" ? undefined : redirected(url, request, answer);
-          if (!next) return responseOf(answer, options.maxBytes ?? defaultMaxBytes, explain);
+          const next = request.redirect === "manual" ? undefined : followRedirect(url, request, answer);
+          if (!next) return toResponse(answer, options.maxBytes ?? defaultMaxBytes, explain);
           answer.body.destroy();
           if (hops === maxRedirects)
             throw new PlatformError("TooManyRedirects", { host: url.host, maxRedirects });

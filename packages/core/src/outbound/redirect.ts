@@ -11,7 +11,7 @@ const harmless = new Set(["accept", "accept-language", "content-type", "user-age
  * The next request after a redirect; undefined when the answer is not one. Throws PlatformError
  * OutboundRefused when the redirect would send a body to another origin or leave TLS.
  */
-export function redirected(
+export function followRedirect(
   from: URL,
   request: OutboundRequest,
   { statusCode, headers }: Dispatcher.ResponseData,

@@ -2,7 +2,7 @@
  * A text without blanks and escapes, with the origin of each character. Valid until the next text
  * is normalised.
  */
-export interface Squeezed {
+export interface NormalisedText {
   codes: Uint16Array;
   length: number;
   /**
@@ -32,7 +32,7 @@ const entities: Readonly<Record<string, string>> = {
  * value looks the same however a tool wraps or quotes it. URL escapes beyond ASCII stay, with
  * upper-case digits. Linear in the length of the text.
  */
-export function squeeze(text: Uint16Array): Squeezed {
+export function normaliseEscapes(text: Uint16Array): NormalisedText {
   const { codes, from, spans } = roomFor(text.length);
   let length = 0;
   for (let at = 0; at < text.length; at++) {
@@ -64,7 +64,7 @@ export function squeeze(text: Uint16Array): Squeezed {
 }
 
 /** The UTF-16 units of a text. */
-export function codesOf(text: string): Uint16Array {
+export function toCharCodes(text: string): Uint16Array {
   const bytes = Buffer.allocUnsafeSlow(text.length * 2);
   bytes.write(text, "utf16le");
   return new Uint16Array(bytes.buffer, bytes.byteOffset, text.length);
@@ -73,7 +73,7 @@ export function codesOf(text: string): Uint16Array {
 /** An incomplete escape at the end of a text. */
 export const unfinishedEscape = /(?:%[0-9a-f]?|\\(?:u[0-9a-f]{0,3}|x[0-9a-f]?)?|&#?[a-z0-9]{0,4})$/i;
 
-type Room = Omit<Squeezed, "length">;
+type Room = Omit<NormalisedText, "length">;
 
 /** Longest text whose room is kept for the next one. */
 const keptRoom = 2 ** 20;

@@ -1,10 +1,10 @@
-import { codesOf, squeeze } from "./normalised-text.ts";
+import { normaliseEscapes, toCharCodes } from "./normalised-text.ts";
 
 /**
  * Shorter encodings are too common in ordinary text to be searched. Also the width of a matcher's
  * window.
  */
-export const minForm = 6;
+export const minEncodingLength = 6;
 
 /** A shorter encoding must be contiguous, because words with blanks between them could spell it. */
 const minSpread = 12;
@@ -13,7 +13,7 @@ const minSpread = 12;
 const lineOfSecret = /^(?!-----)\S{24,}$/;
 
 /** A way in which a secret may stand in a text without blanks and escapes (`squeeze`). */
-export interface SecretForm {
+export interface SecretEncoding {
   text: string;
   /** The encoding may contain line ends and blanks. */
   spread: boolean;
@@ -23,7 +23,7 @@ export interface SecretForm {
  * The encodings in which tools write a value: plain, JSON, URL, HTML, hexadecimal, and base64 at
  * each offset in both alphabets; a value of several lines also line by line.
  */
-export function secretForms(value: string): SecretForm[] {
+export function encodeSecret(value: string): SecretEncoding[] {
   const bytes = Buffer.from(value.toWellFormed());
   const texts = new Set([
     ...plainForms(value),
@@ -37,7 +37,7 @@ export function secretForms(value: string): SecretForm[] {
       if (lineOfSecret.test(line)) for (const form of plainForms(line)) texts.add(form);
   }
   return [...texts]
-    .filter((text) => text.length >= minForm)
+    .filter((text) => text.length >= minEncodingLength)
     .map((text) => ({ text, spread: text.length >= minSpread }));
 }
 
@@ -68,7 +68,7 @@ function base64Forms(bytes: Buffer): string[] {
 }
 
 function squeezed(text: string): string {
-  const { codes, length } = squeeze(codesOf(text));
+  const { codes, length } = normaliseEscapes(toCharCodes(text));
   return Array.from(codes.subarray(0, length), (code) => String.fromCharCode(code)).join("");
 }
 

@@ -1,5 +1,5 @@
-import { codesOf, squeeze, unfinishedEscape } from "./normalised-text.ts";
-import { minForm, type SecretForm, secretForms } from "./secret-encodings.ts";
+import { normaliseEscapes, toCharCodes, unfinishedEscape } from "./normalised-text.ts";
+import { encodeSecret, minEncodingLength, type SecretEncoding } from "./secret-encodings.ts";
 
 /** A place in a text: from (inclusive), to (exclusive). */
 export type TextRange = [from: number, to: number];
@@ -24,9 +24,9 @@ export class SecretMatcher {
   readonly #squeezed: FormTable;
 
   constructor(values: Iterable<string>) {
-    const known = [...new Set(values)].filter((value) => value.length >= minForm);
+    const known = [...new Set(values)].filter((value) => value.length >= minEncodingLength);
     this.#raw = new FormTable(known.map((text) => ({ text, spread: true })));
-    this.#squeezed = new FormTable(known.flatMap(secretForms));
+    this.#squeezed = new FormTable(known.flatMap(encodeSecret));
   }
 
   get isEmpty(): boolean {
@@ -35,9 +35,9 @@ export class SecretMatcher {
 
   /** Places of secrets in order, merged where they overlap or touch. */
   ranges(text: string): TextRange[] {
-    if (this.isEmpty || text.length < minForm) return [];
-    const codes = codesOf(text);
-    const view = squeeze(codes);
+    if (this.isEmpty || text.length < minEncodingLength) return [];
+    const codes = toCharCodes(text);
+    const view = normaliseEscapes(codes);
     const found: TextRange[] = [];
     const budget = { left: comparedAlways + comparedPerCharacter * text.length };
     this.#raw.find(codes, codes.length, budget, (from, to) => void found.push([from, to]));
@@ -58,8 +58,8 @@ export class SecretMatcher {
     const shift = text.length - tail.length;
     // An escape alone reveals nothing.
     const whole = (telling ? undefined : unfinishedEscape.exec(tail)?.index) ?? tail.length;
-    const codes = codesOf(tail);
-    const view = squeeze(codes.subarray(0, whole));
+    const codes = toCharCodes(tail);
+    const view = normaliseEscapes(codes.subarray(0, whole));
     const raw = this.#raw.openFrom(codes, codes.length, telling);
     const squeezedFrom = view.from[this.#squeezed.openFrom(view.codes, view.length, telling)]!;
     return shift + Math.min(raw, squeezedFrom, whole);
@@ -74,30 +74,30 @@ export class SecretMatcher {
 /** Searches many encodings at once (after Wu and Manber). */
 class FormTable {
   readonly longest: number;
-  readonly #shifts = new Uint8Array(tableSize).fill(minForm - block + 1);
+  readonly #shifts = new Uint8Array(tableSize).fill(minEncodingLength - block + 1);
   /** By the hash of their first `minForm` characters. */
-  readonly #byWindow = new Map<number, SecretForm[]>();
+  readonly #byWindow = new Map<number, SecretEncoding[]>();
   /**
    * Each beginning of an encoding that is shorter than a window; true when it reveals something.
    */
   readonly #beginnings = new Map<string, boolean>();
 
-  constructor(forms: readonly SecretForm[]) {
+  constructor(forms: readonly SecretEncoding[]) {
     this.longest = forms.reduce((most, { text }) => Math.max(most, text.length), 0);
     const texts = new Set<string>();
     for (const form of forms) {
       if (texts.has(form.text)) continue;
       texts.add(form.text);
-      const codes = codesOf(form.text.slice(0, minForm));
-      for (let end = block - 1; end < minForm; end++) {
+      const codes = toCharCodes(form.text.slice(0, minEncodingLength));
+      for (let end = block - 1; end < minEncodingLength; end++) {
         const place = blockHash(codes, end);
-        this.#shifts[place] = Math.min(this.#shifts[place]!, minForm - 1 - end);
+        this.#shifts[place] = Math.min(this.#shifts[place]!, minEncodingLength - 1 - end);
       }
       const window = windowHash(codes, 0);
       this.#byWindow.set(window, [...(this.#byWindow.get(window) ?? []), form]);
       // Shorter encodings may show fewer characters.
       const telling = Math.min(4, Math.floor(form.text.length / 3));
-      for (let length = 1; length < minForm; length++) {
+      for (let length = 1; length < minEncodingLength; length++) {
         const beginning = form.text.slice(0, length);
         this.#beginnings.set(beginning, length >= telling || this.#beginnings.get(beginning) === true);
       }
@@ -108,18 +108,18 @@ class FormTable {
     codes: Uint16Array,
     length: number,
     budget: { left: number },
-    found: (from: number, to: number, form: SecretForm) => void,
+    found: (from: number, to: number, form: SecretEncoding) => void,
   ): void {
     if (this.longest === 0) return;
     const shifts = this.#shifts;
-    let end = minForm - 1;
+    let end = minEncodingLength - 1;
     while (end < length) {
       const shift = shifts[blockHash(codes, end)]!;
       if (shift > 0) {
         end += shift;
         continue;
       }
-      const from = end - minForm + 1;
+      const from = end - minEncodingLength + 1;
       for (const form of this.#byWindow.get(windowHash(codes, from)) ?? []) {
         const same = sameLength(codes, length, from, form.text);
         budget.left -= same + 1;
@@ -134,7 +134,7 @@ class FormTable {
   openFrom(codes: Uint16Array, length: number, telling: boolean): number {
     const budget = comparedAlways;
     let compared = 0;
-    for (let from = Math.max(0, length - this.longest + 1); from <= length - minForm; from++) {
+    for (let from = Math.max(0, length - this.longest + 1); from <= length - minEncodingLength; from++) {
       for (const form of this.#byWindow.get(windowHash(codes, from)) ?? []) {
         if (form.text.length <= length - from) continue;
         const same = sameLength(codes, length, from, form.text);
@@ -143,7 +143,7 @@ class FormTable {
         if (same === length - from || compared > budget) return from;
       }
     }
-    for (let from = Math.max(0, length - minForm + 1); from < length; from++) {
+    for (let from = Math.max(0, length - minEncodingLength + 1); from < length; from++) {
       const tells = this.#beginnings.get(String.fromCharCode(...codes.subarray(from, length)));
       if (tells || (!telling && tells === false)) return from;
     }
@@ -165,7 +165,8 @@ function blockHash(codes: Uint16Array, end: number): number {
 
 function windowHash(codes: Uint16Array, from: number): number {
   let hash = 0;
-  for (let index = from; index < from + minForm; index++) hash = (Math.imul(hash, 31) + codes[index]!) | 0;
+  for (let index = from; index < from + minEncodingLength; index++)
+    hash = (Math.imul(hash, 31) + codes[index]!) | 0;
   return hash;
 }
 

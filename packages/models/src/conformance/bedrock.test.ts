@@ -2,7 +2,7 @@ import { createHash, createHmac } from "node:crypto";
 import { expect, test } from "vitest";
 import { type ModelRequestSeen, reply } from "../../test/support/model-server.ts";
 import { ask, failure, modelServers, wires } from "../../test/support/wires.ts";
-import { makeOpenModel } from "../open.ts";
+import { createOpenModel } from "../open.ts";
 
 const servers = modelServers();
 const bedrock = wires.find(({ wire }) => wire === "bedrock")!;
@@ -63,7 +63,7 @@ test("a token of the process's environment is never used behind the back of what
     const model = await servers.open(bedrock, [reply.text("Hi.")]);
     await model.complete(ask());
     expect(JSON.stringify(servers.requests[0]!.headers)).not.toContain("operators-token");
-    expect(() => makeOpenModel({ env: {} })({ model: bedrock.name })).toThrow("No key is configured");
+    expect(() => createOpenModel({ env: {} })({ model: bedrock.name })).toThrow("No key is configured");
   } finally {
     delete process.env.AWS_BEARER_TOKEN_BEDROCK;
   }

@@ -13,7 +13,7 @@ import {
 } from "../../test/support/wires.ts";
 import { isContextExceeded } from "../failure.ts";
 import type { RetryNotice } from "../model.ts";
-import { makeOpenModel } from "../open.ts";
+import { createOpenModel } from "../open.ts";
 
 const servers = modelServers();
 
@@ -200,7 +200,7 @@ describe.each(wires)("$title", (under) => {
   test("an endpoint where nobody listens is tried again sooner than one that is busy, and named", async () => {
     const waits: number[] = [];
     const origin = `http://127.0.0.1:${await closedPort()}`;
-    const openModel = makeOpenModel({
+    const openModel = createOpenModel({
       env: {},
       times: { retryDelays: [8, 16] },
       fetch: (_, init) => fetch(origin, init),

@@ -1,11 +1,11 @@
 import type { Content, MessageToolCall } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
-import { argumentsObject } from "../call-arguments.ts";
+import { toArgumentsObject } from "../call-arguments.ts";
 import type { ModelMessage } from "../model.ts";
 import { callEnd } from "./instructions.ts";
 
 /** The conversation with calls and results written as text. */
-export function asText(messages: readonly ModelMessage[]): ModelMessage[] {
+export function toTextHistory(messages: readonly ModelMessage[]): ModelMessage[] {
   return messages.map((message): ModelMessage => {
     if (message.role === "tool")
       return { role: "user", content: resultOf(message.toolName, message.content, message.isError) };
@@ -16,7 +16,7 @@ export function asText(messages: readonly ModelMessage[]): ModelMessage[] {
 }
 
 function writeCall({ name, arguments: text }: MessageToolCall): string {
-  const parameters = Object.entries(argumentsObject(text)).map(
+  const parameters = Object.entries(toArgumentsObject(text)).map(
     ([key, value]) =>
       `<parameter=${key}>\n${typeof value === "string" ? value : JSON.stringify(value)}\n</parameter>`,
   );

@@ -3,7 +3,7 @@ import { newId } from "@sandpiper/wire";
 import type { ModelTool } from "../model.ts";
 
 /** The text of an answer without its calls, the calls, and the error of a malformed one. */
-export interface ParsedAnswer {
+export interface ParsedResponse {
   text: string;
   toolCalls: MessageToolCall[];
   problem?: string;
@@ -19,7 +19,7 @@ const maxCalls = 100;
  * break at each end, is its value; an unclosed call or parameter ends with the text, as after a
  * stop sequence. Linear in the length. Never throws.
  */
-export function parseCalls(answer: string, tools: readonly ModelTool[]): ParsedAnswer {
+export function parseCalls(answer: string, tools: readonly ModelTool[]): ParsedResponse {
   const start = answer.indexOf(opening);
   if (start < 0) return { text: answer, toolCalls: [] };
   const text = answer.slice(0, start).trimEnd();

@@ -1,6 +1,6 @@
 import type { Model, ModelRequest, ModelResponse } from "../model.ts";
 import type { ProviderModel } from "../provider-model.ts";
-import { asText } from "./history.ts";
+import { toTextHistory } from "./history.ts";
 import { callEnd, instructions } from "./instructions.ts";
 import { parseCalls } from "./parse-calls.ts";
 
@@ -23,7 +23,7 @@ export class PromptedTools implements Model {
 
   async complete(request: ModelRequest): Promise<ModelResponse> {
     const { tools, onDelta } = request;
-    const messages = asText(request.messages);
+    const messages = toTextHistory(request.messages);
     if (tools.length === 0) return this.#model.complete({ ...request, messages });
     const response = await this.#model.complete({
       ...request,

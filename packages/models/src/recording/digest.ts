@@ -7,7 +7,7 @@ function digest(text: string): string {
   return hash("sha256", text, "hex").slice(0, 32);
 }
 
-export const digestOf = (value: unknown): string => digest(JSON.stringify(value));
+export const digestJson = (value: unknown): string => digest(JSON.stringify(value));
 
 /**
  * Digests growing prompts: each message is read once, and a prompt's digest chains that of its
@@ -17,7 +17,7 @@ export class PromptDigester {
   #messages: readonly ModelMessage[] = [];
   #chain: string[] = [];
 
-  of({
+  digest({
     system,
     messages,
     tools,
@@ -32,6 +32,6 @@ export class PromptDigester {
     for (const message of messages.slice(same))
       this.#chain.push(digest(`${this.#chain.at(-1) ?? ""}${JSON.stringify(message)}`));
     this.#messages = messages;
-    return { system: digestOf(system), tools: digestOf(tools), messages: this.#chain.at(-1) ?? "" };
+    return { system: digestJson(system), tools: digestJson(tools), messages: this.#chain.at(-1) ?? "" };
   }
 }

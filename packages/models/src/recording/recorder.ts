@@ -5,9 +5,9 @@ import { PromptDigester } from "./digest.ts";
 import type { ModelCall } from "./model-call.ts";
 
 /** Code of a call that was cut off. */
-export const abortedCall = "Aborted";
+export const abortedCode = "Aborted";
 
-export interface RecorderParts {
+export interface RecorderDeps {
   /** Number of the last record of the log that is known now. */
   seq(): number;
   /** Digest of the tools of the conversation's last call before. */
@@ -21,13 +21,13 @@ export interface RecorderParts {
  * messages are not read again.
  */
 export class CallRecorder {
-  readonly #parts: RecorderParts;
+  readonly #parts: RecorderDeps;
   readonly #digester = new PromptDigester();
   #calls: ModelCall[] = [];
   #lastTools: string | undefined;
   #first = true;
 
-  constructor(parts: RecorderParts) {
+  constructor(parts: RecorderDeps) {
     this.#parts = parts;
     this.#lastTools = parts.lastTools;
   }
@@ -38,7 +38,7 @@ export class CallRecorder {
   }
 
   /** A model that is asked with prompts of its own, such as the one that summarises. */
-  beside(model: Model, usageId: string): Model {
+  sideCall(model: Model, usageId: string): Model {
     return this.#around(model, usageId, false);
   }
 
@@ -74,7 +74,7 @@ export class CallRecorder {
     ofView: boolean,
   ): Pick<ModelCall, "first" | "digests" | "tools" | "prompt"> {
     if (!ofView) return { first: false, prompt: { system, messages, tools } };
-    const digests = this.#digester.of({ system, messages, tools });
+    const digests = this.#digester.digest({ system, messages, tools });
     const first = this.#first;
     const hasNewTools = digests.tools !== this.#lastTools;
     this.#first = false;
@@ -84,6 +84,6 @@ export class CallRecorder {
 }
 
 function failureOf(error: unknown, signal: AbortSignal): NonNullable<ModelCall["failure"]> {
-  if (signal.aborted) return { code: abortedCall, message: "" };
+  if (signal.aborted) return { code: abortedCode, message: "" };
   return { code: error instanceof PlatformError ? error.code : "InternalError", message: errorText(error) };
 }

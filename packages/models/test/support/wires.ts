@@ -2,7 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { afterEach, expect } from "vitest";
 import type { CallOptions } from "../../src/call-options.ts";
 import type { Model, ModelConfig, ModelRequest, ModelTool, RetryNotice } from "../../src/model.ts";
-import { makeOpenModel } from "../../src/open.ts";
+import { createOpenModel } from "../../src/open.ts";
 import type { CallTimes } from "../../src/provider-model.ts";
 import type { Wire } from "../../src/providers.ts";
 import type { Dialect } from "./model-answer.ts";
@@ -106,7 +106,7 @@ export function modelServers() {
       const { url } = server;
       const toServer: typeof fetch = (input, init) =>
         fetch(under.origin ? String(input).replace(under.origin, url) : input, init);
-      const openModel = makeOpenModel({
+      const openModel = createOpenModel({
         env: {},
         fetch: toServer,
         times: { retryDelays: [1, 1, 1, 1], ...times },

@@ -1,4 +1,4 @@
-import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { createOutbound } from "@sandpiper/core/outbound/outbound";
 import { until } from "@sandpiper/core/test/support/until";
 import { newId } from "@sandpiper/wire";
 import { pino } from "pino";
@@ -31,7 +31,7 @@ afterEach(async () => {
 });
 
 async function start(url = `${endpoint.url}/?team=1`, key: string | null = secret): Promise<void> {
-  const outbound = makeOutbound({ allowPrivate: ["127.0.0.0/8"] });
+  const outbound = createOutbound({ allowPrivate: ["127.0.0.0/8"] });
   service = new CallbackService({
     ...store,
     outbound,

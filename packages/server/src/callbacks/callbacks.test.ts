@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { createOutbound } from "@sandpiper/core/outbound/outbound";
 import { until } from "@sandpiper/core/test/support/until";
 import { newId } from "@sandpiper/wire";
 import { pino } from "pino";
@@ -36,7 +36,7 @@ async function start(
   change: Partial<ConstructorParameters<typeof CallbackService>[0]> = {},
   allowPrivate = ["127.0.0.0/8"],
 ) {
-  const outbound = makeOutbound({ allowPrivate });
+  const outbound = createOutbound({ allowPrivate });
   const logger = pino({ level: "info" }, { write: (line: string) => void logs.push(line) });
   const made = new CallbackService({
     ...store,

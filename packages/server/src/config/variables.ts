@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { rangesOf } from "@sandpiper/core/outbound/addresses";
+import { parseRanges } from "@sandpiper/core/outbound/addresses";
 import { parseSize } from "@sandpiper/core/size";
 import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/engine";
 import type { WebhookFormat } from "./config.ts";
@@ -371,7 +371,7 @@ function parsePublicUrl(text: string): string | undefined {
 function parseRanges(text: string): string[] | undefined {
   const parts = text.split(",").map((part) => part.trim());
   try {
-    rangesOf(parts);
+    parseRanges(parts);
     return parts;
   } catch {
     return undefined;

@@ -1,5 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { createOutbound } from "@sandpiper/core/outbound/outbound";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { forgejoToken, serveForgejo } from "../../test/support/git-services/forgejo.ts";
 import { githubToken, serveGithub } from "../../test/support/git-services/github.ts";
@@ -11,8 +11,8 @@ const resolve = async (host: string) => {
   asked.push(host);
   return host === "git.inside.example" ? ["127.0.0.1"] : ["93.184.216.34"];
 };
-const outbound = makeOutbound({ allowPrivate: ["127.0.0.1"], resolve });
-const closed = makeOutbound({ allowPrivate: [], resolve });
+const outbound = createOutbound({ allowPrivate: ["127.0.0.1"], resolve });
+const closed = createOutbound({ allowPrivate: [], resolve });
 const secrets = { providers: () => new Map() };
 const git = new GitHostingService({ secrets, outbound });
 let github: ProviderServer;

@@ -1,4 +1,4 @@
-import { digestOf } from "@sandpiper/models/recording/digest";
+import { digestJson } from "@sandpiper/models/recording/digest";
 import type { RecordedCall, RecordingHeader, RecordingLine } from "@sandpiper/wire";
 import { isoTime } from "@sandpiper/wire";
 import type { StoredModelCall } from "../store/model-calls.ts";
@@ -96,7 +96,7 @@ class PromptParts {
 
   #number(kind: "system" | "tools" | "message", value: unknown): { number: number; isNew: boolean } {
     const known = this.#known[kind];
-    const digest = digestOf(value);
+    const digest = digestJson(value);
     const number = known.get(digest);
     if (number !== undefined) return { number, isNew: false };
     known.set(digest, known.size);

@@ -71,7 +71,7 @@ export class PromptReconstructor {
 
   #reconstruct(view: View, { digests }: StoredModelCall): ReconstructedPrompt {
     const prompt = { system: view.system, messages: view.startCall(), tools: this.#tools };
-    const { system, messages, tools } = this.#digester.of(prompt);
+    const { system, messages, tools } = this.#digester.digest(prompt);
     return {
       ...prompt,
       exact: system === digests?.system && messages === digests.messages && tools === digests.tools,

@@ -1,6 +1,6 @@
 import { type ErrorCode, PlatformError } from "@sandpiper/core/errors";
 import type { Model, ModelRequest, ModelResponse } from "@sandpiper/models/model";
-import { abortedCall } from "@sandpiper/models/recording/recorder";
+import { abortedCode } from "@sandpiper/models/recording/recorder";
 import type { RecordedCall, RecordedTool } from "@sandpiper/wire";
 import type { Comparison } from "./comparison.ts";
 import { belongsToRun } from "./inputs.ts";
@@ -77,7 +77,7 @@ export class ReplayModel {
     request.signal.throwIfAborted();
     const { response, failure } = call;
     if (response) return response;
-    if (failure?.code === abortedCall) await waitForAbort(request.signal);
+    if (failure?.code === abortedCode) await waitForAbort(request.signal);
     request.signal.throwIfAborted();
     const error = new PlatformError(failure?.code as ErrorCode, failure?.message ?? "");
     throw error.status ? error : new PlatformError("ModelFailed", error.message);

@@ -1,6 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import { awsAccess } from "@sandpiper/models/aws";
-import { callOptions } from "@sandpiper/models/call-options";
+import { parseAwsAccess } from "@sandpiper/models/aws";
+import { parseCallOptions } from "@sandpiper/models/call-options";
 import type { ModelConfig } from "@sandpiper/models/model";
 import type { LlmDiff, ProfileDetail, ProfileList, SaveProfileRequest } from "@sandpiper/wire";
 import { LlmConfig } from "@sandpiper/wire";
@@ -132,8 +132,8 @@ export function activateProfile(document: SettingsDocument, name: string): Setti
  */
 export function toModelConfig(llm: LlmDiff, userId: string): Partial<ModelConfig> {
   const { model, api_key, base_url } = llm;
-  const options = callOptions(llm);
-  const aws = awsAccess(llm);
+  const options = parseCallOptions(llm);
+  const aws = parseAwsAccess(llm);
   return {
     ...(model && { model }),
     ...(api_key && { apiKey: api_key }),

@@ -3,7 +3,7 @@ import { type BlockList, isIP, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { connect as connectTls, type TLSSocket } from "node:tls";
-import { rangesOf } from "@sandpiper/core/outbound/addresses";
+import { parseRanges } from "@sandpiper/core/outbound/addresses";
 import type { Resolve } from "@sandpiper/core/outbound/resolve";
 import type { NetworkPolicy } from "../../driver.ts";
 import type { Decision, ProxiedSandbox, SecretSource } from "../api.ts";
@@ -58,7 +58,7 @@ export class Session {
     this.credentials = new Credentials(sandbox, env, secrets);
     this.#log = log;
     this.#token = Buffer.from(sandbox.token);
-    this.#exempt = rangesOf(sandbox.policy.private ?? []);
+    this.#exempt = parseRanges(sandbox.policy.private ?? []);
     this.#resolve = resolve;
     this.#trusted = trusted;
   }

@@ -1,4 +1,4 @@
-import { isReachable, rangesOf } from "@sandpiper/core/outbound/addresses";
+import { isReachable, parseRanges } from "@sandpiper/core/outbound/addresses";
 import { expect, test } from "vitest";
 import { matchesHost } from "../policy/policy.ts";
 import { parseAuthority, parseProxyUrl, toAuthority } from "./target.ts";
@@ -44,7 +44,7 @@ test("a rule names one host, or all below it", () => {
 });
 
 test("private ranges are open only where they are named", () => {
-  const ranges = rangesOf(["10.1.0.0/16", "fd00:1::/32", "192.168.7.7"]);
+  const ranges = parseRanges(["10.1.0.0/16", "fd00:1::/32", "192.168.7.7"]);
   const open = [
     "10.1.2.3",
     "::ffff:10.1.2.3",
@@ -68,5 +68,5 @@ test("private ranges are open only where they are named", () => {
   ];
   expect(closed.filter((address) => isReachable(address, ranges))).toEqual([]);
   for (const bad of ["10.0.0.0/33", "x", "10.0.0.0/", "fd00::/129", "10.0.0.0/-1"])
-    expect(() => rangesOf([bad])).toThrow(expect.objectContaining({ code: "ConfigInvalid" }));
+    expect(() => parseRanges([bad])).toThrow(expect.objectContaining({ code: "ConfigInvalid" }));
 });

@@ -9,8 +9,8 @@ import type { Analyzer } from "@sandpiper/agent/risk/analyzer";
 import { chooseAnalyzer, namedAnalyzer } from "@sandpiper/agent/risk/choose-analyzer";
 import { type ToolChoice, toClientNames } from "@sandpiper/agent/tools/choose";
 import type { Tool } from "@sandpiper/agent/tools/tool";
-import { awsAccess } from "@sandpiper/models/aws";
-import { addressOptions, callOptions } from "@sandpiper/models/call-options";
+import { parseAwsAccess } from "@sandpiper/models/aws";
+import { addressOptions, parseCallOptions } from "@sandpiper/models/call-options";
 import type { ModelConfig } from "@sandpiper/models/model";
 import type { ConfirmationPolicy, GivenAgent, GivenLlm, SecurityAnalyzer } from "@sandpiper/wire";
 import type { AgentDocument } from "../../store/conversation-parts.ts";
@@ -77,10 +77,10 @@ export class AgentConfigResolver {
   /** Resolves a client's model description as in `model`. */
   resolveModel(userId: string, llm: GivenLlm): Partial<ModelConfig> {
     const { model, api_key, base_url } = llm;
-    const clientOptions = callOptions(llm);
+    const clientOptions = parseCallOptions(llm);
     const options = clientOptions ? { options: clientOptions } : {};
     const apiKey = unmask(api_key);
-    const aws = awsAccess(llm);
+    const aws = parseAwsAccess(llm);
     const address = {
       ...(base_url && { baseUrl: base_url }),
       ...((base_url || aws?.endpoint) && userId !== defaultUser && { guarded: true }),

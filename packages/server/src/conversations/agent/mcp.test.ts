@@ -1,11 +1,11 @@
 import { type RemoteMcp, startRemoteMcp } from "@sandpiper/agent/test/support/remote-mcp";
-import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { createOutbound } from "@sandpiper/core/outbound/outbound";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { until } from "../../../test/support/platform.ts";
 import { emptyConfig } from "../../store/empty-config.ts";
 import { McpTools } from "./mcp.ts";
 
-const outbound = makeOutbound({ allowPrivate: ["127.0.0.0/8"] });
+const outbound = createOutbound({ allowPrivate: ["127.0.0.0/8"] });
 const row = { id: "c", userId: "u", sandboxId: "s", config: emptyConfig("/w") };
 const never = new AbortController().signal;
 

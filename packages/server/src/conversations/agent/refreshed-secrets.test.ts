@@ -1,6 +1,6 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { createOutbound } from "@sandpiper/core/outbound/outbound";
 import { SecretMask } from "@sandpiper/core/secrets/mask";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestStore } from "../../../test/support/store.ts";
@@ -12,7 +12,7 @@ import { describeSecrets, resolveSecrets } from "./secret-sources.ts";
 
 const owner = { userId: "ann", conversationId: "c", sandboxId: "s" };
 const never = new AbortController().signal;
-const outbound = makeOutbound({ allowPrivate: ["127.0.0.0/8"] });
+const outbound = createOutbound({ allowPrivate: ["127.0.0.0/8"] });
 const mask = new SecretMask();
 const seen: (string | undefined)[] = [];
 let answer: { status: number; text: string; hangs?: boolean };

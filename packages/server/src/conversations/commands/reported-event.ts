@@ -1,6 +1,6 @@
 import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import { PlatformError } from "@sandpiper/core/errors";
-import { cleaned } from "@sandpiper/core/strip-unknown-fields";
+import { stripUnknownFields } from "@sandpiper/core/strip-unknown-fields";
 import {
   Event,
   type ExecutionStatus,
@@ -60,7 +60,7 @@ export function parseReportedEvent(event: ReportedEvent): NewRecord | undefined 
       problem: `${problem.message}${place}`,
     });
   }
-  return toRecord({ ...(cleaned(schema as never, stamped) as Fields), ...tool });
+  return toRecord({ ...(stripUnknownFields(schema as never, stamped) as Fields), ...tool });
 }
 
 /**

@@ -73,7 +73,7 @@ export class Run {
     });
     this.#hooks = env.openHooks({
       sandbox: () => abortable(env.toolContext.sandbox(), this.#abort.signal),
-      openModel: (usageId) => this.#calls.beside(env.openModel(), usageId),
+      openModel: (usageId) => this.#calls.sideCall(env.openModel(), usageId),
       mask: () => env.mask(),
       append: (records) => this.#append(records),
       signal: this.#abort.signal,
@@ -82,7 +82,7 @@ export class Run {
       userId: env.row.userId,
       follower: this.follower,
       options: () => env.condenser(),
-      openCondenser: () => this.#calls.beside(env.openCondenser(), "condenser"),
+      openCondenser: () => this.#calls.sideCall(env.openCondenser(), "condenser"),
       limits: env.contextLimits,
       signal: this.#abort.signal,
       append: (records) => this.#append(records),

@@ -4,7 +4,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import type { ModelRequest, OpenModel } from "@sandpiper/models/model";
-import { recordedBeside } from "@sandpiper/models/recording/beside";
+import { recordSideCalls } from "@sandpiper/models/recording/side-calls";
 import type { GivenLlm } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
@@ -95,7 +95,7 @@ export class SideCalls {
     // The recording omits the history, which is in the log.
     const partial = request.messages.length > 1;
     const call = { id: row.id, usageId, partial };
-    const model = recordedBeside({ events: store.events, scheduler }, call, asked);
+    const model = recordSideCalls({ events: store.events, scheduler }, call, asked);
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
     const response = await model.complete({ ...request, signal });
     await runner.addUsage(row.id, usageId, model.name, response);

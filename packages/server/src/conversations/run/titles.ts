@@ -3,7 +3,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { OpenModel } from "@sandpiper/models/model";
-import { recordedBeside } from "@sandpiper/models/recording/beside";
+import { recordSideCalls } from "@sandpiper/models/recording/side-calls";
 import { type Content, contentText, type Event, type GivenLlm, textContent } from "@sandpiper/wire";
 import type { Callbacks } from "../../callbacks/api.ts";
 import type { ConversationRow } from "../../store/conversation-store.ts";
@@ -73,7 +73,7 @@ export class Titles {
     const config = profile ? settings.profileModel(row.userId, profile) : undefined;
     if (!row || !config?.model || limits.dailyBudget.getExhaustedReason(row.userId) !== undefined) return;
     const asked = maskModel(openModel({ ...config, model: config.model }), masks.forConversation(row));
-    const model = recordedBeside({ events: store.events, scheduler }, { id, usageId: "title" }, asked);
+    const model = recordSideCalls({ events: store.events, scheduler }, { id, usageId: "title" }, asked);
     const response = await model.complete({
       system: [titleInstructions()],
       messages: [{ role: "user", content: [textContent(message)] }],

@@ -1,4 +1,4 @@
-import { cleaned } from "@sandpiper/core/strip-unknown-fields";
+import { stripUnknownFields } from "@sandpiper/core/strip-unknown-fields";
 import type { FastifySchemaCompiler } from "fastify";
 import type { TSchema } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
@@ -44,7 +44,7 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
 
 function check(validator: Validator, value: unknown, part: string): { value: unknown } | { error: Error } {
   if (!validator.Check(value)) return { error: new InvalidInput(toIssues(validator.Errors(value), part)) };
-  return { value: part === "body" ? cleaned(validator.Type(), value) : value };
+  return { value: part === "body" ? stripUnknownFields(validator.Type(), value) : value };
 }
 
 /** Converts validation errors to issues; `part` begins their `loc`. */

@@ -1,6 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
-import { cleaned } from "@sandpiper/core/strip-unknown-fields";
+import { stripUnknownFields } from "@sandpiper/core/strip-unknown-fields";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import type { Bash } from "@sandpiper/sandbox/shell/commands/api";
@@ -94,7 +94,7 @@ async function startCommand(
   if (caller.readOnly) throw new PlatformError("KeyReadOnlyOnSocket");
   const row = sandboxes.get(caller.userId, id);
   if (!row) throw new PlatformError("SandboxUnknown");
-  await bash.start(row, cleaned(requests.Type(), frame) as ExecuteBashRequest);
+  await bash.start(row, stripUnknownFields(requests.Type(), frame) as ExecuteBashRequest);
 }
 
 function toErrorFrame(error: unknown, logger: FastifyBaseLogger): string {

@@ -1,5 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import { cleaned } from "@sandpiper/core/strip-unknown-fields";
+import { stripUnknownFields } from "@sandpiper/core/strip-unknown-fields";
 import { newId, SendMessageRequest } from "@sandpiper/wire";
 import type { FastifyBaseLogger } from "fastify";
 import { Compile } from "typebox/compile";
@@ -75,5 +75,5 @@ function parseMessage(text: string): SendMessageRequest | undefined {
   const frame = parseJson(text);
   if (parseAuthKey(frame) !== undefined) return undefined;
   if (!messages.Check(frame)) throw new InvalidInput(toIssues(messages.Errors(frame), "frame"));
-  return cleaned(messages.Type(), frame) as SendMessageRequest;
+  return stripUnknownFields(messages.Type(), frame) as SendMessageRequest;
 }

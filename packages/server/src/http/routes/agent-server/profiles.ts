@@ -1,4 +1,4 @@
-import { tryModel } from "@sandpiper/models/verify-model";
+import { verifyModel } from "@sandpiper/models/verify-model";
 import {
   AgentServerActivatedProfile,
   AgentServerProfileList,
@@ -98,7 +98,7 @@ export function agentLlmProfileRoutes(
     ),
     async ({ principal: { userId }, params: { name }, body }) => {
       const llm = profiles.restoreSecrets(userId, name, encryptedValues.decryptAll(userId, body.llm));
-      const error = await tryModel(openModel, { model: "", ...toModelConfig(llm, userId) });
+      const error = await verifyModel(openModel, { model: "", ...toModelConfig(llm, userId) });
       return { valid: error === undefined, error: error ?? null };
     },
   );

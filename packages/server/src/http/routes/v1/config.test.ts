@@ -1,4 +1,4 @@
-import { costOf, lookUpModel } from "@sandpiper/models/catalogue";
+import { callCost, lookUpModel } from "@sandpiper/models/catalogue";
 import { WebClientConfig } from "@sandpiper/wire";
 import { Value } from "typebox/value";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -38,7 +38,7 @@ test("pages of models together list each known model once, with a provider under
     expect(provider, name).not.toBeNull();
     if (hidden) continue;
     expect(lookUpModel(`${provider}/${name}`)?.contextWindow, name).toBeGreaterThan(100_000);
-    expect(costOf(`${provider}/${name}`, million), name).toBeGreaterThan(0);
+    expect(callCost(`${provider}/${name}`, million), name).toBeGreaterThan(0);
   }
 });
 

@@ -17,13 +17,13 @@ export interface CallLog {
  * Wraps a model for side calls, such as for a title, that leave no event: their records are stored
  * separately. `partial`: only the last message of a prompt with the whole history is stored.
  */
-export function recordedBeside(
+export function recordSideCalls(
   { events, scheduler }: { events: CallLog; scheduler: TurnScheduler },
   { id, usageId, partial = false }: { id: string; usageId: string; partial?: boolean },
   model: Model,
 ): Model {
   const recorder = new CallRecorder({ seq: () => events.lastSeq(id), lastTools: undefined, scheduler });
-  const recorded = recorder.beside(model, usageId);
+  const recorded = recorder.sideCall(model, usageId);
   return {
     ...recorded,
     async complete(request) {
