@@ -1,5 +1,5 @@
 import type { Server } from "node:http";
-import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { createOutbound } from "@sandpiper/core/outbound/outbound";
 import { openGate } from "@sandpiper/core/test/support/gate";
 import { until } from "@sandpiper/core/test/support/until";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
@@ -10,7 +10,7 @@ import { type McpDeps, sessionOpener } from "./open-session.ts";
 import { callTimeout, getMaxSilence, openTimeout, type ServerSpec } from "./server-spec.ts";
 import { McpServers } from "./servers.ts";
 
-const outbound = makeOutbound({ allowPrivate: ["127.0.0.0/8"] });
+const outbound = createOutbound({ allowPrivate: ["127.0.0.0/8"] });
 const value = "planted-value-of-a-secret";
 const secret: SandboxSecret = { name: "API_KEY", variable: "API_KEY", description: null, hosts: null, value };
 const never = new AbortController().signal;

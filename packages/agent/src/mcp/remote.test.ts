@@ -1,6 +1,6 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { makeOutbound } from "@sandpiper/core/outbound/outbound";
+import { createOutbound } from "@sandpiper/core/outbound/outbound";
 import { until } from "@sandpiper/core/test/support/until";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";

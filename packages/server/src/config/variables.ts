@@ -207,7 +207,7 @@ export const variables = {
     defaultText: "none",
     defaultValue: () => [],
     must: "a list of address ranges such as 10.1.0.0/16 or fd00::/8, separated by commas",
-    parse: parseRanges,
+    parse: parseRangeList,
   }),
   maxRuns: defineVariable<number>({
     name: "SANDPIPER_MAX_RUNS",
@@ -242,7 +242,7 @@ export const variables = {
     defaultText: "none",
     defaultValue: () => [],
     must: "a list of address ranges such as 10.1.0.0/16 or 127.0.0.1/32, separated by commas",
-    parse: parseRanges,
+    parse: parseRangeList,
   }),
   skillsDir: defineVariable<string | undefined>({
     name: "SANDPIPER_SKILLS",
@@ -368,7 +368,7 @@ function parsePublicUrl(text: string): string | undefined {
   return parsePlainUrl(text)?.href.replace(/\/+$/, "");
 }
 
-function parseRanges(text: string): string[] | undefined {
+function parseRangeList(text: string): string[] | undefined {
   const parts = text.split(",").map((part) => part.trim());
   try {
     parseRanges(parts);
