@@ -1,6 +1,5 @@
 import { isObject } from "@sandpiper/core/is-object";
 import { stripUnknownFields } from "@sandpiper/core/strip-unknown-fields";
-import { stripUnknownFields } from "@sandpiper/core/strip-unknown-fields";
 import type { TSchema } from "typebox";
 import { Default, Errors } from "typebox/value";
 
