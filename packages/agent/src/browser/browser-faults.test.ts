@@ -105,8 +105,8 @@ async function closeAll(): Promise<void> {
 }
 const sh = (script: string) => runToEnd(sandbox, { argv: ["sh", "-c", script], cwd: "/" });
 
-describe("what goes wrong is a result", () => {
-  test("pages that are not there, never come, or lead in circles", async () => {
+describe("errors become results", () => {
+  test("missing, hanging and endlessly redirecting pages are reported", async () => {
     expect(await open("/nothing")).toContain("status 404");
     patience.navigateMs = 1_000;
     expect(await open("/never")).toBe("http://localhost:8000/never did not answer within 1 seconds.");
@@ -116,7 +116,7 @@ describe("what goes wrong is a result", () => {
     expect(await open("/two")).toContain('titled "Second"');
   });
 
-  test("dialogs are answered, also one that wants to keep the page", async () => {
+  test("dialogs are answered, including one that blocks leaving the page", async () => {
     const said = await open("/dialogs");
     expect(said).toContain("dialog (alert), which was accepted: hi");
     expect(said).toContain("dialog (prompt), which was dismissed: name?");
@@ -125,7 +125,7 @@ describe("what goes wrong is a result", () => {
     expect(await open("/two")).toContain('titled "Second"');
   });
 
-  test("a page that is always busy is stopped, one that reloads for ever is told, and the next page works", async () => {
+  test("a busy page is stopped, an endlessly reloading page is reported, and the next page works", async () => {
     Object.assign(patience, { answerMs: 1_000, loadMs: 300 });
     const said = [await open("/loop"), await content()].join("\n");
     expect(said).toContain("The page was busy and did not answer; its script was stopped.");
@@ -137,13 +137,13 @@ describe("what goes wrong is a result", () => {
     expect(await open("/two")).toContain('titled "Second"');
   });
 
-  test("a page cannot lie about its elements by its own objects and names", async () => {
+  test("a page cannot fake its elements with its own objects and names", async () => {
     await open("/clobber");
     expect(JSON.stringify(await state())).toContain('"text":"fine"');
     expect(await content()).toContain("fine");
   });
 
-  test("a page that floods everything is slow, and nobody else", async () => {
+  test("a flooding page only slows itself", async () => {
     Object.assign(patience, { answerMs: 3_000, loadMs: 300 });
     await open("/flood");
     const lateness: number[] = [];
@@ -219,7 +219,7 @@ describe("the process", () => {
     expect(await open("/two")).toContain('titled "Second"');
   });
 
-  test("one that answers nothing is replaced", async () => {
+  test("a browser that does not answer is replaced", async () => {
     await open("/two");
     browser.release();
     await sh("kill -STOP -$(cat /tmp/browser_test/pid)");
@@ -229,7 +229,7 @@ describe("the process", () => {
     expect(said).toContain('titled "Second"');
   });
 
-  test("is missed in one sentence where the image has none", async () => {
+  test("a missing browser is reported in one sentence", async () => {
     mkdirSync(`${dir}/root/bin`, { recursive: true });
     copyFileSync(findBusybox()!, `${dir}/root/bin/busybox`);
     symlinkSync("busybox", `${dir}/root/bin/sh`);

@@ -233,7 +233,7 @@ describe("tabs and storage", () => {
     expect(JSON.parse(text(await call("list_tabs")))).toMatchObject([{ url: "about:blank", active: true }]);
   });
 
-  test("cookies and stores are given and set, for the page's origin and for another one", async () => {
+  test("cookies and storage are read and set, for the page's origin and for another one", async () => {
     await open("/");
     const items = (value: string) => [{ name: "k", value }];
     const storage_state = {

@@ -45,7 +45,7 @@ test("rules and invoked skills of forgotten results follow the summary once, tho
   expect(text).toBe(`SUMMARY\n\nThe skill's text.\n\n${rule}`);
 });
 
-test("when the whole history goes, words of the user that are too long for that stay with their ends", () => {
+test("when the whole history is condensed, long user messages keep their start and end", () => {
   const view = viewOf(
     userEvent(`first ${"x".repeat(50_000)} end`),
     ...call("c1"),
@@ -73,7 +73,7 @@ test("when the whole history goes, words of the user that are too long for that 
   expect(JSON.stringify(view.messages)).toContain('"short"');
 });
 
-test("skills without end are told as far as there is room, the newest of them", () => {
+test("pinned skills are repeated while they fit, newest first", () => {
   const calls = Array.from({ length: 200 }, (_, index) =>
     call(`c${index}`, `skill ${index} ${"y".repeat(1_000)}`),
   ).flat();

@@ -7,7 +7,7 @@ const unknown = { name: "openai/x", contextWindow: 0 };
 const failed = (text: string) =>
   new PlatformError("ContextWindowExceeded", `The model openai/x failed (HTTP 400): ${text}`);
 
-test("a known window leaves room for the answer, and an unknown one is learnt from refusals", () => {
+test("a known window leaves space for the answer, an unknown one is learnt from refusals", () => {
   const limits = new ContextLimits();
   expect(limits.get("u", { ...unknown, contextWindow: 200_000 })).toBe(160_000);
   expect(limits.get("u", unknown)).toBe(Number.POSITIVE_INFINITY);
@@ -36,7 +36,7 @@ test.each([
   expect(limits.get("u", unknown)).toBe(Math.floor(window * 0.8));
 });
 
-test("refusals of a history's shape are told from others", () => {
+test("refusals of a history's shape are recognised", () => {
   const is = (text: string, code: "ModelFailed" | "ContextWindowExceeded" = "ModelFailed") =>
     isHistoryRefused(new PlatformError(code, text));
   expect(

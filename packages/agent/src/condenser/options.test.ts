@@ -5,7 +5,7 @@ import { condenserFromAgent, condenserFromSettings } from "./options.ts";
 
 const settings = { ...Create(CondenserSettings), max_tokens: null } as CondenserSettings;
 
-test("settings describe a condenser, or none", () => {
+test("settings choose a condenser", () => {
   expect(condenserFromSettings(settings)).toEqual({
     ...{ maxSize: 240, maxTokens: null, keepFirst: 2, minimumProgress: 0.1 },
     ...{ resets: 5, scaling: 0.8 },
@@ -34,7 +34,7 @@ test("agents of clients describe theirs by kinds", () => {
   });
 });
 
-test("what makes no sense is taken as the default, and the beginning is less than half", () => {
+test("invalid values become the defaults, and the beginning is less than half", () => {
   const odd = {
     kind: "LLMSummarizingCondenser",
     max_size: "many",

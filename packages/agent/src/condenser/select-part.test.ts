@@ -81,7 +81,7 @@ const targets = fc.record({
   tokens: fc.option(fc.integer({ min: 1, max: 600 }), { nil: undefined }),
 });
 
-test("whatever is forgotten, calls keep their results, the user's first and latest words stay, and a later reader sees the same", () => {
+test("any condensation keeps calls with their results and the user's first and latest message, also after a reload", () => {
   fc.assert(
     fc.property(
       fc.array(fc.array(turn, { maxLength: 12 }), { minLength: 1, maxLength: 4 }),
@@ -119,7 +119,7 @@ test("whatever is forgotten, calls keep their results, the user's first and late
   );
 });
 
-test("what goes is the middle: the beginning stays, and the newest events up to half of the bound", () => {
+test("the middle is condensed: the beginning stays, and the newest events up to half of the limit", () => {
   const calls = Array.from({ length: 20 }, (_, index) => [
     actionEvent(`c${index}`, "ls"),
     observationEvent(`c${index}`, "x"),
@@ -131,7 +131,7 @@ test("what goes is the middle: the beginning stays, and the newest events up to 
   expect(part.eventIds).toHaveLength(28);
 });
 
-test("too little progress is none", () => {
+test("a summary that frees too little is not made", () => {
   const calls = Array.from({ length: 20 }, (_, index) => [
     actionEvent(`c${index}`, "ls"),
     observationEvent(`c${index}`, "x"),

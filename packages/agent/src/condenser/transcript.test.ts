@@ -28,7 +28,7 @@ test("a transcript names who said what, and cuts the middle of long texts", () =
   expect(text.length).toBeLessThan(10_000);
 });
 
-test("of very many messages the newest are in it, and it says how many are not", () => {
+test("a transcript of very many messages keeps the newest and counts the others", () => {
   const text = transcript(
     Array.from({ length: 20_000 }, (_, index) => user(`${index} ${"y".repeat(2_000)}`)),
     100_000,

@@ -36,9 +36,8 @@ export function limitInput(input: HookInput): Record<string, unknown> {
 /** Cuts a text and marks the cut. */
 export function cut(text: string, most = maxField): string {
   const notice = "\n[The rest is left out.]";
-  return text.length <= most
-    ? text
-    : `${text.slice(0, Math.max(0, most - notice.length))}${notice}`.slice(0, most);
+  if (text.length <= most) return text;
+  return `${text.slice(0, Math.max(0, most - notice.length))}${notice}`.slice(0, most);
 }
 
 function withoutKind<T extends object>(value: T): Omit<T, "kind"> {

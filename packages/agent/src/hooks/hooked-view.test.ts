@@ -23,7 +23,7 @@ const hook = (
 const texts = (view: View) =>
   view.startCall().map((message) => (message.role === "assistant" ? "" : contentText(message.content)));
 
-test("a blocked message is not read, not remembered and not counted, also where it waits for a result", () => {
+test("a blocked message is not read, pinned or counted, even while it waits for a result", () => {
   const view = new View();
   const [asked, bad] = [userEvent("go") as MessageEvent, userEvent("bad") as MessageEvent];
   for (const event of [asked, actionEvent("c1", "ls")]) view.add(event);
@@ -36,7 +36,7 @@ test("a blocked message is not read, not remembered and not counted, also where 
   expect(view.pinned.latestRequest?.eventId).toBe(asked.id);
 });
 
-test("of messages that are blocked together none is remembered", () => {
+test("messages that are blocked together are all forgotten", () => {
   const view = new View();
   const [asked, ...bad] = [userEvent("go"), userEvent("bad"), userEvent("worse")] as MessageEvent[];
   for (const event of [actionEvent("c1", "ls"), asked!, ...bad]) view.add(event);
@@ -45,7 +45,7 @@ test("of messages that are blocked together none is remembered", () => {
   expect(view.pinned.latestRequest?.eventId).toBe(asked!.id);
 });
 
-test("what hooks add is read with the message, and what they say at the beginning is read for itself", () => {
+test("hook context is read with the message, and session-start context as a message of its own", () => {
   const view = new View();
   const asked = userEvent("go") as MessageEvent;
   for (const event of [

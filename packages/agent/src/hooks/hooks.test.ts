@@ -22,7 +22,7 @@ test.each([
   expect(matchTool([matcher], name)).toEqual([expected]);
 });
 
-test("hostile expressions get their moment together and no more, and switch no other matcher off", () => {
+test("hostile patterns share one time limit and do not disable other matchers", () => {
   const hostile = Array.from({ length: 100 }, (_, index) => `/(([a-z])+.)+[A-Z]([a-z]){${index + 1}}$/`);
   const name = "a".repeat(40);
   const begin = performance.now();
@@ -37,7 +37,7 @@ test("hostile expressions get their moment together and no more, and switch no o
   expect(performance.now() - begin).toBeLessThan(20_000);
 });
 
-test("both spellings, with a wrapper and without, and what is no hook is left out", () => {
+test("both spellings are read, with and without a wrapper, and invalid hooks are skipped", () => {
   const command = { type: "command", command: "true", timeout: 60, async: false };
   const file = JSON.stringify({
     PreToolUse: [
@@ -140,7 +140,7 @@ test.each([
   expect(sentences).toEqual(told);
 });
 
-test("what an event shows of its input is bounded, however much there is", () => {
+test("an event's hook input is limited", () => {
   expect(cut("x".repeat(60_000))).toHaveLength(50_000);
   const input = { tool_name: "t", tool_input: { a: "x".repeat(10_000_000), b: ["y".repeat(60_000), 1] } };
   expect(JSON.stringify(limitInput(input)).length).toBeLessThanOrEqual(50_000);

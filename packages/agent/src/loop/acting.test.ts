@@ -88,7 +88,7 @@ function call(name: string): ActionEvent {
   } as ActionEvent;
 }
 
-test("calls of different tools run side by side, and their results come in the order of the calls", async () => {
+test("calls of different tools run concurrently, and their results keep the order of the calls", async () => {
   const { run, appended, running } = stage();
   const done = run("a", "b", "c");
   (await running("c")).release();
@@ -99,7 +99,7 @@ test("calls of different tools run side by side, and their results come in the o
   expect(appended).toEqual(["a done", "b done", "c done"]);
 });
 
-test("calls that share a key run one after the other, others beside them", async () => {
+test("calls that share a key run one after the other, others run concurrently", async () => {
   const { run, begun, running } = stage({ keys: (name) => (name === "free" ? [] : ["file:/x"]) });
   const done = run("first", "second", "free");
   const [first] = await Promise.all([running("first"), running("free").then(({ release }) => release())]);
@@ -109,7 +109,7 @@ test("calls that share a key run one after the other, others beside them", async
   await done;
 });
 
-test("no more run at a time than the limit, and with one each result is in the log before the next begins", async () => {
+test("concurrency is limited, and at one each result is logged before the next call begins", async () => {
   let at = 0;
   let most = 0;
   const work: Work = async (name) => {
@@ -134,7 +134,7 @@ test("no more run at a time than the limit, and with one each result is in the l
   expect(seen).toEqual([0, 1, 2]);
 });
 
-test("how far a call is is told now and then, without secrets, and not after its end", async () => {
+test("progress of a call is reported at a limited rate, masked, and not after its end", async () => {
   const told: unknown[] = [];
   let late = () => {};
   const work: Work = async (_name, _signal, onProgress) => {
@@ -162,7 +162,7 @@ test("how far a call is is told now and then, without secrets, and not after its
   expect(appended).toEqual(["over"]);
 });
 
-test("a finish waits for all before it", async () => {
+test("finish waits for all earlier calls", async () => {
   const { run, begun, appended, running } = stage();
   const done = run("slow", "finish");
   const slow = await running("slow");
@@ -173,7 +173,7 @@ test("a finish waits for all before it", async () => {
   expect(appended).toEqual(["slow done", "finish done", "finished"]);
 });
 
-test("an abort keeps the results of the calls that were done, also behind one that was not", async () => {
+test("an abort keeps the results of finished calls, even after an unfinished one", async () => {
   const { run, abort, appended, running } = stage();
   const done = run("never", "quick", "late");
   (await running("quick")).release();
@@ -185,7 +185,7 @@ test("an abort keeps the results of the calls that were done, also behind one th
   expect(appended).toEqual(["quick done"]);
 });
 
-test("a tool that fails is an error of its own, and a deleted sandbox ends the run after all results", async () => {
+test("a failing tool is an error event, and a deleted sandbox ends the run after all results", async () => {
   const { run, appended, running } = stage();
   const done = run("broken", "gone", "fine");
   (await running("broken")).fail(new Error("no luck"));
@@ -195,7 +195,7 @@ test("a tool that fails is an error of its own, and a deleted sandbox ends the r
   expect(appended).toEqual(["broken failed: no luck", "gone failed: The sandbox was deleted.", "fine done"]);
 });
 
-test("a hook that blocks a call is told in its place, and what it advises is read with the result", async () => {
+test("a blocking hook replaces the result, and its advice is read with the result", async () => {
   const hooks = {
     ...noHooks,
     beforeTool: async ({ tool_name }: ActionEvent) => (tool_name === "bad" ? { blocked: "not here" } : {}),
@@ -208,7 +208,7 @@ test("a hook that blocks a call is told in its place, and what it advises is rea
   expect(appended).toEqual(["UserRejectObservation", "good done"]);
 });
 
-test("an interrupt tells calls that were cut off from those that never began", async () => {
+test("an interrupt distinguishes interrupted calls from calls that never began", async () => {
   const told: string[] = [];
   const { run, abort, running } = stage({ concurrency: 1, onStart: (id) => told.push(id) });
   const done = run("first", "second");

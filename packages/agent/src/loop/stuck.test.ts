@@ -26,7 +26,7 @@ test("the same action with another result goes on", () => {
   expect(judgeStuck(events)).toBe("fine");
 });
 
-test("a failing call is nudged the third time and stuck after that", () => {
+test("a failing call causes a nudge the third time and is stuck afterwards", () => {
   expect(judgeStuck(failing(2))).toBe("fine");
   expect(judgeStuck(failing(3))).toBe("nudge");
   expect(judgeStuck(failing(4))).toBe("stuck");
@@ -50,7 +50,7 @@ test("a new user message starts the count again", () => {
   expect(judgeStuck([...same(4), userEvent("try again"), ...same(2)])).toBe("fine");
 });
 
-test("empty answers that are asked to go on are a monologue too, what Stop hooks say is not", () => {
+test("nudged empty answers are a monologue, feedback of stop hooks is not", () => {
   const asked = (text: string) =>
     repeat(3, () => [agentEvent(""), { ...userEvent(text), source: "environment" } as Event]);
   expect(judgeStuck([userEvent("go"), ...asked("Your last answer was empty.").slice(0, 4)])).toBe("fine");
@@ -66,7 +66,7 @@ test("a call that is refused again and again is stuck", () => {
   expect(judgeStuck(events)).toBe("stuck");
 });
 
-test("events of hooks between the calls hide nothing", () => {
+test("hook events between calls do not hide a loop", () => {
   const hook = { kind: "HookExecutionEvent", id: "h", timestamp: "", source: "hook" } as unknown as Event;
   const events = repeat(6, (i) => [
     actionEvent(`c${i}`, i % 2 === 0 ? "cat a" : "cat b"),
@@ -120,7 +120,7 @@ test.each([4, 5, 6, 7, 8])(
   },
 );
 
-test("rounds that bring something new, or that wait, are no loop", () => {
+test("rounds with new results or waiting commands are not a loop", () => {
   const changing = inTurn(commands(5), (i) => (i % 5 === 3 ? `${i}` : "same"));
   expect(judgeStuck(repeat(25, changing))).toBe("fine");
   const edited = (i: number) => inTurn(i % 5 === 0 ? [`sed -i s/a/${i}/ a`] : commands(5), () => "same")(i);
@@ -131,7 +131,7 @@ test("rounds that bring something new, or that wait, are no loop", () => {
   expect(judgeStuck(repeat(15, cut))).toBe("stuck");
 });
 
-test("long results cost each step next to nothing", () => {
+test("long results do not slow the steps", () => {
   const long = "x".repeat(1_000_000);
   const events = repeat(
     30,
@@ -143,7 +143,7 @@ test("long results cost each step next to nothing", () => {
   expect(performance.now() - from).toBeLessThan(5_000);
 });
 
-test("other thoughts hide a loop for a while only, unless the command waits for something", () => {
+test("different thoughts hide a loop only for a while, unless the command waits", () => {
   const thinking = (command: string) => (i: number) => [
     actionEvent(`c${i}`, command, { thought: `thought ${i}` }),
     observationEvent(`c${i}`, "same"),
@@ -153,7 +153,7 @@ test("other thoughts hide a loop for a while only, unless the command waits for 
   expect(judgeStuck(repeat(10, thinking("sleep 30; curl -s localhost/ready")))).toBe("fine");
 });
 
-test("polls of a command that goes on are no loop, and do not hide one", () => {
+test("polls of a running command are not a loop and do not hide one", () => {
   const running = (id: string): Event => {
     const event = observationEvent(id, "") as Extract<Event, { kind: "ObservationEvent" }>;
     return { ...event, observation: { ...event.observation, exit_code: -1 } as typeof event.observation };

@@ -23,14 +23,14 @@ const observed = (...texts: string[]): MCPToolObservation => ({
 const shown = (...texts: string[]) =>
   maskObservation(observed(...texts), mask).content.map((part) => (part.type === "text" ? part.text : ""));
 
-test("a secret that begins in one text of a result and ends in another is in neither", () => {
+test("a secret that spans two texts of a result is masked in both", () => {
   expect(shown("a", `b ${value.slice(0, 12)}`, value.slice(12), " c").join("")).toBe(`ab ${hiddenSecret} c`);
   const inPieces = shown("x ", ...value.match(/.{1,4}/g)!, " y");
   expect(inPieces.join("")).toBe(`x ${hiddenSecret} y`);
   expect(inPieces).toHaveLength(10);
 });
 
-test("texts without a secret between them stay as they are, also where one ends as a secret begins", () => {
+test("texts without a secret stay unchanged, even if one ends with the start of a secret", () => {
   expect(shown(`one ${value.slice(0, 5)}`, "two", `three ${value}`)).toEqual([
     `one ${value.slice(0, 5)}`,
     "two",

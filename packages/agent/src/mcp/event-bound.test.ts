@@ -27,7 +27,7 @@ test.each([
   expect(await read(pieces)).toEqual({ length: pieces.join("").length, problem: undefined });
 });
 
-test("a message that is too long ends it, and so does a long body that is no stream", async () => {
+test("a message above the limit ends the stream, and so does a long plain body", async () => {
   const cut = expect.objectContaining({ problem: expect.stringContaining("It sent a message of more than") });
   expect(await read([`${data}\n`, ...Array(10).fill(data)])).toEqual(cut);
   expect(await read([`${data}\n`, `${data}\n`], false)).toEqual(cut);

@@ -66,7 +66,8 @@ export function mcpTool(
         signal.throwIfAborted();
         if (!(error instanceof PlatformError) || error.code !== "McpFailed") throw error;
         // Clients show an action as done once it has an observation.
-        return failed(name, error.message);
+        const content = [textContent(error.message)];
+        return { kind: "MCPToolObservation", content, is_error: true, tool_name: name };
       }
       const { answer, shown } = answered;
       const { content, isError } = resultContent(answer);
@@ -80,10 +81,6 @@ export function mcpTool(
       };
     },
   };
-}
-
-function failed(name: string, sentence: string): MCPToolObservation {
-  return { kind: "MCPToolObservation", content: [textContent(sentence)], is_error: true, tool_name: name };
 }
 
 type Properties = Record<string, { type?: string } | undefined>;

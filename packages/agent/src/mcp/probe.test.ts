@@ -54,7 +54,7 @@ async function streamable(request: IncomingMessage, response: ServerResponse): P
   await transport.handleRequest(request, response);
 }
 
-test("a server of the current protocol is asked for its tools, with its key", async () => {
+test("a server of the current protocol lists its tools with its key", async () => {
   const url = await listen(streamable);
   const auth = { strategy: "bearer" as const, value: key };
   expect(await probe({ url, auth })).toEqual({ ok: true, tools: ["add", "subtract"] });
@@ -77,7 +77,7 @@ async function older(refuses = 403): Promise<string> {
   });
 }
 
-test("a server of the older protocol is, too, whether somebody says which it is or not", async () => {
+test("a server of the older protocol lists its tools, with and without a configured transport", async () => {
   const url = await older();
   const auth = { strategy: "api_key" as const, value: key, header_name: "X-Key" };
   expect(await probe({ url, transport: "sse", auth })).toEqual({ ok: true, tools: ["add", "subtract"] });
@@ -88,7 +88,7 @@ test("a server of the older protocol is, too, whether somebody says which it is 
   });
 });
 
-test("a refusal is told without the key that the server repeats", async () => {
+test("a refusal is reported without the key that the server repeats", async () => {
   const url = await listen(
     (request, response) => void response.writeHead(401).end(`no: ${request.headers.authorization}`),
   );
@@ -125,7 +125,7 @@ test.each([401, 403])(
   },
 );
 
-test("a called tool's answer shows nothing of what the server was sent, short texts included", async () => {
+test("the answer of a called tool is masked, short secrets included", async () => {
   const url = await listen(async (request, response) => {
     const server = new ProtocolServer({ name: "echo", version: "1" });
     const text = `${request.headers["x-key"]} ${request.headers["x-plain"]} ok`;
@@ -145,7 +145,7 @@ test("a called tool's answer shows nothing of what the server was sent, short te
   expect(JSON.stringify(result)).not.toMatch(/planted|abcd/);
 });
 
-test("what is no MCP server, is not there, may not be reached or runs in sandboxes is told in a sentence", async () => {
+test("servers that are invalid, missing, forbidden or commands give one error sentence", async () => {
   const failed = { ok: false, error: expect.stringMatching(/^.{10,500}$/) };
   const page = await listen((_request, response) => void response.end("<html>hello</html>"));
   expect(await probe({ url: page })).toMatchObject(failed);
@@ -172,7 +172,7 @@ test("what is no MCP server, is not there, may not be reached or runs in sandbox
   expect(asked).toBe(0);
 });
 
-test("a server that never answers, or never ends, ends the test in time", async () => {
+test("a test of a server that never answers or never ends stops in time", async () => {
   const silent = await listen(() => {});
   expect(await probe({ url: silent }, { timeoutMs: 300 })).toMatchObject({
     ok: false,

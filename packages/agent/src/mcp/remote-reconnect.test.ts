@@ -85,7 +85,7 @@ test.each(["url", "sseUrl"] as const)("a list that changes is read again: %s", a
   expect(await call(servers, name)).toContain(name);
 });
 
-test("a server that was started anew is greeted anew, and the call is made once", async () => {
+test("a restarted server gets a new session, and the call is made once", async () => {
   const servers = serversOf();
   await servers.prepare([spec({ url: remote.url, transport: "http" })], never);
   remote.forget();
@@ -112,7 +112,7 @@ test("an answer that is cut off ends the call at once, and the next call goes on
   expect(await call(older, "greet")).toContain("greet");
 });
 
-test("what a configuration says of times is taken within limits", () => {
+test("configured times are limited", () => {
   const read = (server: ServerSpec["server"]) => [
     openTimeout(server),
     callTimeout(server),
@@ -134,7 +134,7 @@ test("a server that sends messages without end is cut off", async () => {
   expect(await call(servers, "greet")).toContain("greet");
 });
 
-test("a server that is away when a run begins is tried again while it goes on, and not once it is over", async () => {
+test("a server that fails at the start of a run is retried during the run, but not afterwards", async () => {
   const gate = await openGate(remote.url);
   await gate.close();
   const servers = serversOf();

@@ -161,7 +161,7 @@ test.each([
   },
 );
 
-test("a server of a plugin is reached, and gets secrets, only as the sandbox's own policy says", async () => {
+test("a plugin's server is reached and receives secrets only if the sandbox's policy allows it", async () => {
   const plugin = { from: "plugin" as const };
   const [refused] = await serversOf().prepare([spec({ url: remote.url }, plugin)], never);
   expect(refused).toMatch(
@@ -225,7 +225,7 @@ test.each([
   },
 );
 
-test("a server with thousands of tools, and one that says all the time that they change, give what a prompt has room for", async () => {
+test("thousands of tools, or constantly changing ones, are limited to the size of a prompt", async () => {
   let lists = 0;
   const url = await listen(async (request, response) => {
     let text = "";
@@ -269,7 +269,7 @@ test("a server with thousands of tools, and one that says all the time that they
   expect(lists).toBeLessThan(10);
 });
 
-test("what a server says of its tools shows no secret of its configuration, however it is written or cut", async () => {
+test("tool descriptions hide secrets of the configuration, however they are written or cut", async () => {
   const encoded = Buffer.from(`user:${value}`).toString("base64");
   const split = [...value].join("\u200b");
   const tools = [

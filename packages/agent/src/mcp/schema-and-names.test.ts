@@ -52,7 +52,7 @@ test.each([
   expect(inputSchema(given)).toMatchObject({ type: "object", properties: expect.any(Object) });
 });
 
-test("a schema that is made to be large or endless is cut off", () => {
+test("a huge or endless schema is cut", () => {
   const wide = Object.fromEntries(Array.from({ length: 50 }, (_, n) => [`p${n}`, { $ref: "#" }]));
   const before = performance.now();
   const schema = inputSchema({ type: "object", properties: wide, $ref: "#" });
@@ -60,13 +60,13 @@ test("a schema that is made to be large or endless is cut off", () => {
   expect(performance.now() - before).toBeLessThan(20_000);
 });
 
-test("texts for prompts have an end, and nothing that nobody sees", () => {
+test("texts for prompts are limited and have no invisible characters", () => {
   expect(plainText("a\u200bb\u{e0041}c\u0007d\r\ne\ud800", 100)).toBe("abcd\ne\ufffd");
   expect(plainText("abcdef", 4)).toBe("abc…");
   expect(plainText("abc", 0)).toBe("");
 });
 
-test("arguments are decoded by their types, nulls left out, and unknown ones go along", () => {
+test("arguments are decoded by type, nulls are dropped, and unknown ones are kept", () => {
   const schema = inputSchema({
     type: "object",
     properties: {
@@ -85,7 +85,7 @@ test("arguments are decoded by their types, nulls left out, and unknown ones go 
   expect(readArguments(schema, { list: "no list" })).toEqual({ problems: ["n is missing"] });
 });
 
-test("references are replaced, with their defaults, and unknown ones are told", () => {
+test("references are replaced, with their defaults, and unknown ones are reported", () => {
   const missing = new Set<string>();
   const values: Record<string, string> = { A: "one", EMPTY: "" };
   const text = expandVariables(
@@ -111,7 +111,7 @@ test("names fit every provider, take no other tool's, and stay with their tools"
   expect(names.get("three", "two_search", core)).toBe("three_two_search");
 });
 
-test("lines are cut however they arrive, and one without end is refused once", () => {
+test("lines are split however they arrive, and an endless line is refused once", () => {
   const lines: string[] = [];
   let refused = 0;
   const reader = new LineReader(
@@ -126,7 +126,7 @@ test("lines are cut however they arrive, and one without end is refused once", (
   expect([refused, lines.length]).toEqual([1, 4]);
 });
 
-test("whatever a call gives becomes content", () => {
+test("every kind of result becomes content", () => {
   const read = (answer: Record<string, unknown>) =>
     resultContent(answer).content.map((part) => (part.type === "text" ? part.text : part.image_urls[0]));
   expect(read({ content: "text" })).toEqual(["text"]);

@@ -27,7 +27,7 @@ test("calls of one answer become one assistant message with its results behind i
   expect(view.messages[1]).toMatchObject({ text: "look", toolCalls: [{ id: "c1" }, { id: "c2" }] });
 });
 
-test("a message that comes while a result is missing is read after the results", () => {
+test("a message that arrives before missing results is read after them", () => {
   const view = new View();
   for (const event of [
     userEvent("go"),
@@ -53,7 +53,7 @@ test("a second result of the same call is not shown to the model", () => {
   expect(view.messages[1]).toMatchObject({ isError: true });
 });
 
-test("a message that comes while the model is called is read after the answer", () => {
+test("a message that arrives during a model call is read after the answer", () => {
   const view = new View();
   view.add(userEvent("first"));
   expect(view.startCall().map(({ role }) => role)).toEqual(["user"]);
@@ -62,14 +62,14 @@ test("a message that comes while the model is called is read after the answer", 
   expect(roles(view)).toEqual(["user", "assistant", "user"]);
 });
 
-test("a prompt never ends in the agent's own words", () => {
+test("a prompt never ends with an assistant message", () => {
   const view = new View();
   view.add(userEvent("first"));
   view.add(agentEvent("answer"));
   expect(view.startCall().at(-1)?.role).toBe("user");
 });
 
-test("the size of a prompt is estimated, and better known with what its provider counted", () => {
+test("the size of a prompt is estimated and corrected by the provider's count", () => {
   const view = new View();
   view.add(userEvent("x".repeat(3_500)));
   expect(view.promptTokens()).toBeGreaterThan(900);
@@ -84,7 +84,7 @@ test("the size of a prompt is estimated, and better known with what its provider
   expect(view.promptTokens({ response_id: "r0", per_turn_token: 5 })).toBe(view.promptTokens());
 });
 
-test("of many images the newest stay, and a note stands for the others", () => {
+test("the newest of many images stay, and a note replaces the others", () => {
   const view = new View();
   const url = "data:image/png;base64,iVBORw0KGgo=";
   view.add(userEvent("look"));
@@ -105,7 +105,7 @@ test("of many images the newest stay, and a note stands for the others", () => {
   expect(JSON.stringify(view.messages[2])).toContain("An image was here");
 });
 
-test("thoughts stay with the calls that they led to when what came before is summarised", () => {
+test("thoughts stay with their calls when earlier messages are condensed", () => {
   const view = new View();
   const calls = ["c1", "c2", "c3"].map((id) => ({
     ...(actionEvent(id, "ls") as Extract<Event, { kind: "ActionEvent" }>),
@@ -133,7 +133,7 @@ test("thoughts stay with the calls that they led to when what came before is sum
   });
 });
 
-test("a history that nobody summarises does not fill the memory, and its calls keep their results", () => {
+test("a history without a condenser stays within limits, and its calls keep their results", () => {
   const view = new View();
   view.add(userEvent("the first words"));
   const output = "z".repeat(2_000);

@@ -17,7 +17,7 @@ function skillWith(name: string, triggers: string[]): Skill {
   };
 }
 
-test("front matter that takes long to read lets others have their turns", async () => {
+test("slow front matter does not block the event loop", async () => {
   const yaml = ["[".repeat(16_000), "{".repeat(16_000), '"'.repeat(16_000), "&a ".repeat(5_000)];
   const files = Array.from({ length: 20 }, (_, i) => ({
     path: `skills/${i}.md`,

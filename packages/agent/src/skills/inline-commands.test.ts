@@ -21,7 +21,7 @@ test.each([
   expect(await withCommandOutput(text, context)).toBe(expected);
 });
 
-test("megabytes of beginnings of blocks, and of commands, take no time", async () => {
+test("megabytes of opened blocks and commands take no time", async () => {
   const begin = performance.now();
   for (const text of [
     "```a\n".repeat(800_000),

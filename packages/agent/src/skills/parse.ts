@@ -22,10 +22,6 @@ const alwaysOn: Record<string, string> = {
   ".cursorrules": "cursorrules",
 };
 
-function isAlwaysOn(path: string): boolean {
-  return Object.hasOwn(alwaysOn, basename(path).toLowerCase());
-}
-
 /**
  * Parses a skill file (agent-behaviour.md section 8). SKILL.md is named after its folder, AGENTS.md
  * and the like always apply, `paths` makes a rule. Undefined without text.
@@ -43,7 +39,7 @@ export function parseSkill(
   const mcpServers = readServers(facts.mcp_tools);
   const common = { content, source, location, ...(mcpServers && { mcpServers }) };
   const unread = { ...(broken && { problem: "its front matter cannot be read, and does not count." }) };
-  if (isAlwaysOn(path)) {
+  if (Object.hasOwn(alwaysOn, file.toLowerCase())) {
     const name = alwaysOn[file.toLowerCase()]!;
     return { ...common, ...unread, name, type: "repo", triggers: [], description: null };
   }

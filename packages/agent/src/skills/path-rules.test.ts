@@ -38,7 +38,7 @@ const rule = (name: string, globs: string[], base?: string): Skill => ({
 });
 const edit = (path: string) => ({ kind: "FileEditorAction", command: "view", path }) as Action;
 
-test("rules count below their folder, each once, and not for what lies beside it", () => {
+test("rules apply below their folder, each once, and not next to it", () => {
   const skills = [
     rule("all", ["**"]),
     rule("docs", ["**"], "/w/docs"),
@@ -57,7 +57,7 @@ test("rules count below their folder, each once, and not for what lies beside it
   expect(getRuleName('Look: <PATH_RULE name="all"')).toBeUndefined();
 });
 
-test("patches touch the files that they name, and commands none", () => {
+test("patches touch the files that they name, and commands touch none", () => {
   const patch =
     "*** Begin Patch\n*** Update File: src/a.ts\n*** Move to: src/b.ts\n@@\n-x\n*** Delete File: /w/c.ts\n*** End Patch";
   expect(touchedPaths({ kind: "ApplyPatchAction", patch }, "/w")).toEqual([

@@ -9,7 +9,9 @@ const maxRules = 5;
 
 /** Absolute paths of the files that an action touches. */
 export function touchedPaths(action: Action, workingDir: string): string[] {
-  const named = "patch" in action ? patchedPaths(action.patch) : isFileAction(action) ? [action.path] : [];
+  const { kind } = action;
+  const isFileAction = kind === "FileEditorAction" || kind === "PlanningFileEditorAction";
+  const named = "patch" in action ? patchedPaths(action.patch) : isFileAction ? [action.path] : [];
   return named.map((path) => posix.resolve(workingDir, path));
 }
 
@@ -22,7 +24,7 @@ export function rulesFor(
   const found = new Map<string, TextContent>();
   for (const skill of paths.length > 0 ? skills : []) {
     if (found.size === maxRules) break;
-    const name = ruleName(skill);
+    const name = attribute(skill.name);
     if (!skill.paths || known.has(name) || found.has(name)) continue;
     const path = paths.find((one) => applies(skill, one, workingDir));
     if (path !== undefined) found.set(name, textContent(ruleText(skill, path)));
@@ -49,21 +51,11 @@ function applies({ paths }: Skill, path: string, workingDir: string): boolean {
 }
 
 function ruleText(skill: Skill, path: string): string {
-  return `<PATH_RULE name="${ruleName(skill)}" path="${attribute(path)}">\nRules of the project for this file. Follow them where they fit the user's task.\n\n${skill.content}\n</PATH_RULE>`;
-}
-
-function ruleName({ name }: Skill): string {
-  return attribute(name);
+  return `<PATH_RULE name="${attribute(skill.name)}" path="${attribute(path)}">\nRules of the project for this file. Follow them where they fit the user's task.\n\n${skill.content}\n</PATH_RULE>`;
 }
 
 function attribute(text: string): string {
   return text.replace(/\s+/g, " ").replaceAll('"', "'").slice(0, 400);
-}
-
-function isFileAction(
-  action: Action,
-): action is Extract<Action, { kind: "FileEditorAction" | "PlanningFileEditorAction" }> {
-  return action.kind === "FileEditorAction" || action.kind === "PlanningFileEditorAction";
 }
 
 function patchedPaths(patch: string): string[] {

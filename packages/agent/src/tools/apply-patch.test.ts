@@ -47,7 +47,7 @@ function update(text: string, ...lines: string[]): string {
 }
 
 describe("a patch", () => {
-  test("adds, changes, moves and deletes, and tells all of it", async () => {
+  test("adds, changes, moves and deletes files, and reports all of it", async () => {
     await sh("echo gone >gone.txt; mkdir d; printf 'k = 1\\n' >d/b.py; chmod 755 d/b.py");
     const done = await patch(
       ...["*** Update File: a.txt", "@@", " one", "-two", "+2", "+2b", " three"],

@@ -28,7 +28,7 @@ function error(name: string, args: unknown): string {
 }
 const terminal = (command: string) => ({ kind: "TerminalAction", command, is_input: false, reset: false });
 
-test("a call becomes the tool's action with defaults filled in, risk and summary beside it", () => {
+test("a call becomes the tool's action with defaults, risk and summary", () => {
   expect(
     resolve("terminal", {
       security_risk: "LOW",
@@ -45,7 +45,7 @@ test("a call becomes the tool's action with defaults filled in, risk and summary
   expect(action("task_tracker", {})).toEqual({ kind: "TaskTrackerAction", command: "view", task_list: [] });
 });
 
-describe("names are forgiven", () => {
+describe("variants of names are accepted", () => {
   test.each([
     ["bash", { command: "ls" }, "ls"],
     ["execute_bash", { command: "ls" }, "ls"],
@@ -80,7 +80,7 @@ describe("names are forgiven", () => {
   });
 });
 
-describe("arguments are forgiven", () => {
+describe("variants of arguments are accepted", () => {
   test.each([
     ["nulls dropped", "terminal", { command: "ls", timeout: null, is_input: null }, terminal("ls")],
     [

@@ -63,12 +63,7 @@ export async function findFiles(
     .toSorted((a, b) => b.seconds - a.seconds || (a.path < b.path ? -1 : 1));
   const files = found.slice(0, maxFiles).map(({ path }) => path);
   const truncated = found.length > maxFiles || result.truncated;
-  return {
-    content: [textContent(foundText(files, folder, truncated))],
-    is_error: false,
-    files,
-    truncated,
-  };
+  return { content: [textContent(foundText(files, folder, truncated))], is_error: false, files, truncated };
 }
 
 function failed(problem: string) {
