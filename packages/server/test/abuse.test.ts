@@ -48,7 +48,7 @@ const sandboxes = async (): Promise<Json[]> =>
   (await server.call("GET", "/api/v1/sandboxes/search")).body.items;
 const status = async (id: string): Promise<string> =>
   (await server.call("GET", `/api/conversations/${id}`)).body.execution_status;
-const ended = (id: string, wanted = "finished") =>
+const waitForEnd = (id: string, wanted = "finished") =>
   until(async () => (await status(id)) === wanted || undefined);
 
 test("of twenty starts with one conversation id at once, one wins and one sandbox is made", async () => {
@@ -64,7 +64,7 @@ test("of twenty starts with one conversation id at once, one wins and one sandbo
   for (const start of starts)
     if (start.status === "rejected") expect(start.reason).toMatchObject({ code: "ConversationExists" });
   expect((await server.call("POST", "/api/v1/app-conversations", request)).status).toBe(409);
-  await ended(request.conversation_id);
+  await waitForEnd(request.conversation_id);
   expect((await sandboxes()).length - before).toBe(1);
   expect((await events(request.conversation_id)).filter(({ source }) => source === "user")).toHaveLength(1);
 });
@@ -75,7 +75,7 @@ test("a run whose sandbox is deleted ends with an error instead of asking the mo
   const { id, sandboxId } = await startConversation(server.call, "Work");
   await until(async () => (await events(id)).some(({ kind }) => kind === "ActionEvent") || undefined);
   await server.call("DELETE", `/api/v1/sandboxes/${sandboxId}`);
-  await ended(id, "error");
+  await waitForEnd(id, "error");
   const stored = await events(id);
   expect(stored.at(-1)).toMatchObject({ kind: "ConversationErrorEvent", code: "SandboxNotFound" });
   for (const { tool_call_id } of stored.filter(({ kind }) => kind === "ActionEvent")) {
@@ -111,7 +111,7 @@ test("links in a sandbox and hostile archives lead to nothing of the machine", a
         : finish("Done.");
     };
     const { id, sandboxId } = await startConversation(server.call, "Look around");
-    await ended(id);
+    await waitForEnd(id);
     expect(JSON.stringify(await events(id))).not.toContain(marker);
 
     const archive = `${server.url}/api/v1/sandboxes/${sandboxId}/archive`;
@@ -158,10 +158,10 @@ test("the model's key goes to the model alone: not into a sandbox, an event, a r
       : reply.error(401, { error: { message: `Wrong key ${modelKey}` } });
   };
   const { id } = await startConversation(server.call, "Look around");
-  await ended(id);
+  await waitForEnd(id);
   const message = { role: "user", content: [{ type: "text", text: "Again" }], run: true };
   await server.call("POST", `/api/conversations/${id}/events`, message);
-  await ended(id, "error");
+  await waitForEnd(id, "error");
 
   expect(models.requests.at(-1)?.apiKey).toBe(modelKey);
   const paths = [

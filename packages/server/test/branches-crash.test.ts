@@ -42,22 +42,22 @@ const send = (id: string, text: string, run: boolean) =>
     content: [{ type: "text", text }],
     run,
   });
-const ended = (id: string) =>
+const waitForEnd = (id: string) =>
   until(async () => (await info(id)).execution_status === "finished" || undefined);
 
 test("after a kill the model reads the branch on which HEAD was", async () => {
   const { id } = await startConversation(server.call, "one");
-  await ended(id);
+  await waitForEnd(id);
   const first = (await listed(id)).at(-1)!;
   await send(id, "two", true);
-  await ended(id);
+  await waitForEnd(id);
   expect(
     (await server.call("POST", `/api/conversations/${id}/navigate`, { event_id: first.id })).status,
   ).toBe(200);
   await restart();
   expect((await info(id)).leaf_event_id).toBe(first.id);
   await send(id, "three", true);
-  await ended(id);
+  await waitForEnd(id);
   const texts = models.requests
     .at(-1)!
     .messages.filter(({ role }) => role === "user")
@@ -67,7 +67,7 @@ test("after a kill the model reads the branch on which HEAD was", async () => {
 
 test("a fork that a kill breaks off is there as a whole, or not at all", async () => {
   const { id } = await startConversation(server.call, "x".repeat(1000));
-  await ended(id);
+  await waitForEnd(id);
   for (let i = 0; i < 8; i++)
     await Promise.all(Array.from({ length: 100 }, (_, at) => send(id, `message ${at}`, false)));
   const count = async (one: string) =>

@@ -37,7 +37,7 @@ async function conversation(id: string): Promise<Json> {
   return (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0];
 }
 
-const ended = (id: string, status = "finished") =>
+const waitForEnd = (id: string, status = "finished") =>
   until(async () => {
     const found = await conversation(id);
     return found.execution_status === status ? found : undefined;
@@ -75,7 +75,7 @@ test("an interrupt stops a running command at once, and a new message goes on in
     content: [{ type: "text", text: "Go on" }],
     run: true,
   });
-  await ended(id);
+  await waitForEnd(id);
   const output = (await events(id)).filter(({ kind }) => kind === "ObservationEvent").at(-2);
   expect(output?.observation.content[0].text).toBe("kept /tmp\n");
 });
@@ -99,7 +99,7 @@ test("a pause takes effect after the step, and run goes on", async () => {
   expect((await conversation(id)).execution_status).toBe("paused");
   expect(models.requests.length).toBe(first + 1);
   expect((await server.call("POST", `/api/conversations/${id}/run`, {})).status).toBe(200);
-  await ended(id);
+  await waitForEnd(id);
 });
 
 test("a message wakes the sandbox that was paused under a command, which then ends", async () => {
@@ -116,7 +116,7 @@ test("a message wakes the sandbox that was paused under a command, which then en
     content: [{ type: "text", text: "Go on" }],
     run: true,
   });
-  await ended(id);
+  await waitForEnd(id);
   const [observation] = (await events(id)).filter(({ kind }) => kind === "ObservationEvent");
   expect(observation?.observation).toMatchObject({ exit_code: 0, content: [{ text: "woke\n" }] });
 });
@@ -143,7 +143,7 @@ test("a message that comes while the agent works is read before the turn ends", 
   });
   release();
   await until(async () => JSON.stringify(await events(id)).includes("And the second: SECOND") || undefined);
-  await ended(id);
+  await waitForEnd(id);
 });
 
 test("with confirmation_mode the agent asks, acts when it is approved, and stops when it is refused", async () => {
@@ -155,16 +155,16 @@ test("with confirmation_mode the agent asks, acts when it is approved, and stops
       finish("Done."),
     ]);
     const { id } = await startConversation(server.call, "Work");
-    await ended(id, "waiting_for_confirmation");
+    await waitForEnd(id, "waiting_for_confirmation");
     expect((await events(id)).some(({ kind }) => kind === "ObservationEvent")).toBe(false);
     const path = `/api/conversations/${id}/events/respond_to_confirmation`;
     await server.call("POST", path, { accept: true });
     await until(async () =>
       (await events(id)).filter(({ kind }) => kind === "ActionEvent").length === 2 ? true : undefined,
     );
-    await ended(id, "waiting_for_confirmation");
+    await waitForEnd(id, "waiting_for_confirmation");
     await server.call("POST", path, { accept: false, reason: "Not that." });
-    await ended(id, "idle");
+    await waitForEnd(id, "idle");
     expect((await events(id)).at(-1)).toMatchObject({
       kind: "UserRejectObservation",
       rejection_reason: "Not that.",
@@ -177,7 +177,7 @@ test("with confirmation_mode the agent asks, acts when it is approved, and stops
 test("a deletion whose sandbox could not be removed can be repeated, and leaves no sandbox behind", async () => {
   await useModel([reply.text("Hello.")]);
   const { id, sandboxId } = await startConversation(server.call, "Hello");
-  await ended(id);
+  await waitForEnd(id);
   const removal = vi
     .spyOn(server.platform.sandboxes, "remove")
     .mockRejectedValueOnce(new Error("the runtime failed"));

@@ -36,7 +36,7 @@ afterAll(async () => {
 
 const conversation = async (id: string): Promise<Json> =>
   (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0];
-const ended = (id: string) =>
+const waitForEnd = (id: string) =>
   until(async () => (await conversation(id)).execution_status === "finished" || undefined);
 
 /** A conversation whose agent has run these commands in its project. */
@@ -45,7 +45,7 @@ async function worked(...commands: string[]): Promise<Json> {
   const replies = [...commands.map((command) => reply.toolCalls([terminal(command)])), finish("Done.")];
   script = ({ index }) => replies[index - first] ?? reply.text("The script has ended.");
   const { id } = await startConversation(server.call, "Work");
-  await ended(id);
+  await waitForEnd(id);
   return conversation(id);
 }
 
@@ -172,7 +172,7 @@ test("messages that come while the conversation is being started are answered in
     return /^agent: Seen:.*second/s.test(texts.at(-1)) ? texts : undefined;
   });
   expect(said.filter((text) => text.startsWith("user"))).toEqual(["user: first", "user: second"]);
-  await ended(id);
+  await waitForEnd(id);
 });
 
 test("a conversation that is switched to another profile uses its model and key from the next call on", async () => {
@@ -194,7 +194,7 @@ test("a conversation that is switched to another profile uses its model and key 
     body: { success: true },
   });
   goOn();
-  await ended(id);
+  await waitForEnd(id);
   const calls = models.requests.slice(first).map(({ body, apiKey }) => [body.model, apiKey]);
   expect(calls).toEqual([
     ["scripted", "sk-planted-secret"],

@@ -38,7 +38,7 @@ async function conversation(id: string): Promise<Json> {
   return (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0];
 }
 
-const ended = (id: string, status = "finished") =>
+const waitForEnd = (id: string, status = "finished") =>
   until(async () => {
     const found = await conversation(id);
     return found.execution_status === status ? found : undefined;
@@ -76,7 +76,7 @@ describe.each(["openai/scripted", "anthropic/scripted"])("with %s", (model) => {
     );
     const { id } = await startConversation(server.call, "Make a.txt say two");
     const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
-    const summary = await ended(id);
+    const summary = await waitForEnd(id);
     await socket.status("finished").catch(() => {});
 
     const stored = await events(id);
@@ -123,7 +123,7 @@ test("a text answer ends the turn, and a message over the socket starts the next
   await useModel([reply.text("Hello, what shall I do?"), reply.text("Four.")]);
   const { id } = await startConversation(server.call, "Hello");
   const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
-  await ended(id);
+  await waitForEnd(id);
   await socket.frame(({ key }) => key === "full_state");
   socket.socket.send(JSON.stringify({ role: "user", content: [{ type: "text", text: "What is 2 + 2?" }] }));
   await socket.frame(
@@ -153,7 +153,7 @@ test("unusable tool calls become results that the model reads, and the loop goes
     finish("I give up."),
   ]);
   const { id } = await startConversation(server.call, "Confuse yourself");
-  await ended(id);
+  await waitForEnd(id);
   const stored = await events(id);
   const errors = stored.filter(({ kind }) => kind === "AgentErrorEvent");
   expect(errors[0]?.error).toMatch(/teleport.*terminal/s);
@@ -169,7 +169,7 @@ test("a failing model ends the run with the provider's words and without the key
     reply.error(401, { error: { message: "Incorrect API key provided: sk-planted-secret" } }),
   );
   const { id } = await startConversation(server.call, "Hello");
-  await ended(id, "error");
+  await waitForEnd(id, "error");
   const error = (await events(id)).find(({ kind }) => kind === "ConversationErrorEvent");
   expect(error).toMatchObject({ code: "ModelFailed", source: "environment" });
   expect(error?.detail).toContain("Incorrect API key");
@@ -182,14 +182,14 @@ test("a failing model ends the run with the provider's words and without the key
     content: [{ type: "text", text: "Again" }],
     run: true,
   });
-  await ended(id);
+  await waitForEnd(id);
 });
 
 test("followers see that a model call is tried again", async () => {
   const busy = reply.error(503, { error: { message: "The engine is overloaded" } }, { "retry-after": "0" });
   await useModel([reply.text("Ready."), busy, reply.text("At last.")]);
   const { id } = await startConversation(server.call, "Hello");
-  await ended(id);
+  await waitForEnd(id);
   const socket = SocketClient.forConversation(server, id);
   await socket.frame(({ key }) => key === "full_state");
   await server.call("POST", `/api/conversations/${id}/events`, {
@@ -221,7 +221,7 @@ test("a model that is not configured is named by the start task, and by the run"
     content: [{ type: "text", text: "Hi" }],
     run: true,
   });
-  await ended(id, "error");
+  await waitForEnd(id, "error");
   const error = (await events(id)).find(({ kind }) => kind === "ConversationErrorEvent");
   expect(error).toMatchObject({ code: "ModelNotConfigured", detail: expect.stringContaining("llm_model") });
 });
@@ -232,7 +232,7 @@ test("the iteration limit ends a run that never finishes", async () => {
     let counter = 0;
     await useModel(() => reply.toolCalls([terminal(`echo ${counter++}`)]));
     const { id } = await startConversation(server.call, "Loop");
-    await ended(id, "error");
+    await waitForEnd(id, "error");
     expect((await events(id)).at(-1)).toMatchObject({
       code: "MaxIterationsReached",
       detail: expect.stringContaining("3"),
@@ -245,7 +245,7 @@ test("the iteration limit ends a run that never finishes", async () => {
 test("a loop of the same call is stopped as stuck", async () => {
   await useModel(() => reply.toolCalls([terminal("true")]));
   const { id } = await startConversation(server.call, "Loop");
-  await ended(id, "stuck");
+  await waitForEnd(id, "stuck");
   const actions = (await events(id)).filter(({ kind }) => kind === "ActionEvent");
   expect(actions.map(({ action }) => action.command)).toEqual(["true", "true", "true", "true"]);
 });
@@ -253,7 +253,7 @@ test("a loop of the same call is stopped as stuck", async () => {
 test("the sandbox's session key opens its own conversation and no platform route", async () => {
   await useModel([reply.text("Hi."), reply.text("Hi again.")]);
   const { id } = await startConversation(server.call, "Hello");
-  const own = await ended(id);
+  const own = await waitForEnd(id);
   const other = await startConversation(server.call, "Hello");
   const key = own.session_api_key;
   const get = (path: string) =>

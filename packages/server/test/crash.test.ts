@@ -49,7 +49,7 @@ afterAll(async () => {
 const events = async (id: string): Promise<Json[]> =>
   (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items;
 
-const ended = (id: string, status = "finished") =>
+const waitForEnd = (id: string, status = "finished") =>
   until(async () => {
     const [found] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
     return found.execution_status === status ? found : undefined;
@@ -73,7 +73,7 @@ test("kill -9 in the middle of a tool call: nothing announced is lost and the ru
   );
   await restart();
 
-  await ended(id);
+  await waitForEnd(id);
   const stored = await events(id);
   const ids = stored.map((event) => event.id);
   for (const event of announced) expect(ids).toContain(event.id);
@@ -100,7 +100,7 @@ test("kill -9 while the model answers: the call is made again", async () => {
   const socket = SocketClient.forConversation(server, id);
   await socket.frame(({ kind }) => kind === "StreamingDeltaEvent");
   await restart();
-  await ended(id);
+  await waitForEnd(id);
   const texts = (await events(id)).filter(
     ({ kind, source }) => kind === "MessageEvent" && source === "agent",
   );
@@ -118,7 +118,7 @@ test("kill -9 right after the request: the start goes on, and the first message 
     return ["READY", "ERROR"].includes(found.status) ? found : undefined;
   });
   expect(task).toMatchObject({ status: "READY", detail: null });
-  await ended(task.app_conversation_id);
+  await waitForEnd(task.app_conversation_id);
   const kinds = (await events(task.app_conversation_id)).map(({ kind }) => kind);
   expect(kinds.filter((kind) => kind === "MessageEvent")).toHaveLength(1);
   for (const { status } of (await server.call("GET", "/api/v1/sandboxes/search")).body.items)
@@ -129,7 +129,7 @@ test("a paused sandbox is still paused after a restart, and resumes", async () =
   script = ({ index }) =>
     index === 0 ? reply.toolCalls([terminal("echo kept > note; cat note")]) : finish("Done.");
   const { id, sandboxId } = await startConversation(server.call, "Work");
-  await ended(id);
+  await waitForEnd(id);
   const action = (verb: string) => server.call("POST", `/api/v1/sandboxes/${sandboxId}/${verb}`, {});
   const status = async () => (await server.call("GET", `/api/v1/sandboxes?id=${sandboxId}`)).body[0].status;
   expect((await action("pause")).status).toBe(200);
@@ -151,7 +151,7 @@ test("the agent's task list is there after a restart", async () => {
     return finish("Done.");
   };
   const { id } = await startConversation(server.call, "Plan");
-  await ended(id);
+  await waitForEnd(id);
   await restart();
   const message = { role: "user", content: [{ type: "text", text: "Show the list" }], run: true };
   await server.call("POST", `/api/conversations/${id}/events`, message);
@@ -167,7 +167,7 @@ test("SIGTERM ends the server with status 0 while a tool runs, and the next star
   await until(async () => (await events(id)).some(({ kind }) => kind === "ActionEvent") || undefined);
   expect(await server.end("SIGTERM")).toBe(0);
   server = await startServerProcess(dataDir);
-  await ended(id);
+  await waitForEnd(id);
 });
 
 test("a second server on the same data folder is refused with one sentence", async () => {
@@ -195,7 +195,7 @@ test("kill -9 while a summary is made: it is asked for again, and the run goes o
   await asked.promise;
   const before = thoughts;
   await restart();
-  await ended(id);
+  await waitForEnd(id);
   expect([summaries, thoughts]).toEqual([2, before]);
   expect((await events(id)).filter(({ kind }) => kind === "Condensation")).toHaveLength(1);
 });
@@ -204,17 +204,17 @@ test("kill -9 after an approval: what ran is not told as rejected, also where th
   expect((await server.call("POST", "/api/settings", { confirmation_mode: true })).status).toBe(200);
   script = ({ index }) => (index === 0 ? reply.toolCalls([terminal("sleep 600")]) : finish("Done."));
   const { id } = await startConversation(server.call, "Work");
-  await ended(id, "waiting_for_confirmation");
+  await waitForEnd(id, "waiting_for_confirmation");
   const message = { role: "user", content: [{ type: "text", text: "Take your time." }], run: false };
   expect((await server.call("POST", `/api/conversations/${id}/events`, message)).status).toBe(200);
-  await ended(id, "waiting_for_confirmation");
+  await waitForEnd(id, "waiting_for_confirmation");
   const accepted = server.call("POST", `/api/conversations/${id}/events/respond_to_confirmation`, {
     accept: true,
   });
   expect((await accepted).status).toBe(200);
-  await ended(id, "running");
+  await waitForEnd(id, "running");
   await restart();
-  await ended(id);
+  await waitForEnd(id);
   const results = (await events(id)).filter(
     (event) => event.tool_name === "terminal" && event.kind !== "ActionEvent",
   );
@@ -243,9 +243,9 @@ test("kill -9 of a paused conversation: with it goes on the sub-agent that was p
     await server.call("GET", "/api/v1/app-conversations/search?include_sub_conversations=true")
   ).body;
   const child = items.find((item: Json) => item.parent_conversation_id === id).id;
-  await ended(child, "paused");
+  await waitForEnd(child, "paused");
   await restart();
   expect((await server.call("POST", `/api/conversations/${id}/run`)).status).toBe(200);
-  await ended(id);
+  await waitForEnd(id);
   expect(JSON.stringify(await events(id))).toContain("I did it.");
 });

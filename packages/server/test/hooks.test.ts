@@ -51,7 +51,7 @@ async function start(text: string, { replies = [], files = {}, ...request }: Jso
   return made.body.id;
 }
 
-async function ended(id: string, status = "finished"): Promise<Json[]> {
+async function waitForEnd(id: string, status = "finished"): Promise<Json[]> {
   await until(
     async () => (await agent.call("GET", `/api/conversations/${id}`)).body.execution_status === status,
   );
@@ -88,7 +88,7 @@ test("hooks of the project see each call before and after: exit code 2 blocks it
       reply.toolCalls([terminal("echo fine; cat seen")]),
     ],
   });
-  const all = await ended(id);
+  const all = await waitForEnd(id);
   const [pre, prePassed, post] = hooksOf(all);
   const action = all.find(({ kind }) => kind === "ActionEvent")!;
   expect(pre).toMatchObject({
@@ -134,7 +134,7 @@ test("a blocked message is never read by the model, and what a hook adds to anot
   const check = `case $(cat) in *password*) echo '{"decision":"deny","reason":"Secrets stay here."}';; *) echo '{"additionalContext":"Today is Friday."}';; esac`;
   const hook_config = { user_prompt_submit: [command(check)], session_start: [command("echo started")] };
   const id = await start("my password is hunter2", { hook_config });
-  let all = await ended(id);
+  let all = await waitForEnd(id);
   expect(models.requests.length).toBe(first);
   const message = all.find(({ kind }) => kind === "MessageEvent")!;
   expect(hooksOf(all)).toMatchObject([
@@ -148,7 +148,7 @@ test("a blocked message is never read by the model, and what a hook adds to anot
   ]);
   await say(id, "What day is it?");
   await until(() => models.requests.length > first);
-  all = await ended(id);
+  all = await waitForEnd(id);
   expect(seen(0)).not.toContain("hunter2");
   expect(seen(0)).toContain("What day is it?");
   expect(seen(0)).toContain("Today is Friday.");
@@ -168,7 +168,7 @@ test("a Stop hook lets the agent go on before anybody is told of an end, and not
     hook_config: { stop: [command(onceMore)] },
     replies: [reply.text("All done."), finish("Tested.")],
   });
-  const all = await ended(id);
+  const all = await waitForEnd(id);
   expect(
     all.filter(({ kind }) => kind !== "SystemPromptEvent").map(({ kind, source }) => `${kind} ${source}`),
   ).toEqual([
@@ -185,7 +185,7 @@ test("a Stop hook lets the agent go on before anybody is told of an end, and not
     hook_config: { hooks: { Stop: [command("exit 2")] } },
     replies: Array.from({ length: 20 }, (_, i) => finish(`Done ${i}`)),
   });
-  const stubborn = await ended(never);
+  const stubborn = await waitForEnd(never);
   expect(hooksOf(stubborn).length).toBe(11);
   expect(JSON.stringify(stubborn.at(-1))).toContain("the turn ends here");
 });
@@ -204,7 +204,7 @@ test("a model may decide, its call is counted, and one that says nothing of use 
       reply.text("Whatever."),
     ],
   });
-  const all = await ended(id);
+  const all = await waitForEnd(id);
   expect(hooksOf(all)).toMatchObject([
     { blocked: true, reason: "Never say one.", exit_code: 0, hook_command: "Is this safe? $ARGUMENTS" },
     { blocked: false, success: false, exit_code: 1, error: expect.stringContaining("no decision") },
@@ -240,7 +240,7 @@ test("an agent may look at the project before it decides; one that comes to no d
       ...Array.from({ length: 15 }, () => reply.toolCalls([call("glob", { pattern: "*" })])),
     ],
   });
-  const all = await ended(id);
+  const all = await waitForEnd(id);
   expect(hooksOf(all)).toMatchObject([
     {
       blocked: true,
@@ -266,7 +266,7 @@ test("an agent may look at the project before it decides; one that comes to no d
     hook_config: { pre_tool_use: [hook("Is it fine?", 1)] },
     replies: [reply.toolCalls([terminal("echo three")]), reply.hang()],
   });
-  expect(hooksOf(await ended(slow))).toMatchObject([
+  expect(hooksOf(await waitForEnd(slow))).toMatchObject([
     { blocked: false, success: false, error: expect.stringContaining("longer than 1 s.") },
   ]);
 });
@@ -291,7 +291,7 @@ test("hooks that hang, flood, die, print nonsense or cannot be run are told and 
     },
     replies: [reply.toolCalls([terminal("echo survived")])],
   });
-  const all = await ended(id);
+  const all = await waitForEnd(id);
   const [background, hang, flood, nonsense, killed, failed, missing] = hooksOf(all);
   expect(background).toMatchObject({ success: true, stdout: "" });
   expect(hang).toMatchObject({
@@ -324,7 +324,7 @@ test("a file of hooks that is broken or too long is told once, and the work goes
         reply.toolCalls([editor({ command: "view", path: "/workspace" })]),
       ],
     });
-    const all = await ended(id);
+    const all = await waitForEnd(id);
     const notes = all.filter(({ kind, source }) => kind === "MessageEvent" && source === "environment");
     const wrong = index === 2 ? "is longer than 512 KiB" : "is no JSON object";
     expect(notes.map(({ llm_message }) => llm_message.content[0].text)).toEqual([
@@ -347,7 +347,7 @@ test("what a hook prints shows no secret, and an interrupt ends one that runs", 
   await until(async () => hooksOf(await events(id)).length > 0);
   await until(async () => (await bash("pgrep -x sleep || :")) !== "");
   await agent.call("POST", `/api/conversations/${id}/interrupt`);
-  const all = await ended(id, "paused");
+  const all = await waitForEnd(id, "paused");
   expect(JSON.stringify(all)).not.toContain("very-secret");
   expect(hooksOf(all)).toMatchObject([{ stdout: "<secret-hidden>\n" }]);
   expect(all.at(-1)!.kind).toBe("InterruptEvent");
@@ -361,10 +361,10 @@ test("a session begins once and ends with its conversation", async () => {
     session_end: [command("echo end >>log")],
   };
   const id = await start("Work", { hook_config, files: { log: "log" } });
-  await ended(id);
+  await waitForEnd(id);
   await say(id, "More");
   await until(() => models.requests.length > first + 1);
-  await ended(id);
+  await waitForEnd(id);
   await agent.call("DELETE", `/api/conversations/${id}`);
   expect(await bash(`cat ${folder}/log`)).toBe("log\nstart\nend\n");
 });

@@ -49,7 +49,7 @@ async function use(servers: Json, replies: Reply[]): Promise<void> {
 const call = (name: string, args: object = {}): Reply =>
   reply.toolCalls([{ name, arguments: { security_risk: "LOW", ...args } }]);
 
-async function ended(id: string, status = "finished"): Promise<Json[]> {
+async function waitForEnd(id: string, status = "finished"): Promise<Json[]> {
   await until(async () => {
     const [found] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
     if (found.execution_status === "error" && status !== "error")
@@ -80,7 +80,7 @@ test("tools of a server in the sandbox are listed, called, shown as images, and 
     call("grown"),
   ]);
   const { id } = await startConversation(server.call, "Use the tools");
-  const all = await ended(id);
+  const all = await waitForEnd(id);
   const listed = all[0]!.tools.find(({ title }: Json) => title === "echo");
   expect(listed).toMatchObject({
     kind: "MCPToolDefinition",
@@ -120,7 +120,7 @@ test("a call lives as long as the server tells of progress, and no longer than i
     call("echo", { text: "on" }),
   ]);
   const { id } = await startConversation(server.call, "Hello");
-  await ended(id);
+  await waitForEnd(id);
   const socket = SocketClient.forConversation(server, id);
   await socket.frame(({ key }) => key === "full_state");
   const message = { role: "user", content: [{ type: "text", text: "Be patient" }], run: true };
@@ -136,7 +136,7 @@ test("a call lives as long as the server tells of progress, and no longer than i
   expect(told[0]!.value.tool_progress.message).toMatch(/^step 0x{400,493}/);
   expect(told[0]!.value.tool_progress.message).toHaveLength(500);
   socket.close();
-  const [slow, quick, hang, echo] = results(await ended(id));
+  const [slow, quick, hang, echo] = results(await waitForEnd(id));
   expect(textOf(slow!)).toContain("slow but done");
   expect(textOf(quick!)).toContain("slow but done");
   expect(textOf(hang!)).toMatch(
@@ -154,7 +154,7 @@ test("a server that answers nonsense, one that dies, and one that floods, end th
     call("echo", { text: "again" }),
   ]);
   const { id } = await startConversation(server.call, "Do what breaks");
-  const [nonsense, died, risen, flooded, again] = results(await ended(id));
+  const [nonsense, died, risen, flooded, again] = results(await waitForEnd(id));
   expect(textOf(nonsense!)).toBe(
     "The MCP server local failed: It answered what the protocol does not allow. What the call did is unknown.",
   );
@@ -175,7 +175,7 @@ test("what a server asks of the client is refused, and what it says of itself do
     call("local_security"),
   ]);
   const { id } = await startConversation(server.call, "Ask");
-  const all = await ended(id);
+  const all = await waitForEnd(id);
   const [asked, terminal, other, security] = results(all);
   expect(textOf(asked!)).toContain("Method not found, Method not found, Method not found");
   expect(terminal!.observation.kind).toBe("TerminalObservation");
@@ -199,7 +199,7 @@ test("secrets enter the sandbox by their placeholders only, also where they were
     ["BY_NAME", "TYPED", "LEVEL", "MY_TOKEN"].map((name) => call("env", { name })),
   );
   const { id } = await startConversation(server.call, "Tell");
-  const all = await ended(id);
+  const all = await waitForEnd(id);
   const [byName, typed, level, token] = results(all).map(textOf);
   const placeholder = /\nsandpiper_[0-9a-f]{40} --key=sandpiper_[0-9a-f]{40} --also=otherwise$/;
   expect(byName).toMatch(placeholder);
@@ -221,7 +221,7 @@ test("a server that cannot be used is told once, and the run goes on without it"
     finish("Two"),
   ]);
   const { id } = await startConversation(server.call, "Go on");
-  const all = await ended(id);
+  const all = await waitForEnd(id);
   expect(textOf(results(all)[0]!)).toContain("works");
   const told = notes(all);
   expect(told).toHaveLength(2);
@@ -237,7 +237,7 @@ test("a server that cannot be used is told once, and the run goes on without it"
     run: true,
   });
   await until(async () => results(await events(id)).length >= 3);
-  expect(notes(await ended(id))).toHaveLength(2);
+  expect(notes(await waitForEnd(id))).toHaveLength(2);
 });
 
 test("servers stay between runs, and end with their conversation", async () => {
@@ -245,7 +245,7 @@ test("servers stay between runs, and end with their conversation", async () => {
     call("brief_echo", { text: "two of them" }),
   ]);
   const { id, sandboxId } = await startConversation(server.call, "Stay");
-  await ended(id);
+  await waitForEnd(id);
   const sandbox = await server.platform.sandboxes.running(sandboxId);
   const count = async () => {
     const process = await sandbox.exec({
@@ -289,7 +289,7 @@ test("a client's own agent has the servers that it names, under names that its e
     },
     { "X-Session-API-Key": sandbox.session_api_key },
   );
-  const all = await ended(body.id);
+  const all = await waitForEnd(body.id);
   expect(textOf(results(all)[0]!)).toContain("own");
   expect(models.requests[first]!.tools.sort()).toEqual(["echo", "env", "finish", "terminal"]);
 });
@@ -310,7 +310,7 @@ test("a remote server of V0's lists is used with its key, and tested with the va
     const tested = await server.call("POST", "/api/v1/settings/mcp/127-0-0-1/test");
     expect(tested.body).toMatchObject({ ok: true, tools: expect.arrayContaining(["greet"]) });
     const { id } = await startConversation(server.call, "Greet");
-    const all = await ended(id);
+    const all = await waitForEnd(id);
     expect(textOf(results(all)[0]!)).toBe(
       '[The tool greet was run.]\ngreet {"who":"V0"} Bearer <secret-hidden>',
     );
@@ -324,14 +324,14 @@ test("a remote server of V0's lists is used with its key, and tested with the va
 test("a sandbox that was stopped is there again for the next call", async () => {
   await use({ local: stdioMcp() }, [finish("One"), call("echo", { text: "back again" }), finish("Two")]);
   const { id, sandboxId } = await startConversation(server.call, "Start");
-  await ended(id);
+  await waitForEnd(id);
   const snapshot = await server.call("POST", `/api/v1/sandboxes/${sandboxId}/snapshots`);
   expect(snapshot.status).toBe(201);
   expect((await server.call("POST", `/api/v1/sandboxes/${sandboxId}/pause`)).status).toBe(200);
   const message = { role: "user", content: [{ type: "text", text: "Go on" }], run: true };
   expect((await server.call("POST", `/api/conversations/${id}/events`, message)).status).toBeLessThan(300);
   await until(async () => results(await events(id)).length >= 3);
-  expect(textOf(results(await ended(id))[1]!)).toContain("back again");
+  expect(textOf(results(await waitForEnd(id))[1]!)).toContain("back again");
 });
 
 test("the servers of skills join: those of a skill in the prompt, of one that a message names, and of one that the agent reads", async () => {
@@ -346,7 +346,7 @@ test("the servers of skills join: those of a skill in the prompt, of one that a 
     call("terminal", { command: skill("broken", "description: a folder too", "{command: /none/at/all}") }),
   ]);
   const made = await startConversation(server.call, "Make the skills");
-  await ended(made.id);
+  await waitForEnd(made.id);
   await use({}, [
     finish("Hello."),
     call("invoke_skill", { name: "read" }),
@@ -355,14 +355,14 @@ test("the servers of skills join: those of a skill in the prompt, of one that a 
     call("third_tool"),
   ]);
   const { id } = await startConversation(server.call, "Say hello", { sandbox_id: made.sandboxId });
-  await ended(id);
+  await waitForEnd(id);
   const offered = () =>
     models.requests.slice(first).map(({ tools }) => tools.filter((name) => name.endsWith("_tool")));
   expect(offered()).toEqual([["first_tool"]]);
   const content = [{ type: "text", text: "Take the pumpkin" }];
   await server.call("POST", `/api/conversations/${id}/events`, { role: "user", content, run: true });
   await until(() => offered().length === 6 || undefined);
-  const all = await ended(id);
+  const all = await waitForEnd(id);
   const both = ["first_tool", "second_tool"];
   const three = [...both, "third_tool"].sort();
   expect(offered().map((names) => names.sort())).toEqual([["first_tool"], both, three, three, three, three]);

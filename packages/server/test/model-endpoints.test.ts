@@ -34,7 +34,7 @@ async function start(script: Script, llm: Json): Promise<TestPlatform> {
 const events = async (id: string): Promise<Json[]> =>
   (await server!.call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body.items;
 
-const ended = (id: string, status = "finished") =>
+const waitForEnd = (id: string, status = "finished") =>
   until(async () => {
     const { body } = await server!.call("GET", `/api/v1/app-conversations?ids=${id}`);
     return body[0].execution_status === status ? true : undefined;
@@ -60,7 +60,7 @@ test("thoughts of OpenAI's responses are stored as their items, and sent again a
     { model: "openai/responses/gpt-5", reasoning_summary: "auto" },
   );
   const { id } = await startConversation(call, "Think about it");
-  await ended(id);
+  await waitForEnd(id);
   const stored = await events(id);
   const actions = stored.filter(({ kind }) => kind === "ActionEvent");
   expect(actions.map((event) => event.responses_reasoning_item)).toEqual([
@@ -96,7 +96,7 @@ test("thoughts of OpenAI's responses are stored as their items, and sent again a
     store: false,
     reasoning: { effort: "high", summary: "auto" },
   });
-  await ended(id);
+  await waitForEnd(id);
 });
 
 test("a model without tool calls of its own works by calls in text, and is told of one that cannot be read", async () => {
@@ -112,7 +112,7 @@ test("a model without tool calls of its own works by calls in text, and is told 
     { model: "openai/local", native_tool_calling: false },
   );
   const { id } = await startConversation(call, "Think about it");
-  await ended(id);
+  await waitForEnd(id);
   const stored = (await events(id)).filter(({ kind }) => kind !== "SystemPromptEvent");
   expect(stored.map(({ kind, source }) => `${kind} ${source}`)).toEqual([
     "MessageEvent user",
@@ -142,7 +142,7 @@ test("a model endpoint that vanishes is waited for, each wait is told, and a lat
     retry_multiplier: 0.1,
   });
   const { id } = await startConversation(call, "Hello");
-  await ended(id);
+  await waitForEnd(id);
   const { url } = models!;
   await models!.close();
   const socket = SocketClient.forConversation(server!, id);
@@ -167,6 +167,6 @@ test("a model endpoint that vanishes is waited for, each wait is told, and a lat
 
   models = await startModelServer(script, { port: Number(new URL(url).port) });
   await say(id, "And now?");
-  await ended(id);
+  await waitForEnd(id);
   expect((await events(id)).at(-1)).toMatchObject({ observation: { content: [{ text: "I read 3." }] } });
 });

@@ -40,7 +40,7 @@ afterAll(async () => {
 });
 
 const message = (text: string) => ({ role: "user", content: [{ type: "text", text }] });
-const ended = (id: string) =>
+const waitForEnd = (id: string) =>
   until(async () => {
     const [found] = await cloud.getConversations([id]);
     return ["finished", "error"].includes(String(found?.execution_status)) ? found! : undefined;
@@ -57,7 +57,7 @@ async function start(request: Json): Promise<string> {
 
 test("conversations: start, read, change, download, switch the model, pause and resume, delete", async () => {
   const id = await start({ initial_message: message("run: echo hi > a.txt"), title: "First" });
-  const found = await ended(id);
+  const found = await waitForEnd(id);
   expect(found).toMatchObject({
     id,
     title: "First",
@@ -182,7 +182,7 @@ async function attach(id: string): Promise<{
 
 test("a conversation over its own address: follow, send, run, confirm, refuse, pause, events, title", async () => {
   const id = await start({ initial_message: message("run: echo one") });
-  await ended(id);
+  await waitForEnd(id);
   const { remote, plain, workspace, frames } = await attach(id);
   await remote.start();
   await remote.startWebSocketClient();
@@ -255,7 +255,7 @@ test("what waits for confirmation is approved or refused", async () => {
   expect(await remote.state.getConfirmationPolicy()).toMatchObject({ kind: "AlwaysConfirm" });
   await remote.sendConfirmationResponse(true);
   await until(() => frames.some(({ kind }) => kind === "ObservationEvent") || undefined);
-  await ended(id);
+  await waitForEnd(id);
   await remote.sendMessage("run: echo two > two.txt");
   await remote.run();
   await waiting();

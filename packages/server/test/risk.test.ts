@@ -39,7 +39,7 @@ afterAll(async () => {
 const events = async (id: string): Promise<Json[]> =>
   (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items;
 
-const ended = (id: string, status: string) =>
+const waitForEnd = (id: string, status: string) =>
   until(async () => {
     const [found] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
     return found.execution_status === status || undefined;
@@ -67,27 +67,27 @@ test("a risky call that the model calls harmless waits with its batch until the 
       reply.toolCalls([terminal("git push --force")]),
     ][index] ?? finish("Done.");
   const { id } = await startConversation(server.call, "Work");
-  await ended(id, "waiting_for_confirmation");
+  await waitForEnd(id, "waiting_for_confirmation");
   const proposed = (await events(id)).filter(({ kind }) => kind === "ActionEvent");
   expect(proposed.map(({ security_risk }) => security_risk)).toEqual(["LOW", "LOW", "HIGH", "MEDIUM"]);
   expect(await outputs(id)).toEqual(["harmless\n"]);
 
   await restart();
-  await ended(id, "waiting_for_confirmation");
+  await waitForEnd(id, "waiting_for_confirmation");
   expect(await outputs(id)).toEqual(["harmless\n"]);
   const path = `/api/conversations/${id}/events/respond_to_confirmation`;
   await server.call("POST", path, { accept: true });
   await until(
     async () => (await events(id)).filter(({ kind }) => kind === "ActionEvent").length === 5 || undefined,
   );
-  await ended(id, "waiting_for_confirmation");
+  await waitForEnd(id, "waiting_for_confirmation");
   const [, first, piped, third] = await outputs(id);
   expect([first, third]).toEqual(["first\n", "third\n"]);
   expect(piped).toMatch(/^(?:ran|.*not found)\n/);
 
   await restart();
   await server.call("POST", path, { accept: false, reason: "Not to main." });
-  await ended(id, "idle");
+  await waitForEnd(id, "idle");
   expect((await results(id)).slice(4)).toEqual([
     expect.objectContaining({ kind: "UserRejectObservation", rejection_reason: "Not to main." }),
   ]);
@@ -99,11 +99,11 @@ test("settings choose the analyzer: pattern allows a call without an estimate, l
   script = ({ index }) => (index === first ? reply.toolCalls([call]) : finish("Done."));
   await server.call("POST", "/api/settings", { security_analyzer: "pattern" });
   const judged = await startConversation(server.call, "Work");
-  await ended(judged.id, "finished");
+  await waitForEnd(judged.id, "finished");
   expect((await events(judged.id)).find(({ kind }) => kind === "ActionEvent")?.security_risk).toBe("LOW");
 
   await server.call("POST", "/api/settings", { security_analyzer: "llm" });
   first = models.requests.length;
   const unknown = await startConversation(server.call, "Work");
-  await ended(unknown.id, "waiting_for_confirmation");
+  await waitForEnd(unknown.id, "waiting_for_confirmation");
 });

@@ -50,7 +50,7 @@ function useReplies(replies: Reply[]): void {
 const events = async (id: string): Promise<Json[]> =>
   (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items;
 
-const ended = (id: string) =>
+const waitForEnd = (id: string) =>
   until(async () => {
     const { body } = await server.call("GET", `/api/v1/app-conversations?ids=${id}`);
     return body[0].execution_status === "finished" || undefined;
@@ -85,7 +85,7 @@ test("a secret's value reaches neither the model nor a reader, however a command
   const first = models.requests.length;
   const { id } = await startConversation(server.call, `Use ${secret}, or ${encodeURIComponent(secret)}.`);
   const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
-  await ended(id);
+  await waitForEnd(id);
   const all = await events(id);
   const sent = models.requests.slice(first).map(({ body }) => JSON.stringify(body));
   // The model says the halves itself, in the calls that it makes.
@@ -126,7 +126,7 @@ test("a value that comes in two polls of a command, or in pieces of an answer, i
   const first = models.requests.length;
   const { id } = await startConversation(server.call, "Go");
   const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
-  await ended(id);
+  await waitForEnd(id);
   await socket.status("finished");
   const texts = observed(await events(id));
   expect(texts[0]).toBe("first <secret-hidden>");
@@ -189,13 +189,13 @@ test("what a project's files say of a secret stands neither in the prompt nor be
   ];
   useReplies([reply.toolCalls([terminal(write.join(" && "))]), finish("Done.")]);
   const { id: before, sandboxId } = await startConversation(server.call, "Prepare");
-  await ended(before);
+  await waitForEnd(before);
   useReplies([
     reply.toolCalls([editor({ command: "create", path: "/workspace/project/a.txt", file_text: "a" })]),
     finish("Done."),
   ]);
   const { id } = await startConversation(server.call, `The zebra of ${secret}`, { sandbox_id: sandboxId });
-  await ended(id);
+  await waitForEnd(id);
   const [prompt, message, , result] = await events(id);
   expect(prompt?.dynamic_context.text).toContain("[BEGIN context from agents]\n<secret-hidden>");
   expect(JSON.stringify(message?.extended_content)).toContain("<secret-hidden>");

@@ -53,7 +53,7 @@ beforeAll(async () => {
   ]);
   const made = await startConversation(server.call, "Make it");
   sandboxId = made.sandboxId;
-  await ended(made.id);
+  await waitForEnd(made.id);
 });
 
 afterAll(async () => {
@@ -70,7 +70,7 @@ const start = async (text: string): Promise<string> =>
 const events = async (id: string): Promise<Json[]> =>
   (await server.call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body.items;
 const info = async (id: string): Promise<Json> => (await server.call("GET", `/api/conversations/${id}`)).body;
-async function ended(id: string): Promise<Json[]> {
+async function waitForEnd(id: string): Promise<Json[]> {
   const status = await until(async () => {
     const { execution_status: now } = await info(id);
     return now === "running" || now === "idle" ? undefined : now;
@@ -87,7 +87,7 @@ const say = async (id: string, text: string) => {
     run: true,
   });
   await until(() => models.requests.length > before);
-  return ended(id);
+  return waitForEnd(id);
 };
 const added = (all: Json[]) =>
   all
@@ -106,7 +106,7 @@ test("rules come with the first result of a file tool that touches their paths, 
     ]),
   ]);
   const id = await start("Read");
-  const all = await ended(id);
+  const all = await waitForEnd(id);
   const rules = added(all);
   expect(rules.map((texts) => texts.length)).toEqual([0, 1, 0, 1, 0, 0]);
   expect(rules[1]![0]).toMatch(
@@ -125,7 +125,7 @@ test("skills are listed, read by name with what their commands print, and what i
   const read = (name: string) => ({ name: "invoke_skill", arguments: { name } });
   replies([finish("Hello.")]);
   const id = await start("Hello");
-  const opened = await ended(id);
+  const opened = await waitForEnd(id);
   replies([reply.toolCalls([read("release"), read("nothing")])]);
   const all = await say(id, "Release it");
   const [found, missing] = all.filter(({ observation }) => observation?.kind === "InvokeSkillObservation");
@@ -153,7 +153,7 @@ test("skills are listed, read by name with what their commands print, and what i
 test("a task's skill asks for its inputs", async () => {
   replies([]);
   const id = await start("Hello");
-  await ended(id);
+  await waitForEnd(id);
   await say(id, "please /deploy now");
   const prompt = JSON.stringify(models.requests.at(-1)!.messages);
   expect(prompt).toContain("Deploy to ${PLACE}.");
@@ -163,13 +163,13 @@ test("a task's skill asks for its inputs", async () => {
 test("the memory is in the prompt of those who want one, its newest lines", async () => {
   replies([]);
   const without = await start("Hello");
-  await ended(without);
+  await waitForEnd(without);
   expect(models.requests[first]!.system).not.toContain("<MEMORY>");
   const change = { agent_settings_diff: { agent_context: { load_memory: true } } };
   expect((await server.call("POST", "/api/v1/settings", change)).status).toBe(200);
   replies([]);
   const id = await start("Hello");
-  await ended(id);
+  await waitForEnd(id);
   const { system } = models.requests[first]!;
   const memory = system.slice(system.indexOf("<MEMORY>"), system.indexOf("</MEMORY>"));
   expect(memory).toContain("The tests need a database.");
@@ -183,7 +183,7 @@ test("what the settings add to each message is read with it, and shown beside it
   expect((await server.call("POST", "/api/v1/settings", change)).status).toBe(200);
   replies([]);
   const id = await start("Hello");
-  await ended(id);
+  await waitForEnd(id);
   const all = await say(id, "please /deploy now");
   const messages = all.filter(({ kind, source }) => kind === "MessageEvent" && source === "user");
   expect(messages.map(({ extended_content: more }) => more.map(({ text }: Json) => text))).toEqual([

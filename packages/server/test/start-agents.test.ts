@@ -36,7 +36,7 @@ afterAll(async () => {
 
 const events = async (id: string): Promise<Json[]> =>
   (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items;
-const ended = (id: string) =>
+const waitForEnd = (id: string) =>
   until(async () => {
     const [found] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
     return ["finished", "error"].includes(found.execution_status) ? found : undefined;
@@ -60,7 +60,7 @@ test("a planning agent reads and writes its plan, and nothing else", async () =>
         ? reply.toolCalls([{ name: "glob", arguments: { pattern: "**/*.md" } }])
         : finish("Planned.");
   const { id } = await startConversation(server.call, "Plan the work", { agent_type: "plan" });
-  await ended(id);
+  await waitForEnd(id);
   expect(models.requests[first]?.tools).toEqual(["glob", "grep", "planning_file_editor", "think", "finish"]);
   expect(models.requests[first]?.system).toContain(plan);
   const stored = await events(id);
@@ -80,7 +80,7 @@ test("an agent of the settings has the tools that these name, and the usual ones
     const first = models.requests.length;
     script = () => finish("Done.");
     const { id } = await startConversation(server.call, "Look around");
-    await ended(id);
+    await waitForEnd(id);
     return models.requests[first]?.tools;
   };
   expect(
@@ -118,7 +118,7 @@ test("a conversation in a sandbox that is there knows the instructions in it, an
   expect((await put("AGENTS.md", "Speak softly.")).ok).toBe(true);
   await put(".openhands/skills/loud.md", "Shout.");
   const { id } = await startConversation(server.call, "Hello", { sandbox_id: body.id });
-  await ended(id);
+  await waitForEnd(id);
   const [prompt] = await events(id);
   expect(prompt?.dynamic_context.text).toContain("Speak softly.");
   expect(prompt?.dynamic_context.text).not.toContain("Shout.");
@@ -137,7 +137,7 @@ test("a model that the user names for it makes up the title, beside the run, and
   socket.close();
   const [titled] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
   expect(titled.title).toBe("🔧 Repair the pump");
-  await ended(id);
+  await waitForEnd(id);
   const stats = () => {
     const records = server.platform.store.events
       .read(parseId(id)!, 0, 1_000)
@@ -147,12 +147,12 @@ test("a model that the user names for it makes up the title, beside the run, and
   await until(() => stats().join() === "agent,title" || undefined);
 
   const named = await startConversation(server.call, "Hello", { title: "My own" });
-  await ended(named.id);
+  await waitForEnd(named.id);
   const count = models.requests.filter(({ system }) => system.includes("You name conversations")).length;
   expect(asked("You name conversations") && count).toBe(1);
   script = ({ system }) => (system.includes("You name conversations") ? reply.error(400) : finish("Done."));
   const failing = await startConversation(server.call, "First line\nsecond");
-  await ended(failing.id);
+  await waitForEnd(failing.id);
   expect((await server.call("GET", `/api/v1/app-conversations?ids=${failing.id}`)).body[0].title).toBe(
     "First line",
   );

@@ -84,7 +84,7 @@ const events = async (id: string): Promise<Json[]> =>
   (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items;
 const task = async (id: string): Promise<Json> =>
   (await server.call("GET", `/api/v1/app-conversations/start-tasks?ids=${id}`)).body[0];
-const ended = (id: string) =>
+const waitForEnd = (id: string) =>
   until(async () => {
     const [found] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
     return ["finished", "error"].includes(found.execution_status) ? found : undefined;
@@ -104,7 +104,7 @@ async function agentSees(
   const first = models.requests.length;
   script = ({ index }) => (index === first ? reply.toolCalls([terminal(command)]) : finish("Done."));
   const { id, sandboxId } = await startConversation(server.call, "Work", fields);
-  await ended(id);
+  await waitForEnd(id);
   const observation = (await events(id)).find(({ kind }) => kind === "ObservationEvent");
   return { id, text: observation?.observation.content[0].text, sandboxId };
 }
@@ -203,7 +203,7 @@ test("plugins bring skills along and their parameters go to the model; the strea
     "READY",
   ]);
   const id = JSON.parse(text).at(-1).app_conversation_id;
-  await ended(id);
+  await waitForEnd(id);
   const [prompt, first] = await events(id);
   expect(prompt?.dynamic_context.text).toContain("<name>shine</name>");
   expect(first?.llm_message.content.at(-1).text).toContain("- colour: red");
@@ -326,7 +326,7 @@ test.each(held)(
     }
     const end = await over(body.id);
     expect(end).toMatchObject({ status: "READY", detail: null });
-    await ended(end.app_conversation_id);
+    await waitForEnd(end.app_conversation_id);
     const stored = await events(end.app_conversation_id);
     expect(stored.filter(({ kind, source }) => kind === "MessageEvent" && source === "user")).toHaveLength(1);
     const seen = stored.find(({ kind }) => kind === "ObservationEvent")?.observation.content[0].text;
@@ -350,7 +350,7 @@ test("kill -9 in SETTING_UP_GIT_HOOKS: the hooks are there once, and call the on
   await fetch(`${server.url}${path}`, { method: "PUT", headers, body: "" });
   const end = await over(started.id);
   expect(end).toMatchObject({ status: "READY" });
-  await ended(end.app_conversation_id);
+  await waitForEnd(end.app_conversation_id);
   const seen = (await events(end.app_conversation_id)).find(({ kind }) => kind === "ObservationEvent");
   expect(seen?.observation.content[0].text).toBe("1\necho before\n0\n");
 });
@@ -370,7 +370,7 @@ test("kill -9 while the first message is being answered: it is there once, and a
   server = await startServerProcess(dataDir, env());
   const { status, app_conversation_id: id } = await over(body.id);
   expect(status).toBe("READY");
-  await ended(id);
+  await waitForEnd(id);
   const stored = await events(id);
   expect(stored.filter(({ kind, source }) => kind === "MessageEvent" && source === "user")).toHaveLength(1);
 });
@@ -382,7 +382,7 @@ test("kill -9 between the first message and READY: the message is there once", a
     selected_repository: "secret/widgets",
   });
   const { app_conversation_id: id } = await over(body.id);
-  await ended(id);
+  await waitForEnd(id);
   await server.end("SIGKILL");
   const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"));
   database.exec(

@@ -55,7 +55,7 @@ async function conversation(id: string): Promise<Json> {
   return (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0];
 }
 
-const ended = (id: string, status = "finished") =>
+const waitForEnd = (id: string, status = "finished") =>
   until(async () => {
     const found = await conversation(id);
     return found.execution_status === status ? found : undefined;
@@ -101,7 +101,7 @@ test("a task is done by a conversation of its own in the same folder, side by si
     return finish(lastText(request).includes("one\ntwo") ? "Both are there." : "Something is missing.");
   };
   const { id } = await startConversation(server.call, "Have two files written.");
-  const parent = await ended(id);
+  const parent = await waitForEnd(id);
   const results = await observations(id);
   expect(results.slice(0, 2)).toMatchObject([
     {
@@ -150,7 +150,7 @@ test("a task goes on with a sub-agent that has its history; unknown kinds and ta
     return finish("Done.");
   };
   const { id } = await startConversation(server.call, "Remember a word.");
-  await ended(id);
+  await waitForEnd(id);
   const results = await observations(id);
   expect(results.map(({ content }) => content[0].text)).toEqual([
     "Noted.",
@@ -188,7 +188,7 @@ test("what a sub-agent costs counts in its parent once, and one budget holds for
       return reply.toolCalls([terminal(`echo ${calls}`)]);
     };
     const { id } = await startConversation(server.call, "Spend.");
-    const parent = await ended(id, "error");
+    const parent = await waitForEnd(id, "error");
     const child = await conversation((await childrenOf(id))[0]!);
     expect(child.execution_status).toBe("error");
     expect((await observations(id))[0]).toMatchObject({
@@ -220,7 +220,7 @@ test("a sub-agent that waits for the user makes its parent wait, and is answered
       return finish(`Result: ${lastText(request).includes("Exit code: 0") ? "removed" : "refused"}`);
     };
     const { id } = await startConversation(server.call, "Have something deleted.");
-    const waiting = await ended(id, "waiting_for_confirmation");
+    const waiting = await waitForEnd(id, "waiting_for_confirmation");
     const asked = (await eventsOf(id, "MessageEvent")).at(-1)!;
     expect(asked).toMatchObject({ source: "environment" });
     expect(asked.llm_message.content[0].text).toMatch(
@@ -233,7 +233,7 @@ test("a sub-agent that waits for the user makes its parent wait, and is answered
       headers: { "X-Session-API-Key": key },
     });
     expect(approve.status).toBe(200);
-    await ended(id);
+    await waitForEnd(id);
     expect((await observations(id))[0]).toMatchObject({
       status: "completed",
       content: [{ text: "Result: removed" }],
@@ -266,8 +266,8 @@ test("an interrupt, and a deletion, of the parent reach the sub-agent; a deleted
     headers: { "X-Session-API-Key": key },
   });
   expect(interrupted.status).toBe(200);
-  await ended(id, "paused");
-  await ended(child, "paused");
+  await waitForEnd(id, "paused");
+  await waitForEnd(child, "paused");
   expect((await eventsOf(child)).map(({ kind }) => kind)).toContain("InterruptEvent");
 
   hold = Promise.withResolvers<void>();
@@ -278,7 +278,7 @@ test("an interrupt, and a deletion, of the parent reach the sub-agent; a deleted
     return ids.length > 0 ? ids : undefined;
   });
   expect((await server.call("DELETE", `/api/v1/app-conversations/${born}`)).status).toBe(200);
-  await ended(second.id);
+  await waitForEnd(second.id);
   expect((await observations(second.id))[0]).toMatchObject({
     is_error: true,
     content: [{ text: expect.stringContaining("deleted") }],
@@ -299,10 +299,10 @@ test("the sub-agents that a project describes are listed, and are used", async (
     ]);
   };
   const first = await startConversation(server.call, "Write");
-  await ended(first.id);
+  await waitForEnd(first.id);
   const from = models.requests.length;
   const { id } = await startConversation(server.call, "Review", { sandbox_id: first.sandboxId });
-  await ended(id);
+  await waitForEnd(id);
   expect((await observations(id)).map(({ content, subagent }) => [subagent, content[0].text])).toEqual([
     ["reviewer", "Fine."],
     [undefined, "Done."],

@@ -44,7 +44,7 @@ const settings = (url: string) => ({
 type Called = Pick<TestPlatform, "call">;
 const events = async ({ call }: Called, id: string): Promise<Json[]> =>
   (await call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body.items;
-const ended = async ({ call }: Called, id: string, status = "finished") => {
+const waitForEnd = async ({ call }: Called, id: string, status = "finished") => {
   const shown = async () =>
     (await call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].execution_status;
   expect(
@@ -79,11 +79,11 @@ test("a clock that jumps back by an hour disturbs no run: times go on increasing
   await server.call("POST", "/api/settings", settings(models.url));
   const { id } = await startConversation(server.call, "Work");
   const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
-  await ended(server, id);
+  await waitForEnd(server, id);
   const before = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body[0].updated_at;
   await send(server, id, "run: echo later");
   await until(async () => (await events(server, id)).length > 14 || undefined);
-  await ended(server, id);
+  await waitForEnd(server, id);
   const stored = await events(server, id);
   const times = stored.map(({ timestamp }) => timestamp);
   expect(times).toEqual([...times].sort());
@@ -100,7 +100,7 @@ test("a clock that jumps back by an hour disturbs no run: times go on increasing
     true,
   );
   const other = await startConversation(server.call, "run: echo other");
-  await ended(server, other.id);
+  await waitForEnd(server, other.id);
 }, 60_000);
 
 test("a database that another process has locked for seconds delays a run, and loses and doubles nothing", async () => {
@@ -125,7 +125,7 @@ test("a database that another process has locked for seconds delays a run, and l
   for (let count = 0; count < 20; count++)
     expect((await server.call("GET", "/api/v1/app-conversations/search")).status).toBe(200);
   expect(await events(server, id)).toHaveLength(4);
-  await ended(server, id);
+  await waitForEnd(server, id);
   const stored = await events(server, id);
   const outputs = stored.flatMap(({ observation }) =>
     observation?.kind === "TerminalObservation" ? observation.content : [],
@@ -160,7 +160,7 @@ async function aboutToWait(): Promise<{
     security_analyzer: "pattern",
   });
   const { id } = await startConversation(server.call, "Hello");
-  await ended(server, id);
+  await waitForEnd(server, id);
   await send(server, id, "Work");
   await until(() => models.requests[1]);
   await models.requests[1]!.finished;
@@ -180,7 +180,7 @@ async function aboutToWait(): Promise<{
 test("a message in the moment in which actions begin to wait rejects them: none runs, also where its tool may run again", async () => {
   const { server, id, during } = await aboutToWait();
   await during(() => send(server, id, "Something else."));
-  await ended(server, id);
+  await waitForEnd(server, id);
   const stored = await events(server, id);
   const results = stored.filter(
     (event) => event.tool_call_id?.startsWith("call_1") && event.kind !== "ActionEvent",
@@ -208,7 +208,7 @@ test("a pause in the moment in which actions begin to wait approves nothing: the
   await shows("waiting_for_confirmation");
   expect(await results()).toEqual([]);
   await server.call("POST", `/api/conversations/${id}/events/respond_to_confirmation`, { accept: true });
-  await ended(server, id);
+  await waitForEnd(server, id);
   expect((await results()).map(({ observation }) => observation?.kind)).toEqual([
     "TaskTrackerObservation",
     "TerminalObservation",
@@ -225,7 +225,7 @@ test("an endpoint that has answered and is gone for a while is waited for, beyon
   const llm = { num_retries: 3, retry_min_wait: 0, retry_multiplier: 0.2 };
   expect((await server.call("POST", "/api/v1/settings", { agent_settings_diff: { llm } })).status).toBe(200);
   const { id } = await startConversation(server.call, "Hello");
-  await ended(server, id);
+  await waitForEnd(server, id);
   const socket = SocketClient.forConversation(server, id);
   await gate.close();
   await send(server, id, "run: echo back");
@@ -237,18 +237,18 @@ test("an endpoint that has answered and is gone for a while is waited for, beyon
   });
   await socket.frame((frame) => frame.key === "agent_state" && frame.value.model_retry?.attempt > 3);
   await gate.open();
-  await ended(server, id);
+  await waitForEnd(server, id);
   expect((await events(server, id)).filter(({ kind }) => kind === "ConversationErrorEvent")).toEqual([]);
 
   await gate.close();
   await send(server, id, "run: echo gone");
-  await ended(server, id, "error");
+  await waitForEnd(server, id, "error");
   const error = (await events(server, id)).at(-1)!;
   expect(error).toMatchObject({ kind: "ConversationErrorEvent", code: "ModelFailed" });
   expect(error.detail).toMatch(/gpt-4o-mini failed.*\d\d attempts/s);
   await gate.open();
   await send(server, id, "run: echo again");
-  await ended(server, id);
+  await waitForEnd(server, id);
   const outputs = (await events(server, id)).flatMap(({ observation }) =>
     observation?.kind === "TerminalObservation" ? observation.content : [],
   );

@@ -48,14 +48,14 @@ const post = (id: string, path: string, body: unknown) =>
   agent.call("POST", `/api/conversations/${id}/${path}`, body);
 const done = { status: 200, body: { success: true } };
 const content = (text: string) => ({ role: "user", content: [{ type: "text", text }] });
-const ended = (id: string) =>
+const waitForEnd = (id: string) =>
   until(
     async () => ((await client.getConversation(id)) as Json).execution_status === "finished" || undefined,
   );
 /** Runs a command by the agent and gives what it printed. */
 async function output(id: string, command: string): Promise<string> {
   await client.sendEvent(id, content(`run: ${command}`), { run: true });
-  await ended(id);
+  await waitForEnd(id);
   const { items } = (await client.searchEvents(id, {
     kind: "ObservationEvent",
     sort_order: "TIMESTAMP_DESC",
@@ -158,7 +158,7 @@ test("a model is switched while a run goes on: the next call goes there, with it
     usage_id: "second",
   } as never);
   held.resolve(reply.toolCalls([terminal("true")]));
-  await ended(id);
+  await waitForEnd(id);
   expect(models.requests.at(-1)).toMatchObject({ wire: "anthropic", apiKey: "sk-second-planted-key" });
   const shown = (await client.getConversation(id)) as Json;
   expect(shown).toMatchObject({
@@ -178,7 +178,7 @@ test("a model is switched while a run goes on: the next call goes there, with it
   await client.sendEvent(id, content("more"), { run: true });
   await until(() => models.requests.at(-1)!.body.model === "claude-third" || undefined);
   expect(models.requests.at(-1)!.apiKey).toBe("sk-second-planted-key");
-  await ended(id);
+  await waitForEnd(id);
   const elsewhere = await startModelServer([finish("Stolen?")]);
   await client.switchLLM(id, { ...shown.agent.llm, base_url: elsewhere.url });
   await client.sendEvent(id, content("even more"), { run: true });
@@ -203,7 +203,7 @@ test("a conversation of the settings gets a model of its own, and an LLM profile
   });
   const model = async (text: string) => {
     await client.sendEvent(body.id, content(text), { run: true });
-    await ended(body.id);
+    await waitForEnd(body.id);
     return models.requests.at(-1)!.body.model;
   };
   expect(await model("one")).toBe("of-the-settings");
@@ -263,7 +263,7 @@ test("the first message gives the title, by the profile that the client names, o
   expect(await title(none)).toBeNull();
   const named = await make({ title_llm_profile: "fast", initial_message: content("Something long") });
   await until(async () => (await title(named)) === "A made title" || undefined);
-  await Promise.all([ended(none), ended(named)]);
+  await Promise.all([waitForEnd(none), waitForEnd(named)]);
 });
 
 test("every change of a conversation of another sandbox, or of none, is a 404, and bad bodies a 422", async () => {

@@ -28,7 +28,7 @@ afterAll(async () => {
 });
 
 const message = (text: string) => ({ role: "user", content: [{ type: "text", text }] });
-const ended = (id: string) =>
+const waitForEnd = (id: string) =>
   follow(id).frame(({ key, value }) => key === "full_state" && value.execution_status === "finished");
 const follow = (id: string) =>
   new SocketClient(`${agent.url.replace("http", "ws")}/sockets/events/${id}?session_api_key=${agent.key}`);
@@ -59,7 +59,7 @@ test("a full agent works in the sandbox with its own model and key, which is nev
     }),
   ).toEqual({ status: 200, body: { success: true } });
   expect((await agent.call("POST", `/api/conversations/${id}/run`)).status).toBe(200);
-  await ended(id);
+  await waitForEnd(id);
   const { items } = (await agent.call("GET", `/api/conversations/${id}/events/search?limit=100`)).body;
   const kinds = items.map(({ kind }: Json) => kind);
   expect(kinds.slice(0, 4)).toEqual(["SystemPromptEvent", "MessageEvent", "ActionEvent", "ObservationEvent"]);
@@ -103,7 +103,7 @@ test("the model is called as the client says, and what it costs is told", async 
   const say = (text: string) =>
     agent.call("POST", `/api/conversations/${id}/events`, { ...message(text), run: true });
   await say("Hello");
-  await ended(id);
+  await waitForEnd(id);
   const first = models.requests.at(-1)!;
   expect(first.body).toMatchObject({ model: "own-settings", temperature: 0.25, max_tokens: 321 });
   expect(first.body).not.toHaveProperty("reasoning_effort");

@@ -40,7 +40,7 @@ const make = async (change: Json = {}, on = agent): Promise<Json> => {
 };
 const ids = (page: Json): string[] => page.items.map(({ id }: Json) => id);
 const follow = (id: string) => SocketClient.forConversation({ url: agent.url, key: agent.key }, id);
-const ended = (id: string) =>
+const waitForEnd = (id: string) =>
   follow(id).frame(({ key, value }) => key === "full_state" && value.execution_status === "finished");
 
 test("a conversation shows every field of the reference", async () => {
@@ -103,7 +103,7 @@ test("a conversation shows every field of the reference", async () => {
   expect(JSON.stringify([made, shown, listed])).not.toContain("value-of-a-planted-secret");
 
   await client.sendEvent(made.id, message("paint it"), { run: true });
-  await ended(made.id);
+  await waitForEnd(made.id);
   const done = await client.getConversation(made.id);
   const { items } = (await client.searchEvents(made.id)) as Json;
   expect(done).toMatchObject({
@@ -264,7 +264,7 @@ test("the final response is what the agent said last", async () => {
   const { id } = await make();
   expect(await client.getAgentFinalResponse(id)).toEqual({ response: "" });
   await client.sendEvent(id, message("one"), { run: true });
-  await ended(id);
+  await waitForEnd(id);
   expect(await client.getAgentFinalResponse(id)).toEqual({ response: "Done: one" });
   expect((await agent.call("GET", `/api/conversations/${newId()}/agent_final_response`)).status).toBe(404);
 });

@@ -46,7 +46,7 @@ afterAll(async () => {
 
 const content = (text: string) => ({ role: "user", content: [{ type: "text", text }] });
 const source = (name: string) => `https://${git.host}/open/${name}.git`;
-const ended = (id: string) =>
+const waitForEnd = (id: string) =>
   until(
     async () =>
       (await agent.call("GET", `/api/conversations/${id}`)).body.execution_status === "finished" || undefined,
@@ -62,7 +62,7 @@ test("plugins of the creation are there before the first message, with their par
     sdkRequest(models.url, { plugins, initial_message: content("paint it") }),
   );
   expect([made.status, made.body]).toEqual([201, made.body]);
-  await ended(made.body.id);
+  await waitForEnd(made.body.id);
   const [prompt, first] = await events(made.body.id);
   expect(prompt!.dynamic_context.text).toContain("<name>shine</name>");
   expect(first!.activated_skills).toEqual(["paint"]);
@@ -75,7 +75,7 @@ test("a plugin that is loaded later is told with the next message, once", async 
     "/api/conversations",
     sdkRequest(models.url, { initial_message: content("begin") }),
   );
-  await ended(body.id);
+  await waitForEnd(body.id);
   const load = () =>
     agent.call("POST", `/api/conversations/${body.id}/load_plugin`, { plugin_ref: source("late") });
   expect(await Promise.all([load(), load()])).toEqual([
@@ -83,7 +83,7 @@ test("a plugin that is loaded later is told with the next message, once", async 
     { status: 200, body: { success: true } },
   ]);
   await agent.call("POST", `/api/conversations/${body.id}/events`, { ...content("go on"), run: true });
-  await ended(body.id);
+  await waitForEnd(body.id);
   expect(models.requests.at(-1)!.messages.at(-1)!.text).toContain("Always say rule.");
   await agent.call("POST", `/api/conversations/${body.id}/events`, content("and on"));
   const messages = (await events(body.id)).filter(

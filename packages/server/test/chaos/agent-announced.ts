@@ -88,7 +88,7 @@ export function known(box: Box, id: string, change: Partial<Known> = {}): Known 
   };
 }
 
-export interface World {
+export interface AgentLoadState {
   /** Changes with every start of the server. */
   target: { url: string };
   userKey: string;
@@ -107,23 +107,23 @@ export type Answer = { status: number; body: any };
 
 /** A request that counts. Throws where the server is away. */
 export async function ask(
-  world: World,
+  state: AgentLoadState,
   box: Box | undefined,
   method: string,
   path: string,
   body?: unknown,
 ): Promise<Answer> {
   // Clients use the address below the sandbox, or drop it.
-  const base = box && Math.random() < 0.5 ? `${world.target.url}/agent/${box.id}` : world.target.url;
+  const base = box && Math.random() < 0.5 ? `${state.target.url}/agent/${box.id}` : state.target.url;
   const form = body instanceof FormData;
   const response = await fetch(`${base}${path}`, {
     method,
     headers: {
-      "x-session-api-key": box?.key ?? world.userKey,
+      "x-session-api-key": box?.key ?? state.userKey,
       ...(body !== undefined && !form && { "content-type": "application/json" }),
     },
     ...(body !== undefined && { body: form ? body : JSON.stringify(body) }),
-    signal: AbortSignal.any([world.signal, AbortSignal.timeout(30_000)]),
+    signal: AbortSignal.any([state.signal, AbortSignal.timeout(30_000)]),
   });
   const text = await response.text();
   const what = `${method} ${path.replace(/[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f-]{18,22}|sbx-\w+/g, ":id").replace(/\?.*/, "")}`;
@@ -136,8 +136,8 @@ export async function ask(
     response.status === 422 ||
     (form && response.status === 400)
   )
-    world.strange.push(`${what}: ${response.status} ${text.slice(0, 300)}`);
+    state.strange.push(`${what}: ${response.status} ${text.slice(0, 300)}`);
   const key = `${what} ${response.status}`;
-  world.done.set(key, (world.done.get(key) ?? 0) + 1);
+  state.done.set(key, (state.done.get(key) ?? 0) + 1);
   return { status: response.status, body: /^[[{]/.test(text) ? (JSON.parse(text) as Json) : text };
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { dieAtCommits } from "./every-append/rounds.ts";
-import type { Death } from "./every-append/site.ts";
+import type { KillPoint } from "./every-append/task-server.ts";
 import { talkedTask } from "./every-append/talked-task.ts";
 import { plainTask, type Task, wholeTask } from "./every-append/task.ts";
 
@@ -10,7 +10,7 @@ const phases = ["before", "after", "told"] as const;
 const stride = Number(process.env.EVERY_APPEND_STRIDE ?? 1);
 
 const every = (commits: number) =>
-  Array.from({ length: commits }, (_, index) => phases.map((when): Death => ({ when, at: index + 1 })))
+  Array.from({ length: commits }, (_, index) => phases.map((when): KillPoint => ({ when, at: index + 1 })))
     .flat()
     .filter((_, index) => index % stride === 0);
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { dieAtCommits } from "./every-append/rounds.ts";
-import type { Death } from "./every-append/site.ts";
+import type { KillPoint } from "./every-append/task-server.ts";
 import { wholeTask } from "./every-append/task.ts";
 
 const phases = ["before", "after", "told"] as const;
@@ -12,7 +12,7 @@ test("kill -9 at commits all over a run: each comes to the same end, and nothing
   const some = (commits: number) =>
     Array.from(
       { length: deaths },
-      (_, index): Death => ({
+      (_, index): KillPoint => ({
         when: phases[index % 3]!,
         at: Math.ceil(((index + 0.5) * commits) / deaths),
       }),

@@ -8,10 +8,10 @@ import { parseId } from "@sandpiper/wire";
 import { removeSandboxes } from "../support/platform.ts";
 import { finish, terminal } from "../support/script.ts";
 import { startServerProcess } from "../support/server-process.ts";
-import type { World } from "./agent-announced.ts";
+import type { AgentLoadState } from "./agent-announced.ts";
 import { agentLoad, keepFollowing, newBox } from "./agent-load.ts";
-import { agentUntrue, shown } from "./agent-truth.ts";
-import { settled } from "./consistency.ts";
+import { findMismatches, readConversations } from "./agent-truth.ts";
+import { waitUntilConsistent } from "./consistency.ts";
 
 /** Kills a server that many times under clients of the agent-server surface; gives what was not as it had been announced. */
 export async function agentKillRounds(
@@ -67,7 +67,7 @@ export async function agentKillRounds(
     done: new Map(),
     reported,
   };
-  const world: World = { ...common, signal: AbortSignal.abort() };
+  const state: AgentLoadState = { ...common, signal: AbortSignal.abort() };
   const wrong: string[] = [];
   let logs = "";
   const restart = async () => {
@@ -77,12 +77,12 @@ export async function agentKillRounds(
     target.url = server.url;
   };
   try {
-    world.signal = new AbortController().signal;
-    await newBox(world);
+    state.signal = new AbortController().signal;
+    await newBox(state);
     for (let round = 0; round < rounds && wrong.length === 0; round++) {
       const end = new AbortController();
-      world.signal = end.signal;
-      const working = [agentLoad(world), keepFollowing(world)];
+      state.signal = end.signal;
+      const working = [agentLoad(state), keepFollowing(state)];
       await new Promise((resolve) => setTimeout(resolve, loadMs()));
       server.child.kill("SIGKILL");
       end.abort();
@@ -90,23 +90,23 @@ export async function agentKillRounds(
       const began = Date.now();
       await restart();
       const opened = Date.now() - began;
-      const found = await settled(dataDir, { archived: true });
-      wrong.push(...found.map((text) => `round ${round}: ${text}`), ...world.strange.splice(0));
-      world.signal = new AbortController().signal;
-      const conversations = world.boxes.reduce((sum, box) => sum + box.conversations.length, 0);
+      const found = await waitUntilConsistent(dataDir, { archived: true });
+      wrong.push(...found.map((text) => `round ${round}: ${text}`), ...state.strange.splice(0));
+      state.signal = new AbortController().signal;
+      const conversations = state.boxes.reduce((sum, box) => sum + box.conversations.length, 0);
       tell(
-        `round ${round}: ${world.boxes.length} sandboxes, ${conversations} conversations, open after ${opened} ms, settled after ${Date.now() - began} ms, ${wrong.length} wrong`,
+        `round ${round}: ${state.boxes.length} sandboxes, ${conversations} conversations, open after ${opened} ms, settled after ${Date.now() - began} ms, ${wrong.length} wrong`,
       );
     }
-    wrong.push(...(await agentUntrue(world)));
-    await settled(dataDir, { archived: true });
-    const before = await shown(world);
+    wrong.push(...(await findMismatches(state)));
+    await waitUntilConsistent(dataDir, { archived: true });
+    const before = await readConversations(state);
     await restart();
-    await settled(dataDir, { archived: true });
-    for (const [id, text] of await shown(world))
+    await waitUntilConsistent(dataDir, { archived: true });
+    for (const [id, text] of await readConversations(state))
       if (text !== before.get(id))
         wrong.push(`${id} is shown otherwise after a restart: ${difference(before.get(id)!, text)}`);
-    for (const [what, count] of [...world.done].sort()) tell(`${count} x ${what}`);
+    for (const [what, count] of [...state.done].sort()) tell(`${count} x ${what}`);
   } finally {
     if (process.env.CHAOS_KEEP && wrong.length > 0) tell(`kept: ${dataDir}`);
     await removeSandboxes(server.call).catch(() => {});

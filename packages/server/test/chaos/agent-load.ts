@@ -3,7 +3,7 @@ import { Follower, type Way } from "../sockets/follower.ts";
 import { sdkRequest } from "../support/agent-server.ts";
 import type { Json } from "../support/platform.ts";
 import { TerminalClient } from "../support/terminal-client.ts";
-import { ask, type Box, type Known, known, type World } from "./agent-announced.ts";
+import { ask, type Box, type Known, known, type AgentLoadState } from "./agent-announced.ts";
 
 const pick = <T>(list: readonly T[]): T | undefined => list[Math.floor(Math.random() * list.length)];
 const chance = (share: number) => Math.random() < share;
@@ -17,7 +17,7 @@ const newText = () =>
   chance(0.3) ? `run: sleep 0.${counter % 4}; echo worked # ${++counter}.` : `say ${++counter}.`;
 
 /** Clients of the agent server that do everything at once until the signal. */
-export async function agentLoad(world: World): Promise<void> {
+export async function agentLoad(state: AgentLoadState): Promise<void> {
   const actors = [
     ...[
       creates,
@@ -35,26 +35,26 @@ export async function agentLoad(world: World): Promise<void> {
     ],
     ...[uploads, runsCommands, runsCommands, types, snapshots, follows],
   ];
-  const go = async (actor: (world: World, box: Box) => Promise<unknown>, box: Box) => {
-    while (!world.signal.aborted && box.deleted === undefined) {
-      await actor(world, box).catch((error) => {
+  const go = async (actor: (state: AgentLoadState, box: Box) => Promise<unknown>, box: Box) => {
+    while (!state.signal.aborted && box.deleted === undefined) {
+      await actor(state, box).catch((error) => {
         // A snapshot ends what runs in a sandbox, and with it a download that has begun.
         const isCut = actor === uploads && box.snapshots > 0 && /terminated/.test(String(error));
         const isLost =
           error?.name !== "TimeoutError" && /fetch failed|terminated|aborted|Closed/.test(String(error));
-        if (!world.signal.aborted && isLost && !isCut)
-          world.strange.push(`${actor.name}: ${error?.stack ?? error}`);
+        if (!state.signal.aborted && isLost && !isCut)
+          state.strange.push(`${actor.name}: ${error?.stack ?? error}`);
       });
       await pause(20 + Math.random() * 150);
     }
   };
   const boxes = async () => {
     const running = new Map<Box, Promise<unknown>>();
-    while (!world.signal.aborted) {
-      for (const box of world.boxes)
+    while (!state.signal.aborted) {
+      for (const box of state.boxes)
         if (box.deleted === undefined && !running.has(box))
           running.set(box, Promise.all(actors.map((actor) => go(actor, box))));
-      await turnsOver(world).catch(() => {});
+      await turnsOver(state).catch(() => {});
       await pause(200);
     }
     await Promise.all(running.values());
@@ -63,14 +63,14 @@ export async function agentLoad(world: World): Promise<void> {
 }
 
 /** Sandboxes come and go under their clients. */
-async function turnsOver(world: World): Promise<void> {
-  const alive = world.boxes.filter(({ deleted }) => deleted === undefined);
-  if (alive.length < 3) await newBox(world);
+async function turnsOver(state: AgentLoadState): Promise<void> {
+  const alive = state.boxes.filter(({ deleted }) => deleted === undefined);
+  if (alive.length < 3) await newBox(state);
   else if (chance(0.05)) {
     const box = pick(alive)!;
     box.deleted = false;
     const { status } = await ask(
-      world,
+      state,
       undefined,
       "DELETE",
       `/api/v1/sandboxes/${box.id}?sandbox_id=${box.id}`,
@@ -79,11 +79,11 @@ async function turnsOver(world: World): Promise<void> {
   }
 }
 
-export async function newBox(world: World): Promise<void> {
-  const { status, body } = await ask(world, undefined, "POST", "/api/v1/sandboxes");
+export async function newBox(state: AgentLoadState): Promise<void> {
+  const { status, body } = await ask(state, undefined, "POST", "/api/v1/sandboxes");
   if (status !== 200) return;
   for (;;) {
-    const [info] = (await ask(world, undefined, "GET", `/api/v1/sandboxes?id=${body.id}`)).body as Json[];
+    const [info] = (await ask(state, undefined, "GET", `/api/v1/sandboxes?id=${body.id}`)).body as Json[];
     if (!info || info.status === "ERROR") return;
     if (info.status !== "RUNNING") {
       await pause(30);
@@ -96,7 +96,7 @@ export async function newBox(world: World): Promise<void> {
       files: new Map(),
       snapshots: 0,
     };
-    world.boxes.push({ id: body.id, key: info.session_api_key, ...rest });
+    state.boxes.push({ id: body.id, key: info.session_api_key, ...rest });
     return;
   }
 }
@@ -105,7 +105,7 @@ export async function newBox(world: World): Promise<void> {
 const some = (box: Box) =>
   pick(box.conversations.filter(({ made, deleted }) => made && deleted === undefined));
 
-async function creates(world: World, box: Box): Promise<void> {
+async function creates(state: AgentLoadState, box: Box): Promise<void> {
   if (box.conversations.filter(({ deleted }) => deleted === undefined).length > 12) return;
   const first = chance(0.6) ? newText() : undefined;
   const one = known(box, randomUUID(), { first });
@@ -113,20 +113,20 @@ async function creates(world: World, box: Box): Promise<void> {
   one.fields.policy.may = [policy];
   const secret = chance(0.5) ? "MADE_WITH" : undefined;
   box.conversations.push(one);
-  const request = sdkRequest(world.modelUrl, {
+  const request = sdkRequest(state.modelUrl, {
     conversation_id: one.id,
     autotitle: false,
     confirmation_policy: { kind: policy },
     ...(first && { initial_message: { ...message(first, true), run: undefined } }),
     ...(secret && { secrets: { [secret]: "value-of-chaos-0123456789" } }),
   });
-  const { status } = await ask(world, box, "POST", "/api/conversations", request);
+  const { status } = await ask(state, box, "POST", "/api/conversations", request);
   if (status !== 201) return;
   one.made = true;
   if (secret) one.secrets.add(secret);
 }
 
-async function speaks(world: World, box: Box): Promise<void> {
+async function speaks(state: AgentLoadState, box: Box): Promise<void> {
   const one = some(box);
   if (!one) return;
   const sender = `s${++counter}`;
@@ -134,60 +134,60 @@ async function speaks(world: World, box: Box): Promise<void> {
   one.said.set(sender, said);
   for (let index = 0; index < 3; index++) {
     const text = newText();
-    const { status } = await ask(world, box, "POST", path(one, "/events"), message(text, chance(0.7)));
+    const { status } = await ask(state, box, "POST", path(one, "/events"), message(text, chance(0.7)));
     if (status === 200) said.push(text);
   }
 }
 
-async function drives(world: World, box: Box): Promise<void> {
+async function drives(state: AgentLoadState, box: Box): Promise<void> {
   const one = some(box);
-  if (one) await ask(world, box, "POST", path(one, `/${pick(["run", "run", "pause", "interrupt"])}`));
+  if (one) await ask(state, box, "POST", path(one, `/${pick(["run", "run", "pause", "interrupt"])}`));
 }
 
-async function answers(world: World, box: Box): Promise<void> {
-  const { body } = await ask(world, box, "GET", "/api/conversations/search?status=waiting_for_confirmation");
+async function answers(state: AgentLoadState, box: Box): Promise<void> {
+  const { body } = await ask(state, box, "GET", "/api/conversations/search?status=waiting_for_confirmation");
   for (const { id } of body.items ?? [])
-    await ask(world, box, "POST", `/api/conversations/${id}/events/respond_to_confirmation`, {
+    await ask(state, box, "POST", `/api/conversations/${id}/events/respond_to_confirmation`, {
       accept: chance(0.6),
     });
 }
 
-async function eventOf(world: World, one: Known): Promise<string | undefined> {
-  const { body } = await ask(world, one.box, "GET", path(one, "/events/search?limit=100"));
+async function eventOf(state: AgentLoadState, one: Known): Promise<string | undefined> {
+  const { body } = await ask(state, one.box, "GET", path(one, "/events/search?limit=100"));
   return pick((body.items ?? []) as Json[])?.id;
 }
 
-async function forks(world: World, box: Box): Promise<void> {
+async function forks(state: AgentLoadState, box: Box): Promise<void> {
   const source = some(box);
   if (!source || box.conversations.filter(({ deleted }) => deleted === undefined).length > 20) return;
-  const forkFrom = chance(0.7) ? await eventOf(world, source) : undefined;
+  const forkFrom = chance(0.7) ? await eventOf(state, source) : undefined;
   const one = known(box, randomUUID(), { forkOf: source, forkFrom, moved: source.moved });
   one.fields.policy.may = [...source.fields.policy.may, "NeverConfirm", "AlwaysConfirm"];
   one.fields.model.may = [undefined];
   one.fields.tags.may = [{ fork: one.id }];
   box.conversations.push(one);
   const request = { id: one.id, tags: { fork: one.id }, ...(forkFrom && { from_event_id: forkFrom }) };
-  one.made = (await ask(world, box, "POST", path(source, "/fork"), request)).status === 201;
+  one.made = (await ask(state, box, "POST", path(source, "/fork"), request)).status === 201;
 }
 
-async function navigates(world: World, box: Box): Promise<void> {
+async function navigates(state: AgentLoadState, box: Box): Promise<void> {
   const one = some(box);
   if (!one || chance(0.5)) return;
-  const to = chance(0.15) ? null : await eventOf(world, one);
+  const to = chance(0.15) ? null : await eventOf(state, one);
   if (to === undefined) return;
   one.moved = true;
-  await ask(world, box, "POST", path(one, "/navigate"), { event_id: to });
+  await ask(state, box, "POST", path(one, "/navigate"), { event_id: to });
 }
 
-async function asks(world: World, box: Box): Promise<void> {
+async function asks(state: AgentLoadState, box: Box): Promise<void> {
   const one = some(box);
   if (!one) return;
   if (chance(0.5))
-    await ask(world, box, "POST", path(one, "/ask_agent"), { question: `beside ${++counter}` });
-  else await ask(world, box, "POST", path(one, "/condense"));
+    await ask(state, box, "POST", path(one, "/ask_agent"), { question: `beside ${++counter}` });
+  else await ask(state, box, "POST", path(one, "/condense"));
 }
 
-async function pursues(world: World, box: Box): Promise<void> {
+async function pursues(state: AgentLoadState, box: Box): Promise<void> {
   const one = some(box);
   if (!one || one.busy) return;
   one.busy = true;
@@ -197,33 +197,33 @@ async function pursues(world: World, box: Box): Promise<void> {
     const goal = { rounds, resumed: 0, announced: false };
     one.goals.set(objective, goal);
     one.goalStopped = false;
-    const { status } = await ask(world, box, "POST", path(one, "/goal"), {
+    const { status } = await ask(state, box, "POST", path(one, "/goal"), {
       objective,
       max_iterations: rounds,
     });
     goal.announced = status === 200;
     await pause(Math.random() * 1_500);
     if (chance(0.6))
-      one.goalStopped = (await ask(world, box, "POST", path(one, "/goal/stop"))).status === 200;
+      one.goalStopped = (await ask(state, box, "POST", path(one, "/goal/stop"))).status === 200;
     if (!chance(0.5)) return;
     one.goalStopped = false;
     for (const other of one.goals.values()) other.resumed += 1;
-    await ask(world, box, "POST", path(one, "/goal/resume"));
+    await ask(state, box, "POST", path(one, "/goal/resume"));
   } finally {
     // After a kill nobody knows what was stored last.
     one.busy = false;
   }
 }
 
-async function configures(world: World, box: Box): Promise<void> {
+async function configures(state: AgentLoadState, box: Box): Promise<void> {
   const one = some(box);
   if (!one) return;
   const value = `v${++counter}`;
   const does = (method: string, rest: string, body: unknown) => async () =>
-    (await ask(world, box, method, path(one, rest), body)).status === 200;
+    (await ask(state, box, method, path(one, rest), body)).status === 200;
   const { title, tags, policy, model } = one.fields;
   const kind = pick(["NeverConfirm", "NeverConfirm", "AlwaysConfirm"]);
-  const llm = { model: `openai/${value}`, base_url: world.modelUrl, api_key: "sk-own", usage_id: "agent" };
+  const llm = { model: `openai/${value}`, base_url: state.modelUrl, api_key: "sk-own", usage_id: "agent" };
   const changes = [
     () => title.set(value, does("PATCH", "", { title: value })),
     () => tags.set({ a: value }, does("PATCH", "", { tags: { a: value } })),
@@ -237,62 +237,62 @@ async function configures(world: World, box: Box): Promise<void> {
   await pick(changes)!();
 }
 
-async function removes(world: World, box: Box): Promise<void> {
+async function removes(state: AgentLoadState, box: Box): Promise<void> {
   const one = chance(0.15) ? some(box) : undefined;
   if (!one) return;
   one.deleted = false;
-  one.deleted = (await ask(world, box, "DELETE", path(one))).status === 200;
+  one.deleted = (await ask(state, box, "DELETE", path(one))).status === 200;
 }
 
-async function uploads(world: World, box: Box): Promise<void> {
+async function uploads(state: AgentLoadState, box: Box): Promise<void> {
   const name = `/tmp/up/file-${++counter}`;
   const text = `text of ${name}`.repeat(1 + (counter % 3_000));
   const form = new FormData();
   form.append("file", new Blob([text]), "file");
-  const { status } = await ask(world, box, "POST", `/api/file/upload?path=${name}`, form);
+  const { status } = await ask(state, box, "POST", `/api/file/upload?path=${name}`, form);
   if (status === 200) box.files.set(name, text);
   const other = pick([...box.files.keys()]);
-  if (other) await ask(world, box, "GET", `/api/file/download?path=${other}`);
+  if (other) await ask(state, box, "GET", `/api/file/download?path=${other}`);
 }
 
-async function runsCommands(world: World, box: Box): Promise<void> {
+async function runsCommands(state: AgentLoadState, box: Box): Promise<void> {
   const text = `printed ${++counter}`;
   if (chance(0.5)) {
-    const { status, body } = await ask(world, box, "POST", "/api/bash/execute_bash_command", {
+    const { status, body } = await ask(state, box, "POST", "/api/bash/execute_bash_command", {
       command: `echo ${text}`,
     });
     if (status === 200 && body.exit_code === 0) box.commands.set(body.command_id, `${text}\n`);
     return;
   }
   const command = `echo begun; sleep ${Math.random().toFixed(2)}; echo ${text}`;
-  const { status, body } = await ask(world, box, "POST", "/api/bash/start_bash_command", { command });
+  const { status, body } = await ask(state, box, "POST", "/api/bash/start_bash_command", { command });
   if (status === 200) box.commands.set(body.id, undefined);
 }
 
-async function types(world: World, box: Box): Promise<void> {
-  const client = new TerminalClient({ url: world.target.url, key: box.key }, "/sockets/terminal");
+async function types(state: AgentLoadState, box: Box): Promise<void> {
+  const client = new TerminalClient({ url: state.target.url, key: box.key }, "/sockets/terminal");
   const end = () => client.socket.terminate();
-  world.signal.addEventListener("abort", end);
+  state.signal.addEventListener("abort", end);
   try {
     client.type(`echo typed $((${++counter} + 1))\r`);
     await client.shows(new RegExp(`typed ${counter}`)).catch(() => {});
     await pause(Math.random() * 500);
   } finally {
-    world.signal.removeEventListener("abort", end);
+    state.signal.removeEventListener("abort", end);
     if (chance(0.5)) client.socket.terminate();
     else client.socket.close();
     await client.closed;
   }
 }
 
-async function snapshots(world: World, box: Box): Promise<void> {
+async function snapshots(state: AgentLoadState, box: Box): Promise<void> {
   if (!chance(0.1) || box.snapshots >= 4) return;
   box.snapshots += 1;
-  await ask(world, undefined, "POST", `/api/v1/sandboxes/${box.id}/snapshots`);
+  await ask(state, undefined, "POST", `/api/v1/sandboxes/${box.id}/snapshots`);
 }
 
-/** Lets another client follow a conversation, from its beginning to the end of the world. */
-async function follows(_: World, box: Box): Promise<void> {
+/** Lets another client follow a conversation, from its beginning to the end of the state. */
+async function follows(_: AgentLoadState, box: Box): Promise<void> {
   const one = some(box);
   if (!one || one.followers.length >= 3) return;
   const ways: Way[] = ["after_timestamp", "after_seq", "Last-Event-ID"];
@@ -304,20 +304,20 @@ async function follows(_: World, box: Box): Promise<void> {
 }
 
 /** Has every follower come again whenever its connection has ended, until the signal. */
-export async function keepFollowing(world: World): Promise<void> {
+export async function keepFollowing(state: AgentLoadState): Promise<void> {
   const going = new Set<Follower>();
   const go = async (one: Known, { follower, prefix }: Known["followers"][number]) => {
     const end = () => follower.end();
-    world.signal.addEventListener("abort", end);
-    while (!world.signal.aborted && !one.deleted && one.box.deleted === undefined) {
-      await follower.follow({ url: `${world.target.url}${prefix}`, key: one.box.key }).ended;
+    state.signal.addEventListener("abort", end);
+    while (!state.signal.aborted && !one.deleted && one.box.deleted === undefined) {
+      await follower.follow({ url: `${state.target.url}${prefix}`, key: one.box.key }).ended;
       await pause(50 + Math.random() * 200);
     }
-    world.signal.removeEventListener("abort", end);
+    state.signal.removeEventListener("abort", end);
   };
   const all: Promise<void>[] = [];
-  while (!world.signal.aborted) {
-    for (const one of world.boxes.flatMap(({ conversations }) => conversations))
+  while (!state.signal.aborted) {
+    for (const one of state.boxes.flatMap(({ conversations }) => conversations))
       for (const entry of one.followers)
         if (!going.has(entry.follower)) {
           going.add(entry.follower);

@@ -1,17 +1,17 @@
 import { caller, type Json } from "../support/platform.ts";
-import type { Box, Known, World } from "./agent-announced.ts";
+import type { Box, Known, AgentLoadState } from "./agent-announced.ts";
 
 type Call = ReturnType<typeof caller>;
 
 /** What is not as it was announced, on a server that has nothing left to do. */
-export async function agentUntrue(world: World): Promise<string[]> {
-  const call = caller(world.target.url, world.userKey);
+export async function findMismatches(state: AgentLoadState): Promise<string[]> {
+  const call = caller(state.target.url, state.userKey);
   const wrong: string[] = [];
-  for (const box of world.boxes) {
+  for (const box of state.boxes) {
     for (const one of box.conversations)
-      wrong.push(...(await wrongConversation(world, call, one)).map((text) => `${one.id}: ${text}`));
+      wrong.push(...(await wrongConversation(state, call, one)).map((text) => `${one.id}: ${text}`));
     if (box.deleted === undefined)
-      wrong.push(...(await wrongBox(world, box)).map((text) => `${box.id}: ${text}`));
+      wrong.push(...(await wrongBox(state, box)).map((text) => `${box.id}: ${text}`));
     else if (box.deleted && (await call("GET", `/api/v1/sandboxes?id=${box.id}`)).body[0])
       wrong.push(`deleted sandbox is there: ${box.id}`);
   }
@@ -19,7 +19,7 @@ export async function agentUntrue(world: World): Promise<string[]> {
 }
 
 /** Every item of a list that has pages. */
-async function everything(call: Call, path: string): Promise<Json[]> {
+async function listAll(call: Call, path: string): Promise<Json[]> {
   const all: Json[] = [];
   for (let page: string | null = ""; page !== null; ) {
     const { body, status } = await call("GET", `${path}&limit=100${page && `&page_id=${page}`}`);
@@ -30,7 +30,7 @@ async function everything(call: Call, path: string): Promise<Json[]> {
   return all;
 }
 
-async function wrongConversation(world: World, call: Call, one: Known): Promise<string[]> {
+async function wrongConversation(state: AgentLoadState, call: Call, one: Known): Promise<string[]> {
   const { status, body: info } = await call("GET", `/api/conversations/${one.id}`);
   if (status === 404) {
     if (!one.made || one.deleted !== undefined) return [];
@@ -39,7 +39,7 @@ async function wrongConversation(world: World, call: Call, one: Known): Promise<
   if (status !== 200) return [`answers ${status}`];
   if (one.deleted) return ["deleted, and there"];
   const wrong: string[] = [];
-  const events = await everything(call, `/api/conversations/${one.id}/events/search?sort_order=TIMESTAMP`);
+  const events = await listAll(call, `/api/conversations/${one.id}/events/search?sort_order=TIMESTAMP`);
   const ids = events.map(({ id }) => id);
   const texts = events
     .filter(({ kind, source }) => kind === "MessageEvent" && source === "user")
@@ -64,11 +64,11 @@ async function wrongConversation(world: World, call: Call, one: Known): Promise<
     wrong.push("actions without a result");
   if (["error", "stuck"].includes(info.execution_status) && one.box.deleted === undefined)
     wrong.push(`ended as ${info.execution_status}: ${JSON.stringify(events.at(-1)).slice(0, 400)}`);
-  const got = new Set(world.reported.get(one.id));
+  const got = new Set(state.reported.get(one.id));
   const until = Date.now() + 20_000;
   while (ids.some((id) => !got.has(id)) && Date.now() < until) {
     await new Promise((resolve) => setTimeout(resolve, 50));
-    for (const id of world.reported.get(one.id) ?? []) got.add(id);
+    for (const id of state.reported.get(one.id) ?? []) got.add(id);
   }
   const wanted = new Set(ids);
   const told = [...got].filter((id) => wanted.has(id));
@@ -77,7 +77,7 @@ async function wrongConversation(world: World, call: Call, one: Known): Promise<
   // Who follows comes again a last time.
   for (const { follower, prefix } of one.followers) {
     if (one.box.deleted !== undefined) continue;
-    const { ended } = follower.follow({ url: `${world.target.url}${prefix}`, key: one.box.key });
+    const { ended } = follower.follow({ url: `${state.target.url}${prefix}`, key: one.box.key });
     const late = Date.now() + 15_000;
     while (follower.ids.length < ids.length && Date.now() < late)
       await new Promise((resolve) => setTimeout(resolve, 10));
@@ -132,10 +132,10 @@ function wrongGoals(one: Known, info: Json, texts: string[]): string[] {
   return wrong;
 }
 
-async function wrongBox(world: World, box: Box): Promise<string[]> {
+async function wrongBox(state: AgentLoadState, box: Box): Promise<string[]> {
   const wrong: string[] = [];
-  const call = caller(`${world.target.url}/agent/${box.id}`, box.key);
-  const events = await everything(call, "/api/bash/bash_events/search?sort_order=TIMESTAMP");
+  const call = caller(`${state.target.url}/agent/${box.id}`, box.key);
+  const events = await listAll(call, "/api/bash/bash_events/search?sort_order=TIMESTAMP");
   const commands = new Map<string, Json[]>();
   for (const event of events) if (event.kind === "BashCommand") commands.set(event.id, []);
   for (const event of events) if (event.kind === "BashOutput") commands.get(event.command_id)?.push(event);
@@ -155,7 +155,7 @@ async function wrongBox(world: World, box: Box): Promise<string[]> {
       wrong.push(`command ${id} printed ${stdout}, not ${printed}`);
   }
   for (const [path, text] of box.files) {
-    const url = `${world.target.url}/api/file/download?path=${path}`;
+    const url = `${state.target.url}/api/file/download?path=${path}`;
     const answer = await fetch(url, { headers: { "x-session-api-key": box.key } });
     if ((await answer.text()) !== text) wrong.push(`file is not as it was sent: ${path} ${answer.status}`);
   }
@@ -169,12 +169,12 @@ async function wrongBox(world: World, box: Box): Promise<string[]> {
 }
 
 /** What clients see of every conversation, to be compared after a restart. */
-export async function shown(world: World): Promise<Map<string, string>> {
-  const call = caller(world.target.url, world.userKey);
+export async function readConversations(state: AgentLoadState): Promise<Map<string, string>> {
+  const call = caller(state.target.url, state.userKey);
   const all = new Map<string, string>();
-  for (const { id } of world.boxes.flatMap(({ conversations }) => conversations)) {
+  for (const { id } of state.boxes.flatMap(({ conversations }) => conversations)) {
     const { status, body } = await call("GET", `/api/conversations/${id}`);
-    all.set(id, JSON.stringify([status, body]).replaceAll(world.target.url, ""));
+    all.set(id, JSON.stringify([status, body]).replaceAll(state.target.url, ""));
   }
   return all;
 }

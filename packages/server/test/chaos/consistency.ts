@@ -15,9 +15,9 @@ export interface Expected {
 }
 
 /** Waits until nothing is wrong in a data folder; gives what is wrong still when the time is over. */
-export async function settled(dataDir: string, expected: Expected = {}): Promise<string[]> {
+export async function waitUntilConsistent(dataDir: string, expected: Expected = {}): Promise<string[]> {
   for (const end = Date.now() + settleMs; ; ) {
-    const found = inconsistencies(dataDir, expected);
+    const found = findInconsistencies(dataDir, expected);
     if (found.length === 0 || Date.now() > end) return found;
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
@@ -27,7 +27,7 @@ export async function settled(dataDir: string, expected: Expected = {}): Promise
  * What is wrong in a data folder whose server has nothing left to do: rows that belong to nothing, work that should have ended, and files, processes and
  * control groups of no sandbox. Empty when all is well. The server may run.
  */
-export function inconsistencies(dataDir: string, { archived = false }: Expected = {}): string[] {
+export function findInconsistencies(dataDir: string, { archived = false }: Expected = {}): string[] {
   const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), {
     readOnly: true,
     timeout: 5_000,

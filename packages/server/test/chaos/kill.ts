@@ -10,7 +10,7 @@ import { startGitServer } from "../support/git-server.ts";
 import { caller, type Json, removeSandboxes } from "../support/platform.ts";
 import { terminal } from "../support/script.ts";
 import { startServerProcess } from "../support/server-process.ts";
-import { settled } from "./consistency.ts";
+import { waitUntilConsistent } from "./consistency.ts";
 import { Announced, load, type User } from "./load.ts";
 
 const token = "ghp_token-of-chaos-0123456789abcdef";
@@ -97,7 +97,7 @@ export async function killRounds(
       server = await startServerProcess(dataDir, env);
       target.url = server.url;
       const opened = Date.now() - began;
-      const found = await settled(dataDir);
+      const found = await waitUntilConsistent(dataDir);
       tell(
         `round ${round}: ${announced.tasks.size} starts, open after ${opened} ms, settled after ${Date.now() - began} ms, ${found.length} wrong`,
       );

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { type FuzzResult, fuzz } from "./fuzz.ts";
-import { LiveWorld } from "./live-world.ts";
-import { RecordWorld } from "./record-world.ts";
+import { LiveTarget } from "./live-target.ts";
+import { RecordTarget } from "./record-target.ts";
 
 const seed = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
 
@@ -34,23 +34,23 @@ function judge(result: FuzzResult): void {
 }
 
 test("20,000 requests made of the OpenAPI document are answered as it says, and leave and show nothing that they should not", async () => {
-  judge(await fuzz(20_000, seed, await RecordWorld.open()));
+  judge(await fuzz(20_000, seed, await RecordTarget.open()));
 }, 900_000);
 
 test("so are 20,000 made of the document of the agent-server surface, below a sandbox", async () => {
-  judge(await fuzz(20_000, seed, await RecordWorld.open({}, "/agent/sandbox-1")));
+  judge(await fuzz(20_000, seed, await RecordTarget.open({}, "/agent/sandbox-1")));
 }, 900_000);
 
 test("5,000 requests to a platform with real sandboxes are answered as the document says, and leave and show nothing", async () => {
   const count = Number(process.env.FUZZ_LIVE ?? 5_000);
-  judge(await fuzz(count, seed, await LiveWorld.open(), true));
+  judge(await fuzz(count, seed, await LiveTarget.open(), true));
 }, 900_000);
 
 test("so are 5,000 to the surface of a real sandbox", async () => {
   const count = Number(process.env.FUZZ_LIVE ?? 5_000);
-  judge(await fuzz(count, seed, await LiveWorld.open(true), true));
+  judge(await fuzz(count, seed, await LiveTarget.open(true), true));
 }, 900_000);
 
-test("every route of both documents has succeeded in one of these worlds, but for those that only refuse", () => {
+test("every route of both documents has succeeded in one of these runs, except those that only refuse", () => {
   expect([...all].filter((name) => !succeeded.has(name)).sort()).toEqual(Object.keys(refusals).sort());
 });

@@ -4,7 +4,7 @@ import type { OpenApiDocument } from "../../src/http/openapi/schema.ts";
 import { AnswerChecks } from "./checks.ts";
 import { type Answer, FuzzClient } from "./client.ts";
 import { anyRequest, type FuzzRequest } from "./requests.ts";
-import type { World } from "./world.ts";
+import type { FuzzTarget } from "./target.ts";
 
 /** Routes whose purpose is to give a secret to whoever holds the right key. */
 const givesSecrets =
@@ -38,41 +38,41 @@ export interface FuzzResult {
  * Sends `count` requests that the seed decides, and tells everything that should not have happened. With `insist`, routes that have
  * not succeeded then get some more requests that have the best of keys and ids.
  */
-export async function fuzz(count: number, seed: number, world: World, insist = false): Promise<FuzzResult> {
-  const client = new FuzzClient(world.port, 2 * world.slowMs);
+export async function fuzz(count: number, seed: number, target: FuzzTarget, insist = false): Promise<FuzzResult> {
+  const client = new FuzzClient(target.port, 2 * target.slowMs);
   let run: FuzzRun | undefined;
   let grownBytes = 0;
   try {
-    const { text } = await client.send("GET", `${world.base ?? ""}/openapi.json`, {}, undefined);
+    const { text } = await client.send("GET", `${target.base ?? ""}/openapi.json`, {}, undefined);
     const document = JSON.parse(text) as OpenApiDocument;
-    const sessionKey = world.keyOf("sandbox");
+    const sessionKey = target.keyOf("sandbox");
     const inside = await client.send(
       "GET",
       "/openapi.json",
       sessionKey === undefined ? {} : { "X-Session-API-Key": sessionKey },
       undefined,
     );
-    run = new FuzzRun(world, client, document, JSON.parse(inside.text) as OpenApiDocument, seed);
+    run = new FuzzRun(target, client, document, JSON.parse(inside.text) as OpenApiDocument, seed);
     let settled = 0;
-    for (let sent = 0; sent < count; sent += world.batch) {
-      // The pools change with the world, so requests are drawn anew for each batch.
-      const any = fc.oneof(...world.pools.map((pool) => anyRequest(document, pool)));
-      const requests = fc.sample(any, { numRuns: Math.min(world.batch, count - sent), seed: seed + sent });
-      // Every other batch where the world allows it: then what a refused request leaves cannot be told from what the others do.
-      const lanes = (sent / world.batch) % 2 === 1 ? world.lanes : 1;
+    for (let sent = 0; sent < count; sent += target.batch) {
+      // The pools change with the target, so requests are drawn anew for each batch.
+      const any = fc.oneof(...target.pools.map((pool) => anyRequest(document, pool)));
+      const requests = fc.sample(any, { numRuns: Math.min(target.batch, count - sent), seed: seed + sent });
+      // Every other batch where the target allows it: then what a refused request leaves cannot be told from what the others do.
+      const lanes = (sent / target.batch) % 2 === 1 ? target.lanes : 1;
       const rest = requests.values();
       const lane = async () => {
         for (const request of rest) await run!.one(request, lanes === 1);
       };
       await Promise.all(Array.from({ length: lanes }, lane));
-      await world.replenish();
+      await target.replenish();
       if (sent <= count / 4) settled = heapBytes();
     }
     if (insist) await run.insist(document);
     grownBytes = heapBytes() - settled;
   } finally {
     client.close();
-    const left = await world.close();
+    const left = await target.close();
     for (const one of left) run?.left(one);
   }
   return { ...run!.result(count), grownBytes };
@@ -85,7 +85,7 @@ const insistence = 60;
 const sendings = 3;
 
 class FuzzRun {
-  readonly #world: World;
+  readonly #target: FuzzTarget;
   readonly #client: FuzzClient;
   readonly #checks: AnswerChecks;
   /** What the holder of a session key is answered, who sees the agent server wherever they call. */
@@ -97,16 +97,16 @@ class FuzzRun {
   readonly #names = new Set<string>();
 
   constructor(
-    world: World,
+    target: FuzzTarget,
     client: FuzzClient,
     document: OpenApiDocument,
     inside: OpenApiDocument,
     seed: number,
   ) {
-    this.#world = world;
+    this.#target = target;
     this.#client = client;
-    this.#checks = new AnswerChecks(document, world.slowMs);
-    this.#inside = { document: inside, checks: new AnswerChecks(inside, world.slowMs) };
+    this.#checks = new AnswerChecks(document, target.slowMs);
+    this.#inside = { document: inside, checks: new AnswerChecks(inside, target.slowMs) };
     this.#seed = seed;
     for (const [path, methods] of Object.entries(document.paths)) {
       for (const method of Object.keys(methods)) this.#names.add(`${method.toUpperCase()} ${path}`);
@@ -115,7 +115,7 @@ class FuzzRun {
 
   /** `isAlone`: there are no other requests at the same time. */
   async one(request: FuzzRequest, isAlone = true): Promise<void> {
-    const before = !isAlone || this.#world.isBusy() ? undefined : this.#world.rows();
+    const before = !isAlone || this.#target.isBusy() ? undefined : this.#target.rows();
     let answer: Answer;
     try {
       answer = await this.#send(request);
@@ -133,19 +133,19 @@ class FuzzRun {
     for (const problem of this.#problemsOf(request, answer)) this.#report(request, problem, answer);
     if (!this.#maySeeSecrets(request) || answer.status >= 300) {
       const whole = answer.text + JSON.stringify(answer.headers);
-      const shown = this.#world.secrets.find(
+      const shown = this.#target.secrets.find(
         (secret) => whole.includes(secret) && !request.body?.includes(secret),
       );
       if (shown !== undefined) this.#report(request, "shows a planted secret", answer);
     }
-    for (const line of this.#world.badLogLines())
+    for (const line of this.#target.badLogLines())
       this.#report(request, `log line ${line.slice(0, 400)}`, answer);
     if (before && answer.status >= 400) await this.#checkRows(request, before, answer);
   }
 
   #maySeeSecrets({ name, credential, headers }: FuzzRequest): boolean {
     if (givesSecrets.test(name)) return true;
-    if (this.#world.base === undefined && credential !== "sandbox") return false;
+    if (this.#target.base === undefined && credential !== "sandbox") return false;
     return (
       givesInside.test(name) ||
       (givesByHeader.test(name) && /^plaintext$/i.test(headers["x-expose-secrets"] ?? ""))
@@ -166,8 +166,8 @@ class FuzzRun {
   /** Routes that have not succeeded get requests that have all that they need. */
   async insist(document: OpenApiDocument): Promise<void> {
     for (const name of this.#neverSucceeded()) {
-      await this.#world.replenish();
-      const requests = fc.sample(anyRequest(document, this.#world.pools[0]!, name), {
+      await this.#target.replenish();
+      const requests = fc.sample(anyRequest(document, this.#target.pools[0]!, name), {
         numRuns: insistence,
         seed: this.#seed,
       });
@@ -178,7 +178,7 @@ class FuzzRun {
     }
   }
 
-  /** Notes what the world left behind. */
+  /** Notes what the target left behind. */
   left(what: string): void {
     this.#problems.set(`left behind: ${what}`, "");
   }
@@ -188,22 +188,22 @@ class FuzzRun {
   }
 
   #send({ method, url, credential, headers: given, contentType, body }: FuzzRequest): Promise<Answer> {
-    const key = this.#world.keyOf(credential);
+    const key = this.#target.keyOf(credential);
     const headers: Record<string, string> = {
       ...given,
       ...(key !== undefined && { "X-Session-API-Key": key }),
       ...(contentType !== undefined && { "content-type": contentType }),
     };
-    return this.#client.send(method, `${this.#world.base ?? ""}${url}`, headers, body);
+    return this.#client.send(method, `${this.#target.base ?? ""}${url}`, headers, body);
   }
 
   /** What a refused request changed is there each time at once; what only work of before changed (runs, goals) is not there each time after a rest. */
   async #checkRows(request: FuzzRequest, before: Record<string, number>, answer: Answer): Promise<void> {
-    let left = changed(before, this.#world.rows());
+    let left = changed(before, this.#target.rows());
     for (let round = 0; round < sendings && left !== ""; round++) {
       const quiet = await this.#rest();
       const again = await this.#send(request);
-      left = changed(quiet, this.#world.rows());
+      left = changed(quiet, this.#target.rows());
       const failedLate = failsLate.has(request.name) && [409, 502, 503, 504].includes(again.status);
       if (again.status < 400 || failedLate) return;
     }
@@ -213,10 +213,10 @@ class FuzzRun {
   /** Waits until no work of before writes any more, though not for ever. Gives the rows of then. */
   async #rest(): Promise<Record<string, number>> {
     const end = performance.now() + 2_000;
-    for (let last = this.#world.rows(); ; ) {
+    for (let last = this.#target.rows(); ; ) {
       await delay(20);
-      const rows = this.#world.rows();
-      if ((!this.#world.isBusy() && changed(last, rows) === "") || performance.now() > end) return rows;
+      const rows = this.#target.rows();
+      if ((!this.#target.isBusy() && changed(last, rows) === "") || performance.now() > end) return rows;
       last = rows;
     }
   }

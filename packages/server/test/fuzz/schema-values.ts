@@ -85,7 +85,7 @@ export const anyJson: Arbitrary<unknown> = fc.oneof(
 export type Pool = (name: string) => readonly unknown[];
 
 /** A value that fits a schema, where `pool` knows values of the name; one part of it is sometimes something else. */
-export function fittingOf(
+export function anyFitting(
   schema: JsonSchema,
   pool: Pool,
   schemas: Record<string, JsonSchema>,
@@ -93,7 +93,7 @@ export function fittingOf(
   depth = 0,
 ): Arbitrary<unknown> {
   const reference = schema.$ref?.split("/").at(-1);
-  if (reference !== undefined) return fittingOf(schemas[reference] ?? {}, pool, schemas, name, depth);
+  if (reference !== undefined) return anyFitting(schemas[reference] ?? {}, pool, schemas, name, depth);
   const known = pool(name);
   const fitting = fittingValue(schema, pool, schemas, name, depth);
   return fc.oneof(
@@ -110,7 +110,7 @@ function fittingValue(
   name: string,
   depth: number,
 ): Arbitrary<unknown> {
-  const inner = (one: JsonSchema, key = name) => fittingOf(one, pool, schemas, key, depth + 1);
+  const inner = (one: JsonSchema, key = name) => anyFitting(one, pool, schemas, key, depth + 1);
   if (depth > 7) return fc.constant(null);
   if (schema.const !== undefined) return fc.constant(schema.const);
   if (schema.enum) return fc.constantFrom(...schema.enum);

@@ -2,15 +2,15 @@ import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { read, startServer, type TestServer } from "../support/test-server.ts";
 import { additions, agentServer, agentServerInside, appServer, legacyV0 } from "./deliberate-differences.ts";
-import { additionsOf, differencesOf, unlisted } from "./differences.ts";
-import { type Document, type Facts, factsOf } from "./facts.ts";
+import { findAdditions, findDifferences, unlisted } from "./differences.ts";
+import { type Document, type Facts, extractFacts } from "./facts.ts";
 
 let server: TestServer;
 let ours: Facts;
 
 beforeAll(async () => {
   server = await startServer();
-  ours = factsOf((await read(server.call("GET", "/openapi.json", { key: null }))).body);
+  ours = extractFacts((await read(server.call("GET", "/openapi.json", { key: null }))).body);
 });
 afterAll(() => server.close());
 
@@ -18,7 +18,7 @@ const references = { "app-server": appServer, "legacy-v0": legacyV0, "agent-serv
 
 function contract(name: string): Facts {
   const document = new URL(`../../../../docs/contract/openapi/${name}.json`, import.meta.url);
-  return factsOf(JSON.parse(readFileSync(document, "utf8")) as Document);
+  return extractFacts(JSON.parse(readFileSync(document, "utf8")) as Document);
 }
 
 describe.each(Object.entries(references))("the document beside the reference's %s", (name, list) => {
@@ -30,20 +30,20 @@ describe.each(Object.entries(references))("the document beside the reference's %
       name === "agent-server"
         ? Object.fromEntries(Object.entries(theirs).filter(([key]) => key in ours))
         : theirs;
-    expect(unlisted(differencesOf(ours, wanted), list)).toEqual({ differences: [], outdated: [] });
+    expect(unlisted(findDifferences(ours, wanted), list)).toEqual({ differences: [], outdated: [] });
   });
 });
 
 test("the document of the agent-server surface has all that the reference's agent server has, but for the differences that are meant", async () => {
   const { id } = server.sandboxes.add();
-  const inside = factsOf((await read(server.call("GET", `/agent/${id}/openapi.json`, { key: null }))).body);
-  const left = unlisted(differencesOf(inside, contract("agent-server")), agentServer).differences;
+  const inside = extractFacts((await read(server.call("GET", `/agent/${id}/openapi.json`, { key: null }))).body);
+  const left = unlisted(findDifferences(inside, contract("agent-server")), agentServer).differences;
   expect(unlisted(left, agentServerInside)).toEqual({ differences: [], outdated: [] });
 });
 
 test("has no path beside the reference's but those that are meant", () => {
   const facts = Object.keys(references).map((name) => contract(name));
-  expect(unlisted(additionsOf(ours, facts), additions)).toEqual({ differences: [], outdated: [] });
+  expect(unlisted(findAdditions(ours, facts), additions)).toEqual({ differences: [], outdated: [] });
 });
 
 test("a difference is found wherever it stands", () => {
@@ -55,17 +55,17 @@ test("a difference is found wherever it stands", () => {
       ...change,
     },
   });
-  expect(differencesOf(facts(), facts())).toEqual([]);
-  expect(differencesOf({}, facts())).toEqual(["GET /a: missing"]);
-  expect(differencesOf(facts({ parameters: { "query limit": { required: true } } }), facts())).toEqual([
+  expect(findDifferences(facts(), facts())).toEqual([]);
+  expect(findDifferences({}, facts())).toEqual(["GET /a: missing"]);
+  expect(findDifferences(facts({ parameters: { "query limit": { required: true } } }), facts())).toEqual([
     "GET /a: query limit: required",
   ]);
-  expect(differencesOf(facts({ body: { kind: { enum: ["a", "c"] } } }), facts())).toEqual([
+  expect(findDifferences(facts({ body: { kind: { enum: ["a", "c"] } } }), facts())).toEqual([
     "GET /a: body kind: without b",
     "GET /a: body kind: also c",
   ]);
-  expect(differencesOf(facts({ answer: {} }), facts())).toEqual(["GET /a: answer items[].id: missing"]);
-  expect(differencesOf(facts({ answer: { "items[].id": { required: true } } }), facts())).toEqual([]);
+  expect(findDifferences(facts({ answer: {} }), facts())).toEqual(["GET /a: answer items[].id: missing"]);
+  expect(findDifferences(facts({ answer: { "items[].id": { required: true } } }), facts())).toEqual([]);
   expect(unlisted(["GET /a: x: missing"], [["GET /*: x: missing", ""]])).toEqual({
     differences: [],
     outdated: [],

@@ -5,7 +5,7 @@ import type { Facts, FieldFacts, OperationFacts } from "./facts.ts";
  *
  * In an answer ours may promise a field that theirs leaves open: every client can read that. Everything else is a difference.
  */
-export function differencesOf(ours: Facts, theirs: Facts): string[] {
+export function findDifferences(ours: Facts, theirs: Facts): string[] {
   const lines: string[] = [];
   const paths = new Map(Object.entries(ours).map(([operation, facts]) => [withoutNames(operation), facts]));
   for (const [operation, wanted] of Object.entries(theirs)) {
@@ -17,7 +17,7 @@ export function differencesOf(ours: Facts, theirs: Facts): string[] {
 }
 
 /** Operations of ours that none of the others has. */
-export function additionsOf(ours: Facts, others: readonly Facts[]): string[] {
+export function findAdditions(ours: Facts, others: readonly Facts[]): string[] {
   const known = new Set(others.flatMap((facts) => Object.keys(facts).map(withoutNames)));
   return Object.keys(ours).filter((operation) => !known.has(withoutNames(operation)));
 }

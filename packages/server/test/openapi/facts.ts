@@ -46,7 +46,7 @@ export interface Document {
 const maxDepth = 3;
 
 /** The facts of a document, by `METHOD /path`. Names of path parameters are facts too; trailing slashes are not. */
-export function factsOf(document: Document): Facts {
+export function extractFacts(document: Document): Facts {
   const schemas = document.components?.schemas ?? {};
   const facts: Facts = {};
   for (const [path, methods] of Object.entries(document.paths)) {

@@ -3,11 +3,11 @@ import { newId } from "@sandpiper/wire";
 import { startMcpServer } from "../../support/mcp-server.ts";
 import { type Json, SocketClient, until } from "../../support/platform.ts";
 import type { ServerProcess } from "../../support/server-process.ts";
-import { settled } from "../consistency.ts";
+import { waitUntilConsistent } from "../consistency.ts";
 import { judgeAll, logsOf, statusOf, storedLog } from "./judge.ts";
 import type { Stored } from "./log.ts";
 import { requestFor } from "./request.ts";
-import { type Death, openSite, type Site } from "./site.ts";
+import { type KillPoint, openTaskServer, type TaskServer } from "./task-server.ts";
 import { type Task, worker } from "./task.ts";
 
 const mcpKey = "mcp-key-of-the-test";
@@ -20,7 +20,7 @@ const mostFailed = 5;
 
 interface Options {
   /** Gets the number of the work's commits and gives the deaths to try. */
-  choose(commits: number): Death[];
+  choose(commits: number): KillPoint[];
   tell(text: string): void;
   /** Servers that die side by side. */
   sites: number;
@@ -34,9 +34,9 @@ export async function dieAtCommits(task: Task, { choose, tell, sites: count }: O
   const models = await startModelServer(worker(task));
   const mcp = await startMcpServer(mcpKey);
   const wrong: string[] = [];
-  const sites: Site[] = [];
+  const sites: TaskServer[] = [];
   const open = async () => {
-    const site = await openSite(task, { mcpUrl: mcp.url, modelUrl: models.url });
+    const site = await openTaskServer(task, { mcpUrl: mcp.url, modelUrl: models.url });
     sites.push(site);
     return site;
   };
@@ -48,7 +48,7 @@ export async function dieAtCommits(task: Task, { choose, tell, sites: count }: O
     tell(`the work takes ${commits} commits: ${deaths.length} deaths`);
     let [taken, died, failed] = [0, 0, wrong.length > 0 ? mostFailed : 0];
     const next = () => (failed < mostFailed ? deaths[taken++] : undefined);
-    const tryDeaths = async (site: Site) => {
+    const tryDeaths = async (site: TaskServer) => {
       let death = next();
       await site.restart(death);
       while (death) {
@@ -74,7 +74,7 @@ export async function dieAtCommits(task: Task, { choose, tell, sites: count }: O
       `${died} of ${deaths.length} deaths came, ${failed} positions wrong, ${((Date.now() - began) / 1000).toFixed(0)} s`,
     );
     for (const { dataDir } of wrong.length > 0 ? [] : sites)
-      wrong.push(...(await settled(dataDir, { archived: true })));
+      wrong.push(...(await waitUntilConsistent(dataDir, { archived: true })));
   } finally {
     for (const site of sites) await site.close();
     await models.close();
@@ -84,7 +84,7 @@ export async function dieAtCommits(task: Task, { choose, tell, sites: count }: O
 }
 
 /** Lets the work be done once without a death. */
-async function commitsOf({ server, dataDir }: Site, task: Task, wrong: string[]): Promise<number> {
+async function commitsOf({ server, dataDir }: TaskServer, task: Task, wrong: string[]): Promise<number> {
   const whole = await begin(server, task);
   wrong.push(...(await atEnd(server, dataDir, task, whole, [])));
   const summaries = storedLog(dataDir, whole.id).filter(({ event }) => event.kind === "Condensation").length;
@@ -94,7 +94,7 @@ async function commitsOf({ server, dataDir }: Site, task: Task, wrong: string[])
 }
 
 /** The work with one death; the server that comes after it is to die as `next` says. */
-async function dieOnce(site: Site, task: Task, next: () => Death | undefined) {
+async function dieOnce(site: TaskServer, task: Task, next: () => KillPoint | undefined) {
   const begun = await begin(site.server, task);
   const died = await isDead(site.server, site.dataDir, task, begun);
   if (!died) await site.server.end("SIGKILL");

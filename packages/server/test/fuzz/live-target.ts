@@ -1,5 +1,5 @@
 import { hexId, newId } from "@sandpiper/wire";
-import { inconsistencies } from "../chaos/consistency.ts";
+import { findInconsistencies } from "../chaos/consistency.ts";
 import {
   caller,
   type Json,
@@ -8,7 +8,7 @@ import {
   type TestPlatform,
   until,
 } from "../support/platform.ts";
-import { descendants, engineFiles, filesWith } from "./leftovers.ts";
+import { descendants, engineFiles, filesWith } from "./leaks.ts";
 import { type Outside, openOutside, outsideValues, prepareText } from "./outside.ts";
 import type { Credential } from "./requests.ts";
 import type { Pool } from "./schema-values.ts";
@@ -21,8 +21,8 @@ import {
   stopGoals,
   strangers,
   TableCounts,
-  type World,
-} from "./world.ts";
+  type FuzzTarget,
+} from "./target.ts";
 
 type Call = TestPlatform["call"];
 
@@ -42,7 +42,7 @@ interface Part {
 }
 
 /** A whole platform with real sandboxes, a model, git providers and an endpoint of callbacks. */
-export class LiveWorld implements World {
+export class LiveTarget implements FuzzTarget {
   readonly port: number;
   readonly secrets: string[];
   /** Work on files in a sandbox that is paused meanwhile is given 60 s, and git 30 s. */
@@ -101,7 +101,7 @@ export class LiveWorld implements World {
   }
 
   /** `inside`: the requests go to the surface of the first sandbox. */
-  static async open(inside = false): Promise<LiveWorld> {
+  static async open(inside = false): Promise<LiveTarget> {
     const outside = await openOutside((text) => text.includes(planted));
     const logs = new LogLines();
     const server = await startTestPlatform(
@@ -111,9 +111,9 @@ export class LiveWorld implements World {
     const { apiKeys } = server.platform;
     const stranger = await apiKeys.create(strangers, "own");
     const reader = await apiKeys.add(mine, { name: "reader", readOnly: true, expiresAt: null });
-    const world = new LiveWorld(server, outside, logs, { stranger, "read-only": reader.key }, inside);
-    await world.replenish();
-    return world;
+    const target = new LiveTarget(server, outside, logs, { stranger, "read-only": reader.key }, inside);
+    await target.replenish();
+    return target;
   }
 
   get base(): string | undefined {
@@ -363,7 +363,7 @@ export class LiveWorld implements World {
       await stopGoals(this.#server.platform);
       await this.#quiet();
       // Who deletes a sandbox keeps the conversations that were in it.
-      const strange = inconsistencies(this.#server.dataDir).filter(
+      const strange = findInconsistencies(this.#server.dataDir).filter(
         (text) => !text.startsWith("conversation without its sandbox"),
       );
       left.push(...strange, ...this.#outside.drain());

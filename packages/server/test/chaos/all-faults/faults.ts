@@ -2,7 +2,7 @@ import { readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Gate } from "@sandpiper/core/test/support/gate";
 import { getInstallationGroup, listGroupMembers } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
-import { stored, type World } from "./world.ts";
+import { queryStored, type ChaosState } from "./state.ts";
 
 /** Something that fails beside the server. */
 export interface Fault {
@@ -16,7 +16,7 @@ export interface Fault {
 const done = async () => {};
 
 /** `store` is a file system of the database's own. */
-export function faults(world: World, store: string, models: Gate, mcp: Gate, random: () => number): Fault[] {
+export function listFaults(state: ChaosState, store: string, models: Gate, mcp: Gate, random: () => number): Fault[] {
   const gone = (name: string, gate: Gate): Fault => ({
     name,
     killable: true,
@@ -34,7 +34,7 @@ export function faults(world: World, store: string, models: Gate, mcp: Gate, ran
       killable: true,
       async begin() {
         // With the first process all others end.
-        for (const members of some(boxes(world, ["plain", "whole", "talked"]), 4, random))
+        for (const members of pickRandom(boxes(state, ["plain", "whole", "talked"]), 4, random))
           kill(Math.min(...members));
         return done;
       },
@@ -43,7 +43,7 @@ export function faults(world: World, store: string, models: Gate, mcp: Gate, ran
       name: "MCP servers in sandboxes are killed",
       killable: true,
       async begin() {
-        for (const members of boxes(world, ["talked", "browsing"]))
+        for (const members of boxes(state, ["talked", "browsing"]))
           for (const pid of members) if (isMcp(pid)) kill(pid);
         return done;
       },
@@ -63,11 +63,11 @@ function fill(folder: string): () => Promise<void> {
 }
 
 /** Processes of the sandboxes in which the conversations of these users work. */
-function boxes({ dataDir, going }: World, names: readonly string[]): number[][] {
+function boxes({ dataDir, active: going }: ChaosState, names: readonly string[]): number[][] {
   const group = getInstallationGroup(join(dataDir, "sandboxes"));
   return [...going].flatMap(({ id, worker }) => {
     const [row] = names.includes(worker.name)
-      ? stored(dataDir, "SELECT sandbox_id AS box FROM conversations WHERE id = ?", id)
+      ? queryStored(dataDir, "SELECT sandbox_id AS box FROM conversations WHERE id = ?", id)
       : [];
     const members = row ? listGroupMembers(`${group}/${row.box}`) : [];
     return members.length > 0 ? [members] : [];
@@ -90,7 +90,7 @@ function kill(pid: number): void {
   }
 }
 
-export function some<T>(list: readonly T[], count: number, random: () => number): T[] {
+export function pickRandom<T>(list: readonly T[], count: number, random: () => number): T[] {
   return list
     .map((item) => ({ item, place: random() }))
     .sort((a, b) => a.place - b.place)

@@ -31,7 +31,7 @@ export const workers = (): Worker[] => [
 ];
 
 /** A conversation that somebody works in. */
-export interface Going {
+export interface ActiveConversation {
   id: string;
   worker: Worker;
   /** Its log and those of its sub-agents, as each death of the server left them. */
@@ -40,25 +40,25 @@ export interface Going {
   faults: boolean;
 }
 
-export interface World {
+export interface ChaosState {
   dataDir: string;
   /** Changes with every start. */
   server: ServerProcess;
-  readonly going: Set<Going>;
+  readonly active: Set<ActiveConversation>;
   /** No conversation is begun any more. */
   closing: boolean;
-  readonly wrong: string[];
+  readonly problems: string[];
   /** Conversations that came to their end. */
-  ended: number;
+  finished: number;
 }
 
 /** Requests of a user to the server of the moment. */
-export function callOf(world: World, { key }: Worker): TestPlatform["call"] {
-  return (...request) => caller(world.server.url, key)(...request);
+export function callAs(state: ChaosState, { key }: Worker): TestPlatform["call"] {
+  return (...request) => caller(state.server.url, key)(...request);
 }
 
 /** One value of a query on the database, as it is on the disk. */
-export function stored(dataDir: string, sql: string, ...values: string[]): Record<string, unknown>[] {
+export function queryStored(dataDir: string, sql: string, ...values: string[]): Record<string, unknown>[] {
   const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), {
     readOnly: true,
     timeout: 5_000,

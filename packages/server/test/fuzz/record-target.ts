@@ -12,11 +12,11 @@ import {
   stopGoals,
   strangers,
   TableCounts,
-  type World,
-} from "./world.ts";
+  type FuzzTarget,
+} from "./target.ts";
 
 /** A server without an engine, with two users who own something of every kind, and secrets whose values must not be seen again. */
-export class RecordWorld implements World {
+export class RecordTarget implements FuzzTarget {
   readonly server: TestServer;
   readonly port: number;
   readonly base: string | undefined;
@@ -40,18 +40,18 @@ export class RecordWorld implements World {
   }
 
   /** `base` is where the requests go, such as the surface of one sandbox; default: the root. */
-  static async open(change: Partial<Config> = {}, base?: string): Promise<RecordWorld> {
+  static async open(change: Partial<Config> = {}, base?: string): Promise<RecordTarget> {
     const server = await startServer({ maxRequests: 0, ...change });
     const { key: readOnlyKey } = await server.apiKeys.add(mine, {
       name: "reader",
       readOnly: true,
       expiresAt: null,
     });
-    const world = new RecordWorld(server, readOnlyKey, base);
-    const refused = await world.#plantSecrets();
+    const target = new RecordTarget(server, readOnlyKey, base);
+    const refused = await target.#plantSecrets();
     if (refused.length > 0) throw new Error(`no place for a secret: ${refused.join(", ")}`);
-    await world.replenish();
-    return world;
+    await target.replenish();
+    return target;
   }
 
   keyOf(credential: Credential): string | undefined {

@@ -8,31 +8,31 @@ import { Command } from "../../support/command.ts";
 import { startMcpServer } from "../../support/mcp-server.ts";
 import { caller, removeSandboxes } from "../../support/platform.ts";
 import { startServerProcess } from "../../support/server-process.ts";
-import { settled } from "../consistency.ts";
+import { waitUntilConsistent } from "../consistency.ts";
 import { diskFull, logsOf } from "../every-append/judge.ts";
 import { worker as modelFor, otherModel } from "../every-append/task.ts";
-import { faults, some } from "./faults.ts";
-import { lane } from "./lane.ts";
-import { callOf, stored, type Worker, type World, workers } from "./world.ts";
+import { listFaults, pickRandom } from "./faults.ts";
+import { runLane } from "./lane.ts";
+import { callAs, queryStored, type Worker, type ChaosState, workers } from "./state.ts";
 
 export interface Options {
   seed: number;
   kills: number;
   /** Other things fail as well, after the kills. */
   faults: boolean;
-  tell: (text: string) => void;
+  log: (text: string) => void;
 }
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Twenty conversations at once under kills at random moments, and then under other faults; gives what is wrong in the end. */
-export async function everything({ seed, kills, faults: withFaults, tell }: Options): Promise<string[]> {
+export async function runAllFaults({ seed, kills, faults: withFaults, log }: Options): Promise<string[]> {
   const random = randomFrom(seed);
   const between = (least: number, most: number) => pause(least + random() * (most - least));
   /** Waits for so many records more, on a slow machine as on a quick one, and some moment longer. */
   const progress = async (least: number, most: number) => {
     const records = () =>
-      Number(stored(dataDir, "SELECT coalesce(sum(last_seq), 0) AS sum FROM conversations")[0]?.sum);
+      Number(queryStored(dataDir, "SELECT coalesce(sum(last_seq), 0) AS sum FROM conversations")[0]?.sum);
     const [wanted, end] = [records() + least + random() * (most - least), Date.now() + 60_000];
     while (records() < wanted && Date.now() < end) await pause(100);
     await between(0, 500);
@@ -63,66 +63,66 @@ export async function everything({ seed, kills, faults: withFaults, tell }: Opti
     SANDPIPER_LOG_LEVEL: "warn",
   };
   let logs = "";
-  const world: World = {
-    ...{ dataDir, going: new Set(), closing: false, wrong: [], ended: 0 },
+  const state: ChaosState = {
+    ...{ dataDir, active: new Set(), closing: false, problems: [], finished: 0 },
     server: await startServerProcess(dataDir, env),
   };
   const kill = async () => {
-    await world.server.end("SIGKILL");
-    logs += world.server.output();
-    for (const { id, deaths } of world.going) deaths.push(logsOf(dataDir, id));
-    world.server = await startServerProcess(dataDir, env);
+    await state.server.end("SIGKILL");
+    logs += state.server.output();
+    for (const { id, deaths } of state.active) deaths.push(logsOf(dataDir, id));
+    state.server = await startServerProcess(dataDir, env);
   };
   try {
-    await Promise.all(users.map((user) => prepare(world, user, gates)));
+    await Promise.all(users.map((user) => prepare(state, user, gates)));
     const working = users.flatMap((user) =>
-      Array.from({ length: user.lanes }, (_, index) => lane(world, user, index)),
+      Array.from({ length: user.lanes }, (_, index) => runLane(state, user, index)),
     );
     const all = Promise.all(working);
     // Whoever fails is heard of at the end.
     all.catch(() => {});
     for (let round = 1; round <= kills; round++) {
       await progress(20, 400);
-      const running = [...world.going].length;
+      const running = [...state.active].length;
       const before = Date.now();
       await kill();
-      tell(
-        `${at()}: kill ${round} of ${kills}, ${running} conversations, up again after ${Date.now() - before} ms; ${world.ended} have ended, ${world.wrong.length} wrong`,
+      log(
+        `${at()}: kill ${round} of ${kills}, ${running} conversations, up again after ${Date.now() - before} ms; ${state.finished} have ended, ${state.problems.length} wrong`,
       );
-      if (world.wrong.length > 0) break;
+      if (state.problems.length > 0) break;
     }
-    const list = withFaults ? faults(world, store, gates.models, gates.mcp, random) : [];
-    for (const fault of some([...list, ...list], 2 * list.length, random)) {
-      if (world.wrong.length > 0) break;
+    const list = withFaults ? listFaults(state, store, gates.models, gates.mcp, random) : [];
+    for (const fault of pickRandom([...list, ...list], 2 * list.length, random)) {
+      if (state.problems.length > 0) break;
       await progress(50, 250);
-      for (const one of world.going) one.faults = true;
+      for (const one of state.active) one.faults = true;
       const end = await fault.begin();
-      tell(`${at()}: ${fault.name}; ${world.ended} have ended`);
+      log(`${at()}: ${fault.name}; ${state.finished} have ended`);
       await between(1_000, 4_000);
       if (fault.killable && random() < 0.5) await kill();
       await between(0, 2_000);
       // Also what was begun meanwhile.
-      for (const one of world.going) one.faults = true;
+      for (const one of state.active) one.faults = true;
       await end();
     }
-    world.closing = true;
+    state.closing = true;
     await all;
-    tell(
-      `${at()}: all ${world.ended} conversations have ended, ${world.wrong.length} wrong; ${failed.size} calls failed and were made again`,
+    log(
+      `${at()}: all ${state.finished} conversations have ended, ${state.problems.length} wrong; ${failed.size} calls failed and were made again`,
     );
-    for (const what of [...failed].slice(0, 40)) tell(`  ${what.replaceAll("\n", " ")}`);
-    const before = await shown(world, users);
-    if (world.wrong.length === 0) world.wrong.push(...(await settled(dataDir, { archived: true })));
+    for (const what of [...failed].slice(0, 40)) log(`  ${what.replaceAll("\n", " ")}`);
+    const before = await readConversations(state, users);
+    if (state.problems.length === 0) state.problems.push(...(await waitUntilConsistent(dataDir, { archived: true })));
     await kill();
-    const after = await shown(world, users);
+    const after = await readConversations(state, users);
     for (const [id, text] of before)
-      if (after.get(id) !== text) world.wrong.push(`${id} is shown otherwise after a restart`);
+      if (after.get(id) !== text) state.problems.push(`${id} is shown otherwise after a restart`);
   } finally {
-    world.closing = true;
-    for (const { key } of users) await removeSandboxes(caller(world.server.url, key)).catch(() => {});
-    await world.server.end("SIGTERM");
-    logs += world.server.output();
-    world.wrong.push(
+    state.closing = true;
+    for (const { key } of users) await removeSandboxes(caller(state.server.url, key)).catch(() => {});
+    await state.server.end("SIGTERM");
+    logs += state.server.output();
+    state.problems.push(
       ...logs
         .split("\n")
         .filter((line) => /"level":[56]0/.test(line) && !diskFull.test(line))
@@ -133,7 +133,7 @@ export async function everything({ seed, kills, faults: withFaults, tell }: Opti
     execFileSync("umount", ["--lazy", store]);
     await rm(dataDir, { recursive: true, force: true });
   }
-  return world.wrong;
+  return state.problems;
 }
 
 async function stop(gates: Record<string, Gate>, models: ModelServer): Promise<void> {
@@ -142,11 +142,11 @@ async function stop(gates: Record<string, Gate>, models: ModelServer): Promise<v
 }
 
 /** Makes a user with the settings of their task. */
-async function prepare(world: World, user: Worker, gates: { models: Gate; mcp: Gate }): Promise<void> {
-  const command = new Command(["keys", "create", "--user", user.name], { SANDPIPER_DATA: world.dataDir });
+async function prepare(state: ChaosState, user: Worker, gates: { models: Gate; mcp: Gate }): Promise<void> {
+  const command = new Command(["keys", "create", "--user", user.name], { SANDPIPER_DATA: state.dataDir });
   if ((await command.exit) !== 0) throw new Error(command.stderr);
   user.key = command.stdout.trim();
-  const call = callOf(world, user);
+  const call = callAs(state, user);
   const apiKey = `sk-${user.key}`;
   const done = async (path: string, body: unknown) => {
     const answer = await call("POST", path, body);
@@ -166,10 +166,10 @@ async function prepare(world: World, user: Worker, gates: { models: Gate; mcp: G
 }
 
 /** What each user is shown of their conversations. */
-async function shown(world: World, users: readonly Worker[]): Promise<Map<string, string>> {
+async function readConversations(state: ChaosState, users: readonly Worker[]): Promise<Map<string, string>> {
   const all = new Map<string, string>();
   for (const user of users) {
-    const { body } = await callOf(world, user)("GET", "/api/v1/app-conversations/search?limit=100");
+    const { body } = await callAs(state, user)("GET", "/api/v1/app-conversations/search?limit=100");
     for (const { id, execution_status, updated_at, title, metrics } of body.items)
       all.set(id, JSON.stringify({ execution_status, updated_at, title, metrics }));
   }

@@ -6,31 +6,31 @@ import { type ServerProcess, startServerProcess } from "../../support/server-pro
 import { otherModel, type Task } from "./task.ts";
 
 /** Where a server is killed: before or after the commit of that number, or a moment after it was told of. */
-export interface Death {
+export interface KillPoint {
   when: "before" | "after" | "told";
   at: number;
 }
 
 /** A server with the settings of a task, on a data folder of its own, that can be started again and again. */
-export interface Site {
+export interface TaskServer {
   readonly dataDir: string;
   /** That of the moment. */
   server: ServerProcess;
   /** Starts the next server, which is to die so; nothing: it lives. */
-  restart(death?: Death): Promise<void>;
+  restart(death?: KillPoint): Promise<void>;
   close(): Promise<void>;
 }
 
-export async function openSite(task: Task, at: { mcpUrl: string; modelUrl: string }): Promise<Site> {
+export async function openTaskServer(task: Task, at: { mcpUrl: string; modelUrl: string }): Promise<TaskServer> {
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-append-"));
-  const start = (death?: Death) =>
+  const start = (death?: KillPoint) =>
     startServerProcess(dataDir, {
       NODE_OPTIONS: `--import=${new URL("./die-at-commit.ts", import.meta.url)}`,
       DIE_AT_COMMIT: death ? `${death.when}:${death.at}` : "",
       SANDPIPER_MAX_REQUESTS: "100000",
       SANDPIPER_OUTBOUND_PRIVATE: "127.0.0.0/8",
     });
-  const site: Site = {
+  const site: TaskServer = {
     dataDir,
     server: await start(),
     async restart(death) {

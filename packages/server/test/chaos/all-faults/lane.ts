@@ -4,7 +4,7 @@ import { eventProblems } from "../../support/event-schema.ts";
 import { diskFull, judgeAll, logsOf, statusOf, storedLog } from "../every-append/judge.ts";
 import type { Stored } from "../every-append/log.ts";
 import { requestFor } from "../every-append/request.ts";
-import { callOf, type Going, stored, type Worker, type World } from "./world.ts";
+import { callAs, type ActiveConversation, queryStored, type Worker, type ChaosState } from "./state.ts";
 
 /** How long a conversation may take to its end, however often the server dies meanwhile, ms. */
 const endMs = 400_000;
@@ -16,17 +16,17 @@ const ways: Way[] = ["after_seq", "after_timestamp", "Last-Event-ID"];
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Lets one conversation after the other do its work, and looks at what became of each. */
-export async function lane(world: World, worker: Worker, number: number): Promise<void> {
-  for (let round = 0; !world.closing; round++) {
-    const going: Going = { id: newId(), worker, deaths: [], faults: false };
+export async function runLane(state: ChaosState, worker: Worker, number: number): Promise<void> {
+  for (let round = 0; !state.closing; round++) {
+    const going: ActiveConversation = { id: newId(), worker, deaths: [], faults: false };
     const follower = new Follower(going.id, ways[(number + round) % ways.length]!);
     const isOver = Promise.withResolvers<void>();
-    world.going.add(going);
+    state.active.add(going);
     try {
-      await begin(world, going);
-      const following = follow(world, worker, follower, isOver.promise);
-      const hasEnded = await toEnd(world, going);
-      const after = logsOf(world.dataDir, going.id);
+      await begin(state, going);
+      const following = follow(state, worker, follower, isOver.promise);
+      const hasEnded = await toEnd(state, going);
+      const after = logsOf(state.dataDir, going.id);
       const listed = after
         .get(going.id)!
         .flatMap(({ listed, event }) => (listed ? [event.id as string] : []));
@@ -47,24 +47,24 @@ export async function lane(world: World, worker: Worker, number: number): Promis
           ];
       if (JSON.stringify(follower.ids) !== JSON.stringify(listed))
         found.push(`a follower (${follower.way}) was told ${difference(follower.ids, listed)}`);
-      found.push(...judged(world, going, after, follower.ids));
-      world.wrong.push(
+      found.push(...judged(state, going, after, follower.ids));
+      state.problems.push(
         ...found.map((text) => `${worker.name} ${going.id}, ${going.deaths.length} deaths: ${text}`),
       );
-      if (found.length === 0) await remove(world, going);
+      if (found.length === 0) await remove(state, going);
     } finally {
       isOver.resolve();
-      world.going.delete(going);
-      world.ended += 1;
+      state.active.delete(going);
+      state.finished += 1;
     }
   }
 }
 
 /** Asks for the work until it is certain that the server has taken the request. */
-async function begin(world: World, { id, worker }: Going): Promise<void> {
-  const call = callOf(world, worker);
+async function begin(state: ChaosState, { id, worker }: ActiveConversation): Promise<void> {
+  const call = callAs(state, worker);
   const isTaken = () =>
-    stored(world.dataDir, "SELECT id FROM start_tasks WHERE conversation_id = ?", id).length > 0;
+    queryStored(state.dataDir, "SELECT id FROM start_tasks WHERE conversation_id = ?", id).length > 0;
   while (!isTaken()) {
     try {
       const request = await requestFor({ call }, id, worker.task);
@@ -79,7 +79,7 @@ async function begin(world: World, { id, worker }: Going): Promise<void> {
 
 /** Has a client follow the conversation whenever there is a server, until it is over. */
 async function follow(
-  world: World,
+  state: ChaosState,
   { key }: Worker,
   follower: Follower,
   isOver: Promise<void>,
@@ -90,48 +90,48 @@ async function follow(
     follower.end();
   });
   while (!over) {
-    await follower.follow({ url: world.server.url, key }).ended;
+    await follower.follow({ url: state.server.url, key }).ended;
     await pause(200);
   }
 }
 
 /** Does what a person does, until nothing is left to do and the conversation rests. False when that takes too long. */
-async function toEnd(world: World, { id, worker }: Going): Promise<boolean> {
-  const call = callOf(world, worker);
+async function toEnd(state: ChaosState, { id, worker }: ActiveConversation): Promise<boolean> {
+  const call = callAs(state, worker);
   for (const end = Date.now() + endMs; Date.now() < end; await pause(lookMs)) {
-    const [{ status } = {}] = stored(
-      world.dataDir,
+    const [{ status } = {}] = queryStored(
+      state.dataDir,
       "SELECT execution_status AS status FROM conversations WHERE id = ?",
       id,
     );
     if (status === "error" || status === "stuck") {
-      const log = storedLog(world.dataDir, id);
+      const log = storedLog(state.dataDir, id);
       const last = log.findLast(({ event }) => event.kind === "ConversationErrorEvent")?.event.detail ?? "";
       if (status === "stuck" || !diskFull.test(last)) return true;
       await call("POST", `/api/conversations/${id}/run`).catch(() => {});
       continue;
     }
     if (status === undefined || (status !== "finished" && !worker.task.person)) continue;
-    const log = storedLog(world.dataDir, id);
+    const log = storedLog(state.dataDir, id);
     const isDone = (await worker.task.person?.(call, id, log).catch(() => false)) ?? true;
     if (isDone && statusOf(log) === "finished") return true;
   }
   return false;
 }
 
-async function remove(world: World, { id, worker }: Going): Promise<void> {
-  const [{ box } = {}] = stored(
-    world.dataDir,
+async function remove(state: ChaosState, { id, worker }: ActiveConversation): Promise<void> {
+  const [{ box } = {}] = queryStored(
+    state.dataDir,
     "SELECT sandbox_id AS box FROM conversations WHERE id = ?",
     id,
   );
   // Where the server is away it stays: the end of the test removes it.
-  await callOf(world, worker)("DELETE", `/api/v1/sandboxes/${box}?sandbox_id=${box}`).catch(() => {});
+  await callAs(state, worker)("DELETE", `/api/v1/sandboxes/${box}?sandbox_id=${box}`).catch(() => {});
 }
 
 function judged(
-  world: World,
-  { id, worker, deaths, faults }: Going,
+  state: ChaosState,
+  { id, worker, deaths, faults }: ActiveConversation,
   after: Map<string, Stored[]>,
   announced: string[],
 ): string[] {
@@ -139,7 +139,7 @@ function judged(
   for (const [one, log] of after) {
     wrong.push(...log.flatMap(({ event }) => eventProblems(event)).slice(0, 3));
     wrong.push(
-      ...wrongCalls(world.dataDir, one, log).map((text) => `${one === id ? "" : "sub-agent: "}${text}`),
+      ...wrongCalls(state.dataDir, one, log).map((text) => `${one === id ? "" : "sub-agent: "}${text}`),
     );
   }
   return wrong;
@@ -147,7 +147,7 @@ function judged(
 
 /** Each answer of a model that came to something is recorded, and once. */
 function wrongCalls(dataDir: string, id: string, log: readonly Stored[]): string[] {
-  const rows = stored(
+  const rows = queryStored(
     dataDir,
     `SELECT json ->> '$.response.id' AS id FROM model_calls WHERE conversation = (SELECT number FROM conversations WHERE id = ?)
      AND json ->> '$.usageId' IN ('agent', 'condenser') AND json ->> '$.response' IS NOT NULL`,

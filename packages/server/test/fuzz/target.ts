@@ -12,7 +12,7 @@ export const mine = "default";
 export const strangers = "stranger";
 
 /** What requests are sent to: a server, what is in it, and how to look at it from outside. */
-export interface World {
+export interface FuzzTarget {
   readonly port: number;
   /** Where the routes and their document stand; default: at the root. */
   readonly base?: string;
@@ -126,7 +126,7 @@ export async function plantSecrets(
   return refused;
 }
 
-/** Values that are the same in every world. */
+/** Values that are the same in every target. */
 export const commonValues: Pool = (name) => {
   switch (name) {
     case "sandbox_spec_id":
