@@ -4,8 +4,8 @@ import { LongestFirst } from "./vitest.sequence.ts";
 const isolation = "packages/server/test/isolation/*.test.ts";
 
 /**
- * Files with a worker of their own: they measure the memory or the descriptors of their process, or load the released
- * client, which looks for a WebSocket when it is loaded.
+ * Files with a worker of their own: they measure memory or descriptors of their process, or load
+ * the released client, which looks up WebSocket at import time.
  */
 const ownWorker = [
   "packages/server/src/http/sockets/faults.test.ts",
@@ -19,8 +19,8 @@ const ownWorker = [
 ];
 
 /**
- * Files that test:elsewhere leaves out. Sandboxes, static programs (skopeo, umoci, runc) and the times of files keep the
- * machine's clock: certificates that a test makes are not valid yet in a sandbox, and files look old.
+ * Files that test:elsewhere excludes. Sandboxes, static programs (skopeo, umoci, runc) and file
+ * times use the machine's clock, so test certificates are not valid yet and files look old.
  */
 const machineClock = [
   "packages/agent/src/browser/browser{,-faults}.test.ts",
@@ -34,9 +34,9 @@ const exclude = ["**/node_modules/**", ...(process.env.FAKETIME ? machineClock :
 export default defineConfig({
   test: {
     pool: "forks",
-    // Two per processor of the machine that the suite is measured on: tests wait for servers, disks and sandboxes.
+    // Two per processor of the reference machine: tests wait for servers, disks and sandboxes.
     maxWorkers: 4,
-    // For what hangs: a machine that is busy with other work takes ten times as long as a quiet one.
+    // For hangs only: a busy machine takes ten times as long as a quiet one.
     testTimeout: 60_000,
     hookTimeout: 60_000,
     expect: { poll: { timeout: 40_000 } },
@@ -49,15 +49,15 @@ export default defineConfig({
           name: "all",
           include: ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts"],
           exclude: [...exclude, isolation, ...ownWorker],
-          // A worker runs one file after the other and loads the server's modules once: a file has to undo what it
-          // changes in its process.
+          // A worker runs files in turn and loads the server once: a file must undo its process
+          // changes.
           isolate: false,
         },
       },
       { extends: true, test: { name: "own worker", include: ownWorker, exclude } },
       {
         extends: true,
-        // Attacks take what they can of the machine while the server's answers are timed: one file at a time.
+        // Attacks use up the machine while response times are measured: one file at a time.
         test: {
           name: "isolation",
           include: [isolation],

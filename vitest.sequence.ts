@@ -57,7 +57,7 @@ const longest = [
   ],
 ];
 
-/** Starts the longest files first, so that none of them is left when the other workers have ended. */
+/** Starts the longest files first, so that none is left when other workers are done. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ project, moduleId }: TestSpecification) => {

@@ -66,7 +66,7 @@ export async function fairnessRows(): Promise<Row[]> {
   }
 }
 
-/** Asks until something is over; each question at its time, whether the one before it was answered or not. */
+/** Sends requests at fixed times until something is over, without waiting for earlier answers. */
 async function health(url: string, over: Promise<unknown>): Promise<number[]> {
   const times: number[] = [];
   const open = new Set<Promise<void>>();

@@ -1,6 +1,9 @@
 import { DatabaseSync } from "node:sqlite";
 
-/** The least that a step is: a model call by bare fetch, and its answer made durable in plain SQLite. Takes file, address, name, steps and bytes of a request. */
+/**
+ * The minimum cost of a step: a model call by plain fetch, its answer made durable in plain SQLite.
+ * Arguments: file, URL, name, steps and bytes of a request.
+ */
 const [file = "", url = "", name = "", steps = "0", bytes = "0"] = process.argv.slice(2);
 const database = new DatabaseSync(file);
 database.exec(

@@ -3,7 +3,10 @@ import { emptyConfig } from "@sandpiper/server/store/empty-config";
 import { fillWithConversations, message, openStore } from "@sandpiper/server/test/support/store";
 import { newId, textContent } from "@sandpiper/wire";
 
-/** Fills a data folder with conversations that rest and have that many events each, as work with a terminal leaves them. Gives their ids. */
+/**
+ * Fills a data folder with idle conversations of this many events each, like terminal work. Returns
+ * their ids.
+ */
 export async function fillWithHistories(
   dir: string,
   conversations: number,

@@ -2,8 +2,10 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
 /**
- * A scripted model in a process of its own that costs as little as it can: it speaks streaming chat completions and reads of a request only its last mark.
- * A message `bench-<name>:<steps>;` gets that many calls of `think`, of `terminal` where the name begins with `shell`, and then an answer. It notes when each request had come whole and when its answer was sent.
+ * A cheap scripted model in its own process: it streams chat completions and reads only the last
+ * mark of a request. A message `bench-<name>:<steps>;` gets that many calls of `think` (of
+ * `terminal` if the name starts with `shell`), then an answer. It records when each request was
+ * complete and when it was answered.
  */
 
 /** Times of the requests of one name on a clock that all processes share, ms. */

@@ -16,7 +16,7 @@ export interface AgentBench {
   dir: string;
   url: string;
   modelUrl: string;
-  /** Has a conversation do a script of that many steps; resolves when the server has taken the message. */
+  /** Makes a conversation run this many steps; resolves when the server took the message. */
   begin(conversationId: string, name: string, steps: number): Promise<void>;
   /** Waits until no conversation is running. */
   rested(everyMs?: number): Promise<void>;
@@ -28,7 +28,7 @@ export interface AgentBench {
   end(): Promise<void>;
 }
 
-/** `prepare` fills the data folder before the server starts; `local`: the model answers in the server's own process. */
+/** `prepare` fills the data folder first; `local`: the model runs in the server's process. */
 export async function startAgentBench(
   prepare: (dir: string) => Promise<unknown>,
   { local = false } = {},

@@ -11,7 +11,10 @@ const idleOnes = 5_000;
 /** As many run at the same time. */
 const batch = 50;
 
-/** From `Runner.wake` to the whole request at the model, of conversations that nothing in the server has read yet. The sandbox is not waited for. */
+/**
+ * Time from `Runner.wake` to the complete model request, for conversations not yet in memory. Does
+ * not wait for the sandbox.
+ */
 export async function wakeRows(): Promise<Row[]> {
   let ids: string[] = [];
   const bench = await startAgentBench(
@@ -50,7 +53,7 @@ function bareReads({ dir }: AgentBench, ids: readonly string[]): Promise<number[
   }).finally(() => database.close());
 }
 
-/** What is left in the server of conversations that have run and were unloaded, as they are after minutes of rest. */
+/** Memory of unloaded conversations, as after minutes of rest. */
 export async function idleRows(): Promise<Row[]> {
   let ids: string[] = [];
   const bench = await startAgentBench(

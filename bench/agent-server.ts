@@ -12,8 +12,9 @@ import { Workspace } from "@sandpiper/server/conversations/run/workspace";
 import { startPlatform } from "@sandpiper/server/platform";
 
 /**
- * A whole platform in a process of its own that notes when each model call begins and ends, and when conversations are woken. With BENCH_MODEL=local its model answers
- * inside of this process, so that nothing of a provider's wire is in the times between.
+ * A whole platform in its own process that records when model calls start and end and when
+ * conversations wake. With BENCH_MODEL=local its model answers in this process, without a
+ * provider's wire.
  */
 
 /** Times on a clock that all processes share, ms. */

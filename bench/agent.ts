@@ -3,7 +3,7 @@ import { idleRows, wakeRows } from "./agent-rest.ts";
 import { stepRows } from "./agent-steps.ts";
 import type { Row } from "./measure.ts";
 
-/** The agent loop beside a scripted model: what a step costs, whether anybody starves, waking, and memory at rest. */
+/** The agent loop with a scripted model: cost of a step, fairness, waking, and memory at rest. */
 export async function benchAgent(): Promise<Row[]> {
   return [
     ...(await stepRows(100, 5)),

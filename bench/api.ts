@@ -17,7 +17,7 @@ const rounds = 25;
 const pressure = { connections: 16, ms: 300 };
 const small = { conversations: 2_000, events: 10_000 };
 const factor = 10;
-/** Messages a second to each server, in turn to so many of its newest conversations: they stand on the first page. */
+/** Messages a second to each server, in turn to its newest conversations (first page). */
 const writes = { perSecond: 50, conversations: 10 };
 
 interface Figures {
@@ -32,8 +32,8 @@ interface Filled extends BenchServer {
 }
 
 /**
- * Reads of a server in a process of its own, beside plain `node:http` with the same bytes, and beside the same read over ten times the data: first of servers
- * that do nothing else, then of servers that agents write to.
+ * Reads of a separate server, compared with plain `node:http` sending the same bytes and with ten
+ * times the data: first of idle servers, then while agents write.
  */
 export async function benchApi(): Promise<Row[]> {
   const few = await filledServer(1);
@@ -69,7 +69,7 @@ function eventsPath(id: string, events: number): string {
   return `/api/v1/conversation/${id}/events/search?limit=100&page_id=${events / 2}`;
 }
 
-/** Rates of one read in turn with those of its floor and of the larger server, so that a busy moment meets all. */
+/** Rates of a read, alternating with its floor and the larger server, so that load affects all. */
 async function read(
   name: string,
   path: string,
@@ -149,7 +149,10 @@ async function filledServer(times: number): Promise<Filled> {
   return { ...server, long: ids[0]!, newest: ids.slice(-writes.conversations) };
 }
 
-/** Fills a data folder; gives the ids of the conversations, oldest first, of which that one has the events. Commits are shared, so it takes seconds. */
+/**
+ * Fills a data folder; returns conversation ids, oldest first; one conversation has the events.
+ * Commits are shared, so it takes seconds.
+ */
 async function fill(dir: string, times: number): Promise<string[]> {
   const store = await openStore(dir);
   const start = Date.now() - small.conversations * times * 1_000;
@@ -171,7 +174,7 @@ async function fill(dir: string, times: number): Promise<string[]> {
   return rows.map((row) => row.id);
 }
 
-/** The sandbox of a conversation, as one that is hibernated: there is nothing of it but the record. */
+/** A conversation's hibernated sandbox: only its record exists. */
 function hibernated({ sandboxId, userId }: Pick<ConversationRow, "sandboxId" | "userId">): SandboxRow {
   const used = { createdAt: Date.now(), lastUsedAt: Date.now(), snapshotId: null };
   const status = {

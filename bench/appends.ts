@@ -1,8 +1,8 @@
 import type { BenchServer } from "./server-process.ts";
 
 /**
- * Sends messages to conversations in turn, `perSecond` of them, from now on; no agent answers. Gives the function that ends it, which throws where one was
- * refused.
+ * Sends `perSecond` messages to conversations in turn; no agent answers. Returns the function that
+ * ends it, which throws if one was refused.
  */
 export function startAppends(
   { url, headers }: BenchServer,

@@ -14,8 +14,8 @@ interface Configuration {
 }
 
 /**
- * The floor of sandboxes: crun's own command line on bundles that are there already, with the configuration of the driver's sandboxes
- * (same limits, namespaces, filter and mounts of the host) on a plain folder as root, and with its state on the same tmpfs.
+ * The floor of sandboxes: crun's command line on prepared bundles with the driver's configuration
+ * (limits, namespaces, filter, host mounts), a plain folder as root and state on the same tmpfs.
  */
 export class BareRuntime {
   readonly #shell: TimedShell;
@@ -72,7 +72,8 @@ export class BareRuntime {
   /** `run --detach` and `exec`, to the first output; ms. */
   async runToOutput(id: string): Promise<number> {
     this.#running.add(id);
-    // `run` comes back before the first process runs its own program, and until then a command may be refused.
+    // `run` returns before the first process has started its program; until then commands may be
+    // refused.
     const exec = `read -r line < <(exec ${this.#command} exec --process ${this.#bundles}/echo.json ${id})`;
     const ready = `for try in 1 2 3 4 5; do ${exec} && break; done; [ "$line" = ready ]`;
     return this.#shell.time(`${this.#runText(id)} && { ${ready}; }`);

@@ -9,7 +9,7 @@ const mega = 2 ** 20;
 const rounds = 5;
 const command = `yes 0123456789abcdef | head -c ${size}`;
 
-/** A command that prints 100 MB in a sandbox, read as the released clients read it: by asking every 100 ms for what is new. */
+/** A command that prints 100 MB in a sandbox, polled every 100 ms like released clients do. */
 export async function benchCommands(): Promise<Row[]> {
   const server = await startBenchServer();
   try {
@@ -52,7 +52,7 @@ export async function benchCommands(): Promise<Row[]> {
   }
 }
 
-/** Runs a command to its end, and gives the largest resident memory of the server meanwhile, bytes. Throws where output is missing. */
+/** Runs a command; returns the server's peak memory, bytes. Throws if output is missing. */
 async function run({ url, headers, pid }: BenchServer, sandbox: string, text: string): Promise<number> {
   const base = `${url}/api/bash`;
   const start = await fetch(`${base}/start_bash_command?sandbox_id=${sandbox}`, {

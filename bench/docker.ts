@@ -14,8 +14,9 @@ import { TimedShell } from "./timed-shell.ts";
 const limits = { memoryBytes: 2 * 2 ** 30, pids: 512, cpus: 2, diskBytes: 2 ** 30 };
 
 /**
- * Both drivers beside Docker's own command line, on a daemon of its own. It has no bridge, so its containers have no network, which is quicker
- * than what `docker run` does elsewhere. Without Docker's client and daemon there are no rows.
+ * Both drivers compared with Docker's command line on its own daemon. The daemon has no bridge: its
+ * containers have no network, which is quicker than a usual `docker run`. Without Docker there are
+ * no rows.
  */
 export async function benchDocker(): Promise<Row[]> {
   const missing = ["docker", "dockerd"].find(

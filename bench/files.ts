@@ -8,7 +8,7 @@ const size = 2 ** 30;
 const mega = 2 ** 20;
 const passes = 2;
 
-/** A file of 1 GB through a server in a process of its own, and how quickly that answers others meanwhile. */
+/** A file of 1 GB through a separate server, and the server's response times meanwhile. */
 export async function benchFiles(): Promise<Row[]> {
   const server = await startBenchServer();
   try {
@@ -95,7 +95,7 @@ async function quietHealth(server: BenchServer) {
   return figures((await watch()).health);
 }
 
-/** Until the returned function is called: the largest resident memory of the server (bytes), and how long each of its answers took (ms). */
+/** Records the server's peak memory (bytes) and response times (ms) until the call. */
 function watchServer({ url, pid }: BenchServer): () => Promise<{ memory: number; health: number[] }> {
   const health: number[] = [];
   let memory = 0;

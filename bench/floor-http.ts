@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** Plain `node:http` that answers every request with the bytes of the file that BODY_FILE names; prints its port. */
+/** Plain `node:http` that answers with the bytes of the file BODY_FILE; prints its port. */
 const body = readFileSync(process.env.BODY_FILE!);
 const server = createServer((_request, response) => {
   response.writeHead(200, {

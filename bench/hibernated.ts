@@ -11,7 +11,7 @@ const count = 10_000;
 /** As many run at the same time meanwhile. */
 const batch = 500;
 
-/** 10,000 hibernated sandboxes: what is left of them besides files, and how quickly one of them is used again. */
+/** 10,000 hibernated sandboxes: memory, disk, and how quickly one can be used again. */
 export async function benchHibernated(): Promise<Row[]> {
   const bench = await openBenchService();
   try {
@@ -53,7 +53,7 @@ export async function benchHibernated(): Promise<Row[]> {
   }
 }
 
-/** A control group counts once for each controller that it has; processes without one there are none. */
+/** A control group counts once per controller; processes without one have none. */
 function leftovers({ dir }: BenchService): number {
   const volatile = getRuntimeDir(dir);
   const mounts = readFileSync("/proc/self/mountinfo", "utf8").split("\n");
@@ -62,7 +62,7 @@ function leftovers({ dir }: BenchService): number {
   return groups(dir).length + ours.length + files.length;
 }
 
-/** Memory that the program's own objects take after a collection, bytes: what the process holds beyond that it would give back. */
+/** Heap of the program's own objects after a collection, bytes; the rest can be given back. */
 function heapInUse(): number {
   setFlagsFromString("--expose-gc");
   (runInNewContext("gc") as () => void)();

@@ -8,7 +8,7 @@ import { TimedShell } from "./timed-shell.ts";
 
 const rounds = 20;
 
-/** Pause, resume, hibernation, snapshot and fork, as a server does them: with records and ways out. */
+/** Pause, resume, hibernation, snapshot and fork as a server does them, with records and egress. */
 export async function benchLifecycle(): Promise<Row[]> {
   const shell = new TimedShell();
   const bench = await openBenchService();
@@ -88,7 +88,7 @@ async function wake(bench: BenchService, bare: BareRuntime): Promise<Row> {
   return under(30, "wake of a hibernated sandbox", figures(ours!), "bare crun run", figures(floor!));
 }
 
-/** From the call on a running sandbox, which goes on afterwards, until a second one on the same files can be used. */
+/** Time from the call on a running sandbox until its fork can be used. */
 async function snapshotAndFork(
   { service, dir }: BenchService,
   shell: TimedShell,

@@ -30,7 +30,7 @@ const groups = {
   agent: benchAgent,
 };
 
-/** Runs all groups, or those named as arguments; prints a table and writes bench/results/latest.json. */
+/** Runs the groups named as arguments, or all; writes bench/results/latest.json. */
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !(name in groups));
 if (unknown.length > 0) {

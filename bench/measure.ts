@@ -28,7 +28,7 @@ export function single(value: number): Figures {
   return figures([value]);
 }
 
-/** Runs `once` some times for warmth, then `count` times; gives the durations in ms, or what `once` measured itself. */
+/** Warms up, then runs `once` `count` times; returns durations in ms, or what `once` measured. */
 export async function sample(
   count: number,
   once: (index: number) => Promise<unknown>,
@@ -44,8 +44,8 @@ export async function sample(
 }
 
 /**
- * Several works in turn, so that a busy moment of the machine meets all of them; gives the durations of each in ms as `sample` does.
- * Short ones take turns in blocks: each finds the machine's caches as the one before of its own kind has left them.
+ * Alternates several works, so that load on the machine affects all; returns each one's durations
+ * in ms as `sample` does. Short works alternate in blocks, so that caches stay warm.
  */
 export async function inTurn(
   count: number,

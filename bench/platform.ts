@@ -12,7 +12,7 @@ import { figures, type Row, sample } from "./measure.ts";
 
 const key = "sp_bench-key-0123456789abcdefghijklmnopqrstuvwx";
 
-/** What a request sets in motion: the first model call of a conversation, and the way of an event to a socket. */
+/** Latencies of a request: a conversation's first model call, and an event's way to a socket. */
 export async function benchPlatform(): Promise<Row[]> {
   const dataDir = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
   const config = readConfig({
@@ -41,7 +41,7 @@ async function request(platform: Platform, method: string, path: string, body?: 
   return (await response.json()) as { id: string };
 }
 
-/** From the request that creates a conversation to the arrival of the model's first request, the sandbox starting meanwhile. */
+/** Time from the request that creates a conversation to the model's first request. */
 async function postToModel(platform: Platform): Promise<Row> {
   let arrived = (_: number) => {};
   const models = await startModelServer(() => {
@@ -104,7 +104,7 @@ async function settled(platform: Platform): Promise<void> {
   await delay(100);
 }
 
-/** From the call that appends an event (durable) to its frame at a WebSocket client; both ends in this process. */
+/** Time from the append of a durable event to its frame at a WebSocket client in this process. */
 async function appendToSocket(platform: Platform): Promise<Row> {
   const { id } = await request(platform, "POST", "/api/v1/app-conversations", {});
   await settled(platform);

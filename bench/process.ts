@@ -36,7 +36,7 @@ export function availableMemory(): number {
   return Number(/^MemAvailable:\s+(\d+) kB/m.exec(readFileSync("/proc/meminfo", "utf8"))?.[1]) * 1024;
 }
 
-/** Memory that the kernel holds for processes, mounts, namespaces, control groups and volatile files of the whole machine, bytes. */
+/** Kernel memory for processes, mounts, namespaces, control groups and tmpfs, bytes. */
 export function kernelMemory(): number {
   const text = readFileSync("/proc/meminfo", "utf8");
   const fields = ["SUnreclaim", "KernelStack", "PageTables", "Percpu", "Shmem"];

@@ -15,7 +15,7 @@ import { openVault } from "@sandpiper/server/store/vault";
 /** User of every sandbox that a measurement makes. */
 export const user = "bench";
 
-/** The sandboxes of a server as `platform.ts` puts them together (store, driver, way out), in this process and on a clock of their own. */
+/** A server's sandboxes as `platform.ts` composes them, on their own clock. */
 export interface BenchService {
   service: SandboxService;
   driver: OciDriver;

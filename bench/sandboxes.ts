@@ -33,7 +33,7 @@ export async function benchSandboxes(): Promise<Row[]> {
   }
 }
 
-/** Nothing is removed meanwhile: taking control groups away is work that the kernel finishes later, in the time of whoever comes next. */
+/** Nothing is removed meanwhile: the kernel would delete control groups during later rows. */
 async function startToOutput({ driver, spec }: BenchService, bare: BareRuntime): Promise<Row> {
   const [ours, floor] = await inTurn(40, [
     async (index) => {
@@ -63,7 +63,7 @@ async function startToOutput({ driver, spec }: BenchService, bare: BareRuntime):
   };
 }
 
-/** From the first call until the last of 100 new sandboxes can be used, records and ways out included. */
+/** Time from the first call until the last of 100 new sandboxes can be used. */
 async function hundredAtOnce({ service }: BenchService, bare: BareRuntime): Promise<Row> {
   const own = await sample(
     3,

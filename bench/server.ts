@@ -3,7 +3,7 @@ import { type Row, single } from "./measure.ts";
 import { residentMemory } from "./process.ts";
 import { type BenchServer, startBenchServer } from "./server-process.ts";
 
-/** A server in a process of its own: memory of idle conversations. The throughput of its reads is measured in `api.ts`. */
+/** A server's memory with idle conversations. `api.ts` measures the throughput of reads. */
 export async function benchServer(): Promise<Row[]> {
   const server = await startBenchServer();
   try {

@@ -1,14 +1,14 @@
 import { connect, type Socket } from "node:net";
 
 /**
- * A WebSocket client that costs little: it hands on the payload of each frame, answers pings, and does nothing else. `pause` lets it stop reading, `vanish` lets it
- * stop answering as a client does whose machine has lost its network.
+ * A cheap WebSocket client: it passes on payloads and answers pings. `pause` stops reading;
+ * `vanish` stops answering, like a client that lost its network.
  */
 export class LightSocket {
   readonly connection: Socket;
   /** Resolves with the first frame after the handshake; rejects where that is refused. */
   readonly opened: Promise<void>;
-  /** Resolves when the connection has ended, with the code and the reason that the server gave, if it gave any. */
+  /** Resolves when the connection has ended, with the server's close code and reason if any. */
   readonly closed: Promise<{ code: number; reason: string }>;
   #rest: Buffer = Buffer.alloc(0);
   #upgraded = false;

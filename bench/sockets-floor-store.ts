@@ -2,7 +2,10 @@ import { rmSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 
-/** A thread that makes texts durable in plain SQLite: one table, and one synced transaction for all that waits. Answers with how many there were. */
+/**
+ * A thread that makes texts durable in plain SQLite: one synced transaction per batch. Answers with
+ * the batch size.
+ */
 const { dir } = workerData as { dir: string };
 const port = parentPort as MessagePort;
 const database = new DatabaseSync(`${dir}/plain.db`);

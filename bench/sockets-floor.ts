@@ -10,8 +10,9 @@ import { type WebSocket, WebSocketServer } from "ws";
 import { drive, type Order, stamped } from "./sockets-drive.ts";
 
 /**
- * A bare `ws` server: frames like those of the platform to the sockets of a path, without keys, states, resends or queues; stored in plain SQLite first where
- * the order says so. Takes the names of the paths as arguments.
+ * A bare `ws` server that sends platform-like frames to the sockets of a path, without keys,
+ * states, resends or queues; optionally stored in plain SQLite first. Arguments: the names of the
+ * paths.
  */
 const names = process.argv.slice(2);
 const rooms = new Map<string, Set<WebSocket>>(names.map((name) => [name, new Set()]));

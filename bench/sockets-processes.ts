@@ -17,7 +17,7 @@ export interface EventServer {
   pid: number;
   /** Sends events; resolves when the last one is stored. */
   send(order: Order): Promise<Done>;
-  /** Opens a socket to one of its conversations, counted from 0, again from the first behind the last. */
+  /** Opens a socket to a conversation by index, counted from 0; wraps around. */
   open(
     conversation: number,
     onFrame: (payload: Buffer) => void,
@@ -27,7 +27,7 @@ export interface EventServer {
   end(): Promise<void>;
 }
 
-/** A whole platform with conversations whose sandboxes are hibernated, and a bare `ws` server with as many paths. */
+/** A platform with hibernated conversations, and a bare `ws` server with as many paths. */
 export async function startEventServers(
   conversations: number,
 ): Promise<{ platform: EventServer; bare: EventServer }> {

@@ -3,7 +3,10 @@ import { startPlatform } from "@sandpiper/server/platform";
 import { message } from "@sandpiper/server/test/support/store";
 import { drive, type Order, stamped } from "./sockets-drive.ts";
 
-/** A whole platform in a process of its own that appends events when its parent says so, as the runs of that many agents would. Takes conversation ids as arguments. */
+/**
+ * A platform in its own process that appends events on its parent's orders, like that many agents'
+ * runs. Arguments: conversation ids.
+ */
 const ids = process.argv.slice(2);
 const platform = await startPlatform(readConfig(process.env));
 process.on("message", async (order: Order) => {

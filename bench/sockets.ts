@@ -13,8 +13,8 @@ const length = 200;
 const bareName = "bare ws server and plain SQLite";
 
 /**
- * Many sockets, many events, and clients that behave badly. The server, the bare server that is its floor, and this process, which is all of the clients, share the
- * machine's processors: what is measured is all of them together.
+ * Many sockets, many events and misbehaving clients. The server, the bare floor server and this
+ * process (all clients) share the processors, so figures include all of them.
  */
 export async function benchSockets(): Promise<Row[]> {
   const { platform, bare } = await startEventServers(conversations);
@@ -182,7 +182,7 @@ async function manySockets(servers: readonly [EventServer, EventServer]): Promis
   ];
 }
 
-/** All of a thousand sockets lose their connection at once, come again at once, and ask for the last 50 events of their conversation. */
+/** A thousand sockets lose their connection, reconnect at once and ask for the last 50 events. */
 async function storm(servers: readonly [EventServer, EventServer]): Promise<Row[]> {
   const missed = 50;
   const seconds: number[][] = [[], []];

@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 
 /**
- * A small bash that runs commands and takes the time of each itself: what a command costs without this process's part, which
- * would be the larger one (starting a program copies the page tables of Node).
+ * A small bash that times commands itself, excluding this process's share, which would be larger (a
+ * fork copies Node's page tables).
  */
 export class TimedShell {
   readonly #child: ChildProcess;
@@ -18,7 +18,7 @@ export class TimedShell {
     this.#child.stdin!.write("log=$(mktemp); trap 'rm -f \"$log\"' EXIT\n");
   }
 
-  /** Runs shell text with nothing on stdin; gives ms. Throws with its output when it fails. One call at a time. */
+  /** Runs shell text without stdin; returns ms. Throws on failure. One call at a time. */
   async time(text: string): Promise<number> {
     const answer = once(this.#child.stdout!, "data");
     this.#child.stdin!.write(

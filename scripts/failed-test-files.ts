@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { relative } from "node:path";
 
-/** Prints the test files that failed by a JSON report of vitest, one on a line. Prints none when the report is missing. */
+/** Prints the files that failed in a JSON report of vitest, one per line; none without a report. */
 const text = readFileSync(process.argv[2]!, "utf8");
 const { testResults = [] } = text ? (JSON.parse(text) as Report) : {};
 for (const { name, status } of testResults)

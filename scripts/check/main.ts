@@ -1,4 +1,4 @@
-/** `npm run check`: the structure of the source files. Prints each problem and ends with 1 when there is one. */
+/** `npm run check`: checks the structure of the source files; prints problems and exits with 1. */
 import { importProblems } from "./imports.ts";
 import { readSourceFiles } from "./source-files.ts";
 

@@ -52,7 +52,7 @@ class ReferenceCheck {
       this.#checkTarget(file, index, page!, anchor);
   }
 
-  /** Relative links of a Markdown page with their anchors, and paths of the repository in backticks. */
+  /** Relative links with anchors of a Markdown page, and repository paths in backticks. */
   checkPage(file: string): void {
     const prose = withoutFences(this.#read(file));
     for (const { 1: link, index } of prose.replace(/`[^`\n]*`/g, blank).matchAll(/\]\(([^)\s]+)\)/g)) {

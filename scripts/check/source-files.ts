@@ -14,7 +14,7 @@ export interface SourceFile {
 export interface Import {
   /** As written. */
   specifier: string;
-  /** Path of the imported file, relative to the repository; undefined for a module of Node.js or npm. */
+  /** Path of the imported file below the repository; undefined for a module of Node.js or npm. */
   target: string | undefined;
 }
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type McpServer, startMcpServer } from "./support/mcp-server.ts";
 import { startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 
-/** The released TypeScript client's classes for settings, catalogues and extensions, against the agent-server surface of a real sandbox. */
+/** The released TypeScript client's settings, catalogue and extension classes. */
 
 let server: TestPlatform;
 let models: ModelServer;

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { LocalTerminal } from "./support/local-terminal.ts";
 import { startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 
-/** `sandpiper attach` as a person starts it: on a real terminal and in pipes, with a server in this process. */
+/** `sandpiper attach` on a real terminal and in pipes, with a server in this process. */
 
 const program = fileURLToPath(new URL("../../../bin/sandpiper", import.meta.url));
 let server: TestPlatform;

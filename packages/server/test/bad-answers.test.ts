@@ -11,7 +11,7 @@ import {
 import { finish, terminal } from "./support/script.ts";
 import { stdioMcp } from "./support/stdio-mcp.ts";
 
-/** What a model answers that no tool can use becomes events that the model and the user can read, over every wire, and the run goes on. */
+/** Unusable model answers become readable events on every wire, and the run continues. */
 
 let server: TestPlatform;
 

@@ -34,7 +34,7 @@ async function newSandbox(): Promise<Json> {
   });
 }
 
-/** What the released Python client does: it polls for outputs until one has an exit code, and never asks twice for the same. */
+/** Polls like the released Python client: until an output has an exit code, each output once. */
 async function follow(
   commandId: string,
 ): Promise<{ outputs: Json[]; stdout: string; stderr: string; exitCode: number }> {

@@ -4,7 +4,7 @@ import { type AgentServer, sdkRequest, startAgentServer } from "./support/agent-
 import { type Json, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 
-/** An agent that asks for the browser uses one in its sandbox, on a site that it serves there itself. */
+/** An agent that uses the browser in its sandbox, on a site served in that sandbox. */
 
 let platform: TestPlatform;
 let models: ModelServer;

@@ -14,7 +14,10 @@ import {
 } from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
 
-/** The agent's tools in a root as small images have it: busybox alone, so sh in the place of bash, its own find, grep and stat, no Python, git or Chromium. */
+/**
+ * The agent's tools in a small image with only busybox: sh, find, grep and stat; no bash, Python,
+ * git or Chromium.
+ */
 
 let platform: TestPlatform;
 let models: ModelServer;

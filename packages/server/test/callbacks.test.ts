@@ -59,7 +59,7 @@ test("kill -9 between deliveries loses no event: each arrives at least once, in 
     { kind: "WebhookCallbackProcessor", url: own.url, secret, kinds: ["MessageEvent"] },
   ]);
   const said: string[] = [];
-  // In the second round the endpoints leave deliveries unanswered, so that the kill comes before their success is known.
+  // In the second round endpoints do not answer, so the kill comes before the delivery's result.
   for (const answer of [{ status: 200 }, "hang"] as const) {
     own.answer = () => answer;
     endpoint.answer = () => answer;

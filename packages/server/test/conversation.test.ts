@@ -20,7 +20,7 @@ let server: TestPlatform;
 let models: ModelServer;
 let script: Script;
 
-/** Lets the next model calls be answered by a list, and stores the scripted model in the settings. */
+/** Sets the answers of the next model calls and stores the scripted model in the settings. */
 async function useModel(replies: Reply[] | Script, model = "openai/scripted"): Promise<void> {
   const first = models.requests.length;
   script = Array.isArray(replies)

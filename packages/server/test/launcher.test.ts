@@ -47,7 +47,7 @@ function call(
   });
 }
 
-/** Calls the launcher as another user, who may read everything: the folders of this checkout may be closed to others. */
+/** Runs the launcher as a user that may read everything: this checkout may be closed to others. */
 function callAsNobody(args: string[], env: NodeJS.ProcessEnv): Promise<Outcome> {
   const user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
   const reading = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"];

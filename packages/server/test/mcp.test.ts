@@ -182,7 +182,8 @@ test("what a server asks of the client is refused, and what it says of itself do
   expect(textOf(other!)).toContain("called terminal");
   expect(textOf(security!)).toContain("known tools");
   const liar = models.requests[first]!.body.tools.find(({ function: f }: Json) => f.name === "liar").function;
-  // Its own idea of the risk is left out, and a tool that says that it only reads is asked for the risk all the same.
+  // The server's own risk field is dropped, and a tool that claims to be read-only is still asked
+  // for it.
   expect(liar.parameters.properties.security_risk.enum).toContain("HIGH");
   expect(JSON.stringify(liar).length).toBeLessThan(60_000);
 });

@@ -16,7 +16,7 @@ import {
 } from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 
-/** Histories that get too long: summaries that come by themselves, prompts that are refused, and models that give no summary. */
+/** Condensation with failing models, interrupts, settings, size limits and budgets. */
 
 let platform: TestPlatform;
 let models: ModelServer;
@@ -50,7 +50,7 @@ const think = (thought: string, request: Pick<ModelRequestSeen, "body">) =>
 const message = (text: string) => ({ role: "user", content: [{ type: "text", text }], run: true });
 const condenser = { kind: "LLMSummarizingCondenser", max_size: 20, keep_first: 2 };
 
-/** Thinks until it has called that often since the last message of the user, and has finished then. */
+/** Thinks this many times since the user's last message, then finishes. */
 function thinker(times: number, thought: (index: number) => string = (index) => `thought ${index}`) {
   let index = 0;
   return (request: ModelRequestSeen) => {

@@ -10,7 +10,7 @@ import { type AgentServer, sdkRequest, startAgentServer } from "./support/agent-
 import { type Json, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 
-/** Histories that get too long: summaries that come by themselves, prompts that are refused, and models that give no summary. */
+/** Histories that get too long: automatic condensation and prompts that the model refuses. */
 
 let platform: TestPlatform;
 let models: ModelServer;
@@ -44,7 +44,7 @@ const think = (thought: string, request: Pick<ModelRequestSeen, "body">) =>
 const message = (text: string) => ({ role: "user", content: [{ type: "text", text }], run: true });
 const condenser = { kind: "LLMSummarizingCondenser", max_size: 20, keep_first: 2 };
 
-/** Thinks until it has called that often since the last message of the user, and has finished then. */
+/** Thinks this many times since the user's last message, then finishes. */
 function thinker(times: number, thought: (index: number) => string = (index) => `thought ${index}`) {
   let index = 0;
   return (request: ModelRequestSeen) => {

@@ -12,7 +12,7 @@ import {
 } from "./support/platform.ts";
 import { obey } from "./support/script.ts";
 
-/** A model's endpoint that is away for three minutes in three ways, with the waits that everybody has: what works goes on by itself. */
+/** A model endpoint is away for three minutes in three ways; runs recover alone. */
 
 let server: TestPlatform;
 let models: ModelServer;

@@ -11,7 +11,7 @@ import { startServerProcess } from "./support/server-process.ts";
 /** Bytes that one command prints. */
 const size = 3 * 2 ** 30;
 const prints = (bytes: number) => `yes 0123456789abcdef | head -c ${bytes}`;
-/** The floor: an eighth of it on a terminal that a program in the sandbox reads, for terminals are slow by themselves. */
+/** The minimum rate: an eighth on a terminal that a program reads; terminals are slow. */
 const part = 8;
 const onTerminal = `python3 -c '
 import os, pty
@@ -21,7 +21,7 @@ try:
   while os.read(fd, 65536): pass
 except OSError: pass'`;
 
-/** Most memory that the server may take for it, bytes, and how long others may wait meanwhile, ms. */
+/** Maximum server memory for the output (bytes) and maximum wait of other requests (ms). */
 const mostMemory = 200 * 2 ** 20;
 const longestHealth = 500;
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { startConversation, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 
-/** The stop button of the released GUI pauses the sandbox: a model that does not answer must not hold up what comes after. */
+/** The GUI's stop button pauses the sandbox: a silent model must not delay what follows. */
 
 let server: TestPlatform;
 let models: ModelServer;

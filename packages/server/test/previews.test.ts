@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** Answers each frame of a WebSocket with the same payload, once its handshake is through; shows what is in it with the standard library alone. */
+/** A WebSocket server that answers each frame with its payload, in the standard library alone. */
 const webSocketServer = `
 import base64, hashlib, socket, threading
 def serve(c):

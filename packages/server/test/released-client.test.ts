@@ -7,7 +7,10 @@ import type { ProviderServer } from "./support/git-services/serve.ts";
 import { type Json, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { obey } from "./support/script.ts";
 
-/** Every method of the released TypeScript client that the platform serves, against a whole platform; settings have a test of their own (settings-client.test.ts). */
+/**
+ * Every released TypeScript client method that the platform serves, except settings
+ * (agent-settings.test.ts).
+ */
 
 let clients: typeof import("@openhands/typescript-client/clients") &
   typeof import("@openhands/typescript-client");
@@ -161,7 +164,10 @@ test("repositories, branches, installations and tasks of a git provider", async 
   });
 });
 
-/** What a client attaches to a conversation: its workspace, the conversation itself, and plain calls, all by its own address and session key. */
+/**
+ * A client's attachments to a conversation: workspace, conversation and plain calls, all with its
+ * session key.
+ */
 async function attach(id: string): Promise<{
   workspace: RemoteWorkspace;
   plain: ConversationClient;

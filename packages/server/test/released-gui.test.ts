@@ -4,7 +4,7 @@ import { type Json, SocketClient, startTestPlatform, type TestPlatform, until } 
 import { browser, RawHttp } from "./support/raw-http.ts";
 import { finish, terminal } from "./support/script.ts";
 
-/** What the released GUI asks from its first page to a reload, in its order and with nothing but what it reads (legacy-gui.md section 9). */
+/** The released GUI's requests from first page to reload (legacy-gui.md section 9). */
 
 let server: TestPlatform;
 let models: ModelServer;

@@ -14,8 +14,8 @@ let asUser = "";
 const children: ChildProcess[] = [];
 
 /**
- * Runs `$@` as an ordinary user with subordinate ids. That user exists only in the mount namespace of this command, where the checkout appears in
- * a place that the user may read.
+ * Runs `$@` as an ordinary user with subordinate ids. The user exists only in this command's mount
+ * namespace, where the checkout is mounted at a path the user may read.
  */
 const script = (base: string) => `
 set -e

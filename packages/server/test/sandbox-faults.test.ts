@@ -119,7 +119,8 @@ test("a sandbox whose processes are killed becomes a tool error at most, and a l
   const results = (await events(id)).filter(
     ({ kind, tool_name }) => tool_name === "terminal" && kind !== "ActionEvent",
   );
-  // None to three failures, as the ends of the shell and of the sandbox are seen before the next call, in it, or one after the other.
+  // Zero to three failures: the ends of shell and sandbox may be noticed before, in or after the
+  // next call.
   expect(results.length).toBeGreaterThanOrEqual(2);
   expect(results.length).toBeLessThanOrEqual(5);
   expect(results.at(-1)?.observation.content[0].text).toBe("kept\n");
@@ -161,7 +162,8 @@ test("a deleted sandbox leaves a conversation that can be read and says what is 
   expect((await events(id)).findLast(({ kind }) => kind === "AgentErrorEvent")?.error).toMatch(
     /There is no sandbox/,
   );
-  // Lists tell the state of a run only while there is a sandbox; who opens the conversation sees how it ended.
+  // Lists show a run's state only while there is a sandbox; the conversation itself shows how it
+  // ended.
   const socket = SocketClient.forConversation(server, id);
   const { value } = await socket.frame((frame) => frame.key === "full_state");
   socket.close();

@@ -15,7 +15,7 @@ import {
 } from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
 
-/** What a project in the sandbox tells its agents: rules for paths, skills that are read by name, a memory. Over a whole platform. */
+/** Project context that a sandbox gives its agents: path rules, skills read by name, a memory. */
 
 let server: TestPlatform;
 let models: ModelServer;

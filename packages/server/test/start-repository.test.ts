@@ -14,7 +14,7 @@ import { type Json, removeSandboxes, startConversation, until } from "./support/
 import { finish, terminal } from "./support/script.ts";
 import { type ServerProcess, startServerProcess } from "./support/server-process.ts";
 
-/** Starts on repositories of a git service behind TLS, by a server in a process of its own, in real sandboxes. */
+/** Starts on repositories of a git service behind TLS, with real sandboxes. */
 
 const token = "ghp_planted-token-of-the-user-0123456789";
 let dataDir: string;

@@ -15,7 +15,7 @@ import {
 } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 
-/** Sub-agents over a real server, a real sandbox and a scripted model: each is a conversation of its own. */
+/** Sub-agents with a real server and sandbox and a scripted model: each is its own conversation. */
 
 let server: TestPlatform;
 let models: ModelServer;

@@ -22,7 +22,7 @@ import {
 import { finish, obey, terminal } from "./support/script.ts";
 import { startServerProcess } from "./support/server-process.ts";
 
-/** What a run goes through that is no fault of its own: the clock, the database and the model's endpoint. */
+/** Faults outside a run: the clock, the database and the model endpoint. */
 
 const ends: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -134,7 +134,10 @@ test("a database that another process has locked for seconds delays a run, and l
   expect(models.requests).toHaveLength(4);
 }, 60_000);
 
-/** A conversation whose store is locked when its run is about to append two actions that wait for the person, and lets go of it once a request is under way. */
+/**
+ * A conversation whose store is locked when its run is about to append two actions that need
+ * approval; the lock is released once a request is under way.
+ */
 async function aboutToWait(): Promise<{
   server: TestPlatform;
   id: string;

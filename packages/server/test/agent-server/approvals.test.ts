@@ -10,7 +10,7 @@ import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent
 import { type Json, SocketClient, startTestPlatform, type TestPlatform } from "../support/platform.ts";
 import { finish, terminal } from "../support/script.ts";
 
-/** The states of a conversation and what leads from one to the next (agent-server.md section 4), and the frames that tell of them. */
+/** Actions that wait for approval, and policies that decide it (agent-server.md section 4). */
 
 let platform: TestPlatform;
 let models: ModelServer;
@@ -66,7 +66,7 @@ async function conversation(change: Json = {}) {
       client.sendEvent(id, { role: "user", content: [{ type: "text", text }] }, { run }),
     run: () => client.runConversation(id),
     events: async () => ((await client.searchEvents(id)) as Json).items as Json[],
-    /** Waits for a whole state that says so after the status has become that, past the frames that are there: the one before is told twice. */
+    /** Waits for a full state with this status that is newer than the frames received so far. */
     async closing(status: string, from = socket.frames.length): Promise<Json> {
       const became = await socket.frame(
         (frame) =>

@@ -5,7 +5,7 @@ import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent
 import { type Json, SocketClient, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { obey } from "../support/script.ts";
 
-/** Forks and moves of HEAD (agent-server.md section 3): what the model reads then, what clients see, and what becomes of the files. */
+/** Forks and HEAD moves (agent-server.md section 3): prompts, client views and files. */
 
 let platform: TestPlatform;
 let models: ModelServer;

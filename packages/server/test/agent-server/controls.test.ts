@@ -110,7 +110,7 @@ test("secrets come into the sandbox as placeholders, also into a shell that is o
     "LATER",
     "FROM",
   ]);
-  // The GUI names the sandbox's secrets by paths, all of them, in each conversation. The user's own apply without a copy, which would not change.
+  // The GUI lists paths of all secrets in each conversation; the user's own apply without a copy.
   const path = (name: string) => ({
     kind: "LookupSecret",
     url: `/api/settings/secrets/${name}`,
@@ -173,7 +173,8 @@ test("a model is switched while a run goes on: the next call goes there, with it
   );
   expect(JSON.stringify([shown, socket.frames])).not.toContain("planted-key");
   socket.close();
-  // Given back as it was read, at the same provider and address: the key stays. Anywhere else it does not go.
+  // Returned as it was read, the key stays for the same provider and URL, and is dropped for
+  // others.
   await client.switchLLM(id, { ...shown.agent.llm, model: "anthropic/claude-third" });
   await client.sendEvent(id, content("more"), { run: true });
   await until(() => models.requests.at(-1)!.body.model === "claude-third" || undefined);

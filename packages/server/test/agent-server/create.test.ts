@@ -113,7 +113,7 @@ test("the model is called as the client says, and what it costs is told", async 
   expect(usage.context_window).toBe(7000);
   expect(cost).toBeGreaterThan(0);
   expect(cost).toBeCloseTo(usage.prompt_tokens * 0.5, 6);
-  // Given back as it was read: the header that is masked stays. At another address it does not go along.
+  // Returned as it was read, the masked header stays; for another URL it is dropped.
   const shown = (await agent.call("GET", `/api/conversations/${id}`)).body.agent.llm;
   const switched = { ...shown, temperature: null, seed: 9 };
   expect((await agent.call("POST", `/api/conversations/${id}/switch_llm`, { llm: switched })).status).toBe(

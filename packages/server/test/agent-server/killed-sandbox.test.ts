@@ -7,7 +7,7 @@ import { type Json, startTestPlatform, type TestPlatform, until } from "../suppo
 import { finish, terminal } from "../support/script.ts";
 import { TerminalClient } from "../support/terminal-client.ts";
 
-/** The processes of a sandbox are killed under what its clients do: each is told, nothing waits, and the files are there for the next use. */
+/** A sandbox is killed during client calls: each call is answered, and files survive. */
 
 let platform: TestPlatform;
 let models: ModelServer;

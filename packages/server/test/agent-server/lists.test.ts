@@ -144,7 +144,7 @@ test("searches and counts see the conversations of the sandbox, by status, in ev
     if (page_id === undefined) break;
   }
   expect(pages).toEqual(ids(all));
-  // A user's key sees all of the user's at the root, and below a sandbox's address only that sandbox's.
+  // A user's key sees all conversations at the root, and one sandbox's below its address.
   expect((await platform.call("GET", "/api/conversations/count")).body).toBe(all.items.length + 1);
   expect((await caller(agent.url, platform.key)("GET", "/api/conversations/count")).body).toBe(
     all.items.length,

@@ -9,7 +9,7 @@ import { type Json, removeSandboxes, until } from "../support/platform.ts";
 import { finish } from "../support/script.ts";
 import { type ServerProcess, startServerProcess } from "../support/server-process.ts";
 
-/** Plugins of conversations that clients make, from a git service behind TLS, by a server in a process of its own. */
+/** Plugins of clients' conversations, from a git service behind TLS, with a separate server. */
 
 let dataDir: string;
 let git: GitServer;

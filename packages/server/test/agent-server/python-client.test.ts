@@ -7,7 +7,10 @@ import { type Json, startTestPlatform, type TestPlatform, until } from "../suppo
 import { httpx, RawHttp } from "../support/raw-http.ts";
 import { obey } from "../support/script.ts";
 
-/** The calls of the Python SDK's remote clients in their order, with their bytes (remote-clients.md sections 2 to 6 and 9). */
+/**
+ * The Python SDK's remote client calls, in order and byte for byte (remote-clients.md sections 2 to
+ * 6 and 9).
+ */
 
 let platform: TestPlatform;
 let models: ModelServer;
@@ -31,7 +34,7 @@ afterAll(async () => {
   await models?.close();
 });
 
-/** Section 9: a sandbox by the app server, polled until it runs, and then the health of its agent server. */
+/** Section 9: a sandbox from the app server, polled until it and its agent server run. */
 async function openWorkspace() {
   const app = new RawHttp(platform.url, httpx());
   const bearer = { Authorization: `Bearer ${platform.key}` };
@@ -47,7 +50,7 @@ async function openWorkspace() {
   return { http, url, key: info.session_api_key, sandboxId: started.id };
 }
 
-/** The event socket as the client opens it: no query, and its key in the first frame (section 5). */
+/** The event socket as the client opens it: no query, the key in the first frame (section 5). */
 class EventClient {
   readonly frames: Json[] = [];
   readonly closed: Promise<number>;
@@ -125,7 +128,7 @@ const say = (base: string, text: string) =>
     run: false,
   });
 
-/** Section 4: `run()` waits for a full state that is not running and that comes after the answer to its call. */
+/** Section 4: `run()` waits for a full state after its response that is not running. */
 async function run(base: string, socket: EventClient): Promise<Json> {
   const { status } = await workspace.http.post(`${base}/run`);
   expect([200, 201, 204, 409]).toContain(status);
@@ -302,7 +305,7 @@ test("secrets, questions, summaries, forks and navigation", async () => {
   socket.close();
 });
 
-/** Section 6, execute_command: a start, and a poll every 100 ms with the order of the last piece. */
+/** Section 6, execute_command: a start, then a poll every 100 ms for new output. */
 async function execute(
   command: string,
   cwd?: string,

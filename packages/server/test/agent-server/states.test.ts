@@ -10,7 +10,7 @@ import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent
 import { type Json, SocketClient, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { finish, terminal } from "../support/script.ts";
 
-/** The states of a conversation and what leads from one to the next (agent-server.md section 4), and the frames that tell of them. */
+/** Conversation states, their transitions and their frames (agent-server.md section 4). */
 
 let platform: TestPlatform;
 let models: ModelServer;
@@ -66,7 +66,7 @@ async function conversation(change: Json = {}) {
       client.sendEvent(id, { role: "user", content: [{ type: "text", text }] }, { run }),
     run: () => client.runConversation(id),
     events: async () => ((await client.searchEvents(id)) as Json).items as Json[],
-    /** Waits for a whole state that says so after the status has become that, past the frames that are there: the one before is told twice. */
+    /** Waits for a full state with this status that is newer than the frames received so far. */
     async closing(status: string, from = socket.frames.length): Promise<Json> {
       const became = await socket.frame(
         (frame) =>
@@ -292,7 +292,7 @@ test("the whole state at the end of a run comes again, for a client that was not
     await one.send(text);
     const from = one.socket.frames.length;
     await one.run();
-    // As the Python client does: what came before the answer to the run does not count (remote-clients.md section 4).
+    // Like the Python client, ignores frames from before the answer (remote-clients.md section 4).
     const armed = one.socket.frames.length;
     const isEnd = ({ key, value }: Json) => key === "full_state" && value.execution_status === status;
     await one.socket.frame((frame) => isEnd(frame) && one.socket.frames.indexOf(frame) >= armed);

@@ -5,7 +5,7 @@ import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent
 import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { obey } from "../support/script.ts";
 
-/** A whole life of conversations with the released TypeScript client, over real sockets, below a sandbox's own address and at the root. */
+/** Whole conversations with the released TypeScript client, below a sandbox and at the root. */
 
 let clients: typeof import("@openhands/typescript-client/clients") &
   typeof import("@openhands/typescript-client");
@@ -43,7 +43,7 @@ interface Life {
   is(status: string): Promise<unknown>;
 }
 
-/** A conversation as the client makes it: at the sandbox's address, or at the root for clients that drop the path. */
+/** A conversation created below a sandbox, or at the root for clients that drop the path. */
 async function begin(host: string): Promise<Life> {
   const workspace = new clients.RemoteWorkspace({
     host,

@@ -15,7 +15,7 @@ export interface Box {
   snapshots: number;
 }
 
-/** A field that one client at a time changes: what was announced, or what may have been stored when no answer came. */
+/** A field that one client at a time changes: its confirmed value, or values that may be stored. */
 export class Cell {
   may: unknown[];
 
@@ -42,7 +42,7 @@ export interface Known {
   /** Texts that were announced, by sender, in order. */
   readonly said: Map<string, string[]>;
   forkOf: Known | undefined;
-  /** The events of the way to its point, as the source had them, where the fork was asked for with one. */
+  /** The events up to the fork's point, as the source had them; set when the fork named a point. */
   forkFrom: string | undefined;
   deleted: boolean | undefined;
   /** Somebody moved HEAD. */

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { dieAtCommits } from "./every-append/rounds.ts";
-import type { KillPoint } from "./every-append/task-server.ts";
 import { talkedTask } from "./every-append/talked-task.ts";
 import { plainTask, type Task, wholeTask } from "./every-append/task.ts";
+import type { KillPoint } from "./every-append/task-server.ts";
 
 const phases = ["before", "after", "told"] as const;
 

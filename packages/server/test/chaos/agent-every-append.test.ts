@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { dieAtCommits } from "./every-append/rounds.ts";
-import type { KillPoint } from "./every-append/task-server.ts";
 import { wholeTask } from "./every-append/task.ts";
+import type { KillPoint } from "./every-append/task-server.ts";
 
 const phases = ["before", "after", "told"] as const;
 
-/** Each takes a start of the server: `npm run test:heavy -- agent-every-append` tries all commits. */
+/** Each case restarts the server: `npm run test:heavy -- agent-every-append` tries all commits. */
 const deaths = 3;
 
 test("kill -9 at commits all over a run: each comes to the same end, and nothing ran twice", async () => {

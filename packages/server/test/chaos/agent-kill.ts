@@ -13,7 +13,7 @@ import { agentLoad, keepFollowing, newBox } from "./agent-load.ts";
 import { findMismatches, readConversations } from "./agent-truth.ts";
 import { waitUntilConsistent } from "./consistency.ts";
 
-/** Kills a server that many times under clients of the agent-server surface; gives what was not as it had been announced. */
+/** Kills a server `rounds` times under agent-server clients; returns every broken promise. */
 export async function agentKillRounds(
   rounds: number,
   loadMs: () => number,

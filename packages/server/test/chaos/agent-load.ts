@@ -3,7 +3,7 @@ import { Follower, type Way } from "../sockets/follower.ts";
 import { sdkRequest } from "../support/agent-server.ts";
 import type { Json } from "../support/platform.ts";
 import { TerminalClient } from "../support/terminal-client.ts";
-import { ask, type Box, type Known, known, type AgentLoadState } from "./agent-announced.ts";
+import { type AgentLoadState, ask, type Box, type Known, known } from "./agent-announced.ts";
 
 const pick = <T>(list: readonly T[]): T | undefined => list[Math.floor(Math.random() * list.length)];
 const chance = (share: number) => Math.random() < share;

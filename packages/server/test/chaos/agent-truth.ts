@@ -1,5 +1,5 @@
 import { caller, type Json } from "../support/platform.ts";
-import type { Box, Known, AgentLoadState } from "./agent-announced.ts";
+import type { AgentLoadState, Box, Known } from "./agent-announced.ts";
 
 type Call = ReturnType<typeof caller>;
 

@@ -14,7 +14,7 @@ export interface Expected {
   archived?: boolean;
 }
 
-/** Waits until nothing is wrong in a data folder; gives what is wrong still when the time is over. */
+/** Waits until a data folder is consistent; returns the problems that are left at the time-out. */
 export async function waitUntilConsistent(dataDir: string, expected: Expected = {}): Promise<string[]> {
   for (const end = Date.now() + settleMs; ; ) {
     const found = findInconsistencies(dataDir, expected);
@@ -24,8 +24,8 @@ export async function waitUntilConsistent(dataDir: string, expected: Expected = 
 }
 
 /**
- * What is wrong in a data folder whose server has nothing left to do: rows that belong to nothing, work that should have ended, and files, processes and
- * control groups of no sandbox. Empty when all is well. The server may run.
+ * Returns the problems in the data folder of an idle server: rows without an owner, unfinished
+ * work, and files, processes and control groups without a sandbox. The server may be running.
  */
 export function findInconsistencies(dataDir: string, { archived = false }: Expected = {}): string[] {
   const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), {
@@ -77,7 +77,7 @@ const relations: Record<string, string> = {
     WHERE conversation_id NOT IN (SELECT id FROM conversations WHERE json_extract(config, '$.ownAgent') = 1)`,
   "log that was being copied": "SELECT id FROM conversations WHERE user_id = ''",
   "run that nobody ends": "SELECT id FROM conversations WHERE execution_status = 'running'",
-  // What sub-agents spent stands in their own conversations, and in those that they work for once more.
+  // The spending of sub-agents counts in their own conversations and again in their parents.
   "less counted for the day than was paid": `SELECT c.user_id AS id FROM conversations c GROUP BY c.user_id HAVING
     sum(CASE WHEN stats IS NULL THEN coalesce(json_extract(metrics, '$.accumulated_cost'), 0) ELSE
       (SELECT coalesce(sum(value ->> '$.accumulated_cost'), 0) FROM json_each(stats, '$.usage_to_metrics') WHERE key NOT LIKE 'task:%') END) > 1e-9 +
@@ -102,7 +102,10 @@ function brokenLogs(rows: (sql: string) => Row[]): string[] {
   );
 }
 
-/** Every event follows on the one that its log says, HEAD is where the last move or event left it, and forks begin as what they were made of. */
+/**
+ * Each event follows its recorded predecessor, HEAD is at the last move or event, and forks start
+ * as copies of their source.
+ */
 function brokenTrees(rows: (sql: string) => Row[]): string[] {
   const wrong: string[] = [];
   const moves = Map.groupBy(

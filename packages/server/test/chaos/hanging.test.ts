@@ -8,7 +8,7 @@ import { Command } from "../support/command.ts";
 import { caller, removeSandboxes, SocketClient, until } from "../support/platform.ts";
 import { type ServerProcess, startServerProcess } from "../support/server-process.ts";
 
-/** Everything outside takes connections and says nothing: a git service, a model, an MCP server, a receiver of callbacks. */
+/** A git service, a model, an MCP server and a webhook receiver that never answer. */
 
 let dataDir: string;
 let silent: Server;
@@ -48,7 +48,7 @@ test("nothing else waits for silent services, and the server ends within its sec
     ...{ llm_model: "openai/scripted", llm_api_key: "sk-test", llm_base_url: address },
     mcp_config: { sse_servers: [], stdio_servers: [], shttp_servers: [{ url: `${address}/mcp` }] },
   });
-  // The token of a silent service cannot be checked, so it is stored by hand of another one's name: a self-hosted git service.
+  // A silent service cannot check a token, so it is stored directly, for a self-hosted git service.
   const hung: Promise<unknown>[] = [];
   const asks = (method: string, path: string, body?: unknown) =>
     hung.push(call(method, path, body).catch(() => {}));

@@ -15,7 +15,7 @@ import { Announced, load, type User } from "./load.ts";
 
 const token = "ghp_token-of-chaos-0123456789abcdef";
 
-/** Kills a server that many times under the load of three users; gives what was not as it had been announced. */
+/** Kills a server `rounds` times under the load of three users; returns every broken promise. */
 export async function killRounds(
   rounds: number,
   loadMs: () => number,

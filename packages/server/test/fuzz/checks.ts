@@ -3,7 +3,7 @@ import type { JsonSchema, OpenApiDocument, Operation, Response } from "../../src
 import type { Answer } from "./client.ts";
 import type { FuzzRequest } from "./requests.ts";
 
-/** What any request can get before there is a route for it: too long an address, too large a head. */
+/** Statuses that any request can get before routing: the URL or the head is too long. */
 const beforeRouting = new Set([414, 431]);
 
 /** Judges answers by the document: status, content type and body of each have to stand there. */

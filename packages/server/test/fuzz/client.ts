@@ -10,7 +10,7 @@ export interface Answer {
 /** Largest answer that is read, bytes; a longer one is a failure. */
 const maxAnswer = 32 * 2 ** 20;
 
-/** A client over keep-alive connections that sends exactly what it is told. Answers are whole within `timeoutMs`, or it throws. */
+/** A keep-alive client that sends exact bytes. It throws when an answer takes over `timeoutMs`. */
 export class FuzzClient {
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 8 });
   readonly #port: number;

@@ -35,10 +35,15 @@ export interface FuzzResult {
 }
 
 /**
- * Sends `count` requests that the seed decides, and tells everything that should not have happened. With `insist`, routes that have
- * not succeeded then get some more requests that have the best of keys and ids.
+ * Sends `count` requests derived from the seed and reports every violation. With `insist`, routes
+ * that have not succeeded get more requests with the best keys and ids.
  */
-export async function fuzz(count: number, seed: number, target: FuzzTarget, insist = false): Promise<FuzzResult> {
+export async function fuzz(
+  count: number,
+  seed: number,
+  target: FuzzTarget,
+  insist = false,
+): Promise<FuzzResult> {
   const client = new FuzzClient(target.port, 2 * target.slowMs);
   let run: FuzzRun | undefined;
   let grownBytes = 0;
@@ -58,7 +63,7 @@ export async function fuzz(count: number, seed: number, target: FuzzTarget, insi
       // The pools change with the target, so requests are drawn anew for each batch.
       const any = fc.oneof(...target.pools.map((pool) => anyRequest(document, pool)));
       const requests = fc.sample(any, { numRuns: Math.min(target.batch, count - sent), seed: seed + sent });
-      // Every other batch where the target allows it: then what a refused request leaves cannot be told from what the others do.
+      // Every other batch is sequential: concurrent requests hide what a refused request changes.
       const lanes = (sent / target.batch) % 2 === 1 ? target.lanes : 1;
       const rest = requests.values();
       const lane = async () => {
@@ -123,7 +128,7 @@ class FuzzRun {
       // A server that has refused a body may close the connection before all of it is there.
       const { code = "" } = error as NodeJS.ErrnoException;
       const brokenOff = ["ECONNRESET", "EPIPE"].includes(code) && (request.body?.length ?? 0) > 2 ** 20;
-      // A head that is too long is refused before it is read, so also where the method allows no body.
+      // Too long a head is refused before it is read, even when the method allows no body.
       const unread = code.startsWith("HPE_") && request.method === "HEAD" && request.url.length > 2 ** 14;
       if (!brokenOff && !unread) this.#report(request, `no answer: ${(error as Error).message}`);
       return;
@@ -197,7 +202,7 @@ class FuzzRun {
     return this.#client.send(method, `${this.#target.base ?? ""}${url}`, headers, body);
   }
 
-  /** What a refused request changed is there each time at once; what only work of before changed (runs, goals) is not there each time after a rest. */
+  /** Repeats a refused request: its own changes recur, those of earlier work do not. */
   async #checkRows(request: FuzzRequest, before: Record<string, number>, answer: Answer): Promise<void> {
     let left = changed(before, this.#target.rows());
     for (let round = 0; round < sendings && left !== ""; round++) {

@@ -23,7 +23,7 @@ export function descendants(): Map<number, string> {
   return new Map([...parents].filter(([pid]) => isOurs(pid)).map(([pid, { command }]) => [pid, command]));
 }
 
-/** What an engine without sandboxes and snapshots still has after a while: records, folders, control groups. */
+/** Records, folders and control groups that an engine still has without sandboxes and snapshots. */
 export async function engineFiles(dataDir: string): Promise<string[]> {
   const engine = join(dataDir, "sandboxes");
   const group = `sandpiper-${createHash("sha256").update(realpathSync(engine)).digest("hex").slice(0, 12)}`;

@@ -14,6 +14,7 @@ import type { Credential } from "./requests.ts";
 import type { Pool } from "./schema-values.ts";
 import {
   commonValues,
+  type FuzzTarget,
   LogLines,
   mine,
   planted,
@@ -21,7 +22,6 @@ import {
   stopGoals,
   strangers,
   TableCounts,
-  type FuzzTarget,
 } from "./target.ts";
 
 type Call = TestPlatform["call"];
@@ -175,7 +175,7 @@ export class LiveTarget implements FuzzTarget {
     await call("POST", "/api/add-git-providers", { provider_tokens: this.#outside.providers });
   }
 
-  /** Starts the part's conversation again where it is gone, and gives its sandbox the status that it should have. */
+  /** Restarts the part's conversation if it is gone, and restores the status of its sandbox. */
   async #revive(part: Part): Promise<void> {
     const { call } = part;
     let shown = await this.#conversation(call, part.conversation);

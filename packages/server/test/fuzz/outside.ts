@@ -14,7 +14,7 @@ const prepare = [
   "mkdir -p .openhands/skills/greet src && echo '{\"hooks\":{}}' > .openhands/hooks.json && printf -- '---\\nname: greet\\ntriggers: [hello]\\n---\\nHello.\\n' > .openhands/skills/greet/SKILL.md",
 ];
 
-/** The services around a platform, on loopback: a model, the git providers and an endpoint of callbacks that sometimes fails. */
+/** A model, git providers and a sometimes failing webhook endpoint, on loopback. */
 export type Outside = Awaited<ReturnType<typeof openOutside>>;
 
 /** `isShown` tells whether a text holds what must not leave the platform but as a credential. */
@@ -45,7 +45,7 @@ export async function openOutside(isShown: (text: string) => boolean) {
       bitbucket: { token: bitbucketToken, host: bitbucket.host },
       forgejo: { token: forgejoToken, host: forgejo.host },
     },
-    /** Forgets what was asked so that memory stays bounded. Gives what services should not have seen. */
+    /** Drops recorded requests to bound memory. Returns what leaked to the services. */
     drain(): string[] {
       const received = endpoint.received.splice(0);
       if (received.some(({ body, headers }) => isShown(body + JSON.stringify(headers))))

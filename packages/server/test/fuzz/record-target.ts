@@ -5,6 +5,7 @@ import type { Credential } from "./requests.ts";
 import type { Pool } from "./schema-values.ts";
 import {
   commonValues,
+  type FuzzTarget,
   LogLines,
   mine,
   planted,
@@ -12,10 +13,9 @@ import {
   stopGoals,
   strangers,
   TableCounts,
-  type FuzzTarget,
 } from "./target.ts";
 
-/** A server without an engine, with two users who own something of every kind, and secrets whose values must not be seen again. */
+/** A server without an engine, with two users and their planted secrets. */
 export class RecordTarget implements FuzzTarget {
   readonly server: TestServer;
   readonly port: number;
@@ -66,7 +66,7 @@ export class RecordTarget implements FuzzTarget {
     return keys[credential];
   }
 
-  /** Makes again what requests have deleted or changed: conversations with events, sandboxes in several states. */
+  /** Restores conversations with events and sandboxes in several states. */
   async replenish(): Promise<void> {
     const { server } = this;
     await stopGoals(server);
@@ -115,7 +115,7 @@ export class RecordTarget implements FuzzTarget {
     await this.#plantSecrets();
   }
 
-  /** Later there may be as many profiles and secrets as a user can have: what is refused then is no failure. */
+  /** The maximum of profiles and secrets may be reached, so a refusal here is no failure. */
   async #plantSecrets(): Promise<string[]> {
     const refused: string[] = [];
     for (const [userId, name, userKey] of [

@@ -1,6 +1,6 @@
 import fc, { type Arbitrary } from "fast-check";
 import type { JsonSchema, OpenApiDocument, Operation, Parameter } from "../../src/http/openapi/schema.ts";
-import { anyText, anyFitting, type Pool } from "./schema-values.ts";
+import { anyFitting, anyText, type Pool } from "./schema-values.ts";
 
 /** Whose key a request carries. */
 export const credentials = ["none", "wrong", "stranger", "read-only", "sandbox", "owner"] as const;
@@ -21,8 +21,8 @@ export interface FuzzRequest {
 }
 
 /**
- * All requests that a document lets one think of: each route, each kind of key, each parameter right and wrong, each way to break a body. With `only`,
- * those of the operation of that name (`METHOD /path/{of}/the/document`).
+ * All requests that a document allows: each route, each kind of key, right and wrong parameters,
+ * broken bodies. `only` selects one operation (`METHOD /path/{of}/the/document`).
  */
 export function anyRequest(document: OpenApiDocument, pool: Pool, only?: string): Arbitrary<FuzzRequest> {
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>

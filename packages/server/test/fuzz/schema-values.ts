@@ -1,7 +1,7 @@
 import fc, { type Arbitrary } from "fast-check";
 import type { JsonSchema } from "../../src/http/openapi/schema.ts";
 
-/** Texts that break what is not careful: controls, surrogates, patterns, paths, SQL, shell, and lengths. */
+/** Control characters, surrogates, patterns, paths, SQL, shell text and long texts. */
 const hostileTexts = [
   "",
   " ",
@@ -81,10 +81,10 @@ export const anyJson: Arbitrary<unknown> = fc.oneof(
   { weight: 1, arbitrary: fc.jsonValue({ maxDepth: 3 }) },
 );
 
-/** What a value of this name may be so that the request reaches something: ids, names, keys of the world. */
+/** Values of a field that make a request reach something: ids, names and keys of the target. */
 export type Pool = (name: string) => readonly unknown[];
 
-/** A value that fits a schema, where `pool` knows values of the name; one part of it is sometimes something else. */
+/** A value that fits a schema, from `pool` where it knows the name; sometimes one part is wrong. */
 export function anyFitting(
   schema: JsonSchema,
   pool: Pool,

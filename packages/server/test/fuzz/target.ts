@@ -16,7 +16,7 @@ export interface FuzzTarget {
   readonly port: number;
   /** Where the routes and their document stand; default: at the root. */
   readonly base?: string;
-  /** Values of parameters and fields that reach something. What one pool gives belongs together; the first reaches most. */
+  /** Values that exist. Values of one pool belong together; the first pool reaches most. */
   readonly pools: readonly Pool[];
   /** Texts that no answer may hold. */
   readonly secrets: readonly string[];
@@ -34,7 +34,7 @@ export interface FuzzTarget {
   rows(): Record<string, number>;
   /** Whether a start or a run of an earlier request is still writing. */
   isBusy(): boolean;
-  /** Log lines since the last call that hold a planted secret or tell of a failure that nobody expected. */
+  /** Log lines since the last call that hold a planted secret or report an unexpected failure. */
   badLogLines(): string[];
   /** Ends it, and tells what is left behind that should not be. */
   close(): Promise<string[]>;
@@ -67,7 +67,7 @@ export class TableCounts {
   }
 }
 
-/** Stops the goals that are pursued: some go on for a thousand rounds, which would write beside every later request. */
+/** Stops active goals: some run for a thousand rounds and would write later. */
 export async function stopGoals({
   store,
   conversations,
@@ -93,7 +93,7 @@ export class LogLines {
   }
 }
 
-/** Puts a secret of that user's into every place that takes one, over the routes that clients use. Gives the answers that were no success. */
+/** Puts a user's secret into every place that takes one. Returns the refusals. */
 export async function plantSecrets(
   post: (path: string, body: unknown) => Promise<{ status: number }>,
   userName: string,

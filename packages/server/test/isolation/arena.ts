@@ -10,7 +10,7 @@ import type { Config } from "../../src/config/config.ts";
 import { type Json, startTestPlatform, type TestPlatform } from "../support/platform.ts";
 import { Health } from "./health.ts";
 
-/** What 99 of 100 answers of `/health` may take while an attack goes on, ms: only a server that hangs takes longer. */
+/** Maximum 99th percentile of `/health` during an attack, ms: only a hanging server exceeds it. */
 const maxHealthMs = 5_000;
 
 /** A sandbox and what an attacker in it, or a user of the routes, can do. */
@@ -52,7 +52,8 @@ export const specs: Json[] = ["agent", "root"].map((user) => ({
 }));
 
 /**
- * A platform for the tests of a file. Another process asks for its health all the time; the file fails when the answers are slow.
+ * A platform for the tests of a file. A separate process polls its health; slow answers fail the
+ * file.
  */
 export function useArena(
   options: (folder: string) => Promise<ArenaOptions> | ArenaOptions = () => ({ specs }),

@@ -5,7 +5,7 @@ import { readFile, writeFile } from "@sandpiper/sandbox/files/files";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type Place, specs, useArena } from "./arena.ts";
 
-/** The routes for files, over what a sandbox makes of its own: everything stays inside, and nothing waits for ever. */
+/** File routes over hostile files of a sandbox: nothing leaves the sandbox and nothing blocks. */
 
 const marker = `host-${randomUUID()}`;
 let host: string;

@@ -1,9 +1,9 @@
 import { request } from "node:http";
 
 /**
- * A process of its own that asks a server for its health at a fixed rate, however slowly that answers, so that a slow answer does not hide those
- * that would have come after it. It gets the address as its argument; to each message it answers with the times since the last one, and with how late
- * its own timers were meanwhile, ms: that is how slow the machine is for everybody.
+ * A separate process that polls `/health` at a fixed rate, so that a slow answer does not hide
+ * later ones. Its argument is the URL. It answers each message with the times since the last
+ * message and with the delay of its own timers (ms), which shows how slow the machine is.
  */
 const [url] = process.argv.slice(2);
 const everyMs = 10;

@@ -11,8 +11,8 @@ export class Health {
   }
 
   /**
-   * The answers since the last call of this, the time that 99 of 100 of them did not exceed, and by how much 99 of 100 timers of the watching
-   * process were late, ms. Throws when an answer failed.
+   * Returns, since the last call, the number of answers, their 99th percentile (ms) and the 99th
+   * percentile of the watcher's timer delay (ms). Throws when an answer failed.
    */
   async look(): Promise<{ count: number; p99: number; lag: number }> {
     this.#child.send("look");

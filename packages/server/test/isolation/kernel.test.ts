@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { useArena } from "./arena.ts";
 
-/** From inside at the kernel: mounts, devices, other processes, key rings, sockets, modules, and what else the machine has only once. */
+/** Attacks on the kernel: mounts, devices, processes, key rings, sockets, modules. */
 
 const arena = useArena();
 
-/** Errors by which the kernel or the filter refuses, or by which a thing is not there. Others might only mean bad arguments. */
+/** Errors that mean a refusal or a missing object; other errors may only mean bad arguments. */
 const refused = /^(EPERM|EACCES|ENOSYS|EROFS|ENOENT|ESRCH|EAFNOSUPPORT|ENXIO|ENODEV|signal 31)$/;
 /** The filter's answer to this one is that of a kernel without it. */
 const alsoRefused: Record<string, string> = { "netlink audit": "EINVAL" };

@@ -6,7 +6,7 @@ import { networkInterfaces } from "node:os";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Place, specs, useArena } from "./arena.ts";
 
-/** From one sandbox to another, to the host, and to what the machine has for all of them together. */
+/** Attacks on other sandboxes, on the host and on resources that all sandboxes share. */
 
 const word = `trace-${randomUUID()}`;
 /** The platform listens on every address of the machine, so that each of them could lead to it. */

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import type { Json } from "../support/platform.ts";
 import { specs, useArena } from "./arena.ts";
 
-/** Links in the places of a root that the server, the runtime or the kernel's mounts touch at a start. */
+/** Links at paths of a root that the server, the runtime or mounts touch at a start. */
 
 const places = [
   "dev",
@@ -31,7 +31,10 @@ const kinds = ["absolute", "climbing", "met"] as const;
 /** Somewhere on the host, with everything that a start might want to touch there. */
 let outside: string;
 
-/** Makes a root of one static program with a link at `place`. A `climbing` one is relative; one that is `met` has the same path inside, too. */
+/**
+ * Makes a root of one static program with a link at `place`. A `climbing` link is relative; the
+ * target of a `met` link also exists inside.
+ */
 function plant(folder: string, place: string, kind: "absolute" | "climbing" | "met"): Json {
   const name = `${place.replaceAll("/", "-")}-${kind}`;
   const root = join(folder, name);

@@ -13,7 +13,7 @@ beforeAll(async () => {
   bystander = await arena.place();
 });
 
-/** Starts an attack that goes on, looks after a while whether others and the sandbox itself can go on, and deletes the sandbox. */
+/** Starts a lasting attack, checks that others and the sandbox still work, deletes the sandbox. */
 async function survive(command: string[], { own = true, holdMs = 700 } = {}): Promise<void> {
   const place = await arena.place();
   const attack = await (await place.handle()).exec({ argv: command });

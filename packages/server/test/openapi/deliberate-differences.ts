@@ -12,7 +12,7 @@ const newer = "newer than the reference's document (agent-server.md section 3)";
 const openState =
   "the whole state is sent, as the fold has it; the schema names what clients rely on and leaves the rest open";
 
-/** Where this platform's document means to differ from the reference's app server. The test fails for one that is not here, and for one that is gone. */
+/** Intended differences from the reference's app server; stale entries fail the test. */
 export const appServer: readonly Deliberate[] = [
   [
     "POST /api/v1/settings/profiles/{name}: body llm.provider_connection_id: ours alone",

@@ -1,9 +1,8 @@
 import type { Facts, FieldFacts, OperationFacts } from "./facts.ts";
 
 /**
- * What tells two documents apart, one line each (`METHOD /path: query limit: …`), where `ours` is compared with `theirs`.
- *
- * In an answer ours may promise a field that theirs leaves open: every client can read that. Everything else is a difference.
+ * Returns the differences of `ours` from `theirs`, one line each (`METHOD /path: query limit: …`).
+ * Our responses may require a field that theirs leave optional: every client can read that.
  */
 export function findDifferences(ours: Facts, theirs: Facts): string[] {
   const lines: string[] = [];
@@ -22,7 +21,7 @@ export function findAdditions(ours: Facts, others: readonly Facts[]): string[] {
   return Object.keys(ours).filter((operation) => !known.has(withoutNames(operation)));
 }
 
-/** A path is the same whatever its parameters are called; their names are compared with the other parameters. */
+/** Paths match whatever their parameters are called; the names are compared as parameters. */
 function withoutNames(operation: string): string {
   return operation.replaceAll(/\{\w+\}/g, "{}");
 }
@@ -58,7 +57,7 @@ function compareFields(
   return lines;
 }
 
-/** Whether a field stands in one that one side does not have, which says it already, or that theirs does not describe. */
+/** True when the field's parent is reported as missing or theirs does not describe it. */
 function isInside(
   name: string,
   ours: Record<string, FieldFacts>,

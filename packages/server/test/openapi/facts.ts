@@ -1,11 +1,11 @@
 /**
- * What two OpenAPI documents are compared by: of each operation its parameters, and of its body and its answer the fields, which of them
- * are required, and closed sets of values. No prose, no order, no types.
+ * What two OpenAPI documents are compared by: the parameters of each operation, and the fields of
+ * its body and response, which of them are required, and enumerations. No prose, order or types.
  */
 export interface OperationFacts {
   /** `query limit`, `path name` … -> what is known of it. */
   parameters: Record<string, FieldFacts>;
-  /** Dotted fields of the JSON body (`items[].id`); `*` alone stands for one that is not described. */
+  /** Dotted fields of the JSON body (`items[].id`); `*` stands for an undescribed body. */
   body: Record<string, FieldFacts>;
   /** The same of the JSON answer of success. */
   answer: Record<string, FieldFacts>;
@@ -45,7 +45,7 @@ export interface Document {
 /** How far fields are followed: `items[].metrics.model_name` has three steps. */
 const maxDepth = 3;
 
-/** The facts of a document, by `METHOD /path`. Names of path parameters are facts too; trailing slashes are not. */
+/** The facts of a document, by `METHOD /path`, without trailing slashes. */
 export function extractFacts(document: Document): Facts {
   const schemas = document.components?.schemas ?? {};
   const facts: Facts = {};
@@ -112,7 +112,7 @@ function constsOf({ anyOf }: Schema): unknown[] | undefined {
   return anyOf?.every((one) => one.const !== undefined) ? anyOf.map((one) => one.const) : undefined;
 }
 
-/** Follows references, and takes the one branch of what may be null. Real unions have no fields here. */
+/** Follows references and takes the non-null branch; real unions have no fields here. */
 function resolve(schema: Schema, schemas: Record<string, Schema>, hops = 0): Schema {
   if (hops > 8) return {};
   const name = schema.$ref?.split("/").at(-1);

@@ -5,8 +5,8 @@ import { replayFile } from "../../src/cli/replay.ts";
 import { formatReport } from "../../src/recording/report.ts";
 
 /**
- * Recorded runs, replayed with the agent of now. Where the agent was changed on purpose, so that it asks its model for something else than it did, the runs are
- * recorded anew: see refresh.ts.
+ * Replays recorded runs with the current agent. After an intended change of the agent's requests,
+ * record the runs again: see refresh.ts.
  */
 const folder = fileURLToPath(new URL(".//", import.meta.url));
 const recordings = readdirSync(folder).filter((name) => name.endsWith(".jsonl"));

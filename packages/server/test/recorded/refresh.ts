@@ -4,7 +4,7 @@ import { scenarios } from "./scenarios.ts";
 import { Session } from "./session.ts";
 
 /**
- * Records the runs anew, after a change of the agent that is meant: all of them, or those that are named.
+ * Records the named runs again, or all of them, after an intended change of the agent.
  *
  *     scripts/elevate scripts/isolate scripts/node packages/server/test/recorded/refresh.ts [name …]
  */

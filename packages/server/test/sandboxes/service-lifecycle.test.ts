@@ -182,7 +182,8 @@ test("commands, busy lease holders and connections count as use; an idle termina
   connection.write("GET / HTTP/1.1\r\n");
   await bench.pass(999);
   expect(row(id)?.status).toBe("RUNNING");
-  // An open connection alone is none, and it is cut by the pause, so that its user connects again and wakes the sandbox.
+  // An idle connection is not use. The pause closes it, so its user reconnects and wakes the
+  // sandbox.
   const closed = once(connection, "close");
   await bench.pass(1_000);
   await closed;

@@ -1,7 +1,7 @@
 import { WebSocket } from "ws";
 import type { ServerProcess } from "../support/server-process.ts";
 
-/** How a client finds its place again: by the time of the last event, by its number in the log, or by the id of an event stream. */
+/** How a client resumes: by the last event's time or number, or an event stream's id. */
 export type Way = "after_timestamp" | "after_seq" | "Last-Event-ID";
 
 interface StoredEvent {
@@ -10,7 +10,10 @@ interface StoredEvent {
   timestamp?: string;
 }
 
-/** A client that follows one conversation over restarts of the server, and holds the ids of the stored events in the order in which they came. */
+/**
+ * A client that follows a conversation across restarts and keeps the ids of stored events in order
+ * of arrival.
+ */
 export class Follower {
   readonly ids: string[] = [];
   readonly #conversation: string;
@@ -24,7 +27,7 @@ export class Follower {
     this.way = way;
   }
 
-  /** Connects and goes on behind the last event that came, at first from the beginning. Resolves when the connection has ended. */
+  /** Connects and resumes behind the last event. Resolves when the connection has ended. */
   follow(server: Pick<ServerProcess, "url" | "key">): { opened: Promise<void>; ended: Promise<void> } {
     const url = `${server.url}/sockets/events/${this.#conversation}`;
     return this.way === "Last-Event-ID" ? this.#stream(url, server.key) : this.#socket(url, server.key);

@@ -20,8 +20,8 @@ export interface KillResult {
 }
 
 /**
- * Kills a server (SIGKILL) while it sends events to this many followers, starts it again, and lets them come again by each of the ways in which
- * clients find their place: all over twice.
+ * Kills a server (SIGKILL) while it sends events to `clients` followers, restarts it, and
+ * reconnects them in each way of resuming; does this twice.
  */
 export async function killUnderFollowers(clients: number): Promise<KillResult> {
   const folder = temporaryFolder();

@@ -10,7 +10,7 @@ export interface AgentServer {
   call: TestPlatform["call"];
 }
 
-/** Starts a sandbox and waits until its agent-server surface can be used, as clients do (remote-clients.md section 9). */
+/** Starts a sandbox and waits for its agent server (remote-clients.md section 9). */
 export async function startAgentServer(platform: Pick<TestPlatform, "call">): Promise<AgentServer> {
   const { body: started } = await platform.call("POST", "/api/v1/sandboxes");
   const info = await until(async () => {
@@ -22,7 +22,7 @@ export async function startAgentServer(platform: Pick<TestPlatform, "call">): Pr
   return { sandboxId: started.id, url, key, call: caller(url, key) };
 }
 
-/** The body with which the Python client makes a conversation (remote-clients.md section 2), its model at this address. */
+/** The Python client's request for a conversation (remote-clients.md section 2). */
 export function sdkRequest(modelUrl: string, change: Json = {}): Json {
   return {
     agent: {

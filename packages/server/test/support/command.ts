@@ -29,7 +29,7 @@ export class Command {
     void this.exit.then(() => this.#wake());
   }
 
-  /** Waits until the output (both streams) has the text. Throws when the command ends without it. */
+  /** Waits until either output stream has the text. Throws when the command ends without it. */
   async says(pattern: RegExp): Promise<RegExpExecArray> {
     let ended = false;
     void this.exit.then(() => {

@@ -3,8 +3,8 @@ import { SqliteEventLog } from "../../src/store/sqlite/event-log.ts";
 import { eventProblems } from "./event-schema.ts";
 
 /**
- * Compares whatever a server in this process stores or sends with the published schema of events. Loaded once per
- * worker: the set-up of each test file (check-events.ts) starts it anew.
+ * Compares every event that a server in this process stores or sends with the published schema.
+ * Loaded once per worker; the set-up of each test file (check-events.ts) restarts it.
  */
 const found = new Map<string, number>();
 let checking = true;

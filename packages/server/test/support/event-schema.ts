@@ -2,13 +2,13 @@ import { readFileSync } from "node:fs";
 import { Compile, type Validator } from "typebox/schema";
 import type { Json } from "./platform.ts";
 
-/** The published schema of events (`Event-Output` of the reference with all that it refers to). It refuses unknown fields. */
+/** The published event schema (the reference's `Event-Output`). It refuses unknown fields. */
 const published = JSON.parse(readFileSync(new URL("../fixtures/event-schema.json", import.meta.url), "utf8"));
 const ofKind = new Map<string, Validator>();
 
 /**
- * What is wrong with an event as it is stored or sent, for the kind that it claims to be; empty when nothing is. The action of a client's own tool has
- * the shape that the client gave, so it is left out.
+ * Returns what is wrong with a stored or sent event of the kind it claims to be. Actions of a
+ * client's own tools are not checked: the client defines their shape.
  */
 export function eventProblems(event: Json): string[] {
   const kind = String(event.kind);
@@ -30,8 +30,8 @@ export function eventProblems(event: Json): string[] {
 }
 
 /**
- * Paths of nulls: older clients fail on them, so they are left out (legacy-gui.md section 0, fact 9). The values of state updates are free-form: a client's
- * own agent is shown as it was given.
+ * Paths of nulls, which older clients cannot read (legacy-gui.md section 0, fact 9). Values of
+ * state updates are free-form: a client's own agent is shown as it was given.
  */
 function nulls(value: unknown, path = ""): string[] {
   if (value === null) return [path];

@@ -5,7 +5,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { join } from "node:path";
 import { ownAddress, serve, testAuthority } from "@sandpiper/sandbox/test/support/egress";
 
-/** A git service behind real TLS on a loopback address of its own: git's own HTTP backend over bare repositories. */
+/** A git service behind TLS: git's HTTP backend over bare repositories. */
 export interface GitServer {
   /** Host without a port: it listens on 443. */
   host: string;
@@ -26,7 +26,7 @@ export interface GitServer {
   close(): Promise<void>;
 }
 
-/** Repositories of the owner `secret` need `token` as their password. The service's interface knows the token too. */
+/** Repositories of the owner `secret` need `token` as password, and so does the service's API. */
 export async function startGitServer(token: string): Promise<GitServer> {
   const folder = mkdtempSync("/tmp/sandpiper-test-");
   const host = ownAddress();

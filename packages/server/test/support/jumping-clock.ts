@@ -1,6 +1,6 @@
 import { isMainThread } from "node:worker_threads";
 
-/** Loaded into a server before its own code: each SIGUSR2 sets the clock of its main thread back by an hour. */
+/** Preloaded into a server: each SIGUSR2 sets the clock of its main thread back by an hour. */
 let offset = 0;
 const RealDate = Date;
 const { now } = Date;

@@ -10,7 +10,7 @@ export interface McpServer {
   close(): void;
 }
 
-/** A remote MCP server with the tool `add` of two numbers, for who sends the key as a bearer of it. */
+/** A remote MCP server with the tool `add` of two numbers; it requires a bearer token. */
 export async function startMcpServer(key: string): Promise<McpServer> {
   const server = createServer(async (request, response) => {
     if (request.headers.authorization !== `Bearer ${key}`) return void response.writeHead(401).end();

@@ -12,7 +12,7 @@ export { until };
 
 export type Json = Record<string, any>;
 
-/** A whole platform in this process: real store, real sandboxes, real listener, on a data folder of its own. */
+/** A platform in this process: real store, sandboxes and listener, on its own data folder. */
 export interface TestPlatform {
   platform: Platform;
   url: string;
@@ -80,7 +80,7 @@ export function caller(url: string, key: string): TestPlatform["call"] {
   };
 }
 
-/** Starts a conversation with a first message and waits for its start task to end. Throws when that is ERROR. */
+/** Starts a conversation with a first message; waits for its start task. Throws when that fails. */
 export async function startConversation(
   call: TestPlatform["call"],
   text: string,

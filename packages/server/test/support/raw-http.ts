@@ -20,7 +20,10 @@ type Style = (request: {
 const lines = (headers: Record<string, string>) =>
   Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
 
-/** httpx 0.28, which the Python client uses; its bodies are `json.dumps(…, ensure_ascii=False, separators=(",", ":"))`. */
+/**
+ * httpx 0.28, as in the Python client; bodies are `json.dumps(…, ensure_ascii=False,
+ * separators=(",", ":"))`.
+ */
 export const httpx =
   (key?: string): Style =>
   ({ host, body, headers }) => [
@@ -34,7 +37,7 @@ export const httpx =
     ...lines(headers),
   ];
 
-/** axios in Chromium, on a page of the same server. The key is what a proxy in front of the page adds. */
+/** axios in Chromium on a page of the same server; a proxy in front of the page adds the key. */
 export const browser =
   (key: string): Style =>
   ({ method, host, body, headers }) => [

@@ -10,7 +10,7 @@ import { openSqliteStore } from "../../src/store/sqlite/open.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openVault } from "../../src/store/vault.ts";
 
-/** For tests: services over the real driver and a real store, on a folder of their own. The reaper runs only by `reaper.tick`. */
+/** Services over the real driver and store. The reaper runs only by `reaper.tick`. */
 export class ServiceBench {
   /** The clock of the services, ms. */
   time = Date.now();
@@ -29,7 +29,7 @@ export class ServiceBench {
     return this;
   }
 
-  /** A service as a new process would have it: with nothing in memory. The one before has to be closed. */
+  /** A service with nothing in memory, as in a new process. The previous one must be closed. */
   async serve(
     options: Partial<SandboxServiceOptions> = {},
     wrap = (one: OciDriver): SandboxDriver => one,

@@ -12,7 +12,7 @@ export const editor = (args: object): ScriptedToolCall => ({ name: "file_editor"
 export const finish = (message: string): Reply =>
   reply.toolCalls([{ name: "finish", arguments: { message } }]);
 
-/** A model that runs the command in a message `run: COMMAND` and has finished then, and with any other message at once. */
+/** A model that runs the command of a message `run: COMMAND`, and finishes at any other message. */
 export function obey({ messages }: Pick<ModelRequestSeen, "messages">): Reply {
   const last = messages.at(-1)!;
   const command = last.role === "user" ? /^run: (.*)/m.exec(last.text)?.[1] : undefined;

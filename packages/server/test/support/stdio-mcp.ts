@@ -89,7 +89,7 @@ for line in sys.stdin:
     out({"jsonrpc": "2.0", "id": message["id"], "result": result})
 `;
 
-/** An MCP server in Python that runs inside of a sandbox, with tools that behave and tools that do not. */
+/** A Python MCP server that runs inside a sandbox, with correct and faulty tools. */
 export function stdioMcp(
   more: { args?: string[]; env?: Record<string, string>; [field: string]: unknown } = {},
 ) {

@@ -17,7 +17,7 @@ export function temporaryFolder(): { dir: string; remove(): void } {
   return { dir, remove: () => rmSync(dir, { recursive: true, force: true }) };
 }
 
-/** For tests: opens the store of a data folder the way the server does, with the key file beside it. */
+/** Opens the store of a data folder as the server does, with the key file next to it. */
 export async function openStore(dir: string, clock?: () => number): Promise<Store> {
   const vault = await openVault(join(dir, "vault.key"), { create: !sqliteStoreExists(dir) });
   return openSqliteStore({ dir, vault, ...(clock && { clock }) });
@@ -53,7 +53,7 @@ export function conversationRow(change: Partial<NewConversation> = {}): NewConve
   };
 }
 
-/** For tests: fills a data folder with conversations of hibernated sandboxes, of which nothing runs. Gives the conversations' ids. */
+/** Fills a data folder with hibernated conversations. Returns their ids. */
 export async function fillWithConversations(
   dir: string,
   count: number,

@@ -54,7 +54,7 @@ export class TerminalClient {
     else if (this.socket.readyState === this.socket.OPEN) this.socket.send(frame);
   }
 
-  /** Waits until the text is shown, and forgets everything up to its end. Throws where the socket closes before, and after twenty seconds. */
+  /** Waits for the text and consumes up to its end. Throws when the socket closes or after 20 s. */
   async shows(pattern: RegExp): Promise<RegExpExecArray> {
     const late = setTimeout(() => {
       this.#end ??= { code: 0, reason: "not yet" };

@@ -2,7 +2,7 @@ import { readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Gate } from "@sandpiper/core/test/support/gate";
 import { getInstallationGroup, listGroupMembers } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
-import { queryStored, type ChaosState } from "./state.ts";
+import { type ChaosState, queryStored } from "./state.ts";
 
 /** Something that fails beside the server. */
 export interface Fault {
@@ -16,7 +16,13 @@ export interface Fault {
 const done = async () => {};
 
 /** `store` is a file system of the database's own. */
-export function listFaults(state: ChaosState, store: string, models: Gate, mcp: Gate, random: () => number): Fault[] {
+export function listFaults(
+  state: ChaosState,
+  store: string,
+  models: Gate,
+  mcp: Gate,
+  random: () => number,
+): Fault[] {
   const gone = (name: string, gate: Gate): Fault => ({
     name,
     killable: true,

@@ -4,7 +4,7 @@ import { eventProblems } from "../../support/event-schema.ts";
 import { diskFull, judgeAll, logsOf, statusOf, storedLog } from "../every-append/judge.ts";
 import type { Stored } from "../every-append/log.ts";
 import { requestFor } from "../every-append/request.ts";
-import { callAs, type ActiveConversation, queryStored, type Worker, type ChaosState } from "./state.ts";
+import { type ActiveConversation, type ChaosState, callAs, queryStored, type Worker } from "./state.ts";
 
 /** How long a conversation may take to its end, however often the server dies meanwhile, ms. */
 const endMs = 400_000;
@@ -95,7 +95,7 @@ async function follow(
   }
 }
 
-/** Does what a person does, until nothing is left to do and the conversation rests. False when that takes too long. */
+/** Does a person's steps until the conversation rests. Returns false on a time-out. */
 async function toEnd(state: ChaosState, { id, worker }: ActiveConversation): Promise<boolean> {
   const call = callAs(state, worker);
   for (const end = Date.now() + endMs; Date.now() < end; await pause(lookMs)) {

@@ -13,7 +13,7 @@ import { diskFull, logsOf } from "../every-append/judge.ts";
 import { worker as modelFor, otherModel } from "../every-append/task.ts";
 import { listFaults, pickRandom } from "./faults.ts";
 import { runLane } from "./lane.ts";
-import { callAs, queryStored, type Worker, type ChaosState, workers } from "./state.ts";
+import { type ChaosState, callAs, queryStored, type Worker, workers } from "./state.ts";
 
 export interface Options {
   seed: number;
@@ -25,11 +25,11 @@ export interface Options {
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Twenty conversations at once under kills at random moments, and then under other faults; gives what is wrong in the end. */
+/** Runs twenty conversations under random kills and then other faults; returns the problems. */
 export async function runAllFaults({ seed, kills, faults: withFaults, log }: Options): Promise<string[]> {
   const random = randomFrom(seed);
   const between = (least: number, most: number) => pause(least + random() * (most - least));
-  /** Waits for so many records more, on a slow machine as on a quick one, and some moment longer. */
+  /** Waits for a random number of new records, and a moment longer. */
   const progress = async (least: number, most: number) => {
     const records = () =>
       Number(queryStored(dataDir, "SELECT coalesce(sum(last_seq), 0) AS sum FROM conversations")[0]?.sum);
@@ -112,7 +112,8 @@ export async function runAllFaults({ seed, kills, faults: withFaults, log }: Opt
     );
     for (const what of [...failed].slice(0, 40)) log(`  ${what.replaceAll("\n", " ")}`);
     const before = await readConversations(state, users);
-    if (state.problems.length === 0) state.problems.push(...(await waitUntilConsistent(dataDir, { archived: true })));
+    if (state.problems.length === 0)
+      state.problems.push(...(await waitUntilConsistent(dataDir, { archived: true })));
     await kill();
     const after = await readConversations(state, users);
     for (const [id, text] of before)

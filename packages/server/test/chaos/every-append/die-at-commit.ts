@@ -3,9 +3,10 @@ import { DatabaseSync } from "node:sqlite";
 import { isMainThread, parentPort, workerData } from "node:worker_threads";
 
 /**
- * Loaded into a server before its own code (`node --import`), in each of its threads. In the thread that writes it counts the commits that hold events of
- * conversations that are new since the start, tells each on standard error (`commit N`), and kills the process with SIGKILL around the one that
- * `DIE_AT_COMMIT` names: `before:N`, `after:N` (durable, and nobody knows), or `told:N` (a moment after the rest of the server has been told).
+ * Preloaded into each thread of a server (`node --import`). In the writing thread it counts the
+ * commits with events of conversations created since the start, prints each to standard error
+ * (`commit N`), and kills the process with SIGKILL at the position in `DIE_AT_COMMIT`: `before:N`,
+ * `after:N` (durable, not announced) or `told:N` (just after the announcement).
  */
 
 /** How long the rest of the server works on after it was told, ms. */

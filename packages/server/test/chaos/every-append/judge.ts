@@ -63,14 +63,17 @@ export interface Witness {
   messages?: number;
   /** Somebody took part: the run rested and went on. */
   rested?: boolean;
-  /** Other things than the server failed as well: more calls may have an outcome that is unknown, and a run that met a full disk may have been begun anew. */
+  /**
+   * Something besides the server failed: more outcomes may be unknown, and a run may have restarted
+   * after a full disk.
+   */
   faults?: boolean;
 }
 
 /** What runs say that could not be stored. */
 export const diskFull = /The disk of the data folder is full/;
 
-/** What is not as it must be in a conversation whose server was killed, and that has ended. Empty when all is well. */
+/** Returns what is wrong in a finished conversation whose server was killed. */
 export function judge(witness: Witness): string[] {
   const { deaths, after, announced, shown, messages = 1, rested = false, faults = false } = witness;
   const wrong: string[] = [];
@@ -157,7 +160,7 @@ export function statusOf(log: readonly Stored[]): string | undefined {
   return log.findLast(({ event }) => event.key === "execution_status")?.event.value;
 }
 
-/** Open calls that the server may not run again by itself: neither did they wait for the user, also while the conversation was paused. */
+/** Open calls that the server must not repeat and that did not wait for the user. */
 function cutOffIn(log: readonly Stored[]): string[] {
   let status = "";
   let waiting = new Set<string>();
@@ -208,7 +211,7 @@ export function judgeAll({ id, task, deaths, after, announced, faults = false }:
   });
 }
 
-/** A sub-agent that ended with an error is followed by another one, which does the same once more. */
+/** A sub-agent that failed is followed by another that repeats its work. */
 function withoutRepeats(shown: string, { parts, asked = {} }: Pick<Task, "parts" | "asked">): string {
   const others = Object.entries(asked).flatMap(([words, steps]) => (words === wish ? [] : [steps]));
   const works = [...Object.values(parts), ...others].flat(2);

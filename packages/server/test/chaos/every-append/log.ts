@@ -8,7 +8,7 @@ export interface Stored {
 }
 
 /**
- * Looks at what a conversation has come to and does what is next. It keeps nothing in mind: what the log tells was done. True when there is nothing left
- * that it wants to do. Throws what a call throws whose server dies.
+ * Does the person's next step, derived from the log alone. Returns true when nothing is left to do.
+ * Throws like any call when the server dies.
  */
 export type Person = (call: TestPlatform["call"], id: string, log: readonly Stored[]) => Promise<boolean>;

@@ -2,7 +2,10 @@ import { startAgentServer } from "../../support/agent-server.ts";
 import type { Json, TestPlatform } from "../../support/platform.ts";
 import type { Task } from "./task.ts";
 
-/** The request that starts a conversation with the work, in a sandbox with the files that it needs. Throws where the server goes away meanwhile. */
+/**
+ * The request that starts a conversation with the task, in a sandbox with its files. Throws when
+ * the server dies meanwhile.
+ */
 export async function requestFor(
   server: Pick<TestPlatform, "call">,
   id: string,

@@ -7,8 +7,8 @@ import { waitUntilConsistent } from "../consistency.ts";
 import { judgeAll, logsOf, statusOf, storedLog } from "./judge.ts";
 import type { Stored } from "./log.ts";
 import { requestFor } from "./request.ts";
-import { type KillPoint, openTaskServer, type TaskServer } from "./task-server.ts";
 import { type Task, worker } from "./task.ts";
+import { type KillPoint, openTaskServer, type TaskServer } from "./task-server.ts";
 
 const mcpKey = "mcp-key-of-the-test";
 
@@ -27,8 +27,9 @@ interface Options {
 }
 
 /**
- * Lets a conversation do its work in a server that is killed at one commit, starts the server anew, and looks whether the conversation came to its end as if nothing had been.
- * First once without a death. Gives what was wrong.
+ * Runs a conversation in a server that is killed at one commit, restarts the server, and checks
+ * that the conversation ends as if nothing had happened. The first round has no kill. Returns the
+ * problems.
  */
 export async function dieAtCommits(task: Task, { choose, tell, sites: count }: Options): Promise<string[]> {
   const models = await startModelServer(worker(task));

@@ -67,7 +67,10 @@ const steps: readonly Step[] = [
   [again("browser_list_tabs", {}, /Shop/)],
 ];
 
-/** With a person who lets things run or not, pauses and writes; MCP servers inside and outside, another model, a skill, a patch, a browser, and a sub-agent that goes on. */
+/**
+ * A person approves, rejects, pauses and writes; the agent uses MCP servers inside and outside,
+ * another model, a skill, a patch, a browser and a resumed sub-agent.
+ */
 export const talkedTask: Task = {
   steps,
   parts: { "Do four.": [[mark("four")]] },

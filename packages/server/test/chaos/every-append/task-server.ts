@@ -5,13 +5,13 @@ import { removeSandboxes } from "../../support/platform.ts";
 import { type ServerProcess, startServerProcess } from "../../support/server-process.ts";
 import { otherModel, type Task } from "./task.ts";
 
-/** Where a server is killed: before or after the commit of that number, or a moment after it was told of. */
+/** When a server is killed: before or after a commit, or just after its announcement. */
 export interface KillPoint {
   when: "before" | "after" | "told";
   at: number;
 }
 
-/** A server with the settings of a task, on a data folder of its own, that can be started again and again. */
+/** A server with the settings of a task, on its own data folder, that can be restarted. */
 export interface TaskServer {
   readonly dataDir: string;
   /** That of the moment. */
@@ -21,7 +21,10 @@ export interface TaskServer {
   close(): Promise<void>;
 }
 
-export async function openTaskServer(task: Task, at: { mcpUrl: string; modelUrl: string }): Promise<TaskServer> {
+export async function openTaskServer(
+  task: Task,
+  at: { mcpUrl: string; modelUrl: string },
+): Promise<TaskServer> {
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-append-"));
   const start = (death?: KillPoint) =>
     startServerProcess(dataDir, {

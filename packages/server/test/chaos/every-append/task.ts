@@ -7,7 +7,7 @@ import type { Person } from "./log.ts";
 /** What a model is to do in one call, again under another id where the first had no effect. */
 export interface Work {
   call(id: string, results: ReadonlyMap<string, string>): ScriptedToolCall;
-  /** A command that prints something when the work was done. None: the tool may simply be run again, by the server itself. */
+  /** Prints something if the work was done. Without it the server may repeat the tool. */
   trace?: string;
   /** What its result says when the work was done. None: whatever it says. */
   says?: RegExp;
@@ -106,7 +106,7 @@ export const plainTask: Task = {
   expected: expected("eight,five,four,one,seven,six,three,two"),
 };
 
-/** Calls side by side, among them sub-agents, hooks before and after each, and a history that is summarised again and again. */
+/** Concurrent calls, including sub-agents, with hooks around each and repeated condensation. */
 export const wholeTask: Task = {
   steps: [
     ...steps.slice(0, 6),
@@ -156,9 +156,10 @@ interface Known {
 }
 
 /**
- * A model that does the steps, whatever it finds done already. It keeps nothing between calls but what is summarised: what it reads tells it how far it is. Where it reads that the outcome of a
- * call is unknown it looks, and does again only what left no trace. A prompt that no provider would take is answered 400, which ends the run, and so is one with a result that says something
- * else than it should: unless `failed` takes that, after which it looks and does it again.
+ * A model that does the steps, whatever is already done. Its only state is the history it reads.
+ * When a call's outcome is unknown it checks, and repeats only what left no trace. A prompt that no
+ * provider would accept gets 400, which ends the run; so does an unexpected result, unless `failed`
+ * accepts it and the model checks and repeats the step.
  */
 export function worker(
   { steps, parts, asked = {} }: Task,

@@ -28,7 +28,7 @@ export interface ProviderServer {
   close(): void;
 }
 
-/** Serves an API: requests without exactly this authorization get 401, what `answer` gives no answer to gets 404. */
+/** Serves an API: a wrong authorization gets 401, a path without an `answer` 404. */
 export async function serveProvider(
   authorization: string,
   answer: (asked: Asked) => Answer | undefined,
