@@ -27,10 +27,10 @@ export class ContextLimits {
   /** Records that a prompt of about `tokens` tokens was too long. */
   learn(userId: string, model: Pick<Model, "name" | "contextWindow">, tokens: number, error: unknown): void {
     const text = error instanceof PlatformError ? error.message.slice(0, 2_000) : "";
-    const told = sizes
+    const reported = sizes
       .map((pattern) => Number(pattern.exec(text)?.[1] ?? Number.NaN))
       .find((size) => size >= 1_000);
-    const limit = Math.floor(Math.min(tokens * 0.9, (told ?? Number.POSITIVE_INFINITY) * share));
+    const limit = Math.floor(Math.min(tokens * 0.9, (reported ?? Number.POSITIVE_INFINITY) * share));
     const key = toKey(userId, model);
     this.#learnt.delete(key);
     this.#learnt.set(key, Math.min(limit, this.get(userId, model)));

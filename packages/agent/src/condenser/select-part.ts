@@ -114,10 +114,8 @@ function findBeginningEnd(view: View, keepFirst: number): number {
 function isRequest(view: View, message: ModelMessage): boolean {
   if (message.role !== "user") return false;
   const [id] = view.sources(message);
-  return (
-    id !== undefined &&
-    (id === view.pinned.firstRequest?.eventId || id === view.pinned.latestRequest?.eventId)
-  );
+  const { firstRequest, latestRequest } = view.pinned;
+  return id !== undefined && (id === firstRequest?.eventId || id === latestRequest?.eventId);
 }
 
 function countEvents(view: View, message: ModelMessage): number {

@@ -105,19 +105,19 @@ function toAssistantMessage(
 
 async function runCall(call: MessageToolCall, context: AgentHookContext): Promise<ModelMessage> {
   const resolved = resolveToolCall(call, tools);
-  const told = (content: Content[], isError: boolean): ModelMessage => {
+  const reply = (content: Content[], isError: boolean): ModelMessage => {
     return { role: "tool", toolCallId: call.id, toolName: call.name || "unknown", content, isError };
   };
-  if ("error" in resolved) return told([textContent(context.mask().text(resolved.error))], true);
+  if ("error" in resolved) return reply([textContent(context.mask().text(resolved.error))], true);
   try {
     const observation = maskObservation(await look(resolved.tool, resolved.action, context), context.mask());
     // Not every model reads images.
     const texts = toolRegistry.readResult(observation).filter(({ type }) => type === "text");
-    return told(texts.length > 0 ? texts : [textContent("It is an image.")], observation.is_error === true);
+    return reply(texts.length > 0 ? texts : [textContent("It is an image.")], observation.is_error === true);
   } catch (error) {
     context.signal.throwIfAborted();
     const text = context.mask().text(`${resolved.tool.name} failed: ${errorText(error)}`);
-    return told([textContent(text)], true);
+    return reply([textContent(text)], true);
   }
 }
 

@@ -119,7 +119,7 @@ export class ProjectHooks implements Hooks {
   async #outcome(event: HookEvent, hook: HookDefinition, input: HookInput): Promise<HookOutcome> {
     const { conversationId, workingDir, sandbox, signal, openModel, addUsage } = this.#context;
     const event_type = eventTypes[event];
-    const told = JSON.stringify({
+    const payload = JSON.stringify({
       event_type,
       ...input,
       session_id: conversationId,
@@ -129,7 +129,7 @@ export class ProjectHooks implements Hooks {
     if (hook.type !== "command") {
       const usageId = `${hook.type}-hook:${this.#numbers.get(hook)}`;
       const onUsage = (model: Model, response: ModelResponse) => addUsage(usageId, model, response);
-      const asks = { openModel: () => openModel(usageId), input: told, onUsage, signal };
+      const asks = { openModel: () => openModel(usageId), input: payload, onUsage, signal };
       if (hook.type === "prompt") return runPromptHook(hook, asks);
       return runAgentHook(hook, { ...asks, conversationId, workingDir, sandbox, mask: this.#context.mask });
     }
@@ -140,7 +140,7 @@ export class ProjectHooks implements Hooks {
       ...(input.tool_name && { OPENHANDS_TOOL_NAME: input.tool_name }),
       ...(hook.plugin && { CLAUDE_PLUGIN_ROOT: hook.plugin, OPENHANDS_PLUGIN_ROOT: hook.plugin }),
     };
-    const work = runCommandHook(hook, { sandbox, workingDir, env, input: told, signal });
+    const work = runCommandHook(hook, { sandbox, workingDir, env, input: payload, signal });
     if (!hook.async) return work;
     work.catch(() => {});
     return { exitCode: 0, stdout: "", stderr: "" };

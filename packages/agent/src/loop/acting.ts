@@ -85,13 +85,13 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
   if (blocked !== undefined) return { records: [rejection(event, "hook", blocked)] };
   signal.throwIfAborted();
   context.onStart(event.id);
-  const teller = new ProgressReporter(({ message, ...progress }) =>
+  const reporter = new ProgressReporter(({ message, ...progress }) =>
     context.onProgress?.(
       event,
       message === undefined ? progress : { ...progress, message: mask.text(message) },
     ),
   );
-  const onProgress = (progress: ToolProgress) => teller.add(progress);
+  const onProgress = (progress: ToolProgress) => reporter.add(progress);
   let observation: Observation;
   try {
     observation = maskObservation(
@@ -106,14 +106,14 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
       ? { records, fatal: error }
       : { records };
   } finally {
-    teller.close();
+    reporter.close();
   }
   const after = await hooks.afterTool(event, observation);
-  const extended = [advice, after.context, after.blocked]
+  const advices = [advice, after.context, after.blocked]
     .filter((text) => text !== undefined)
     .map(hookContext);
-  const told = [
-    ...extended.map(textContent),
+  const extended = [
+    ...advices.map(textContent),
     ...(observation.is_error ? [] : context.rulesFor(event.action)),
   ];
   const result = listed({
@@ -123,7 +123,7 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
     tool_call_id: event.tool_call_id,
     observation,
     action_id: event.id,
-    ...(told.length > 0 && { extended_content: told }),
+    ...(extended.length > 0 && { extended_content: extended }),
   });
   const done = tool.role === "finish" && !context.hasUnseenMessage();
   return { records: done ? [result, ...transition("running", "finish")] : [result] };
@@ -173,12 +173,12 @@ const maxMessage = 500;
 
 /** Reports the progress of a call: at once, then at most twice a second, the latest state last. */
 class ProgressReporter {
-  readonly #tell: (progress: ToolProgress) => void;
+  readonly #report: (progress: ToolProgress) => void;
   #waiting: ToolProgress | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(tell: (progress: ToolProgress) => void) {
-    this.#tell = tell;
+  constructor(report: (progress: ToolProgress) => void) {
+    this.#report = report;
   }
 
   add({ progress, total, message }: ToolProgress): void {
@@ -195,9 +195,9 @@ class ProgressReporter {
   }
 
   #next(): void {
-    const told = this.#waiting;
+    const next = this.#waiting;
     this.#waiting = undefined;
-    this.#timer = told && setTimeout(() => this.#next(), pauseMs).unref();
-    if (told) this.#tell(told);
+    this.#timer = next && setTimeout(() => this.#next(), pauseMs).unref();
+    if (next) this.#report(next);
   }
 }

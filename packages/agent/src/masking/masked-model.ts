@@ -20,7 +20,7 @@ export function maskModel(model: Model, mask: OutputMask): Model {
       const { onDelta } = request;
       const content = mask.stream();
       const reasoning = mask.stream();
-      const tell = (delta: { content?: string; reasoning?: string }) => {
+      const emit = (delta: { content?: string; reasoning?: string }) => {
         if (delta.content || delta.reasoning) onDelta?.(delta);
       };
       const response = await model.complete({
@@ -29,13 +29,13 @@ export function maskModel(model: Model, mask: OutputMask): Model {
         messages: request.messages.map((message) => prompt.message(message)),
         ...(onDelta && {
           onDelta: (delta) =>
-            tell({
+            emit({
               ...(delta.content && { content: content.write(delta.content) }),
               ...(delta.reasoning && { reasoning: reasoning.write(delta.reasoning) }),
             }),
         }),
       } satisfies ModelRequest);
-      tell({ content: content.end(), reasoning: reasoning.end() });
+      emit({ content: content.end(), reasoning: reasoning.end() });
       return maskAnswer(response, mask);
     },
   };

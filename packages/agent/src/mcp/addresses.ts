@@ -29,7 +29,7 @@ export function resolveAddress(
 ): RemoteAddress {
   const used = new Set<SandboxSecret>();
   const missing = new Set<string>();
-  const filled = (text: string) =>
+  const fill = (text: string) =>
     expandVariables(
       text,
       (wanted) => {
@@ -39,10 +39,10 @@ export function resolveAddress(
       },
       missing,
     );
-  const text = filled(server.url ?? "");
+  const text = fill(server.url ?? "");
   const headers = credentialHeaders({
-    headers: mapValues(server.headers ?? {}, filled),
-    auth: fillAuth(server.auth, filled),
+    headers: mapValues(server.headers ?? {}, fill),
+    auth: fillAuth(server.auth, fill),
   });
   const [unknown] = missing;
   if (unknown !== undefined)
@@ -79,12 +79,12 @@ export function isCredential(name: string): boolean {
   return /key|token|secret|pass|auth|cred|cookie|session/i.test(name);
 }
 
-function fillAuth(auth: McpServer["auth"], filled: (text: string) => string): McpAuth | undefined {
+function fillAuth(auth: McpServer["auth"], fill: (text: string) => string): McpAuth | undefined {
   if (!auth || auth.strategy === "oauth2") return auth ?? undefined;
   return Object.fromEntries(
     Object.entries(auth).map(([key, value]) => {
-      if (key === "headers" && value) return [key, mapValues(value as Record<string, string>, filled)];
-      return [key, typeof value === "string" && key !== "strategy" ? filled(value) : value];
+      if (key === "headers" && value) return [key, mapValues(value as Record<string, string>, fill)];
+      return [key, typeof value === "string" && key !== "strategy" ? fill(value) : value];
     }),
   ) as McpAuth;
 }

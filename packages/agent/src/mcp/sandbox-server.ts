@@ -32,7 +32,7 @@ export async function startServer(
   );
   const placeholders = await insideValues(sandbox, used);
   const missing = new Set<string>();
-  const filled = (text: string) => {
+  const fill = (text: string) => {
     const expanded = expandVariables(
       text,
       (wanted) => {
@@ -48,8 +48,8 @@ export async function startServer(
         : safe;
     }, expanded);
   };
-  const argv = given.words.map(filled);
-  const env = Object.fromEntries(given.env.map(([key, value]) => [key, filled(value)]));
+  const argv = given.words.map(fill);
+  const env = Object.fromEntries(given.env.map(([key, value]) => [key, fill(value)]));
   const [unknown] = missing;
   if (unknown !== undefined)
     throw problem(

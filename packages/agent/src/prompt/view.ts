@@ -230,9 +230,9 @@ export class View {
       const message = list[index];
       if (message?.role !== "user") continue;
       this.#list.totals.remove(message);
-      const told: ModelMessage = { role: "user", content: [...message.content, ...content] };
-      if (!blocked) this.#list.totals.add(told, this.sources(message));
-      list.splice(index, 1, ...(blocked ? [] : [told]));
+      const replacement: ModelMessage = { role: "user", content: [...message.content, ...content] };
+      if (!blocked) this.#list.totals.add(replacement, this.sources(message));
+      list.splice(index, 1, ...(blocked ? [] : [replacement]));
     }
     if (blocked) this.pinned.withdraw(messageId);
     else this.pinned.pin(messageId, content);
