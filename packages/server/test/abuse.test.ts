@@ -86,7 +86,7 @@ test("a run whose sandbox is deleted ends with an error instead of asking the mo
   expect(models.requests.length - first).toBeLessThan(4);
 });
 
-test("a path out of the documents' folder is refused in words", async () => {
+test("a path outside the documents' folder gets a readable error", async () => {
   const { hostname, port } = new URL(server.url);
   const socket = connect(Number(port), hostname);
   socket.end("GET /docs/static/%2e%2e/%2e%2e/package.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");

@@ -192,7 +192,7 @@ test("both forms of a path lead to one file, with odd names too", async () => {
   expect(statuses.map(({ status }) => status)).toEqual([200, 200, 200, 400, 401]);
 });
 
-test("says with the right status what is wrong with a path", async () => {
+test("an invalid path gets the right status and a reason", async () => {
   await inside(
     "mkdir -p /workspace/bad; mkfifo /workspace/bad/fifo; echo x >/workspace/bad/file; mkdir -m 0 /workspace/bad/closed",
   );
@@ -241,7 +241,7 @@ test("says with the right status what is wrong with a path", async () => {
   }
 });
 
-test("archives a folder as a tar or as a patch, and tells which repository it is", async () => {
+test("a folder can be archived as tar or patch, and its repository is reported", async () => {
   await inside(
     "cd /workspace/repo && git remote add origin https://me:secret@host.example/a.git && mkdir -p node_modules src && echo x >node_modules/x && echo s >src/s && ln -s f link",
   );

@@ -48,7 +48,7 @@ afterAll(async () => {
   mcp?.close();
 });
 
-test("the server tells what it is, in the root too", async () => {
+test("the server describes itself, at the root too", async () => {
   const client = new clients.ServerClient(options);
   expect(await client.getAlive()).toEqual({ status: "ok" });
   expect(await client.getHealth()).toEqual({ status: "ok" });

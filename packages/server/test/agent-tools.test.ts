@@ -66,7 +66,7 @@ async function observations(): Promise<Json[]> {
 const input = (command: string) => terminal(command, { is_input: true, timeout: 0.5 });
 const outputs = (found: Json[]) => found.map(({ content }) => content[0].text);
 
-test("a command that goes on is waited for, answered, and stopped, and the next one runs", async () => {
+test("a running command can be waited for, answered and stopped, and the next one runs", async () => {
   const seen = await turn(
     terminal("read -p 'name? ' name; echo hello $name; sleep 1; echo later; sleep 100", { timeout: 0.5 }),
     input("Ada"),
@@ -97,7 +97,7 @@ test("a command that goes on is waited for, answered, and stopped, and the next 
   expect(texts[7]).toContain("Nothing is running");
 });
 
-test("edits are taken back after a restart of the server, each once, and none of another file", async () => {
+test("edits can be undone after a restart of the server, each once, and only in their own file", async () => {
   const path = "/workspace/project/a.txt";
   const replace = (old_str: string, new_str: string, file = path) =>
     editor({ command: "str_replace", path: file, old_str, new_str });
@@ -127,7 +127,7 @@ test("edits are taken back after a restart of the server, each once, and none of
   });
 });
 
-test("the user and the model are told once of tools that the settings name in vain", async () => {
+test("the user and the model are notified once of unknown tools in the settings", async () => {
   const tools = ["terminal", "BrowserToolSet", "delegate", "TaskToolSet", "termnal"].map((name) => ({
     name,
     params: {},
@@ -165,7 +165,7 @@ test("the user and the model are told once of tools that the settings name in va
   }
 });
 
-test("a model goes on with another profile where there is one, and the next call is that one's", async () => {
+test("a model can switch to an existing profile, which gets the next call", async () => {
   await turn();
   expect(models.requests.at(-1)!.tools).not.toContain("switch_llm");
   const llm = { model: "openai/second", api_key: "sk-y", base_url: models.url };

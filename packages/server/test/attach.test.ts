@@ -102,7 +102,7 @@ test("in a pipe the shell reads its commands from standard input and its output 
   expect([large.code, large.out.length]).toEqual([0, 20_000_000 + "3000001\n".length]);
 });
 
-test("what goes wrong is told in one sentence", async () => {
+test("attach reports an error in one sentence", async () => {
   const none = await piped(["sbx-none"], "");
   expect(none).toMatchObject({ code: 1, out: "", err: "sandpiper: There is no sandbox sbx-none.\n" });
   expect(await piped(["../etc"], "")).toMatchObject({

@@ -51,29 +51,34 @@ const errorsOf = (events: Json[]): string[] =>
 
 const names = ["openai/any", "openai/responses/any", "anthropic/any", "gemini/any", "bedrock/any"];
 
-test.each(names)("%s: broken and hostile calls are answered, and those beside them run", async (model) => {
-  const deep = "[".repeat(20_000) + "]".repeat(20_000);
-  const { events, models } = await answer(model, [
-    { name: "terminal", arguments: `{"command": "${'\\n\\"'.repeat(50_000)}` },
-    { name: "terminal", arguments: `{"command": ${deep}}` },
-    { name: "n".repeat(300_000), arguments: {}, id: "i".repeat(1_000) },
-    { name: "__proto__", arguments: {}, id: "same" },
-    { name: "terminal", arguments: '{"command": "ls", "__proto__": {"x": 1}}', id: "same" },
-    terminal("echo still here"),
-  ]);
-  const errors = errorsOf(events);
-  expect(errors).toHaveLength(5);
-  for (const error of errors) expect(error.length).toBeLessThan(500);
-  expect(errors.join("\n")).toMatch(/nested too deep[\s\S]*Unknown tool 'nnn[\s\S]*Unknown tool '__proto__'/);
-  expect(JSON.stringify(events).length).toBeLessThan(1_500_000);
-  const outputs = events.filter(({ observation }) => observation?.kind === "TerminalObservation");
-  expect(outputs.map(({ observation }) => observation.content[0].text)).toEqual(["still here\n"]);
-  const read = models.requests[1]!.messages.filter(({ role }) => role === "tool");
-  expect(read).toHaveLength(6);
-  expect(events.at(-1)?.observation.content[0].text).toBe("Done.");
-});
+test.each(names)(
+  "%s: broken and hostile calls get results, and valid calls in the same answer run",
+  async (model) => {
+    const deep = "[".repeat(20_000) + "]".repeat(20_000);
+    const { events, models } = await answer(model, [
+      { name: "terminal", arguments: `{"command": "${'\\n\\"'.repeat(50_000)}` },
+      { name: "terminal", arguments: `{"command": ${deep}}` },
+      { name: "n".repeat(300_000), arguments: {}, id: "i".repeat(1_000) },
+      { name: "__proto__", arguments: {}, id: "same" },
+      { name: "terminal", arguments: '{"command": "ls", "__proto__": {"x": 1}}', id: "same" },
+      terminal("echo still here"),
+    ]);
+    const errors = errorsOf(events);
+    expect(errors).toHaveLength(5);
+    for (const error of errors) expect(error.length).toBeLessThan(500);
+    expect(errors.join("\n")).toMatch(
+      /nested too deep[\s\S]*Unknown tool 'nnn[\s\S]*Unknown tool '__proto__'/,
+    );
+    expect(JSON.stringify(events).length).toBeLessThan(1_500_000);
+    const outputs = events.filter(({ observation }) => observation?.kind === "TerminalObservation");
+    expect(outputs.map(({ observation }) => observation.content[0].text)).toEqual(["still here\n"]);
+    const read = models.requests[1]!.messages.filter(({ role }) => role === "tool");
+    expect(read).toHaveLength(6);
+    expect(events.at(-1)?.observation.content[0].text).toBe("Done.");
+  },
+);
 
-test("an answer of megabytes is cut, and the model is told to write less at once", async () => {
+test("an answer of megabytes is cut, and the model is asked to write less", async () => {
   const { events } = await answer("openai/any", [
     terminal("echo first"),
     terminal(`echo ${"x".repeat(2_000_000)}`),
@@ -83,7 +88,7 @@ test("an answer of megabytes is cut, and the model is told to write less at once
   expect(events.at(-1)?.observation.content[0].text).toBe("Done.");
 });
 
-test("arguments of any shape that are nested without end do not end the run", async () => {
+test("extremely nested arguments of any shape do not end the run", async () => {
   const nested = (levels: number) => `{"text": ${'{"a":'.repeat(levels)}1${"}".repeat(levels)}}`;
   const { events } = await answer(
     "openai/any",

@@ -60,7 +60,7 @@ function bashOf({ call }: Server, id: string) {
   };
 }
 
-test("kill -9 of the server: what was printed is there, and a command that ran has an end that says so", async () => {
+test("kill -9 of the server: printed output is kept, and a running command gets an end that names the kill", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-bash-"));
   let server = await startServerProcess(dataDir);
   cleanup.push(async () => {
@@ -103,7 +103,7 @@ test("kill -9 of the server: what was printed is there, and a command that ran h
   server = await startServerProcess(dataDir);
 });
 
-test("a full disk: a command is refused or ended, the server goes on, and clearing makes room", async () => {
+test("a full disk: a command is refused or ended, the server keeps running, and clearing makes room", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-full-"));
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=24m,mode=711", "sandpiper-test", dataDir]);
   cleanup.push(() => {
@@ -127,7 +127,7 @@ test("a full disk: a command is refused or ended, the server goes on, and cleari
   expect(await bash.execute("echo room")).toMatchObject({ stdout: "room\n", exit_code: 0 });
 });
 
-test("a pause holds a command, its time runs on, and nobody is woken by it", async () => {
+test("a pause freezes a command, its time limit continues, and the sandbox is not woken", async () => {
   const server = await platform();
   const id = await newSandbox(server);
   const bash = bashOf(server, id);
@@ -149,7 +149,7 @@ test("a pause holds a command, its time runs on, and nobody is woken by it", asy
   expect(await statusOf(server, id)).toBe("RUNNING");
 });
 
-test("with a sandbox its events go, and what runs in it ends", async () => {
+test("deleting a sandbox deletes its command events and ends its commands", async () => {
   const server = await platform();
   const id = await newSandbox(server);
   const bash = bashOf(server, id);

@@ -35,7 +35,7 @@ async function newSandbox(): Promise<Json> {
   });
 }
 
-test("the released client sees what was and what comes, each event once", async () => {
+test("the released client gets stored and live events, each once", async () => {
   vi.stubGlobal("window", { WebSocket });
   const { BashWebSocketClient } = await import("@openhands/typescript-client");
   const before = await execute("echo before");
@@ -56,7 +56,7 @@ test("the released client sees what was and what comes, each event once", async 
   expect(events[0]).toMatchObject({ kind: "BashCommand", command: "echo before", cwd: null });
 });
 
-test("a frame starts a command, what is wrong with one is told, and nothing old comes unasked", async () => {
+test("a frame starts a command, an invalid frame gets an error, and old events come only on request", async () => {
   const socket = open("/sockets/bash-events");
   await new Promise((resolve) => socket.socket.once("open", resolve));
   socket.socket.send(JSON.stringify({ type: "auth", session_api_key: sandbox.session_api_key }));
@@ -90,7 +90,7 @@ test("a frame starts a command, what is wrong with one is told, and nothing old 
   ]);
 });
 
-test("a socket and a route show one sandbox only, and only to those who may", async () => {
+test("a socket and a route show one sandbox only, and only to authorized callers", async () => {
   const other = await newSandbox();
   await server.platform.apiKeys.adopt(
     "stranger",

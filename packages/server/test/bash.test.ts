@@ -82,7 +82,7 @@ test("the released client runs, starts, lists, reads and clears", async () => {
   expect(await client.searchEvents()).toEqual({ items: [], next_page_id: null });
 });
 
-test("a running command shows its output as it comes, and a command that waits holds nobody up", async () => {
+test("a running command streams its output, and a waiting command does not delay others", async () => {
   await run("mkfifo /tmp/gate");
   const { body } = await api("POST", "/api/bash/start_bash_command", {
     command: "echo one; read -r line < /tmp/gate; echo $line",
@@ -114,7 +114,7 @@ test("characters stay whole, whatever is printed is valid JSON, and the shell is
   });
 });
 
-test("a command starts in the working folder, in one named from there, or says that there is none", async () => {
+test("a command starts in the working folder or a folder relative to it, and a missing folder is an error", async () => {
   expect((await run("pwd")).stdout).toBe("/workspace/project\n");
   await run("mkdir -p 'sub dir'");
   expect((await run("pwd", { cwd: "sub dir", unknown: 1 })).stdout).toBe("/workspace/project/sub dir\n");
@@ -139,7 +139,7 @@ test("a command of a megabyte runs, a longer one is refused", async () => {
   );
 });
 
-test("a command that takes too long is ended with what it started", async () => {
+test("a command that takes too long is ended with its child processes", async () => {
   const began = performance.now();
   const late = await run(
     "trap 'echo asked; exit 0' TERM; (trap '' TERM; sleep 616) & sleep 617 & echo began; wait",
@@ -159,7 +159,7 @@ test("a command that takes too long is ended with what it started", async () => 
   expect((await run("echo zero", { timeout: 0 })).exitCode).toBe(0);
 });
 
-test("what a command leaves in the background goes on, and nobody waits for it", async () => {
+test("background processes of a command keep running, and the command does not wait for them", async () => {
   expect(await run("sleep 30 & echo left")).toMatchObject({ stdout: "left\n", exitCode: 0 });
   expect((await run("pgrep -fc '^sleep 30'; pkill -f '^sleep 30'")).stdout).toBe("1\n");
 });
@@ -243,7 +243,7 @@ test("100 MB arrive whole, in order, and cost the server little memory", async (
   expect(peak / 2 ** 20).toBeLessThan(350);
 }, 60_000);
 
-test("a command that prints without end is ended in time, and the server goes on meanwhile", async () => {
+test("an endlessly printing command times out, and the server keeps answering meanwhile", async () => {
   const running = api("POST", "/api/bash/start_bash_command", { command: "echo first; yes", timeout: 2 });
   const { id } = (await running).body;
   const search = `/api/bash/bash_events/search?command_id__eq=${id}&kind__eq=BashOutput`;

@@ -116,7 +116,7 @@ test("the terminal works with sh: state, input, keys, long and broken commands, 
   expect(bytes).toMatch(/^\ufffdred\n.*nosuchcommand: not found/);
 });
 
-test("files are written, edited, patched and found, and what is missing is told", async () => {
+test("files are written, edited, patched and found, and missing programs are reported", async () => {
   const file = "/home/joe/work/a/b.txt";
   const patch =
     "*** Begin Patch\n*** Add File: c.txt\n+new\n*** Update File: a/b.txt\n@@\n-one\n+eins\n*** End Patch";

@@ -56,7 +56,7 @@ const testPasses = (folder: string) => {
 };
 const sandboxes = () => readdir(join(base, "data/sandboxes/sandboxes"));
 
-test("run works on a copy and prints a patch that git takes; the sandbox is gone afterwards", async () => {
+test("run works on a copy and prints a patch that git accepts; the sandbox is deleted afterwards", async () => {
   const run = new Command(["run", task, "--dir", dir, ...model], env);
   expect(await run.exit, run.stderr).toBe(0);
   expect(testPasses(dir)).toBe(false);
@@ -78,7 +78,7 @@ test("run --apply brings the changes back into a git repository and touches noth
   );
 });
 
-test("under sudo, files that come back belong to the person who called it", async () => {
+test("under sudo, copied files belong to the calling user", async () => {
   execFileSync("chown", ["-R", "65534:65534", dir]);
   await chmod(base, 0o755);
   const run = new Command(["run", task, "--dir", dir, "--apply", ...model], {
@@ -105,7 +105,7 @@ test("run --repo clones with the user's git", async () => {
   expect(testPasses(dir)).toBe(false);
 });
 
-test("Ctrl-C stops the agent, shows what it did so far and ends with 130", async () => {
+test("Ctrl-C stops the agent, shows its changes so far and ends with 130", async () => {
   await writeFile(
     join(dir, "test.sh"),
     '[ -e partial.txt ] && sleep 600\necho half > partial.txt\n. lib/duration.sh\n[ "$(to_seconds 2m)" = 120 ]\n',
@@ -141,7 +141,7 @@ test("Ctrl-C twice ends at once; the sandbox that stays is found by the next ser
   expect((await call("DELETE", `/${id}?sandbox_id=${id}`)).status).toBe(200);
 });
 
-test("run says what is wrong in one sentence: no model, no folder, no task, two sources", async () => {
+test("run reports an error in one sentence: no model, no folder, no task, two sources", async () => {
   const cases: [string[], RegExp, number][] = [
     [["run", task, "--dir", dir], /^sandpiper: No model is configured: .*--model/m, 1],
     [["run", task, "--dir", join(base, "nowhere")], /^sandpiper: .*nowhere is not a folder\.$/m, 2],
@@ -308,7 +308,7 @@ test("keys belong to users, expire and may be read-only; wrong options are expla
   }
 });
 
-test("doctor says what is there, and fails with advice when something essential is missing", async () => {
+test("doctor lists the requirements that are met, and fails with advice when an essential one is missing", async () => {
   await mkdir(join(base, "data"));
   const well = new Command(["doctor", "--json"], env);
   const ill = new Command(["doctor"], { ...env, SANDPIPER_RUNTIME: "no-such-runtime" });

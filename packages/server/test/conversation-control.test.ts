@@ -53,7 +53,7 @@ afterAll(async () => {
   await models?.close();
 });
 
-test("an interrupt stops a running command at once, and a new message goes on in the same shell", async () => {
+test("an interrupt stops a running command at once, and a new message continues in the same shell", async () => {
   await useModel([
     reply.toolCalls([terminal("cd /tmp && export MARK=kept")]),
     reply.toolCalls([terminal("sleep 100")]),
@@ -80,7 +80,7 @@ test("an interrupt stops a running command at once, and a new message goes on in
   expect(output?.observation.content[0].text).toBe("kept /tmp\n");
 });
 
-test("a pause takes effect after the step, and run goes on", async () => {
+test("a pause takes effect after the step, and a run request continues", async () => {
   let release = () => {};
   const held = new Promise<void>((resolve) => {
     release = resolve;

@@ -49,7 +49,7 @@ async function worked(...commands: string[]): Promise<Json> {
   return conversation(id);
 }
 
-test("what the agent did is read from its sandbox: changes, differences, files, skills and hooks", async () => {
+test("the agent's work is read from its sandbox: changes, differences, files, skills and hooks", async () => {
   const hooks = {
     hooks: {
       PreToolUse: [{ matcher: "terminal", hooks: [{ command: "echo hi", timeout: 5, async: true }, 7] }],

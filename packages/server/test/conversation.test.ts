@@ -142,7 +142,7 @@ test("a text answer ends the turn, and a message over the socket starts the next
   socket.close();
 });
 
-test("unusable tool calls become results that the model reads, and the loop goes on", async () => {
+test("unusable tool calls become results that the model reads, and the loop continues", async () => {
   await useModel([
     reply.toolCalls([
       { name: "teleport", arguments: { to: "mars" } },
@@ -164,7 +164,7 @@ test("unusable tool calls become results that the model reads, and the loop goes
   ).toBeDefined();
 });
 
-test("a failing model ends the run with the provider's words and without the key", async () => {
+test("a failing model ends the run with the provider's message and without the key", async () => {
   await useModel(() =>
     reply.error(401, { error: { message: "Incorrect API key provided: sk-planted-secret" } }),
   );

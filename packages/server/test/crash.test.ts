@@ -60,7 +60,7 @@ async function restart(): Promise<void> {
   server = await startServerProcess(dataDir);
 }
 
-test("kill -9 in the middle of a tool call: nothing announced is lost and the run goes on", async () => {
+test("kill -9 in the middle of a tool call: no announced event is lost, and the run continues", async () => {
   script = ({ index }) => {
     const commands = ["echo before > /tmp/mark", "sleep 600", "cat /tmp/mark"];
     return commands[index] ? reply.toolCalls([terminal(commands[index])]) : finish("Done.");
@@ -107,7 +107,7 @@ test("kill -9 while the model answers: the call is made again", async () => {
   expect(texts.map((event) => event.llm_message.content[0].text)).toEqual(["Whole."]);
 });
 
-test("kill -9 right after the request: the start goes on, and the first message is answered once", async () => {
+test("kill -9 right after the request: the start continues, and the first message is answered once", async () => {
   script = () => finish("Done.");
   const { body } = await server.call("POST", "/api/v1/app-conversations", {
     initial_message: { content: [{ type: "text", text: "Work" }] },
@@ -161,7 +161,7 @@ test("the agent's task list is there after a restart", async () => {
   expect(shown.observation.task_list.map(({ title }: Json) => title)).toEqual(["Look", "Act"]);
 });
 
-test("SIGTERM ends the server with status 0 while a tool runs, and the next start goes on", async () => {
+test("SIGTERM ends the server with status 0 while a tool runs, and the next server continues the run", async () => {
   script = ({ index }) => (index === 0 ? reply.toolCalls([terminal("sleep 600")]) : finish("Done."));
   const { id } = await startConversation(server.call, "Work");
   await until(async () => (await events(id)).some(({ kind }) => kind === "ActionEvent") || undefined);
@@ -174,7 +174,7 @@ test("a second server on the same data folder is refused with one sentence", asy
   await expect(startServerProcess(dataDir)).rejects.toThrow(/ended with 2.*in use/s);
 });
 
-test("kill -9 while a summary is made: it is asked for again, and the run goes on with it", async () => {
+test("kill -9 during condensation: the server requests the summary again, and the run continues with it", async () => {
   let summaries = 0;
   const asked = Promise.withResolvers<void>();
   let thoughts = 0;
@@ -200,7 +200,7 @@ test("kill -9 while a summary is made: it is asked for again, and the run goes o
   expect((await events(id)).filter(({ kind }) => kind === "Condensation")).toHaveLength(1);
 });
 
-test("kill -9 after an approval: what ran is not told as rejected, also where the user had written before it", async () => {
+test("kill -9 after an approval: executed actions are not reported as rejected, even after an earlier message", async () => {
   expect((await server.call("POST", "/api/settings", { confirmation_mode: true })).status).toBe(200);
   script = ({ index }) => (index === 0 ? reply.toolCalls([terminal("sleep 600")]) : finish("Done."));
   const { id } = await startConversation(server.call, "Work");
@@ -223,7 +223,7 @@ test("kill -9 after an approval: what ran is not told as rejected, also where th
   ]);
 });
 
-test("kill -9 of a paused conversation: with it goes on the sub-agent that was paused with it", async () => {
+test("kill -9 of a paused conversation: its paused sub-agent resumes with it", async () => {
   const agent_settings_diff = { enable_sub_agents: true };
   expect((await server.call("POST", "/api/v1/settings", { agent_settings_diff })).status).toBe(200);
   const asked = Promise.withResolvers<void>();

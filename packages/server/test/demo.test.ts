@@ -54,7 +54,7 @@ test("the demo ends with 1 when the test does not pass in the sandbox, whatever 
   expect(code).toBe(1);
 });
 
-test("without --exit the demo goes on serving, its curl line works, and a signal ends it and leaves nothing behind", async () => {
+test("without --exit the demo keeps serving, its curl line works, and a signal ends it without leftovers", async () => {
   const demo = new Command(["demo"], { ...env, SANDPIPER_PORT: "0" });
   const [line] = await demo.says(/curl -H .*'$/m);
   await demo.says(/Ctrl-C ends it/);

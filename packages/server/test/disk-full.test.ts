@@ -89,7 +89,7 @@ test("with a full disk every write is a 507, reads go on, and a refused pause le
     expect((await call("POST", `/api/v1/sandboxes/${id}/pause`)).status).toBe(200);
   }));
 
-test("a run that meets a full disk goes on by itself once there is space", () =>
+test("a run that meets a full disk continues by itself once there is space", () =>
   onSmallDisk(async ({ call, dataDir, url, key }) => {
     const ballast = join(dataDir, "ballast");
     const models = await startModelServer(({ index }) => {
@@ -170,7 +170,7 @@ test("a disk that is full when a command has run leaves its outcome unknown, and
     }
   }));
 
-test("a start that meets a full disk goes on by itself once there is space", () =>
+test("a start that meets a full disk continues by itself once there is space", () =>
   onSmallDisk(async ({ call, dataDir, platform }) => {
     const ballast = join(dataDir, "ballast");
     const models = await startModelServer(() => finish("Done."));

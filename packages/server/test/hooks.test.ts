@@ -72,7 +72,7 @@ const command = (text: string, more: object = {}) => ({
   hooks: [{ type: "command", command: text, ...more }],
 });
 
-test("hooks of the project see each call before and after: exit code 2 blocks it, and what they add is read with its result", async () => {
+test("hooks of the project see each call before and after: exit code 2 blocks it, and added context is read with its result", async () => {
   const guard = `input=$(cat); case $input in *forbidden*) echo "no such thing" >&2; exit 2;; esac; echo "$OPENHANDS_EVENT_TYPE $OPENHANDS_TOOL_NAME $OPENHANDS_SESSION_ID" >>seen`;
   const hooks = {
     PreToolUse: [
@@ -130,7 +130,7 @@ test("hooks of the project see each call before and after: exit code 2 blocks it
   expect(info.blocked_actions).toEqual({ [action.id]: "no such thing" });
 });
 
-test("a blocked message is never read by the model, and what a hook adds to another is", async () => {
+test("the model never reads a blocked message, and reads the context that a hook adds to another", async () => {
   const check = `case $(cat) in *password*) echo '{"decision":"deny","reason":"Secrets stay here."}';; *) echo '{"additionalContext":"Today is Friday."}';; esac`;
   const hook_config = { user_prompt_submit: [command(check)], session_start: [command("echo started")] };
   const id = await start("my password is hunter2", { hook_config });
@@ -162,7 +162,7 @@ test("a blocked message is never read by the model, and what a hook adds to anot
   });
 });
 
-test("a Stop hook lets the agent go on before anybody is told of an end, and not for ever", async () => {
+test("a Stop hook makes the agent continue before the end is announced, a limited number of times", async () => {
   const onceMore = `[ -e done ] && exit 0; touch done; echo "Run the tests first." >&2; exit 2`;
   const id = await start("Work", {
     hook_config: { stop: [command(onceMore)] },
@@ -271,7 +271,7 @@ test("an agent may look at the project before it decides; one that comes to no d
   ]);
 });
 
-test("hooks that hang, flood, die, print nonsense or cannot be run are told and block nothing", async () => {
+test("hooks that hang, flood, die, print nonsense or cannot start are reported and block nothing", async () => {
   const hooks = [
     "sleep 60 & sleep 60",
     "head -c 3000000 /dev/zero | tr '\\\\0' x; head -c 3000000 /dev/zero >&2",
@@ -313,7 +313,7 @@ test("hooks that hang, flood, die, print nonsense or cannot be run are told and 
   expect(await bash(`pgrep sleep || :; ls /workspace/p${folders}`)).toBe("async-done\n");
 });
 
-test("a file of hooks that is broken or too long is told once, and the work goes on", async () => {
+test("a broken or too long hooks file is reported once, and the run continues", async () => {
   const write = ["echo '{ not json'", "echo", "head -c 10000000 /dev/zero | tr '\\0' '['"];
   for (const [index, text] of write.entries()) {
     const folder = `/workspace/p${folders + 1}/.openhands`;
@@ -335,7 +335,7 @@ test("a file of hooks that is broken or too long is told once, and the work goes
   }
 });
 
-test("what a hook prints shows no secret, and an interrupt ends one that runs", async () => {
+test("hook output is masked, and an interrupt ends a running hook", async () => {
   const secrets = { API_TOKEN: "tok-0123456789-very-secret" };
   const hooks = [{ command: "echo tok-0123456789-very-secret" }, { command: "sleep 50", timeout: 60 }];
   const hook_config = { pre_tool_use: [{ matcher: "terminal", hooks }] };

@@ -184,7 +184,7 @@ async function bareClone(name: string): Promise<string> {
   return folder;
 }
 
-test("the set-up says what is wrong when npm is missing, npm fails, or no new enough Node arrives", async () => {
+test("the set-up reports the cause when npm is missing, npm fails, or no new enough Node arrives", async () => {
   const folder = await bareClone("no npm");
   const few = join(base, "few");
   const setup = (path: string) =>
@@ -240,7 +240,7 @@ test("a changed lock file installs again, and a failed installation is tried aga
   expect(await runs()).toBe(3);
 });
 
-test("the set-up installs what the machine lacks with apt-get, after refreshing the lists when that is needed", async () => {
+test("the set-up installs missing packages with apt-get and refreshes the package lists first if needed", async () => {
   const folder = await bareClone("packages");
   const few = join(base, "few");
   await mkdir(join(folder, "node_modules"));

@@ -58,7 +58,7 @@ const status = (id: string, wanted: string, call = server.call) =>
     return found.execution_status === wanted ? found : undefined;
   });
 
-test("runs beyond the limit wait in order, also over kill -9, and one that is paused meanwhile loses its turn", async () => {
+test("runs beyond the limit wait in order, also across kill -9, and a paused run loses its turn", async () => {
   /** The texts of the calls, and what lets each be answered. */
   const asked: string[] = [];
   const gates = new Map<string, PromiseWithResolvers<void>>();
@@ -107,7 +107,7 @@ test("runs beyond the limit wait in order, also over kill -9, and one that is pa
   await status(id, "finished");
 }, 60_000);
 
-test("a user's budget of the day ends runs, refuses new ones and says when it goes on; other users go on", async () => {
+test("a user's daily budget ends runs, refuses new ones and says when it resets; other users are not affected", async () => {
   // A million tokens of this model cost 2.50 USD.
   script = () => reply.text("An expensive answer.", { usage: { prompt: 1_000_000, completion: 0 } });
   await start({ SANDPIPER_DAILY_BUDGET: "2" });

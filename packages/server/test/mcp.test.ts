@@ -111,7 +111,7 @@ test("tools of a server in the sandbox are listed, called, shown as images, and 
   expect(Object.keys(parameters.properties)).toEqual(["security_risk", "summary", "text"]);
 });
 
-test("a call lives as long as the server tells of progress, and no longer than its time without a word", async () => {
+test("a call lasts while the server reports progress and times out without progress", async () => {
   await use({ local: stdioMcp({ timeout: 0.6 }) }, [
     reply.text("Ready."),
     call("slow", { steps: 6 }),
@@ -167,7 +167,7 @@ test("a server that answers nonsense, one that dies, and one that floods, end th
   expect(textOf(again!)).toContain("again");
 });
 
-test("what a server asks of the client is refused, and what it says of itself does not matter", async () => {
+test("requests from a server to the client are refused, and the server's self-description is ignored", async () => {
   await use({ local: stdioMcp() }, [
     call("ask"),
     call("terminal", { command: "echo real" }),
@@ -213,7 +213,7 @@ test("secrets enter the sandbox by their placeholders only, also where they were
   expect((await server.call("DELETE", "/api/secrets/DEPLOY_KEY")).status).toBe(200);
 });
 
-test("a server that cannot be used is told once, and the run goes on without it", async () => {
+test("an unusable server is reported once, and the run continues without it", async () => {
   const dead = { command: "no-such-program-here" };
   const nameless = { command: "true", env: { KEY: "${NOBODY_KNOWS_THIS}" } };
   await use({ dead, nameless, off: { ...stdioMcp(), enabled: false }, local: stdioMcp() }, [
@@ -266,7 +266,7 @@ test("servers stay between runs, and end with their conversation", async () => {
   await until(async () => (await count()) === 0);
 });
 
-test("a client's own agent has the servers that it names, under names that its expression lets through, and none of the user's", async () => {
+test("a client's agent has its own servers, with tools filtered by its expression, and none of the user's", async () => {
   await use({ theirs: stdioMcp() }, [call("echo", { text: "own" }), finish("Done.")]);
   const { id: sandboxId } = (await server.call("POST", "/api/v1/sandboxes")).body;
   const sandbox = await until(async () => {

@@ -108,7 +108,7 @@ const kinds = async (id: string, ...wanted: string[]) =>
   (await events(id)).map(({ kind }) => kind).filter((kind) => wanted.includes(kind));
 const summaryCalls = () => models.requests.filter(isSummary);
 
-test("a model of the condenser's own that cannot be reached is told, and the run goes on", async () => {
+test("an unreachable condenser model is reported, and the run continues", async () => {
   const gone = await startModelServer([]);
   await gone.close();
   const llm = {
@@ -191,7 +191,7 @@ test("a summary of nearly a megabyte is cut, and one that is written by half pai
   expect(summary).toMatch(/begins x[\s\S]*left out[\s\S]*x ends/);
 });
 
-test("what a summary costs counts against the budget before the model is called again", async () => {
+test("the cost of condensation counts against the budget before the next model call", async () => {
   await platform.call("POST", "/api/settings", { max_budget_per_task: 1 });
   try {
     const id = await start({}, { input_cost_per_token: 0.000001, output_cost_per_token: 0 });

@@ -104,7 +104,7 @@ const lastPrompt = () =>
   models.requests.findLast((request) => !isSummary(request))!.messages.map(({ text }: Json) => text);
 const summaryCalls = () => models.requests.filter(isSummary);
 
-test("a history of too many events is summarised while the run goes on, and the first and the latest message stay word for word", async () => {
+test("a history of too many events is condensed during the run, and the first and latest messages stay unchanged", async () => {
   const id = await start();
   work = thinker(2);
   summarise = () => reply.text("WHAT WAS DONE", { usage: { prompt: 1000, completion: 10 } });
@@ -162,7 +162,7 @@ test("a prompt that is too long is summarised and sent again, and the window of 
   expect((await kinds(id, "Condensation")).length).toBeGreaterThan(1);
 });
 
-test("without a condenser a prompt that is too long ends the run, and the error says what to do; a summary on request lets it go on", async () => {
+test("without a condenser a prompt that is too long ends the run, and the error says what to do; condensation on request lets it continue", async () => {
   const id = await start({ condenser: null });
   const thinks = thinker(3, (index) => `${index} ${"a thought of some length ".repeat(200)}`);
   work = window(22_000, thinks);
@@ -239,7 +239,7 @@ test.each<[string, () => Reply]>([
   ["is a refusal", () => reply.answer({ text: "No.", finish: "content_filter" })],
   ["calls a tool", () => reply.toolCalls([{ name: "terminal", arguments: { command: "rm -rf /" } }])],
   ["fails", () => reply.error(400, "no summary today")],
-])("a summary that %s is told once, and the run goes on without it", async (_what, answer) => {
+])("a summary that %s is reported once, and the run continues without it", async (_what, answer) => {
   const id = await start();
   work = thinker(14);
   summarise = answer;
@@ -296,7 +296,7 @@ test("pause, interrupt and messages that come while a summary is made are heeded
   expect(lastPrompt().join()).toContain("AGAIN");
 });
 
-test("skills that came with a forgotten message are told again with its summary", async () => {
+test("skills that came with a forgotten message are repeated with its summary", async () => {
   const skill = {
     name: "deploying",
     content: "Deploy with make ship.",

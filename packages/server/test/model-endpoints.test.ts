@@ -99,7 +99,7 @@ test("thoughts of OpenAI's responses are stored as their items, and sent again a
   await waitForEnd(id);
 });
 
-test("a model without tool calls of its own works by calls in text, and is told of one that cannot be read", async () => {
+test("a model without native tool calls uses calls in text, and gets an error for an unreadable one", async () => {
   const { call } = await start(
     ({ index }) =>
       reply.text(
@@ -132,7 +132,7 @@ test("a model without tool calls of its own works by calls in text, and is told 
   expect(models!.requests.every(({ tools }) => tools.length === 0)).toBe(true);
 });
 
-test("a model endpoint that vanishes is waited for, each wait is told, and a later message goes on", async () => {
+test("a run waits with notices for a model endpoint that is away, and a later message continues it", async () => {
   const script: Script = ({ messages }) =>
     finish(`I read ${messages.filter(({ role }) => role === "user").length}.`);
   const { call } = await start(script, {

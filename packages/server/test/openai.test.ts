@@ -75,7 +75,7 @@ const bodyOf = (answer: Response): Promise<any> => answer.json();
 const events = async (id: string): Promise<Json[]> =>
   (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items;
 
-test("a client of OpenAI's API lists the models, asks an agent that works in the sandbox, and goes on with the conversation", async () => {
+test("a client of OpenAI's API lists the models, asks an agent that works in the sandbox, and continues the conversation", async () => {
   const listed = await fetch(`${server.url}/v1/models`, {
     headers: { authorization: `Bearer ${sandbox.session_api_key}` },
   });
@@ -123,7 +123,7 @@ test("a client of OpenAI's API lists the models, asks an agent that works in the
   expect(shown.sandbox_id).toBe(sandbox.id);
 });
 
-test("a streaming client sees the agent's words as they are said, and nothing twice", async () => {
+test("a streaming client gets the agent's text as it is generated, without repetition", async () => {
   const { promise: mayEnd, resolve: end } = Promise.withResolvers<void>();
   const first = models.requests.length;
   script = async ({ index }) => {
@@ -152,7 +152,7 @@ test("a streaming client sees the agent's words as they are said, and nothing tw
   expect(parts.filter(({ type }) => type === "error")).toEqual([]);
 });
 
-test("what was said elsewhere, and the system's words, go along with the first message", async () => {
+test("earlier messages and the system prompt are sent with the first message", async () => {
   say(reply.text("Seven."));
   const messages = [
     { role: "system", content: "Answer in one word." },
@@ -204,7 +204,7 @@ test("a turn that does not end well is a clear answer that clients do not repeat
   expect(waiting.headers.get(header)).toMatch(/^[0-9a-f-]{36}$/);
 });
 
-test("the agent goes on for a client that has gone, and a deleted conversation ends the wait", async () => {
+test("the agent continues after its client disconnects, and deleting the conversation ends the request", async () => {
   const { promise: mayEnd, resolve: end } = Promise.withResolvers<void>();
   script = async () => {
     await mayEnd;

@@ -111,7 +111,7 @@ test("private, loopback and reserved addresses are refused in every spelling bef
   expect(asked).toEqual([]);
 });
 
-test("a name that points to a private address is refused, and the text does not tell the address", async () => {
+test("a name that points to a private address is refused, and the error does not contain the address", async () => {
   const { port, asked } = await serve((_request, response) => response.end());
   const outbound = outboundWith({ allowPrivate: [], resolve: async () => ["127.0.0.1", "::1", "10.2.3.4"] });
   const { code, message } = await failure(outbound.fetch(`http://inside.example:${port}/`));
@@ -120,7 +120,7 @@ test("a name that points to a private address is refused, and the text does not 
   expect(asked).toEqual([]);
 });
 
-test("a name that changes its address after the check gains nothing: the connection goes to what was checked", async () => {
+test("a name that changes its address after the check gains nothing: the connection goes to the checked address", async () => {
   const good = await serve((_request, response) => response.end("checked"), "127.3.0.1");
   const bad = await serve((_request, response) => response.end("rebound"), "127.0.0.1");
   let asks = 0;
@@ -305,7 +305,7 @@ test("over TLS the certificate has to be for the name that was asked, and of a t
   expect((await failure(outbound.fetch(url.replace("inside", "other")))).code).toBe("OutboundFailed");
 });
 
-test("where nothing listens and where no such name is, the caller is told so", async () => {
+test("a closed port and an unknown name get readable errors", async () => {
   const { port } = await serve(() => {});
   await ends.pop()!();
   const outbound = outboundWith({ resolve: async () => [] });

@@ -131,7 +131,7 @@ test("a conversation is exported with its model traffic: each prompt as the mode
   });
 }, 60_000);
 
-test("what was recorded is replayed in a sandbox of its own, and goes the same way", async () => {
+test("a recording is replayed in its own sandbox with the same result", async () => {
   const asked = models.requests.length;
   let answer: (given: Reply) => void = () => {};
   const held = new Promise<Reply>((resolve) => {
@@ -159,7 +159,7 @@ test("what was recorded is replayed in a sandbox of its own, and goes the same w
   expect(report.calls).toEqual([{ usage_id: "agent", recorded: 3, replayed: 3 }]);
 }, 60_000);
 
-test("notes beside the first message are replayed as they were, and what came after the conversation is no part of it", async () => {
+test("notes with the first message are replayed unchanged, and later events are not part of the recording", async () => {
   const mcpConfig = (servers: object) =>
     server.call("POST", "/api/v1/settings", { agent_settings_diff: { mcp_config: servers } });
   await server.call("POST", "/api/v1/secrets", { name: "SOME_TOKEN", value: "a-value-of-a-token" });
@@ -201,7 +201,7 @@ async function recorded(
   return { id, file, text };
 }
 
-test("what goes another way is told: a result, a call that does not come, a prompt, a tool, and the end", async () => {
+test("a replay reports differences: a result, a missing call, a prompt, a tool, and the end", async () => {
   const script = [
     reply.toolCalls([terminal("cat note.txt || echo none")]),
     reply.toolCalls([terminal("echo two")]),
@@ -262,7 +262,7 @@ test("a fork, a clone and a conversation from before are said to lack something"
   await expect(replayFile(file, {})).rejects.toThrow("Its events cannot be read");
 }, 60_000);
 
-test("questions beside the run and titles are part of the traffic", async () => {
+test("side questions and titles are part of the traffic", async () => {
   const { id } = await recorded("beside.jsonl", [finish("Done.")]);
   replies = [reply.text("Forty-two.")];
   expect(

@@ -247,7 +247,7 @@ test("a conversation over its own address: follow, send, run, confirm, refuse, p
   plain.close();
 });
 
-test("what waits for confirmation is approved or refused", async () => {
+test("waiting actions are approved or rejected", async () => {
   const conversation_settings_diff = { confirmation_mode: true, security_analyzer: null };
   await cloud.saveSettings({ conversation_settings_diff });
   const id = await start({ initial_message: message("run: echo one > one.txt") });
@@ -274,7 +274,7 @@ test("what waits for confirmation is approved or refused", async () => {
   await remote.close();
 });
 
-test("a server tells that it lives, and what it is", async () => {
+test("a server reports its health and describes itself", async () => {
   const probe = new clients.ServerClient({ host: server.url });
   expect(await probe.getAlive()).toEqual({ status: "ok" });
   expect(await probe.getHealth()).toBe("OK");

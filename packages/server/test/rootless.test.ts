@@ -173,7 +173,7 @@ test("it unpacks images, with owners and without the image's user being one of t
   expect({ code, output }).toEqual({ code: 0, output: "1234\n1234:1234\n1234:1234\n1234:0\n0:0\njoe\n\n" });
 });
 
-test("doctor says what it has, and what another user lacks", async () => {
+test("doctor lists the rootless requirements, and those that another user lacks", async () => {
   const well = await outcome(start(["bin/sandpiper", "doctor"], { NO_COLOR: "1" }));
   expect(well.code, well.output).toBe(0);
   expect(well.output).toMatch(/^OK +root +not needed: this user has subordinate ids\n/m);

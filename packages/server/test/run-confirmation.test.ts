@@ -75,7 +75,7 @@ function run(): LocalTerminal {
 
 const written = (name: string) => readFile(join(dir, "project", name), "utf8").catch(() => undefined);
 
-test("y lets what waits run, and what happened before is shown once", async () => {
+test("y approves the waiting actions, and earlier events are shown once", async () => {
   const local = run();
   await local.shows(/waits for you \(risk: high\)\. Run\? \[y\/N/);
   local.pty.write("y\r");
@@ -93,7 +93,7 @@ test("Enter rejects it and ends the run", async () => {
   expect(await written("risky.txt")).toBeUndefined();
 });
 
-test("anything else is a message, with which the agent goes on", async () => {
+test("any other input is a message, and the agent continues with it", async () => {
   const local = run();
   await local.shows(/Run\?/);
   local.pty.write("write instead\r");

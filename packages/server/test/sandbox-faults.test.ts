@@ -141,7 +141,7 @@ test("pausing the sandbox pauses its conversation, and a message wakes both", as
   expect(JSON.stringify(await events(id))).toContain("woken");
 });
 
-test("a deleted sandbox leaves a conversation that can be read and says what is wrong when it is used", async () => {
+test("a conversation whose sandbox is deleted can be read, and using it gets a readable error", async () => {
   let round = 0;
   script = () => reply.toolCalls([terminal(`echo ${round++}`)]);
   const { id, sandboxId } = await startConversation(server.call, "Work");

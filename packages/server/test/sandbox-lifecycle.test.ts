@@ -155,7 +155,7 @@ test("snapshots are made, listed, forked and deleted over HTTP", async () => {
   );
 });
 
-test("a start goes on from what a crash has left of its records, and no sandbox is made that its task does not know", async () => {
+test("a start continues from the records after a crash, and makes no sandbox that its task does not reference", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-crash-"));
   let one = await startTestPlatform({ dataDir });
   try {
@@ -199,7 +199,7 @@ test("a start goes on from what a crash has left of its records, and no sandbox 
   }
 });
 
-test("kill -9 while an image is fetched: the next server goes on with it, and a deletion leaves nothing", async () => {
+test("kill -9 during an image download: the next server continues it, and a deletion leaves nothing", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-crash-"));
   // A registry that accepts connections and never answers.
   const registry: Server = createServer(() => {});

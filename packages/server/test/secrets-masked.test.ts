@@ -115,7 +115,7 @@ test("a secret's value reaches neither the model nor a reader, however a command
   expect(JSON.stringify(socket.frames.filter(({ source }) => source !== "user"))).not.toContain(secret);
 });
 
-test("a value that comes in two polls of a command, or in pieces of an answer, is in none of them", async () => {
+test("a secret split over two polls of a command or over deltas of an answer is masked", async () => {
   useReplies([
     reply.toolCalls([
       terminal(`printf 'first ${halves[0]}'; sleep 1; printf '${halves[1]} last\\n'`, { timeout: 0.5 }),
@@ -143,7 +143,7 @@ test("a value that comes in two polls of a command, or in pieces of an answer, i
   expect(models.requests.length).toBe(first + 3);
 });
 
-test("secrets of one conversation are known by what was said of them, and hidden in its outputs and in commands beside it", async () => {
+test("secrets of a conversation are described in its prompt and masked in its outputs and its sandbox's commands", async () => {
   const agent = await startAgentServer(server);
   const value = "conversation-4242-value";
   useReplies([
@@ -179,7 +179,7 @@ test("secrets of one conversation are known by what was said of them, and hidden
   expect([text("stdout"), text("stderr")]).toEqual(["a <secret-hidden> b", "<secret-hidden>\n"]);
 });
 
-test("what a project's files say of a secret stands neither in the prompt nor beside messages and results", async () => {
+test("secret values in a project's files appear neither in the prompt nor in added context", async () => {
   const skill = (head: string) => `(printf -- '---\\n${head}\\n---\\n'; ${printed})`;
   const write = [
     "mkdir -p .openhands/skills",

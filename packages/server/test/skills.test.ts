@@ -121,7 +121,7 @@ test("rules come with the first result of a file tool that touches their paths, 
   expect(later.flat().length).toBe(2);
 });
 
-test("skills are listed, read by name with what their commands print, and what is wrong with files is told once", async () => {
+test("skills are listed and read by name with their commands' output, and file problems are reported once", async () => {
   const read = (name: string) => ({ name: "invoke_skill", arguments: { name } });
   replies([finish("Hello.")]);
   const id = await start("Hello");
@@ -160,7 +160,7 @@ test("a task's skill asks for its inputs", async () => {
   expect(prompt).toContain("- PLACE: where to");
 });
 
-test("the memory is in the prompt of those who want one, its newest lines", async () => {
+test("the newest lines of the memory are in the prompt of agents that use it", async () => {
   replies([]);
   const without = await start("Hello");
   await waitForEnd(without);
@@ -178,7 +178,7 @@ test("the memory is in the prompt of those who want one, its newest lines", asyn
   expect(memory.length).toBeLessThan(7_000);
 });
 
-test("what the settings add to each message is read with it, and shown beside it", async () => {
+test("context from the settings is read with each message and shown in its event", async () => {
   const change = { agent_settings_diff: { agent_context: { user_message_suffix: "Answer in one line." } } };
   expect((await server.call("POST", "/api/v1/settings", change)).status).toBe(200);
   replies([]);

@@ -73,7 +73,7 @@ test("a planning agent reads and writes its plan, and nothing else", async () =>
   expect(stored.find(({ kind }) => kind === "AgentErrorEvent")?.error).toMatch(/Unknown tool 'terminal'/);
 });
 
-test("an agent of the settings has the tools that these name, and the usual ones where they name none", async () => {
+test("an agent of the settings has the tools they name, or the default tools", async () => {
   const choose = (tools: { name: string }[] | null) =>
     server.call("POST", "/api/v1/settings", { agent_settings_diff: { tools } });
   const offered = async () => {
@@ -124,7 +124,7 @@ test("a conversation in a sandbox that is there knows the instructions in it, an
   expect(prompt?.dynamic_context.text).not.toContain("Shout.");
 });
 
-test("a model that the user names for it makes up the title, beside the run, and its cost is told", async () => {
+test("the user's title model generates the title during the run, and its cost is counted", async () => {
   const asked = (text: string) => models.requests.some(({ system }) => system.includes(text));
   script = ({ system }) =>
     system.includes("You name conversations") ? reply.text('"🔧 Repair the\tpump"\nmore') : finish("Done.");

@@ -157,7 +157,7 @@ git checkout -q -b mine && echo x >x && git add x && git commit -qm x && cat /tm
   );
 });
 
-test("without a branch there is a new one; a child works in the parent's clone; a failing setup script is told to the agent", async () => {
+test("without a branch a new one is made; a child uses the parent's clone; the agent reads of a failed setup script", async () => {
   const parent = await agentSees("git rev-parse --abbrev-ref HEAD", {
     selected_repository: "secret/widgets",
   });
@@ -229,7 +229,7 @@ test.each([
   expect((await server.call("GET", `/api/v1/sandboxes?id=${end.sandbox_id}`)).body).toEqual([null]);
 });
 
-test("a private plugin without a token of its own says what it needs", async () => {
+test("a private plugin without a token gets an error that names what is missing", async () => {
   const plugins = [{ source: `https://${git.host}/secret/widgets.git` }];
   const { body } = await server.call("POST", "/api/v1/app-conversations", { ...message("Work"), plugins });
   expect(await over(body.id)).toMatchObject({
@@ -297,7 +297,7 @@ const held = [
 ] as const;
 
 test.each(held)(
-  "kill -9 in %s: the next server goes on with what is there",
+  "kill -9 in %s: the next server continues from the existing state",
   async (state, fields, repository) => {
     const first = models.requests.length;
     script = ({ index }) =>

@@ -130,7 +130,7 @@ test("a task is done by a conversation of its own in the same folder, side by si
   expect(top.map((item: Json) => item.id)).not.toContain(children[0]!.id);
 });
 
-test("a task goes on with a sub-agent that has its history; unknown kinds and tasks are told", async () => {
+test("a task resumes a sub-agent with its history; unknown agent types and tasks get errors", async () => {
   script = (request) => {
     const seen = request.messages.map(({ text }) => text).join("\n");
     if (isChild(request))
@@ -169,7 +169,7 @@ test("a task goes on with a sub-agent that has its history; unknown kinds and ta
   expect(await childrenOf(id)).toHaveLength(1);
 });
 
-test("what a sub-agent costs counts in its parent once, and one budget holds for both", async () => {
+test("the cost of a sub-agent counts once in its parent, and both share one budget", async () => {
   await configure({
     llm: {
       model: "openai/scripted",
@@ -243,7 +243,7 @@ test("a sub-agent that waits for the user makes its parent wait, and is answered
   }
 });
 
-test("an interrupt, and a deletion, of the parent reach the sub-agent; a deleted one is told", async () => {
+test("interrupt and deletion of the parent reach the sub-agent; a deleted sub-agent is reported", async () => {
   let hold = Promise.withResolvers<void>();
   script = async (request) => {
     if (isChild(request)) {

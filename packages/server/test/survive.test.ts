@@ -60,7 +60,7 @@ const send = ({ call }: Called, id: string, text: string) =>
     run: true,
   });
 
-test("a clock that jumps back by an hour disturbs no run: times go on increasing, waits end, and what comes later works", async () => {
+test("a clock that jumps back by an hour disturbs no run: timestamps keep increasing, waits end, and later work succeeds", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-clock-"));
   ends.push(() => rm(dataDir, { recursive: true, force: true }));
   const server = await startServerProcess(dataDir, {
@@ -180,7 +180,7 @@ async function aboutToWait(): Promise<{
   };
 }
 
-test("a message in the moment in which actions begin to wait rejects them: none runs, also where its tool may run again", async () => {
+test("a message at the moment when actions begin to wait rejects them: none runs, not even a repeatable one", async () => {
   const { server, id, during } = await aboutToWait();
   await during(() => send(server, id, "Something else."));
   await waitForEnd(server, id);
@@ -194,7 +194,7 @@ test("a message in the moment in which actions begin to wait rejects them: none 
   );
 }, 60_000);
 
-test("a pause in the moment in which actions begin to wait approves nothing: they wait again, and run once they are approved", async () => {
+test("a pause at the moment when actions begin to wait approves nothing: they wait again, and run once they are approved", async () => {
   const { server, id, during } = await aboutToWait();
   await during(() => server.call("POST", `/api/conversations/${id}/pause`));
   const results = async () =>
@@ -218,7 +218,7 @@ test("a pause in the moment in which actions begin to wait approves nothing: the
   ]);
 }, 60_000);
 
-test("an endpoint that has answered and is gone for a while is waited for, beyond the usual attempts, and told of; one that stays away ends the run in words, and a message goes on", async () => {
+test("a run waits with notices for a known endpoint that is away; a lasting outage ends the run with an error, and a message resumes it", async () => {
   const server = await startTestPlatform();
   ends.push(() => server.stop());
   const models = await modelOf(obey);

@@ -42,7 +42,7 @@ async function sh(command: string, sandbox = id): Promise<string> {
   return stdout.toString();
 }
 
-test("a shell in the working folder shows what is typed and its output, and its exit code closes the socket", async () => {
+test("a shell in the working folder echoes input and shows output, and its exit code closes the socket", async () => {
   const client = terminal("?cols=91&rows=17");
   client.type("stty size; pwd; echo $TERM $HOME $SHELL; test -t 0 && echo on a tty\r");
   await client.shows(/17 91\r\n\/workspace\S*\r\nxterm-256color \/home\/\S+ \S*bash\r\non a tty\r\n/);
@@ -109,7 +109,7 @@ test("Ctrl-C ends the program in the foreground and Ctrl-D the shell", async () 
   expect(await client.closed).toMatchObject({ code: 1000, reason: expect.stringMatching(/^exit \d+$/) });
 });
 
-test("cwd names the folder, and the shell says it where there is none", async () => {
+test("cwd selects the folder, and the shell reports a missing folder", async () => {
   const client = terminal("?cwd=/usr/bin");
   client.type("pwd\r");
   await client.shows(/\r\n\/usr\/bin\r\n/);
@@ -185,7 +185,7 @@ test("a client that does not read holds the program up and not the server's memo
   await slow.shows(/again\r\n/);
 });
 
-test("input that nobody reads holds up the client and nothing else", async () => {
+test("unread input blocks the client and nothing else", async () => {
   const client = terminal("?tty=false");
   client.type("sleep 1; cat | wc -c\n");
   for (let i = 0; i < 40; i++) client.type("x".repeat(500_000));
@@ -194,7 +194,7 @@ test("input that nobody reads holds up the client and nothing else", async () =>
   expect(await client.closed).toEqual({ code: 1000, reason: "exit 0" });
 });
 
-test("when the client vanishes, the shell and its jobs end, and what was started with nohup goes on", async () => {
+test("when the client vanishes, the shell and its jobs end, and nohup processes keep running", async () => {
   const client = terminal();
   client.type("sleep 1001 & nohup sleep 1002 >/dev/null 2>&1 & (trap '' TERM; sleep 1003); echo\r");
   const running = () => sh("pgrep -a sleep; pgrep -a bash");
@@ -204,7 +204,7 @@ test("when the client vanishes, the shell and its jobs end, and what was started
   await sh("pkill sleep");
 });
 
-test("a paused sandbox wakes by a key, with the shell as it was; a deleted one closes its terminals", async () => {
+test("a key press wakes a paused sandbox with its shell; a deleted one closes its terminals", async () => {
   const other = await newSandbox();
   const client = terminal("", other.id);
   client.type("here=still; echo $here\r");

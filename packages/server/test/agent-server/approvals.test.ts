@@ -152,7 +152,7 @@ test("an approval at the moment at which actions begin to wait counts, and count
   expect(await executed("echo unapproved")).toBe(0);
 });
 
-test("a rejection answers each waiting action and leaves the agent idle, which reads the reason when it goes on", async () => {
+test("a rejection answers each waiting action and leaves the agent idle, which reads the reason when it continues", async () => {
   const one = await conversation({ confirmation_policy: { kind: "AlwaysConfirm" } });
   await one.until("two: rejected", "waiting_for_confirmation");
   const from = one.socket.frames.length;
@@ -177,7 +177,7 @@ test("a rejection answers each waiting action and leaves the agent idle, which r
   expect(models.requests.at(-1)!.messages.at(-1)!.text).toContain("Not here.");
 });
 
-test("a message that runs answers what waited: it never ran, and the agent reads so, also of an action that only reads", async () => {
+test("a message with run rejects waiting actions: none runs, read-only ones included, and the agent reads so", async () => {
   const one = await conversation({ confirmation_policy: { kind: "AlwaysConfirm" } });
   for (const ask of ["two: unanswered", "view: /etc/passwd"]) {
     await one.until(ask, "waiting_for_confirmation");
@@ -228,7 +228,7 @@ test("of an approval, a rejection and a message at the same moment the first cou
   }
 });
 
-test("the policy and the analyzer decide what waits, from the next step on", async () => {
+test("the policy and the analyzer decide which actions wait, from the next step on", async () => {
   const one = await conversation({
     confirmation_policy: { kind: "ConfirmRisky", threshold: "HIGH", confirm_unknown: false },
   });

@@ -79,7 +79,7 @@ async function conversation(...texts: string[]): Promise<string> {
   return id;
 }
 
-test("a question is answered out of the conversation and leaves nothing in it but its cost", async () => {
+test("a question is answered from the conversation and leaves only its cost in it", async () => {
   const id = await conversation("run: echo one");
   const before = await events(id);
   const answer = await agent.call("POST", `/api/conversations/${id}/ask_agent`, { question: "What is it?" });
@@ -97,7 +97,7 @@ test("a question is answered out of the conversation and leaves nothing in it bu
   expect(Object.keys((await info(id)).stats.usage_to_metrics)).toContain("ask-agent");
 });
 
-test("questions that come all at once are answered some at a time, and too many of them are refused", async () => {
+test("concurrent questions are answered a few at a time, and too many are refused", async () => {
   const id = await conversation("hello");
   const ask = () => agent.call("POST", `/api/conversations/${id}/ask_agent`, { question: "What is it?" });
   const { promise, resolve: open } = Promise.withResolvers<void>();
@@ -113,7 +113,7 @@ test("questions that come all at once are answered some at a time, and too many 
   expect((await ask()).status).toBe(200);
 });
 
-test("after a summary the model reads it in the place of what was forgotten, and the events stay", async () => {
+test("after condensation the model reads the summary instead of forgotten events, which stay stored", async () => {
   const id = await conversation("run: echo first", "run: echo second", "run: echo third");
   const before = await events(id);
   summaries = ["SUMMARY OF IT"];
@@ -135,7 +135,7 @@ test("after a summary the model reads it in the place of what was forgotten, and
   expect(read.at(-1)).toBe("go on");
 });
 
-test("a summary that does not come is told, and the conversation goes on without it", async () => {
+test("a failed condensation is reported, and the conversation continues without it", async () => {
   const id = await conversation("run: echo first", "run: echo second");
   expect((await agent.call("POST", `/api/conversations/${id}/condense`)).status).toBe(502);
   expect((await events(id)).at(-1)).toMatchObject({

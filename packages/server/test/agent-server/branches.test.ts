@@ -104,7 +104,7 @@ test("after a move the model reads the branch alone, and clients see all branche
   socket.close();
 });
 
-test("a move before all begins anew, with a system prompt of its own", async () => {
+test("a move before the first event starts over with a new system prompt", async () => {
   const id = await make();
   await say(id, "one");
   const before = await listed(id);
@@ -123,7 +123,7 @@ test("a move before all begins anew, with a system prompt of its own", async () 
   expect(next).toMatchObject({ kind: "MessageEvent", parent_id: root!.id });
 });
 
-test("a call without a result on the branch is told as interrupted", async () => {
+test("a call without a result on the branch is reported as interrupted", async () => {
   const id = await make();
   await say(id, "run: echo once");
   const action = (await listed(id)).find(({ action: made }) => made?.kind === "TerminalAction")!;
@@ -161,7 +161,7 @@ test("a move is refused while the agent works, and to events that are not there"
   });
 });
 
-test("a fork has the events up to its point as they are, goes on by itself, and can be forked again", async () => {
+test("a fork has the unchanged events up to its point, continues independently, and can be forked again", async () => {
   const id = await make({ tags: { team: "a" }, secrets: { TOKEN: "planted-secret" } });
   await say(id, "one");
   const first = await listed(id);
@@ -241,7 +241,7 @@ test("an event that is read alone names the one before it, on its own branch, so
   expect((await Promise.all(own)).filter((one) => !one)).toHaveLength(1);
 });
 
-test("what waits for the user, skills and metrics go with a move and with a fork as they should", async () => {
+test("moves and forks carry waiting actions, skills and metrics correctly", async () => {
   const skill = {
     name: "paint",
     content: "Use blue.",
@@ -292,7 +292,7 @@ test("what waits for the user, skills and metrics go with a move and with a fork
   expect((await info(id)).leaf_event_id).toBe(action.id);
 });
 
-test("a paused agent is waited for until its step has ended, and one that runs is forked as far as it is", async () => {
+test("a fork waits for a pausing agent's step, and copies a running conversation as it is", async () => {
   const id = await make();
   await say(id, "one");
   const before = lastOf(await listed(id));

@@ -144,7 +144,7 @@ test("secrets that cannot be taken are refused with a sentence", async () => {
     expect([body, (await post(id, "secrets", body)).status]).toEqual([body, status]);
 });
 
-test("a model is switched while a run goes on: the next call goes there, with its own key", async () => {
+test("a model switch during a run takes effect at the next call, with its own key", async () => {
   const id = await make();
   const socket = SocketClient.forConversation(agent, id);
   held = Promise.withResolvers<Reply>();
@@ -267,7 +267,7 @@ test("the first message gives the title, by the profile that the client names, o
   await Promise.all([waitForEnd(none), waitForEnd(named)]);
 });
 
-test("every change of a conversation of another sandbox, or of none, is a 404, and bad bodies a 422", async () => {
+test("changes of a missing conversation or one of another sandbox get 404, bad bodies 422", async () => {
   const { body: foreign } = await other.call("POST", "/api/conversations", sdkRequest(models.url));
   const id = await make();
   const changes: Record<string, [good: Json, ...bad: unknown[]]> = {

@@ -74,7 +74,7 @@ test("a full agent works in the sandbox with its own model and key, which is nev
   expect(JSON.stringify([made, read, items])).not.toContain("sk-own-model-key");
 });
 
-test("the model is called as the client says, and what it costs is told", async () => {
+test("the model is called with the client's parameters, and its cost is reported", async () => {
   const base = sdkRequest(models.url);
   const extra_headers = { "X-Team": "planted-header-value" };
   const llm = {
@@ -200,7 +200,7 @@ test.each([
   expect((await agent.call("POST", "/api/conversations", { ...base, agent: agentOf })).status).toBe(422);
 });
 
-test("an id that is taken gives the conversation as it is", async () => {
+test("creating a conversation with an existing id returns that conversation", async () => {
   const first = (await agent.call("POST", "/api/conversations", sdkRequest(models.url))).body;
   const again = await agent.call(
     "POST",
@@ -210,7 +210,7 @@ test("an id that is taken gives the conversation as it is", async () => {
   expect(again).toMatchObject({ status: 200, body: { id: first.id, max_iterations: 500 } });
 });
 
-test("what the released GUI may ask for is told, and the switches of settings give the tools that they stand for", async () => {
+test("the features for the released GUI are listed, and settings switches select their tools", async () => {
   const info = (await agent.call("GET", "/server_info")).body;
   expect(info.usable_tools).toEqual(
     expect.arrayContaining(["terminal", "glob", "apply_patch", "browser_tool_set", "task_tool_set"]),

@@ -63,7 +63,7 @@ function everything(id: string, turn: number): Promise<{ status: number; body: u
   );
 }
 
-test("everything at once is answered, the log stays whole, and the conversation goes on", async () => {
+test("concurrent requests of every kind are answered, the log stays consistent, and the conversation continues", async () => {
   const id = await make();
   const socket = SocketClient.forConversation(agent, id);
   await socket.frame(({ key }) => key === "full_state");

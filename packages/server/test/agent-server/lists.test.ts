@@ -156,7 +156,7 @@ test("searches and counts see the conversations of the sandbox, by status, in ev
     ]);
 });
 
-test("pages leave out nothing, and show nothing twice, when conversations are made and deleted meanwhile", async () => {
+test("pages leave out nothing, and show nothing twice, when conversations are created and deleted between requests", async () => {
   const search = async (query: string) =>
     (await other.call("GET", `/api/conversations/search?${query}`)).body as Json;
   for (const sort of ["CREATED_AT", "CREATED_AT_DESC", "UPDATED_AT", "UPDATED_AT_DESC"]) {
@@ -179,7 +179,7 @@ test("pages leave out nothing, and show nothing twice, when conversations are ma
   }
 });
 
-test("a batch has null for what the sandbox does not have", async () => {
+test("a batch has null for conversations that are not in the sandbox", async () => {
   const [own, foreign] = [await make(), await make({}, other)];
   const found = (await client.getConversations([own.id.replaceAll("-", ""), newId(), foreign.id])) as Json[];
   expect(found.map((one) => one?.id ?? null)).toEqual([own.id, null, null]);
@@ -191,7 +191,7 @@ test("a batch has null for what the sandbox does not have", async () => {
   expect((await agent.call("GET", `/api/conversations?${many}`)).status).toBe(400);
 });
 
-test("title and tags are changed; of what is not there success is false", async () => {
+test("title and tags can be changed; success is false for a missing conversation", async () => {
   const { id } = await make({ tags: { a: "1", b: "2" } });
   const socket = follow(id);
   await socket.frame(({ key }) => key === "full_state");
@@ -218,7 +218,7 @@ test("title and tags are changed; of what is not there success is false", async 
   expect((await other.call("GET", `/api/conversations/${foreign.id}`)).body.title).toBeNull();
 });
 
-test("a deleted conversation is gone with its children, its run ends, and the sandbox stays", async () => {
+test("deleting a conversation deletes its children and ends its run; the sandbox stays", async () => {
   const parent = await make();
   const child = await make({ parent_conversation_id: parent.id });
   expect(
@@ -243,7 +243,7 @@ test("a deleted conversation is gone with its children, its run ends, and the sa
   expect((await make({}, lonely)).execution_status).toBe("idle");
 });
 
-test("a session key does not delete what lies in other sandboxes", async () => {
+test("a session key does not delete conversations of other sandboxes", async () => {
   const parent = await make();
   const started = await platform.call("POST", "/api/v1/app-conversations", {
     parent_conversation_id: parent.id,
@@ -260,7 +260,7 @@ test("a session key does not delete what lies in other sandboxes", async () => {
   expect((await platform.call("GET", `/api/conversations/${child}`)).status).toBe(200);
 });
 
-test("the final response is what the agent said last", async () => {
+test("the final response is the agent's last message", async () => {
   const { id } = await make();
   expect(await client.getAgentFinalResponse(id)).toEqual({ response: "" });
   await client.sendEvent(id, message("one"), { run: true });

@@ -69,7 +69,7 @@ test("plugins of the creation are there before the first message, with their par
   expect(first!.llm_message.content.at(-1).text).toContain("- colour: red");
 });
 
-test("a plugin that is loaded later is told with the next message, once", async () => {
+test("a plugin that is loaded later is announced once, with the next message", async () => {
   const { body } = await agent.call(
     "POST",
     "/api/conversations",

@@ -127,7 +127,7 @@ test("idle, running, finished by a text or the finish tool, and idle again with 
   ]);
 });
 
-test("who writes on is not told again of the end of a run: on the way to the next one that would look like its end", async () => {
+test("a message after a run does not repeat the end of that run, which would look like the end of the next one", async () => {
   const one = await conversation();
   await one.until("hello", "finished");
   await one.send("again");
@@ -142,7 +142,7 @@ test("who writes on is not told again of the end of a run: on the way to the nex
   expect(states.filter((status) => status === "idle")).toHaveLength(1);
 });
 
-test("a second run is refused while one goes on, and a message with run joins it", async () => {
+test("a second run is refused during a run, and a message with run joins the run", async () => {
   const one = await conversation();
   const answer = hold("second");
   await one.send("hold: second", true);
@@ -163,7 +163,7 @@ test("a second run is refused while one goes on, and a message with run joins it
   ]);
 });
 
-test("a pause takes effect after the step, and a run goes on from it", async () => {
+test("a pause takes effect after the step, and a run continues from there", async () => {
   const one = await conversation();
   const answer = hold("pause");
   await one.send("hold: pause", true);
@@ -228,7 +228,7 @@ test("an interrupt cancels the model call, or the tools, whose calls get a resul
   ]);
 });
 
-test("stuck, errors and limits end a run, and a run or a message goes on from there", async () => {
+test("stuck, errors and limits end a run, and a run or a message continues from there", async () => {
   const stuck = await conversation();
   await stuck.until("loop", "stuck");
   const actions = async () => (await stuck.events()).filter(({ kind }) => kind === "ActionEvent").length;

@@ -99,7 +99,7 @@ test("without a repository, or a commit in it, the agent works in the folder its
   }
 });
 
-test("what git refuses is told, and nothing is left of the conversation", async () => {
+test("a refusal by git is reported, and nothing is left of the conversation", async () => {
   const id = "aaaaaaaa-1111-4222-8333-444455556666";
   await sh(
     `mkdir -p "/tmp/conversation-worktrees/${id}/it's a repo" && touch "/tmp/conversation-worktrees/${id}/it's a repo/taken"`,

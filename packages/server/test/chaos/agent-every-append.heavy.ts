@@ -21,7 +21,7 @@ const tasks: [string, Task][] = [
 ];
 
 test.each(tasks)(
-  "kill -9 at every commit, before it, after it and when it was just told: %s",
+  "kill -9 before each commit, after it and just after its announcement: %s",
   async (_, task) => {
     const tell = (text: string) => void process.stdout.write(`${text}\n`);
     expect(await dieAtCommits(task, { choose: every, tell, sites: 2 })).toEqual([]);

@@ -60,7 +60,7 @@ async function make(): Promise<string> {
 const condense = (id: string) => agent.call("POST", `${base(id)}/condense`);
 const taken = (count: number) => until(() => asked >= count || undefined);
 
-test("a summary that does not come is told when it is interrupted, and when its conversation is deleted", async () => {
+test("an unanswered condensation request ends when it is interrupted and when its conversation is deleted", async () => {
   const [one, two, three] = [await make(), await make(), await make()];
   const before = asked;
   const answers = [condense(one), condense(two)];

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { agentKillRounds } from "./agent-kill.ts";
 
-test("kill -9 under clients of sandboxes: what was announced is there, and nothing half", async () => {
+test("kill -9 under agent-server clients: everything announced exists, and nothing is half done", async () => {
   const rounds = Number(process.env.CHAOS_ROUNDS ?? 10);
   const wrong = await agentKillRounds(
     rounds,

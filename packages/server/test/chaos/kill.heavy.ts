@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { killRounds } from "./kill.ts";
 
-test("kill -9 at random moments: what was announced is there, and nothing half", async () => {
+test("kill -9 at random moments: everything announced exists, and nothing is half done", async () => {
   const rounds = Number(process.env.CHAOS_ROUNDS ?? 10);
   const wrong = await killRounds(
     rounds,

@@ -26,7 +26,7 @@ const problems = (status: number, body: string, type = "application/json; charse
     { status, headers: { "content-type": type }, text: body, ms },
   );
 
-test("an answer has to have a status, a content type and a body that the document tells", () => {
+test("an answer must have a documented status, content type and body", () => {
   expect(problems(200, '{"a":"b"}')).toEqual([]);
   expect(problems(404, '{"a":"b"}')).toEqual([]);
   expect(problems(200, '{"a":1}')).toEqual(["200: /a must be string"]);

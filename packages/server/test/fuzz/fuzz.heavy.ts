@@ -33,11 +33,11 @@ function judge(result: FuzzResult): void {
   expect(grownBytes).toBeLessThan(200 * 2 ** 20);
 }
 
-test("20,000 requests made of the OpenAPI document are answered as it says, and leave and show nothing that they should not", async () => {
+test("20,000 requests made of the OpenAPI document get documented answers, leave nothing behind and leak nothing", async () => {
   judge(await fuzz(20_000, seed, await RecordTarget.open()));
 }, 900_000);
 
-test("so are 20,000 made of the document of the agent-server surface, below a sandbox", async () => {
+test("20,000 requests made of the agent-server document get documented answers, below a sandbox", async () => {
   judge(await fuzz(20_000, seed, await RecordTarget.open({}, "/agent/sandbox-1")));
 }, 900_000);
 
@@ -46,7 +46,7 @@ test("5,000 requests to a platform with real sandboxes are answered as the docum
   judge(await fuzz(count, seed, await LiveTarget.open(), true));
 }, 900_000);
 
-test("so are 5,000 to the surface of a real sandbox", async () => {
+test("5,000 requests to a real sandbox's agent server get documented answers", async () => {
   const count = Number(process.env.FUZZ_LIVE ?? 5_000);
   judge(await fuzz(count, seed, await LiveTarget.open(true), true));
 }, 900_000);

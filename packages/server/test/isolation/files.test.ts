@@ -85,7 +85,7 @@ describe("nothing of the host is read, written or removed", () => {
   });
 });
 
-describe("an answer comes in words", () => {
+describe("a file route answers with a readable error", () => {
   test.each([
     ["a pipe", "mkfifo odd"],
     ["a pipe behind a link", "mkfifo behind; ln -sfn behind odd"],
@@ -118,7 +118,7 @@ describe("an answer comes in words", () => {
   });
 });
 
-test("a loop that swaps a folder and a link to the host's leads nobody out", async () => {
+test("a loop that swaps a folder and a link to a host folder lets no request out", async () => {
   const before = hostNow();
   const swap = `mkdir -p real swap; echo mine >real/secret; ln -sfn "$1" trap
 while :; do mv -T swap other; mv -T trap swap; mv -T swap trap; mv -T other swap; done`;

@@ -97,7 +97,7 @@ test("nothing that processes share shows another sandbox or the server", async (
   for (const secret of [dataDir, arena.server.key]) expect(shown).not.toContain(secret);
 });
 
-test("what the machine has only so many of is left for others by a sandbox that takes all it can", async () => {
+test("a sandbox that takes all it can leaves limited machine resources to others", async () => {
   const hog = await start(attacker, "machine_tables.py");
   expect(JSON.parse(hog.line)).toEqual({ terminals: 128 });
   const other = await start(victim, "machine_tables.py");

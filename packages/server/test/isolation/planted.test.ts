@@ -70,7 +70,7 @@ function outsideNow(): string {
     .join("\n");
 }
 
-test("in a root lead nowhere, or keep the sandbox from starting, in words", async () => {
+test("in a root lead nowhere, or stop the start with a readable error", async () => {
   const before = outsideNow();
   let running = 0;
   for (const { id } of planted) {

@@ -37,7 +37,7 @@ async function survive(command: string[], { own = true, holdMs = 700 } = {}): Pr
   expect(performance.now() - deleting).toBeLessThan(30_000);
 }
 
-describe("others go on beside", () => {
+describe("other sandboxes keep working during", () => {
   test("a fork bomb", () =>
     survive(["sh", "-c", "bomb() { bomb | bomb & }; bomb; sleep 30"], { own: false }));
   test("a fork bomb of processes that ignore signals and are orphans", () =>
@@ -106,7 +106,7 @@ describe("ends where its memory ends", () => {
     ).toMatch(/alive\n$/);
   });
 
-  test("files that it reads and writes do not count for ever", async () => {
+  test("files that a sandbox reads and writes do not count towards its memory permanently", async () => {
     const place = await arena.place();
     const { out } = await place.run(
       "head -c 400M /dev/zero >big; for i in 1 2; do cat big >/dev/null; done; stat -c %s big",
@@ -153,7 +153,7 @@ describe("the server listens to others during", () => {
     terminal.close();
   });
 
-  test("a flood of downloads that nobody reads", async () => {
+  test("a flood of downloads without a reader", async () => {
     const place = await arena.place();
     await place.run("head -c 200M /dev/zero >big");
     const before = process.memoryUsage().rss;
@@ -164,7 +164,7 @@ describe("the server listens to others during", () => {
   });
 });
 
-test("processes that ignore SIGTERM are gone with their sandbox, and do not hold up a snapshot", async () => {
+test("processes that ignore SIGTERM end with their sandbox and do not delay a snapshot", async () => {
   const place = await arena.place();
   const stubborn = "trap '' TERM HUP INT QUIT; while :; do sleep 1; done";
   const process = await (await place.handle()).exec({

@@ -43,7 +43,7 @@ test("the document of the agent-server surface has all that the reference's agen
   expect(unlisted(left, agentServerInside)).toEqual({ differences: [], outdated: [] });
 });
 
-test("has no path beside the reference's but those that are meant", () => {
+test("has no path besides the reference's and the listed additions", () => {
   const facts = Object.keys(references).map((name) => contract(name));
   expect(unlisted(findAdditions(ours, facts), additions)).toEqual({ differences: [], outdated: [] });
 });

@@ -94,7 +94,7 @@ test("lists changed, deleted, moved and new files since the upstream branch, com
   });
 });
 
-test("no repository has no changes, and bad references and paths are refused in words", async () => {
+test("a folder without a repository has no changes; bad references and paths get readable errors", async () => {
   await git(
     "/tmp/ref",
     "git init -q",

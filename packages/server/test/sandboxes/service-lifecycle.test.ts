@@ -49,7 +49,7 @@ test("an idle sandbox is paused and hibernated, and its next use starts it on it
 });
 
 test.each([1e9, -1e9])(
-  "a clock that is set by %d ms makes no sandbox unused, and none used for ever",
+  "a clock change of %d ms makes no sandbox idle and keeps none in use permanently",
   async (jump) => {
     service = await bench.serve({ idle });
     const { id } = await service.create("me");
@@ -83,7 +83,7 @@ test("a hibernated sandbox is one after a restart too, and its use is remembered
   expect(await sh(await service.running(id), "cat file")).toBe("kept\n");
 });
 
-test("a sandbox that was paused, or whose program took the proxy's port meanwhile, has its way out after a restart", async () => {
+test("a sandbox has egress after a restart, even if it was paused or its program took the proxy's port", async () => {
   const specs = [{ ...testSpec, network: { mode: "open" as const, allow: [], credentials: [] } }];
   let egress: EgressProxy | undefined;
   const serve = async () => {

@@ -14,7 +14,7 @@ afterEach(() => bench.end());
 
 const row = (id: string) => service.get("me", id);
 
-test("a preparation shows how it goes on, in the record, and has its own time", async () => {
+test("the record shows the progress of a preparation, which has its own time limit", async () => {
   let go = () => {};
   const held = new Promise<void>((resolve) => {
     go = resolve;
@@ -44,7 +44,7 @@ test("a preparation shows how it goes on, in the record, and has its own time", 
   expect((await service.running(id)).spec.env).toEqual({ FROM_IMAGE: "1" });
 });
 
-test("a spec that cannot be prepared says why, in the record and to those who wait", async () => {
+test("the record and the waiting callers get the reason why a spec cannot be prepared", async () => {
   const sentence = "The registry of example/image does not answer.";
   service = await bench.serve({}, (one) =>
     altered(one, { prepare: () => Promise.reject(new PlatformError("SandboxSpecUnusable", sentence)) }),
@@ -55,7 +55,7 @@ test("a spec that cannot be prepared says why, in the record and to those who wa
   await expect(service.snapshots.create("me", id)).rejects.toMatchObject({ code: "SandboxFailed" });
 });
 
-test("a preparation without end is broken off: by deletion, by its time, and by the server's end, which leaves it to the next", async () => {
+test("an endless preparation is ended by deletion, its time limit, or shutdown, after which the next server repeats it", async () => {
   const never = (one: ServiceBench["driver"]) => altered(one, { prepare: () => new Promise(() => {}) });
   service = await bench.serve({}, never);
   const deleted = await service.create("me");
@@ -80,7 +80,7 @@ test("a preparation without end is broken off: by deletion, by its time, and by 
   expect(row(left.id)).toMatchObject({ status: "RUNNING", statusDetail: null });
 });
 
-test("a snapshot holds the files as they were, and sandboxes begin with it, also after the first one is gone", async () => {
+test("a snapshot keeps the files, and sandboxes can start from it even after the first sandbox is deleted", async () => {
   service = await bench.serve();
   const { id } = await service.create("me", undefined, { network: { mode: "none" } });
   await sh(await service.running(id), "echo then >file");
@@ -116,7 +116,7 @@ test("a snapshot holds the files as they were, and sandboxes begin with it, also
   expect(await sh(await service.running(late.id), "cat file")).toBe("then\n");
 });
 
-test("sandboxes that are yet to begin with a snapshot get its files when it is deleted meanwhile, also after a crash", async () => {
+test("sandboxes that will start from a snapshot get its files even if it is deleted first, also after a crash", async () => {
   service = await bench.serve();
   const { id } = await service.create("me");
   await sh(await service.running(id), "echo kept >file");
@@ -140,7 +140,7 @@ test("sandboxes that are yet to begin with a snapshot get its files when it is d
   expect(await bench.driver.snapshots()).toEqual([]);
 });
 
-test("a snapshot that cannot be recorded is not kept, and the sandbox goes on", async () => {
+test("a snapshot that cannot be recorded is removed, and the sandbox keeps running", async () => {
   service = await bench.serve();
   const { id } = await service.create("me");
   await sh(await service.running(id), "echo kept >file");
@@ -153,7 +153,7 @@ test("a snapshot that cannot be recorded is not kept, and the sandbox goes on", 
   expect(await sh(await service.running(id), "cat file")).toBe("kept\n");
 });
 
-test("what a crash leaves of sandboxes and snapshots without a record is removed at the next start", async () => {
+test("remains of sandboxes and snapshots without a record are removed at the start after a crash", async () => {
   service = await bench.serve();
   const { id } = await service.create("me");
   await service.running(id);

@@ -148,7 +148,7 @@ test("finds running and paused sandboxes again after a restart", async () => {
   expect(await sh(await service.running(two.id), "echo alive")).toBe("alive\n");
 });
 
-test("after a restart starts what was starting, restarts what died, and removes what has no record", async () => {
+test("a restart resumes starts, restarts dead sandboxes, and removes sandboxes without a record", async () => {
   const died = await service.create("me");
   await sh(await service.running(died.id), "echo kept >file");
   await killProcesses(died.id);

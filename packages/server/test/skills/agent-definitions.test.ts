@@ -50,7 +50,7 @@ printf -- '---\\nname: "../b"\\n---\\nodd' >~/.openhands/agents/odd.md; printf -
   ]);
 });
 
-test("values of the wrong kind are passed over, and told", () => {
+test("values of the wrong type are ignored with a warning", () => {
   const told: string[] = [];
   const tell = (sentence: string) => void told.push(sentence);
   const text =

@@ -62,7 +62,7 @@ test("a folder that is not there has no skills, and a flood of files is bounded"
   expect((await loadSkills(sandbox, { workingDir: "/tmp/f" })).length).toBe(200);
 });
 
-test("files in folders below are rules there, commands of plugins wait for their name, and what cannot be used is told", async () => {
+test("files in subfolders become path rules, plugin commands run by name, and unusable files are reported", async () => {
   await sh(
     sandbox,
     `mkdir -p /tmp/n/.git /tmp/n/a/b /tmp/n/node_modules/x /tmp/n/.agents/skills /tmp/cmd/commands && cd /tmp/n
@@ -86,7 +86,7 @@ head -c 10000000 /dev/zero | tr '\\0' y >.cursorrules; echo go >/tmp/cmd/command
   ]);
 });
 
-test("files that are no text are left out, broken front matter of every kind is told, and there is an end to that", async () => {
+test("binary files are left out, and broken front matter causes a bounded number of warnings", async () => {
   const broken = {
     "open.md": "---\\nname: open\\nText",
     "kinds.md": "---\\nname: [a]\\ntriggers: 7\\npaths: [{}]\\nmcp_tools: []\\n---\\nText",
