@@ -68,14 +68,14 @@ function local(name: string, wanted: number): Awaited<ReturnType<typeof complete
     name: "think",
     arguments: JSON.stringify({ thought: `Step ${step}: what is next.` }),
     origin: "completion",
-  };
+  } as const;
   const more = step < wanted;
   return {
     ...{
       id: `response_${id}`,
       text: more ? "" : "Done.",
       thinkingBlocks: [],
-      toolCalls: more ? [call as never] : [],
+      toolCalls: more ? [call] : [],
       cost: 0,
     },
     usage: { model: "local", ...tokens, context_window: 128_000, per_turn_token: 1020, response_id: id },

@@ -106,7 +106,7 @@ test("a conversation is made with a model whose key the client never saw", async
     client.createConversation({
       workspace: { kind: "LocalWorkspace", working_dir: "/workspace/project" },
       ...request,
-    } as never);
+    });
   const initial_message = { role: "user", content: [{ type: "text", text: "ping" }], run: true };
   const made = await create({ agent: { kind: "Agent", llm }, secrets_encrypted: true, initial_message });
   expect(JSON.stringify(made)).not.toMatch(/sk-good|sealed-v1/);
@@ -115,11 +115,7 @@ test("a conversation is made with a model whose key the client never saw", async
   expect(await client.getAgentFinalResponse(id)).toMatchObject({ response: "pong" });
   const calls = models.requests.length;
   await client.switchLLM(id, { ...llm, usage_id: "other" } as never);
-  await client.sendEvent(
-    id,
-    { role: "user", content: [{ type: "text", text: "again" }] } as never,
-    { run: true } as never,
-  );
+  await client.sendEvent(id, { role: "user", content: [{ type: "text", text: "again" }] }, { run: true });
   await until(() => models.requests.length > calls);
   expect(models.requests.at(-1)!.apiKey).toBe("sk-good");
   const broken = { ...llm, api_key: `${String(llm.api_key).slice(0, -6)}AAAAAA` };
@@ -200,22 +196,22 @@ test("an MCP server is tried, with the secrets of the stored one of its name", a
   const auth = { strategy: "bearer", value: mcpKey } as const;
   const server = { type: "http", url, auth } as const;
   const call = { name: "add", arguments: { a: 2, b: 3 } };
-  expect(await client.testServer({ name: "sums", server, tool_call: call } as never)).toEqual({
+  expect(await client.testServer({ name: "sums", server, tool_call: call })).toEqual({
     ok: true,
     tools: ["add"],
     tool_result: { is_error: false, text: "5" },
   });
   const masked = { ...server, auth: { ...auth, value: "**********" } };
-  expect(await client.testServer({ name: "sums", server: masked } as never)).toMatchObject({
+  expect(await client.testServer({ name: "sums", server: masked })).toMatchObject({
     ok: false,
     error_kind: "connection",
   });
   await new clients.SettingsClient(options).createMcpServer("sums", { url, auth } as never);
-  expect(await client.testServer({ name: "sums", server: masked } as never)).toMatchObject({ ok: true });
-  expect(await client.testServer({ server: { type: "stdio", command: "id" } } as never)).toMatchObject({
+  expect(await client.testServer({ name: "sums", server: masked })).toMatchObject({ ok: true });
+  expect(await client.testServer({ server: { type: "stdio", command: "id" } })).toMatchObject({
     ok: false,
   });
-  expect(await client.startOAuth({ server } as never)).toMatchObject({
+  expect(await client.startOAuth({ server })).toMatchObject({
     ok: false,
     error: expect.any(String),
   });
@@ -244,7 +240,7 @@ test("skills and hooks of the project in the sandbox", async () => {
   });
   expect(await hooks.loadHooks({ project_dir: "/tmp" })).toEqual({ hook_config: null });
   const client = new clients.SkillsClient(options);
-  const { skills, sources } = await client.getSkills({ project_dir: "/workspace/project" } as never);
+  const { skills, sources } = await client.getSkills({ project_dir: "/workspace/project" });
   const found = (name: string) => skills.find((skill) => skill.name === name);
   expect(found("deploy")).toMatchObject({
     type: "knowledge",
@@ -253,11 +249,11 @@ test("skills and hooks of the project in the sandbox", async () => {
   });
   expect(skills.find(({ content }) => content.includes("Use tabs."))).toMatchObject({ type: "repo" });
   expect(sources).toMatchObject({ project: skills.length, user: 0, public: 0 });
-  expect((await client.getSkills({ load_project: false } as never)).skills).toEqual([]);
+  expect((await client.getSkills({ load_project: false })).skills).toEqual([]);
   expect(await client.syncSkills()).toMatchObject({ status: "success" });
   expect(await client.listInstalledSkills()).toEqual({ skills: [] });
   expect(await client.getMarketplace()).toEqual({ skills: [] });
-  await expect(client.installSkill({ source: "github:a/b" } as never)).rejects.toMatchObject({ status: 400 });
+  await expect(client.installSkill({ source: "github:a/b" })).rejects.toMatchObject({ status: 400 });
   for (const absent of [
     () => client.getInstalledSkill("x"),
     () => client.toggleSkill("x", true),

@@ -178,7 +178,7 @@ async function attach(id: string): Promise<{
   const [host, apiKey] = [new URL(shown!.conversation_url!).origin, shown!.session_api_key!];
   const workspace = new clients.RemoteWorkspace({ host, apiKey, workingDir: "/workspace/project" });
   const frames: Json[] = [];
-  const remote = new clients.RemoteConversation({ kind: "Agent", llm: { model: "x" } } as never, workspace, {
+  const remote = new clients.RemoteConversation({ kind: "Agent", llm: { model: "x" } }, workspace, {
     conversationId: id,
     callback: (event) => void frames.push(event as Json),
     onError: (error) => void frames.push({ kind: "error", error: error.message }),
@@ -238,7 +238,7 @@ test("a conversation over its own address: follow, send, run, confirm, refuse, p
   expect(await workspace.uploadText("sent", "/workspace/sent.txt")).toMatchObject({ success: true });
   expect(JSON.parse(await cloud.readConversationFile(id, "/workspace/sent.txt"))).toBe("sent");
 
-  await plain.sendEvent(id, message("run: sleep 60") as never, { run: true });
+  await plain.sendEvent(id, message("run: sleep 60"), { run: true });
   await until(() => statuses().at(-1) === "running" || undefined);
   await until(() => frames.some(({ action }) => action?.command === "sleep 60") || undefined);
   await plain.interruptConversation(id);

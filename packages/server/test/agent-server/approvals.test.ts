@@ -115,7 +115,7 @@ test("actions wait for approval: a plain run and accept execute them all, in the
 
   await one.until("run: echo three", "waiting_for_confirmation");
   from = one.socket.frames.length;
-  const accept = () => client.respondToConfirmation(one.id, { accept: true } as never);
+  const accept = () => client.respondToConfirmation(one.id, { accept: true });
   expect(await Promise.all([accept(), accept()])).toEqual([{ success: true }, { success: true }]);
   await one.closing("finished", from);
   expect(
@@ -156,9 +156,9 @@ test("a rejection answers each waiting action and leaves the agent idle, which r
   const one = await conversation({ confirmation_policy: { kind: "AlwaysConfirm" } });
   await one.until("two: rejected", "waiting_for_confirmation");
   const from = one.socket.frames.length;
-  expect(await client.respondToConfirmation(one.id, { accept: false, reason: "Not here." } as never)).toEqual(
-    { success: true },
-  );
+  expect(await client.respondToConfirmation(one.id, { accept: false, reason: "Not here." })).toEqual({
+    success: true,
+  });
   await one.closing("idle", from);
   const events = await one.events();
   const actions = events.filter(({ kind }) => kind === "ActionEvent");
@@ -170,7 +170,7 @@ test("a rejection answers each waiting action and leaves the agent idle, which r
       rejection_reason: "Not here.",
     })),
   );
-  await client.respondToConfirmation(one.id, { accept: false } as never);
+  await client.respondToConfirmation(one.id, { accept: false });
   expect(await one.events()).toHaveLength(events.length);
   await one.run();
   await one.closing("finished", from);
@@ -214,8 +214,8 @@ test("of an approval, a rejection and a message at the same moment the first cou
     const before = (await one.events()).length;
     const from = one.socket.frames.length;
     const answers = [
-      () => client.respondToConfirmation(one.id, { accept: true } as never),
-      () => client.respondToConfirmation(one.id, { accept: false } as never),
+      () => client.respondToConfirmation(one.id, { accept: true }),
+      () => client.respondToConfirmation(one.id, { accept: false }),
       () => one.send("Something else", true),
     ];
     const order = [0, 1, 2].map((index) => answers[(index + round) % 3]!);
@@ -233,7 +233,7 @@ test("the policy and the analyzer decide which actions wait, from the next step 
     confirmation_policy: { kind: "ConfirmRisky", threshold: "HIGH", confirm_unknown: false },
   });
   await one.until("risk: HIGH", "finished");
-  expect(await client.setSecurityAnalyzer(one.id, { kind: "LLMSecurityAnalyzer" } as never)).toEqual({
+  expect(await client.setSecurityAnalyzer(one.id, { kind: "LLMSecurityAnalyzer" })).toEqual({
     success: true,
   });
   expect((await one.socket.frame(({ key }) => key === "security_analyzer")).value).toEqual({
@@ -241,15 +241,15 @@ test("the policy and the analyzer decide which actions wait, from the next step 
   });
   await one.until("risk: MEDIUM", "finished");
   await one.until("risk: HIGH", "waiting_for_confirmation");
-  expect(await client.setConfirmationPolicy(one.id, { kind: "NeverConfirm" } as never)).toEqual({
+  expect(await client.setConfirmationPolicy(one.id, { kind: "NeverConfirm" })).toEqual({
     success: true,
   });
   expect((await one.socket.frame(({ key }) => key === "confirmation_policy")).value).toEqual({
     kind: "NeverConfirm",
   });
-  await client.respondToConfirmation(one.id, { accept: false } as never);
+  await client.respondToConfirmation(one.id, { accept: false });
   await one.until("risk: HIGH", "finished");
-  await client.setSecurityAnalyzer(one.id, null as never);
+  await client.setSecurityAnalyzer(one.id, null);
   expect(await client.getConversation(one.id)).toMatchObject({
     confirmation_policy: { kind: "NeverConfirm" },
     security_analyzer: null,
@@ -259,7 +259,7 @@ test("the policy and the analyzer decide which actions wait, from the next step 
   const from = one.socket.frames.length;
   await one.send("hold: policy", true);
   await asking("hold: policy", 1);
-  await client.setConfirmationPolicy(one.id, { kind: "AlwaysConfirm" } as never);
+  await client.setConfirmationPolicy(one.id, { kind: "AlwaysConfirm" });
   answer(reply.toolCalls([terminal("echo now")]));
   await one.closing("finished", from);
 });

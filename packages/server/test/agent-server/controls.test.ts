@@ -59,7 +59,7 @@ async function output(id: string, command: string): Promise<string> {
   const { items } = (await client.searchEvents(id, {
     kind: "ObservationEvent",
     sort_order: "TIMESTAMP_DESC",
-  } as never)) as Json;
+  })) as Json;
   return items.find(({ observation }: Json) => observation.command === command).observation.content[0].text;
 }
 
@@ -156,7 +156,7 @@ test("a model switch during a run takes effect at the next call, with its own ke
     api_key: "sk-second-planted-key",
     base_url: models.url,
     usage_id: "second",
-  } as never);
+  });
   held.resolve(reply.toolCalls([terminal("true")]));
   await waitForEnd(id);
   expect(models.requests.at(-1)).toMatchObject({ wire: "anthropic", apiKey: "sk-second-planted-key" });
@@ -212,14 +212,14 @@ test("a conversation of the settings gets a model of its own, and an LLM profile
     expect.arrayContaining(["terminal", "file_editor", "finish"]),
   );
   await Promise.all([
-    client.switchLLM(body.id, { ...llm, model: "openai/a" } as never),
-    client.switchLLM(body.id, { ...llm, model: "openai/own" } as never),
+    client.switchLLM(body.id, { ...llm, model: "openai/a" }),
+    client.switchLLM(body.id, { ...llm, model: "openai/own" }),
   ]);
   expect(await model("two")).toBe("own");
   expect(await post(body.id, "switch_profile", { profile_name: "fast" })).toEqual(done);
   expect(await model("three")).toBe("of-the-profile");
   expect(((await client.getConversation(body.id)) as Json).current_model_id).toBe("openai/of-the-profile");
-  await client.switchLLM(body.id, { ...llm, model: "openai/again" } as never);
+  await client.switchLLM(body.id, { ...llm, model: "openai/again" });
   expect(await model("four")).toBe("again");
   expect((await post(body.id, "switch_profile", { profile_name: "nobodys" })).status).toBe(404);
   expect(await post(body.id, "switch_acp_model", { model: "x" })).toMatchObject({

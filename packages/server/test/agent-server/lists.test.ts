@@ -138,7 +138,7 @@ test("searches and counts see the conversations of the sandbox, by status, in ev
     const page = (await client.searchConversations({
       limit: 1,
       ...(page_id && { page_id }),
-    } as never)) as Json;
+    })) as Json;
     pages.push(...ids(page));
     page_id = page.next_page_id ?? undefined;
     if (page_id === undefined) break;
@@ -195,8 +195,8 @@ test("title and tags can be changed; success is false for a missing conversation
   const { id } = await make({ tags: { a: "1", b: "2" } });
   const socket = follow(id);
   await socket.frame(({ key }) => key === "full_state");
-  expect(await client.updateConversation(id, { title: "A title" } as never)).toEqual({ success: true });
-  expect(await client.updateConversation(id, { tags: { c: "3" } } as never)).toEqual({ success: true });
+  expect(await client.updateConversation(id, { title: "A title" })).toEqual({ success: true });
+  expect(await client.updateConversation(id, { tags: { c: "3" } })).toEqual({ success: true });
   expect(await client.getConversation(id)).toMatchObject({ title: "A title", tags: { c: "3" } });
   expect((await socket.frame(({ key }) => key === "tags")).value).toEqual({ c: "3" });
   socket.close();

@@ -51,7 +51,7 @@ async function begin(host: string): Promise<Life> {
     workingDir: "/workspace/project",
   });
   const frames: Json[] = [];
-  const remote = new clients.RemoteConversation(sdkRequest(models.url).agent as never, workspace, {
+  const remote = new clients.RemoteConversation(sdkRequest(models.url).agent, workspace, {
     callback: (event) => void frames.push(event as Json),
     onError: (error) => void frames.push({ kind: "error", error: error.message }),
   });
@@ -79,7 +79,7 @@ test.each(["below the sandbox's address", "at the root"])(
     await until(async () => (await remote.state.getExecutionStatus()) === "finished" || undefined);
     expect(await remote.getAgentFinalResponse()).toBe("Done.");
 
-    await remote.setConfirmationPolicy({ kind: "AlwaysConfirm" } as never);
+    await remote.setConfirmationPolicy({ kind: "AlwaysConfirm" });
     // The client keeps the state that the socket tells it.
     await until(
       async () =>
@@ -98,8 +98,8 @@ test.each(["below the sandbox's address", "at the root"])(
     expect(frames.findLast(({ kind }) => kind === "UserRejectObservation")).toMatchObject({
       rejection_reason: "Not now",
     });
-    await remote.setConfirmationPolicy({ kind: "NeverConfirm" } as never);
-    await remote.setSecurityAnalyzer(null as never);
+    await remote.setConfirmationPolicy({ kind: "NeverConfirm" });
+    await remote.setSecurityAnalyzer(null);
 
     await remote.sendMessage("run: sleep 1");
     await remote.run();

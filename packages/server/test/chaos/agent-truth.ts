@@ -103,8 +103,8 @@ function wrongFields({ fields, secrets, deleted }: Known, info: Json): string[] 
     model: info.agent?.llm?.model,
   };
   for (const name of ["title", "tags", "policy", "model"] as const) {
-    const may = fields[name].may.map((value) => JSON.stringify(value));
-    if (may.length > 0 && !may.includes(undefined as never) && !may.includes(JSON.stringify(now[name])))
+    const may = fields[name].may.map((value): string | undefined => JSON.stringify(value));
+    if (may.length > 0 && !may.includes(undefined) && !may.includes(JSON.stringify(now[name])))
       wrong.push(`${name} is ${JSON.stringify(now[name])}, not ${may}`);
   }
   for (const name of secrets)
