@@ -18,7 +18,7 @@ export async function fairnessRows(): Promise<Row[]> {
   try {
     await bench.begin(ids[0]!, "warm", steps);
     await bench.rested();
-    // A process that has nothing else to do tells what the machine's other work costs.
+    // An idle process shows what the machine's other work costs.
     const bare = await startProgram([floorHttp], { BODY_FILE: floorHttp }, /\d+/);
     const began = performance.now();
     const all = Promise.all(ids.map((id, index) => bench.begin(id, `of-${index}`, steps))).then(() =>

@@ -78,7 +78,7 @@ export async function startAgentBench(
   };
 }
 
-/** A program of this folder that tells its address first and then answers what it is asked. */
+/** A program of this folder that prints its address and then answers requests. */
 async function startProcess(program: string, args: string[], env: Record<string, string>) {
   const child: ChildProcess = fork(fileURLToPath(new URL(`./${program}.ts`, import.meta.url)), args, {
     execArgv: ["--disable-warning=ExperimentalWarning"],

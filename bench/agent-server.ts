@@ -101,7 +101,7 @@ process.on("message", async (order: "noted" | "memory" | "running") => {
     noted = { wakes: [], calls: [] };
     return;
   }
-  // The end of a run is told twice.
+  // The end of a run is announced twice.
   await delay(500);
   runner?.workspaces.unload(0);
   runner?.workspaces.unload(0);

@@ -84,7 +84,7 @@ export class BareRuntime {
     return this.#shell.time(`${this.#command} exec --process ${this.#bundles}/true.json ${id}`);
   }
 
-  /** Ends the containers that were run; gives ms of each. */
+  /** Ends the containers; returns ms of each. */
   async end(): Promise<number[]> {
     const took: number[] = [];
     for (const id of this.#running)

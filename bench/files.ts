@@ -74,7 +74,7 @@ function upload({ headers }: BenchServer, url: string, bytes: number): Promise<v
   });
 }
 
-/** Gives the number of bytes. */
+/** Returns the number of bytes. */
 function download({ headers }: BenchServer, url: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const get = request(url, { headers }, (response) => {

@@ -8,7 +8,7 @@ import { figures, type Row, sample, single } from "./measure.ts";
 import { type BenchService, openBenchService, spread, started } from "./sandbox-service.ts";
 
 const count = 10_000;
-/** As many run at the same time meanwhile. */
+/** Number of sandboxes that run at the same time. */
 const batch = 500;
 
 /** 10,000 hibernated sandboxes: memory, disk, and how quickly one can be used again. */

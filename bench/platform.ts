@@ -100,7 +100,7 @@ async function settled(platform: Platform): Promise<void> {
   const busy = () =>
     platform.store.startTasks.listOpen().length > 0 || platform.store.conversations.listRunning().length > 0;
   while (busy()) await delay(5);
-  // A start looks for skills after it is ready, and nothing tells when it has.
+  // A start looks for skills after it is ready, without announcing the end.
   await delay(100);
 }
 

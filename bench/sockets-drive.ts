@@ -49,7 +49,7 @@ export async function drive(
   return { events, ms: performance.now() - begin };
 }
 
-/** A text that tells when it was made, by a clock that all processes of the machine share. */
+/** A text with its creation time on a clock that all processes share. */
 export function stamped(length: number): string {
   return `at:${process.hrtime.bigint()};`.padEnd(length, "x");
 }

@@ -11,7 +11,7 @@ import type { Done, Order } from "./sockets-drive.ts";
 const key = "sp_bench-key-0123456789abcdefghijklmnopqrstuvwx";
 const headers = { "x-session-api-key": key };
 
-/** A server in a process of its own that sends events to conversations when it is told. */
+/** A separate server that appends events on orders. */
 export interface EventServer {
   url: string;
   pid: number;

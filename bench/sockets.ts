@@ -313,7 +313,7 @@ async function fast(servers: readonly [EventServer, EventServer]): Promise<Row[]
   ];
 }
 
-/** Twenty sockets on two conversations, alone and beside one on each that never reads. */
+/** Twenty sockets on two conversations, alone and with a non-reading socket on each. */
 async function neverReading([platform]: readonly [EventServer, EventServer]): Promise<Row[]> {
   const order = { perSecond: 1_000, ms: 6_000, conversations: 2, length: 8_000 };
   const run = async (stuck: number) => {

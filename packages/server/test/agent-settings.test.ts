@@ -61,7 +61,7 @@ test("the server describes itself, at the root too", async () => {
   expect(await client.getRoot()).toMatchObject({ version: info.version, docs: "/docs" });
   expect(clients.compareAgentServerVersions(String(info.version), "1.28.0")).toBe(1);
   expect(await new clients.ToolClient(options).listTools()).toEqual(info.usable_tools);
-  // Clients may drop the path of the address: the key tells which sandbox they mean.
+  // Clients may drop the path of the address: the key identifies the sandbox.
   const atRoot = { ...options, host: server.url };
   expect(await new clients.ServerClient(atRoot).getRoot()).toMatchObject({ version: info.version });
   expect(await new clients.SettingsClient(atRoot).getSettings()).toHaveProperty("llm_api_key_is_set");

@@ -36,7 +36,7 @@ afterAll(async () => {
 
 let conversation: { id: string } | undefined;
 
-/** Has the agent make calls, and gives their observations. */
+/** Makes the agent run calls; returns their observations. */
 async function turn(...calls: object[]): Promise<Json[]> {
   const text = JSON.stringify(calls);
   const before = conversation ? (await observations()).length : 0;

@@ -90,7 +90,7 @@ test("kill -9 of the server: printed output is kept, and a running command gets 
   expect(await after.search()).toEqual(events);
   expect(await after.execute("echo again")).toMatchObject({ stdout: "again\n", exit_code: 0 });
 
-  // An end in order does not wait for commands: it ends them, and tells who waits.
+  // A clean shutdown ends commands and notifies waiting clients.
   const waiting = after.post("execute", { command: "echo begun; sleep 600" });
   await until(async () => (await after.execute("pgrep -fc '^sleep 600'")).stdout === "2\n" || undefined);
   const began = performance.now();

@@ -102,7 +102,7 @@ test("the agent's work is read from its sandbox: changes, differences, files, sk
     ],
   });
 
-  // As the GUI asks: one encoded segment, and the session key alone or beside what a proxy adds.
+  // As the GUI asks: one encoded segment, and the session key alone or with a proxy's header.
   const session = { "X-Session-API-Key": shown.session_api_key };
   expect(await get("/api/git/changes/%2Fworkspace%2Fproject", session)).toEqual(changes);
   expect(

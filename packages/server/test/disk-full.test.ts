@@ -15,7 +15,7 @@ import {
 } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 
-/** Gives the test a platform on a small file system of its own. */
+/** Runs the test with a platform on its own small file system. */
 async function onSmallDisk(work: (server: TestPlatform) => Promise<void>): Promise<void> {
   const dataDir = mkdtempSync(join(tmpdir(), "sandpiper-full-"));
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=24m,mode=711", "sandpiper-test", dataDir]);
@@ -110,7 +110,7 @@ test("a run that meets a full disk continues by itself once there is space", () 
       const message = { role: "user", content: [{ type: "text", text: "Go" }], run: true };
       await call("POST", `/api/conversations/${id}/events`, message);
       await until(() => existsSync(ballast) || undefined);
-      // The end of a run is told with its whole state, also of one that could not write it.
+      // A run's end is announced with its full state, even when it could not be written.
       const before = states();
       await until(() => states() > before || undefined);
       socket.close();

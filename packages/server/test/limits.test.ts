@@ -160,7 +160,7 @@ test("the budget of a task ends its runs in an error", async () => {
   });
 }, 60_000);
 
-/** A key of another user, made beside the running server. */
+/** A key of another user, created while the server runs. */
 async function annsKey(): Promise<string> {
   const command = new Command(["keys", "create", "--user", "ann"], { SANDPIPER_DATA: dataDir });
   expect(await command.exit, command.stderr).toBe(0);

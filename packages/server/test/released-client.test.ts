@@ -210,7 +210,7 @@ test("a conversation over its own address: follow, send, run, confirm, refuse, p
   await own.updateConversation(id, { title: "Second" });
   own.close();
   expect((await cloud.getConversations([id]))[0]).toMatchObject({ title: "Second" });
-  // Who follows reads it without asking again, and it looks like the end of nothing.
+  // Followers get it without a request, and it does not look like the end of a run.
   const told = await until(() =>
     frames.find(({ key, value }) => key === "full_state" && (value as Json).title === "Second"),
   );

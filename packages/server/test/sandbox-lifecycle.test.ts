@@ -28,7 +28,7 @@ afterEach(() =>
 );
 afterAll(() => server?.stop());
 
-/** Starts a conversation without a message; gives its start task once that has ended. */
+/** Starts a conversation without a message; returns its finished start task. */
 async function start(body: Json = {}): Promise<Json> {
   const started = await call("POST", "/api/v1/app-conversations", body);
   expect(started).toMatchObject({ status: 200 });

@@ -144,7 +144,7 @@ test("a task resumes a sub-agent with its history; unknown agent types and tasks
         task("x", { subagent_type: "nobody" }),
         task("x", { resume: "task_77" }),
       ]);
-    // The model knows of it what the result tells.
+    // The model knows only what the result contains.
     const [, resume = "nobody"] = /\[task_id: (\w+)\]/.exec(results[0]!) ?? [];
     if (results.length === 3) return reply.toolCalls([task("Which word?", { resume })]);
     return finish("Done.");

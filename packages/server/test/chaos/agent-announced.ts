@@ -8,7 +8,7 @@ export interface Box {
   /** It was asked to be deleted; true: that was answered. */
   deleted: boolean | undefined;
   readonly conversations: Known[];
-  /** Ids of commands that were started, and the text of those whose end was told. */
+  /** Ids of commands that were started, and the output of commands whose end was announced. */
   readonly commands: Map<string, string | undefined>;
   /** What was uploaded, by path. */
   readonly files: Map<string, string>;
@@ -23,7 +23,7 @@ export class Cell {
     this.may = [first];
   }
 
-  /** `change` tells whether it was answered with success; one that throws may have been done. */
+  /** `change` returns true on success; if it throws, the change may have been made. */
   async set(value: unknown, change: () => Promise<boolean>): Promise<void> {
     const before = this.may;
     this.may = [...before, value];

@@ -8,7 +8,7 @@ import { type Json, removeSandboxes, until } from "../support/platform.ts";
 import { obey } from "../support/script.ts";
 import { type ServerProcess, startServerProcess } from "../support/server-process.ts";
 
-/** A model that answers the agent, and takes every question beside its work without a word. */
+/** A model that answers the agent and never answers side questions. */
 
 let dataDir: string;
 let models: ModelServer;
@@ -104,7 +104,7 @@ test("nothing else waits for a silent model, a goal is stopped under its judge, 
     expect(status).toBe(200);
   }
   expect(times.sort((a, b) => a - b)[98]).toBeLessThan(5_000);
-  // A goal that is stopped and taken up again while it is judged is judged anew.
+  // A goal that is stopped and resumed during its judgement is judged again.
   expect((await agent.call("POST", `${base(id)}/goal/stop`)).status).toBe(200);
   expect((await agent.call("POST", `${base(id)}/goal/resume`)).status).toBe(200);
   const began = Date.now();

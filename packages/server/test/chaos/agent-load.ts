@@ -101,7 +101,7 @@ export async function newBox(state: AgentLoadState): Promise<void> {
   }
 }
 
-/** One that nobody has deleted. */
+/** Picks a conversation that is not deleted. */
 const some = (box: Box) =>
   pick(box.conversations.filter(({ made, deleted }) => made && deleted === undefined));
 
@@ -210,7 +210,7 @@ async function pursues(state: AgentLoadState, box: Box): Promise<void> {
     for (const other of one.goals.values()) other.resumed += 1;
     await ask(state, box, "POST", path(one, "/goal/resume"));
   } finally {
-    // After a kill nobody knows what was stored last.
+    // After a kill the last stored value is unknown.
     one.busy = false;
   }
 }

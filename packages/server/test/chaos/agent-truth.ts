@@ -74,7 +74,7 @@ async function wrongConversation(state: AgentLoadState, call: Call, one: Known):
   const told = [...got].filter((id) => wanted.has(id));
   if (JSON.stringify(told) !== JSON.stringify(ids))
     wrong.push(`the webhook got ${told.length} of ${ids.length} events, or not in order`);
-  // Who follows comes again a last time.
+  // Followers reconnect a last time.
   for (const { follower, prefix } of one.followers) {
     if (one.box.deleted !== undefined) continue;
     const { ended } = follower.follow({ url: `${state.target.url}${prefix}`, key: one.box.key });
@@ -119,7 +119,7 @@ function wrongGoals(one: Known, info: Json, texts: string[]): string[] {
     const begun = texts.filter(
       (text) => text.startsWith("Reach") && text.includes(`\n${objective}\n`),
     ).length;
-    // A stop or another goal may have come before the message of one that nobody was told of.
+    // A stop or another goal may precede the message of an unannounced goal.
     if (begun > 1 || (announced && begun === 0)) wrong.push(`${objective} was begun ${begun} times`);
   }
   const again = texts.filter((text) => text.startsWith("The goal is not reached")).length;

@@ -119,7 +119,7 @@ async function starts(o: LoadOptions, user: User): Promise<void> {
   }
 }
 
-/** Starts and reads only the first state: who stops reading does not stop the start. */
+/** Reads only the first state: a client that stops reading does not stop the start. */
 async function stream(o: LoadOptions, user: User, request: Json): Promise<{ status: number; body: any }> {
   const response = await fetch(`${o.target.url}/api/v1/app-conversations/stream-start`, {
     method: "POST",

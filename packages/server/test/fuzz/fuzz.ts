@@ -6,11 +6,11 @@ import { type Answer, FuzzClient } from "./client.ts";
 import { anyRequest, type FuzzRequest } from "./requests.ts";
 import type { FuzzTarget } from "./target.ts";
 
-/** Routes whose purpose is to give a secret to whoever holds the right key. */
+/** Routes that return a secret to the holder of the right key. */
 const givesSecrets =
   /^GET \/api\/v1\/(sandboxes\/\{sandbox_id\}\/settings\/secrets\/|users\/me|webhooks\/secrets)/;
 
-/** The same of the agent server's surface, and those that do it for who asks for it by a header. */
+/** The same for the agent server's surface, and routes that do so on request by a header. */
 const givesInside = /^GET \/api\/settings\/secrets\/\{/;
 const givesByHeader = /^GET \/api\/(settings|profiles\/\{name\})$/;
 
@@ -60,7 +60,7 @@ export async function fuzz(
     run = new FuzzRun(target, client, document, JSON.parse(inside.text) as OpenApiDocument, seed);
     let settled = 0;
     for (let sent = 0; sent < count; sent += target.batch) {
-      // The pools change with the target, so requests are drawn anew for each batch.
+      // The pools change with the target, so each batch draws new requests.
       const any = fc.oneof(...target.pools.map((pool) => anyRequest(document, pool)));
       const requests = fc.sample(any, { numRuns: Math.min(target.batch, count - sent), seed: seed + sent });
       // Every other batch is sequential: concurrent requests hide what a refused request changes.
@@ -93,7 +93,7 @@ class FuzzRun {
   readonly #target: FuzzTarget;
   readonly #client: FuzzClient;
   readonly #checks: AnswerChecks;
-  /** What the holder of a session key is answered, who sees the agent server wherever they call. */
+  /** Checks of answers to session keys, which see the agent server at every address. */
   readonly #inside: { document: OpenApiDocument; checks: AnswerChecks };
   readonly #seed: number;
   readonly #problems = new Map<string, string>();
@@ -215,7 +215,7 @@ class FuzzRun {
     if (left !== "") this.#report(request, `refused, but left ${left}`, answer);
   }
 
-  /** Waits until no work of before writes any more, though not for ever. Gives the rows of then. */
+  /** Waits until earlier work has stopped writing or 2 s are over; returns the row counts. */
   async #rest(): Promise<Record<string, number>> {
     const end = performance.now() + 2_000;
     for (let last = this.#target.rows(); ; ) {

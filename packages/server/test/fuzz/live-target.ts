@@ -45,7 +45,7 @@ interface Part {
 export class LiveTarget implements FuzzTarget {
   readonly port: number;
   readonly secrets: string[];
-  /** Work on files in a sandbox that is paused meanwhile is given 60 s, and git 30 s. */
+  /** File work in a sandbox that gets paused has 60 s, git 30 s. */
   readonly slowMs = 70_000;
   readonly batch = 100;
   readonly lanes = 6;
@@ -362,7 +362,7 @@ export class LiveTarget implements FuzzTarget {
     try {
       await stopGoals(this.#server.platform);
       await this.#quiet();
-      // Who deletes a sandbox keeps the conversations that were in it.
+      // Conversations of a deleted sandbox are kept.
       const strange = findInconsistencies(this.#server.dataDir).filter(
         (text) => !text.startsWith("conversation without its sandbox"),
       );

@@ -17,7 +17,7 @@ const prepare = [
 /** A model, git providers and a sometimes failing webhook endpoint, on loopback. */
 export type Outside = Awaited<ReturnType<typeof openOutside>>;
 
-/** `isShown` tells whether a text holds what must not leave the platform but as a credential. */
+/** `isShown` is true for a text with a secret that may leave the platform only as a credential. */
 export async function openOutside(isShown: (text: string) => boolean) {
   const shown = new Set<string>();
   const model = await startModelServer(({ messages, body, index }) => {

@@ -7,7 +7,7 @@ import type { Pool } from "./schema-values.ts";
 /** Stands in every planted secret: an answer or a log line that holds it has leaked one. */
 export const planted = "PLANTED-9f3c";
 
-/** The two users who own something of every kind. */
+/** The two users that own something of every kind. */
 export const mine = "default";
 export const strangers = "stranger";
 
@@ -36,11 +36,11 @@ export interface FuzzTarget {
   isBusy(): boolean;
   /** Log lines since the last call that hold a planted secret or report an unexpected failure. */
   badLogLines(): string[];
-  /** Ends it, and tells what is left behind that should not be. */
+  /** Closes the target; returns what it left behind. */
   close(): Promise<string[]>;
 }
 
-/** Counts the rows of a store of which somebody else has the writing connection. */
+/** Counts the rows of a store that the server writes. */
 export class TableCounts {
   readonly #database: DatabaseSync;
   readonly #tables: string[];

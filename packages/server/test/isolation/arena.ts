@@ -21,7 +21,7 @@ export interface Place {
     command: string | string[],
     options?: RunOptions & Pick<ExecRequest, "tty">,
   ): Promise<{ code: number; out: string; err: string }>;
-  /** Runs a script of `attacks/` and gives the JSON that it writes. */
+  /** Runs a script of `attacks/`; returns the JSON that it writes. */
   attack(script: string, ...args: string[]): Promise<any>;
   /** A request to the routes of this sandbox, such as `/files?path=…`. */
   route(method: string, path: string, init?: RequestInit): Promise<Response>;

@@ -27,7 +27,7 @@ const hostNow = () => [
 ];
 const archive = (path: string) => `/archive?path=${encodeURIComponent(path)}`;
 
-/** Every route on a path; gives what they answered. */
+/** Calls every file route on a path; returns the answers. */
 async function everyRoute(path: string): Promise<{ status: number; text: string }[]> {
   const answers: Response[] = [];
   for (const method of ["GET", "HEAD"]) answers.push(await place.file(method, path));

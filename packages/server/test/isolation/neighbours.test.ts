@@ -35,7 +35,7 @@ afterAll(() => {
   for (const server of local) server.close();
 });
 
-/** Starts a script of `attacks/` that goes on until its stdin ends, and gives its first line. */
+/** Starts a script of `attacks/` that runs until its stdin ends; returns its first line. */
 async function start(place: Place, script: string, ...args: string[]) {
   const text = readFileSync(new URL(`attacks/${script}`, import.meta.url), "utf8");
   const process = await (await place.handle()).exec({ argv: ["python3", "-c", text, ...args] });

@@ -153,7 +153,7 @@ test("a command keeps its sandbox awake, and nothing does after it", async () =>
     expect(JSON.parse(await running)).toMatchObject({ stdout: "go\n", exit_code: 0 });
     await idle.pass(61_000);
     expect(await idle.state(id)).toBe("paused");
-    // Reading wakes nobody, a command does.
+    // Reading does not wake the sandbox; a command does.
     await service.search(id, { limit: 10 });
     expect(await idle.state(id)).toBe("paused");
     expect(JSON.parse(await service.execute(own, { command: "echo awake" })).stdout).toBe("awake\n");

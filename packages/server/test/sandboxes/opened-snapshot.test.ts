@@ -28,7 +28,7 @@ test("an opened snapshot shows its files, is in no list, has no network, and is 
   await opened.close();
   expect((await bench.driver.list()).map((one) => one.id)).toEqual([id]);
 
-  // Who holds it open may outlive the snapshot.
+  // A reader that holds it open may outlive the snapshot.
   const held = await service.snapshots.open("me", snapshot.id);
   await service.snapshots.remove("me", snapshot.id);
   expect(await readFile(held.files, "/workspace/file")).toMatchObject({ kind: "file" });

@@ -139,7 +139,7 @@ test("a pause between two steps of a user's work does not stop it", async () => 
   await service.pause("me", id);
   await service.connect(id, 1).catch((error) => expect(error).toMatchObject({ code: "PortUnreachable" }));
 
-  // It runs again before the command that was refused is told so.
+  // It runs again before the refused command gets its error.
   refusal = Promise.withResolvers<void>();
   const over = Promise.all([service.pause("me", id), service.resume("me", id)]);
   await expect.poll(() => bench.state(id)).toBe("paused");

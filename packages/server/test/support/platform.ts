@@ -18,7 +18,7 @@ export interface TestPlatform {
   url: string;
   key: string;
   dataDir: string;
-  /** A JSON request with the key; gives status and parsed body. */
+  /** A JSON request with the key; returns status and parsed body. */
   call(
     method: string,
     path: string,

@@ -98,14 +98,14 @@ export class PreviewBench {
     });
   }
 
-  /** A link as the API gives it out. */
+  /** A link as the API returns it. */
   async link(port: number, id = "sbx-one"): Promise<{ url: URL; pathUrl: URL }> {
     const answer = await this.call(`/api/v1/sandboxes/${id}/preview?port=${port}`);
     const { url, path_url } = JSON.parse(answer.text);
     return { url: new URL(url), pathUrl: new URL(path_url) };
   }
 
-  /** Opens a link as a browser does, and gives the cookies that it gets. */
+  /** Opens a link like a browser; returns the cookies that it gets. */
   async session(port: number): Promise<string> {
     const { url } = await this.link(port);
     const answer = await this.call(url.pathname + url.search, {
@@ -162,7 +162,7 @@ async function read(answer: IncomingMessage): Promise<PreviewAnswer> {
   return { status: answer.statusCode!, headers: answer.headers, text: (await buffer(answer)).toString() };
 }
 
-/** An app that tells what it got. */
+/** An app that echoes its requests. */
 export const echo: RequestListener = async (request, response) => {
   const body = (await buffer(request)).toString();
   const { method, url, headers } = request;

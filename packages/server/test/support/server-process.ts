@@ -14,7 +14,7 @@ export interface ServerProcess {
   child: ChildProcess;
   /** Everything that it printed. */
   output(): string;
-  /** Sends a signal and waits for the end of the process; gives its exit code. */
+  /** Sends a signal and waits for the process to end; returns its exit code. */
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 

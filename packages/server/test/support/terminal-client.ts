@@ -1,6 +1,6 @@
 import WebSocket from "ws";
 
-/** What a line editor does beside showing text: modes, titles, colours. */
+/** Escape sequences of a line editor: modes, titles, colours. */
 export const escapes = /\x1b\[\?2004[hl]\r?|\x1b\[[\d;?]*[A-Za-z]|\x1b\][^\x07]*\x07/g;
 
 /** A person's terminal over a socket: keeps what it shows, as text. */

@@ -4,12 +4,12 @@ import type { Gate } from "@sandpiper/core/test/support/gate";
 import { getInstallationGroup, listGroupMembers } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
 import { type ChaosState, queryStored } from "./state.ts";
 
-/** Something that fails beside the server. */
+/** A fault outside the server. */
 export interface Fault {
   name: string;
-  /** Gives the function that ends it. */
+  /** Starts the fault; returns the function that ends it. */
   begin(): Promise<() => Promise<void>>;
-  /** The server may be killed meanwhile: it could not start again without space. */
+  /** Whether the server may be killed during the fault; it cannot start on a full disk. */
   killable: boolean;
 }
 

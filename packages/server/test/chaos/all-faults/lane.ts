@@ -6,10 +6,10 @@ import type { Stored } from "../every-append/log.ts";
 import { requestFor } from "../every-append/request.ts";
 import { type ActiveConversation, type ChaosState, callAs, queryStored, type Worker } from "./state.ts";
 
-/** How long a conversation may take to its end, however often the server dies meanwhile, ms. */
+/** Maximum duration of a conversation, including restarts of the server, ms. */
 const endMs = 400_000;
 
-/** How often is looked what a conversation has come to, ms. */
+/** Interval between checks of a conversation, ms. */
 const lookMs = 400;
 
 const ways: Way[] = ["after_seq", "after_timestamp", "Last-Event-ID"];

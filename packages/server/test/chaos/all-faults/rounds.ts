@@ -101,7 +101,7 @@ export async function runAllFaults({ seed, kills, faults: withFaults, log }: Opt
       await between(1_000, 4_000);
       if (fault.killable && random() < 0.5) await kill();
       await between(0, 2_000);
-      // Also what was begun meanwhile.
+      // Conversations that started during the fault count too.
       for (const one of state.active) one.faults = true;
       await end();
     }

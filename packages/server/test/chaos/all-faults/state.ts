@@ -30,7 +30,7 @@ export const workers = (): Worker[] => [
   { name: "browsing", task: talkedTask, lanes: 2, key: "" },
 ];
 
-/** A conversation that somebody works in. */
+/** A conversation in progress. */
 export interface ActiveConversation {
   id: string;
   worker: Worker;
@@ -45,10 +45,10 @@ export interface ChaosState {
   /** Changes with every start. */
   server: ServerProcess;
   readonly active: Set<ActiveConversation>;
-  /** No conversation is begun any more. */
+  /** No new conversation is started. */
   closing: boolean;
   readonly problems: string[];
-  /** Conversations that came to their end. */
+  /** Number of finished conversations. */
   finished: number;
 }
 

@@ -9,7 +9,7 @@ import { isMainThread, parentPort, workerData } from "node:worker_threads";
  * `after:N` (durable, not announced) or `told:N` (just after the announcement).
  */
 
-/** How long the rest of the server works on after it was told, ms. */
+/** How long the server keeps running after the announcement, ms. */
 const toldMs = 4;
 
 const [when, at] = (process.env.DIE_AT_COMMIT ?? ":0").split(":");

@@ -55,7 +55,7 @@ export interface Witness {
   deaths: readonly (readonly Stored[])[];
   /** What is there at the end. */
   after: readonly Stored[];
-  /** Ids of the listed events that followers had been told of. */
+  /** Ids of the listed events that followers received. */
   announced: readonly string[];
   /** What the conversation shows at its end, and what it is to show; undefined for a sub-agent. */
   shown?: { is: string; expected: string };
@@ -155,7 +155,7 @@ export function judge(witness: Witness): string[] {
   return wrong;
 }
 
-/** The status that a log tells last. */
+/** The last status in a log. */
 export function statusOf(log: readonly Stored[]): string | undefined {
   return log.findLast(({ event }) => event.key === "execution_status")?.event.value;
 }

@@ -19,7 +19,7 @@ const endMs = 120_000;
 const mostFailed = 5;
 
 interface Options {
-  /** Gets the number of the work's commits and gives the deaths to try. */
+  /** Takes the number of commits and returns the kill points to try. */
   choose(commits: number): KillPoint[];
   tell(text: string): void;
   /** Servers that die side by side. */
@@ -116,7 +116,7 @@ async function dieOnce(site: TaskServer, task: Task, next: () => KillPoint | und
 
 interface Begun {
   id: string;
-  /** Ids of the listed events that a follower has been told of. */
+  /** Ids of the listed events that a follower received. */
   announced: string[];
 }
 
@@ -157,7 +157,7 @@ async function isDead(
   return child.signalCode === "SIGKILL";
 }
 
-/** Waits for the end of a conversation and removes its sandbox; gives what is wrong. */
+/** Waits for a conversation's end and removes its sandbox; returns the problems. */
 async function atEnd(
   { call }: ServerProcess,
   dataDir: string,

@@ -24,7 +24,7 @@ export const notes = "/workspace/notes";
 /** That of the profile `other`. */
 export const otherModel = "openai/gpt-4o";
 
-/** What a person who takes part wants to be done besides. */
+/** Extra work that a participating person asks for. */
 export const wish = "Do also thirteen.";
 
 /** What the work is finished with. */
@@ -60,7 +60,7 @@ export interface Task {
   legacySettings?: Record<string, unknown>;
   /** Files below /workspace that are there before it begins. */
   files?: Readonly<Record<string, string>>;
-  /** A person who takes part. */
+  /** A participating person. */
   person?: Person;
   /** What the conversation shows at its end. */
   expected: string;
@@ -139,7 +139,7 @@ export const wholeTask: Task = {
 
 /** What the conversation ends with: everything that its tools did. */
 export const shownAtEnd = `sort ${marks} | cut -d' ' -f1 | paste -sd,; sort ${marks} | uniq -d; cat ${notes} patched 2>/dev/null`;
-/** It leaves no trace, so it is always shown anew. */
+/** It leaves no trace, so it is always shown again. */
 const atEnd: Work = { call: () => terminal(shownAtEnd), trace: "false", says: /^\w+(,\w+)+$/m };
 
 export const interrupted = /interrupted and its outcome is unknown/;
@@ -150,7 +150,7 @@ const unanswered = /the user wrote instead/;
 interface Known {
   done: boolean;
   attempts: number;
-  /** How often was looked for a trace, and how often that told something. */
+  /** How often a trace was looked for, and how often one was found. */
   looks: number;
   told: number;
 }
@@ -174,7 +174,7 @@ export function worker(
     const results = resultsOf(messages);
     const key = messages.map(({ text }) => /Do the work\. \S+/.exec(text)?.[0]).find(Boolean);
     if (key) {
-      // What a summary tells is everything that was read before.
+      // A summary contains everything that was read before.
       const known = memory.get(key) ?? new Map<string, string>();
       for (const [id, text] of results) known.set(id, text);
       memory.set(key, known);
@@ -217,7 +217,7 @@ const refuse: Failed = (what) => {
   throw new Error(`not what it should say: ${what}`);
 };
 
-/** Tokens of each answer: what they add up to tells how many were counted. */
+/** Tokens of each answer: their sum shows how many answers were counted. */
 export const usage = { prompt: 10, completion: 5 };
 
 /** Results by call id. Throws where one is missing, doubled or not asked for. */
