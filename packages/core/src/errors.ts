@@ -1,4 +1,4 @@
-import { catalogue, type ErrorKey } from "./errors/catalogue.ts";
+import { catalogue, type ErrorKey, type ErrorParams } from "./errors/catalogue.ts";
 import { type ErrorCode, statuses } from "./errors/statuses.ts";
 import type { ErrorText } from "./errors/texts.ts";
 
@@ -6,16 +6,19 @@ export type { ErrorKey } from "./errors/catalogue.ts";
 export type { ErrorCode } from "./errors/statuses.ts";
 
 type Options = ErrorOptions & { retryAfter?: number };
-/** Parameters of a text first, if it has any. */
+/** Parameters of a text first, if it has any; the message of a code. */
 type Rest<Key> = Key extends ErrorKey
-  ? (typeof catalogue)[Key][1] extends (params: infer Params) => string
-    ? [params: Params, options?: Options]
-    : [options?: Options]
+  ? keyof ErrorParams<Key> extends never
+    ? [options?: Options]
+    : [params: ErrorParams<Key>, options?: Options]
   : [message: string, options?: Options];
 
+const placeholder = /\{(\w+)\}/g;
+
 /**
- * The one error that callers see: `new PlatformError("ConversationUnknown", { id })`. The catalogue gives code, status and message; a
- * route turns the error into the shape of its family, and nothing else chooses status codes.
+ * The one error that callers see: `new PlatformError("UnknownSandbox", { id })`. The catalogue gives code, status and
+ * message; a route turns the error into the shape of its family, and nothing else chooses status codes. Only a message
+ * from outside of this code, such as from a recording, comes with its code instead of a key.
  */
 export class PlatformError<Key extends ErrorKey | ErrorCode = ErrorKey | ErrorCode> extends Error {
   /** Stable identifier, for tests and clients. */
@@ -26,19 +29,26 @@ export class PlatformError<Key extends ErrorKey | ErrorCode = ErrorKey | ErrorCo
   readonly retryAfter: number | undefined;
 
   constructor(key: Key, ...rest: Rest<Key>) {
-    const text = (catalogue as Readonly<Record<string, ErrorText>>)[key];
-    const hasParams = !text || typeof text[1] === "function";
-    const options = (hasParams ? rest[1] : rest[0]) as Options | undefined;
-    super(text ? messageOf(text, rest[0] as never) : (rest[0] as string), options);
+    const entry = catalogue.get(key);
+    const { code, message, options } = entry
+      ? fill(entry, rest)
+      : { code: key as ErrorCode, message: rest[0] as string, options: rest[1] as Options };
+    super(message, options);
+    this.name = code;
+    this.code = code;
+    this.status = statuses[code];
     this.retryAfter = options?.retryAfter;
-    this.code = text ? text[0] : (key as ErrorCode);
-    this.name = this.code;
-    this.status = statuses[this.code];
   }
 }
 
-function messageOf([, message]: ErrorText, params: never): string {
-  return typeof message === "string" ? message : message(params);
+function fill([code, text]: readonly [ErrorCode, ErrorText], rest: readonly unknown[]) {
+  const hasParams = typeof text === "function" || text.search(placeholder) >= 0;
+  const [params, options] = (hasParams ? rest : [{}, rest[0]]) as [Record<string, unknown>, Options?];
+  const message =
+    typeof text === "function"
+      ? text(params as never)
+      : text.replace(placeholder, (_whole, name) => String(params[name]));
+  return { code, message, options };
 }
 
 /** The text of anything thrown, for logs and events. */

@@ -1,29 +1,19 @@
 import { expect, test } from "vitest";
-import { agentErrors } from "./agent.ts";
-import { catalogue } from "./catalogue.ts";
-import { conversationsErrors } from "./conversations.ts";
-import { driversErrors } from "./drivers.ts";
-import { gitErrors } from "./git.ts";
-import { httpErrors } from "./http.ts";
-import { modelsErrors } from "./models.ts";
-import { outboundErrors } from "./outbound.ts";
-import { sandboxesErrors } from "./sandboxes.ts";
-import { storeErrors } from "./store.ts";
-import { usersErrors } from "./users.ts";
+import { PlatformError } from "../errors.ts";
+import { areas, catalogue } from "./catalogue.ts";
+import { statuses } from "./statuses.ts";
 
-test("each key belongs to one area, so that no area replaces another's text", () => {
-  const areas = [
-    agentErrors,
-    conversationsErrors,
-    driversErrors,
-    gitErrors,
-    httpErrors,
-    modelsErrors,
-    outboundErrors,
-    sandboxesErrors,
-    storeErrors,
-    usersErrors,
-  ];
-  const keys = areas.flatMap((area) => Object.keys(area)).sort();
-  expect(keys).toEqual(Object.keys(catalogue).sort());
+test("each key has one text and a code with a status", () => {
+  const keys = areas.flatMap((area) => Object.values(area).flatMap((texts) => Object.keys(texts)));
+  expect(keys.sort()).toEqual([...catalogue.keys()].sort());
+  for (const [code] of catalogue.values()) expect(statuses).toHaveProperty(code);
+});
+
+test("parameters fill a text, and each other value stays as it is", () => {
+  const error = new PlatformError("HostUnreachable", { host: "a.test", detail: " {host}" });
+  expect(error).toMatchObject({
+    code: "OutboundFailed",
+    status: 502,
+    message: "a.test could not be reached {host}.",
+  });
 });

@@ -6,21 +6,45 @@ import { httpErrors } from "./http.ts";
 import { modelsErrors } from "./models.ts";
 import { outboundErrors } from "./outbound.ts";
 import { sandboxesErrors } from "./sandboxes.ts";
+import type { ErrorCode } from "./statuses.ts";
 import { storeErrors } from "./store.ts";
+import type { ErrorText } from "./texts.ts";
 import { usersErrors } from "./users.ts";
 
-/** Every error that callers may see. */
-export const catalogue = {
-  ...sandboxesErrors,
-  ...driversErrors,
-  ...conversationsErrors,
-  ...agentErrors,
-  ...modelsErrors,
-  ...usersErrors,
-  ...gitErrors,
-  ...httpErrors,
-  ...outboundErrors,
-  ...storeErrors,
-} as const;
+export const areas = [
+  agentErrors,
+  conversationsErrors,
+  driversErrors,
+  gitErrors,
+  httpErrors,
+  modelsErrors,
+  outboundErrors,
+  sandboxesErrors,
+  storeErrors,
+  usersErrors,
+] as const;
 
-export type ErrorKey = keyof typeof catalogue;
+type GroupOf<Area> = Area extends unknown ? Area[keyof Area] : never;
+type Group = GroupOf<(typeof areas)[number]>;
+type KeyOf<Texts> = Texts extends unknown ? keyof Texts : never;
+type TextOf<Key, Texts = Group> = Texts extends Readonly<Record<Key & string, infer Text>> ? Text : never;
+
+/** A text that callers may see. Several keys may share a code. */
+export type ErrorKey = KeyOf<Group> & string;
+
+type NamesIn<Text> = Text extends `${string}{${infer Name}}${infer Rest}` ? Name | NamesIn<Rest> : never;
+
+/** The parameters of a text: those of its function, or one for each `{name}`. */
+export type ErrorParams<Key extends ErrorKey> =
+  TextOf<Key> extends (params: infer Params) => string
+    ? Params
+    : Readonly<Record<NamesIn<TextOf<Key>>, string | number>>;
+
+/** Code and text of every key. */
+export const catalogue: ReadonlyMap<string, readonly [code: ErrorCode, text: ErrorText]> = new Map(
+  areas.flatMap((area) =>
+    Object.entries(area).flatMap(([code, texts]) =>
+      Object.entries(texts).map(([key, text]) => [key, [code as ErrorCode, text as ErrorText]] as const),
+    ),
+  ),
+);

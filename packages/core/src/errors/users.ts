@@ -1,78 +1,56 @@
 import type { ErrorTexts } from "./texts.ts";
 
-type Name = { name: string };
-type Max = { max: number };
-
 export const usersErrors = {
-  LlmProfileMissing: ["ProfileNotFound", ({ name }: Name) => `Profile '${name}' not found`],
-  LlmProfileExists: ["ProfileExists", ({ name }: Name) => `Profile '${name}' already exists`],
-  ProfileLimitReached: [
-    "TooManyProfiles",
-    ({ max }: Max) => `Profile limit reached (${max}): delete a profile first.`,
-  ],
-  ActiveProfileUnknown: ["InvalidParameter", "active_profile: there is no LLM profile with this name."],
-  AgentProfileUnknown: ["ProfileNotFound", ({ name }: Name) => `Agent profile '${name}' not found`],
-  AgentProfileIdUnknown: [
-    "ProfileNotFound",
-    ({ id }: { id: string }) => `There is no agent profile with the id ${id}`,
-  ],
-  AgentProfileExists: ["ProfileExists", ({ name }: Name) => `Agent profile '${name}' already exists`],
-  AgentProfileWithoutLlm: [
-    "InvalidParameter",
-    ({ name, llm }: { name: string; llm: string }) =>
-      `The agent profile '${name}' names the LLM profile '${llm}', which does not exist: save it first.`,
-  ],
-  ActiveAgentProfileUnknown: [
-    "InvalidParameter",
-    "active_agent_profile_id: there is no agent profile with this id.",
-  ],
-  SettingsTooLong: [
-    "InvalidParameter",
-    "The settings would be longer than 2 MiB: shorten or remove some of them.",
-  ],
-  TooManyMcpServers: [
-    "InvalidParameter",
-    ({ max }: Max) => `A user can have ${max} MCP servers: remove some first.`,
-  ],
-  McpServerNameTaken: ["McpServerExists", "An MCP server with this name already exists."],
-  TooManyWorkspaces: [
-    "InvalidParameter",
-    ({ max }: Max) => `A user can have ${max} saved folders: remove some first.`,
-  ],
-
-  SecretNameInvalid: [
-    "InvalidParameter",
-    "The name of a secret begins with a letter or an underscore, has letters, digits and underscores only, and is at most 128 characters long.",
-  ],
-  SecretNameReserved: [
-    "InvalidParameter",
-    ({ name }: Name) => `Programs in a sandbox need the variable ${name}: choose another name.`,
-  ],
-  SecretNameTaken: ["SecretExists", ({ name }: Name) => `Secret ${name} already exists`],
-  SecretIdUnknown: ["SecretNotFound", ({ id }: { id: string }) => `Secret with ID ${id} not found`],
-  UserSecretsTooMany: [
-    "TooManySecrets",
-    ({ max }: Max) => `A user can have ${max} secrets: remove one first.`,
-  ],
-  UserSecretsTooLong: ["TooManySecrets", "The secrets of a user can have 1 MB together: remove some first."],
-  ConversationSecretsTooMany: [
-    "TooManySecrets",
-    ({ max }: Max) => `A conversation can have ${max} secrets, 1 MB together.`,
-  ],
-  EncryptedSecretInvalid: [
-    "InvalidParameter",
-    "An encrypted secret cannot be opened: read it again from this server.",
-  ],
-  UserKeysTooMany: ["TooManyKeys", ({ max }: Max) => `A user can have ${max} keys: revoke one first.`],
-  KeyNameTaken: ["KeyExists", ({ name }: Name) => `There is a key with the name ${name}.`],
-
-  TitleCallbackAdded: [
-    "InvalidParameter",
-    "Titles are always set: SetTitleCallbackProcessor cannot be added.",
-  ],
-  CallbackUnknown: ["CallbackNotFound", "Callback not found"],
-  CallbackLimitReached: [
-    "TooManyCallbacks",
-    ({ max }: Max) => `A conversation can have ${max} callbacks: remove one first.`,
-  ],
+  ProfileNotFound: {
+    LlmProfileMissing: "Profile '{name}' not found",
+    AgentProfileUnknown: "Agent profile '{name}' not found",
+    AgentProfileIdUnknown: "There is no agent profile with the id {id}",
+  },
+  ProfileExists: {
+    LlmProfileExists: "Profile '{name}' already exists",
+    AgentProfileExists: "Agent profile '{name}' already exists",
+  },
+  TooManyProfiles: {
+    ProfileLimitReached: "Profile limit reached ({max}): delete a profile first.",
+  },
+  InvalidParameter: {
+    ActiveProfileUnknown: "active_profile: there is no LLM profile with this name.",
+    AgentProfileWithoutLlm:
+      "The agent profile '{name}' names the LLM profile '{llm}', which does not exist: save it first.",
+    ActiveAgentProfileUnknown: "active_agent_profile_id: there is no agent profile with this id.",
+    SettingsTooLong: "The settings would be longer than 2 MiB: shorten or remove some of them.",
+    TooManyMcpServers: "A user can have {max} MCP servers: remove some first.",
+    TooManyWorkspaces: "A user can have {max} saved folders: remove some first.",
+    SecretNameInvalid:
+      "The name of a secret begins with a letter or an underscore, has letters, digits and underscores only, and is at most 128 characters long.",
+    SecretNameReserved: "Programs in a sandbox need the variable {name}: choose another name.",
+    EncryptedSecretInvalid: "An encrypted secret cannot be opened: read it again from this server.",
+    TitleCallbackAdded: "Titles are always set: SetTitleCallbackProcessor cannot be added.",
+  },
+  McpServerExists: {
+    McpServerNameTaken: "An MCP server with this name already exists.",
+  },
+  SecretExists: {
+    SecretNameTaken: "Secret {name} already exists",
+  },
+  SecretNotFound: {
+    SecretIdUnknown: "Secret with ID {id} not found",
+  },
+  TooManySecrets: {
+    UserSecretsTooMany: "A user can have {max} secrets: remove one first.",
+    UserSecretsTooLong: "The secrets of a user can have 1 MB together: remove some first.",
+    ConversationSecretsTooMany: "A conversation can have {max} secrets, 1 MB together.",
+  },
+  TooManyKeys: {
+    UserKeysTooMany: "A user can have {max} keys: revoke one first.",
+  },
+  KeyExists: {
+    KeyNameTaken: "There is a key with the name {name}.",
+  },
+  CallbackNotFound: {
+    CallbackUnknown: "Callback not found",
+  },
+  TooManyCallbacks: {
+    CallbackLimitReached: "A conversation can have {max} callbacks: remove one first.",
+  },
 } as const satisfies ErrorTexts;

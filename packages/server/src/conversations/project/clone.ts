@@ -134,10 +134,10 @@ function toCloneError(code: number, output: string, request: CloneRequest): Plat
     case codes.tooLong:
       return new PlatformError("CloneTimeout", { name, seconds: cloneSeconds, full });
     case codes.branch:
-      return new PlatformError("CheckoutFailed", { name, branch, reason });
+      return new PlatformError("CheckoutFailed", { name, branch: String(branch), reason });
   }
   if (/remote branch .* not found|could not find remote branch/i.test(output))
-    return new PlatformError("BranchUnknown", { name, branch });
+    return new PlatformError("BranchUnknown", { name, branch: String(branch) });
   if (/CONNECT tunnel failed|response 403 after CONNECT|HTTP code 403 from proxy/i.test(output))
     return new PlatformError("CloneHostBlocked", { name, host });
   const isDenied =

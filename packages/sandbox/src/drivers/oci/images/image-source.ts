@@ -49,7 +49,7 @@ export class ImageSource {
     const bytes = await this.#manifest(image, toSource(image, image.digest), signal);
     const digest = computeDigest(bytes);
     if (image.digest !== undefined && image.digest !== digest)
-      throw new PlatformError("ImageDigestWrong", image);
+      throw new PlatformError("ImageDigestWrong", { name: image.name, digest: image.digest });
     return { digest, bytes };
   }
 
