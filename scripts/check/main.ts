@@ -1,8 +1,12 @@
-/** `npm run check`: checks the structure of the source files; prints problems and exits with 1. */
+/**
+ * A step of `npm run check`: the structure of the source files. Prints each problem and ends with 1
+ * when there is one.
+ */
 import { importProblems } from "./imports.ts";
+import { lengthProblems } from "./lengths.ts";
 import { readSourceFiles } from "./source-files.ts";
 
 const files = readSourceFiles(["packages", "bench", "scripts"]);
-const problems = importProblems(files);
+const problems = [...importProblems(files), ...lengthProblems(files)];
 for (const problem of problems) console.error(problem);
 process.exitCode = problems.length > 0 ? 1 : 0;

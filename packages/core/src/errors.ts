@@ -16,9 +16,10 @@ type Rest<Key> = Key extends ErrorKey
 const placeholder = /\{(\w+)\}/g;
 
 /**
- * The one error that callers see: `new PlatformError("UnknownSandbox", { id })`. The catalogue gives code, status and
- * message; a route turns the error into the shape of its family, and nothing else chooses status codes. Only a message
- * from outside of this code, such as from a recording, comes with its code instead of a key.
+ * The one error that callers see: `new PlatformError("UnknownSandbox", { id })`. The catalogue
+ * gives code, status and message; a route turns the error into the shape of its family, and nothing
+ * else chooses status codes. Only a message from outside of this code, such as from a recording,
+ * comes with its code instead of a key.
  */
 export class PlatformError<Key extends ErrorKey | ErrorCode = ErrorKey | ErrorCode> extends Error {
   /** Stable identifier, for tests and clients. */

@@ -5,7 +5,10 @@ import { type ModelServer, reply, startModelServer } from "../test/support/model
 import type { ModelRequest } from "./model.ts";
 import { createOpenModel } from "./open.ts";
 
-/** Models at addresses that users name, on a server with several users: the guarded way out, with a real model server behind it. */
+/**
+ * Models at addresses that users name, on a server with several users: the guarded way out, with a
+ * real model server behind it.
+ */
 
 const ends: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

@@ -16,7 +16,10 @@ import { toolRegistry } from "../tools/registry.ts";
 import type { ToolContext } from "../tools/tool.ts";
 import { Browser } from "./browser.ts";
 
-/** A real Chromium in a real sandbox, on a site that listens inside of it, and behind the real proxy. */
+/**
+ * A real Chromium in a real sandbox, on a site that listens inside of it, and behind the real
+ * proxy.
+ */
 
 const id = "browser-1";
 const address = ownAddress();

@@ -14,7 +14,10 @@ import { type CondensablePart, selectAll, selectPart } from "./select-part.ts";
 
 let count = 0;
 
-/** What may come next in a log: messages of both sides, calls side by side with results in any order, calls without a result. */
+/**
+ * What may come next in a log: messages of both sides, calls side by side with results in any
+ * order, calls without a result.
+ */
 const turn = fc.oneof(
   fc.constant("user" as const),
   fc.constant("agent" as const),
@@ -126,7 +129,8 @@ test("the middle is condensed: the beginning stays, and the newest events up to 
   ]);
   const view = viewOf([userEvent("go"), ...calls.flat()]);
   const part = selectPart(view, { keepFirst: 4, events: 16 })!;
-  // The beginning is the prompt, the message and the first call with its result; behind it come the summary and five calls.
+  // The beginning is the prompt, the message and the first call with its result; behind it come the
+  // summary and five calls.
   expect(part.offset).toBe(4);
   expect(part.eventIds).toHaveLength(28);
 });

@@ -61,7 +61,10 @@ test("a server of the current protocol lists its tools with its key", async () =
   expect(await probe({ url, headers: { Authorization: `Bearer ${key}` } })).toMatchObject({ ok: true });
 });
 
-/** A server of the older protocol that wants the key; whoever has none is told so where `refuses`, else that nothing is there. */
+/**
+ * A server of the older protocol that wants the key; whoever has none is told so where `refuses`,
+ * else that nothing is there.
+ */
 async function older(refuses = 403): Promise<string> {
   const transports = new Map<string, SSEServerTransport>();
   return listen(async (request, response) => {

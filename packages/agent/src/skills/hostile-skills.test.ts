@@ -3,7 +3,9 @@ import { parseSkills } from "./library/files.ts";
 import type { Skill } from "./skill.ts";
 import { activateSkills } from "./triggers.ts";
 
-/** Skills come from repositories of strangers: they may not keep the server from its other users. */
+/**
+ * Skills come from repositories of strangers: they may not keep the server from its other users.
+ */
 
 function skillWith(name: string, triggers: string[]): Skill {
   return {

@@ -4,7 +4,7 @@ import type { ErrorCode } from "./statuses.ts";
 export type ErrorText = string | ((params: never) => string);
 
 /**
- * The texts of one area by code and key. A text is one sentence that says what is wrong and, where there is something to do,
- * what. It never carries a secret.
+ * The texts of one area by code and key. A text is one sentence that says what is wrong and, where
+ * there is something to do, what. It never carries a secret.
  */
 export type ErrorTexts = { readonly [Code in ErrorCode]?: Readonly<Record<string, ErrorText>> };

@@ -2,7 +2,10 @@
 export class KeyedMutex {
   readonly #tails = new Map<string, Promise<unknown>>();
 
-  /** Runs the operation when all earlier ones of the key have ended, failed ones included. Gives its result. */
+  /**
+   * Runs the operation when all earlier ones of the key have ended, failed ones included. Gives its
+   * result.
+   */
   run<T>(key: string, operation: () => Promise<T>): Promise<T> {
     const result = (this.#tails.get(key) ?? Promise.resolve()).then(operation);
     const tail = result.then(

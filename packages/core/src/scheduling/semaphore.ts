@@ -5,7 +5,10 @@ export interface Ticket {
   release(): void;
 }
 
-/** Limits how many holders each of several keys has at once, for example of a user and of an address. */
+/**
+ * Limits how many holders each of several keys has at once, for example of a user and of an
+ * address.
+ */
 export class KeyedSemaphore {
   readonly #limits: readonly number[];
   readonly #held = new Map<string, number>();
@@ -41,12 +44,17 @@ export class KeyedSemaphore {
     return { ready, release };
   }
 
-  /** Takes all keys now. Gives the function that releases them, undefined when one is at its limit. */
+  /**
+   * Takes all keys now. Gives the function that releases them, undefined when one is at its limit.
+   */
   tryAcquire(keys: readonly string[]): (() => void) | undefined {
     return this.#isFree(keys) ? this.enter(keys).release : undefined;
   }
 
-  /** Waits for all keys. Gives the function that releases them, undefined when the signal came first. */
+  /**
+   * Waits for all keys. Gives the function that releases them, undefined when the signal came
+   * first.
+   */
   async acquire(keys: readonly string[], signal: AbortSignal): Promise<(() => void) | undefined> {
     const { ready, release } = this.enter(keys);
     const { promise, resolve } = Promise.withResolvers<boolean>();

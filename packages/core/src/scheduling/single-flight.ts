@@ -13,7 +13,9 @@ interface Job<T> {
   abort: AbortController;
 }
 
-/** Runs work of one name once for all its callers: all get its result or failure, and its progress. */
+/**
+ * Runs work of one name once for all its callers: all get its result or failure, and its progress.
+ */
 export class SingleFlight<T> {
   readonly #jobs = new Map<string, Job<T>>();
   /** All work that has not ended, abandoned work included. */
@@ -30,7 +32,10 @@ export class SingleFlight<T> {
     await Promise.allSettled(jobs.map((job) => job.result));
   }
 
-  /** Joins the work of that name, or starts it. Rejects with the signal's reason when this caller gives up. */
+  /**
+   * Joins the work of that name, or starts it. Rejects with the signal's reason when this caller
+   * gives up.
+   */
   async run(
     name: string,
     { onProgress, signal }: WorkOptions,

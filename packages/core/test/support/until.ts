@@ -1,4 +1,7 @@
-/** Waits that have not ended, and the last answer of a server: what a failed test reports (check-events.ts). */
+/**
+ * Waits that have not ended, and the last answer of a server: what a failed test reports
+ * (check-events.ts).
+ */
 const waits = new Set<{ condition: unknown }>();
 let lastAnswer: string | undefined;
 

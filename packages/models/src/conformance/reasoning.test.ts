@@ -88,7 +88,8 @@ describe.each(wires)("$title", (under) => {
       const model = await servers.open(under, [reply.text("Done.")]);
       await model.complete(ask({ messages: [...hello, replay(response), ...results(response)] }));
       const sent = JSON.stringify(servers.requests[0]!.body);
-      // Claude's signatures hold wherever Claude runs; a Gemini behind a proxy may want its own back.
+      // Claude's signatures hold wherever Claude runs; a Gemini behind a proxy may want its own
+      // back.
       if (!own.includes(other.title) && !(under.wire === "openai" && other.title === "Google"))
         expect(sent).not.toContain(signature);
       expect(sent).not.toContain(redacted);

@@ -28,7 +28,9 @@ export interface Delivery {
   deltaSize?: number;
   /** Pause before every event, ms. */
   paceMs?: number;
-  /** Bytes of a write, to split characters and lines across packets. Default: an event is one write. */
+  /**
+   * Bytes of a write, to split characters and lines across packets. Default: an event is one write.
+   */
   writeBytes?: number;
   /** Cut the connection after this many events. */
   cutAfter?: number;
@@ -44,7 +46,10 @@ export interface Answer extends Delivery {
   text?: string;
   /** In the place of a text, as the wire tells that the model refuses. */
   refusal?: string;
-  /** The signature is what responses call encrypted content; a blank line in the text parts two summaries. */
+  /**
+   * The signature is what responses call encrypted content; a blank line in the text parts two
+   * summaries.
+   */
   thinking?: { text: string; signature?: string };
   /** Anthropic and Bedrock only: a block of encrypted thoughts. */
   redactedThinking?: string;

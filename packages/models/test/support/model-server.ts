@@ -8,8 +8,9 @@ import { eventsOf } from "./model-wire-replies.ts";
 import { readRequest, type Wire, wireOf } from "./model-wire-requests.ts";
 
 /**
- * A scripted model behind real HTTP. It speaks streaming OpenAI chat completions and responses, Anthropic messages, Google
- * generateContent and Bedrock's Converse, whichever path is asked for, so a test drives the real provider code:
+ * A scripted model behind real HTTP. It speaks streaming OpenAI chat completions and responses,
+ * Anthropic messages, Google generateContent and Bedrock's Converse, whichever path is asked for,
+ * so a test drives the real provider code:
  *
  *     const server = await startModelServer(({ messages, index }) =>
  *       index === 0 ? reply.toolCalls([{ name: "terminal", arguments: { command: "ls" } }]) : reply.text("Done."));
@@ -18,10 +19,11 @@ import { readRequest, type Wire, wireOf } from "./model-wire-requests.ts";
  *     expect(server.requests[1]!.messages.at(-1)!.text).toContain("README");
  *     await server.close();
  *
- * Names that fit: `openai/<any>` (or any bare name), `openai/responses/<any>`, `anthropic/<any>`, `gemini/<any>`, `bedrock/<any>`, each with
- * `server.url` as base URL.
- * A script is a function (it may be async: await a promise of the test's to hold an answer back) or a list of replies, one
- * for each request; a request beyond its end, or a script that throws, is answered 400 with the reason.
+ * Names that fit: `openai/<any>` (or any bare name), `openai/responses/<any>`, `anthropic/<any>`,
+ * `gemini/<any>`, `bedrock/<any>`, each with `server.url` as base URL.
+ * A script is a function (it may be async: await a promise of the test's to hold an answer back) or
+ * a list of replies, one for each request; a request beyond its end, or a script that throws, is
+ * answered 400 with the reason.
  */
 export async function startModelServer(
   script: Script | Reply[],
@@ -71,7 +73,10 @@ export interface ModelRequestSeen {
   messages: SeenMessage[];
   /** Names of the offered tools. */
   tools: string[];
-  /** Settles once the exchange is over: true when the answer was sent whole, false when the client went away before. */
+  /**
+   * Settles once the exchange is over: true when the answer was sent whole, false when the client
+   * went away before.
+   */
   finished: Promise<boolean>;
 }
 
@@ -90,7 +95,10 @@ export const reply = {
   }),
   /** Anything, an empty answer included. */
   answer: (answer: Answer): Reply => ({ kind: "answer", answer }),
-  /** `body` as text is sent as it is; an object as JSON. Default: `{error:{message:"scripted error <status>"}}`. */
+  /**
+   * `body` as text is sent as it is; an object as JSON. Default: `{error:{message:"scripted error
+   * <status>"}}`.
+   */
   error: (
     status: number,
     body: unknown = { error: { message: `scripted error ${status}` } },
@@ -211,7 +219,10 @@ async function sendAnswer(
   response.end();
 }
 
-/** Writes and waits until the bytes are on their way, so that a cut or a split happens where it was asked for. */
+/**
+ * Writes and waits until the bytes are on their way, so that a cut or a split happens where it was
+ * asked for.
+ */
 async function write(response: ServerResponse, event: string | Buffer, writeBytes: number | undefined) {
   const bytes = typeof event === "string" ? Buffer.from(event) : event;
   const size = writeBytes ?? bytes.length;

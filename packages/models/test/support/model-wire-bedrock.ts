@@ -110,7 +110,10 @@ export function bedrockEvents(answer: Answer, index: number): Buffer[] {
   return [...events, frame("messageStop", { stopReason: reasons[finish] }), frame("metadata", metadata)];
 }
 
-/** One event in AWS's binary form: lengths, a checksum, headers, the payload, and a checksum of it all. */
+/**
+ * One event in AWS's binary form: lengths, a checksum, headers, the payload, and a checksum of it
+ * all.
+ */
 function frame(type: string, payload: object, kind: "event" | "exception" = "event"): Buffer {
   const names = { ":message-type": kind, [`:${kind}-type`]: type, ":content-type": "application/json" };
   const headers = Buffer.concat(

@@ -8,7 +8,10 @@ export const usageOf = (answer: Answer): Usage => ({ ...defaultUsage, ...answer.
 
 export const data = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
 
-/** Pieces of a text, by characters and without splitting a surrogate pair: of 12 characters, larger ones where they would be more than some hundred. */
+/**
+ * Pieces of a text, by characters and without splitting a surrogate pair: of 12 characters, larger
+ * ones where they would be more than some hundred.
+ */
 export function pieces(text: string, size = Math.max(12, Math.ceil(text.length / 100))): string[] {
   if (size >= text.length) return text === "" ? [] : [text];
   const characters = [...text];

@@ -4,7 +4,10 @@ import { argumentsText, callId, data, pieces, usageOf } from "./model-wire-parts
 import type { Wire } from "./model-wire-requests.ts";
 import { responsesEvents } from "./model-wire-responses.ts";
 
-/** Writes a scripted answer as the events of a wire: server-sent ones, each with its blank line, or Bedrock's binary frames. */
+/**
+ * Writes a scripted answer as the events of a wire: server-sent ones, each with its blank line, or
+ * Bedrock's binary frames.
+ */
 export function eventsOf(wire: Wire, answer: Answer, index: number, dialect?: Dialect): (string | Buffer)[] {
   if (wire === "openai") return openAiEvents(answer, index, dialect);
   const writers = {

@@ -8,14 +8,20 @@ import type { Wire } from "../../src/providers.ts";
 import type { Dialect } from "./model-answer.ts";
 import { type ModelServer, type Reply, type Script, startModelServer } from "./model-server.ts";
 
-/** What the suite of this folder runs over: every way in which models are reached, against a real server that speaks it. */
+/**
+ * What the suite of this folder runs over: every way in which models are reached, against a real
+ * server that speaks it.
+ */
 export interface WireUnderTest {
   title: string;
   wire: Wire;
   /** The model's name in the settings. */
   name: string;
   dialect?: Dialect;
-  /** The provider's own address, which the test leads to the loopback; absent: the server's address is configured. */
+  /**
+   * The provider's own address, which the test leads to the loopback; absent: the server's address
+   * is configured.
+   */
   origin?: string;
   config?: Partial<ModelConfig>;
   /** USD per million tokens of input, output and cached input. */

@@ -16,7 +16,10 @@ let end: () => Promise<void>;
 let sandbox: Pick<Sandbox, "exec" | "shell">;
 const inside = async (command: string) => (await run(driver, "files", command)).out;
 
-/** The scripts have to work with the shell that the driver brings along as well as with a sandbox's own. */
+/**
+ * The scripts have to work with the shell that the driver brings along as well as with a sandbox's
+ * own.
+ */
 describe.each(["resident", "own"])("with the %s shell", (which) => {
   beforeAll(async () => {
     ({ driver, end } = await openTestDriver());

@@ -174,7 +174,10 @@ export interface SeenRequest {
   body: string;
 }
 
-/** A listener that records each request in `seen` and answers with its method and the length of its body. */
+/**
+ * A listener that records each request in `seen` and answers with its method and the length of its
+ * body.
+ */
 export function recordRequests(seen: SeenRequest[]): RequestListener {
   return async (request, response) => {
     const body = await text(request);

@@ -15,7 +15,10 @@ import { emptyConfig } from "../../src/store/empty-config.ts";
 import { defaultUser } from "../../src/users/default-user.ts";
 import { SandboxRecords } from "./test-sandboxes.ts";
 
-/** A listening server for tests of routes and sockets: the real store and services, over records of sandboxes that do not run. */
+/**
+ * A listening server for tests of routes and sockets: the real store and services, over records of
+ * sandboxes that do not run.
+ */
 
 export const key = "key-of-the-user-0123456789";
 export const strangerKey = "key-of-a-stranger-0123456789";
@@ -108,7 +111,9 @@ export async function startServer(change: Partial<Config> = {}) {
         texts.map((text) => ({ listed: true, event: message(text) })),
       );
     },
-    /** Calls a route with the user's key (`key: null` sends none). A string body is sent as it is. */
+    /**
+     * Calls a route with the user's key (`key: null` sends none). A string body is sent as it is.
+     */
     call(
       method: string,
       path: string,

@@ -55,7 +55,10 @@ function toPlainLines(text: string): string {
   return plain.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "");
 }
 
-/** The visible text of a line: after the last carriage return that text follows, with backspaces applied. */
+/**
+ * The visible text of a line: after the last carriage return that text follows, with backspaces
+ * applied.
+ */
 function overwrite(line: string): string {
   const shown = line.replace(/\r+$/, "");
   const last = shown.slice(shown.lastIndexOf("\r") + 1);
