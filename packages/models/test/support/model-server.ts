@@ -12,9 +12,10 @@ import { readRequest, type Wire, wireOf } from "./model-wire-requests.ts";
  * Anthropic messages, Google generateContent and Bedrock's Converse, whichever path is asked for,
  * so a test drives the real provider code:
  *
- *     const server = await startModelServer(({ messages, index }) =>
- *       index === 0 ? reply.toolCalls([{ name: "terminal", arguments: { command: "ls" } }]) : reply.text("Done."));
- *     settings = { llm_model: "openai/scripted", llm_base_url: server.url, llm_api_key: "sk-test" };
+ *     const call = { name: "terminal", arguments: { command: "ls" } };
+ *     const server = await startModelServer(({ index }) =>
+ *       index === 0 ? reply.toolCalls([call]) : reply.text("Done."));
+ *     settings = { llm_model: "openai/scripted", llm_base_url: server.url };
  *     …
  *     expect(server.requests[1]!.messages.at(-1)!.text).toContain("README");
  *     await server.close();

@@ -6,7 +6,8 @@ import { Session } from "./session.ts";
 /**
  * Records the named runs again, or all of them, after an intended change of the agent.
  *
- *     scripts/elevate scripts/isolate scripts/node packages/server/test/recorded/refresh.ts [name …]
+ *     refresh=packages/server/test/recorded/refresh.ts
+ *     scripts/elevate scripts/isolate scripts/node $refresh [name …]
  */
 const wanted = process.argv.slice(2);
 for (const [name, play] of Object.entries(scenarios)) {
