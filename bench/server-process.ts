@@ -8,11 +8,11 @@ import { startProgram, stopProgram } from "./process.ts";
 const key = "sp_bench-key-0123456789abcdefghijklmnopqrstuvwx";
 const main = fileURLToPath(new URL("../packages/server/src/main.ts", import.meta.url));
 
-/** A server in a process of its own, on a data folder of its own. */
+/** A server in its own process with its own data folder. */
 export interface BenchServer {
   url: string;
   pid: number;
-  /** What every request needs. */
+  /** Headers of each request. */
   headers: Record<string, string>;
   /** Makes a sandbox and waits until it runs. */
   sandbox(): Promise<string>;

@@ -2,6 +2,8 @@ import type { SourceFile } from "./source-files.ts";
 
 const maxLines = 400;
 const maxCommentColumns = 100;
+/** A `*` in the first column is text of a template, such as a list in a prompt. */
+const commentLine = /^\s*(?:\/\*|\/\/)|^\s+\*/;
 
 /** Files of more than 400 lines and comment lines of more than 100 columns, one sentence each. */
 export function lengthProblems(files: readonly SourceFile[]): string[] {
@@ -13,9 +15,7 @@ export function lengthProblems(files: readonly SourceFile[]): string[] {
         ? [`${path} has ${count} lines, more than ${maxLines}: it probably holds two things.`]
         : [];
     const wide = lines.flatMap((line, index) =>
-      line.length > maxCommentColumns &&
-      /^\s*(?:\/\*\*?|\*|\/\/)/.test(line) &&
-      !/https?:\/\/\S{60}/.test(line)
+      line.length > maxCommentColumns && commentLine.test(line) && !/https?:\/\/\S{60}/.test(line)
         ? [`${path}:${index + 1}: the comment has ${line.length} columns, more than ${maxCommentColumns}.`]
         : [],
     );

@@ -67,5 +67,7 @@ describe("the structure check", () => {
     expect(lengthProblems([{ path, text: `// ${"x".repeat(97)}\n` }])).toEqual([]);
     expect(lengthProblems([{ path, text: `// ${"x".repeat(98)}\n` }])).toHaveLength(1);
     expect(lengthProblems([{ path, text: `  /** ${"x".repeat(98)} */\n` }])).toHaveLength(1);
+    expect(lengthProblems([{ path, text: `/**\n * ${"x".repeat(98)}\n */\n` }])).toHaveLength(1);
+    expect(lengthProblems([{ path, text: `* ${"text of a prompt ".repeat(9)}\n` }])).toEqual([]);
   });
 });

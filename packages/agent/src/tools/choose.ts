@@ -8,7 +8,7 @@ import type { Tool } from "./tool.ts";
 /** What decides about the tools of a conversation. */
 export interface ToolChoice {
   agentType: AgentType;
-  /** An agent whose tools nobody names has the browser too. */
+  /** The default tools also include the browser. */
   browser?: boolean | undefined;
   /** The agent that a client gave. */
   agent?: Pick<GivenAgent, "tools" | "include_default_tools">;

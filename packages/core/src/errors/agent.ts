@@ -8,7 +8,7 @@ export const agentErrors = {
     ClientToolNameTaken: "There is a tool {name} already: name the client tool otherwise.",
     ToolFilterInvalid: "filter_tools_regex is not a regular expression, or takes too long.",
     AnalyzerUnknown:
-      "This server has no {kind}, or not what is in it: choose LLMSecurityAnalyzer, PatternSecurityAnalyzer, PolicyRailSecurityAnalyzer, or EnsembleSecurityAnalyzer with up to {maxMembers} of these.",
+      "The analyzer {kind} is unknown or contains an unknown analyzer: choose LLMSecurityAnalyzer, PatternSecurityAnalyzer, PolicyRailSecurityAnalyzer, or EnsembleSecurityAnalyzer with up to {maxMembers} of these.",
     McpServerNameLength: "The name of an MCP server has to have 1 to {max} characters.",
     McpServerTargetMissing: ({ name }: { name: string }) =>
       `The MCP server ${JSON.stringify(name)} needs either a url or a command.`,
@@ -30,7 +30,7 @@ export const agentErrors = {
   },
   OutboundFailed: {
     MarketplaceRefused: "{host} answered {status}.",
-    MarketplaceNotFound: "{host} has no such public repository or version.",
+    MarketplaceNotFound: "{host} does not have this public repository or version.",
     ArchiveInvalid: "The archive cannot be used: {reason}.",
   },
   ConfigInvalid: {

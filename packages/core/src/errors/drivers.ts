@@ -51,7 +51,7 @@ export const driversErrors = {
   },
   PortUnreachable: {
     PortInUse: "Port {port} inside the sandbox is in use.",
-    PortNotAccepting: "The program on port {port} inside the sandbox takes no connections.",
+    PortNotAccepting: "The program on port {port} inside the sandbox accepts no connections.",
     PortNotListening:
       "Nothing listens on port {port} inside the sandbox: start a server there on 127.0.0.1 or 0.0.0.0.",
   },

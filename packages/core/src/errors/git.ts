@@ -10,7 +10,7 @@ export const gitErrors = {
   BadRequest: {
     StoredProviderHostInvalid: hostMessage,
     RepositoryPathInvalid: "A repository is named by its owner and its name: owner/name.",
-    GithubInstallationInvalid: "A GitHub installation is named by its number.",
+    GithubInstallationInvalid: "The id of a GitHub installation must be a number.",
     GitRequestRefused: "{label} does not understand the request.",
   },
   GitUnsupported: {

@@ -28,7 +28,7 @@ export const storeErrors = {
   },
   ConfigInvalid: {
     DataFolderUnusable:
-      "The data folder {path} cannot be made ({reason}): choose another one with SANDPIPER_DATA.",
+      "The data folder {path} cannot be created ({reason}): choose another one with SANDPIPER_DATA.",
     DataFolderInUse:
       "The data folder {dir} is in use by another Sandpiper process: stop that one, or set SANDPIPER_DATA to another folder.",
     DatabaseTooNew:

@@ -144,8 +144,8 @@ class FormTable {
       }
     }
     for (let from = Math.max(0, length - minEncodingLength + 1); from < length; from++) {
-      const tells = this.#beginnings.get(String.fromCharCode(...codes.subarray(from, length)));
-      if (tells || (!telling && tells === false)) return from;
+      const isRevealing = this.#beginnings.get(String.fromCharCode(...codes.subarray(from, length)));
+      if (isRevealing || (!telling && isRevealing === false)) return from;
     }
     return length;
   }

@@ -17,7 +17,7 @@ export class SecretStream {
   /** The unmasked end of the text so far that may begin a secret. */
   #tail = "";
   /** How much of it was shown or hidden already, and how much of it is known to be a secret. */
-  #told = 0;
+  #sent = 0;
   #known = 0;
 
   constructor(matcher: SecretMatcher, by: string, { patient = false } = {}) {
@@ -54,13 +54,13 @@ export class SecretStream {
     ]);
     const cut = more ? this.#matcher.openFrom(text, !this.#patient) : text.length;
     // What is known already was hidden already.
-    const start = this.#known > this.#told ? ranges[0]![1] : this.#told;
+    const start = this.#known > this.#sent ? ranges[0]![1] : this.#sent;
     let result = replaceRanges(text, upTo(ranges, cut), this.#by, Math.min(start, cut), cut);
     const across = ranges.find(([from, to]) => from < cut && to > cut);
     if (!hold && cut < text.length && !across) result += this.#by;
     const open = more ? Math.min(cut, this.#matcher.openFrom(text)) : text.length;
     this.#tail = text.slice(open);
-    this.#told = (hold ? cut : text.length) - open;
+    this.#sent = (hold ? cut : text.length) - open;
     this.#known = across && hold ? across[1] - open : 0;
     return result;
   }

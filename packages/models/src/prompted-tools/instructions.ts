@@ -21,9 +21,8 @@ several lines
 ${callEnd}
 
 * Call one tool at a time and write nothing after the call: its result comes in the next message.
-* Give every required parameter. A value stands as it is, without quotes and escapes; numbers, true
-* and false, lists and objects as JSON. Say what you think before the call, not after it. An answer
-* without a call ends your turn.`;
+* Give every required parameter. A value stands as it is, without quotes and escapes; numbers, true and false, lists and objects as JSON.
+* Say what you think before the call, not after it. An answer without a call ends your turn.`;
 }
 
 function describe({ name, description, parameters }: ModelTool): string {

@@ -7,7 +7,7 @@ export interface RegistryImage {
   source: "registry";
   /** `docker.io`, `localhost:5000`. */
   registry: string;
-  /** `library/debian`. */
+  /** For example `library/debian`. */
   repository: string;
   tag: string;
   /** `sha256:…`; takes precedence over the tag. */

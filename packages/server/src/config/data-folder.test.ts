@@ -17,13 +17,13 @@ test("makes what is missing, and is fine with what is there", async () => {
   expect((await stat(path)).isDirectory()).toBe(true);
 });
 
-test("says in one sentence why a folder cannot be made", async () => {
+test("says in one sentence why a folder cannot be created", async () => {
   const file = join(folder, "file");
   await writeFile(file, "");
   for (const path of [file, join(file, "below"), "/proc/sandpiper", "/sys/kernel/sandpiper/data"]) {
     await expect(createDataFolder(path)).rejects.toMatchObject({
       code: "ConfigInvalid",
-      message: expect.stringMatching(/^The data folder .* cannot be made .*SANDPIPER_DATA\.$/),
+      message: expect.stringMatching(/^The data folder .* cannot be created .*SANDPIPER_DATA\.$/),
     });
   }
 });

@@ -5,7 +5,7 @@ import type { StoredModelCall } from "../store/model-calls.ts";
 import type { Store } from "../store/store.ts";
 import { PromptReconstructor, type ReconstructedPrompt } from "./prompt-reconstructor.ts";
 
-/** Maximum records and model calls in memory, besides the view. */
+/** Maximum records and model calls in memory, in addition to the view. */
 const pageSize = 100;
 
 /**

@@ -69,7 +69,7 @@ describe.each(await workingRuntimes())("ports of a sandbox of %s", (runtime) => 
     const refused = driver.connect("one", 8013).catch((error) => error);
     expect(await refused).toMatchObject({
       code: "PortUnreachable",
-      message: expect.stringContaining("takes no connections"),
+      message: expect.stringContaining("accepts no connections"),
     });
     for (const connection of taken) connection.destroy();
     deaf.kill();
