@@ -128,7 +128,7 @@ export async function ask(
   const text = await response.text();
   const what = `${method} ${path.replace(/[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f-]{18,22}|sbx-\w+/g, ":id").replace(/\?.*/, "")}`;
   // A sandbox may be deleted under any of it, and a snapshot ends what runs in it.
-  const anew = box && box.snapshots > 0 && /started anew|it may be ending/.test(text);
+  const anew = box && box.snapshots > 0 && /has been restarted|may be stopping/.test(text);
   const isGone = response.status === 503 && (box?.deleted !== undefined || anew);
   const isCutOff = response.status === 502 && text.includes("The summary was interrupted");
   if (

@@ -72,7 +72,7 @@ async function call(
   });
   const text = await response.text();
   // A snapshot ends what runs in a sandbox.
-  const isAnew = response.status === 503 && /started anew|it may be ending/.test(text);
+  const isAnew = response.status === 503 && /has been restarted|may be stopping/.test(text);
   if (response.status >= 500 && !isAnew)
     o.announced.strange.push(`${method} ${path}: ${response.status} ${text.slice(0, 200)}`);
   return {
