@@ -132,7 +132,7 @@ test("a pause freezes a command, its time limit continues, and the sandbox is no
   const id = await newSandbox(server);
   const bash = bashOf(server, id);
   const act = (verb: string) => server.call("POST", `/api/v1/sandboxes/${id}/${verb}`);
-  const held = await bash.start("echo begun; read -r line < /tmp/gate; echo $line");
+  const held = await bash.start("mkfifo /tmp/gate; echo begun; read -r line < /tmp/gate; echo $line");
   const late = await bash.start("sleep 600", 1);
   await until(async () => (await bash.outputs(held))[0]);
   await act("pause");
@@ -143,7 +143,7 @@ test("a pause freezes a command, its time limit continues, and the sandbox is no
   expect(await statusOf(server, id)).toBe("PAUSED");
   expect((await bash.search()).length).toBe(4);
   // A new command wakes it.
-  expect(await bash.execute("[ -p /tmp/gate ] || mkfifo /tmp/gate; pgrep -fc '^sleep 600'")).toMatchObject({
+  expect(await bash.execute("[ -p /tmp/gate ] && pgrep -fc '^sleep 600'")).toMatchObject({
     stdout: "0\n",
   });
   expect(await statusOf(server, id)).toBe("RUNNING");
