@@ -34,9 +34,9 @@ const exclude = ["**/node_modules/**", ...(process.env.FAKETIME ? machineClock :
 export default defineConfig({
   test: {
     pool: "forks",
-    // Two per processor of the reference machine: tests wait for servers, disks and sandboxes.
+    // Two per processor of the reference machine, because tests mostly wait for servers and disks.
     maxWorkers: 4,
-    // For hangs only: a busy machine takes ten times as long as a quiet one.
+    // Only for hangs: a busy machine takes ten times as long as an idle machine.
     testTimeout: 60_000,
     hookTimeout: 60_000,
     expect: { poll: { timeout: 40_000 } },
@@ -57,7 +57,7 @@ export default defineConfig({
       { extends: true, test: { name: "own worker", include: ownWorker, exclude } },
       {
         extends: true,
-        // Attacks use up the machine while response times are measured: one file at a time.
+        // One file at a time: attacks use the whole machine while response times are measured.
         test: {
           name: "isolation",
           include: [isolation],

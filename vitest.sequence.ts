@@ -1,7 +1,7 @@
 import { basename } from "node:path";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** The longest test files, the longest first. */
+/** The slowest test files, slowest first. */
 const longest = [
   ...[
     "agent-every-append",
@@ -57,7 +57,7 @@ const longest = [
   ],
 ];
 
-/** Starts the longest files first, so that none is left when other workers are done. */
+/** Starts the slowest files first, so that all workers finish at about the same time. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ project, moduleId }: TestSpecification) => {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Formatter, linter, types, structure and references; changes nothing. Every part runs.
+# Checks format, lint, types, structure and references without changing files. Runs every check even if one fails.
 here=$(CDPATH= cd -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd)
 cd "$here" || exit 1
 failed=

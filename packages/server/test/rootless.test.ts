@@ -182,7 +182,7 @@ test("doctor lists the rootless requirements, and those that another user lacks"
   await writeFile(join(base, "subids"), "");
   const ill = await outcome(start(["bin/sandpiper", "doctor"], { NO_COLOR: "1" }));
   expect(ill.output).toMatch(
-    /→ To do without: sandpiper-test has no 65536 subordinate ids: run as root {2}usermod/,
+    /→ To run without root: sandpiper-test has no 65536 subordinate ids: run as root {2}usermod/,
   );
   expect(ill.output).not.toMatch(/MISSING +OCI runtime/);
 });

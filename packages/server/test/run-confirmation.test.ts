@@ -77,7 +77,7 @@ const written = (name: string) => readFile(join(dir, "project", name), "utf8").c
 
 test("y approves the waiting actions, and earlier events are shown once", async () => {
   const local = run();
-  await local.shows(/waits for you \(risk: high\)\. Run\? \[y\/N/);
+  await local.shows(/One action waits for approval \(risk: high\)\. Run\? \[y\/N/);
   local.pty.write("y\r");
   await local.shows(/it ended with 0/);
   expect(await written("risky.txt")).toBe("risky\n");

@@ -24,7 +24,7 @@ const resetModes = "\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[
  */
 export async function attach(sandbox: string): Promise<number> {
   if (!/^[\w-]{1,63}$/.test(sandbox))
-    throw new CliError(`${JSON.stringify(sandbox)} is no id of a sandbox.`, { exitCode: exitCodes.usage });
+    throw new CliError(`${JSON.stringify(sandbox)} is not a sandbox id.`, { exitCode: exitCodes.usage });
   const connection = await connect();
   try {
     return await new Attachment(connection.client, sandbox).ended;
@@ -148,9 +148,9 @@ class Attachment {
     if (status === 404 && /^Sandbox not found/.test(why)) return this.#unknown();
     if (status === 404)
       return new CliError(
-        `The server at ${url} has no terminals: it is probably no Sandpiper server of this version.`,
+        `The server at ${url} does not offer terminals: it is probably not a Sandpiper server of this version.`,
       );
-    return new CliError(`The server at ${url} opened no terminal (${status}): ${why}`);
+    return new CliError(`The server at ${url} did not open a terminal (${status}): ${why}`);
   }
 
   #closed(code: number, why: string): CliError {

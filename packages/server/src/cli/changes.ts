@@ -77,7 +77,7 @@ export class Changes {
       await apply("--check");
     } catch (error) {
       throw new CliError(
-        `The folder was changed meanwhile, so the changes do not fit any more; nothing was applied. ${(error as Error).message}`,
+        `The folder was changed during the run and conflicts with the changes; nothing was applied. ${(error as Error).message}`,
         {
           cause: error,
         },

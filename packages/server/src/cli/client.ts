@@ -102,7 +102,7 @@ export class Client {
       "GET",
       `/api/v1/app-conversations?ids=${id}`,
     );
-    if (!conversation) throw new CliError("The conversation is gone.");
+    if (!conversation) throw new CliError("The conversation no longer exists.");
     return conversation;
   }
 

@@ -14,7 +14,7 @@ export async function connect(): Promise<{ client: Client; close(): Promise<void
         exitCode: exitCodes.usage,
       });
     if (!key)
-      throw new CliError("SANDPIPER_API_KEY is not set: it is the key of the server at SANDPIPER_URL.", {
+      throw new CliError("SANDPIPER_API_KEY is not set: set it to a key of the server at SANDPIPER_URL.", {
         exitCode: exitCodes.usage,
       });
     return { client: new Client(url, key), close: async () => {} };
@@ -24,7 +24,7 @@ export async function connect(): Promise<{ client: Client; close(): Promise<void
   const platform = await openPlatform(config).catch((error: unknown) => {
     if (!/is in use by another/.test((error as Error).message)) throw error;
     throw new CliError(
-      `A server is using the data folder ${config.dataDir}: set SANDPIPER_URL and SANDPIPER_API_KEY to work with that server, or SANDPIPER_DATA to another folder.`,
+      `A server is using the data folder ${config.dataDir}: set SANDPIPER_URL and SANDPIPER_API_KEY to use that server, or SANDPIPER_DATA to another folder.`,
       { cause: error, exitCode: exitCodes.usage },
     );
   });

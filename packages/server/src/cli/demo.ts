@@ -115,7 +115,7 @@ async function runDemo(
     changes = await Changes.since(task.folder);
     run = await prepareTask(client, task, abort.signal);
     progress.print(
-      paint("dim", `sandbox ${run.sandbox.id} runs, the repository is in its ${run.workingDir}`),
+      paint("dim", `sandbox ${run.sandbox.id} runs, the repository is in ${run.workingDir}`),
     );
     const asked = progress.elapsed;
     const status = await followTask(client, task, run, (event) => progress.event(event), {
@@ -174,11 +174,11 @@ async function summary(
 
 function formatClosing(url: string, key: string, conversationId: string): string {
   return `
-  server          ${url}   (its documentation: ${url}/docs)
+  server          ${url}   (API documentation: ${url}/docs)
   API key         ${key}   (works until the demo ends)
 
   curl -H 'X-Session-API-Key: ${key}' '${url}/api/v1/conversation/${conversationId}/events/search?limit=100'
 
-The server goes on; Ctrl-C ends it.
+The server keeps running; Ctrl-C ends it.
 `;
 }

@@ -44,8 +44,8 @@ async function trySandbox(config: Config): Promise<Finding> {
       name,
       false,
       false,
-      "not tried: this user cannot run one",
-      "Run `sudo bin/sandpiper doctor` to try one.",
+      "not tried: this user cannot run sandboxes",
+      "Run `sudo bin/sandpiper doctor` to test a sandbox.",
     );
   const dir = await mkdtemp(join(tmpdir(), "sandpiper-doctor-"));
   const driver = new OciDriver({ dir, runtime: config.runtime });
@@ -61,7 +61,7 @@ async function trySandbox(config: Config): Promise<Finding> {
       name,
       true,
       code === 0,
-      code === 0 ? `started and ran a command in ${taken}` : `a command in it ended with ${code}`,
+      code === 0 ? `started and ran a command in ${taken}` : `a command in it exited with ${code}`,
     );
   } catch (error) {
     return finding(name, true, false, "does not start", errorText(error));

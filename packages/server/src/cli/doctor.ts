@@ -37,7 +37,7 @@ function report(findings: readonly Finding[], able: boolean): string {
   });
   const verdict = able
     ? "This machine can run Sandpiper."
-    : "This machine cannot run Sandpiper until what is MISSING is there.";
+    : "This machine cannot run Sandpiper until every MISSING part is installed.";
   return `${lines.join("\n")}\n\n${verdict}\n`;
 }
 
@@ -61,7 +61,7 @@ function checkNode(): Finding {
     true,
     ok,
     process.version,
-    "Install Node.js 24 or newer, or run `sh scripts/setup.sh`, which brings one.",
+    "Install Node.js 24 or newer, or run `sh scripts/setup.sh`, which installs it.",
   );
 }
 
@@ -87,9 +87,9 @@ async function checkRoot(): Promise<Finding> {
       "root",
       !sudo,
       false,
-      sudo ? "by sudo, because this user cannot run sandboxes" : "not root, and no sudo",
+      sudo ? "through sudo: this user cannot run sandboxes" : "not root, and no sudo",
     ),
-    advice: `To do without: ${obstacle}`,
+    advice: `To run without root: ${obstacle}`,
   };
 }
 
@@ -109,13 +109,13 @@ async function checkDataFolder({ dataDir }: Config): Promise<Finding> {
     () => true,
     () => process.getuid?.() !== 0 && nearest === dataDir,
   );
-  const found = nearest === dataDir ? dataDir : `${dataDir} (will be made)`;
+  const found = nearest === dataDir ? dataDir : `${dataDir} (will be created)`;
   return finding(
     "data folder",
     true,
     ok,
-    ok ? found : `${nearest} cannot be written`,
-    "Set SANDPIPER_DATA to a folder that can be written.",
+    ok ? found : `${nearest} is not writable`,
+    "Set SANDPIPER_DATA to a writable folder.",
   );
 }
 
@@ -129,7 +129,7 @@ async function checkDisk({ dataDir }: Config): Promise<Finding> {
     false,
     free >= lowDiskBytes,
     found,
-    `Free some space on the disk of ${folder}: sandboxes keep their files there.`,
+    `Free some space on the disk of ${folder}, which stores the files of sandboxes.`,
   );
 }
 
@@ -141,7 +141,7 @@ async function checkPort({ host, port }: Config): Promise<Finding> {
     false,
     free === true,
     found,
-    "Stop the program that uses it (a Sandpiper server, maybe), or set SANDPIPER_PORT.",
+    "Stop the program that uses the port (perhaps a Sandpiper server), or set SANDPIPER_PORT.",
   );
 }
 

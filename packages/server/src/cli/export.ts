@@ -22,7 +22,7 @@ export async function exportRecording(conversation: string, { output }: { output
       if (output) await pipeline(recording, end, createWriteStream(output, { mode: 0o600 }));
       else await pipeline(recording, end, process.stdout as Writable, { end: false });
       if (!end.line.startsWith(endOfRecording))
-        throw new CliError("The recording is cut off: the conversation was deleted meanwhile.");
+        throw new CliError("The recording is incomplete: the conversation was deleted during the export.");
     } catch (error) {
       if (output && (await isFile(output))) await rm(output, { force: true });
       if (error instanceof CliError) throw error;
@@ -35,7 +35,7 @@ export async function exportRecording(conversation: string, { output }: { output
     if (output && user && (await isFile(output))) await chown(output, user.uid, user.gid);
     if (output)
       process.stderr.write(
-        `Written to ${output}. It holds what was said and done; secrets that the server knows are masked.\n`,
+        `Written to ${output}. It contains the whole conversation; secrets that the server knows are masked.\n`,
       );
   } finally {
     await connection.close();

@@ -22,7 +22,7 @@ export async function listKeys({ user }: { user?: string }): Promise<void> {
   const keys = await withKeys(async (apiKeys) => apiKeys.list(user));
   if (keys.length > 0) process.stdout.write(keyTable(keys));
   else if (user === undefined)
-    process.stdout.write("There are no keys yet; the first start of the server makes one.\n");
+    process.stdout.write("There are no keys yet; the first start of the server creates one.\n");
   else process.stdout.write(`The user ${user} has no keys.\n`);
 }
 
@@ -40,10 +40,10 @@ export async function createKey({
   const expiresAt = expires === undefined ? null : parseExpiry(expires, Date.now());
   if (expiresAt === undefined)
     throw usageError(
-      "--expires takes a number of days such as 30d, or a last day such as 2027-01-31, which may not be over.",
+      "--expires takes a number of days such as 30d, or the last day such as 2027-01-31, not in the past.",
     );
   if (name !== undefined && (!name.trim() || name.length > 100))
-    throw usageError("The name of a key has 1 to 100 characters.");
+    throw usageError("The name of a key must have 1 to 100 characters.");
   const { key, row } = await withKeys((apiKeys) =>
     apiKeys.add(user, { name: name ?? chooseFreeName(apiKeys.list(user)), expiresAt, readOnly }),
   );
@@ -69,7 +69,7 @@ export async function revokeKey(idOrName: string, { user }: { user?: string }): 
     if (found.length > 1) {
       const users = found.map((row) => row.userId).join(", ");
       throw new CliError(
-        `The users ${users} have a key ${JSON.stringify(idOrName)} each: name one with --user, or give the id.`,
+        `The users ${users} have a key ${JSON.stringify(idOrName)} each: select a user with --user, or use the id.`,
       );
     }
     const [row] = found;
@@ -82,7 +82,7 @@ export async function revokeKey(idOrName: string, { user }: { user?: string }): 
 function checkUser(user: string | undefined): void {
   if (user === undefined || userNamePattern.test(user)) return;
   throw usageError(
-    "The name of a user has 1 to 64 lower-case letters, digits or . _ @ + -, and begins and ends with a letter or digit.",
+    "The name of a user must have 1 to 64 lower-case letters, digits or . _ @ + -, and begin and end with a letter or digit.",
   );
 }
 

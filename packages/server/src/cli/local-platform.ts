@@ -69,12 +69,12 @@ function describeFolderFailure({ code }: NodeJS.ErrnoException, { dataDir }: Con
   switch (code) {
     case "EACCES":
     case "EPERM":
-      return `The data folder ${dataDir} may not be written by this user: run as its owner or as root, or set SANDPIPER_DATA to another folder.`;
+      return `This user may not write to the data folder ${dataDir}: run as its owner or as root, or set SANDPIPER_DATA to another folder.`;
     case "EROFS":
     case "ENOTDIR":
     case "EEXIST":
     case "ENAMETOOLONG":
-      return `${dataDir} cannot be the data folder (${code}): set SANDPIPER_DATA to a folder that can be written.`;
+      return `${dataDir} cannot be the data folder (${code}): set SANDPIPER_DATA to a writable folder.`;
     case "ENOSPC":
       return `The disk of the data folder ${dataDir} is full.`;
     default:

@@ -161,7 +161,7 @@ test("notes, summaries and what hooks stop are told; what other events tell of h
     ].flatMap((event) => print(event).map((line) => line.slice(11))),
   ).toEqual([
     "note      A note.",
-    "memory    a summary takes the place of 2 events",
+    "memory    a summary replaces 2 events",
     "rejected  by a hook: no",
     "hook      UserPromptSubmit blocked: no",
     "hook      SessionStart ./h.sh: It took longer than 60 s.",

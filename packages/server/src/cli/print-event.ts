@@ -80,7 +80,7 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
     case "Condensation":
       return entry(
         "memory",
-        `a summary takes the place of ${event.forgotten_event_ids.length} events`,
+        `a summary replaces ${event.forgotten_event_ids.length} events`,
         "dim",
       );
     case "PauseEvent":
@@ -94,7 +94,7 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
     case "ConversationStateUpdateEvent": {
       const retry = event.key === "agent_state" && (event.value as AgentState).model_retry;
       if (!retry) return [];
-      const text = `attempt ${retry.attempt} failed: ${retry.reason}\nThe next one is in ${formatDuration(retry.delay_ms)}.`;
+      const text = `attempt ${retry.attempt} failed: ${retry.reason}\nThe next attempt is in ${formatDuration(retry.delay_ms)}.`;
       return entry("model", text, "yellow", wrap);
     }
     default:

@@ -26,7 +26,7 @@ export interface RunOptions {
 /** Messages for statuses that need an explanation. */
 const endings: Partial<Record<ExecutionStatus, string>> = {
   error: "ended with an error",
-  stuck: "was stopped, because the agent repeated itself",
+  stuck: "was stopped because the agent repeated itself",
   idle: "ended with your rejection",
   waiting_for_confirmation:
     "waits for a confirmation (confirmation_mode of the settings); confirm it in another client",
@@ -38,7 +38,7 @@ const endings: Partial<Record<ExecutionStatus, string>> = {
  */
 export async function run(text: string, options: RunOptions): Promise<number> {
   if (!text.trim())
-    throw new CliError("The task is empty: say what the agent has to do.", { exitCode: exitCodes.usage });
+    throw new CliError("The task is empty: describe what the agent should do.", { exitCode: exitCodes.usage });
   if (options.dir && options.repo)
     throw new CliError("Give --dir or --repo, not both.", { exitCode: exitCodes.usage });
   if (options.repo && options.apply)
@@ -69,7 +69,7 @@ async function work(client: Client, task: Task, options: RunOptions): Promise<nu
   let interrupted = false;
   const restore = onStop(() => {
     interrupted = true;
-    progress.print(paint("yellow", "Interrupting the agent; Ctrl-C once more quits at once."));
+    progress.print(paint("yellow", "Interrupting the agent; a second Ctrl-C quits at once."));
     // Before the conversation exists, abort at once.
     if (started?.conversationId)
       client.interrupt(started.conversationId).catch((error) => abort.abort(error));
@@ -101,7 +101,7 @@ async function work(client: Client, task: Task, options: RunOptions): Promise<nu
     const applied =
       patch && options.apply ? await applyPatch(changes, patch, task.folder, options.yes === true) : false;
     if (patch && !applied && process.stdout.isTTY && !options.repo)
-      process.stderr.write(`The folder ${task.folder} is unchanged; --apply brings the changes back.\n`);
+      process.stderr.write(`The folder ${task.folder} is unchanged; --apply applies the changes.\n`);
     return interrupted ? exitCodes.interrupted : status === "finished" ? exitCodes.ok : exitCodes.failed;
   } catch (error) {
     if (!task.model && /^No model is configured/.test((error as Error).message))
@@ -111,7 +111,7 @@ async function work(client: Client, task: Task, options: RunOptions): Promise<nu
     progress.stop();
     restore();
     await changes?.close();
-    if (started && options.keep) process.stderr.write(`The sandbox ${started.sandbox.id} goes on running.\n`);
+    if (started && options.keep) process.stderr.write(`The sandbox ${started.sandbox.id} keeps running.\n`);
     else if (started) await client.deleteSandbox(started.sandbox.id).catch(() => {});
   }
 }

@@ -46,7 +46,7 @@ export const variables = {
   }),
   port: defineVariable<number>({
     name: "SANDPIPER_PORT",
-    description: "Port to listen on; 0 takes a free one",
+    description: "Port to listen on; 0 selects a free port",
     defaultText: "3000",
     defaultValue: () => 3000,
     must: "a whole number from 0 to 65535",
@@ -54,7 +54,7 @@ export const variables = {
   }),
   dataDir: defineVariable<string>({
     name: "SANDPIPER_DATA",
-    description: "Folder for the database, keys and sandboxes; it is made when it is missing",
+    description: "Folder for the database, keys and sandboxes; created if it is missing",
     defaultText: "~/.local/share/sandpiper",
     defaultValue: (env) => join(env.XDG_DATA_HOME || join(env.HOME || "/root", ".local/share"), "sandpiper"),
     must: "the path of a folder, other than /",
@@ -62,8 +62,8 @@ export const variables = {
   }),
   apiKey: defineVariable<string | undefined>({
     name: "SANDPIPER_API_KEY",
-    description: "Key that clients send; without it, one is made at the first start, printed once and kept",
-    defaultText: "made at the first start",
+    description: "Key that clients send; without it, the first start creates a key, prints it once and stores it",
+    defaultText: "created at the first start",
     defaultValue: () => undefined,
     must: "16 to 256 printable ASCII characters without spaces",
     parse: (text) => (/^[\x21-\x7e]{16,256}$/.test(text) ? text : undefined),
@@ -71,8 +71,8 @@ export const variables = {
   }),
   publicUrl: defineVariable<string | undefined>({
     name: "SANDPIPER_PUBLIC_URL",
-    description: "Address under which clients reach the server, where a proxy stands before it",
-    defaultText: "made from host and port",
+    description: "Address under which clients reach the server, if it is behind a proxy",
+    defaultText: "built from host and port",
     defaultValue: () => undefined,
     must: "an http or https address without user, query or fragment",
     parse: parsePublicUrl,
@@ -88,7 +88,7 @@ export const variables = {
   specsFile: defineVariable<string | undefined>({
     name: "SANDPIPER_SPECS",
     description: "File with the sandbox specs",
-    defaultText: "specs.json in the data folder where it exists",
+    defaultText: "specs.json in the data folder, if it exists",
     defaultValue: () => undefined,
     must: "the path of a file",
     parse: parseFilePath,
@@ -103,7 +103,7 @@ export const variables = {
   }),
   dockerHost: defineVariable<DockerHost | undefined>({
     name: "SANDPIPER_DOCKER_HOST",
-    description: "Where the docker driver reaches its engine",
+    description: "Address of the docker driver's engine",
     defaultText: "DOCKER_HOST, else /var/run/docker.sock",
     defaultValue: () => undefined,
     must: "the absolute path of a socket, or an address such as unix:///run/docker.sock or tcp://127.0.0.1:2375",
@@ -119,7 +119,7 @@ export const variables = {
   }),
   bodyLimit: defineVariable<number>({
     name: "SANDPIPER_BODY_LIMIT",
-    description: "Largest accepted request body, archives apart",
+    description: "Largest accepted request body, except archives",
     defaultText: "32M",
     defaultValue: () => 32 * mebibyte,
     must: `${sizeMust}, from 1K to 1G`,
@@ -151,7 +151,7 @@ export const variables = {
   }),
   cpus: defineVariable<number>({
     name: "SANDPIPER_CPUS",
-    description: "CPUs of a sandbox; fractions are fine",
+    description: "CPUs of a sandbox; fractions are allowed",
     defaultText: "2",
     defaultValue: () => 2,
     must: "a number from 0.01 to 1024",
@@ -160,7 +160,7 @@ export const variables = {
   }),
   diskBytes: defineVariable<number>({
     name: "SANDPIPER_DISK",
-    description: "Disk space of a sandbox: the files that it makes or changes",
+    description: "Disk space of a sandbox: the files that it creates or changes",
     defaultText: "10G",
     defaultValue: () => 10 * gibibyte,
     must: `${sizeMust}, from 1M to 16T`,
@@ -194,7 +194,7 @@ export const variables = {
   maxSandboxes: defineVariable<number>({
     name: "SANDPIPER_MAX_SANDBOXES",
     description:
-      "Running sandboxes of a user; the one that was idle longest is paused for a further one; 0 is no limit",
+      "Running sandboxes of a user; beyond that, the sandbox that was idle longest is paused; 0 is no limit",
     defaultText: "0",
     defaultValue: () => 0,
     must: "a whole number from 0 to 1000000",
@@ -212,7 +212,7 @@ export const variables = {
   maxRuns: defineVariable<number>({
     name: "SANDPIPER_MAX_RUNS",
     description:
-      "Conversations of a user that run at a time; further ones wait for their turn; 0 is no limit",
+      "Conversations of a user that run at a time; others wait for their turn; 0 is no limit",
     defaultText: "100",
     defaultValue: () => 100,
     must: "a whole number from 0 to 1000000",
@@ -220,7 +220,7 @@ export const variables = {
   }),
   dailyBudget: defineVariable<number>({
     name: "SANDPIPER_DAILY_BUDGET",
-    description: "What the model calls of a user may cost a day (UTC), USD; 0 is no limit",
+    description: "Maximum cost of a user's model calls per day (UTC), USD; 0 is no limit",
     defaultText: "0",
     defaultValue: () => 0,
     must: "a number from 0 to 1000000",
@@ -238,7 +238,7 @@ export const variables = {
   trustedProxies: defineVariable<string[]>({
     name: "SANDPIPER_TRUSTED_PROXIES",
     description:
-      "Address ranges of proxies before the server, whose X-Forwarded headers are believed, separated by commas",
+      "Address ranges of proxies before the server, whose X-Forwarded headers are trusted, separated by commas",
     defaultText: "none",
     defaultValue: () => [],
     must: "a list of address ranges such as 10.1.0.0/16 or 127.0.0.1/32, separated by commas",
@@ -254,7 +254,7 @@ export const variables = {
   }),
   webhookUrl: defineVariable<string | undefined>({
     name: "SANDPIPER_WEBHOOK_URL",
-    description: "Address that gets the events of every conversation (docs/event-delivery.md)",
+    description: "Address that receives the events of every conversation (docs/event-delivery.md)",
     defaultText: "none",
     defaultValue: () => undefined,
     must: "an http or https address without a user or a password",
@@ -264,7 +264,7 @@ export const variables = {
   webhookSecret: defineVariable<string | undefined>({
     name: "SANDPIPER_WEBHOOK_SECRET",
     description:
-      "Key of the signature of what SANDPIPER_WEBHOOK_URL gets; in the format agent-server the session key that is sent",
+      "Key that signs requests to SANDPIPER_WEBHOOK_URL; with the format agent-server, the session key that is sent",
     defaultText: "no signature",
     defaultValue: () => undefined,
     must: "16 to 512 printable ASCII characters without spaces",
@@ -282,7 +282,7 @@ export const variables = {
   }),
   corsOrigins: defineVariable<string[]>({
     name: "SANDPIPER_CORS_ORIGINS",
-    description: "Origins beside localhost that browsers may call from, separated by commas",
+    description: "Origins besides localhost that browsers may call from, separated by commas",
     defaultText: "none",
     defaultValue: () => [],
     must: "a list of origins such as https://app.example.com, separated by commas",
@@ -298,8 +298,8 @@ export const otherVariables: readonly {
 }[] = [
   {
     name: "SANDPIPER_URL",
-    meaning: "Server that `sandpiper run` and `attach` work with, together with SANDPIPER_API_KEY",
-    defaultText: "one of its own",
+    meaning: "Server that `sandpiper run` and `attach` use, together with SANDPIPER_API_KEY",
+    defaultText: "a server of its own",
   },
   {
     name: "SANDPIPER_DEBUG",
@@ -308,7 +308,7 @@ export const otherVariables: readonly {
   },
   {
     name: "SANDPIPER_SKIP_SYSTEM_PACKAGES",
-    meaning: "1 keeps the set-up from installing packages of the distribution",
+    meaning: "1 prevents the set-up from installing packages of the distribution",
     defaultText: "off",
   },
 ];

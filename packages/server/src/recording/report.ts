@@ -16,9 +16,9 @@ export function formatReport(report: ReplayReport): string {
   const lines = [
     `Replayed conversation ${report.conversation}, recorded by version ${report.recorded_by}, with version ${report.replayed_by} in a sandbox of ${report.spec}: ${counts}.`,
     ...(notRun.length > 0
-      ? [`Not run again, since it reaches beyond the sandbox: ${notRun.join(", ")}.`]
+      ? [`Not run again because they reach outside of the sandbox: ${notRun.join(", ")}.`]
       : []),
-    ...(stopped ? [`The rest was left out: ${stopped}.`] : []),
+    ...(stopped ? [`The rest was skipped: ${stopped}.`] : []),
     divergences.length === 0
       ? "Nothing differs."
       : divergences.length === 1

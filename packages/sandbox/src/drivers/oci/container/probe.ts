@@ -66,9 +66,9 @@ function checkUserNamespaces(): Check {
   if (max === 0) return failed(name, "switched off", "Run `sysctl user.max_user_namespaces=15000`.");
   const ids = readFileSync("/proc/self/uid_map", "utf8").trim().split(/\s+/).map(Number);
   if (isRootless() && ids.length > 3)
-    return passed(name, `an ordinary user's, with ${ids[5]} subordinate ids`);
+    return passed(name, `of an ordinary user, with ${ids[5]} subordinate ids`);
   if ((ids[2] ?? 0) < 2 ** 31) {
-    const fix = "Run the server outside of the container or user namespace that it is in.";
+    const fix = "Run the server outside of its container or user namespace.";
     return failed(name, "only a part of the user ids is available here", fix);
   }
   return passed(name, `up to ${max}`);
@@ -77,7 +77,7 @@ function checkUserNamespaces(): Check {
 const withoutCgroups = passed(
   "control groups",
   "not for this user: memory and processes are limited for each process and user of a sandbox, CPUs are not",
-  "Run the server as root where sandboxes need limits as a whole.",
+  "Run the server as root if a sandbox as a whole needs limits.",
 );
 
 /** Controllers for the limits of a sandbox. */
@@ -140,7 +140,7 @@ async function checkImageTools(): Promise<Check> {
 function checkOverlay(): Check {
   const name = "overlay filesystem";
   if (/^nodev\s+overlay$/m.test(readFileSync("/proc/filesystems", "utf8"))) return passed(name, "available");
-  return failed(name, "not loaded", "Run `modprobe overlay`; every sandbox's files are stacked by it.");
+  return failed(name, "not loaded", "Run `modprobe overlay`; sandboxes need it for their files.");
 }
 
 function checkKernel(): Check {
