@@ -4,7 +4,7 @@ import { Clean } from "typebox/value";
 import { expect, test } from "vitest";
 import { stripUnknownFields } from "./strip-unknown-fields.ts";
 
-test("what a schema does not name is dropped, the first time and later", () => {
+test("fields that a schema does not name are dropped, the first time and later", () => {
   const body = () => ({
     role: "user",
     content: [{ type: "text", text: "a", more: 1 }],
@@ -21,7 +21,7 @@ test("what a schema does not name is dropped, the first time and later", () => {
   expect(Clean(SendMessageRequest, body())).toEqual(stripUnknownFields(SendMessageRequest, body()));
 });
 
-test("of the alternatives that fit the narrowest counts, also for who cleans without this", () => {
+test("the narrowest matching alternative is used, as in other implementations", () => {
   const Wide = Type.Object({ kind: Type.String() });
   const Narrow = Type.Object({ kind: Type.Literal("narrow"), size: Type.Number() });
   const schema = Type.Object({ item: Type.Union([Wide, Narrow]) });

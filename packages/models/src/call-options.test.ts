@@ -76,7 +76,7 @@ function sent({ body } = server.requests[0]!) {
 }
 
 describe.each(Object.entries(wires))("over the %s wire", (wire, name) => {
-  test("sampling and sizes are sent as the wire writes them, and only what was given", async () => {
+  test("sampling and limits are sent in the wire's format, and only those that are set", async () => {
     await call(await open(name, full));
     expect(sent()).toEqual(
       {
@@ -95,7 +95,7 @@ describe.each(Object.entries(wires))("over the %s wire", (wire, name) => {
     expect([rest, typeof usual]).toEqual([{}, wire === "anthropic" ? "number" : "undefined"]);
   });
 
-  test("headers are sent, go before the client's own, and are never part of an error", async () => {
+  test("headers are sent, override the client's own, and are never part of an error", async () => {
     const extra_headers = { "X-Team": "planted-header", "User-AGENT": "mine/1", "X-Masked": "**********" };
     const model = await open(name, { extra_headers }, () =>
       reply.error(400, { error: { message: "bad team planted-header" } }),
@@ -114,7 +114,7 @@ describe.each(Object.entries(wires))("over the %s wire", (wire, name) => {
     [2, 2],
     [5, 5],
     [1_000_000, 20],
-  ])("num_retries %i makes %i attempts, with the server's own waits", async (num_retries, attempts) => {
+  ])("num_retries %i causes %i attempts, with the server's default waits", async (num_retries, attempts) => {
     const model = await open(name, { num_retries }, () => reply.error(503, { error: { message: "moving" } }));
     const waits: number[] = [];
     await expect(call(model, ({ delayMs }) => waits.push(delayMs))).rejects.toThrow("moving");
@@ -122,7 +122,7 @@ describe.each(Object.entries(wires))("over the %s wire", (wire, name) => {
     expect(waits).toEqual([1, ...Array(18).fill(2)].slice(0, attempts - 1));
   });
 
-  test("a call that stays silent ends after its timeout", async () => {
+  test("a silent call ends after its timeout", async () => {
     const model = await open(name, { timeout: 1, num_retries: 0 }, () => reply.hang());
     const start = Date.now();
     expect((await failure(model)).message).toBe(
@@ -132,14 +132,14 @@ describe.each(Object.entries(wires))("over the %s wire", (wire, name) => {
     expect(await server.requests[0]!.finished).toBe(false);
   });
 
-  test("a timeout of 0 or beyond all timers leaves a call the time that it needs", async () => {
+  test("a timeout of 0, or above the maximum of timers, does not limit a call", async () => {
     for (const timeout of [0, 1e9]) {
       expect((await call(await open(name, { timeout }))).text).toBe("Hi.");
       await server.close();
     }
   });
 
-  test("prices and the context window go before the catalogue's", async () => {
+  test("prices and the context window override the catalogue's", async () => {
     const script = () => reply.text("Hi.", { usage: { prompt: 1000, completion: 100, cacheRead: 600 } });
     const facts = { input_cost_per_token: 0.001, output_cost_per_token: 0.01, max_input_tokens: 5000 };
     const model = await open(name, facts, script);
@@ -158,7 +158,7 @@ describe.each(Object.entries(wires))("over the %s wire", (wire, name) => {
   });
 });
 
-test("OpenAI's reasoning models get no sampling, and the limit under the name that they take", async () => {
+test("OpenAI's reasoning models get no sampling parameters, and the limit under the name that they accept", async () => {
   await call(await open("openai/gpt-5", full));
   expect(sent()).toEqual({ seed: 42, max_completion_tokens: 1234 });
 });
@@ -185,7 +185,7 @@ test.each([
   },
 );
 
-test("a call with a key of the server's environment costs what the catalogue says, whatever a client says", async () => {
+test("a call with a key of the server's environment has the catalogue's price, regardless of the client", async () => {
   server = await startModelServer(() => reply.text("Hi.", { usage: { prompt: 1000, completion: 100 } }));
   const toServer: typeof fetch = (input, init) =>
     fetch(String(input).replace("https://api.anthropic.com", new URL(server.url).origin), init);
@@ -196,7 +196,7 @@ test("a call with a key of the server's environment costs what the catalogue say
   expect((await call(openModel({ model, apiKey: key, options }))).cost).toBe(0);
 });
 
-test("what a client says about thinking, caching and tools becomes options, null where the endpoint decides", () => {
+test("a client's fields for thinking, caching and tools become options, null if the endpoint decides", () => {
   expect(
     parseCallOptions({
       model: "m",
@@ -256,18 +256,18 @@ test.each([
   [{ retry_min_wait: 1, retry_max_wait: 3, retry_multiplier: 1 }, [1000, 2000, 3000]],
   [{ retry_max_wait: 0 }, [0, 0, 0]],
   [{ retry_min_wait: 1e9, retry_max_wait: 1e9, num_retries: 2 }, [120_000]],
-])("waits as %j say", (llm, waits) => {
+])("waits as %j specify", (llm, waits) => {
   expect(retryDelaysMs([8, 16, 32], parseCallOptions({ model: "m", ...llm }) ?? {})).toEqual(waits);
 });
 
-test("OpenRouter is told which application calls, and nobody else", () => {
+test("only OpenRouter receives the name of the calling application", () => {
   const given = { openrouter_site_url: "https://me.example", openrouter_app_name: "Mine" };
   const headers = { "HTTP-Referer": "https://me.example", "X-Title": "Mine" };
   expect(parseCallOptions({ model: "openrouter/x", ...given })).toEqual({ headers });
   expect(parseCallOptions({ model: "openai/x", ...given })).toBeUndefined();
 });
 
-test("what is stored for Bedrock is read without masks and empty fields", () => {
+test("stored Bedrock access is read without masks and empty fields", () => {
   const given = {
     aws_access_key_id: "AKIA",
     aws_secret_access_key: "**********",

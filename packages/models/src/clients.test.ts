@@ -8,7 +8,7 @@ const address: ModelAddress = {
   ...{ baseUrl: "http://127.0.0.1:1/v1", apiKey: "sk-first" },
 };
 
-test("what is the same shares a client, and another key, header or address has its own", () => {
+test("equal settings share a client; another key, header or address has its own client", () => {
   const clients = new Clients();
   const open = (own: Partial<ModelAddress>, headers?: Record<string, string>) =>
     clients.of([{ ...address, ...own }, headers], () => openEndpoint({ ...address, ...own }, fetch));
@@ -24,7 +24,7 @@ test("what is the same shares a client, and another key, header or address has i
   expect(new Set([first, ...others]).size).toBe(6);
 });
 
-test("a bounded number is kept", () => {
+test("a limited number of clients is kept", () => {
   const clients = new Clients();
   let made = 0;
   const open = (index: number) =>

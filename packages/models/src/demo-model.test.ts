@@ -98,7 +98,7 @@ test.each([
   expect((await converse()).end).toMatch(message);
 });
 
-test("in another project it says what it is and what it saw", async () => {
+test("in another project it describes itself and the files that it found", async () => {
   writeFileSync(join(folder, "notes.txt"), "Buy milk.\n");
   const { names, end } = await converse();
   expect(end).toContain("I am a demo, not a language model");
@@ -106,7 +106,7 @@ test("in another project it says what it is and what it saw", async () => {
   expect(names).toEqual(["terminal", "finish"]);
 });
 
-test("its first message says that it is no language model and is streamed in pieces", async () => {
+test("its first message states that it is not a language model, and is streamed in chunks", async () => {
   const pieces: string[] = [];
   const messages: ModelMessage[] = [{ role: "user", content: [textContent("Hi")] }];
   const onDelta = ({ content }: { content?: string }) => pieces.push(content ?? "");
@@ -117,7 +117,7 @@ test("its first message says that it is no language model and is streamed in pie
   expect(response).toMatchObject({ cost: 0, finishReason: "tool-calls", usage: { model: "demo" } });
 });
 
-test("without the tools that it needs it names them", async () => {
+test("without the tools that it needs it lists them", async () => {
   const request = { system: [], messages: [], tools: [tools[0]!], signal };
   expect(await new DemoModel("demo").complete(request)).toMatchObject({
     text: expect.stringContaining("file_editor, finish"),
@@ -125,7 +125,7 @@ test("without the tools that it needs it names them", async () => {
   });
 });
 
-test("a message after the end begins a new task", async () => {
+test("a message after the end starts a new task", async () => {
   copyProject();
   const { messages } = await converse();
   messages.push({ role: "user", content: [textContent("And now?")] });

@@ -22,7 +22,7 @@ const split = (size: number) =>
     whole.subarray(at * size, (at + 1) * size),
   );
 
-test.each([1, 2, 3, 7, 100, 1_000_000])("frames come whole from packets of %i bytes", async (size) => {
+test.each([1, 2, 3, 7, 100, 1_000_000])("frames are reassembled from packets of %i bytes", async (size) => {
   expect(await read(split(size))).toEqual(frames);
 });
 

@@ -53,7 +53,7 @@ test.each(["openai/gpt-5", "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-fla
   },
 );
 
-test("a private address is asked for the operator alone, and for others refused with a sentence", async () => {
+test("only the operator may use a private address; others get an error", async () => {
   const { url, requests } = await modelServer();
   const open = opener([]);
   const config = { model: "openai/gpt-5", apiKey: "sk-guarded-key", baseUrl: url };
@@ -70,7 +70,7 @@ test("a private address is asked for the operator alone, and for others refused 
   expect((await open(config).complete(request())).text).toBe("The answer in some pieces.");
 });
 
-test("where nothing listens the call is tried again, as with any other model", async () => {
+test("a refused connection is retried, as with any other model", async () => {
   const server = await modelServer();
   await ends.shift()!();
   const notices: string[] = [];

@@ -175,7 +175,7 @@ describe("chat completions", () => {
     expect(body.messages[3].content).toBe("fine");
   });
 
-  test("reasoning is replayed to models that go on from it, and to no other", async () => {
+  test("reasoning is replayed only to models that continue from it", async () => {
     const thought: ModelMessage = {
       role: "assistant",
       text: "Yes.",
@@ -202,7 +202,7 @@ describe("chat completions", () => {
     expect(body.messages[1].content).toBe("Hi");
   });
 
-  test("OpenAI's own address is reached with the key of the environment, and nothing else is", async () => {
+  test("the key of the environment is used only for OpenAI's own address", async () => {
     server = await startModelServer([
       reply.text("Hello.", { usage: { prompt: 1000, completion: 0, cacheRead: 200 } }),
     ]);
@@ -251,7 +251,7 @@ describe.each(["openai/x", "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-fla
     expect(seen.messages.map((message) => message.text).join("\n")).toBe("One\nTwo\nThree");
   });
 
-  test("the middle of a very long tool result is cut, a tool result without text is named so", async () => {
+  test("the middle of a very long tool result is cut, and a tool result without text is marked as empty", async () => {
     const { seen } = await send(name, [
       user("Hi"),
       call("a"),
@@ -266,7 +266,7 @@ describe.each(["openai/x", "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-fla
   });
 });
 
-test("cutting keeps the limit and never leaves half a character", () => {
+test("cutting respects the limit and never splits a character", () => {
   fc.assert(
     fc.property(
       fc.string({ unit: "grapheme", minLength: 150, maxLength: 400 }),
@@ -280,7 +280,7 @@ test("cutting keeps the limit and never leaves half a character", () => {
   );
 });
 
-test("any text and any arguments make a prompt that can be sent", () => {
+test("any text and any arguments result in a valid prompt", () => {
   const halves = fc.integer({ min: 0xd7f0, max: 0xe010 }).map((code) => String.fromCharCode(code));
   const anyText = fc.string({
     unit: fc.oneof(halves, fc.constantFrom("a", " ", '"', "\n", "🦩")),
@@ -315,7 +315,7 @@ test("any text and any arguments make a prompt that can be sent", () => {
   );
 });
 
-test("results are sent in the order of their calls, in which some endpoints match them", () => {
+test("results are sent in the order of their calls, because some endpoints match them by order", () => {
   const ids = ["a", "b", "c"];
   const calls = ids.map((id) => ({ id, name: "run", arguments: "{}", origin: "completion" as const }));
   const answer: ModelMessage = { role: "assistant", text: "", thinkingBlocks: [], toolCalls: calls };

@@ -178,7 +178,7 @@ describe("Bedrock", () => {
     });
   });
 
-  test("what a user stored goes before the environment, an API key before both", () => {
+  test("a user's stored access overrides the environment, and an API key overrides both", () => {
     const aws = { accessKeyId: "AKIA-mine", secretAccessKey: "mine", region: "eu-west-1" };
     const model = `bedrock/${claude}`;
     expect(resolveModel({ model, aws }, keys).aws).toEqual({
@@ -212,7 +212,7 @@ describe("Bedrock", () => {
   });
 });
 
-describe("what is missing is named", () => {
+describe("the missing setting is named", () => {
   test("no model", () => {
     expect(refusal({ model: " " })).toContain("set llm_model (and llm_api_key) by POST /api/settings");
   });
@@ -234,6 +234,6 @@ describe("what is missing is named", () => {
   });
 });
 
-test("a configured key wins over the environment and loses the blanks around it", () => {
+test("a configured key overrides the environment, and is trimmed", () => {
   expect(resolveModel({ model: "gpt-5", apiKey: " sk-mine\n" }, env).apiKey).toBe("sk-mine");
 });

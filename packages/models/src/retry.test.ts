@@ -3,7 +3,7 @@ import { defaultRetryDelaysMs, nextDelayMs } from "./retry.ts";
 
 const minute = 60_000;
 
-test("five attempts where nothing is known of the endpoint, and fewer seconds where nobody is", () => {
+test("an unknown endpoint gets five attempts, and shorter waits if it refuses connections", () => {
   const delays = (failure: object) =>
     [1, 2, 3, 4, 5].map((attempt) =>
       nextDelayMs({ message: "", retryable: true, ...failure }, attempt, defaultRetryDelaysMs),
@@ -13,7 +13,7 @@ test("five attempts where nothing is known of the endpoint, and fewer seconds wh
   expect(delays({ retryable: false, away: true })[0]).toBeUndefined();
 });
 
-test("an endpoint that has answered before is waited for some minutes where it is away, and no longer where it refuses", () => {
+test("an endpoint that has answered before is waited for some minutes if it is unavailable, but not if it refuses", () => {
   const next = (failure: object, failingMs: number, delays = defaultRetryDelaysMs) =>
     nextDelayMs({ message: "", retryable: true, ...failure }, 9, delays, failingMs);
   expect(next({ away: true }, 5 * minute)).toBe(64_000);

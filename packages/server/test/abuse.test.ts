@@ -95,7 +95,7 @@ test("a path outside the documents' folder gets a readable error", async () => {
   expect(answer).toMatch(/^HTTP\/1\.1 403 /);
 });
 
-test("links in a sandbox and hostile archives lead to nothing of the machine", async () => {
+test("links in a sandbox and hostile archives give no access to files of the host", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sandpiper-host-"));
   const marker = `host-${randomUUID()}`;
   writeFileSync(join(folder, "secret"), marker);
@@ -146,7 +146,7 @@ test("links in a sandbox and hostile archives lead to nothing of the machine", a
   }
 });
 
-test("the model's key goes to the model alone: not into a sandbox, an event, a response or a file", async () => {
+test("the model's key is sent only to the model: no sandbox, event, response or file contains it", async () => {
   const first = models.requests.length;
   script = ({ index }) => {
     if (index === first)

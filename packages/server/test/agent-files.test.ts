@@ -67,7 +67,7 @@ const form = (content: string | Buffer<ArrayBuffer>) => {
   return data;
 };
 
-test("the released client uploads, downloads, and picks folders", async () => {
+test("the released client uploads, downloads and lists folders", async () => {
   const files = new FileClient({ host, apiKey: session });
   expect(await files.uploadTextFile("hällo\n", "/workspace/up/one.txt")).toEqual({ success: true });
   expect(await files.downloadTextFile("/workspace/up/one.txt")).toBe("hällo\n");
@@ -278,7 +278,7 @@ test("a folder can be archived as tar or patch, and its repository is reported",
   );
 });
 
-test("a browser shows files of the workspace by a cookie that opens nothing else, and their pages have no origin", async () => {
+test("a browser shows workspace files with a cookie that grants nothing else, and their pages have no origin", async () => {
   const { body } = await server.call("GET", `/api/conversations/${conversation.id}`);
   const folder: string = body.workspace.working_dir;
   await inside(

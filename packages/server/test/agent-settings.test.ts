@@ -67,7 +67,7 @@ test("the server describes itself, at the root too", async () => {
   expect(await new clients.SettingsClient(atRoot).getSettings()).toHaveProperty("llm_api_key_is_set");
 });
 
-test("settings, MCP servers and secrets", async () => {
+test("settings, MCP servers and secrets are stored and masked", async () => {
   const client = new clients.SettingsClient(options);
   expect((await client.getAgentSchema()).model_name).toBe("AgentSettings");
   expect((await client.getConversationSchema()).model_name).toBe("ConversationSettings");
@@ -96,7 +96,7 @@ test("settings, MCP servers and secrets", async () => {
   await expect(client.getSecret("DEPLOY")).rejects.toMatchObject({ status: 404 });
 });
 
-test("a conversation is made with a model whose key the client never saw", async () => {
+test("a conversation uses a stored model whose key the client never sees", async () => {
   const settings = new clients.SettingsClient(options);
   const { agent_settings } = await settings.getSettings({ exposeSecrets: "encrypted" });
   const llm = agent_settings.llm as Record<string, unknown>;
@@ -124,7 +124,7 @@ test("a conversation is made with a model whose key the client never saw", async
   ).rejects.toMatchObject({ status: 422 });
 });
 
-test("profiles of models, tried before they are saved", async () => {
+test("LLM profiles are verified and saved", async () => {
   const client = new clients.ProfilesClient(options);
   const llm = { model: "openai/scripted", api_key: "sk-good", base_url: models.url };
   expect(await client.validateProfile("mine", { llm })).toEqual({ valid: true, error: null });
@@ -165,7 +165,7 @@ test("profiles of models, tried before they are saved", async () => {
   await client.deleteProfile("yours");
 });
 
-test("models that the server knows; subscriptions, meta-profiles and automations that it has not", async () => {
+test("known models are listed; subscriptions, meta-profiles and automations are not supported", async () => {
   const client = new clients.LLMMetadataClient(options);
   const providers = await client.getProviders();
   expect(providers).toEqual(expect.arrayContaining(["anthropic", "openai"]));
@@ -190,7 +190,7 @@ test("models that the server knows; subscriptions, meta-profiles and automations
   expect(await automations.json()).toEqual({ automations: [], total: 0 });
 });
 
-test("an MCP server is tried, with the secrets of the stored one of its name", async () => {
+test("an MCP server is tested, with the secrets of the stored server of the same name", async () => {
   const client = new clients.MCPClient(options);
   const { url } = mcp;
   const auth = { strategy: "bearer", value: mcpKey } as const;
@@ -221,7 +221,7 @@ test("an MCP server is tried, with the secrets of the stored one of its name", a
   });
 });
 
-test("skills and hooks of the project in the sandbox", async () => {
+test("skills and hooks of the sandbox's project are listed", async () => {
   const hooks = new clients.HooksClient(options);
   expect(await hooks.loadHooks({ project_dir: "/workspace/project" })).toEqual({
     hook_config: {
@@ -269,7 +269,7 @@ test("skills and hooks of the project in the sandbox", async () => {
   expect(await new clients.SubAgentsClient(options).getSubAgents()).toEqual({ agents: [] });
 });
 
-test("saved folders, and no editor or desktop", async () => {
+test("workspaces can be saved; editor and desktop are not supported", async () => {
   const client = new clients.WorkspacesClient(options);
   expect(await client.listWorkspaces()).toEqual({ workspaces: [], workspaceParents: [] });
   const shop = { id: "1", name: "shop", path: "/workspace/shop", parentPath: "/workspace" };

@@ -97,7 +97,7 @@ test("a running command can be waited for, answered and stopped, and the next on
   expect(texts[7]).toContain("Nothing is running");
 });
 
-test("edits can be undone after a restart of the server, each once, and only in their own file", async () => {
+test("each edit can be undone once in its file, also after a restart of the server", async () => {
   const path = "/workspace/project/a.txt";
   const replace = (old_str: string, new_str: string, file = path) =>
     editor({ command: "str_replace", path: file, old_str, new_str });

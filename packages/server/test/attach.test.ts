@@ -54,7 +54,7 @@ const inside = async (command: string) =>
     await runToEnd(await server.platform.sandboxes.running(id), { argv: ["sh", "-c", command] })
   ).stdout.toString();
 
-test("on a terminal every key goes to the sandbox, sizes follow, and the shell's exit code is the command's", async () => {
+test("on a terminal, keys and sizes are sent to the sandbox, and the exit code is the shell's", async () => {
   const local = onTerminal(`"${program}" attach ${id}; echo "it ended with $?"; stty -a`);
   await local.shows(/\$ /);
   local.pty.write("stty size; pwd\r");
@@ -75,7 +75,7 @@ test("on a terminal every key goes to the sandbox, sizes follow, and the shell's
   expect(local.shown).toMatch(/[; ]echo /);
 });
 
-test("when it is ended from outside, the local terminal is as before and the shell in the sandbox ends", async () => {
+test("when attach is killed, the local terminal is restored and the shell in the sandbox ends", async () => {
   const local = onTerminal(
     `sh -c 'echo "pid $$."; exec "${program}" attach ${id}'; echo "it ended with $?"; stty -a`,
   );

@@ -78,7 +78,7 @@ test.each(names)(
   },
 );
 
-test("an answer of megabytes is cut, and the model is asked to write less", async () => {
+test("an answer of several megabytes is cut, and the model is asked to write less", async () => {
   const { events } = await answer("openai/any", [
     terminal("echo first"),
     terminal(`echo ${"x".repeat(2_000_000)}`),

@@ -95,7 +95,7 @@ test("a running command streams its output, and a waiting command does not delay
   expect([stdout, outputs[0]]).toEqual(["one\ntwo\n", first]);
 });
 
-test("characters stay whole, whatever is printed is valid JSON, and the shell is one", async () => {
+test("characters are not split, any output is valid JSON, and state is kept between commands", async () => {
   expect((await run("printf '\\303'; sleep 0.3; printf '\\251|\\377|\\000|\\033[1m'")).stdout).toBe(
     "é|\ufffd|\0|\u001b[1m",
   );
@@ -216,7 +216,7 @@ test("pages are found by kind, command, time, order and direction, and hold a fe
   for (const item of page.items) expect(JSON.stringify(item).length).toBeLessThan(2 ** 20 - 16 * 1024);
 });
 
-test("100 MB arrive whole, in order, and cost the server little memory", async () => {
+test("100 MB arrive completely, in order, and cost the server little memory", async () => {
   global.gc?.();
   const before = process.memoryUsage().rss;
   let peak = 0;

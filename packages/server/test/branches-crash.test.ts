@@ -65,7 +65,7 @@ test("after a kill the model reads the branch on which HEAD was", async () => {
   expect(texts).toEqual(["one", "three"]);
 }, 60_000);
 
-test("a fork that a kill breaks off is there as a whole, or not at all", async () => {
+test("a fork that a kill interrupts is complete or absent", async () => {
   const { id } = await startConversation(server.call, "x".repeat(1000));
   await waitForEnd(id);
   for (let i = 0; i < 8; i++)

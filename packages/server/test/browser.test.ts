@@ -54,7 +54,7 @@ async function results(id: string): Promise<Json[]> {
   return body.items.map(({ observation }: Json) => observation);
 }
 
-test("a conversation browses, sees pictures, and finds its page again after its sandbox was paused", async () => {
+test("the agent browses, sees screenshots, and keeps its page when its sandbox is paused", async () => {
   const request = sdkRequest(models.url);
   request.agent.tools = [{ name: "terminal" }, { name: "browser_tool_set", params: {} }];
   request.agent.filter_tools_regex = "^(?!.*storage)";

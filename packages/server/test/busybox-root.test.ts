@@ -81,7 +81,7 @@ const call = (name: string, args: object) => ({ name, arguments: { security_risk
 const textOf = ({ observation, error }: Json) =>
   error ?? observation.content.map(({ text }: Json) => text).join("\n");
 
-test("the terminal works with sh: state, input, keys, long and broken commands, a shell that ends", async () => {
+test("the terminal works with sh: state, input, keys, long and invalid commands, an exiting shell", async () => {
   const seen = await results(
     terminal("echo hello from $0; cd /tmp && export KEPT=yes"),
     terminal("pwd; echo $KEPT; false"),

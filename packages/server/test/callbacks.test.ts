@@ -92,7 +92,7 @@ test("kill -9 between deliveries loses no event: each arrives at least once, in 
   await own.close();
 }, 60_000);
 
-test("callbacks are added, shown, retried and removed by their conversation's user", async () => {
+test("the conversation's user adds, reads, retries and removes callbacks", async () => {
   const platform = await startTestPlatform({ dataDir, outboundPrivate: ["127.0.0.0/8"] });
   try {
     const { call } = platform;

@@ -160,7 +160,7 @@ test("run reports an error in one sentence: no model, no folder, no task, two so
   }
 });
 
-test("serve prints its key only at the first start, run works with that server, and the folder is said to be in use", async () => {
+test("serve prints its key only at the first start, run works with that server, and a second server is refused", async () => {
   const { server, url, key } = await serve();
   expect((await get(url, key)).status).toBe(200);
 

@@ -121,7 +121,7 @@ test("a message wakes the sandbox that was paused under a command, which then en
   expect(observation?.observation).toMatchObject({ exit_code: 0, content: [{ text: "woke\n" }] });
 });
 
-test("a message that comes while the agent works is read before the turn ends", async () => {
+test("a message that arrives while the agent works is read before the turn ends", async () => {
   let release = () => {};
   const held = new Promise<void>((resolve) => {
     release = resolve;
@@ -146,7 +146,7 @@ test("a message that comes while the agent works is read before the turn ends", 
   await waitForEnd(id);
 });
 
-test("with confirmation_mode the agent asks, acts when it is approved, and stops when it is refused", async () => {
+test("with confirmation_mode the agent asks, acts when approved, and stops when rejected", async () => {
   await server.call("POST", "/api/settings", { confirmation_mode: true, security_analyzer: "" });
   try {
     await useModel([

@@ -151,7 +151,7 @@ test("the agent's work is read from its sandbox: changes, differences, files, sk
   expect((await conversation(shown.id)).sandbox_status).toBe("PAUSED");
 });
 
-test("messages that come while the conversation is being started are answered in order after it", async () => {
+test("messages that arrive during the start of the conversation are answered in order afterwards", async () => {
   script = ({ messages }) => reply.text(`Seen: ${messages.at(-1)?.text}`);
   const { body: task } = await server.call("POST", "/api/v1/app-conversations", {});
   for (const text of ["first", "second"]) {

@@ -185,7 +185,7 @@ test("a failing model ends the run with the provider's message and without the k
   await waitForEnd(id);
 });
 
-test("followers see that a model call is tried again", async () => {
+test("followers see that a model call is retried", async () => {
   const busy = reply.error(503, { error: { message: "The engine is overloaded" } }, { "retry-after": "0" });
   await useModel([reply.text("Ready."), busy, reply.text("At last.")]);
   const { id } = await startConversation(server.call, "Hello");
@@ -206,7 +206,7 @@ test("followers see that a model call is tried again", async () => {
   socket.close();
 });
 
-test("a model that is not configured is named by the start task, and by the run", async () => {
+test("a model that is not configured is reported by the start task and by the run", async () => {
   await server.call("POST", "/api/settings", { llm_model: "", llm_api_key: "", llm_base_url: "" });
   await expect(startConversation(server.call, "Hello")).rejects.toThrow(/llm_model/);
 

@@ -139,7 +139,7 @@ test("a paused sandbox is still paused after a restart, and resumes", async () =
   expect(await status()).toBe("RUNNING");
 });
 
-test("the agent's task list is there after a restart", async () => {
+test("the agent's task list survives a restart", async () => {
   const tasks = [
     { title: "Look", status: "done" },
     { title: "Act", status: "in_progress" },

@@ -16,7 +16,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(base, { recursive: true, force: true }));
 
-test("the demo repairs a real failing test in a real sandbox, shows it live, and ends with 0", async () => {
+test("the demo repairs a failing test in a real sandbox, shows its work live, and exits with 0", async () => {
   const demo = new Command(["demo", "--exit"], env);
   expect(await demo.exit, demo.stdout + demo.stderr).toBe(0);
   const inOrder = [
@@ -40,7 +40,7 @@ test("the demo repairs a real failing test in a real sandbox, shows it live, and
   expect(demo.stderr).toBe("");
 });
 
-test("the demo ends with 1 when the test does not pass in the sandbox, whatever the agent says", async () => {
+test("the demo exits with 1 when the test fails in the sandbox, regardless of what the agent says", async () => {
   const project = join(base, "project");
   await cp(join(root, "packages/server/demo/project"), project, { recursive: true });
   // Passes while the agent looks at it, and never again.

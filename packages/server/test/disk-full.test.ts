@@ -30,7 +30,7 @@ async function onSmallDisk(work: (server: TestPlatform) => Promise<void>): Promi
   }
 }
 
-test("with a full disk every write is a 507, reads go on, and a refused pause leaves the sandbox running", () =>
+test("with a full disk every write gets 507, reads work, and a refused pause leaves the sandbox running", () =>
   onSmallDisk(async ({ call, platform, dataDir }) => {
     const { id } = (await call("POST", "/api/v1/sandboxes")).body;
     const status = async () => (await call("GET", `/api/v1/sandboxes?id=${id}`)).body[0].status;
@@ -124,7 +124,7 @@ test("a run that meets a full disk continues by itself once there is space", () 
     }
   }));
 
-test("a disk that is full when a command has run leaves its outcome unknown, and the command runs once", () =>
+test("when the disk is full after a command, its result is unknown, and the command runs only once", () =>
   onSmallDisk(async ({ call, dataDir, platform }) => {
     const ballast = join(dataDir, "ballast");
     const models = await startModelServer(({ messages }) => {

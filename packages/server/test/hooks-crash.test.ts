@@ -8,7 +8,7 @@ import { type Json, removeSandboxes, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 import { startServerProcess } from "./support/server-process.ts";
 
-test("kill -9 under hooks before a tool and before the end: no message is checked twice, and the end is asked about again", async () => {
+test("kill -9 during hooks before a tool and before the end: no message is checked twice, and the Stop hook runs again", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-hooks-"));
   const models = await startModelServer(({ index }) =>
     index === 0 ? reply.toolCalls([terminal("touch ran")]) : finish("Done."),

@@ -72,7 +72,7 @@ const command = (text: string, more: object = {}) => ({
   hooks: [{ type: "command", command: text, ...more }],
 });
 
-test("hooks of the project see each call before and after: exit code 2 blocks it, and added context is read with its result", async () => {
+test("the project's hooks run before and after each call: exit code 2 blocks it, and added context is read with its result", async () => {
   const guard = `input=$(cat); case $input in *forbidden*) echo "no such thing" >&2; exit 2;; esac; echo "$OPENHANDS_EVENT_TYPE $OPENHANDS_TOOL_NAME $OPENHANDS_SESSION_ID" >>seen`;
   const hooks = {
     PreToolUse: [
@@ -190,7 +190,7 @@ test("a Stop hook makes the agent continue before the end is announced, a limite
   expect(JSON.stringify(stubborn.at(-1))).toContain("the turn ends here");
 });
 
-test("a model may decide, its call is counted, and one that says nothing of use allows", async () => {
+test("a model may decide, its call is counted, and an unusable answer allows", async () => {
   const hook = {
     matcher: "terminal",
     hooks: [{ type: "prompt", command: "x", prompt: "Is this safe? $ARGUMENTS" }],
@@ -216,7 +216,7 @@ test("a model may decide, its call is counted, and one that says nothing of use 
   expect(Object.keys(stats.usage_to_metrics)).toEqual(expect.arrayContaining(["agent", "prompt-hook:1"]));
 });
 
-test("an agent may look at the project before it decides; one that comes to no decision in its time or turns allows, and its event says so", async () => {
+test("an agent may inspect the project before it decides; without a decision within its limits it allows, and its event reports this", async () => {
   const hook = (prompt: string, timeout = 30) => ({
     matcher: "terminal",
     hooks: [{ type: "agent", prompt, timeout }],

@@ -68,7 +68,7 @@ async function fake(name: string, script: string): Promise<string> {
   return folder;
 }
 
-test("the launcher works from any folder, through a link, in a clone whose path has a space", async () => {
+test("the launcher works from any folder, through a link, and in a clone whose path contains a space", async () => {
   const link = join(base, "link");
   await symlink(join(clone, "bin/sandpiper"), link);
   for (const launcher of [join(clone, "bin/sandpiper"), link]) {
@@ -78,7 +78,7 @@ test("the launcher works from any folder, through a link, in a clone whose path 
   }
 });
 
-test("dependencies that a link leads to are not emptied for an installation", async () => {
+test("an installation does not delete dependencies behind a link", async () => {
   const [linked, modules] = [await mkdtemp(join(base, "linked-")), await mkdtemp(join(base, "modules-"))];
   await cp(join(root, "scripts"), join(linked, "scripts"), { recursive: true });
   await writeFile(join(linked, "package-lock.json"), "{}");
@@ -153,7 +153,7 @@ test("another user than root gets root by sudo, with keys in the environment and
   expect(seen).toContain(`SANDPIPER_DATA=${base}/.local/share/sandpiper`);
 });
 
-test("without sudo, or with a server elsewhere, the launcher says so or needs no root", async () => {
+test("without sudo the launcher reports that root is needed; with a server elsewhere it needs no root", async () => {
   const path = join(base, "few");
   await mkdir(path, { mode: 0o755 });
   for (const name of ["sh", "id", "awk", "cmp", "dirname", "readlink", "uname", "mkdir"])
@@ -221,7 +221,7 @@ test("the set-up reports the cause when npm is missing, npm fails, or no new eno
   expect(await setup(few)).toEqual({ code: 0, stdout: "", stderr: "" });
 });
 
-test("a changed lock file installs again, and a failed installation is tried again the next time", async () => {
+test("a changed lock file causes an installation, and a failed installation is retried the next time", async () => {
   const folder = await bareClone("changed lock");
   const npm = await fake(
     "npm",

@@ -145,7 +145,7 @@ test("a call lasts while the server reports progress and times out without progr
   expect(textOf(echo!)).toContain("on");
 });
 
-test("a server that answers nonsense, one that dies, and one that floods, end their call with a sentence and are there for the next", async () => {
+test("a server that answers nonsense, dies or floods fails the call with an error and is available for the next call", async () => {
   await use({ local: stdioMcp() }, [
     call("nonsense"),
     call("die"),
@@ -188,7 +188,7 @@ test("requests from a server to the client are refused, and the server's self-de
   expect(JSON.stringify(liar).length).toBeLessThan(60_000);
 });
 
-test("secrets enter the sandbox by their placeholders only, also where they were typed in", async () => {
+test("secrets enter the sandbox only as placeholders, also secrets typed into the configuration", async () => {
   const value = "planted-secret-of-the-user";
   expect((await server.call("POST", "/api/secrets", { name: "DEPLOY_KEY", value })).status).toBe(201);
   const local = stdioMcp({
@@ -266,7 +266,7 @@ test("servers stay between runs, and end with their conversation", async () => {
   await until(async () => (await count()) === 0);
 });
 
-test("a client's agent has its own servers, with tools filtered by its expression, and none of the user's", async () => {
+test("a client's agent has its own servers, with tools filtered by its regular expression, and none of the user's", async () => {
   await use({ theirs: stdioMcp() }, [call("echo", { text: "own" }), finish("Done.")]);
   const { id: sandboxId } = (await server.call("POST", "/api/v1/sandboxes")).body;
   const sandbox = await until(async () => {
@@ -295,7 +295,7 @@ test("a client's agent has its own servers, with tools filtered by its expressio
   expect(models.requests[first]!.tools.sort()).toEqual(["echo", "env", "finish", "terminal"]);
 });
 
-test("a remote server of V0's lists is used with its key, and tested with the values of the secrets that it names", async () => {
+test("a remote server of V0's lists is used with its key, and tested with the values of its secrets", async () => {
   const remote = await startRemoteMcp();
   try {
     expect(
@@ -322,7 +322,7 @@ test("a remote server of V0's lists is used with its key, and tested with the va
   }
 });
 
-test("a sandbox that was stopped is there again for the next call", async () => {
+test("a stopped sandbox is started again for the next call", async () => {
   await use({ local: stdioMcp() }, [finish("One"), call("echo", { text: "back again" }), finish("Two")]);
   const { id, sandboxId } = await startConversation(server.call, "Start");
   await waitForEnd(id);
@@ -335,7 +335,7 @@ test("a sandbox that was stopped is there again for the next call", async () => 
   expect(textOf(results(await waitForEnd(id))[1]!)).toContain("back again");
 });
 
-test("the servers of skills join: those of a skill in the prompt, of one that a message names, and of one that the agent reads", async () => {
+test("servers of skills are added when the skill is in the prompt, triggered by a message, or read by the agent", async () => {
   const skill = (name: string, more: string, server: string) =>
     `mkdir -p .agents/skills/${name} && cat >.agents/skills/${name}${more.includes("folder") ? "/SKILL" : ""}.md <<'END'\n---\n${more}\nmcp_tools:\n  mcpServers:\n    ${name}: ${server}\n---\nText.\nEND`;
   const named = (tool: string) => `{command: python3, args: [small.py, ${tool}]}`;

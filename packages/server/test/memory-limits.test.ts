@@ -151,7 +151,7 @@ test("a model of the condenser's own that never answers, or reads little, does n
   expect(await kinds(short, "Condensation", "ConversationErrorEvent")).toEqual(["Condensation"]);
 });
 
-test("the settings say when conversations of theirs are summarised, and whether at all", async () => {
+test("the settings determine whether and when conversations are condensed", async () => {
   const llm = { llm_model: "openai/scripted", llm_api_key: "sk-test", llm_base_url: models.url };
   const count = async (settings: Json, text: string) => {
     expect((await platform.call("POST", "/api/settings", { ...llm, ...settings })).status).toBe(200);
@@ -180,7 +180,7 @@ test("the settings say when conversations of theirs are summarised, and whether 
   expect(await kinds(own.body.id, "Condensation")).toEqual(["Condensation"]);
 });
 
-test("a summary of nearly a megabyte is cut, and one that is written by half pairs is made well-formed", async () => {
+test("a summary of nearly a megabyte is cut, and lone surrogates in a summary are replaced", async () => {
   const id = await start();
   work = thinker(12);
   summarise = () => reply.text(`\ud800 begins ${"x".repeat(990_000)} ends`, { deltaSize: 100_000 });

@@ -126,7 +126,7 @@ test("a history of too many events is condensed during the run, and the first an
   expect(usage.condenser.accumulated_token_usage.prompt_tokens).toBe(1000 * summaryCalls().length);
 });
 
-test("a history of too many tokens is summarised before a call that its model would refuse", async () => {
+test("a history of too many tokens is condensed before a call that its model would refuse", async () => {
   const id = await start({ condenser: { ...condenser, max_size: 1000 } }, { max_input_tokens: 20_000 });
   work = window(
     70_000,
@@ -139,7 +139,7 @@ test("a history of too many tokens is summarised before a call that its model wo
   expect(models.requests.filter((request) => !isSummary(request))).toHaveLength(13);
 });
 
-test("a prompt that is too long is summarised and sent again, and the window of an unknown model is learnt", async () => {
+test("a prompt that is too long is condensed and sent again, and the context window of an unknown model is learnt", async () => {
   const id = await start({ condenser: { ...condenser, max_size: 1000 } }, { model: "openai/unknown-window" });
   const thinks = thinker(8, (index) => `${index} ${"a thought of some length ".repeat(200)}`);
   let refused = 0;
@@ -182,7 +182,7 @@ test("without a condenser a prompt that is too long ends the run, and the error 
   await rest(id);
 });
 
-test("a prompt that does not get short enough ends the run after a few summaries", async () => {
+test("a prompt that stays too long ends the run after a few summaries", async () => {
   const id = await start({ condenser: { ...condenser, max_size: 1000 } }, { model: "openai/takes-nothing" });
   work = thinker(6);
   summarise = () => reply.text("WHAT WAS DONE");
@@ -200,7 +200,7 @@ test("a prompt that does not get short enough ends the run after a few summaries
   await rest(id, "error");
 });
 
-test("a model that refused a short history is simply asked in the next conversation, without a word of summaries", async () => {
+test("a model that refused a short history is called normally in the next conversation, without condensation", async () => {
   summarise = () => reply.text("S");
   const llm = { model: "openai/capricious" };
   work = window(10, () => finish("Never."));
@@ -214,7 +214,7 @@ test("a model that refused a short history is simply asked in the next conversat
   expect((await events(id)).filter(({ kind }) => kind === "ConversationErrorEvent")).toEqual([]);
 });
 
-test("a history whose shape is refused becomes a summary as a whole", async () => {
+test("a history whose format is refused is condensed as a whole", async () => {
   const id = await start();
   work = thinker(3);
   await send(id, "first words");
@@ -254,7 +254,7 @@ test.each<[string, () => Reply]>([
   expect(await kinds(id, "Condensation")).toEqual([]);
 });
 
-test("pause, interrupt and messages that come while a summary is made are heeded", async () => {
+test("pauses, interrupts and messages during condensation take effect", async () => {
   const id = await start();
   work = thinker(12);
   const asked = Promise.withResolvers<void>();
@@ -296,7 +296,7 @@ test("pause, interrupt and messages that come while a summary is made are heeded
   expect(lastPrompt().join()).toContain("AGAIN");
 });
 
-test("skills that came with a forgotten message are repeated with its summary", async () => {
+test("skills of a condensed message are repeated with the summary", async () => {
   const skill = {
     name: "deploying",
     content: "Deploy with make ship.",

@@ -52,7 +52,7 @@ const outputs = async (id: string) =>
     observation?.kind === "TerminalObservation" ? observation.content : [],
   );
 
-test("runs go on by themselves once it is back, whenever they met its absence", async () => {
+test("runs continue by themselves once it is available again, whenever it failed", async () => {
   const [early, late] = [
     await startConversation(server.call, "Hello"),
     await startConversation(server.call, "Hello"),

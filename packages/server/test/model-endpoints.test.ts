@@ -47,7 +47,7 @@ const say = (id: string, text: string) =>
     run: true,
   });
 
-test("thoughts of OpenAI's responses are stored as their items, and sent again after a restart", async () => {
+test("reasoning items of OpenAI's Responses API are stored, and sent again after a restart", async () => {
   const think = { name: "think", arguments: { thought: "hm" } };
   const { call, dataDir, platform } = await start(
     ({ index }) => {
@@ -132,7 +132,7 @@ test("a model without native tool calls uses calls in text, and gets an error fo
   expect(models!.requests.every(({ tools }) => tools.length === 0)).toBe(true);
 });
 
-test("a run waits with notices for a model endpoint that is away, and a later message continues it", async () => {
+test("a run waits with notices for an unavailable model endpoint, and a later message continues it", async () => {
   const script: Script = ({ messages }) =>
     finish(`I read ${messages.filter(({ role }) => role === "user").length}.`);
   const { call } = await start(script, {

@@ -75,7 +75,7 @@ const bodyOf = (answer: Response): Promise<any> => answer.json();
 const events = async (id: string): Promise<Json[]> =>
   (await server.call("GET", `/api/v1/conversation/${id}/events/search`)).body.items;
 
-test("a client of OpenAI's API lists the models, asks an agent that works in the sandbox, and continues the conversation", async () => {
+test("a client of OpenAI's API lists the models, starts an agent in a sandbox, and continues the conversation", async () => {
   const listed = await fetch(`${server.url}/v1/models`, {
     headers: { authorization: `Bearer ${sandbox.session_api_key}` },
   });
@@ -176,7 +176,7 @@ test("earlier messages and the system prompt are sent with the first message", a
   for (const text of ["Remember seven.", "I do.", "Which number?"]) expect(told).toContain(text);
 });
 
-test("a turn that does not end well is a clear answer that clients do not repeat", async () => {
+test("a failed turn gets a clear error that clients do not retry", async () => {
   say(reply.error(401, { error: { message: "bad key" } }));
   const failed = await complete({ messages: [{ role: "user", content: "Try" }] });
   expect([failed.status, failed.headers.get("x-should-retry")]).toEqual([502, "false"]);
@@ -236,7 +236,7 @@ test("the agent continues after its client disconnects, and deleting the convers
   sandbox = await newSandbox();
 });
 
-test("a user's key begins in a new sandbox, or in the one that the address names", async () => {
+test("a user's key starts in a new sandbox, or in the sandbox of the URL", async () => {
   const before = (await server.call("GET", "/api/v1/sandboxes/search")).body.items.length;
   const ask = (base: string) =>
     client(server.key, base)

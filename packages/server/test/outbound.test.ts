@@ -46,7 +46,7 @@ async function failure(work: Promise<unknown>): Promise<{ code: string; message:
   return error as PlatformError;
 }
 
-test("an allowed address is asked with method, headers and body, and its answer read", async () => {
+test("a request to an allowed address has its method, headers and body, and its response is read", async () => {
   const { url, asked } = await serve(async (request, response) => {
     const body = (await request.toArray()).join("");
     response
@@ -141,7 +141,7 @@ test("of several addresses of a name only the allowed ones are tried", async () 
   expect(await (await outbound.fetch(`http://mixed.example:${port}/`)).text()).toBe("allowed");
 });
 
-test("a request with a secret leaves in the clear only to allowed ranges", async () => {
+test("a request with a secret is sent unencrypted only to allowed ranges", async () => {
   const { port } = await serve((_request, response) => response.end("ok"));
   const outbound = outboundWith({
     resolve: async (host) => (host === "public.example" ? ["93.184.216.34"] : ["127.0.0.1"]),
@@ -201,7 +201,7 @@ test("redirects within an origin keep headers; to another origin they lose crede
     expect(other.asked[0]!.headers[name]).toBeUndefined();
 });
 
-test("a redirect to a private address, to another scheme, or without an end is refused", async () => {
+test("a redirect to a private address or another scheme, and endless redirects, are refused", async () => {
   const inside = await serve((_request, response) => response.end("secret"), "127.0.0.1");
   let location = "";
   const evil = await serve((_request, response) => response.writeHead(307, { location }).end(), "127.3.0.4");
@@ -219,7 +219,7 @@ test("a redirect to a private address, to another scheme, or without an end is r
   expect(inside.asked).toEqual([]);
 });
 
-test("a redirected POST becomes a GET where HTTP says so, and no body goes to another origin", async () => {
+test("a redirected POST becomes a GET as HTTP specifies, and no body is sent to another origin", async () => {
   const other = await serve((_request, response) => response.end("there"), "127.3.0.5");
   const one = await serve((request, response) => {
     const [, status, place] = request.url!.split("/");
@@ -236,7 +236,7 @@ test("a redirected POST becomes a GET where HTTP says so, and no body goes to an
   expect(other.asked.map((request) => request.method)).toEqual(["GET"]);
 });
 
-test("answers that are too long, too slow, bombs, or in an encoding that was not offered end with one sentence", async () => {
+test("answers that are too long, too slow, bombs, or in an unrequested encoding fail with one sentence", async () => {
   const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024));
   const { url } = await serve((request, response) => {
     if (request.url === "/long") return void response.end("x".repeat(2_000));
@@ -289,7 +289,7 @@ test("an answer that is cancelled unread ends its connection", async () => {
   await closed;
 });
 
-test("over TLS the certificate has to be for the name that was asked, and of a trusted authority", async () => {
+test("over TLS the certificate must match the requested name and be of a trusted authority", async () => {
   const inside = await serveTls((_request, response) => response.end("over TLS"), {
     address: "127.3.0.6",
     host: "inside.example",

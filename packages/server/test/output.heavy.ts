@@ -29,7 +29,7 @@ const longestHealth = 500;
 const resident = (pid: number) =>
   Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) * 1024;
 
-test("a command of the agent that prints three gigabytes costs the server a bounded part of its memory, and others nothing", async () => {
+test("an agent's command that prints three gigabytes costs the server bounded memory and does not affect others", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-output-"));
   const models = await startModelServer(({ index }) => {
     const commands = ["echo ready", `${prints(size)} | cat >/dev/null`, onTerminal, prints(size)];

@@ -27,7 +27,7 @@ afterAll(async () => {
 
 // Before the start has a sandbox, and while it is prepared or just ready.
 test.each([0, 60])(
-  "messages that wait for a start are answered once, though the server is killed %d ms later",
+  "messages that wait for a start are answered once, even if the server is killed %d ms later",
   async (ms) => {
     const { body: task } = await server.call("POST", "/api/v1/app-conversations", {});
     const sent = ["one", "two", "three"];

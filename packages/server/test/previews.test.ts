@@ -79,7 +79,7 @@ test("a WebSocket into a sandbox works", async () => {
   await once(socket, "close");
 });
 
-test("where nothing listens in the sandbox, the answer says on which port", async () => {
+test("when nothing listens in the sandbox, the error contains the port", async () => {
   expect(await get(8013, "/")).toMatchObject({ status: 502, text: expect.stringContaining("port 8013") });
 });
 
@@ -90,7 +90,7 @@ test("a paused sandbox wakes for its preview", async () => {
   expect((await server.call("GET", `/api/v1/sandboxes?id=${id}`)).body[0].status).toBe("RUNNING");
 });
 
-test("a preview asked for while its sandbox starts is answered once that runs", async () => {
+test("a preview requested while its sandbox starts is answered once the sandbox runs", async () => {
   const started = await server.call("POST", "/api/v1/sandboxes");
   expect(started.body.status).toBe("STARTING");
   const answer = await fetch(`${server.url}/preview/${started.body.id}/8011/`, {

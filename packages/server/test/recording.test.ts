@@ -78,7 +78,7 @@ function prompt(lines: RecordingLine[], call: RecordedCall): string[] {
     .map((message) => message.text ?? message.content.map((part: Json) => part.text).join("\n"));
 }
 
-test("a conversation is exported with its model traffic: each prompt as the model was sent it, whatever came during a call", async () => {
+test("a conversation is exported with its model traffic: each prompt as it was sent, whatever arrived during the call", async () => {
   const asked = models.requests.length;
   let answer: (given: Reply) => void = () => {};
   const held = new Promise<Reply>((resolve) => {
@@ -236,7 +236,7 @@ test("a replay reports differences: a result, a missing call, a prompt, a tool, 
   });
 }, 60_000);
 
-test("a fork, a clone and a conversation from before are said to lack something", async () => {
+test("forks, cloned repositories and older conversations are reported as incomplete recordings", async () => {
   const { id, file, text } = await recorded("lacks.jsonl", [finish("Done.")]);
   const fork = await server.call("POST", `/api/conversations/${id}/fork`, {});
   const { header, calls } = await recording(fork.body.id);
@@ -277,7 +277,7 @@ test("side questions and titles are part of the traffic", async () => {
   expect(prompt(lines, calls[1]!)).toEqual(["What is it?"]);
 });
 
-test("the command line exports and replays: its exit code says whether something differs", async () => {
+test("the command line exports and replays, and its exit code shows whether something differs", async () => {
   const { id } = await recorded("cli.jsonl", [
     reply.toolCalls([terminal("echo one; date")]),
     finish("Done."),
@@ -313,7 +313,7 @@ test("the command line exports and replays: its exit code says whether something
   );
 }, 60_000);
 
-test("an agent that a client gave is replayed as it was, with its tools, and none of its secrets is in the recording", async () => {
+test("a client's agent is replayed unchanged, with its tools, and the recording contains none of its secrets", async () => {
   const agent = await startAgentServer(server);
   const client_tools = [
     {

@@ -58,7 +58,7 @@ async function start(request: Json): Promise<string> {
   });
 }
 
-test("conversations: start, read, change, download, switch the model, pause and resume, delete", async () => {
+test("conversations are started, read, changed, downloaded, switched to a model, paused, resumed and deleted", async () => {
   const id = await start({ initial_message: message("run: echo hi > a.txt"), title: "First" });
   const found = await waitForEnd(id);
   expect(found).toMatchObject({
@@ -108,7 +108,7 @@ test("conversations: start, read, change, download, switch the model, pause and 
   expect(await cloud.getSandboxes([found.sandbox_id!])).toEqual([null]);
 });
 
-test("secrets, skills, models, keys", async () => {
+test("secrets, skills, models and keys are managed", async () => {
   await cloud.createSecret("TRACKER", "planted-value", "issues");
   await cloud.updateSecret("TRACKER", "TRACKER_TOKEN", "more");
   expect(await cloud.listSecrets()).toMatchObject([{ name: "TRACKER_TOKEN", description: "more" }]);
@@ -134,7 +134,7 @@ test("secrets, skills, models, keys", async () => {
   expect(await cloud.getCurrentApiKey()).toMatchObject({ user_id: "default" });
 });
 
-test("repositories, branches, installations and tasks of a git provider", async () => {
+test("repositories, branches, installations and tasks of a git provider are listed", async () => {
   const none = cloud.searchRepositories({ provider: "github" });
   await expect(none).rejects.toMatchObject({ status: 401 });
   const provider_tokens = { github: { token: githubToken, host: github.host } };
@@ -186,7 +186,7 @@ async function attach(id: string): Promise<{
   return { workspace, remote, plain: new clients.ConversationClient({ host, apiKey }), frames };
 }
 
-test("a conversation over its own address: follow, send, run, confirm, refuse, pause, events, title", async () => {
+test("a conversation URL supports follow, send, run, confirm, reject, pause, events and title", async () => {
   const id = await start({ initial_message: message("run: echo one") });
   await waitForEnd(id);
   const { remote, plain, workspace, frames } = await attach(id);

@@ -38,7 +38,7 @@ const app = async (
   return answer.json;
 };
 
-test("the GUI's way from the home page through a conversation and a reload", async () => {
+test("the GUI's requests from the home page through a conversation and a reload succeed", async () => {
   expect(await app("GET", "/api/options/config")).toMatchObject({
     APP_MODE: "oss",
     FEATURE_FLAGS: { HIDE_LLM_SETTINGS: false },

@@ -89,7 +89,7 @@ function driverScript(code: string): string[] {
   ];
 }
 
-test("an ordinary user's server does all that a driver does", async () => {
+test("an ordinary user's server passes the driver suite", async () => {
   const vitest = [
     "node_modules/vitest/vitest.mjs",
     "run",
@@ -106,14 +106,14 @@ test("an ordinary user's server does all that a driver does", async () => {
   expect(output).toMatch(/Tests +(3[5-9]|[4-9]\d) passed/);
 }, 90_000);
 
-test("its command line runs the demo in a sandbox, with the files of the data folder its own", async () => {
+test("its command line runs the demo in a sandbox, and the user owns the files of the data folder", async () => {
   const { code, output } = await outcome(start(["bin/sandpiper", "demo", "--exit"], { NO_COLOR: "1" }));
   expect(code, output).toBe(0);
   const { uid: owner } = await stat(join(base, "home/.local/share/sandpiper/demo/vault.key"));
   expect(owner).toBe(uid);
 }, 60_000);
 
-test("its sandboxes go on without it, and a later server reaches them", async () => {
+test("its sandboxes keep running without it, and a later server reaches them", async () => {
   const first = start(
     driverScript(`await driver.start({ id: "left", spec: testSpec });
     await driver.start({ id: "frozen", spec: testSpec });
@@ -150,7 +150,7 @@ test("its sandboxes go on without it, and a later server reaches them", async ()
   });
 });
 
-test("it unpacks images, with owners and without the image's user being one of the machine's", async () => {
+test("images are unpacked with their owners, also when the image's user does not exist on the machine", async () => {
   await command("sh", [
     "-ec",
     `cd ${base}; mkdir -p tree/bin tree/own; cp /usr/bin/busybox tree/bin/busybox; ln -s busybox tree/bin/sh
@@ -173,7 +173,7 @@ test("it unpacks images, with owners and without the image's user being one of t
   expect({ code, output }).toEqual({ code: 0, output: "1234\n1234:1234\n1234:1234\n1234:0\n0:0\njoe\n\n" });
 });
 
-test("doctor lists the rootless requirements, and those that another user lacks", async () => {
+test("doctor lists the rootless requirements, and the missing ones of another user", async () => {
   const well = await outcome(start(["bin/sandpiper", "doctor"], { NO_COLOR: "1" }));
   expect(well.code, well.output).toBe(0);
   expect(well.output).toMatch(/^OK +root +not needed: this user has subordinate ids\n/m);

@@ -84,7 +84,7 @@ test("y approves the waiting actions, and earlier events are shown once", async 
   expect(local.shown.match(/\$ echo risky/g)).toHaveLength(1);
 });
 
-test("Enter rejects it and ends the run", async () => {
+test("Enter rejects the waiting actions and ends the run", async () => {
   const local = run();
   await local.shows(/Run\?/);
   local.pty.write("\r");
@@ -93,7 +93,7 @@ test("Enter rejects it and ends the run", async () => {
   expect(await written("risky.txt")).toBeUndefined();
 });
 
-test("any other input is a message, and the agent continues with it", async () => {
+test("any other input is sent as a message, and the agent continues with it", async () => {
   const local = run();
   await local.shows(/Run\?/);
   local.pty.write("write instead\r");

@@ -72,7 +72,7 @@ const say = (id: string, text: string) =>
     run: true,
   });
 
-test("a sandbox that cannot start ends the start task with the reason, and nothing is left of it", async () => {
+test("a sandbox that cannot start fails the start task with the reason, and nothing is left of it", async () => {
   script = () => reply.toolCalls([terminal("true")]);
   await writeFile(join(folder, "broken"), "");
   try {

@@ -54,7 +54,7 @@ async function sh(id: string, command: string): Promise<string> {
   return (await runToEnd(sandbox, { argv: ["sh", "-c", command] }, { timeoutMs: 20_000 })).stdout.toString();
 }
 
-test("an image of the settings that cannot be had ends the start task with the reason within seconds", async () => {
+test("an unavailable image in the settings fails the start task with the reason within seconds", async () => {
   await call("POST", "/api/settings", { sandbox_base_container_image: "127.0.0.1:9/nothing:1" });
   const began = performance.now();
   const task = await start();
@@ -71,7 +71,7 @@ test("an image of the settings that cannot be had ends the start task with the r
   expect((await start({ sandbox_spec_id: "host" })).status).toBe("READY");
 });
 
-test("conversations share a sandbox by the user's strategy, each in a folder of its own", async () => {
+test("conversations share a sandbox by the user's strategy, each in its own folder", async () => {
   await call("POST", "/api/settings", { sandbox_grouping_strategy: "GROUP_BY_NEWEST" });
   const alone = await makeSandbox();
   const [first, second] = [await start(), await start()];
@@ -92,7 +92,7 @@ test("conversations share a sandbox by the user's strategy, each in a folder of 
   });
 });
 
-test("the way out is there as the network of the sandbox says, after a hibernation too", async () => {
+test("a sandbox has the egress of its network policy, also after a hibernation", async () => {
   const ask = 'printf "%s " "$http_proxy"; curl -s -o /dev/null -w "%{http_code}" http://refused.example/';
   const shut = await makeSandbox("", { network: { mode: "none" } });
   expect(await sh(shut, ask)).toBe(" 000");
@@ -155,7 +155,7 @@ test("snapshots are made, listed, forked and deleted over HTTP", async () => {
   );
 });
 
-test("a start continues from the records after a crash, and makes no sandbox that its task does not reference", async () => {
+test("a start continues from the records after a crash, and creates no sandbox that its task does not reference", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-crash-"));
   let one = await startTestPlatform({ dataDir });
   try {

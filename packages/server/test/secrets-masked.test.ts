@@ -207,7 +207,7 @@ test("secret values in a project's files appear neither in the prompt nor in add
   );
 });
 
-test("an analyzer that is not here is refused with those that are", async () => {
+test("an unknown analyzer is refused, and the error lists the known ones", async () => {
   const agent = await startAgentServer(server);
   const { body } = await agent.call("POST", "/api/conversations", sdkRequest(models.url));
   const set = (kind: string) =>

@@ -94,7 +94,7 @@ const added = (all: Json[]) =>
     .filter(({ kind }) => kind === "ObservationEvent")
     .map(({ extended_content: more }) => (more ?? []).map(({ text }: Json) => text));
 
-test("rules come with the first result of a file tool that touches their paths, once in a conversation, and after a restart too", async () => {
+test("rules are added to the first result of a file tool for their paths, once per conversation, also after a restart", async () => {
   const view = (path: string) => editor({ command: "view", path: `${work}/${path}` });
   replies([
     reply.toolCalls([terminal("ls")]),
@@ -121,7 +121,7 @@ test("rules come with the first result of a file tool that touches their paths, 
   expect(later.flat().length).toBe(2);
 });
 
-test("skills are listed and read by name with their commands' output, and file problems are reported once", async () => {
+test("skills are listed and read by name with the output of their commands, and file problems are reported once", async () => {
   const read = (name: string) => ({ name: "invoke_skill", arguments: { name } });
   replies([finish("Hello.")]);
   const id = await start("Hello");

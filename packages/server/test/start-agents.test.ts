@@ -105,7 +105,7 @@ test("an agent of the settings has the tools they name, or the default tools", a
   ]);
 });
 
-test("a conversation in a sandbox that is there knows the instructions in it, and disabled skills stay out", async () => {
+test("a conversation in an existing sandbox reads the instructions in it, and disabled skills are left out", async () => {
   script = () => finish("Done.");
   await server.call("POST", "/api/v1/settings", { disabled_skills: ["loud"] });
   const { body } = await server.call("POST", "/api/v1/sandboxes");

@@ -180,7 +180,7 @@ test("without a branch a new one is made; a child uses the parent's clone; the a
   );
 });
 
-test("plugins bring skills along and their parameters go to the model; the stream shows every state", async () => {
+test("plugins add skills, and their parameters are sent to the model; the stream shows every state", async () => {
   script = () => finish("Done.");
   const plugins = [{ source: "github:open/tool", ref: null, repo_path: null, parameters: { colour: "red" } }];
   const response = await fetch(`${server.url}/api/v1/app-conversations/stream-start`, {
@@ -261,7 +261,7 @@ test("a child whose parent is deleted while it is started leaves nothing behind"
   expect((await server.call("GET", `/api/v1/sandboxes?id=${parent.sandboxId}`)).body).toEqual([null]);
 });
 
-test("a start whose sandbox is stopped for a snapshot under its clone clones again", async () => {
+test("a start whose sandbox is stopped for a snapshot during its clone clones again", async () => {
   script = () => finish("Done.");
   const first = await startConversation(server.call, "Work", { plugins: [{ source: "open/tool" }] });
   const release = git.hold("secret/widgets");
@@ -334,7 +334,7 @@ test.each(held)(
   },
 );
 
-test("kill -9 in SETTING_UP_GIT_HOOKS: the hooks are there once, and call the one that was there before", async () => {
+test("kill -9 in SETTING_UP_GIT_HOOKS: the hooks are installed once, and call the existing hook", async () => {
   const first = models.requests.length;
   const look =
     "cat .git/hooks/pre-commit | grep -c Installed; cat .git/hooks/pre-commit.local; ls -A .git/hooks | grep -c '^.pre'";
@@ -355,7 +355,7 @@ test("kill -9 in SETTING_UP_GIT_HOOKS: the hooks are there once, and call the on
   expect(seen?.observation.content[0].text).toBe("1\necho before\n0\n");
 });
 
-test("kill -9 while the first message is being answered: it is there once, and answered", async () => {
+test("kill -9 while the first message is being answered: it is stored once, and answered", async () => {
   const first = models.requests.length;
   const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
   script = ({ index }) => {
@@ -375,7 +375,7 @@ test("kill -9 while the first message is being answered: it is there once, and a
   expect(stored.filter(({ kind, source }) => kind === "MessageEvent" && source === "user")).toHaveLength(1);
 });
 
-test("kill -9 between the first message and READY: the message is there once", async () => {
+test("kill -9 between the first message and READY: the message is stored once", async () => {
   script = () => finish("Done.");
   const { body } = await server.call("POST", "/api/v1/app-conversations", {
     ...message("Work"),

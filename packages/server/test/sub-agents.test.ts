@@ -80,7 +80,7 @@ async function childrenOf(id: string): Promise<string[]> {
 const observations = async (id: string) =>
   (await eventsOf(id, "ObservationEvent")).map(({ observation }) => observation);
 
-test("a task is done by a conversation of its own in the same folder, side by side with another, with one run allowed", async () => {
+test("a task runs in its own conversation in the same folder, concurrently with another, even if only one run is allowed", async () => {
   const both = Promise.withResolvers<void>();
   let begun = 0;
   script = async (request) => {
@@ -287,7 +287,7 @@ test("interrupt and deletion of the parent reach the sub-agent; a deleted sub-ag
   expect(await conversation(child)).toBeNull();
 });
 
-test("the sub-agents that a project describes are listed, and are used", async () => {
+test("the sub-agents that a project defines are listed and used", async () => {
   const file = "---\nname: reviewer\ndescription: reads changes\n  line by line\n---\nYou review.";
   script = (request) => {
     if (isChild(request)) return reply.text(request.system.includes("You review.") ? "Fine." : "Who am I?");

@@ -60,7 +60,7 @@ const send = ({ call }: Called, id: string, text: string) =>
     run: true,
   });
 
-test("a clock that jumps back by an hour disturbs no run: timestamps keep increasing, waits end, and later work succeeds", async () => {
+test("a clock that jumps back by an hour breaks no run: timestamps keep increasing, waits end, and later work succeeds", async () => {
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-clock-"));
   ends.push(() => rm(dataDir, { recursive: true, force: true }));
   const server = await startServerProcess(dataDir, {
@@ -103,7 +103,7 @@ test("a clock that jumps back by an hour disturbs no run: timestamps keep increa
   await waitForEnd(server, other.id);
 }, 60_000);
 
-test("a database that another process has locked for seconds delays a run, and loses and doubles nothing", async () => {
+test("a database that another process locks for seconds delays a run, and no event is lost or duplicated", async () => {
   const server = await startTestPlatform();
   ends.push(() => server.stop());
   const database = new DatabaseSync(join(server.dataDir, "store", "sandpiper.db"), { timeout: 5_000 });
@@ -218,7 +218,7 @@ test("a pause at the moment when actions begin to wait approves nothing: they wa
   ]);
 }, 60_000);
 
-test("a run waits with notices for a known endpoint that is away; a lasting outage ends the run with an error, and a message resumes it", async () => {
+test("a run waits with notices for an unavailable endpoint; a lasting outage ends the run with an error, and a message resumes it", async () => {
   const server = await startTestPlatform();
   ends.push(() => server.stop());
   const models = await modelOf(obey);

@@ -68,7 +68,7 @@ test("a key in the query, a session key at the root and an auth frame open a ter
   }
 });
 
-test("text frames are input too, as xterm.js's AttachAddon sends them; UTF-8 goes through whole", async () => {
+test("text frames are input too, as xterm.js's AttachAddon sends them; UTF-8 is not split", async () => {
   const client = terminal();
   client.raw("echo 'ä€🙂' | wc -c\r");
   await client.shows(/\r\n10\r\n/);
@@ -85,7 +85,7 @@ test("text frames are input too, as xterm.js's AttachAddon sends them; UTF-8 goe
   );
 });
 
-test("a resize reaches the program, and nonsense as a size is ignored", async () => {
+test("a resize reaches the program, and invalid sizes are ignored", async () => {
   const client = terminal();
   client.type('trap "stty size" WINCH; echo rea""dy\r');
   await client.shows(/ready\r\n/);
@@ -160,7 +160,7 @@ test("wrong queries, unknown sandboxes, read-only keys and too large frames are 
   expect(await client.closed).toMatchObject({ code: 1009 });
 });
 
-test("a client that does not read holds the program up and not the server's memory, and others go on", async () => {
+test("a client that does not read blocks its program, and neither uses server memory nor delays others", async () => {
   const slow = terminal();
   slow.type('echo y""es; yes\r');
   await slow.shows(/yes\r\n/);
@@ -224,7 +224,7 @@ test("a key press wakes a paused sandbox with its shell; a deleted one closes it
   expect(await client.closed).toEqual({ code: 4004, reason: "The sandbox has been deleted" });
 });
 
-test("100 terminals one after the other leave no process and no descriptor; a user has 32 at a time", async () => {
+test("100 consecutive terminals leave no process and no descriptor; a user may have 32 at a time", async () => {
   const descriptors = () => readdirSync("/proc/self/fd").length;
   const shells = () => sh("pgrep -c bash");
   await until(async () => (await shells()).trim() === "0");

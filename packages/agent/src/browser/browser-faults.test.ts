@@ -168,7 +168,7 @@ describe("errors become results", () => {
     expect(await open("/two")).toContain('titled "Second"');
   });
 
-  test("large pages and long lists are bounded, and the rest can be had", async () => {
+  test("large pages and long lists are cut, and the rest can be read", async () => {
     await open("/many");
     const many = text(await call("get_state"));
     expect(many.length).toBeLessThanOrEqual(50_000);
@@ -251,7 +251,7 @@ describe("the process", () => {
     );
   });
 
-  test("reaches what the sandbox may, by its proxy and with its certificates", async () => {
+  test("reaches what the sandbox may reach, through its proxy and with its certificates", async () => {
     expect(await open("http://site.test/two")).toContain('titled "Second"');
     expect(await open("https://tls.test/two")).toContain('titled "Second"');
     expect(await open("http://other.test/")).toContain("status 403");

@@ -109,7 +109,7 @@ async function closeAll(): Promise<void> {
 const sh = (script: string) => runToEnd(sandbox, { argv: ["sh", "-c", script], cwd: "/" });
 
 describe("a page", () => {
-  test("is read: what it says, and what can be done there, frames and shadow trees too", async () => {
+  test("is read: its text and its controls, including frames and shadow trees", async () => {
     expect(await open("localhost:8000/")).toMatch(
       /^The active tab [0-9a-f]{4} shows http:\/\/localhost:8000\/, titled "Start"\.$/,
     );
@@ -140,7 +140,7 @@ describe("a page", () => {
     expect(said).not.toContain("not shown");
   });
 
-  test("is used: filled in, clicked, sent, left, and scrolled", async () => {
+  test("is used: filled in, clicked, submitted, left and scrolled", async () => {
     await open("/");
     await call("type", { index: await find("Query"), text: "two words" });
     await call("type", { index: await find("options"), text: "two" });
@@ -163,7 +163,7 @@ describe("a page", () => {
     expect(text(await call("scroll", { direction: "up" }))).toMatch(/^Nothing scrolls further up/);
   });
 
-  test("says what is wrong with a number, and where something cannot be filled in or clicked", async () => {
+  test("reports invalid element numbers, and elements that cannot be filled in or clicked", async () => {
     await open("/");
     expect(text(await call("click", { index: 0 }))).toContain("call browser_get_state first");
     const off = await find("Off");
@@ -181,7 +181,7 @@ describe("a page", () => {
     expect(text(await call("navigate", { url: "chrome://settings" }))).toContain("not chrome:");
   });
 
-  test("is shown in a picture, which the model gets as one", async () => {
+  test("is shown in a screenshot, which the model gets as an image", async () => {
     await open("/");
     const shown = await call("get_state", { include_screenshot: true });
     const png = Buffer.from(shown.screenshot_data!, "base64");
@@ -202,7 +202,7 @@ describe("a page", () => {
     expect(JSON.stringify(toolRegistry.readResult(large).at(-1))).toContain("data:image/jpeg;base64,");
   });
 
-  test("takes a file of the sandbox, and gives one", async () => {
+  test("uploads and downloads files of the sandbox", async () => {
     await sh("echo hello >/tmp/upload.txt");
     await open("/upload");
     await call("type", { index: 0, text: "/tmp/upload.txt" });
@@ -218,7 +218,7 @@ describe("a page", () => {
 });
 
 describe("tabs and storage", () => {
-  test("a link opens a tab that is active then; tabs are listed, chosen and closed, the last one too", async () => {
+  test("a link opens an active tab; tabs are listed, selected and closed, including the last tab", async () => {
     const [first] = (await open("/")).match(/(?<=tab )[0-9a-f]{4}/)!;
     const clicked = text(await call("click", { index: await find("third") }));
     expect(clicked).toContain('titled "Third"');
@@ -236,7 +236,7 @@ describe("tabs and storage", () => {
     expect(JSON.parse(text(await call("list_tabs")))).toMatchObject([{ url: "about:blank", active: true }]);
   });
 
-  test("cookies and storage are read and set, for the page's origin and for another one", async () => {
+  test("cookies and storage are read and set, for the page's origin and for another origin", async () => {
     await open("/");
     const items = (value: string) => [{ name: "k", value }];
     const storage_state = {

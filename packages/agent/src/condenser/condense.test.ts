@@ -24,7 +24,7 @@ function viewOf(...events: Event[]): View {
   return view;
 }
 
-test("rules and invoked skills of forgotten results follow the summary once, those that stay do not, nor does what hooks said", () => {
+test("rules and invoked skills of condensed results follow the summary once; remaining ones and hook context do not", () => {
   const rule = '<PATH_RULE name="ts" path="/a.ts">\nNo any.\n</PATH_RULE>';
   const skill = observationEvent("c2", "The skill's text.") as Observed;
   skill.observation = {

@@ -14,7 +14,7 @@ test("settings choose a condenser", () => {
   expect(condenserFromSettings({ ...settings, condenser_kind: "no_op" })).toBeUndefined();
 });
 
-test("agents of clients describe theirs by kinds", () => {
+test("clients' agents select a condenser by its kind", () => {
   const one = { kind: "LLMSummarizingCondenser", max_size: 80, keep_first: 4, max_tokens: 5_000 };
   expect(condenserFromAgent(one)).toMatchObject({
     maxSize: 80,

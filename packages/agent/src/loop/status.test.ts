@@ -33,7 +33,7 @@ test.each(Object.entries(commands) as [StatusCommand, string][])(
   },
 );
 
-test("only events of users are listed, and the status is a control record", () => {
+test("only user events are listed, and the status is a control record", () => {
   const records = [...transition("running", "pause"), ...transition("running", "interrupt")];
   expect(records.map(({ listed }) => listed)).toEqual([true, false, true, false]);
   expect(records.map(({ event }) => event.source)).toEqual(["user", "environment", "user", "environment"]);

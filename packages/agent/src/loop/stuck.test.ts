@@ -21,7 +21,7 @@ test("the same action with the same result is stuck the fourth time", () => {
   expect(judgeStuck([userEvent("go"), ...same(4)])).toBe("stuck");
 });
 
-test("the same action with another result goes on", () => {
+test("the same action with another result is not stuck", () => {
   const events = repeat(6, (i) => [actionEvent(`c${i}`, "date"), observationEvent(`c${i}`, `time ${i}`)]);
   expect(judgeStuck(events)).toBe("fine");
 });

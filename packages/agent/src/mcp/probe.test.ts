@@ -103,7 +103,7 @@ test("a refusal is reported without the key that the server repeats", async () =
 });
 
 test.each([401, 403])(
-  "credentials that are refused with %i are told as such over both protocols",
+  "credentials that are refused with %i are reported as such over both protocols",
   async (status) => {
     const told = {
       ok: false,

@@ -94,7 +94,7 @@ test("a restarted server gets a new session, and the call is made once", async (
   expect(remote.calls.slice(before)).toEqual(["greet"]);
 });
 
-test("an answer that is cut off ends the call at once, and the next call goes on", async () => {
+test("an interrupted response ends the call at once, and the next call works", async () => {
   const servers = serversOf();
   await servers.prepare([spec({ url: remote.url, transport: "http" })], never);
   expect(await call(servers, "cut")).toMatch(
@@ -125,7 +125,7 @@ test("configured times are limited", () => {
   expect(read({ command: "x", timeout: 1e-9 })).toEqual([180_000, 1, undefined]);
 });
 
-test("a server that sends messages without end is cut off", async () => {
+test("a server that sends messages endlessly is cut off", async () => {
   const servers = serversOf();
   await servers.prepare([spec({ url: remote.url, transport: "http" })], never);
   expect(await call(servers, "flood")).toMatch(

@@ -78,7 +78,7 @@ async function listen(handler: RequestListener): Promise<string> {
 }
 
 test.each(["current", "older", "unnamed"])(
-  "tools over the %s protocol, with a secret by its name that nobody sees",
+  "tools work over the %s protocol, with a secret that is never shown",
   async (which) => {
     const servers = serversOf();
     const server = {
@@ -116,7 +116,7 @@ test.each([
   },
 );
 
-test("nothing is left open once servers are let go", async () => {
+test("released servers leave no open connections", async () => {
   const servers = serversOf();
   await until(() => remote.sockets() === 0 || true);
   await servers.prepare([spec({ url: remote.url, transport: "http" })], never);
@@ -150,7 +150,7 @@ test.each([
     /The secret API_KEY may not go to example\.org/,
   ],
 ] as [string, ServerSpec["server"], Partial<McpDeps>, RegExp][])(
-  "%s is told in a sentence, once",
+  "%s is reported once in one sentence",
   async (_name, server, around, sentence) => {
     const servers = serversOf(around);
     const [note, ...others] = await servers.prepare([spec(server)], never);
@@ -211,7 +211,7 @@ test.each([
   ],
   ["is a dead end", (request: any) => request.socket.destroy(), /could not be reached/],
 ] as [string, RequestListener, RegExp][])(
-  "a server that %s is told, without what it was sent",
+  "a server that %s is reported, without the request's content",
   async (_name, handler, sentence) => {
     const url = await listen(handler);
     const servers = serversOf();

@@ -33,7 +33,7 @@ test("slow front matter does not block the event loop", async () => {
   expect(turns).toBeGreaterThan(5);
 });
 
-test("thousands of triggers and a long message that nearly holds them take a moment only", () => {
+test("thousands of triggers and a long message that nearly contains them are matched quickly", () => {
   const near = Array.from({ length: 200 }, (_, skill) =>
     skillWith(
       `skill ${skill}`,
@@ -47,7 +47,7 @@ test("thousands of triggers and a long message that nearly holds them take a mom
   }
 });
 
-test("of a very long message the beginning and the end count", () => {
+test("only the beginning and the end of a very long message are searched for triggers", () => {
   const skills = [skillWith("first", ["alpha"]), skillWith("last", ["omega"]), skillWith("none", ["middle"])];
   const filler = "word ".repeat(100_000);
   expect(activateSkills(skills, `alpha ${filler} middle ${filler} omega`, new Set()).names).toEqual([

@@ -43,7 +43,7 @@ describe("a skill file", () => {
     });
   });
 
-  test("that is broken or hostile does no harm", () => {
+  test("that is broken or hostile is harmless", () => {
     expect(read("/w/a.md", "---\ntriggers: [unclosed\n---\nText.")).toMatchObject({
       type: "repo",
       content: "Text.",
@@ -77,7 +77,7 @@ const skill = (change: Partial<Skill>): Skill => ({
   ...change,
 });
 
-test("a trigger counts as a word of its own in any case, and each skill once", () => {
+test("a trigger matches as a whole word in any case, and each skill once", () => {
   expect(containsWord("please use Docker here", "docker")).toBe(true);
   expect(containsWord("dockerfile and xdocker, then docker.", "docker")).toBe(true);
   for (const text of ["dockerfile", "undocker", "docker2", "dockerä", ""])
@@ -90,7 +90,7 @@ test("a trigger counts as a word of its own in any case, and each skill once", (
   expect(activateSkills([first, second], "docker!", new Set(["docker"])).names).toEqual(["compose"]);
 });
 
-test("what comes first wins, disabled ones go, and the prompt has always-on texts whole and the others as a list", () => {
+test("the first skill of a name wins, disabled skills are omitted, and the prompt contains always-on skills in full and lists the others", () => {
   const project = skill({ name: "a", type: "repo", content: "project", triggers: [] });
   const merged = mergeSkills(
     [project],
@@ -107,7 +107,7 @@ test("what comes first wins, disabled ones go, and the prompt has always-on text
   expect(long[0]!.length).toBeLessThan(101_000);
 });
 
-test("MCP servers of a skill are a map by name, alone or below mcpServers, of a bounded size", () => {
+test("MCP servers of a skill are a map by name, alone or below mcpServers, of a limited size", () => {
   const one = { one: { command: "x" } };
   expect(readServers(one)).toEqual(one);
   expect(readServers({ mcpServers: one })).toEqual(one);

@@ -47,7 +47,7 @@ function update(text: string, ...lines: string[]): string {
 }
 
 describe("a patch", () => {
-  test("adds, changes, moves and deletes files, and reports all of it", async () => {
+  test("adds, changes, moves and deletes files, and reports every change", async () => {
     await sh("echo gone >gone.txt; mkdir d; printf 'k = 1\\n' >d/b.py; chmod 755 d/b.py");
     const done = await patch(
       ...["*** Update File: a.txt", "@@", " one", "-two", "+2", "+2b", " three"],
@@ -146,13 +146,13 @@ describe("the place of a change", () => {
     );
   });
 
-  test("is found although spaces differ, and what stays is the file's own", () => {
+  test("is found if only whitespace differs, and unchanged lines keep the file's whitespace", () => {
     expect(update("\tx  \n\ty\n", "   x", "-  y", "+\tz")).toBe("100|\tx  \n\tz\n");
     expect(update("x  \ny\n", " x", "-y", "+z")).toBe("1|x  \nz\n");
     expect(update("a\nb\nc\n", "-a", "+A", "*** End of File")).toBe("10000|A\nb\nc\n");
   });
 
-  test("comes after the one before; lines alone go to the end", () => {
+  test("comes after the previous change; lines without context are added at the end", () => {
     expect(update("a\nb\na\n", "-a", "+1", "@@", "-a", "+2")).toBe("0|1\nb\n2\n");
     expect(() => update("b\na\n", "-a", "+1", "@@", "-b", "+2")).toThrow(/Change 2 of f.* after line 2/);
     expect(update("a", "+b")).toBe("0|a\nb");
@@ -160,7 +160,7 @@ describe("the place of a change", () => {
     expect(update("a\n\nb\n", " a", "", "-b", "+c")).toBe("0|a\n\nc\n");
   });
 
-  test("a change that fits nowhere in a long file is refused in bounded time", () => {
+  test("a change that does not match a long file is refused in bounded time", () => {
     const same = Array<string>(200_000).fill("same");
     const start = performance.now();
     const lines = same.slice(0, 20_000).map((line) => ` ${line}`);
@@ -171,7 +171,7 @@ describe("the place of a change", () => {
   });
 });
 
-test("a patch may stand in a code block, and must be whole", () => {
+test("a patch may be in a code block, and must be complete", () => {
   expect(parsePatch("```\n*** Begin Patch\r\n*** Delete File: a\r\n*** End Patch\r\n```")).toEqual([
     { kind: "delete", path: "a" },
   ]);

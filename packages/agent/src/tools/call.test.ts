@@ -71,7 +71,7 @@ describe("variants of names are accepted", () => {
     expect(action(name, args)).toMatchObject({ kind: "FileEditorAction", command }),
   );
 
-  test("an unknown one is named, with the tools there are", () => {
+  test("an unknown tool is reported with the list of known tools", () => {
     expect(error("terminall", {})).toBe(
       "Unknown tool 'terminall'; known tools: terminal, file_editor, task_tracker, think, finish",
     );
@@ -113,7 +113,7 @@ describe("variants of arguments are accepted", () => {
   ])("%s", (_, name, args, expected) => expect(action(name, args)).toEqual(expected));
 });
 
-describe("what cannot be used is explained by names, never by values", () => {
+describe("invalid arguments are reported by name, never by value", () => {
   test.each([
     ["broken JSON", "terminal", '{"command": "SECRET', /not a JSON object \(19 characters/],
     ["a list", "terminal", "[1]", /not a JSON object/],
@@ -162,7 +162,7 @@ describe("what cannot be used is explained by names, never by values", () => {
     expect(error(name, args)).not.toContain("SECRET");
   });
 
-  test("thousands of parameters and deep nesting give a short answer", () => {
+  test("thousands of parameters and deep nesting cause a short error", () => {
     const many = Object.fromEntries(Array.from({ length: 5_000 }, (_, index) => [`p${index}`, index]));
     expect(error("terminal", many).length).toBeLessThan(2_000);
     expect(error("terminal", `{"command": ${"[".repeat(100_000)}`)).toMatch(/not a JSON object/);
@@ -175,7 +175,7 @@ describe("what cannot be used is explained by names, never by values", () => {
     );
   });
 
-  test("broken text of megabytes is read in a time that grows with its length alone", () => {
+  test("broken text of several megabytes is parsed in linear time", () => {
     const begun = performance.now();
     for (const piece of ['\n\\"', '"\\', "\\", '"', "\n"])
       expect(error("terminal", `{"command": "${piece.repeat(500_000)}`)).toMatch(/not a JSON object/);
@@ -183,7 +183,7 @@ describe("what cannot be used is explained by names, never by values", () => {
   });
 });
 
-test("no call makes it throw, and every action is one of the wire", () => {
+test("no call throws, and every action has a wire kind", () => {
   const names = fc.oneof(
     fc.string(),
     fc.constantFrom("terminal", "file_editor", "task_tracker", "think", "finish", "git", "ls", "str_replace"),
@@ -266,7 +266,7 @@ describe("what the model reads", () => {
   });
 });
 
-test("definitions carry the kinds that clients know", () => {
+test("definitions have kinds that clients know", () => {
   expect(
     coreTools.map(({ definition }) => [definition.kind, definition.action_type, definition.observation_type]),
   ).toEqual(

@@ -11,7 +11,7 @@ const call = (parameters: object, args: unknown) =>
     [toolOf(parameters)],
   );
 
-test("a call of a client's tool is checked for types, names and choices", () => {
+test("a call of a client's tool is checked for types, names and enum values", () => {
   const parameters = {
     type: "object",
     properties: { count: { type: "integer" }, kind: { enum: ["a", "b"] }, deep: { type: "object" } },
@@ -28,7 +28,7 @@ test("a call of a client's tool is checked for types, names and choices", () => 
   });
 });
 
-test("no schema of a client makes a call fail otherwise, or take long", () => {
+test("a client's schema cannot make a call fail in other ways, or take long", () => {
   const schemas: object[] = [
     { properties: { a: { type: "string", pattern: "^(a+)+$" } } },
     { properties: { a: { type: "string", pattern: "(", format: "regex" } } },

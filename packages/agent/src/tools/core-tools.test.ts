@@ -28,13 +28,13 @@ describe("what the model reads of a terminal's result", () => {
   const read = (changed: Partial<TerminalObservation>) =>
     contentText(toolRegistry.readResult({ ...observation, ...changed }));
 
-  test("is prefix, output, suffix and the facts", () => {
+  test("is prefix, output, suffix and metadata", () => {
     expect(read({})).toBe(
       "[before]\nout\n\n[after]\n[Current working directory: /tmp]\n[Python interpreter: /usr/bin/python3]\n[Exit code: 3]",
     );
   });
 
-  test("leaves out what is not known", () => {
+  test("omits unknown metadata", () => {
     expect(read({ metadata: { exit_code: -1, pid: -1, prefix: "", suffix: "" } })).toBe("out\n");
   });
 

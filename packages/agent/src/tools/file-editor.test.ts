@@ -74,7 +74,7 @@ describe("create", () => {
     expect(await content()).toBe("old");
   });
 
-  test("says why a place cannot be written", () =>
+  test("reports why a path cannot be written", () =>
     refused({ command: "create", path: "/usr/bin/x", file_text: "" }, /cannot be written/));
 });
 
@@ -135,7 +135,7 @@ describe("view", () => {
 });
 
 describe("str_replace", () => {
-  test("replaces the one place literally, and shows it", async () => {
+  test("replaces the only match literally, and shows it", async () => {
     await writeFile(sandbox, path, lines(12));
     const observation = await edit({ command: "str_replace", old_str: "line 6\n", new_str: "$& $1\nmore\n" });
     const changed = lines(12).replace("line 6\n", () => "$& $1\nmore\n");
@@ -160,7 +160,7 @@ describe("str_replace", () => {
     expect(await content()).toBe("  keep(a)\n  \n");
   });
 
-  test("refuses what does not stand there once", async () => {
+  test("refuses an old_str that does not occur exactly once", async () => {
     await writeFile(sandbox, path, "a\nb\na\n");
     await refused(
       { command: "str_replace", old_str: "c", new_str: "d" },
@@ -219,7 +219,7 @@ test("undo_edit takes edits back one by one, ten at most", async () => {
   await refused({ command: "undo_edit" }, /no edit of this file to undo/);
 });
 
-describe("the way a file is written stays", () => {
+describe("line endings and encoding stay", () => {
   test.each([
     ["CR LF", Buffer.from("a\r\nb\r\n"), Buffer.from("a\r\nx\r\ny\r\n")],
     ["a byte order mark", Buffer.from("\ufeffa\nb\n"), Buffer.from("\ufeffa\nx\ny\n")],
@@ -237,20 +237,20 @@ describe("the way a file is written stays", () => {
     expect(await readFile(sandbox, path)).toEqual({ kind: "file", content: before });
   });
 
-  test("and what it cannot hold is refused", async () => {
+  test("and characters outside of the encoding are refused", async () => {
     await writeFile(sandbox, path, Buffer.from("é", "latin1"));
     await refused({ command: "insert", insert_line: 1, new_str: "€" }, /latin-1, which lacks/);
   });
 
-  test("so does its mode", async () => {
+  test("the mode stays", async () => {
     await runToEnd(sandbox, { argv: ["sh", "-c", `echo a > ${path}; chmod 750 ${path}`] });
     await edit({ command: "str_replace", old_str: "a", new_str: "b" });
     expect((await runToEnd(sandbox, { argv: ["stat", "-c", "%a", path] })).stdout.toString()).toBe("750\n");
   });
 });
 
-describe("paths and files that cannot be used", () => {
-  test("relative ones, with a suggestion where there is one", async () => {
+describe("unusable paths and files are reported", () => {
+  test("relative paths, with a suggestion if possible", async () => {
     await writeFile(sandbox, path, "a");
     await refused({ command: "view", path: "a/file.txt" }, /Did you mean \/workspace\/a\/file\.txt\?/);
     await refused({ command: "view", path: "nothing" }, /must be an absolute path, beginning with \/\.$/);
@@ -258,7 +258,7 @@ describe("paths and files that cannot be used", () => {
     await refused({ command: "view", path: "/a\0b" }, /NUL/);
   });
 
-  test("missing ones and directories", async () => {
+  test("missing files and directories", async () => {
     for (const command of ["view", "str_replace", "insert", "undo_edit"] as const) {
       const call = { command, path: "/workspace/none", old_str: "a", new_str: "b", insert_line: 0 };
       await refused(call, /no such file/);
@@ -267,7 +267,7 @@ describe("paths and files that cannot be used", () => {
     }
   });
 
-  test("binary, huge, special and forbidden ones", async () => {
+  test("binary, huge, special and forbidden files", async () => {
     await runToEnd(sandbox, {
       argv: [
         "sh",
@@ -283,7 +283,7 @@ describe("paths and files that cannot be used", () => {
     await refused({ command: "insert", insert_line: 0, new_str: "x".repeat(10 * 1024 * 1024) }, /too large/);
   });
 
-  test("names are never taken for anything else", async () => {
+  test("file names are never interpreted", async () => {
     const odd = "/workspace/a/-n $(touch x) `y` '\"*\nü";
     await edit({ command: "create", path: odd, file_text: "a" });
     expect(await edit({ command: "str_replace", path: odd, old_str: "a", new_str: "b" })).toMatchObject({

@@ -45,7 +45,7 @@ async function call(name: string, args: object): Promise<Observation> {
   return resolved.tool.run(resolved.action, context);
 }
 
-test("glob finds files by their path, the last changed first, and leaves out what is no source", async () => {
+test("glob finds files by their path, the last changed first, and omits files that are not sources", async () => {
   const found = await call("glob", { pattern: "**/*.ts" });
   expect(found).toMatchObject({
     kind: "GlobObservation",
@@ -65,7 +65,7 @@ test("glob finds files by their path, the last changed first, and leaves out wha
   expect(await call("glob", { pattern: "*", path: "/nowhere" })).toMatchObject({ is_error: true, files: [] });
 });
 
-test("grep finds files by their text in any case, and says what is wrong with a pattern", async () => {
+test("grep finds files by their text in any case, and explains invalid patterns", async () => {
   expect(await call("grep", { pattern: "\\bone\\b", include: "*.ts" })).toMatchObject({
     kind: "GrepObservation",
     matches: ["/workspace/src/one.ts", "/workspace/src/with space.ts"],
@@ -79,7 +79,7 @@ test("grep finds files by their text in any case, and says what is wrong with a 
   expect(await call("grep", { pattern: "(" })).toMatchObject({ is_error: true, matches: [] });
 });
 
-test("the planning editor views everything and writes the plan alone", async () => {
+test("the planning editor views every file and writes only the plan", async () => {
   expect(await call("planning_file_editor", { command: "view", path: "/workspace/notes.md" })).toMatchObject({
     is_error: false,
   });

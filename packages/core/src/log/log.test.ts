@@ -32,7 +32,7 @@ test("fields with the names of secrets are censored at every usual depth", () =>
   expect(text).toContain('"accept":"json"');
 });
 
-test("a registered secret does not come through in messages, fields, or errors and their causes", () => {
+test("a registered secret does not appear in messages, fields, or errors and their causes", () => {
   const secret = 'registered"secret';
   const text = logged((log) => {
     log.info(`message with ${secret}`);

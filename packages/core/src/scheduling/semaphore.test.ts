@@ -4,7 +4,7 @@ import { KeyedSemaphore, Semaphore } from "./semaphore.ts";
 
 const never = new AbortController().signal;
 
-test("no key ever has more than its limit, everyone gets in, and a full key lets others pass", async () => {
+test("no key exceeds its limit, every waiter is admitted, and a full key does not block others", async () => {
   const limits = [5, 3, 2];
   const people = fc.array(fc.record({ owner: fc.nat(2), place: fc.nat(3) }), { maxLength: 60 });
   await fc.assert(
@@ -34,7 +34,7 @@ test("no key ever has more than its limit, everyone gets in, and a full key lets
   expect(await slots.acquire(["all", "other"], never)).toBeInstanceOf(Function);
 });
 
-test("who gives up waiting leaves the queue", async () => {
+test("an aborted waiter leaves the queue", async () => {
   const slots = new KeyedSemaphore([1]);
   const leave = await slots.acquire(["all"], never);
   const giveUp = new AbortController();

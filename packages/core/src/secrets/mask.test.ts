@@ -10,7 +10,7 @@ function maskOf(...secrets: string[]): SecretMask {
   return mask;
 }
 
-test("every occurrence of a secret is replaced, and other text stays", () => {
+test("every occurrence of a secret is replaced, and other text is unchanged", () => {
   expect(maskOf("hunter2-key").mask("a hunter2-key b hunter2-keyhunter2-key c")).toBe(
     `a ${maskText} b ${maskText} c`,
   );
@@ -23,17 +23,17 @@ test("secrets that overlap or contain each other leave nothing of either", () =>
   expect(maskOf("aaaaaa").mask("aaaaaaaaa")).toBe(maskText);
 });
 
-test("a secret is found as JSON and as URLs write it", () => {
+test("a secret is found in JSON and URL encoding", () => {
   const mask = maskOf('quote"back\\slash', "sp ace/and+more");
   expect(mask.mask(JSON.stringify({ key: 'quote"back\\slash' }))).toBe(`{"key":"${maskText}"}`);
   expect(mask.mask(`https://x/?k=${encodeURIComponent("sp ace/and+more")}`)).toBe(`https://x/?k=${maskText}`);
 });
 
-test("very short values would mask ordinary text and are left alone", () => {
+test("very short values are not masked, because they would mask ordinary text", () => {
   expect(maskOf("a", "", "12345").mask("a 12345")).toBe("a 12345");
 });
 
-test("a secret that arrives in pieces is masked, whatever the cuts are", () => {
+test("a secret that arrives in chunks is masked, wherever it is split", () => {
   const text = "start secret-one middle secret-one-longer secret-two end secret-";
   fc.assert(
     fc.property(fc.array(fc.nat(text.length), { maxLength: 12 }), (cuts) => {
@@ -60,7 +60,7 @@ test("a stream holds back only what may be the beginning of a secret", () => {
   expect(stream.end()).toBe("s");
 });
 
-test("random secrets in random text never come through, in one piece or in many", () => {
+test("random secrets in random text are always masked, in one chunk or in many", () => {
   const letters = fc.constantFrom("a", "b", "c");
   const secret = fc.string({ unit: letters, minLength: 6, maxLength: 9 });
   fc.assert(
@@ -83,7 +83,7 @@ test("random secrets in random text never come through, in one piece or in many"
   );
 });
 
-test("values that are many are forgotten, the oldest first, so that nobody fills the memory or makes others' known", () => {
+test("too many values are dropped, the oldest first, without filling the memory or exposing values of other users", () => {
   const mask = new SecretMask({ maxCharacters: 4 * 1_100 });
   mask.registerSecret("key-of-the-operator");
   mask.registerSecret("secret-of-ann", "ann");
@@ -99,7 +99,7 @@ test("values that are many are forgotten, the oldest first, so that nobody fills
   expect(mask.mask(`${"y".repeat(4000)} the-first-one`)).toBe("********** the-first-one");
 });
 
-test("an owner's texts hide the owner's secrets and keys and the operator's, no others, and no word that stands for a missing key", () => {
+test("an owner's texts mask only the owner's and the operator's secrets and keys, and no placeholder for a missing key", () => {
   const mask = new SecretMask();
   mask.registerSecret("key-of-the-operator-1");
   mask.registerSecret("production", "ann");

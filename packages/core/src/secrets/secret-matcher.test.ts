@@ -40,7 +40,7 @@ test("a secret is found in base64 wherever it begins in the encoded bytes, in bo
   }
 });
 
-test("the lines of a key are found where something stands before each", () => {
+test("the lines of a key are found even if each has a prefix", () => {
   const lines = Array.from({ length: 5 }, (_, index) => `${index}MIIEvQIBADANBgkqhkiG9w0BAQEFAASC`.repeat(2));
   const key = ["-----BEGIN PRIVATE KEY-----", ...lines, "-----END PRIVATE KEY-----"].join("\n");
   const numbered = key
@@ -53,14 +53,14 @@ test("the lines of a key are found where something stands before each", () => {
   expect(hide(JSON.stringify({ key }), key)).toBe(`{"key":"${by}"}`);
 });
 
-test("ordinary text stays as it is, short values only count in one piece", () => {
+test("ordinary text is unchanged, and short values only match as a whole", () => {
   const text = "my pass 12 %41 \\n C:\\temp &amp; ####";
   expect(hide(text, "mypass12", "short", "")).toBe(text);
   expect(hide("my pass 12 my  pass 12", "my pass 12")).toBe(`${by} my  pass 12`);
   expect(hide("a \\nested b", "nested")).toBe(`a \\${by} b`);
 });
 
-test("secrets that overlap or touch are one, and what stands around stays", () => {
+test("overlapping or adjacent secrets are masked as one, and the surrounding text stays", () => {
   expect(hide("-abcdefghijkl-\n ", "abcdefgh", "efghijkl")).toBe(`-${by}-\n `);
   expect(hide("aaaaaaaaa", "aaaaaa")).toBe(by);
 });
@@ -72,7 +72,7 @@ const secrets = fc.array(fc.string({ unit: letters, minLength: 6, maxLength: 14 
 });
 const pieces = fc.array(fc.string({ unit: letters, maxLength: 20 }), { maxLength: 12 });
 
-test("random secrets in random pieces never come through", () => {
+test("random secrets in random chunks are always masked", () => {
   fc.assert(
     fc.property(secrets, pieces, (values, parts) => {
       const matcher = new SecretMatcher(values);
@@ -89,7 +89,7 @@ test("random secrets in random pieces never come through", () => {
   );
 });
 
-test("a stream shows what no secret can begin with, and forgets what it has shown", () => {
+test("a stream releases text that cannot start a secret, and drops released text", () => {
   const stream = new SecretStream(new SecretMatcher(["secret-one"]), by);
   expect(stream.write("hello ")).toBe("hello ");
   expect(stream.write("secr")).toBe("");
@@ -101,7 +101,7 @@ test("a stream shows what no secret can begin with, and forgets what it has show
   expect(shown + endless.end()).toBe(by);
 });
 
-test("a secret that two outputs show one half each is in neither", () => {
+test("a secret that is split over two outputs appears in neither", () => {
   for (let cut = 1; cut < token.length; cut++) {
     const matcher = new SecretMatcher([token]);
     const sequence = new SecretStream(matcher, by);
@@ -116,7 +116,7 @@ test("a secret that two outputs show one half each is in neither", () => {
   expect(sequence.output(matcher, "rong", true)).toBe("rong");
 });
 
-test("a hundred secrets in a megabyte take a moment, and a text made to take long counts as a secret", () => {
+test("a hundred secrets in a megabyte are found quickly, and text designed to be slow is masked", () => {
   const values = Array.from(
     { length: 100 },
     (_, index) => `${index.toString(36)}-${"kQ9".repeat(12)}-${index}`,

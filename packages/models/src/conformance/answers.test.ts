@@ -15,7 +15,7 @@ const assistant = (call: { id: string; name: string; arguments: string }): Model
 });
 
 describe.each(wires)("$title", (under) => {
-  test("text is streamed piece by piece and the whole is returned with usage and cost", async () => {
+  test("text is streamed in chunks and returned as a whole with usage and cost", async () => {
     const text = "The quick brown fox jumps over the lazy dog.";
     const usage = { prompt: 1000, completion: 100, cacheRead: 600, reasoning: 40 };
     const model = await servers.open(under, [reply.text(text, { usage, id: "answer-1" })]);
@@ -80,7 +80,7 @@ describe.each(wires)("$title", (under) => {
     );
   });
 
-  test("arguments stay the text that the model wrote, broken JSON included", async () => {
+  test("arguments are returned as the model wrote them, broken JSON included", async () => {
     const broken = '{"command": "echo \\"unfinished';
     const spaced = '{ "command" : "ls" ,  "command": "pwd" }';
     const calls = [broken, spaced].map((text) => ({ name: "terminal", arguments: text }));
@@ -194,7 +194,7 @@ describe.each(wires)("$title", (under) => {
     expect(deltas.join("")).toBe(text);
   });
 
-  test("half surrogates of a conversation are replaced before they are sent", async () => {
+  test("lone surrogates of a conversation are replaced before they are sent", async () => {
     const half = "\ud83d";
     const model = await servers.open(under, [reply.text("Fine.")]);
     await model.complete(
@@ -224,12 +224,12 @@ describe.each(wires)("$title", (under) => {
     expect(JSON.stringify(servers.requests[0]!.body)).toContain("u\ufffd");
   });
 
-  test("half surrogates of an answer do no harm", async () => {
+  test("lone surrogates of an answer are harmless", async () => {
     const model = await servers.open(under, [reply.text("a\ud83db", { deltaSize: 99 })]);
     expect((await model.complete(ask())).text).toBe("a\ud83db");
   });
 
-  test("a refusal is told as one, with its words", async () => {
+  test("a refusal is reported with its text", async () => {
     const model = await servers.open(under, [reply.answer({ refusal: "I cannot help with that." })]);
     expect(await model.complete(ask())).toMatchObject({
       text: "I cannot help with that.",
@@ -237,19 +237,19 @@ describe.each(wires)("$title", (under) => {
     });
   });
 
-  test("an answer that was withheld is returned, not called again", async () => {
+  test("a withheld answer is returned and not requested again", async () => {
     const model = await servers.open(under, [
       reply.answer({ finish: "content_filter", usage: { completion: 0 } }),
     ]);
     expect(await model.complete(ask())).toMatchObject({ text: "", finishReason: "content-filter" });
   });
 
-  test("an answer that was cut off by its limit says so", async () => {
+  test("an answer that was cut off by its limit is marked as cut", async () => {
     const model = await servers.open(under, [reply.text("This goes on and", { finish: "length" })]);
     expect(await model.complete(ask())).toMatchObject({ text: "This goes on and", finishReason: "length" });
   });
 
-  test("an empty answer is tried again, without a temperature of 0", async () => {
+  test("an empty answer is requested again, without a temperature of 0", async () => {
     const nothing: Answer = { usage: { completion: 0 } };
     const model = await servers.open(under, [reply.answer(nothing), reply.text("Something.")], {
       options: { temperature: 0 },
@@ -262,7 +262,7 @@ describe.each(wires)("$title", (under) => {
     expect([first, second]).toEqual(takesNone ? [undefined, undefined] : [0, 1]);
   });
 
-  test("a model that chooses to say nothing is returned as it is", async () => {
+  test("a deliberately empty answer is returned as it is", async () => {
     const model = await servers.open(under, [reply.answer({ usage: { completion: 3 } })]);
     expect(await model.complete(ask())).toMatchObject({ text: "", toolCalls: [], finishReason: "stop" });
   });
@@ -279,7 +279,7 @@ describe.each(wires)("$title", (under) => {
     expect(new Set(toolCalls.map(({ id }) => id)).size).toBe(500);
   });
 
-  test("arguments of nearly the longest answer come back whole", async () => {
+  test("arguments of nearly the maximum answer length come back complete", async () => {
     const command = "x".repeat(maxAnswerChars - 100);
     const model = await servers.open(under, [
       reply.toolCalls([{ name: "terminal", arguments: { command } }], { deltaSize: 100_000 }),

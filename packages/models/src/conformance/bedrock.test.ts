@@ -29,7 +29,7 @@ function signature({ headers, path, body }: ModelRequestSeen, secretKey: string)
   return hmac(key, text).toString("hex");
 }
 
-test("requests are signed as AWS asks, for the region, with the session's token", async () => {
+test("requests are signed as AWS requires, for the region, with the session token", async () => {
   const aws = {
     accessKeyId: "AKIA",
     secretAccessKey: secret,
@@ -57,7 +57,7 @@ test("a Bedrock API key is sent as a bearer token, unsigned", async () => {
   expect(servers.requests[0]!.headers.authorization).toBe("Bearer bedrock-api-key");
 });
 
-test("a token of the process's environment is never used behind the back of what was configured", async () => {
+test("a token in the process's environment is never used instead of the configured access", async () => {
   process.env.AWS_BEARER_TOKEN_BEDROCK = "operators-token";
   try {
     const model = await servers.open(bedrock, [reply.text("Hi.")]);
@@ -69,7 +69,7 @@ test("a token of the process's environment is never used behind the back of what
   }
 });
 
-test("secrets that the endpoint echoes are taken out of errors", async () => {
+test("secrets that the endpoint echoes are removed from errors", async () => {
   const model = await servers.open(bedrock, () =>
     reply.error(403, { message: `signature of ${secret} does not match` }),
   );

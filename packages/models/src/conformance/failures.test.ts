@@ -102,7 +102,7 @@ describe.each(wires)("$title", (under) => {
     expect(notices[0]!.delayMs).toBeLessThanOrEqual(most);
   });
 
-  test("a provider that asks for minutes is told at once instead of being waited for", async () => {
+  test("a provider's request to wait for minutes is reported at once instead of waiting", async () => {
     const model = await servers.open(under, [
       reply.error(429, refusal(under, "come back later"), { "retry-after": "3600" }),
     ]);
@@ -111,7 +111,7 @@ describe.each(wires)("$title", (under) => {
   });
 
   test.each([500, 503, 529])(
-    "status %i is tried again, each time told, and goes on where it left off",
+    "status %i is retried, each attempt is reported, and the call then succeeds",
     async (status) => {
       const notices: RetryNotice[] = [];
       const model = await servers.open(under, ({ index }) =>
@@ -124,7 +124,7 @@ describe.each(wires)("$title", (under) => {
     },
   );
 
-  test("a server that keeps failing ends in ModelFailed with its words after five attempts", async () => {
+  test("a server that keeps failing causes ModelFailed with its message after five attempts", async () => {
     const model = await servers.open(under, () => reply.error(503, refusal(under, "we are moving house")));
     const error = await failure(model.complete(ask()));
     expect(error.code).toBe("ModelFailed");
@@ -134,14 +134,14 @@ describe.each(wires)("$title", (under) => {
     expect(servers.requests).toHaveLength(5);
   });
 
-  test.each([400, 401, 403, 404])("status %i is not tried again", async (status) => {
+  test.each([400, 401, 403, 404])("status %i is not retried", async (status) => {
     const model = await servers.open(under, () => reply.error(status, refusal(under, "no")));
     const error = await failure(model.complete(ask()));
     expect(error.message).toContain(`HTTP ${status}`);
     expect(servers.requests).toHaveLength(1);
   });
 
-  test("a used-up quota is not waited for", async () => {
+  test("an exhausted quota is not waited for", async () => {
     const words = refusal(under, "You exceeded your current quota: insufficient_quota", {
       code: "insufficient_quota",
     });
@@ -163,7 +163,7 @@ describe.each(wires)("$title", (under) => {
     expect(`${error.stack} ${JSON.stringify(error)} ${error.cause}`).not.toContain(echo);
   });
 
-  test("a key that no header can carry is told as that", async () => {
+  test("a key that does not fit into a header is reported as such", async () => {
     const model = await servers.open({ ...under, config: { apiKey: "sk-…" } }, []);
     expect((await failure(model.complete(ask()))).message).toContain(
       "the API key or a header holds a character",
@@ -183,7 +183,7 @@ describe.each(wires)("$title", (under) => {
     expect(isContextExceeded(await failure(model.complete(ask())))).toBe(true);
   });
 
-  test("a rate limit on tokens is not taken for a prompt that is too long", async () => {
+  test("a rate limit on tokens is not mistaken for a prompt that is too long", async () => {
     const script = () => reply.error(429, refusal(under, "too many tokens per minute"));
     const model = await servers.open(under, script, { times: { retryDelays: [] } });
     expect(isContextExceeded(await failure(model.complete(ask())))).toBe(false);
@@ -197,7 +197,7 @@ describe.each(wires)("$title", (under) => {
     expect(servers.requests).toHaveLength(1);
   });
 
-  test("an endpoint where nobody listens is tried again sooner than one that is busy, and named", async () => {
+  test("an endpoint that refuses connections is retried sooner than a busy endpoint, and named", async () => {
     const waits: number[] = [];
     const origin = `http://127.0.0.1:${await closedPort()}`;
     const openModel = createOpenModel({
@@ -235,7 +235,7 @@ describe.each(wires)("$title", (under) => {
   });
 });
 
-test("with drop_params off, a refused parameter is told", async () => {
+test("with drop_params off, a refused parameter is reported", async () => {
   const [chat] = wires;
   const script = () => reply.error(400, refusal(chat!, "Unsupported parameter: 'temperature'"));
   const model = await servers.open(chat!, script, { options: { temperature: 0.5, dropParameters: false } });

@@ -23,7 +23,7 @@ async function sent(under: WireUnderTest, options: CallOptions, more: Parameters
 const named = (under: WireUnderTest, name: string): WireUnderTest => ({ ...under, name });
 
 describe("how much a model thinks", () => {
-  test("OpenAI's reasoning models are asked for high effort, and for what was asked for", async () => {
+  test("OpenAI's reasoning models get high effort by default, or the requested effort", async () => {
     expect((await sent(responses, {})).reasoning).toEqual({ effort: "high" });
     expect((await sent(responses, { effort: "low", reasoningSummary: "auto" })).reasoning).toEqual({
       effort: "low",
@@ -36,7 +36,7 @@ describe("how much a model thinks", () => {
     expect((await sent(wires.at(-1)!, { effort: "low" })).reasoning_effort).toBe("low");
   });
 
-  test("models that are not known to think are asked nothing", async () => {
+  test("models that are not known to reason get no reasoning parameters", async () => {
     for (const under of [chat, wires[5]!, wires[6]!])
       expect(await sent(under, { effort: "high" })).not.toHaveProperty("reasoning_effort");
     expect(await sent(named(anthropic, "anthropic/claude-3-5-haiku-latest"), {})).not.toHaveProperty(
@@ -47,7 +47,7 @@ describe("how much a model thinks", () => {
     );
   });
 
-  test("Claude models before 4.6 think within a budget that leaves room for the answer", async () => {
+  test("Claude models before 4.6 get a thinking budget that leaves room for the answer", async () => {
     const body = await sent(anthropic, {});
     expect(body.thinking).toEqual({ type: "enabled", budget_tokens: 32_000 });
     expect(body.max_tokens).toBeGreaterThan(body.thinking.budget_tokens);
@@ -65,7 +65,7 @@ describe("how much a model thinks", () => {
     expect(onBedrock.inferenceConfig.maxTokens).toBe(48_000);
   });
 
-  test("Claude models since 4.6 think by effort", async () => {
+  test("Claude models since 4.6 get an effort", async () => {
     const body = await sent(named(anthropic, "anthropic/claude-opus-4-6"), {
       effort: "medium",
       thinkingBudget: 200_000,
@@ -84,7 +84,7 @@ describe("how much a model thinks", () => {
     expect((await sent(bedrock, options)).additionalModelRequestFields).toBeUndefined();
   });
 
-  test("Gemini shows its thoughts", async () => {
+  test("Gemini is asked to include its thoughts", async () => {
     const { thinkingConfig } = (await sent(google, { effort: "low" })).generationConfig;
     expect(thinkingConfig).toMatchObject({ includeThoughts: true, thinkingBudget: expect.any(Number) });
     expect((await sent(google, { effort: null })).generationConfig?.thinkingConfig).toBeUndefined();
@@ -98,7 +98,7 @@ describe("prompt caching", () => {
     { role: "user", content: [{ type: "text", text: "More" }] },
   ];
 
-  test("Claude models get a mark after the first system block and after the newest content", async () => {
+  test("Claude models get a cache mark after the first system block and after the newest content", async () => {
     const claude = await sent(anthropic, {}, { messages: later });
     expect(claude.system.map((block: object) => "cache_control" in block)).toEqual([true, false]);
     expect(claude.messages.at(-1).content.at(-1)).toHaveProperty("cache_control");
@@ -116,7 +116,7 @@ describe("prompt caching", () => {
     expect(JSON.stringify(body)).not.toMatch(/cache_control|cachePoint|prompt_cache/);
   });
 
-  test("OpenAI keeps prompts under the conversation's id, those of some models for a day", async () => {
+  test("OpenAI caches prompts under the conversation's id, for some models for a day", async () => {
     const request = { cacheKey: "conversation-1" };
     expect(await sent(responses, {}, request)).toMatchObject({
       prompt_cache_key: "conversation-1",
@@ -165,7 +165,7 @@ describe("prompt caching", () => {
 });
 
 describe.each(wires)("$title", (under) => {
-  test("fields that a client adds are sent, those that are the request stay", async () => {
+  test("a client's extra fields are sent and do not replace fields of the request", async () => {
     const extraBody = { guardrail: { id: "g1" }, model: "another", messages: [], stream: false };
     const body = await sent(under, { extraBody });
     expect(body.guardrail ?? body.additionalModelRequestFields.guardrail).toEqual({ id: "g1" });
@@ -173,7 +173,7 @@ describe.each(wires)("$title", (under) => {
     expect(servers.requests[0]!.messages).toHaveLength(1);
   });
 
-  test("the middle of long tool texts is left out beyond max_message_chars", async () => {
+  test("the middle of tool texts longer than max_message_chars is left out", async () => {
     const messages: ModelMessage[] = [
       ...ask().messages,
       {

@@ -49,7 +49,7 @@ async function think(title: string): Promise<ModelResponse> {
 
 // OpenAI tells its models' thoughts by responses only.
 describe.each(wires.slice(1))("$title", (under) => {
-  test("reasoning is streamed apart from the text", async () => {
+  test("reasoning is streamed separately from the text", async () => {
     const model = await servers.open(under, [
       reply.text("42.", { thinking: { text: "Six times seven.", signature }, usage: { reasoning: 7 } }),
     ]);
@@ -63,7 +63,7 @@ describe.each(wires.slice(1))("$title", (under) => {
 });
 
 describe.each(wires)("$title", (under) => {
-  test("thoughts come back to who thought them, as it wants them", async () => {
+  test("thoughts are sent back to their provider in its format", async () => {
     const response = await think(under.title);
     const model = await servers.open(under, [reply.text("Done.")]);
     await model.complete(ask({ messages: [...hello, replay(response), ...results(response)] }));
@@ -97,7 +97,7 @@ describe.each(wires)("$title", (under) => {
     }
   });
 
-  test("thoughts that the provider does not take back any more are left out", async () => {
+  test("thoughts that the provider no longer accepts are left out", async () => {
     const response = await think(under.title);
     const words = {
       responses: "The encrypted content for item rs_0_0 could not be verified.",
@@ -125,7 +125,7 @@ describe.each(wires)("$title", (under) => {
   });
 });
 
-test("a thought of responses keeps its parts, and stands before the call that followed it", async () => {
+test("a reasoning item of the Responses API keeps its parts, and precedes the call that followed it", async () => {
   const { reasoning, reasoningItems, toolCalls } = await think("OpenAI responses");
   expect(reasoning).toBe("Let me see.\n\nI list first.\n\nAnd where?");
   expect(reasoningItems).toEqual([
@@ -167,7 +167,7 @@ test("a thought of responses keeps its parts, and stands before the call that fo
   expect([store, include]).toEqual([false, ["reasoning.encrypted_content"]]);
 });
 
-test("a thought without its encrypted form is not sent, and thoughts alone are no turn", async () => {
+test("a thought without its encrypted form is not sent, and thoughts alone do not form a turn", async () => {
   const bare = { callsBefore: 0, item: { id: "rs_1", summary: ["hm"] } };
   const sealed = { callsBefore: 0, item: { id: "rs_2", summary: [], encrypted_content: "x" } };
   const model = await servers.open(wires[1]!, [reply.text("Done.")]);
@@ -200,7 +200,7 @@ const sealed = {
   index: 1,
 };
 
-test("the details of OpenRouter's thoughts come back whole, with the turn that they belong to, to their own model", async () => {
+test("the details of OpenRouter's thoughts are sent back complete, with their turn, to their own model", async () => {
   const details = [
     [text("Let me ", { signature: null })],
     [text("see."), sealed],
@@ -241,7 +241,7 @@ test("the details of OpenRouter's thoughts come back whole, with the turn that t
   }
 });
 
-test("details that OpenRouter refuses are left out; ones without end or form are not kept", async () => {
+test("details that OpenRouter refuses are left out; unfinished or malformed details are not stored", async () => {
   const given = await servers.open(router, [
     reply.text("Hm.", { reasoningDetails: [[text("Let me see.")]] }),
   ]);
@@ -273,7 +273,7 @@ test("details that OpenRouter refuses are left out; ones without end or form are
   }
 });
 
-test("the phase of a text of responses comes back with it, to the model that said it", async () => {
+test("the phase of a Responses API text is sent back with it, to the same model", async () => {
   const calls = [{ name: "terminal", arguments: { command: "ls" } }];
   const first = await servers.open(wires[1]!, [
     reply.toolCalls(calls, { text: "I look.", phase: "commentary" }),

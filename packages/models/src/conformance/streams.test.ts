@@ -15,7 +15,7 @@ const stream = ({ wire }: WireUnderTest) => ({
 const middle = ({ wire }: WireUnderTest) => (wire === "responses" ? 5 : 3);
 
 describe.each(wires)("$title", (under) => {
-  test("a stream that breaks off after text was shown fails without a second attempt", async () => {
+  test("a stream that breaks after text was shown fails without a second attempt", async () => {
     const model = await servers.open(under, () => reply.text(sentence, { cutAfter: middle(under) }));
     const deltas: string[] = [];
     const error = await failure(
@@ -26,7 +26,7 @@ describe.each(wires)("$title", (under) => {
     expect(servers.requests).toHaveLength(1);
   });
 
-  test("a stream that ends properly but too early is no answer", async () => {
+  test("a stream that ends properly but too early is not an answer", async () => {
     const model = await servers.open(under, () => reply.text(sentence, { endAfter: middle(under) }));
     const error = await failure(model.complete(ask({ onDelta: () => {} })));
     expect(error.code).toBe("ModelFailed");
@@ -50,7 +50,7 @@ describe.each(wires)("$title", (under) => {
     },
   );
 
-  test("an answer that is longer than any ends there: its text is cut, and of a call's arguments the beginning is kept", async () => {
+  test("an answer beyond the maximum length is cut: its text and the beginning of a call's arguments are kept", async () => {
     const long = "x".repeat(maxAnswerChars + 100_000);
     const calls = [
       { name: "think", arguments: { thought: "short" } },
@@ -73,12 +73,12 @@ describe.each(wires)("$title", (under) => {
     expect(called.usage.completion_tokens).toBeGreaterThan(0);
   });
 
-  test("a connection that is closed without an answer is tried again", async () => {
+  test("a connection that is closed without an answer is retried", async () => {
     const model = await servers.open(under, [reply.disconnect(), reply.text("Here.")]);
     expect((await model.complete(ask())).text).toBe("Here.");
   });
 
-  test("a stream that goes silent in the middle is given up", async () => {
+  test("a stream that goes silent in the middle times out", async () => {
     const model = await servers.open(under, () => reply.text(sentence, { stallAfter: middle(under) }), {
       times: { idle: 60 },
     });
@@ -87,7 +87,7 @@ describe.each(wires)("$title", (under) => {
     expect(await servers.requests[0]!.finished).toBe(false);
   });
 
-  test("an endpoint that never answers is given up and tried again", async () => {
+  test("an endpoint that never answers times out and is retried", async () => {
     const model = await servers.open(under, [reply.hang(), reply.text("At last.")], {
       times: { attempt: 80 },
     });
@@ -122,7 +122,7 @@ describe.each(wires)("$title", (under) => {
     expect(servers.requests).toHaveLength(0);
   });
 
-  test("an error inside the stream is told in the provider's words", async () => {
+  test("an error inside the stream is reported with the provider's message", async () => {
     const model = await servers.open(under, () =>
       reply.answer({ streamError: { message: "the engine caught fire" } }),
     );
@@ -141,7 +141,7 @@ describe.each(wires)("$title", (under) => {
     },
   );
 
-  test("garbage instead of an event is tried again", async () => {
+  test("garbage instead of an event is retried", async () => {
     const model = await servers.open(under, [reply.text("lost", { malformedAt: 0 }), reply.text("Found.")]);
     expect((await model.complete(ask())).text).toBe("Found.");
   });
@@ -158,7 +158,7 @@ describe.each(wires)("$title", (under) => {
     expect(servers.requests).toHaveLength(attempts);
   });
 
-  test("a web page is told as one, and JSON in its own words", async () => {
+  test("a web page is reported as such, and a JSON error with its message", async () => {
     const html = { "content-type": "text/html; charset=utf-8" };
     const page = await servers.open(under, () => reply.bytes(["<html>Welcome to the router</html>"], html));
     expect((await failure(page.complete(ask()))).message).toContain("web page - check llm_base_url");
@@ -170,7 +170,7 @@ describe.each(wires)("$title", (under) => {
 });
 
 describe.each(wires.slice(0, 5))("$title", (under) => {
-  test("an endpoint that sends without end is cut off, and nobody else waits for it", async () => {
+  test("an endpoint that sends endlessly is cut off, and delays no other call", async () => {
     const chunk = Buffer.alloc(1024 * 1024, "x");
     let sent = 0;
     function* endless() {
@@ -196,7 +196,7 @@ describe.each(wires.slice(0, 5))("$title", (under) => {
     expect(await servers.requests[0]!.finished).toBe(false);
   });
 
-  test("an endpoint that makes tool calls without end is cut off", async () => {
+  test("an endpoint that sends tool calls endlessly is cut off", async () => {
     const calls = Array.from({ length: 2_100 }, () => ({ name: "terminal", arguments: {} }));
     const model = await servers.open(under, [reply.toolCalls(calls)], { times: { retryDelays: [] } });
     expect((await failure(model.complete(ask()))).message).toContain("more than 2000 tool calls");

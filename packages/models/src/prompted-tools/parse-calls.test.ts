@@ -23,7 +23,7 @@ const tools: ModelTool[] = [
 const calls = (text: string) =>
   parseCalls(text, tools).toolCalls.map(({ name, arguments: written }) => ({ name, ...JSON.parse(written) }));
 
-test("a call with several parameters is read, its text is what stands before it", () => {
+test("a call with several parameters is parsed, and the text before it is kept", () => {
   const answer = `I look around.
 
 <function=terminal>
@@ -58,14 +58,11 @@ test.each([
   ["<function=terminal>\n<parameter=command>ls\n</function", { command: "ls" }],
   ["<function=terminal>", {}],
   ["<function= terminal >\n</function>", {}],
-])(
-  "a call that the endpoint was told to stop in, or that is not closed, is whole: %j",
-  (answer, parameters) => {
-    expect(calls(answer)).toEqual([{ name: "terminal", ...parameters }]);
-  },
-);
+])("a call that ends at the stop sequence, or is not closed, is complete: %j", (answer, parameters) => {
+  expect(calls(answer)).toEqual([{ name: "terminal", ...parameters }]);
+});
 
-test("several calls are read one after the other, a value of the wrong type is left to the tool to judge", () => {
+test("several calls are parsed in order, and the tool checks the types of values", () => {
   const one = "<function=terminal><parameter=timeout>soon</parameter></function>";
   expect(calls(`${one}\n${one} and ${one}`)).toEqual(Array(3).fill({ name: "terminal", timeout: "soon" }));
 });
@@ -76,21 +73,21 @@ test.each([
   ["<function=terminal>\nls -la\n</function>", 'instead of "ls -la'],
   ["<function=terminal><parameter=>x</parameter></function>", "a parameter has no name"],
   ["<function=terminal><parameter=command", "a parameter has no name"],
-])("what cannot be read is told: %j", (answer, problem) => {
+])("an unreadable call is reported: %j", (answer, problem) => {
   const parsed = parseCalls(answer, tools);
   expect(parsed.toolCalls).toEqual([]);
   expect(parsed.text).toBe(answer);
   expect(parsed.problem).toContain(problem);
 });
 
-test("text without a call stays as it is", () => {
+test("text without a call is unchanged", () => {
   expect(parseCalls("1 < 2, <function> and <parameter=x>", tools)).toEqual({
     text: "1 < 2, <function> and <parameter=x>",
     toolCalls: [],
   });
 });
 
-test("any text is read without an error, and quickly", () => {
+test("any text is parsed quickly and without an error", () => {
   const word = fc.constantFrom(
     "<function=",
     "<parameter=",

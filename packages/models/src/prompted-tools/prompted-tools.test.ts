@@ -7,7 +7,7 @@ const servers = modelServers();
 const call = "<function=terminal>\n<parameter=command>\nls\n</parameter>\n";
 
 describe.each(wires)("tools in text over $title", (under) => {
-  test("are told in the prompt and read from the answer, which is shown without them", async () => {
+  test("are described in the prompt and parsed from the answer, which is shown without them", async () => {
     const deltas: string[] = [];
     const model = await servers.open(
       under,
@@ -62,7 +62,7 @@ describe.each(wires)("tools in text over $title", (under) => {
   });
 });
 
-test("the endpoint is told to stop after a call, unless that is switched off", async () => {
+test("the request contains a stop sequence after a call, unless that is switched off", async () => {
   const [chat] = wires;
   for (const [stopWord, stop] of [
     [undefined, ["</function>"]],
@@ -75,7 +75,7 @@ test("the endpoint is told to stop after a call, unless that is switched off", a
   }
 });
 
-test("a call that cannot be read is a problem that the model is told", async () => {
+test("an unreadable call is reported to the model", async () => {
   const [chat] = wires;
   const model = await servers.open(chat!, [reply.text("<function=terminal>\nls\n</function>")], {
     options: { nativeTools: false },

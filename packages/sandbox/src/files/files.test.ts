@@ -92,7 +92,7 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     await expect(createFolder(sandbox, "/usr/x")).rejects.toMatchObject({ code: "FileForbidden" });
   });
 
-  test("packs a folder under its own name, whatever that is", async () => {
+  test("packs a folder under its own name, whatever it is", async () => {
     await writeFile(sandbox, "/tmp/named/-d/f", "x");
     await inside("cd /tmp/named && ln -s -- -d link");
     const tar = await buffer(await packArchive(sandbox, "/tmp/named/link", { named: true }));
@@ -100,7 +100,7 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     expect(tar.toString("latin1")).not.toContain("./-d");
   });
 
-  test("lists the files of a tree, without links, folders of tools and what lies very deep", async () => {
+  test("lists the files of a tree, without links, tool folders and very deep files", async () => {
     const deep = (levels: number) => Array.from({ length: levels }, (_, index) => `d${index}`).join("/");
     const names = ["-dash", "a b/new\nline", `${deep(14)}/file`, "src/build.ts"];
     for (const name of [...names, ".git/HEAD", "a b/node_modules/x/y", `${deep(15)}/file`, "build/out"])
@@ -122,7 +122,7 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     }
   });
 
-  test("says why a path cannot be read", async () => {
+  test("reports why a path cannot be read", async () => {
     await inside(
       "mkdir -p /tmp/r/d; mkfifo /tmp/r/fifo; echo x >/tmp/r/closed; chmod 0 /tmp/r/closed; ln -s nowhere /tmp/r/dangling; head -c 100 /dev/zero >/tmp/r/big",
     );
@@ -207,7 +207,7 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     expect(await inside("ls -A /tmp/orphans")).toBe("");
   });
 
-  test("refuses to write a directory, a read-only file and what is not the user's", async () => {
+  test("refuses to write a directory, a read-only file and files of other users", async () => {
     await inside("mkdir -p /tmp/dir; echo x >/tmp/readonly; chmod 444 /tmp/readonly");
     await expect(writeFile(sandbox, "/tmp/dir", "x")).rejects.toMatchObject({
       code: "InvalidParameter",
@@ -232,7 +232,7 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     }
   });
 
-  test("lists a folder two levels deep, without hidden entries but with their number", async () => {
+  test("lists a folder two levels deep, and counts hidden entries", async () => {
     await inside(`mkdir -p '/tmp/l/a b/c/too deep' /tmp/l/.git/x /tmp/l/d/.hidden; touch /tmp/l/.env /tmp/l/-f "/tmp/l/new
 line" /tmp/l/d/.h; ln -s d /tmp/l/link; ln -s nowhere /tmp/l/broken`);
     expect(await list(sandbox, "/tmp/l")).toEqual({
@@ -280,7 +280,7 @@ line'; printf '#!' >/tmp/p/run; chmod 755 /tmp/p/run; ln -s ../../etc/passwd /tm
     ).toMatch(/^[01]\t/);
   });
 
-  test("unpacks an archive that tries to get out only into the sandbox", async () => {
+  test("unpacks an archive with escaping paths only inside the sandbox", async () => {
     const script = `import io, sys, tarfile
 out = tarfile.open(fileobj=sys.stdout.buffer, mode="w|")
 for name, link in (("../../../../../../../../tmp/escaped", None), ("/tmp/absolute", None), ("l", "/etc"), ("l/x", None)):
@@ -300,7 +300,7 @@ out.close()`;
     ]);
   });
 
-  test("says why an archive cannot be packed or unpacked", async () => {
+  test("reports why an archive cannot be packed or unpacked", async () => {
     await expect(
       unpackArchive(sandbox, "/tmp/bad", Readable.from([Buffer.from("this is no archive".repeat(100))])),
     ).rejects.toMatchObject({
@@ -322,7 +322,7 @@ out.close()`;
     await expect(unpackArchive(sandbox, "/tmp/broken", failing)).rejects.toThrow("the source broke");
   });
 
-  test("reads an archive only as fast as it is taken, and ends tar when it is left", async () => {
+  test("reads an archive only as fast as its reader, and ends tar when the reader stops", async () => {
     await inside("head -c 200m /dev/zero >/tmp/huge");
     const tar = await packArchive(sandbox, "/tmp", { excludes: ["l"] });
     let read = 0;

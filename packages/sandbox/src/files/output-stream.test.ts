@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => end());
 
-test("a sandbox that is paused between the output of a script and its end is not waited for", async () => {
+test("a stream does not wait for a sandbox that is paused between a script's output and its end", async () => {
   const sandbox = {
     shell: ["sh"],
     exec: (request: ExecRequest) => driver.exec("run", request),

@@ -23,7 +23,7 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
   });
   afterAll(() => end());
 
-  test("everything in the folder is replaced, and nothing else, whatever it is called", async () => {
+  test("everything in the folder is replaced, and nothing else, whatever its name", async () => {
     const names = `'a b' .hidden ..dots -rf "new
 line" '$(touch hacked)' .restore-old`;
     await at(
@@ -47,7 +47,7 @@ line" '$(touch hacked)' .restore-old`;
     expect(await at("target", "stat -c %i .")).toBe(inode);
   });
 
-  test("what is discarded leaves nothing, a folder that is not there gives nothing, one that is empty empties", async () => {
+  test("discarded copies leave nothing, a missing folder copies nothing, and an empty folder empties the target", async () => {
     await at("target", "echo here > file");
     await (await stageFolder(source, folder, target, folder, signal))!.discard();
     expect(await at("target", "cat file; ls -A | grep -c restore")).toBe("here\n0\n");
@@ -59,7 +59,7 @@ line" '$(touch hacked)' .restore-old`;
     expect(await at("target", "ls -A | wc -l")).toBe("0\n");
   });
 
-  test("where something cannot be moved, all is as it was; a source that ends early is refused", async () => {
+  test("if something cannot be moved, nothing changes; a source that ends early is refused", async () => {
     await at("target", "mkdir -p a z; echo a > a/file; echo z > z/file");
     const staged = (await stageFolder(source, folder, target, folder, signal))!;
     // Someone takes away what was laid ready, and the right to write where it would go.

@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => end());
 
-test("gives output and exit code", async () => {
+test("returns output and exit code", async () => {
   expect(await sh("cat; echo e >&2; exit 3", { input: "in" })).toEqual({
     code: 3,
     stdout: Buffer.from("in"),
@@ -25,19 +25,19 @@ test("gives output and exit code", async () => {
   });
 });
 
-test("keeps the beginning of too much output, and lets the command end", async () => {
+test("keeps the beginning of too long output, and the command runs to its end", async () => {
   const result = await sh("head -c 50m /dev/zero | tr '\\0' x; exit 4", { maxOutputBytes: 1_000 });
   expect(result).toMatchObject({ code: 4, truncated: true });
   expect(result.stdout.toString()).toBe("x".repeat(1_000));
 });
 
-test("ends a command and what it waits for when its time is over", async () => {
+test("ends a command and its child processes at the time limit", async () => {
   const result = await sh("trap '' TERM; echo started; sleep 300; echo no", { timeoutMs: 300 });
   expect(result).toMatchObject({ code: 124, timedOut: true, stdout: Buffer.from("started\n") });
   await expect.poll(async () => (await sh("pgrep -c sleep")).stdout.toString()).toBe("0\n");
 });
 
-test("does not wait for a command in a sandbox that was paused under it longer than its time", async () => {
+test("returns at the time limit even if the sandbox was paused during the command", async () => {
   const exec = async (command: ExecRequest) => {
     const process = await driver.exec("run", command);
     await driver.pause("run");
@@ -52,7 +52,7 @@ test("does not wait for a command in a sandbox that was paused under it longer t
   await expect.poll(async () => (await sh("pgrep -c sleep")).stdout.toString()).toBe("0\n");
 });
 
-test("neither for one that the pause caught while it was being started, which then never runs", async () => {
+test("returns at the time limit if a pause prevents the command's start, which then never runs", async () => {
   // At which millisecond that is depends on the machine.
   const caught = async (ms: number) => {
     const id = `caught-${ms}`;
@@ -75,7 +75,7 @@ test("neither for one that the pause caught while it was being started, which th
   await Promise.all([1, 3, 5, 7, 9, 11, 15, 20].map(caught));
 });
 
-test("ends a command when it is aborted, and does not begin one that was", async () => {
+test("ends an aborted command, and does not start one whose signal is already aborted", async () => {
   const controller = new AbortController();
   const running = sh("sleep 300", { signal: controller.signal });
   controller.abort(new Error("enough"));
@@ -84,10 +84,10 @@ test("ends a command when it is aborted, and does not begin one that was", async
   expect((await sh("test -e /tmp/begun")).code).toBe(1);
 });
 
-test("is fine with a command that does not read its input", async () => {
+test("accepts a command that does not read its input", async () => {
   expect(await sh("exit 0", { input: Buffer.alloc(5 * 2 ** 20) })).toMatchObject({ code: 0 });
 });
 
-test("shows a signal as a shell does", async () => {
+test("reports a signal as a shell does", async () => {
   expect(await sh("kill -9 $$")).toMatchObject({ code: 137, timedOut: false });
 });

@@ -55,7 +55,7 @@ test.each([
   expect(() => parseImageReference(text)).toThrow(expect.objectContaining({ code: "SandboxSpecUnusable" }));
 });
 
-test("any text is refused with a sentence, or read the same way twice", () => {
+test("any text is refused with an error, or parsed to a stable result", () => {
   const piece = fc.constantFrom(
     "a",
     "B",
@@ -95,7 +95,7 @@ test("any text is refused with a sentence, or read the same way twice", () => {
   );
 });
 
-test("the image that a user asks for gets everything else from the default spec", () => {
+test("a user's image gets everything else from the default spec", () => {
   const host = createHostSpec({ memoryBytes: 1, pids: 2, cpus: 3, diskBytes: 4 });
   const spec = createImageSpec("debian:12", { ...host, env: { A: "1" }, command: ["x"] });
   expect(spec).toEqual({

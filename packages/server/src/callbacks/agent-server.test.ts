@@ -67,7 +67,7 @@ const told = () =>
     return what.map((event: any) => event.llm_message?.content[0].text ?? event.value).join(", ");
   });
 
-test("a conversation is told before its events, when its state or its record changes, and when it is deleted", async () => {
+test("a conversation is reported before its events, on changes of its state or record, and on its deletion", async () => {
   await start();
   const id = await conversation();
   await store.events.append(id, [message("one"), status("running")]);
@@ -100,7 +100,7 @@ test("a conversation is told before its events, when its state or its record cha
   }
 });
 
-test("what fails is repeated with its events, and nothing overtakes it", async () => {
+test("a failed report is repeated with its events, and no later report overtakes it", async () => {
   await start();
   // The events arrive, and what follows them does not.
   endpoint.answer = (index) => (index === 2 ? { status: 500 } : { status: 200 });
@@ -119,7 +119,7 @@ test("what fails is repeated with its events, and nothing overtakes it", async (
   ]);
 });
 
-test("the next server begins with what the last one was not told was taken", async () => {
+test("the next server resumes with the first unacknowledged report", async () => {
   await start();
   endpoint.answer = (index) => (index === 1 ? "hang" : { status: 200 });
   const id = await conversation();
@@ -138,7 +138,7 @@ test("the next server begins with what the last one was not told was taken", asy
   ]);
 });
 
-test("a change that could not be told is told later, and one of a conversation that nobody knows is not", async () => {
+test("a change that could not be reported is reported later, except for conversations that were never reported", async () => {
   await start();
   const id = await conversation();
   service.notifyChange(id);
@@ -152,7 +152,7 @@ test("a change that could not be told is told later, and one of a conversation t
   expect(told()).toEqual(["First is idle", "one", "First is idle", "First is idle"]);
 });
 
-test("one server reports to another, which shows the conversation as its own sandbox's", async () => {
+test("one server reports to another, which shows the conversation in its own sandbox", async () => {
   const receiver = await startServer();
   let reporter: TestServer | undefined;
   try {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { parseRetryAfter, retryDelay } from "./backoff.ts";
 
-test("waits grow from a second to a quarter of an hour, differ, and are never shorter than asked", () => {
+test("delays grow from a second to a quarter of an hour, vary, and are never shorter than requested", () => {
   expect(retryDelay(1, 0, () => 1)).toBe(1_000);
   expect(retryDelay(1, 0, () => 0)).toBe(500);
   expect(retryDelay(5, 0, () => 1)).toBe(16_000);

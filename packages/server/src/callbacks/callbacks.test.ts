@@ -96,7 +96,7 @@ test("events arrive in order as a JSON array that the receiver can verify", asyn
   });
 });
 
-test("the end of a run is told at once, though events are gathered", async () => {
+test("the end of a run is delivered at once, even while events are batched", async () => {
   await service.close();
   service = await start({ batchDelayMs: 60_000 });
   const id = await conversation(hook());
@@ -136,7 +136,7 @@ test("Retry-After is obeyed", async () => {
   await until(() => endpoint.texts().length === 2);
 });
 
-test("an endpoint that is dead for long is given up, says why, and can be tried again", async () => {
+test("deliveries to a dead endpoint are given up with a reason, and can be retried", async () => {
   await service.close();
   service = await start({ giveUpMs: 0 });
   await endpoint.close();
@@ -199,7 +199,7 @@ test("only the named kinds are sent, whatever lies between them", async () => {
   expect(endpoint.received).toHaveLength(1);
 });
 
-test("many events go out in bounded batches, none twice", async () => {
+test("many events are sent in limited batches, none twice", async () => {
   const id = await conversation(hook());
   const texts = Array.from({ length: 130 }, (_, index) => `message ${index}`);
   await say(id, ...texts);
@@ -208,7 +208,7 @@ test("many events go out in bounded batches, none twice", async () => {
   expect(endpoint.received.map(({ events }) => events.length)).toEqual([50, 50, 30]);
 });
 
-test("what a former process did not deliver is delivered by the next one, from the conversation's first record on", async () => {
+test("records that one process did not deliver are delivered by the next, from the conversation's first record on", async () => {
   endpoint.answer = () => "hang";
   const id = await conversation(hook({ secret: "kept over the restart" }));
   await say(id, "one");
@@ -222,7 +222,7 @@ test("what a former process did not deliver is delivered by the next one, from t
   expect(received[1]!.headers["x-sandpiper-signature"]).toMatch(/^[0-9a-f]{64}$/);
 });
 
-test("a dead endpoint slows nobody: its own places are bounded", async () => {
+test("a dead endpoint does not slow others, because its own slots are limited", async () => {
   const dead = await new TestEndpoint().listen();
   dead.answer = () => "hang";
   for (let count = 0; count < 6; count++)
@@ -236,7 +236,7 @@ test("a dead endpoint slows nobody: its own places are bounded", async () => {
   await dead.close();
 });
 
-test("the operator's address gets the events of every conversation, older ones from now on", async () => {
+test("the operator's webhook gets the events of every conversation, and new events of older conversations", async () => {
   await service.close();
   const old = newId();
   await addConversation(old);
@@ -251,7 +251,7 @@ test("the operator's address gets the events of every conversation, older ones f
   await expect(service.remove(old, service.list(old)[0]!.id)).rejects.toThrow("Callback not found");
 });
 
-test("dropping a conversation's callbacks breaks off what is under way", async () => {
+test("dropping a conversation's callbacks aborts their deliveries", async () => {
   endpoint.answer = () => "hang";
   const id = await conversation(hook());
   await say(id, "one");
@@ -290,7 +290,7 @@ test.each([
   });
 });
 
-test("a conversation is dropped at once though its delivery waits behind a dead endpoint", async () => {
+test("a conversation is dropped at once even if its delivery waits behind a dead endpoint", async () => {
   endpoint.answer = () => "hang";
   const ids: string[] = [];
   for (let count = 0; count < 5; count++) {
@@ -304,7 +304,7 @@ test("a conversation is dropped at once though its delivery waits behind a dead 
   expect(performance.now() - started).toBeLessThan(8_000);
 });
 
-test("a conversation has a bounded number of callbacks, also when they are added at once", async () => {
+test("the number of a conversation's callbacks is limited, also when they are added concurrently", async () => {
   const id = await conversation();
   const added = await Promise.allSettled(Array.from({ length: 15 }, () => service.add("ann", id, hook())));
   expect(added.filter(({ status }) => status === "fulfilled")).toHaveLength(10);

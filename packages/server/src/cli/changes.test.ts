@@ -58,7 +58,7 @@ async function workOn(root: string, agent: (copy: string) => Promise<unknown>) {
   return { changes, patch: await changes.compare(back) };
 }
 
-test("what an agent changed comes back exactly: text, binary, modes, renames, deletions, links, empty files", async () => {
+test("an agent's changes are reproduced exactly: text, binary, modes, renames, deletions, links, empty files", async () => {
   const binary = Buffer.from(Array.from({ length: 5000 }, (_, index) => (index * 7919) % 256));
   const root = await folder({
     "a.txt": "one\ntwo\nthree\n",
@@ -101,7 +101,7 @@ test("what an agent changed comes back exactly: text, binary, modes, renames, de
   expect(await patch!.display(false)).toMatch(/rename from deep\/er\/old name\.md/);
 });
 
-test("a folder that is no repository and an empty folder work, and nothing changed is no patch", async () => {
+test("folders without a repository and empty folders work, and no change means no patch", async () => {
   const root = await folder();
   const { changes, patch } = await workOn(root, (copy) => write(copy, { "hello.txt": "hi\n" }));
   await changes.apply(patch!);
@@ -110,7 +110,7 @@ test("a folder that is no repository and an empty folder work, and nothing chang
   expect((await workOn(root, async () => {})).patch).toBeUndefined();
 });
 
-test("ignored files stay out of the diff, but files that the repository tracks although they are ignored are in it", async () => {
+test("ignored files are omitted from the diff unless the repository tracks them", async () => {
   const root = await folder({ ".gitignore": "build/\n*.log\n", "kept.log": "1\n", "src.txt": "1\n" });
   shell(root, `git init -q && git add -f kept.log && ${repository}`);
   const { patch } = await workOn(root, (copy) =>
@@ -121,7 +121,7 @@ test("ignored files stay out of the diff, but files that the repository tracks a
   expect(text).not.toMatch(/out\.js|new\.log/);
 });
 
-test("a repository inside of the folder is compared file by file, and no repository's own files are", async () => {
+test("a nested repository is compared file by file, without files of .git", async () => {
   const root = await folder({ "inner/file.txt": "1\n", "outer.txt": "1\n" });
   shell(join(root, "inner"), repository);
   shell(root, "git init -q");
@@ -149,12 +149,12 @@ test("a subfolder of a repository takes the changes too", async () => {
   expect(await readFile(join(root, "a.txt"), "utf8")).toBe("2\n");
 });
 
-test("a folder that was changed meanwhile is left as it is when the changes conflict, and takes those that do not", async () => {
+test("conflicting changes do not modify a folder that was changed meanwhile; other changes are applied", async () => {
   const root = await folder({ "a.txt": "1\n", "b.txt": "1\n" });
   const conflicting = await workOn(root, (copy) => write(copy, { "a.txt": "agent\n", "b.txt": "agent\n" }));
   await write(root, { "a.txt": "mine\n" });
   await expect(conflicting.changes.apply(conflicting.patch!)).rejects.toThrow(
-    /changed meanwhile.*nothing was applied/,
+    /changed during the run.*nothing was applied/,
   );
   expect(await readFile(join(root, "b.txt"), "utf8")).toBe("1\n");
 

@@ -24,6 +24,6 @@ function keeps(owner: number): boolean {
   }
 }
 
-test("compiled code is kept beside packages of this user, not beside another's", () => {
+test("compiled code is stored next to packages of this user, not next to another user's", () => {
   expect([keeps(process.getuid!()), keeps(65_534)]).toEqual([true, false]);
 });

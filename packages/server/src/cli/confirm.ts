@@ -12,7 +12,9 @@ export async function confirm(client: Client, id: string, paint: Paint): Promise
   const risks = [...new Set(waiting.map(({ security_risk }) => (security_risk ?? "UNKNOWN").toLowerCase()))];
   const risk = risks.length > 0 ? ` (risk: ${risks.join(", ")})` : "";
   const what = waiting.length > 1 ? `${waiting.length} actions wait` : "One action waits";
-  const answer = await ask(paint("bold", `${what} for approval${risk}. Run? [y/N, or type a message for the agent] `));
+  const answer = await ask(
+    paint("bold", `${what} for approval${risk}. Run? [y/N, or type a message for the agent] `),
+  );
   if (answer === undefined) return false;
   if (/^y(es)?$/i.test(answer)) await client.approve(id);
   else if (/^(no?)?$/i.test(answer)) await client.reject(id);

@@ -114,9 +114,7 @@ async function runDemo(
   try {
     changes = await Changes.since(task.folder);
     run = await prepareTask(client, task, abort.signal);
-    progress.print(
-      paint("dim", `sandbox ${run.sandbox.id} runs, the repository is in ${run.workingDir}`),
-    );
+    progress.print(paint("dim", `sandbox ${run.sandbox.id} runs, the repository is in ${run.workingDir}`));
     const asked = progress.elapsed;
     const status = await followTask(client, task, run, (event) => progress.event(event), {
       signal: abort.signal,

@@ -3,14 +3,14 @@ import { parseExpiry } from "./expiry.ts";
 
 const now = Date.parse("2026-11-21T17:00:00Z");
 
-test("days count from now, and a date holds until its end", () => {
+test("days count from now, and a date includes its whole day", () => {
   expect(parseExpiry("1d", now)).toBe(Date.parse("2026-11-22T17:00:00Z"));
   expect(parseExpiry("36500d", now)).toBeGreaterThan(now);
   expect(parseExpiry("2027-01-31", now)).toBe(Date.parse("2027-02-01T00:00:00Z"));
   expect(parseExpiry("2026-11-21", now)).toBe(Date.parse("2026-11-22T00:00:00Z"));
 });
 
-test("days that are over, that no month has, and other texts are refused", () => {
+test("past days, nonexistent dates and other texts are refused", () => {
   const wrong = [
     "",
     "0d",

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { getInvoker } from "./invoker.ts";
 
-test("the caller of sudo is found with the home of the user database, and nobody else is", async () => {
+test("the caller of sudo is found, with the home folder of the user database; other users are not", async () => {
   const folder = await mkdtemp(join(tmpdir(), "sandpiper-test-"));
   const passwd = join(folder, "passwd");
   await writeFile(passwd, "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000:Ann:/home/ann:/bin/sh\n");

@@ -58,7 +58,7 @@ test("an action shows the time, what the agent thinks and says, the tool and the
   ]);
 });
 
-test("an edit shows what goes and what comes", () => {
+test("an edit shows removed and added lines", () => {
   const lines = print(
     action("file_editor", {
       kind: "FileEditorAction",
@@ -75,7 +75,7 @@ test("an edit shows what goes and what comes", () => {
   ]);
 });
 
-test("what the agent says is wrapped at spaces and not cut off", () => {
+test("the agent's text is wrapped at spaces and not cut off", () => {
   const lines = print(action("finish", { kind: "FinishAction", message: `${"word ".repeat(20)}end` }), {
     columns: 60,
   });
@@ -133,7 +133,7 @@ test("no text of a tool makes the printer fail or write a control character", ()
   );
 });
 
-test("notes, summaries and what hooks stop are told; what other events tell of hooks is not told twice", () => {
+test("notes, summaries and blocking hooks are printed; hook results of other events are not repeated", () => {
   const hook = {
     kind: "HookExecutionEvent",
     source: "hook",

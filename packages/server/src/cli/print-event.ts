@@ -78,11 +78,7 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
     case "HookExecutionEvent":
       return hook(event);
     case "Condensation":
-      return entry(
-        "memory",
-        `a summary replaces ${event.forgotten_event_ids.length} events`,
-        "dim",
-      );
+      return entry("memory", `a summary replaces ${event.forgotten_event_ids.length} events`, "dim");
     case "PauseEvent":
       return entry("paused", "by the user", "yellow");
     case "InterruptEvent":

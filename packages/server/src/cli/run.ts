@@ -38,7 +38,9 @@ const endings: Partial<Record<ExecutionStatus, string>> = {
  */
 export async function run(text: string, options: RunOptions): Promise<number> {
   if (!text.trim())
-    throw new CliError("The task is empty: describe what the agent should do.", { exitCode: exitCodes.usage });
+    throw new CliError("The task is empty: describe what the agent should do.", {
+      exitCode: exitCodes.usage,
+    });
   if (options.dir && options.repo)
     throw new CliError("Give --dir or --repo, not both.", { exitCode: exitCodes.usage });
   if (options.repo && options.apply)

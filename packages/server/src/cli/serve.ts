@@ -8,7 +8,9 @@ export async function serve(): Promise<void> {
   const lines = [`Sandpiper serves ${platform.url}`, `Data folder: ${config.dataDir}`];
   if (platform.newApiKey) lines.push(`API key (shown only this once): ${platform.newApiKey}`);
   process.stdout.write(`${lines.join("\n")}\n`);
-  await waitForSignal((signal) => process.stderr.write(`${signal}: shutting down; a second signal ends the server at once\n`));
+  await waitForSignal((signal) =>
+    process.stderr.write(`${signal}: shutting down; a second signal ends the server at once\n`),
+  );
   await platform.close();
 }
 

@@ -10,14 +10,14 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-test("makes what is missing, and is fine with what is there", async () => {
+test("creates a missing folder, and accepts an existing one", async () => {
   const path = join(folder, "a/b/c");
   await createDataFolder(path);
   await createDataFolder(path);
   expect((await stat(path)).isDirectory()).toBe(true);
 });
 
-test("says in one sentence why a folder cannot be created", async () => {
+test("reports in one sentence why a folder cannot be created", async () => {
   const file = join(folder, "file");
   await writeFile(file, "");
   for (const path of [file, join(file, "below"), "/proc/sandpiper", "/sys/kernel/sandpiper/data"]) {

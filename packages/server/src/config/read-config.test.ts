@@ -213,7 +213,7 @@ test("any text is either read into a usable value or refused with a sentence", (
   );
 });
 
-test("an unknown variable is told, with the one that was probably meant", () => {
+test("an unknown variable causes a warning with the closest known name", () => {
   expect(listUnknownVariables({ SANDPIPER_PROT: "1", SANDPIPER_COLOUR_OF_THE_SKY: "1", OTHER: "1" })).toEqual(
     [
       "The variable SANDPIPER_COLOUR_OF_THE_SKY is unknown and has no effect.",
@@ -222,7 +222,7 @@ test("an unknown variable is told, with the one that was probably meant", () => 
   );
 });
 
-test("the documentation and the help show every variable as the table has it", async () => {
+test("the documentation and the help show every variable of the table", async () => {
   const page = await readFile(new URL("../../../../docs/configuration.md", import.meta.url), "utf8");
   expect(page).toContain(formatVariablesMarkdown());
   for (const { name, defaultText } of Object.values(variables)) {

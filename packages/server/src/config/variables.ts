@@ -62,7 +62,8 @@ export const variables = {
   }),
   apiKey: defineVariable<string | undefined>({
     name: "SANDPIPER_API_KEY",
-    description: "Key that clients send; without it, the first start creates a key, prints it once and stores it",
+    description:
+      "Key that clients send; without it, the first start creates a key, prints it once and stores it",
     defaultText: "created at the first start",
     defaultValue: () => undefined,
     must: "16 to 256 printable ASCII characters without spaces",
@@ -211,8 +212,7 @@ export const variables = {
   }),
   maxRuns: defineVariable<number>({
     name: "SANDPIPER_MAX_RUNS",
-    description:
-      "Conversations of a user that run at a time; others wait for their turn; 0 is no limit",
+    description: "Conversations of a user that run at a time; others wait for their turn; 0 is no limit",
     defaultText: "100",
     defaultValue: () => 100,
     must: "a whole number from 0 to 1000000",

@@ -36,7 +36,7 @@ async function refusal(work: Promise<unknown>): Promise<PlatformError> {
   return error as PlatformError;
 }
 
-test("a token is tried at its host before it is stored; a wrong one ends with the documented sentence", async () => {
+test("a token is checked at its host before it is stored; a wrong token gets the documented error", async () => {
   await git.checkToken("github", { token: githubToken, host: github.host });
   await git.checkToken("forgejo", {
     token: forgejoToken,
@@ -56,7 +56,7 @@ test("a token is tried at its host before it is stored; a wrong one ends with th
   expect([status, sentence]).toEqual([502, expect.stringContaining("check the host")]);
 });
 
-test("a token never goes to a private address that is not allowed, nor in the clear to a public one", async () => {
+test("a token is never sent to a private address that is not allowed, nor unencrypted to a public address", async () => {
   github.asked.length = 0;
   const guarded = new GitHostingService({ secrets, outbound: closed });
   const port = github.host.split(":").at(-1);
@@ -78,7 +78,7 @@ test("a token never goes to a private address that is not allowed, nor in the cl
   expect(github.asked).toEqual([]);
 });
 
-test("hosts that are no host and tokens that are no header are refused without an echo of the token", async () => {
+test("invalid hosts, and tokens that do not fit into a header, are refused without an echo of the token", async () => {
   for (const host of [
     "a b",
     "x@y",

@@ -44,7 +44,7 @@ test("long and hostile texts are compared in linear time", () => {
   expect(performance.now() - start).toBeLessThan(20_000);
 });
 
-test("a difference is shown with what stands around it", () => {
+test("a difference is shown with its context", () => {
   const { left, right } = firstDifference(`${"a".repeat(100)}b${"c".repeat(300)}`, `${"a".repeat(100)}d`);
   expect(left).toBe(`…${"a".repeat(40)}b${"c".repeat(119)}…`);
   expect(right).toBe(`…${"a".repeat(40)}d`);

@@ -60,7 +60,7 @@ async function refusal(lines: readonly unknown[] | string): Promise<string> {
   return error.message;
 }
 
-test("a whole recording is read; lines and fields that are not known are passed over", async () => {
+test("a complete recording is read; unknown lines and fields are skipped", async () => {
   const lines = [
     { ...header, later: 1 },
     ...parts,

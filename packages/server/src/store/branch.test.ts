@@ -22,7 +22,7 @@ afterAll(async () => {
   remove();
 });
 
-test("spans are found by the navigations alone, and an index is found in them", () => {
+test("spans are computed from navigations alone, and each index is found in them", () => {
   const navigations: Navigation[] = [
     { after: 5, target: 3 },
     { after: 8, target: 0 },
@@ -59,7 +59,7 @@ const idsOn = (id: string, spans: readonly { first: number; last: number }[]) =>
       .items.map((json) => (JSON.parse(json) as { id: string }).id),
   );
 
-test("whatever is appended, moved and forked: the way to each event is the one by its parents, also after a restart", async () => {
+test("after any appends, moves and forks, and a restart, the path to each event follows its parents", async () => {
   const step = fc.oneof(
     {
       weight: 3,
@@ -130,7 +130,7 @@ test("whatever is appended, moved and forked: the way to each event is the one b
   );
 });
 
-test("a running conversation is not moved, nor one to an event that is not there, and nothing is stored then", async () => {
+test("a move in a running conversation or to an unknown event is refused and stores nothing", async () => {
   const row = conversationRow();
   await store.conversations.create(row);
   const [first] = await store.events.append(row.id, [
@@ -148,7 +148,7 @@ test("a running conversation is not moved, nor one to an event that is not there
   expect(store.conversations.get(row.id)!.head).toBe("");
 });
 
-test("a copy that is not taken leaves nothing: its source gone, its id taken, or the server killed", async () => {
+test("a failed copy stores nothing: unknown source, used id, or server killed", async () => {
   const source = conversationRow();
   await store.conversations.create(source);
   const texts = Array.from({ length: 1200 }, () => message("text"));

@@ -15,7 +15,7 @@ beforeEach(() => {
 });
 afterEach(() => remove());
 
-test("any text opens again for its place, and no two sealings are alike", () => {
+test("any text can be decrypted with its context, and no two ciphertexts are equal", () => {
   const vault = createVault(randomBytes(32));
   fc.assert(
     fc.property(fc.string({ unit: "grapheme" }), fc.string(), (text, place) => {
@@ -26,7 +26,7 @@ test("any text opens again for its place, and no two sealings are alike", () => 
   );
 });
 
-test("a changed byte, a cut, another place or another key is an error, never garbage", () => {
+test("a changed byte, a truncation, another context or another key causes an error, never garbage", () => {
   const vault = createVault(randomBytes(32));
   const sealed = vault.encrypt("a secret", "settings:default");
   const failure = expect.objectContaining({
@@ -43,7 +43,7 @@ test("a changed byte, a cut, another place or another key is an error, never gar
   expect(() => createVault(randomBytes(32)).decrypt(sealed, "settings:default")).toThrow(failure);
 });
 
-test("the key file is made once, with mode 0600, and read again afterwards", async () => {
+test("the key file is created once, with mode 0600, and reused", async () => {
   const umask = process.umask(0);
   const sealed = (await openVault(keyFile, { create: true })).encrypt("text", "place");
   process.umask(umask);
@@ -53,14 +53,14 @@ test("the key file is made once, with mode 0600, and read again afterwards", asy
   expect((await openVault(keyFile, { create: false })).decrypt(sealed, "place")).toBe("text");
 });
 
-test("processes that start at the same moment agree on one key and leave nothing else behind", async () => {
+test("processes that start at the same moment agree on one key and leave no other files", async () => {
   const vaults = await Promise.all(Array.from({ length: 20 }, () => openVault(keyFile, { create: true })));
   const sealed = vaults[0]!.encrypt("text", "place");
   for (const vault of vaults) expect(vault.decrypt(sealed, "place")).toBe("text");
   expect(readdirSync(dir)).toEqual(["vault.key"]);
 });
 
-test("a key file that is missing, open to others or of a wrong size is refused and not touched", async () => {
+test("a key file that is missing, open to other users or of a wrong size is refused and not changed", async () => {
   const refused = (sentence: string) =>
     expect(openVault(keyFile, { create: false })).rejects.toMatchObject({
       code: "ConfigInvalid",

@@ -17,7 +17,7 @@ afterEach(() => {
   return close();
 });
 
-test("a made key opens its user's account and no other text does", async () => {
+test("only the created key authenticates its user", async () => {
   const key = await keys.create("default", "cli");
   expect(key).toMatch(/^sp_[A-Za-z0-9_-]{43}$/);
   expect(keys.authenticate(key)).toMatchObject({ userId: "default", readOnly: false });
@@ -37,7 +37,7 @@ test("a made key opens its user's account and no other text does", async () => {
   }
 });
 
-test("a removed key stops working at once, a second removal says that there is none", async () => {
+test("a removed key stops working at once, and a second removal reports that it does not exist", async () => {
   const key = await keys.create("default", "cli");
   const other = await keys.create("default", "other");
   expect(keys.authenticate(key)).toBeDefined();
@@ -50,7 +50,7 @@ test("a removed key stops working at once, a second removal says that there is n
   expect(await keys.remove(id)).toBe(false);
 });
 
-test("a key that was replaced by one of the same name stops working at once", async () => {
+test("a key that is replaced by another of the same name stops working at once", async () => {
   const old = await keys.create("default", "cli");
   expect(keys.authenticate(old)).toBeDefined();
   const next = await keys.create("default", "cli");
@@ -58,7 +58,7 @@ test("a key that was replaced by one of the same name stops working at once", as
   expect(keys.authenticate(next)).toMatchObject({ userId: "default", readOnly: false });
 });
 
-test("an adopted key works exactly as given, and adopting it again changes nothing", async () => {
+test("an adopted key works exactly as supplied, and adopting it again changes nothing", async () => {
   await keys.adopt("default", "environment", "chosen by the operator");
   const before = keys.list();
   await keys.adopt("default", "environment", "chosen by the operator");
@@ -80,7 +80,7 @@ test("a key that another process revoked stops working within a second", async (
   expect(remembering.authenticate(key)).toBeUndefined();
 });
 
-test("a new key has a name of its own, and may expire or be read-only", async () => {
+test("a new key needs an unused name, and may expire or be read-only", async () => {
   const soon = Date.now() + 60_000;
   const { key, row } = await keys.add("ann", { name: "reader", expiresAt: soon, readOnly: true });
   expect(keys.authenticate(key)).toEqual({
@@ -99,7 +99,7 @@ test("a new key has a name of its own, and may expire or be read-only", async ()
   expect(keys.authenticate(past.key)).toBeUndefined();
 });
 
-test("a key that is remembered still ends on time", async () => {
+test("a cached key still expires on time", async () => {
   const expiresAt = Date.now() + 60_000;
   const { key } = await keys.add("ann", { name: "short", expiresAt, readOnly: false });
   expect(keys.authenticate(key)).toBeDefined();
@@ -109,7 +109,7 @@ test("a key that is remembered still ends on time", async () => {
   expect(keys.authenticate(key)).toBeUndefined();
 });
 
-test("a user has a bounded number of keys, also when many are made at once", async () => {
+test("the number of a user's keys is limited, also when many are created concurrently", async () => {
   const add = (index: number) => keys.add("ann", { name: `key ${index}`, expiresAt: null, readOnly: false });
   const made = await Promise.allSettled(Array.from({ length: 110 }, (_, index) => add(index)));
   const refused = made.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
@@ -118,7 +118,7 @@ test("a user has a bounded number of keys, also when many are made at once", asy
   await keys.add("bob", { name: "one more", expiresAt: null, readOnly: false });
 });
 
-test("the last use is written about once a minute", async () => {
+test("the last use is stored about once a minute", async () => {
   const key = await keys.create("default", "cli");
   expect(keys.list()[0]!.lastUsedAt).toBeNull();
   let now = 0;
@@ -136,7 +136,7 @@ test("the last use is written about once a minute", async () => {
   await expect.poll(() => keys.list()[0]!.lastUsedAt).toBeGreaterThanOrEqual(before);
 });
 
-test("a login stands for its key, ends by itself and with the key, and is no key", async () => {
+test("a login authenticates like its key, expires by itself and with the key, and is not a key", async () => {
   const memory = new KeyCache(store.apiKeys);
   const shared = new StoredApiKeys(store.apiKeys, memory);
   const logins = new StoredLogins(store.logins, memory);
@@ -154,7 +154,7 @@ test("a login stands for its key, ends by itself and with the key, and is no key
   expect(logins.authenticate(second.token)).toBeUndefined();
 });
 
-test("a login ends no later than its key, and the oldest of too many ends", async () => {
+test("a login expires no later than its key, and the oldest of too many is removed", async () => {
   const memory = new KeyCache(store.apiKeys);
   const logins = new StoredLogins(store.logins, memory);
   const soon = Date.now() + 60_000;

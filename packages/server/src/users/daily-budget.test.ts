@@ -26,7 +26,7 @@ async function conversation(userId = "ann", external = false): Promise<string> {
   return row.id;
 }
 
-test("what each stats record adds counts for the day (UTC) on which it was stored, over all conversations of a user", async () => {
+test("the costs of a user's stats records count for the UTC day on which they were stored, over all conversations", async () => {
   const [first, second, other] = [await conversation(), await conversation(), await conversation("bob")];
   await store.events.append(first, [stats(1)]);
   await store.events.append(first, [stats(1.5, 0.25)]);
@@ -43,7 +43,7 @@ test("what each stats record adds counts for the day (UTC) on which it was store
   expect(store.spending.getSpent("ann", "2026-01-31")).toBeCloseTo(3.75);
 });
 
-test("totals that go down, and what agents outside of this server report, count nothing", async () => {
+test("decreasing totals and costs that external agents report do not count", async () => {
   const [own, external] = [await conversation(), await conversation("ann", true)];
   await store.events.append(own, [stats(2)]);
   await store.events.append(own, [stats(1)]);

@@ -5,7 +5,7 @@ import { EncryptedValues } from "./encrypted-values.ts";
 
 const sealed = new EncryptedValues(createVault(randomBytes(32)));
 
-test("a value opens for the user for whom it was sealed, wherever it stands in a body", () => {
+test("a value is decrypted for the user for whom it was encrypted, anywhere in a body", () => {
   const token = sealed.encrypt("ann", "sk-secret");
   expect(token).not.toContain("secret");
   expect(sealed.encrypt("ann", "sk-secret")).not.toBe(token);
@@ -23,7 +23,7 @@ test("a value opens for the user for whom it was sealed, wherever it stands in a
   });
 });
 
-test("it opens for nobody else, on no other server, and not when it was changed", () => {
+test("a value is not decrypted for other users, on another server, or when it was changed", () => {
   const token = sealed.encrypt("ann", "sk-secret");
   const other = new EncryptedValues(createVault(randomBytes(32)));
   const changed = token[20] === "A" ? "B" : "A";

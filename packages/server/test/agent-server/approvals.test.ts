@@ -177,7 +177,7 @@ test("a rejection answers each waiting action and leaves the agent idle, which r
   expect(models.requests.at(-1)!.messages.at(-1)!.text).toContain("Not here.");
 });
 
-test("a message with run rejects waiting actions: none runs, read-only ones included, and the agent reads so", async () => {
+test("a message with run rejects waiting actions: none runs, read-only ones included, and the agent reads the rejection", async () => {
   const one = await conversation({ confirmation_policy: { kind: "AlwaysConfirm" } });
   for (const ask of ["two: unanswered", "view: /etc/passwd"]) {
     await one.until(ask, "waiting_for_confirmation");
@@ -207,7 +207,7 @@ test("a message with run rejects waiting actions: none runs, read-only ones incl
   }
 });
 
-test("of an approval, a rejection and a message at the same moment the first counts, and each action gets one result", async () => {
+test("of a concurrent approval, rejection and message the first counts, and each action gets one result", async () => {
   const one = await conversation({ confirmation_policy: { kind: "AlwaysConfirm" } });
   for (let round = 0; round < 6; round++) {
     await one.until(`two: round ${round}`, "waiting_for_confirmation");

@@ -79,7 +79,7 @@ async function conversation(...texts: string[]): Promise<string> {
   return id;
 }
 
-test("a question is answered from the conversation and leaves only its cost in it", async () => {
+test("a question is answered from the conversation and adds only its cost to it", async () => {
   const id = await conversation("run: echo one");
   const before = await events(id);
   const answer = await agent.call("POST", `/api/conversations/${id}/ask_agent`, { question: "What is it?" });
@@ -113,7 +113,7 @@ test("concurrent questions are answered a few at a time, and too many are refuse
   expect((await ask()).status).toBe(200);
 });
 
-test("after condensation the model reads the summary instead of forgotten events, which stay stored", async () => {
+test("after condensation the model reads the summary instead of the condensed events, which stay stored", async () => {
   const id = await conversation("run: echo first", "run: echo second", "run: echo third");
   const before = await events(id);
   summaries = ["SUMMARY OF IT"];
@@ -191,7 +191,7 @@ test("a goal ends after enough rounds, by a message of the user, and by stop; a 
   expect((await agent.call("POST", `/api/conversations/${id}/goal`, { objective: " " })).status).toBe(400);
 });
 
-test("a title is made when a client asks for one, by its model or the conversation's, and without one it is the message", async () => {
+test("a title is generated on request with the client's model or the conversation's; without a model it is the message", async () => {
   const path = (id: string) => `/api/conversations/${id}/generate_title`;
   const make = async (text?: string) => {
     const first = text === undefined ? {} : { initial_message: message(text) };
@@ -221,7 +221,7 @@ test("a title is made when a client asks for one, by its model or the conversati
   expect((await agent.call("POST", path(id), { max_length: 201 })).status).toBe(422);
 });
 
-test("a page of events begins at the event that a page id names", async () => {
+test("a page of events begins at the event of its page id", async () => {
   const { body } = await agent.call(
     "POST",
     "/api/conversations",

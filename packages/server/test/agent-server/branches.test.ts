@@ -136,7 +136,7 @@ test("a call without a result on the branch is reported as interrupted", async (
   ]);
 });
 
-test("a move is refused while the agent works, and to events that are not there", async () => {
+test("a move is refused while the agent works, and to unknown events", async () => {
   const id = await make();
   await say(id, "one");
   const [first] = await listed(id);
@@ -215,7 +215,7 @@ test("a fork has the unchanged events up to its point, continues independently, 
   expect((await fork(copy, { title: "x".repeat(201) })).status).toBe(422);
 });
 
-test("an event that is read alone names the one before it, on its own branch, so that a client forks before a message", async () => {
+test("a single event includes its predecessor's id on its branch, so that a client can fork before a message", async () => {
   const id = await make();
   await say(id, "one");
   await say(id, "two");
@@ -319,7 +319,7 @@ test("a fork waits for a pausing agent's step, and copies a running conversation
   expect(userTexts()).toEqual(["one", "two"]);
 });
 
-test("files go along where a snapshot has them: back and forth in place, and into a folder of the fork's own", async () => {
+test("moves restore the files of a snapshot in place, and forks restore them into their own folder", async () => {
   const id = await make();
   await say(
     id,

@@ -63,7 +63,7 @@ async function output(id: string, command: string): Promise<string> {
   return items.find(({ observation }: Json) => observation.command === command).observation.content[0].text;
 }
 
-test("secrets come into the sandbox as placeholders, also into a shell that is open, and are never shown", async () => {
+test("secrets enter the sandbox as placeholders, also in an open shell, and are never shown", async () => {
   const id = await make();
   expect(await output(id, "cd /tmp; export KEPT=yes; echo [$EARLY]")).toContain("[]");
   expect(
@@ -126,7 +126,7 @@ test("secrets come into the sandbox as placeholders, also into a shell that is o
   expect(copied).not.toHaveProperty("OWN");
 });
 
-test("secrets that cannot be taken are refused with a sentence", async () => {
+test("invalid secrets are refused with an error", async () => {
   const id = await make();
   const bodies: [Json | string, number][] = [
     [{}, 422],
@@ -192,7 +192,7 @@ test("a model switch during a run takes effect at the next call, with its own ke
   await elsewhere.close();
 });
 
-test("a conversation of the settings gets a model of its own, and an LLM profile goes before it", async () => {
+test("a conversation with default settings can switch to its own model, and an LLM profile has precedence", async () => {
   const llm = { model: "openai/of-the-settings", api_key: "sk-of-the-settings", base_url: models.url };
   await platform.call("POST", "/api/v1/settings", { agent_settings_diff: { llm } });
   await platform.call("POST", "/api/v1/settings/profiles/fast", {
@@ -228,7 +228,7 @@ test("a conversation of the settings gets a model of its own, and an LLM profile
   });
 });
 
-test("the agent of agent_settings is shown as an agent, for clients that read it as one", async () => {
+test("the agent of agent_settings is also shown in the agent field", async () => {
   const settings = await agent.call("GET", "/api/settings", undefined, { "X-Expose-Secrets": "encrypted" });
   const { body } = await agent.call("POST", "/api/conversations", {
     workspace: { working_dir: "/workspace/project" },
@@ -253,7 +253,7 @@ test("the agent of agent_settings is shown as an agent, for clients that read it
   expect(own.body.agent.condenser).toEqual(condenser);
 });
 
-test("the first message gives the title, by the profile that the client names, or not at all", async () => {
+test("the title is generated from the first message with the client's title profile, or not at all", async () => {
   const title = async (id: string) => ((await client.getConversation(id)) as Json).title;
   const plain = await make();
   await client.sendEvent(plain, content("Fix the bug\nand more"));
@@ -267,7 +267,7 @@ test("the first message gives the title, by the profile that the client names, o
   await Promise.all([waitForEnd(none), waitForEnd(named)]);
 });
 
-test("changes of a missing conversation or one of another sandbox get 404, bad bodies 422", async () => {
+test("changes of a missing conversation or of another sandbox's get 404, bad bodies 422", async () => {
   const { body: foreign } = await other.call("POST", "/api/conversations", sdkRequest(models.url));
   const id = await make();
   const changes: Record<string, [good: Json, ...bad: unknown[]]> = {

@@ -136,7 +136,7 @@ test("the model is called with the client's parameters, and its cost is reported
   expect(JSON.stringify([made, shown, events])).not.toContain("planted-header");
 });
 
-test("the model of the settings is called as they say, and its headers go along with its key only", async () => {
+test("the settings' model is called with its parameters, and its headers are sent only with its own key", async () => {
   const stored = {
     model: "openai/stored",
     api_key: "sk-stored-planted",

@@ -15,7 +15,7 @@ afterEach(async () => {
   for (const work of cleanup.splice(0).reverse()) await work();
 });
 
-test("with a full disk every write is a 507 and leaves nothing half, reads go on, and all of it works once there is room", async () => {
+test("with a full disk every write gets 507 and changes nothing, reads work, and writes work again once there is space", async () => {
   const dataDir = mkdtempSync(join(tmpdir(), "sandpiper-full-"));
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=24m,mode=711", "sandpiper-test", dataDir]);
   cleanup.push(() => {

@@ -99,7 +99,7 @@ test("concurrent requests of every kind are answered, the log stays consistent, 
   socket.close();
 });
 
-test("a deletion in the middle of everything leaves nothing, not even secrets that came late", async () => {
+test("a deletion during other requests leaves nothing behind, not even secrets that arrive late", async () => {
   for (let round = 11; round <= 13; round++) {
     const id = await make();
     const calls = everything(id, round);
@@ -120,7 +120,7 @@ test("a deletion in the middle of everything leaves nothing, not even secrets th
   expect(JSON.stringify(body)).not.toMatch(/"S1\d"/);
 });
 
-test("creations that are not whole are refused, and leave nothing", async () => {
+test("incomplete creations are refused and leave nothing behind", async () => {
   const before = (await agent.call("GET", "/api/conversations/count")).body;
   const whole = sdkRequest(models.url);
   const bodies: unknown[] = [
@@ -156,7 +156,7 @@ test("creations that are not whole are refused, and leave nothing", async () => 
   expect((await agent.call("GET", "/api/conversations/count")).body).toBe(before);
 });
 
-test("an id of another sandbox is taken, and its conversation stays out of reach", async () => {
+test("a conversation id of another sandbox is refused, and that conversation cannot be reached", async () => {
   const other = await startAgentServer(platform);
   const id = await make();
   const taken = await other.call(
@@ -168,7 +168,7 @@ test("an id of another sandbox is taken, and its conversation stays out of reach
   expect((await other.call("GET", `/api/conversations/${id}`)).status).toBe(404);
 });
 
-test("secrets of an agent's context work like those of the conversation, and are masked", async () => {
+test("secrets of an agent's context work like the conversation's secrets, and are masked", async () => {
   const { agent: given } = sdkRequest(models.url);
   const agent_context = {
     secrets: { IN_CONTEXT: { kind: "StaticSecret", value: "planted-in-context" } },

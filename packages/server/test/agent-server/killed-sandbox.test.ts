@@ -83,7 +83,7 @@ test("commands, a terminal, a download and an upload end with the sandbox's proc
   expect((await execute("pgrep -fc '^sleep 600'")).stdout).toBe("0\n");
 }, 60_000);
 
-test("a move under which the sandbox is killed is done as a whole or not at all, and works later", async () => {
+test("a move during which the sandbox is killed succeeds or changes nothing, and can be repeated", async () => {
   const { id } = (
     await agent.call("POST", "/api/conversations", sdkRequest(models.url, { autotitle: false }))
   ).body;

@@ -156,7 +156,7 @@ test("searches and counts see the conversations of the sandbox, by status, in ev
     ]);
 });
 
-test("pages leave out nothing, and show nothing twice, when conversations are created and deleted between requests", async () => {
+test("pages skip and repeat no conversation when others are created and deleted between requests", async () => {
   const search = async (query: string) =>
     (await other.call("GET", `/api/conversations/search?${query}`)).body as Json;
   for (const sort of ["CREATED_AT", "CREATED_AT_DESC", "UPDATED_AT", "UPDATED_AT_DESC"]) {
@@ -269,7 +269,7 @@ test("the final response is the agent's last message", async () => {
   expect((await agent.call("GET", `/api/conversations/${newId()}/agent_final_response`)).status).toBe(404);
 });
 
-test("events are read by their ids, in a body as the released clients send it, or in the query", async () => {
+test("events are read by their ids, from the body of the released clients or from the query", async () => {
   const { id } = await make();
   await client.sendEvent(id, message("one"));
   const { items } = (await client.searchEvents(id)) as Json;

@@ -54,7 +54,7 @@ const waitForEnd = (id: string) =>
 const events = async (id: string): Promise<Json[]> =>
   (await agent.call("GET", `/api/conversations/${id}/events/search`)).body.items;
 
-test("plugins of the creation are there before the first message, with their parameters", async () => {
+test("plugins of the creation request are loaded before the first message, with their parameters", async () => {
   const plugins = [{ source: source("tool"), ref: "main", parameters: { colour: "red" } }];
   const made = await agent.call(
     "POST",
@@ -92,7 +92,7 @@ test("a plugin that is loaded later is announced once, with the next message", a
   expect(messages.map(({ activated_skills }) => activated_skills)).toEqual([[], ["rule"], []]);
 });
 
-test("a plugin that cannot be fetched says why, and no conversation is left", async () => {
+test("a plugin that cannot be fetched fails the creation with the reason, and no conversation is left", async () => {
   const before = (await agent.call("GET", "/api/conversations/count")).body;
   const refusals: [string, RegExp][] = [
     [source("nothing"), /cannot be read|could not be cloned/],
@@ -110,7 +110,7 @@ test("a plugin that cannot be fetched says why, and no conversation is left", as
   expect((await agent.call("GET", "/api/conversations/count")).body).toBe(before);
 });
 
-test("creations with one id at a time make one conversation", async () => {
+test("concurrent creations with the same id create one conversation", async () => {
   const conversation_id = "11111111-2222-4333-8444-555555555555";
   const body = sdkRequest(models.url, { conversation_id, plugins: [{ source: source("tool") }] });
   const answers = await Promise.all([1, 2, 3].map(() => agent.call("POST", "/api/conversations", body)));

@@ -140,7 +140,7 @@ async function run(base: string, socket: EventClient): Promise<Json> {
   return end.value;
 }
 
-test("a conversation: made, followed, run, its events listed; the closing state comes after the answer to the run call, however short the run", async () => {
+test("a conversation is created, followed and run, and its events are listed; the final state follows the run call's response", async () => {
   const { base, socket, agent } = await openConversation();
   expect(agent).toMatchObject({
     kind: "Agent",
@@ -168,7 +168,7 @@ test("a conversation: made, followed, run, its events listed; the closing state 
   socket.close();
 });
 
-test("an attach: the conversation is read first, then everything else as for a new one", async () => {
+test("attaching to a conversation reads it first and then works as for a new one", async () => {
   const { id, socket } = await openConversation();
   socket.close();
   const unknown = `${id.slice(0, -4)}0000`;
@@ -186,7 +186,7 @@ test("an attach: the conversation is read first, then everything else as for a n
   again.socket.close();
 });
 
-test("pause, interrupt, confirmation and refusal end the wait by a full state", async () => {
+test("pause, interrupt, confirmation and rejection end the client's wait with a full state", async () => {
   const { base, socket } = await openConversation();
   const { http } = workspace;
   expect(
@@ -244,7 +244,7 @@ test("pause, interrupt, confirmation and refusal end the wait by a full state", 
   socket.close();
 });
 
-test("a failing run is an error over the socket and over REST, and its reason is in the events", async () => {
+test("a failing run is reported over the socket and over REST, and its reason is in the events", async () => {
   const llm = { ...sdkRequest(models.url).agent.llm, model: "openai/x", base_url: "http://127.0.0.1:1" };
   const { base, socket } = await openConversation({
     agent: { ...sdkRequest(models.url).agent, llm: { ...llm, num_retries: 0 } },
@@ -264,7 +264,7 @@ test("a failing run is an error over the socket and over REST, and its reason is
   socket.close();
 });
 
-test("secrets, questions, summaries, forks and navigation", async () => {
+test("secrets, questions, summaries, forks and navigation work", async () => {
   const { base, socket } = await openConversation();
   const { http } = workspace;
   await say(base, "run: echo one");
@@ -332,7 +332,7 @@ async function execute(
   }
 }
 
-test("the workspace: commands, files up and down, git", async () => {
+test("the workspace runs commands, transfers files and reads git", async () => {
   const { http } = workspace;
   expect((await http.get("/server_info")).json).toMatchObject({
     title: expect.any(String),
@@ -366,14 +366,14 @@ test("the workspace: commands, files up and down, git", async () => {
   });
 });
 
-test("a socket with a wrong key closes with 4001, one of an unknown conversation with 4004", async () => {
+test("a socket with a wrong key closes with 4001, a socket of an unknown conversation with 4004", async () => {
   const { id, socket } = await openConversation();
   expect(await new EventClient(id, "wrong").closed).toBe(4001);
   expect(await new EventClient(`${id.slice(0, -4)}0000`).closed).toBe(4004);
   socket.close();
 });
 
-test("the sandbox is deleted with its id in the query", async () => {
+test("the sandbox is deleted by its id in the query", async () => {
   const app = new RawHttp(platform.url, httpx());
   const { status } = await app.delete(
     `/api/v1/sandboxes/${workspace.sandboxId}?sandbox_id=${workspace.sandboxId}`,

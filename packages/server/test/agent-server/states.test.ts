@@ -100,7 +100,7 @@ const asking = async (text: string, count: number) => {
   while (asked() < count) await new Promise((resolve) => setTimeout(resolve, 5));
 };
 
-test("idle, running, finished by a text or the finish tool, and idle again with the next message", async () => {
+test("a conversation is idle, running, finished by a text or the finish tool, and idle again with the next message", async () => {
   const one = await conversation();
   expect(await one.status()).toBe("idle");
   await one.send("hello");
@@ -127,7 +127,7 @@ test("idle, running, finished by a text or the finish tool, and idle again with 
   ]);
 });
 
-test("a message after a run does not repeat the end of that run, which would look like the end of the next one", async () => {
+test("a message after a run does not repeat the end of that run", async () => {
   const one = await conversation();
   await one.until("hello", "finished");
   await one.send("again");
@@ -282,7 +282,7 @@ test("a running conversation can be deleted: the model is not asked again", asyn
   expect(models.requests.length).toBe(asked + 1);
 });
 
-test("the whole state at the end of a run comes again, for a client that was not ready for the first", async () => {
+test("the full state at the end of a run is sent again, for clients that were not ready for the first", async () => {
   const one = await conversation();
   const ends: [string, string][] = [
     ["short", "finished"],

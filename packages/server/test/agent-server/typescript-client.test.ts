@@ -149,7 +149,7 @@ test.each(["below the sandbox's address", "at the root"])(
   },
 );
 
-test("the workspace: commands with their output live, files, git", async () => {
+test("the workspace streams command output, transfers files and reads git", async () => {
   const workspace = new clients.RemoteWorkspace({
     host: agent.url,
     apiKey: agent.key,

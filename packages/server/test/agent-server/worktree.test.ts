@@ -46,7 +46,7 @@ async function say(id: string, text: string): Promise<void> {
 const branches = async () =>
   (await sh("git branch --format='%(refname:short)'", project)).trim().split("\n").sort();
 
-test("each agent works on a branch in a worktree of its own, which goes with the conversation", async () => {
+test("each agent works on its own branch in its own worktree, which is removed with the conversation", async () => {
   await sh(
     `mkdir -p "${project}/docs" && cd "${project}" && git init -q -b main && git config user.name Ann && git config user.email a@b.c &&
      echo one > docs/a.txt && git add . && git commit -q -m one && echo mine > draft.txt`,
@@ -99,7 +99,7 @@ test("without a repository, or a commit in it, the agent works in the folder its
   }
 });
 
-test("a refusal by git is reported, and nothing is left of the conversation", async () => {
+test("an error of git is reported, and no conversation is left", async () => {
   const id = "aaaaaaaa-1111-4222-8333-444455556666";
   await sh(
     `mkdir -p "/tmp/conversation-worktrees/${id}/it's a repo" && touch "/tmp/conversation-worktrees/${id}/it's a repo/taken"`,

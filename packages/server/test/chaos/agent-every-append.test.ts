@@ -8,7 +8,7 @@ const phases = ["before", "after", "told"] as const;
 /** Each case restarts the server: `npm run test:heavy -- agent-every-append` tries all commits. */
 const deaths = 3;
 
-test("kill -9 at commits all over a run: each comes to the same end, and nothing ran twice", async () => {
+test("kill -9 at commits throughout a run: each run has the same result, and nothing runs twice", async () => {
   const some = (commits: number) =>
     Array.from(
       { length: deaths },

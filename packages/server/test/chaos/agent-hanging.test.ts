@@ -85,7 +85,7 @@ test("an unanswered condensation request ends when it is interrupted and when it
   expect((await info(one)).execution_status).toBe("paused");
 }, 60_000);
 
-test("nothing else waits for a silent model, a goal is stopped under its judge, and the server ends at once", async () => {
+test("a silent model delays nothing else, a goal can be stopped while it is judged, and the server ends at once", async () => {
   const id = await make();
   const before = asked;
   expect((await agent.call("POST", `${base(id)}/goal`, { objective: "All is well" })).status).toBe(200);

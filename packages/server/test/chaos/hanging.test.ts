@@ -37,7 +37,7 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-test("nothing else waits for silent services, and the server ends within its seconds while they are asked", async () => {
+test("silent services delay nothing else, and the server still ends within its time limit", async () => {
   const { call } = server;
   const command = new Command(["keys", "create", "--user", "ann"], { SANDPIPER_DATA: dataDir });
   expect(await command.exit).toBe(0);

@@ -33,15 +33,15 @@ function judge(result: FuzzResult): void {
   expect(grownBytes).toBeLessThan(200 * 2 ** 20);
 }
 
-test("20,000 requests made of the OpenAPI document get documented answers, leave nothing behind and leak nothing", async () => {
+test("20,000 requests generated from the OpenAPI document get documented answers, leave nothing behind and leak nothing", async () => {
   judge(await fuzz(20_000, seed, await RecordTarget.open()));
 }, 900_000);
 
-test("20,000 requests made of the agent-server document get documented answers, below a sandbox", async () => {
+test("20,000 requests generated from the agent-server document get documented answers, below a sandbox", async () => {
   judge(await fuzz(20_000, seed, await RecordTarget.open({}, "/agent/sandbox-1")));
 }, 900_000);
 
-test("5,000 requests to a platform with real sandboxes are answered as the document says, and leave and show nothing", async () => {
+test("5,000 requests to a platform with real sandboxes get documented answers, leave nothing behind and leak nothing", async () => {
   const count = Number(process.env.FUZZ_LIVE ?? 5_000);
   judge(await fuzz(count, seed, await LiveTarget.open(), true));
 }, 900_000);
@@ -51,6 +51,6 @@ test("5,000 requests to a real sandbox's agent server get documented answers", a
   judge(await fuzz(count, seed, await LiveTarget.open(true), true));
 }, 900_000);
 
-test("every route of both documents has succeeded in one of these runs, except those that only refuse", () => {
+test("every route of both documents succeeds in one of these runs, except routes that always refuse", () => {
   expect([...all].filter((name) => !succeeded.has(name)).sort()).toEqual(Object.keys(refusals).sort());
 });

@@ -58,7 +58,7 @@ const tar = (() => {
   return new Uint8Array(Buffer.concat([header, Buffer.from("new"), Buffer.alloc(512 - 3 + 1024)]));
 })();
 
-describe("nothing of the host is read, written or removed", () => {
+describe("no host file is read, written or removed", () => {
   test.each([
     ["an absolute path", () => `${host}/secret`, ""],
     ["a folder", () => host, ""],

@@ -47,7 +47,7 @@ async function start(place: Place, script: string, ...args: string[]) {
   return { line, end };
 }
 
-test("the server, the host, the metadata address and other sandboxes cannot be reached, with no proxy's token", async () => {
+test("the server, the host, the metadata address and other sandboxes cannot be reached with any proxy's token", async () => {
   const traces = await start(victim, "leave_traces.py", word);
   const port = Number(new URL(arena.server.url).port);
   const machine = Object.values(networkInterfaces()).flatMap((all) => all!.map(({ address }) => address));
@@ -80,7 +80,7 @@ test("the server, the host, the metadata address and other sandboxes cannot be r
   await traces.end();
 });
 
-test("nothing that processes share shows another sandbox or the server", async () => {
+test("shared kernel objects show neither another sandbox nor the server", async () => {
   const traces = await start(victim, "leave_traces.py", word);
   expect((await victim.attack("find_traces.py", word)).length).toBeGreaterThan(8);
   expect(await attacker.attack("find_traces.py", word)).toEqual([]);

@@ -51,13 +51,12 @@ while True:
   except OSError: time.sleep(0.01)`),
       { own: false },
     ));
-  test("threads that never rest", () =>
+  test("busy threads", () =>
     survive(["sh", "-c", "for i in $(seq 60); do sh -c 'while :; do :; done' & done; wait"]));
-  test("processes that come and go", () =>
-    survive(["sh", "-c", "while :; do /bin/true & done"], { own: false }));
+  test("short-lived processes", () => survive(["sh", "-c", "while :; do /bin/true & done"], { own: false }));
 });
 
-describe("ends where its memory ends", () => {
+describe("ends at its memory limit", () => {
   test.each([
     ["memory of its own", python("x = []\nwhile True: x.append(bytearray(1 << 20))")],
     [
@@ -122,7 +121,7 @@ describe("ends where its memory ends", () => {
   });
 });
 
-describe("the server listens to others during", () => {
+describe("the server serves others during", () => {
   test("a flood through a command", async () => {
     const place = await arena.place();
     const flood = await (await place.handle()).exec({ argv: ["sh", "-c", "yes & exec yes >&2"] });

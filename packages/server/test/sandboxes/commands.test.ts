@@ -58,7 +58,7 @@ test("a limited number of commands run, others wait in order, and more are refus
   await service.clear(row.id);
 });
 
-test("the oldest commands that have ended go when there are too many, or too much of them", async () => {
+test("the oldest ended commands are removed when there are too many, or their output is too large", async () => {
   const few = serve({ commands: 3 });
   for (const name of ["a", "b", "c", "d"]) await run(few, `echo ${name}`);
   expect(await commands(few)).toEqual(["echo b", "echo c", "echo d"]);
@@ -87,7 +87,7 @@ test("a long output keeps its beginning and end, with a notice about the rest", 
   await service.clear(row.id);
 });
 
-test("unused histories leave the memory and are loaded unchanged", async () => {
+test("unused histories are unloaded from memory and loaded again unchanged", async () => {
   const service = serve({ histories: 1 });
   await run(service, "echo kept");
   const before = await all(service);
@@ -131,7 +131,7 @@ test("closing the service ends running commands and refuses new ones", async () 
   expect((await all(serve())).filter(({ exit_code }) => exit_code === -1)).toHaveLength(2);
 });
 
-test("a command keeps its sandbox awake, and nothing does after it", async () => {
+test("a command keeps its sandbox awake only until it ends", async () => {
   const idle = await new ServiceBench().open();
   try {
     const sandboxes = await idle.serve({

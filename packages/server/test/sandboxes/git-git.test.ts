@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => remove());
 
-test("without a remote everything is new, and ignored files are left out", async () => {
+test("without a remote everything is new, and ignored files are omitted", async () => {
   await git(
     "/tmp/new",
     "git init -q",

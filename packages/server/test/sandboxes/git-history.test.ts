@@ -42,7 +42,7 @@ beforeAll(async () => {
 });
 afterAll(() => remove());
 
-test("commits are listed newest first, with whether there are more", async () => {
+test("commits are listed newest first, with a flag for more", async () => {
   const all = await gitCommits(sandbox, "/tmp/repo", 50);
   expect(all.hasMore).toBe(false);
   expect(all.commits.map(({ subject }) => subject).sort()).toEqual(["First: ä", "merged", "second", "side"]);
@@ -60,7 +60,7 @@ test("commits are listed newest first, with whether there are more", async () =>
     expect(await gitCommits(sandbox, folder, 5)).toEqual({ commits: [], hasMore: false });
 });
 
-test("a commit's changes are those against its first parent, without the working tree", async () => {
+test("a commit's changes are relative to its first parent, without the working tree", async () => {
   const { commits } = await gitCommits(sandbox, "/tmp/repo", 50);
   const sha = (subject: string) => commits.find((commit) => commit.subject === subject)!.sha;
   expect(await gitCommitChanges(sandbox, "/tmp/repo", sha("second"))).toEqual([
@@ -96,7 +96,7 @@ test("a commit's changes are those against its first parent, without the working
   });
 });
 
-test("a patch leads from a commit to the files as they are, and leaves the repository as it was", async () => {
+test("a patch leads from a commit to the current files and does not change the repository", async () => {
   await git("/tmp", "git clone -q /tmp/repo /tmp/work");
   await git(
     "/tmp/work",
@@ -150,7 +150,7 @@ test("a patch leads from a commit to the files as they are, and leaves the repos
   expect(await gitChanges(sandbox, "/tmp/work")).toContainEqual({ status: "ADDED", path: "link" });
 });
 
-test("the repository of a folder is its own, or the only one below, without credentials", async () => {
+test("a folder's repository is its own or the only one below it, and its URL has no credentials", async () => {
   await git(
     "/tmp/nest/group",
     "git clone -q /tmp/repo proj",
@@ -171,7 +171,7 @@ test("the repository of a folder is its own, or the only one below, without cred
   expect(await findRepository(sandbox, "/usr")).toBeUndefined();
 });
 
-test("programs that a repository's settings name are not run by looking at it", async () => {
+test("programs in a repository's git settings are not run when it is read", async () => {
   const names = [
     "core.fsmonitor",
     "core.pager",

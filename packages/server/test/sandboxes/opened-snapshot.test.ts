@@ -6,7 +6,7 @@ const bench = new ServiceBench();
 beforeAll(() => bench.open());
 afterAll(() => bench.end());
 
-test("an opened snapshot shows its files, is in no list, has no network, and is reaped after a crash", async () => {
+test("an opened snapshot shows its files, is not listed, has no network, and is reaped after a crash", async () => {
   let service = await bench.serve();
   const { id } = await service.create("me");
   const sandbox = await service.running(id);

@@ -49,7 +49,7 @@ test("an idle sandbox is paused and hibernated, and its next use starts it on it
 });
 
 test.each([1e9, -1e9])(
-  "a clock change of %d ms makes no sandbox idle and keeps none in use permanently",
+  "a clock change of %d ms makes no sandbox idle and keeps none active permanently",
   async (jump) => {
     service = await bench.serve({ idle });
     const { id } = await service.create("me");
@@ -70,7 +70,7 @@ test.each([1e9, -1e9])(
   },
 );
 
-test("a hibernated sandbox is one after a restart too, and its use is remembered", async () => {
+test("a sandbox stays hibernated after a restart, and its last use is kept", async () => {
   service = await bench.serve({ idle });
   const { id } = await service.create("me");
   await sh(await service.running(id), "echo kept >file");
@@ -195,7 +195,7 @@ test("commands, busy lease holders and connections count as use; an idle termina
   await expect(service.connect(id, 9)).rejects.toMatchObject({ code: "PortUnreachable" });
 });
 
-test("a sandbox that was not used for days is deleted, unless its conversation is at work", async () => {
+test("a sandbox that was not used for days is deleted, unless its conversation is running", async () => {
   service = await bench.serve({ idle });
   const [one, two] = [await service.create("me"), await service.create("me")];
   await service.running(one.id);
@@ -233,7 +233,7 @@ test("the number of running sandboxes of a user is limited; the least recently u
     .toBe(2);
 });
 
-test("a sandbox that could not be deleted is still there to be used", async () => {
+test("a sandbox that could not be deleted can still be used", async () => {
   service = await bench.serve();
   const { id } = await service.create("me");
   await service.running(id);

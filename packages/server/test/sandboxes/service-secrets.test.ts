@@ -47,7 +47,7 @@ const send = async (id: string, variable: string, path: string, more = "") => {
   return seen.get(path);
 };
 
-test("a secret is a placeholder in every command, goes out, changes and ends at once, and a later one comes by itself", async () => {
+test("every command has a secret's placeholder; the secret is sent, changed, removed and added without a restart", async () => {
   await secrets.put("ann", { name: "FIRST", value }, { replace: true });
   const id = await create("ann");
   expect(await send(id, "FIRST", "/first")).toBe(`Bearer ${value}`);
@@ -81,7 +81,7 @@ test("a secret is a placeholder in every command, goes out, changes and ends at 
   expect(mask.mask(`a ${value} b`)).not.toContain(value);
 });
 
-test("a conversation's secret is in its sandbox only and takes the place of the user's", async () => {
+test("a conversation's secret exists only in its sandbox and overrides the user's", async () => {
   await secrets.put("eve", { name: "KEY", value: "user-value" }, { replace: true });
   const [first, second] = [await create("eve"), await create("eve")];
   await secrets.putConversation(
@@ -96,7 +96,7 @@ test("a conversation's secret is in its sandbox only and takes the place of the 
   expect(await send(first, "KEY", "/after")).toBe("Bearer user-value");
 });
 
-test("a sandbox that began without secrets gets them at its next start, and after a restart of the server still", async () => {
+test("a sandbox that started without secrets gets them at its next start, and keeps them after a server restart", async () => {
   const id = await create("bob");
   expect(await inside(id, "env | grep -c SSL_CERT_FILE")).toBe("0\n");
   await secrets.put("bob", { name: "LATE", value }, { replace: true });

@@ -55,7 +55,7 @@ test("the record and the waiting callers get the reason why a spec cannot be pre
   await expect(service.snapshots.create("me", id)).rejects.toMatchObject({ code: "SandboxFailed" });
 });
 
-test("an endless preparation is ended by deletion, its time limit, or shutdown, after which the next server repeats it", async () => {
+test("an endless preparation is ended by deletion, its time limit or shutdown; the next server repeats it", async () => {
   const never = (one: ServiceBench["driver"]) => altered(one, { prepare: () => new Promise(() => {}) });
   service = await bench.serve({}, never);
   const deleted = await service.create("me");

@@ -61,7 +61,7 @@ test("knows its specs and refuses others", async () => {
   expect(store.sandboxes.all()).toEqual([]);
 });
 
-test("shows and gives a sandbox to its owner only", async () => {
+test("shows a sandbox only to its owner", async () => {
   const { id } = await service.create("me");
   expect(service.get("other", id)).toBeUndefined();
   expect(service.search("other", { limit: 10 }).items).toEqual([]);
@@ -75,7 +75,7 @@ test("shows and gives a sandbox to its owner only", async () => {
   expect(await sh(await service.running(id), "echo alive")).toBe("alive\n");
 });
 
-test("pauses and resumes with the processes and the incarnation kept, however often it is asked", async () => {
+test("pauses and resumes repeatedly, and keeps the processes and the incarnation", async () => {
   const { id } = await service.create("me");
   const sandbox = await service.running(id);
   await sh(sandbox, "sleep 300 >/dev/null 2>&1 & echo $! >/tmp/pid");
@@ -91,7 +91,7 @@ test("pauses and resumes with the processes and the incarnation kept, however of
   expect(service.get("me", id)?.status).toBe("RUNNING");
 });
 
-test("lets operations wait for a start that is under way, and for each other", async () => {
+test("queues operations behind a running start and behind each other", async () => {
   const { id } = await service.create("me");
   await Promise.all([service.pause("me", id), service.resume("me", id), service.pause("me", id)]);
   expect(service.get("me", id)?.status).toBe("PAUSED");
@@ -196,7 +196,7 @@ test("says in one sentence why a start failed, and retries on request", async ()
   expect(service.get("me", id)).toMatchObject({ status: "RUNNING", statusDetail: null });
 });
 
-test("gives up a start that takes too long, and finds it when it came up later", async () => {
+test("fails a start that takes too long, and finds the sandbox when it comes up later", async () => {
   await service.close();
   let release = () => {};
   const held = new Promise<void>((resolve) => {
@@ -219,7 +219,7 @@ test("gives up a start that takes too long, and finds it when it came up later",
   expect(await sh(await service.running(id), "echo alive")).toBe("alive\n");
 });
 
-test("removes the record of a sandbox whose engine part will not go, and tries that again at the next start", async () => {
+test("removes the record of a sandbox whose container cannot be removed, and retries at the next start", async () => {
   await service.close();
   await serve((one) =>
     altered(one, {
@@ -243,7 +243,7 @@ test("starts many sandboxes at the same time", async () => {
   expect(outputs).toEqual(rows.map(({ id }) => `${id}\n`));
 });
 
-test("a start whose end cannot be stored for a while is made again by itself", async () => {
+test("a start whose result cannot be stored for a while is repeated automatically", async () => {
   const { sandboxes } = store;
   const update = sandboxes.update.bind(sandboxes);
   let refused = 0;

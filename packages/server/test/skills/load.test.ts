@@ -50,7 +50,7 @@ printf plugged >/tmp/plug/skills/x/SKILL.md; printf mine >~/.agents/skills/mine.
   );
 });
 
-test("a folder that is not there has no skills, and a flood of files is bounded", async () => {
+test("a missing folder has no skills, and a flood of files is limited", async () => {
   expect(await loadSkills(sandbox, { workingDir: "/nowhere" })).toEqual([
     expect.objectContaining({ name: "mine" }),
     expect.anything(),
@@ -86,7 +86,7 @@ head -c 10000000 /dev/zero | tr '\\0' y >.cursorrules; echo go >/tmp/cmd/command
   ]);
 });
 
-test("binary files are left out, and broken front matter causes a bounded number of warnings", async () => {
+test("binary files are skipped, and broken front matter causes a limited number of warnings", async () => {
   const broken = {
     "open.md": "---\\nname: open\\nText",
     "kinds.md": "---\\nname: [a]\\ntriggers: 7\\npaths: [{}]\\nmcp_tools: []\\n---\\nText",

@@ -50,8 +50,8 @@ const statuses = (answer: string) =>
   [...answer.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
 const auth = `Proxy-Authorization: ${basic(token)}\r\n`;
 
-describe("requests", () => {
-  test("are forwarded with their own headers and answered, several on one connection", async () => {
+describe("requests through the proxy", () => {
+  test("are forwarded with their own headers, several on one connection", async () => {
     seen.length = 0;
     const answer = await proxy.raw(
       "list",
@@ -74,7 +74,7 @@ describe("requests", () => {
     ]);
   });
 
-  test("stream: the first part of an answer arrives while the server still works", async () => {
+  test("are streamed: the first part of a response arrives while the server still writes", async () => {
     const { promise: arrived, resolve } = Promise.withResolvers<void>();
     const server = await serve(
       (_request, response) =>
@@ -147,7 +147,7 @@ describe("requests", () => {
     expect(seen).toEqual([]);
   });
 
-  test("to servers that misbehave are answered in words, and end nothing else", async () => {
+  test("to misbehaving servers get a readable error and do not disturb others", async () => {
     const answers: Record<string, string> = {
       "/garbage": "nonsense\r\n\r\n",
       "/early": "",
@@ -186,8 +186,8 @@ describe("requests", () => {
   });
 });
 
-describe("bounds", () => {
-  test("detaching cuts everything at once and for good", async () => {
+describe("limits of the proxy", () => {
+  test("detaching a sandbox closes its connections at once and refuses new ones", async () => {
     await proxy.attach("gone", { mode: "open" });
     const idle = createTcpServer(() => {}).listen(4082, address);
     servers.push(idle);
@@ -204,7 +204,7 @@ describe("bounds", () => {
       .toBe(0);
   });
 
-  test("connections beyond the bound are closed, and work goes on when others end", async () => {
+  test("connections beyond the limit are closed, and new ones are accepted when others end", async () => {
     await proxy.attach("many", { mode: "open" });
     const all = Array.from({ length: 300 }, () => proxy.connect("many"));
     let refused = 0;
@@ -214,7 +214,7 @@ describe("bounds", () => {
     await expect.poll(async () => (await proxy.curl("many", "http://a.test/")).code).toBe(0);
   });
 
-  test("a flood of requests waits, and of those sent ahead there are few", async () => {
+  test("a flood of requests is queued, and few are pipelined", async () => {
     await proxy.attach("flood", { mode: "allowlist" });
     const request = `GET http://no.test/ HTTP/1.1\r\nHost: x\r\n${auth}\r\n`;
     expect(statuses(await proxy.raw("flood", request.repeat(1000))).length).toBeLessThanOrEqual(12);
@@ -241,7 +241,7 @@ describe("bounds", () => {
     ).toEqual([]);
   });
 
-  test("400 MB pass with bounded memory, at the pace of the reader", async () => {
+  test("400 MB pass at the reader's pace in bounded memory", async () => {
     const total = 400 * 2 ** 20;
     const piece = Buffer.alloc(2 ** 20, 7);
     let sent = 0;

@@ -57,7 +57,7 @@ const statuses = (answer: string) =>
   [...answer.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
 const auth = `Proxy-Authorization: ${basic(token)}\r\n`;
 
-describe("addresses", () => {
+describe("a destination", () => {
   const own = Object.values(networkInterfaces()).flatMap((list) =>
     (list ?? []).map((one) => one.address.split("%")[0]!),
   );
@@ -102,7 +102,7 @@ describe("addresses", () => {
     "[ff02::1]",
   ];
 
-  test("that are private, in any spelling, are refused for requests and tunnels", async () => {
+  test("that is a private address, in any spelling, is refused for requests and tunnels", async () => {
     const hosts = [
       ...private4,
       ...private6,
@@ -123,7 +123,7 @@ describe("addresses", () => {
     expect(all.filter((status) => status === 400).length).toBeLessThanOrEqual(2);
   });
 
-  test("of names are looked up once, all checked, and only a checked one is connected to", async () => {
+  test("that is a name is looked up once; all its addresses are checked and only a checked one is used", async () => {
     seen.length = 0;
     resolutions = [];
     // First what may be reached, then what may not: whoever asks twice is led elsewhere.
@@ -145,7 +145,7 @@ describe("addresses", () => {
     }
   });
 
-  test("that do not exist give an answer in words", async () => {
+  test("that does not exist gets a readable error", async () => {
     addressesOf = async () => {
       throw Object.assign(new Error("no"), { code: "ENOTFOUND" });
     };
@@ -157,7 +157,7 @@ describe("addresses", () => {
 });
 
 describe("an allowlist", () => {
-  test("lets through what it names, and says which rule is missing", async () => {
+  test("allows the listed hosts, and refusals name the missing rule", async () => {
     const first = async (...words: string[]) => (await proxy.curl("list", ...words)).out.split("\r\n")[0];
     expect(await first("http://a.test/")).toBe("HTTP/1.1 200 OK");
     expect(await first("http://x.y.WILD.test/")).toBe("HTTP/1.1 200 OK");
@@ -172,7 +172,7 @@ describe("an allowlist", () => {
     expect((await proxy.tunnel("list", "b.test:443")).status).toBe(403);
   });
 
-  test("sees requests on port 80 of a tunnel, too", async () => {
+  test("also applies to requests in a tunnel to port 80", async () => {
     const { socket } = await proxy.tunnel("list", "read.test:80");
     socket.write("POST / HTTP/1.1\r\nHost: read.test\r\nContent-Length: 0\r\n\r\n");
     expect(String((await once(socket, "data"))[0])).toContain(
@@ -187,7 +187,7 @@ describe("an allowlist", () => {
     other.socket.destroy();
   });
 
-  test("passes TLS to the host of the tunnel, and none to another", async () => {
+  test("allows TLS to the tunnel's host only", async () => {
     const shake = async (servername: string) => {
       const { socket } = await proxy.tunnel("list", "a.test:443");
       const tls = connectTls({ socket, servername, ca: testAuthority, checkServerIdentity: () => undefined });
@@ -211,7 +211,7 @@ describe("an allowlist", () => {
     });
   });
 
-  test("passes what is not TLS on other ports, servers that speak first included, but not on port 443", async () => {
+  test("allows protocols other than TLS on other ports, also when the server speaks first, but not on port 443", async () => {
     const greeter = createTcpServer({ allowHalfOpen: true }, (socket) => {
       socket.write("SSH-2.0-server\r\n");
       socket.pipe(socket);

@@ -114,7 +114,7 @@ afterAll(async () => {
 });
 
 describe("a sandbox with an allowlist", () => {
-  test("reaches by curl what is allowed, over HTTP and TLS, and nothing else", async () => {
+  test("reaches only the allowed hosts with curl, over HTTP and TLS", async () => {
     writeFileSync(join(folder, "hello"), "hello");
     expect(await run(driver, "one", "curl -sS http://files.test/hello")).toEqual({
       code: 0,
@@ -161,7 +161,7 @@ describe("a sandbox with an allowlist", () => {
     }
   });
 
-  test("gets a package by pip, npm and apt", async () => {
+  test("installs packages with pip, npm and apt", async () => {
     packages();
     const pip =
       "python3 -m pip --disable-pip-version-check --no-cache-dir download -q --no-deps -d /tmp/pip --trusted-host files.test -i http://files.test/simple/ tiny";
@@ -185,7 +185,7 @@ apt-get -o Dir::Etc::sourcelist=/tmp/apt/list -o Dir::Etc::sourceparts=- -o Dir:
   });
 });
 
-test("a sandbox clones and pushes by git with a credential that it does not have", async () => {
+test("a sandbox clones and pushes with git and never sees the credential", async () => {
   const script = `env | grep -c "$GIT_TOKEN"; git clone -q "https://user:$GIT_TOKEN@git.test/project.git" /tmp/project && cd /tmp/project && cat file &&
 echo more >>file && git -c user.name=a -c user.email=a@b commit -qam two && git push -q origin HEAD && git ls-remote origin HEAD | cut -f2`;
   expect(await run(driver, "two", script)).toMatchObject({ code: 0, out: "1\ncontent\nHEAD\n" });
@@ -202,7 +202,7 @@ echo more >>file && git -c user.name=a -c user.email=a@b commit -qam two && git 
   ).toBe(true);
 });
 
-test("a sandbox without network has no proxy at all", async () => {
+test("a sandbox without network has no proxy", async () => {
   expect(await run(driver, "none", "env | grep -ic proxy; exec 3<>/dev/tcp/127.0.0.1/3128")).toMatchObject({
     out: "0\n",
   });
@@ -211,7 +211,7 @@ test("a sandbox without network has no proxy at all", async () => {
   ).toContain("refused");
 });
 
-test("a sandbox's way out follows it through a stop and ends with it", async () => {
+test("a sandbox's egress continues after a stop and ends with the sandbox", async () => {
   await start("three", { allow: [{ host: "files.test", ports: [80], methods: null }] });
   writeFileSync(join(folder, "hello"), "hello");
   expect((await run(driver, "three", "curl -sS http://files.test/hello")).out).toBe("hello");

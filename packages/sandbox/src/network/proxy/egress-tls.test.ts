@@ -64,7 +64,7 @@ afterAll(async () => {
   for (const server of servers) server.close();
 });
 
-describe("a look into TLS", () => {
+describe("TLS interception", () => {
   const bundle = () => {
     const [ca] = proxy.proxy.files({
       policy: { mode: "open", allow: [], credentials: [{ name: "A", hosts: ["a"], fromEnv: "A" }] },
@@ -87,7 +87,7 @@ describe("a look into TLS", () => {
       },
     }).TOKEN!;
 
-  test("puts a credential into headers for its hosts over TLS, and nowhere else", async () => {
+  test("adds a credential to headers only for its hosts over TLS", async () => {
     seen.length = 0;
     await curl("credentials", "https://a.test/bearer", "-H", `Authorization: Bearer ${placeholder()}`);
     await curl("credentials", "https://a.test/basic", "-u", `user:${placeholder()}`);
@@ -110,7 +110,7 @@ describe("a look into TLS", () => {
     expect(value("/other")).toBe(`Bearer ${placeholder()}`);
   });
 
-  test("takes a secret that comes back out of headers and body, and keeps it out of logs", async () => {
+  test("masks an echoed secret in response headers and bodies, and does not log it", async () => {
     const bearer = await curl(
       "credentials",
       "https://a.test/reflect",
@@ -136,7 +136,7 @@ describe("a look into TLS", () => {
     expect(everything).not.toContain(Buffer.from(`user:${secret}`).toString("base64"));
   });
 
-  test("says that a secret is missing on the server", async () => {
+  test("reports that a secret is missing on the server", async () => {
     const rule = { name: "GONE", hosts: ["a.test"], fromEnv: "NO_SUCH_VARIABLE" };
     await proxy.attach("missing", { mode: "open", credentials: [rule] });
     const env = proxy.proxy.environment({
@@ -152,7 +152,7 @@ describe("a look into TLS", () => {
     ).toContain("set the server's environment variable NO_SUCH_VARIABLE");
   });
 
-  test("keeps to the methods of a rule and to the host of the tunnel", async () => {
+  test("enforces a rule's methods and the tunnel's host", async () => {
     expect((await curl("methods", "https://a.test/")).out).toContain("GET 0");
     expect((await curl("methods", "https://a.test/", "-d", "x")).out).toContain(
       "403 The network policy of this sandbox does not allow POST to a.test:443",
@@ -174,7 +174,7 @@ describe("a look into TLS", () => {
     expect(out).toMatch(/502 No secure connection to a\.test .*ERR_TLS_CERT_ALTNAME_INVALID/);
   });
 
-  test("carries WebSockets", async () => {
+  test("supports WebSockets", async () => {
     for (const id of ["methods", "credentials"]) {
       const { socket } = await proxy.tunnel(id, "ws.test:4443");
       const ca = id === "methods" ? bundle()[2] : testAuthority;
@@ -188,7 +188,7 @@ describe("a look into TLS", () => {
     }
   });
 
-  test("keeps its key to itself, and the same over restarts", async () => {
+  test("does not expose its key, and reuses it after restarts", async () => {
     const file = join(proxy.dir, "network", "authority.pem");
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(bundle()[2]).not.toContain("PRIVATE");

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { matchesHost } from "../policy/policy.ts";
 import { parseAuthority, parseProxyUrl, toAuthority } from "./target.ts";
 
-test("hosts get one form, whatever their spelling", () => {
+test("every spelling of a host has one canonical form", () => {
   const host = (text: string) => parseAuthority(`${text}:80`)?.host;
   expect(["EXAMPLE.com", "example.com.", "ex\u00e4mple.com", "faß.de"].map(host)).toEqual([
     "example.com",
@@ -22,7 +22,7 @@ test("hosts get one form, whatever their spelling", () => {
   ).toEqual([...Array(11).fill(undefined), "a..b"]);
 });
 
-test("URLs give host, port and path, and nothing else passes", () => {
+test("URLs are parsed into host, port and path; other texts are refused", () => {
   expect(parseProxyUrl("http://a.test/x?y#z")).toEqual({ host: "a.test", port: 80, path: "/x?y#z" });
   expect(parseProxyUrl("HTTP://[::1]:8080?q")).toEqual({ host: "::1", port: 8080, path: "/?q" });
   expect(
@@ -33,7 +33,7 @@ test("URLs give host, port and path, and nothing else passes", () => {
   expect(toAuthority({ host: "::1", port: 80 }, 80)).toBe("[::1]");
 });
 
-test("a rule names one host, or all below it", () => {
+test("a rule matches one host or all its subdomains", () => {
   expect(matchesHost("Example.com", "example.com")).toBe(true);
   expect(matchesHost("*.example.com", "a.b.example.com")).toBe(true);
   expect(matchesHost("*.example.com", "example.com")).toBe(false);
@@ -43,7 +43,7 @@ test("a rule names one host, or all below it", () => {
   expect(matchesHost("::1", "::1")).toBe(true);
 });
 
-test("private ranges are open only where they are named", () => {
+test("private ranges are allowed only when a rule lists them", () => {
   const ranges = parseRanges(["10.1.0.0/16", "fd00:1::/32", "192.168.7.7"]);
   const open = [
     "10.1.2.3",

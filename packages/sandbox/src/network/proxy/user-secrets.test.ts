@@ -83,7 +83,7 @@ afterAll(async () => {
   for (const server of servers) server.close();
 });
 
-test("a secret reaches an allowed host over TLS, and the sandbox sees its placeholder only", async () => {
+test("a secret reaches an allowed host over TLS, and the sandbox sees only its placeholder", async () => {
   const { out } = await run(driver, "listed", bearer("https://a.test/one"));
   expect(seen.get("/one")).toBe(`Bearer ${secret}`);
   expect(out).toMatch(/^you sent Bearer \*+\n$/);
@@ -95,7 +95,7 @@ test("a secret reaches an allowed host over TLS, and the sandbox sees its placeh
   expect(seen.get("/basic")).toBe(`Basic ${Buffer.from(`me:${secret}`).toString("base64")}`);
 });
 
-test("a new value counts at the next request, and a removed secret stops at once", async () => {
+test("a new value is used by the next request, and a removed secret is not sent any more", async () => {
   stored = [own({ value: "another-value" })];
   await run(driver, "listed", bearer("https://a.test/rotated"));
   expect(seen.get("/rotated")).toBe("Bearer another-value");
@@ -104,7 +104,7 @@ test("a new value counts at the next request, and a removed secret stops at once
   expect(seen.get("/removed")).toMatch(/^Bearer sandpiper_/);
 });
 
-test("it goes neither over plain HTTP, nor to a port that is not for TLS of the web, nor to hosts other than its own", async () => {
+test("a secret is not sent over plain HTTP, to ports other than HTTPS, or to other hosts", async () => {
   await run(driver, "listed", bearer("http://a.test/plain"));
   await run(driver, "listed", bearer("-k https://b.test:8443/port"));
   stored = [own({ hosts: ["other.test"] })];
@@ -115,7 +115,7 @@ test("it goes neither over plain HTTP, nor to a port that is not for TLS of the 
   expect(seen.get("/named")).toBe(`Bearer ${secret}`);
 });
 
-test("an open network gets it for the hosts that it names, and none without them", async () => {
+test("in an open network a secret is sent to its listed hosts, and nowhere when it lists none", async () => {
   await run(driver, "open", bearer("-k https://a.test/unnamed"));
   expect(seen.get("/unnamed")).toMatch(/^Bearer sandpiper_/);
   stored = [own({ hosts: ["a.test"] })];
@@ -123,7 +123,7 @@ test("an open network gets it for the hosts that it names, and none without them
   expect(seen.get("/named")).toBe(`Bearer ${secret}`);
 });
 
-test("another user's sandbox does not get it, whatever placeholder it knows", async () => {
+test("another user's sandbox cannot use a secret, even with its placeholder", async () => {
   const { API_TOKEN } = proxy.proxy.environment(sandboxOf("listed", { allow: [web] }));
   const sandbox = { ...sandboxOf("listed", { allow: [web] }), userId: "bob" };
   expect(proxy.proxy.environment(sandbox)).not.toHaveProperty("API_TOKEN");
@@ -132,7 +132,7 @@ test("another user's sandbox does not get it, whatever placeholder it knows", as
   expect(seen.get("/bob")).toBe(`Bearer ${API_TOKEN}`);
 });
 
-test("what is not TLS goes on untouched to a host that a secret is for", async () => {
+test("traffic other than TLS to a secret's host passes unchanged", async () => {
   const ssh = createServer((socket) =>
     socket.on("error", () => {}).on("data", (bytes) => socket.write(`SSH-2.0-test ${bytes}`)),
   );
@@ -148,7 +148,7 @@ test("what is not TLS goes on untouched to a host that a secret is for", async (
   ssh.close();
 });
 
-test("secrets that no header can hold are refused with a sentence, and short ones mask nothing", async () => {
+test("secrets that do not fit into a header are refused with an error, and short ones are not masked", async () => {
   stored = [own({ value: "one\nX-Injected: two" })];
   expect((await run(driver, "listed", bearer("https://a.test/lines"))).out).toContain("several lines");
   expect(seen.has("/lines")).toBe(false);
@@ -156,7 +156,7 @@ test("secrets that no header can hold are refused with a sentence, and short one
   expect((await run(driver, "listed", "curl -sSi https://a.test/short")).out).toMatch(/^x-id: 121\r$/m);
 });
 
-test("a sandbox whose user has no secret is not looked into, and gets what it needs at its next start", async () => {
+test("traffic of a sandbox without secrets is not intercepted, and a new secret works from its next start", async () => {
   stored = [];
   expect(sandboxOf("bare", { allow: [web] }).policy.userSecrets).toBeUndefined();
   await start("bare", { allow: [web] });
@@ -172,7 +172,7 @@ test("a sandbox whose user has no secret is not looked into, and gets what it ne
   expect(seen.get("/restarted")).toBe(`Bearer ${secret}`);
 });
 
-test("the host of a repository is allowed once, where the network is not off", () => {
+test("a repository's host is added to the allowlist once, unless the network is off", () => {
   const policy = policyOf({ allow: [{ host: "git.test", ports: [443], methods: null }] });
   expect(withRepositoryHost(policy, "git.test").allow).toEqual(policy.allow);
   expect(withRepositoryHost(policy, "Other.test:8443").allow[1]).toEqual({

@@ -24,7 +24,7 @@ async function printed(
   return { pieces, text: pieces.map(({ stdout }) => stdout).join("") };
 }
 
-test("nothing is lost, repeated or torn, however it is cut", async () => {
+test("no output is lost, repeated or torn, wherever it is split", async () => {
   const text = "aä€😀\n".repeat(600);
   const bytes = Buffer.from(text);
   for (const size of [1, 3, 7, 999, 1_000, 6_600]) {
@@ -40,13 +40,13 @@ test("nothing is lost, repeated or torn, however it is cut", async () => {
   }
 });
 
-test("bytes that are no text are shown as such, and a byte order mark stays", async () => {
+test("invalid UTF-8 is replaced, and a byte order mark stays", async () => {
   expect((await printed([Buffer.from([0xef, 0xbb, 0xbf, 0x61, 0xff, 0xc3])])).text).toBe(
     "\ufeffa\ufffd\ufffd",
   );
 });
 
-test("beyond the kept bytes there is a notice and the end", async () => {
+test("output beyond the limit is replaced by a notice and the last part", async () => {
   const lines = Array.from({ length: 100_000 }, (_, index) => `${index}\n`);
   const { pieces, text } = await printed(lines);
   expect(text.slice(0, 6)).toBe("0\n1\n2\n");

@@ -19,13 +19,13 @@ test.each([
   ["CR CR LF", "a\r\r\nb", "a\nb"],
 ])("%s", (_, shown, text) => expect(clean(shown)).toBe(text));
 
-test("characters and sequences that are split anywhere come out whole", () => {
+test("characters and sequences that are split anywhere are put together", () => {
   const bytes = Buffer.from("é€😀\x1b[31mrot\x1b[0m\r\n10%\r20%\r\n\x1b]0;t\x07ende");
   for (let at = 0; at <= bytes.length; at++)
     expect(clean(bytes.subarray(0, at), bytes.subarray(at))).toBe("é€😀rot\n20%\nende");
 });
 
-test("any bytes give text without escapes, and printable text stays as it is", () => {
+test("any bytes become text without escapes, and printable text is unchanged", () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 40 }), { maxLength: 8 }), (chunks) => {
       expect(clean(...chunks)).not.toMatch(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/);

@@ -30,14 +30,14 @@ const text = (observation: TerminalObservation) => contentText(observation.conte
 const output = async (command: string) => text(await run(command));
 
 describe("output", () => {
-  test("that is still being copied when its command ends does not hold up the next one", async () => {
+  test("that is still being copied when its command ends does not delay the next one", async () => {
     for (let round = 0; round < 60; round++) {
       await run("head -c 200000 /dev/zero | tr '\\0' x");
       expect(await run(`echo ${round}`)).toMatchObject({ exit_code: 0, content: [{ text: `${round}\n` }] });
     }
   });
 
-  test("of more than 30 000 characters is cut in the middle, and the sandbox has all of it", async () => {
+  test("of more than 30 000 characters is cut in the middle, and the sandbox keeps all of it", async () => {
     const observation = await run("seq 1 20000");
     expect(text(observation).length).toBeLessThanOrEqual(30_000);
     const [, left, total, path, line] =
@@ -52,11 +52,11 @@ describe("output", () => {
     expect(text(observation).split("\n")[Number(line) - 2]).toBe(String(Number(line) - 1));
   });
 
-  test("of exactly 30 000 characters is whole", async () => {
+  test("of exactly 30 000 characters is not cut", async () => {
     expect(await output("head -c 30000 /dev/zero | tr '\\0' x")).toBe("x".repeat(30_000));
   });
 
-  test("of 100 MB is taken in bounded memory while the server answers others", async () => {
+  test("of 100 MB is read in bounded memory while the server serves others", async () => {
     const before = process.memoryUsage().rss;
     let worst = 0;
     let last = performance.now();
@@ -83,7 +83,7 @@ describe("output", () => {
     expect(await output("echo usable")).toBe("usable\n");
   });
 
-  test("of binary garbage and escapes does no harm", async () => {
+  test("of binary garbage and escapes is harmless", async () => {
     await run("head -c 300000 /dev/urandom");
     expect(
       await output("printf '\\033[31mred\\033[0m \\033]0;title\\007\\033[2J\\033[?1049h\\033c|\\303|\\n'"),
@@ -93,14 +93,14 @@ describe("output", () => {
     expect(await output("echo 'grüße 😀 日本'")).toBe("grüße 😀 日本\n");
   });
 
-  test("that quotes the shell's own markers stays output", async () => {
+  test("that quotes the shell's markers stays output", async () => {
     const shown = await output('echo "$PS1"; declare -p PROMPT_COMMAND 2>&1; echo after');
     expect(shown).toMatch(/^[0-9a-f]{24}:P\d+:\$\$:[\s\S]*PROMPT_COMMAND=[\s\S]*\nafter\n$/);
   });
 });
 
 describe("a command", () => {
-  test("of 200 KB arrives unchanged", async () => {
+  test("of 200 KB reaches the shell unchanged", async () => {
     const line = 'it\'s a "line" with $x `y` \\ and ünï€😀\t';
     const body = `${line.repeat(60)}\n`.repeat(75);
     expect(Buffer.byteLength(body)).toBeGreaterThan(200_000);
@@ -111,7 +111,7 @@ describe("a command", () => {
     expect(await output("ls /tmp/terminal_output | grep command_")).toBe("");
   });
 
-  test("takes no input that is longer than a terminal's line", async () => {
+  test("rejects input that is longer than a terminal line", async () => {
     await run("cat", { timeout: 0.2 });
     expect(await run("x".repeat(5_000), { is_input: true })).toMatchObject({ is_error: true, exit_code: -1 });
     expect((await run("C-c", { is_input: true })).exit_code).toBe(130);
@@ -126,7 +126,7 @@ describe("a command", () => {
     expect(read.stdout.toString()).toBe(`${controls}\x7f`);
   });
 
-  test("may change the terminal, the prompts and the shell's own output", async () => {
+  test("may change the terminal settings, the prompts and the shell's output", async () => {
     for (const change of [
       "PS1='$ '; PS2='> '; PS0=zero; PROMPT_COMMAND='echo noise'",
       "stty raw -echo",
@@ -143,7 +143,7 @@ describe("a command", () => {
     }
   });
 
-  test("may send the shell's own output elsewhere", async () => {
+  test("may redirect the shell's output", async () => {
     expect(await run("exec 3>&1 >/tmp/out 2>&1")).toMatchObject({ exit_code: 0 });
     expect(await run("echo hidden")).toMatchObject({ exit_code: 0, content: [{ text: "" }] });
     expect(await run("exec >&3 2>&3 3>&-; cat /tmp/out")).toMatchObject({
@@ -152,7 +152,7 @@ describe("a command", () => {
     });
   });
 
-  test("may be traced, trapped and broken off by a failed expansion", async () => {
+  test("may be traced, trapped and aborted by a failed expansion", async () => {
     expect(await output("set -x; echo traced")).toMatch(/\+ echo traced\ntraced\n$/);
     expect(await output("set +x")).toMatch(/^(\+.*\n)*$/);
     expect((await run("trap 'echo caught' INT; trap 'echo failed' ERR; set -u")).exit_code).toBe(0);
@@ -161,7 +161,7 @@ describe("a command", () => {
     expect(await output("echo usable")).toBe("usable\n");
   });
 
-  test("may leave a process behind that holds the terminal", async () => {
+  test("may leave a background process that holds the terminal", async () => {
     await run("(trap '' HUP TTIN; cat 2>/tmp/cat.log; sleep 30) &");
     await run("sleep 30 & disown");
     expect(await output("echo usable")).toContain("usable\n");
@@ -169,7 +169,7 @@ describe("a command", () => {
     await run("kill %1; kill -9 $!");
   });
 
-  test("may leave keys behind that nobody read", async () => {
+  test("may leave unread input", async () => {
     await run("sleep 0.5", { timeout: 0.1 });
     await run("UP", { is_input: true, timeout: 0.1 });
     await run("", { timeout: 5 });
@@ -196,20 +196,20 @@ describe("a shell that ends", () => {
     },
   );
 
-  test("while nothing runs is replaced too, elsewhere when its folder is gone", async () => {
+  test("while idle is replaced too, in another folder if its own was removed", async () => {
     await run("mkdir /tmp/gone && cd /tmp/gone && rmdir /tmp/gone");
     await run("exit");
     expect(await output("pwd")).toBe("/workspace\n");
   });
 });
 
-test("startup files count", async () => {
+test("startup files are read", async () => {
   await run("echo 'export FROM_RC=yes; echo noise' > ~/.bashrc");
   expect(text(await run("echo $FROM_RC", { reset: true }))).toMatch(/\nyes\n$/);
   await run("rm ~/.bashrc");
 });
 
-test("without bash the terminal works over sh", async () => {
+test("without bash the terminal uses sh", async () => {
   await run(
     "mkdir -p /tmp/bin && cd /tmp/bin && ln -s /bin/sh /usr/bin/cat /usr/bin/sleep /usr/bin/seq /usr/bin/mkdir . && cd",
   );
@@ -228,7 +228,7 @@ test("without bash the terminal works over sh", async () => {
   expect(await output("pwd")).toBe("/tmp\n");
 });
 
-test("a sandbox that is gone makes the call throw one clear sentence", async () => {
+test("a call in a removed sandbox throws a readable error", async () => {
   const other = await testSandbox();
   terminal = openTerminal(other.sandbox);
   const running = run("sleep 100", { timeout: 60 });
@@ -237,7 +237,7 @@ test("a sandbox that is gone makes the call throw one clear sentence", async () 
   await expect(run("echo x")).rejects.toThrow(/\w+/);
 });
 
-test("a command that prints without end is answered after a while, and can be stopped then", async () => {
+test("a call of an endlessly printing command returns after a while, and the command can be stopped", async () => {
   terminal.close();
   terminal = openTerminal(sandbox, { quietMs: 20_000, longestMs: 1_200 });
   const endless = await run("yes");

@@ -13,7 +13,7 @@ function scan(...chunks: string[]) {
   return { text, markers: parts.filter((part) => !Buffer.isBuffer(part)) };
 }
 
-test("markers are found wherever the output is cut, and the text around them is whole", () => {
+test("markers are found wherever the output is split, and the text around them is complete", () => {
   const whole = `echo${start}out\r\nput${end}idle${prompt}rest`;
   for (let at = 0; at <= whole.length; at++) {
     const { text, markers } = scan(whole.slice(0, at), whole.slice(at));
@@ -40,7 +40,7 @@ test("markers are found wherever the output is cut, and the text around them is 
   }
 });
 
-test("text about markers is text", () => {
+test("text that resembles markers is ordinary output", () => {
   for (const text of [
     nonce,
     `${nonce}:P8:$$:$?:`,

@@ -31,7 +31,7 @@ const output = async (command: string) => contentText((await run(command, { time
 const text = (observation: TerminalObservation) => contentText(observation.content);
 
 describe("a command", () => {
-  test("gives its output alone, with the facts beside it", async () => {
+  test("returns its output without prompts, with its metadata", async () => {
     const observation = await run("cd /tmp && echo out && echo err >&2 && (exit 7)");
     expect(observation).toEqual({
       kind: "TerminalObservation",
@@ -54,7 +54,7 @@ describe("a command", () => {
     expect(await output("hostname")).toBe("shell-1\n");
   });
 
-  test("leaves directory, variables, functions, aliases, options and exit code to the next", async () => {
+  test("leaves its directory, variables, functions, aliases, options and exit code to the next command", async () => {
     await run(
       "mkdir -p '/tmp/a b' && cd '/tmp/a b'; export X=1; y=2; f() { echo \"f $X $y\"; }; alias g='f'; shopt -s nullglob",
     );
@@ -63,14 +63,14 @@ describe("a command", () => {
     expect(await output("echo $?")).toBe("9\n");
   });
 
-  test("may be of several lines when it is one command", async () => {
+  test("may have several lines when it is one command", async () => {
     expect(await output('for i in 1 2; do\n  echo "n $i"\ndone')).toBe("n 1\nn 2\n");
     expect(await output("cat <<'EOF'\nit's \"$HOME\" `x` \\ !!\n\ttab\nEOF")).toBe(
       'it\'s "$HOME" `x` \\ !!\n\ttab\n',
     );
   });
 
-  test("with a syntax error answers at once", async () => {
+  test("with a syntax error returns at once", async () => {
     for (const broken of [
       "echo 'open",
       'echo "open',
@@ -90,7 +90,7 @@ describe("a command", () => {
     expect(await output("test -t 0 && test -t 1 && tty && stty size")).toMatch(/^\/dev\/pts\/\d+\n50 200\n$/);
   });
 
-  test("tells the process id of its background job, whose later output comes with the next command", async () => {
+  test("prints the process id of its background job, whose later output appears with the next command", async () => {
     const started = await run("(while [ ! -e /tmp/go ]; do sleep 0.01; done; echo late; touch /tmp/gone) &");
     expect(started.metadata.pid).toBeGreaterThan(1);
     await run("touch /tmp/go; until [ -e /tmp/gone ]; do :; done");
@@ -99,8 +99,8 @@ describe("a command", () => {
   });
 });
 
-describe("a command that goes on", () => {
-  test("answers after a while without new output, is polled, and ends", async () => {
+describe("a long-running command", () => {
+  test("returns after a while without new output, can be polled, and ends", async () => {
     const quiet = await run("echo one; until [ -e /tmp/poll ]; do sleep 0.01; done; echo two");
     expect(quiet).toMatchObject({
       exit_code: -1,
@@ -123,7 +123,7 @@ describe("a command that goes on", () => {
     expect(await output("ls /tmp/other 2>/dev/null")).toBe("");
   });
 
-  test("that ends between two calls is told with its output and exit code, whatever the next call asks", async () => {
+  test("that ends between two calls is reported with its output and exit code by any next call", async () => {
     const leave = async (name: string) => {
       const command = `echo first; until [ -e /tmp/${name} ]; do sleep 0.01; done; cd /tmp; echo last; (exit 3)`;
       expect((await run(command)).exit_code).toBe(-1);
@@ -153,14 +153,14 @@ describe("a command that goes on", () => {
     expect((await run("pwd")).metadata.prefix).toBe("");
   });
 
-  test("that keeps writing is waited for", async () => {
+  test("is waited for while it keeps writing", async () => {
     terminal.close();
     terminal = openTerminal(sandbox, { quietMs: 1_500 });
     const observation = await run("for i in 1 2 3 4 5 6; do echo $i; sleep 0.3; done");
     expect(observation.exit_code).toBe(0);
   });
 
-  test("is left running by its own timeout, output or not", async () => {
+  test("is left running at its own timeout, with or without output", async () => {
     const observation = await run("while :; do echo tick; sleep 0.05; done", { timeout: 0.4 });
     expect(observation).toMatchObject({ exit_code: -1, timeout: false });
     expect(observation.metadata.suffix).toMatch(/after 0\.4 seconds/);
@@ -170,7 +170,7 @@ describe("a command that goes on", () => {
     expect(await output("echo usable")).toBe("usable\n");
   });
 
-  test("takes input with Enter, and C-d ends it", async () => {
+  test("receives input with Enter, and C-d ends it", async () => {
     await run("cat");
     expect(text(await input("hello 'world'"))).toBe("hello 'world'\nhello 'world'\n");
     expect((await input("C-d")).metadata.suffix).toMatch(/exit code 0\. CTRL\+D was sent/);
@@ -179,14 +179,14 @@ describe("a command that goes on", () => {
     expect(await output('echo "$name"')).toBe("Ada Löve\n");
   });
 
-  test("is stopped by C-z and taken up again by fg", async () => {
+  test("is stopped by C-z and continued by fg", async () => {
     await run("sleep 100");
     expect((await input("C-z")).exit_code).toBe(148);
     expect(text(await run("fg"))).toContain("sleep 100");
     expect((await input("C-c")).exit_code).toBe(130);
   });
 
-  test("gets keys as a terminal sends them", async () => {
+  test("receives keys as a terminal sends them", async () => {
     await run(`python3 -c "
 import sys, tty, termios
 old = termios.tcgetattr(0)
@@ -226,7 +226,7 @@ print(data)
   });
 });
 
-describe("a call that makes no sense is refused", () => {
+describe("an invalid call is refused", () => {
   test.each<[string, Partial<TerminalAction>, RegExp]>([
     ["", {}, /Nothing is running/],
     ["y", { is_input: true }, /Nothing is running/],
@@ -246,7 +246,7 @@ describe("a call that makes no sense is refused", () => {
 });
 
 describe("reset", () => {
-  test("clears the state and says so", async () => {
+  test("clears the state and reports it", async () => {
     await run("cd /tmp; export X=1");
     expect(await run("", { reset: true })).toMatchObject({
       command: "[RESET]",
@@ -256,7 +256,7 @@ describe("reset", () => {
     expect(await output("pwd; echo [$X]")).toBe("/workspace\n[]\n");
   });
 
-  test("frees a terminal that hangs, and runs a command", async () => {
+  test("replaces a hanging terminal, and runs a command", async () => {
     await run("trap '' INT; cat");
     const observation = await run("echo new; pwd", { reset: true });
     expect(observation).toMatchObject({ command: "[RESET] echo new; pwd", exit_code: 0 });
@@ -275,7 +275,7 @@ describe("an interrupt", () => {
     await expect(running).rejects.toThrow("stop");
   }
 
-  test("stops the command and leaves a shell with its state", async () => {
+  test("stops the command and keeps the shell's state", async () => {
     await run("X=kept");
     await interrupt("sleep 100");
     expect(await output("echo $X")).toBe("kept\n");
@@ -296,7 +296,7 @@ describe("an interrupt", () => {
     expect((await run("true")).metadata.prefix).toBe("");
   });
 
-  test("leaves the shell its state also where it comes while the command is being typed", async () => {
+  test("keeps the shell's state also while the command is being typed", async () => {
     await run("X=kept");
     for (let lateMs = 0; lateMs < 8; lateMs += 0.5) {
       const controller = new AbortController();
@@ -316,7 +316,7 @@ describe("an interrupt", () => {
     }
   });
 
-  test("leaves the shell its state on a host that takes seconds for everything", async () => {
+  test("keeps the shell's state on a very slow host", async () => {
     const slow = slowed(sandbox);
     terminal = openTerminal(slow.sandbox, { quietMs: 700 });
     await run("X=kept");
@@ -327,7 +327,7 @@ describe("an interrupt", () => {
   });
 });
 
-test("calls are served one after the other", async () => {
+test("concurrent calls run one after the other", async () => {
   const calls = [run("sleep 0.1; echo a"), run("echo b"), run("echo c")];
   expect((await Promise.all(calls)).map(text)).toEqual(["a\n", "b\n", "c\n"]);
 });

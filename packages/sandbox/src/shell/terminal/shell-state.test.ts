@@ -31,7 +31,7 @@ async function run(terminal: Terminal, command: string, timeout: number | null =
   return contentText((await terminal.run(action, signal)).content);
 }
 
-test("a shell that is opened later begins where the first one was kept, with its exported variables", async () => {
+test("a new shell starts with the saved directory and exported variables of the last one", async () => {
   const first = open();
   await run(first, 'mkdir -p "/tmp/it\'s a dir" && cd "/tmp/it\'s a dir"');
   await run(
@@ -49,7 +49,7 @@ test("a shell that is opened later begins where the first one was kept, with its
   expect((await readFile(sandbox, stateFile)).kind).toBe("missing");
 });
 
-test("the file is its user's alone, and a shell's options do not keep it from being written", async () => {
+test("only the user can read the state file, and no shell option prevents its writing", async () => {
   const first = open();
   await run(first, "cd /var && set -o noclobber && umask 000");
   await first.saveState();
@@ -60,7 +60,7 @@ test("the file is its user's alone, and a shell's options do not keep it from be
   expect(await run(open(), "pwd")).toBe("/var\n");
 });
 
-test("of a shell in which a command runs, the directory is kept, at once", async () => {
+test("the directory of a shell with a running command is saved at once", async () => {
   const first = open();
   await run(first, "cd /usr; export GONE=1");
   await run(first, "sleep 300", null);
@@ -74,7 +74,7 @@ test("of a shell in which a command runs, the directory is kept, at once", async
   expect(await run(second, 'pwd; echo "${GONE-gone}"')).toBe("/usr\ngone\n");
 });
 
-test("a stopped shell keeps nobody waiting, and a damaged file does no harm", async () => {
+test("a stopped shell delays no caller, and a damaged state file is harmless", async () => {
   const first = open();
   await run(first, "cd /usr");
   const pid = Number.parseInt(await run(first, "echo $$; (sleep 0.3; kill -STOP $$) >/dev/null 2>&1 &"), 10);
@@ -90,7 +90,7 @@ test("a stopped shell keeps nobody waiting, and a damaged file does no harm", as
   expect(await run(second, "echo fine")).toBe("fine\n");
 });
 
-test("a terminal that was never used keeps nothing, and the kept state stays for the one after it", async () => {
+test("an unused terminal saves no state, and the saved state stays for the next one", async () => {
   const first = open();
   await run(first, "cd /usr");
   await first.saveState();

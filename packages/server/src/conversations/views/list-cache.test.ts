@@ -69,7 +69,7 @@ async function addSandbox(id: string): Promise<void> {
   await opened.store.sandboxes.create(row);
 }
 
-test("a page is made once until the next write", async () => {
+test("a page is built once until the next write", async () => {
   const row = await addConversation();
   const ask = () => {
     made = [];
@@ -82,7 +82,7 @@ test("a page is made once until the next write", async () => {
   expect(ask()).toEqual([row.id]);
 });
 
-test("whatever is written, every page shows it at once", async () => {
+test("every write is visible in every page at once", async () => {
   const { store } = opened;
   const shared = newId();
   await addSandbox(shared);

@@ -48,7 +48,7 @@ describe.each([
     operations = operationsOf(document);
   });
 
-  test("every operation has an id of its own, a summary, tags, and a text for each parameter", () => {
+  test("every operation has a unique id, a summary, tags, and a description of each parameter", () => {
     const ids = operations.map(({ operation }) => operation.operationId);
     expect(new Set(ids).size).toBe(ids.length);
     const unsaid = operations.flatMap(({ name, path, operation }) => {
@@ -105,13 +105,13 @@ describe.each([
   });
 });
 
-test("the example of a start can be sent as it is", () => {
+test("the example of a start is a valid request", () => {
   const body = document.paths["/api/v1/app-conversations"]!.post!.requestBody!.content["application/json"]!;
   expect(body.example).toMatchObject({ initial_message: { content: [{ type: "text" }] } });
   expect(Object.keys(body.example as object)).not.toContain("sandbox_id");
 });
 
-test("the settings family has its own shape of failures", () => {
+test("the settings family has its own failure schema", () => {
   const settings = document.paths["/api/settings"]!.post!;
   expect(settings.responses["422"]).toEqual({ $ref: "#/components/responses/UnprocessableEntity.error" });
   const shape =

@@ -42,7 +42,7 @@ const publicPaths = [
   "/api/options/config",
 ];
 
-test("every other route, known or not, answers 401 without a valid key", async () => {
+test("every other route, known or not, responds with 401 without a valid key", async () => {
   const document = (await read(server.call("GET", "/openapi.json", { key: null }))).body;
   const operations = Object.entries<Record<string, { security?: unknown[] }>>(document.paths).flatMap(
     ([path, methods]) =>

@@ -96,7 +96,7 @@ async function pages(path: string): Promise<{ items: { id: string }[]; counts: n
   return { items, counts };
 }
 
-test("pages of long events end early, and together have everything in order", async () => {
+test("pages of long events end early, and together contain every event in order", async () => {
   const id = await server.addConversation();
   for (let i = 0; i < 7; i++)
     await server.addMessages(id, `${i}`.padEnd(maxPageLength * (i === 3 ? 1.1 : 0.4), "x"), `short ${i}`);

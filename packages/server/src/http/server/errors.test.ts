@@ -25,7 +25,7 @@ function raw(text: string): Promise<string> {
 }
 const auth = `Host: localhost\r\nX-Session-API-Key: ${key}\r\nConnection: close\r\n`;
 
-test("an unknown path is a 404 and a wrong method a 405 that names the right ones", async () => {
+test("an unknown path gets 404, and a wrong method 405 with the allowed methods", async () => {
   expect(await read(server.call("GET", "/api/v1/nothing"))).toEqual({
     status: 404,
     body: { detail: "Not Found" },
@@ -37,7 +37,7 @@ test("an unknown path is a 404 and a wrong method a 405 that names the right one
   expect(await wrong.json()).toEqual({ detail: "Method Not Allowed" });
 });
 
-test("malformed JSON is a 422 that does not quote the body", async () => {
+test("malformed JSON gets 422 without a quote of the body", async () => {
   const { status, body } = await read(
     server.call("POST", "/api/v1/app-conversations", { body: '{"title": "se-cret" oops' }),
   );
@@ -51,7 +51,7 @@ test("malformed JSON is a 422 that does not quote the body", async () => {
   expect(JSON.stringify(settings.body)).not.toContain("se-cret");
 });
 
-test("JSON that is too deep, or holds NUL characters or prototype keys, is a 422", async () => {
+test("JSON that is too deep, or contains NUL characters or prototype keys, gets 422", async () => {
   const deep = `{"unknown":${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}}`;
   for (const body of [
     deep,
@@ -115,7 +115,7 @@ test("query texts are coerced, bodies are not", async () => {
   ).toBe(200);
 });
 
-test("limits out of range and unreadable query values are a 422", async () => {
+test("limits out of range and unreadable query values get 422", async () => {
   for (const query of [
     "limit=0",
     "limit=101",
@@ -138,7 +138,7 @@ test("the last value of a repeated query key counts", async () => {
   expect((await server.call("GET", "/api/v1/sandboxes/search?limit=1&limit=0")).status).toBe(422);
 });
 
-test("another content type than JSON is a 415, and a missing body a 422", async () => {
+test("a content type other than JSON gets 415, and a missing body 422", async () => {
   const form = await read(
     server.call("POST", "/api/settings", {
       body: "a=b",
@@ -180,7 +180,7 @@ test("a route without a body ignores the client's body", async () => {
   }
 });
 
-test("a body over the limit is a 413", async () => {
+test("a body over the limit gets 413", async () => {
   const { status, body } = await read(
     server.call("POST", "/api/v1/app-conversations", { body: { title: "x".repeat(1_200_000) } }),
   );
@@ -204,7 +204,7 @@ test("an offer of HTTP/2 is answered in HTTP/1.1", async () => {
   expect(answer).toMatch(/^HTTP\/1.1 200 OK/);
 });
 
-test("an unexpected error is a 500 with an id that the log explains", async () => {
+test("an unexpected error gets 500 with an id that the log explains", async () => {
   server.sandboxes.specs = () => {
     throw new Error("an internal detail");
   };

@@ -98,7 +98,7 @@ test("a stream starts with the full state, followed by numbered events", async (
   expect(stream.texts()).toEqual(["after"]);
 });
 
-test("the query asks for stored events as it does for the socket", async () => {
+test("the query selects stored events as for the socket", async () => {
   const id = await server.addConversation();
   await server.addMessages(id, "a", "b", "c");
   for (const [query, texts] of [
@@ -136,7 +136,7 @@ test("a client that reconnects with the last id gets every event exactly once", 
   expect(texts).toEqual(Array.from({ length: total }, (_, index) => `${index}`));
 });
 
-test("keys stand in a header or in the query; others, and other conversations, get nothing", async () => {
+test("a key is read from a header or the query; invalid keys and other conversations get nothing", async () => {
   const id = await server.addConversation();
   const status = async (...given: Parameters<typeof open>) => (await open(...given).response).status;
   expect(await status(id, `?session_api_key=${key}`, {})).toBe(200);
@@ -154,7 +154,7 @@ test("keys stand in a header or in the query; others, and other conversations, g
   );
 });
 
-test("below /agent/<sandbox id> a stream is that sandbox's only", async () => {
+test("below /agent/<sandbox id> a stream shows only that sandbox", async () => {
   const id = await server.addConversation();
   const { sandboxId } = server.conversations.reads.get("default", id)!;
   const at = (sandbox: string) =>

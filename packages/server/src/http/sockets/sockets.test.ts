@@ -87,7 +87,7 @@ test("without a key in the handshake the first frame must bring one; later auth 
   }
 });
 
-test("an unknown conversation, another user's and another sandbox's close with 4004 after the handshake", async () => {
+test("sockets of an unknown conversation, another user's or another sandbox's close with 4004 after the handshake", async () => {
   const id = await server.addConversation();
   for (const socket of [
     connect(newId()),
@@ -158,7 +158,7 @@ test("a resend sends the stored events in order, all or since a time, and no sta
   expect(late.texts()).toEqual(["m250"]);
 });
 
-test("between resend and live frames nothing is lost and nothing comes twice", async () => {
+test("between resend and live frames no event is lost or repeated", async () => {
   const id = await server.addConversation();
   for (let index = 0; index < 150; index++) await server.addMessages(id, `${index}`);
   const total = 450;
@@ -284,7 +284,7 @@ test("no frame and no handshake query crashes the socket or the server", async (
   expect(socket.socket.readyState).toBe(socket.socket.OPEN);
 });
 
-test("messages are taken in the order in which they were sent", async () => {
+test("messages are processed in the order in which they were sent", async () => {
   const id = await server.addConversation();
   const socket = connect(id);
   await socket.until(isFullState);
@@ -294,7 +294,7 @@ test("messages are taken in the order in which they were sent", async () => {
   expect(socket.texts()).toEqual(texts);
 });
 
-test("an event that is too large for clients is shortened for the socket and whole over REST", async () => {
+test("an event that is too large for clients is shortened for the socket and complete over REST", async () => {
   const id = await server.addConversation();
   await server.addMessages(id, `begin${"é".repeat(1_000_000)}end`);
   const socket = new TestSocket(server, `/sockets/events/${id}?resend_mode=all`, {

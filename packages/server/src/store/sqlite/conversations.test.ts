@@ -42,7 +42,7 @@ test("an id can be used once", async () => {
   expect(store.conversations.get(id)!.title).toBe("first");
 });
 
-test("a search gives the newest first, page by page, equal times in a stable order", async () => {
+test("a search returns the newest first, page by page, equal times in a stable order", async () => {
   const ids: string[] = [];
   for (const createdAt of [1, 2, 2, 2, 3]) ids.push(await create({ createdAt }));
   const found: string[] = [];
@@ -55,7 +55,7 @@ test("a search gives the newest first, page by page, equal times in a stable ord
   expect(found).toEqual(ids.toReversed());
 });
 
-test("filters hold for the search and, but for sub-conversations, for the count", async () => {
+test("filters apply to the search and, except for sub-conversations, to the count", async () => {
   const parentId = await create({ title: "Fix 100% of it", createdAt: 10, sandboxId: "one" });
   await create({ title: "fix_the bug", createdAt: 20, parentId });
   await create({ title: null, createdAt: 30 });
@@ -86,7 +86,7 @@ test("filters hold for the search and, but for sub-conversations, for the count"
   expect(() => found({ titleContains: "%a".repeat(30_000) })).toThrow("title__contains");
 });
 
-test("an update changes what it names, and the time of the update", async () => {
+test("an update changes its fields and the update time", async () => {
   const id = await create({ title: "old" });
   const before = store.conversations.get(id)!;
   await store.conversations.update(id, { title: "new" });
@@ -103,7 +103,7 @@ test("an update changes what it names, and the time of the update", async () => 
   });
 });
 
-test("changes of different fields at the same time are all kept", async () => {
+test("concurrent changes of different fields are all stored", async () => {
   const id = await create({});
   const { config } = store.conversations.get(id)!;
   const public_ = { public: true, selectedRepository: null };
@@ -121,7 +121,7 @@ test("changes of different fields at the same time are all kept", async () => {
   });
 });
 
-test("children and neighbours in a sandbox are found", async () => {
+test("children, and conversations of the same sandbox, are found", async () => {
   const parent = await create({ sandboxId: "one" });
   const lonely = await create({});
   const first = await create({ parentId: parent, createdAt: 1, sandboxId: "one" });

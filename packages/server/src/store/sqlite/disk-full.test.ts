@@ -10,7 +10,7 @@ import {
   temporaryFolder,
 } from "../../../test/support/store.ts";
 
-test("a full disk refuses appends with StorageFull, stores none of them by half, and goes on once there is room", async () => {
+test("a full disk refuses appends with StorageFull, stores no part of them, and accepts new ones once there is space", async () => {
   const { dir, remove } = temporaryFolder();
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m,mode=700", "sandpiper-test", dir]);
   try {
@@ -55,7 +55,7 @@ test("a full disk refuses appends with StorageFull, stores none of them by half,
   }
 });
 
-test("a disk that is full when the index of the log has to grow is told as full, too", async () => {
+test("a disk that is full when the log's index has to grow is reported as full, too", async () => {
   const { dir, remove } = temporaryFolder();
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=64m,mode=700", "sandpiper-test", dir]);
   try {

@@ -42,7 +42,7 @@ async function killAfterLines(
   return written;
 }
 
-test("after kill -9 every acknowledged record is there, once, and sequence numbers have no gap", async () => {
+test("after kill -9 every acknowledged record is stored once, and sequence numbers have no gaps", async () => {
   const row = conversationRow();
   const store = await openStore(dir);
   await store.conversations.create(row);
@@ -71,7 +71,7 @@ test("after kill -9 every acknowledged record is there, once, and sequence numbe
   expect(acknowledged.size).toBeGreaterThan(4000);
 });
 
-test("a second process on the same folder is told which folder is in use; kill -9 of the first sets it free", async () => {
+test("a second process on the same folder gets an error that names it; kill -9 of the first releases the folder", async () => {
   await killAfterLines("hold-folder.ts", [dir], 1, async () => {
     const refused = openStore(dir);
     await expect(refused).rejects.toMatchObject({ code: "ConfigInvalid" });
@@ -80,7 +80,7 @@ test("a second process on the same folder is told which folder is in use; kill -
   await (await openStore(dir)).close();
 });
 
-test("the same process cannot open a folder twice either, and can after close", async () => {
+test("the same process cannot open a folder twice, but can reopen it after close", async () => {
   const store = await openStore(dir);
   await expect(openStore(dir)).rejects.toMatchObject({ code: "ConfigInvalid" });
   const row = conversationRow();

@@ -45,7 +45,7 @@ const metrics = (model: string, cost: number, tokens: number) => ({
   },
 });
 
-test("an appended record has the next sequence number, an id, a timestamp and the text that readers get", async () => {
+test("an appended record gets the next sequence number, an id, a timestamp and its serialized text", async () => {
   const own = randomUUID();
   const first = await store.events.append(id, [message("a"), message("b", own)]);
   const [third] = await store.events.append(id, [message("c")]);
@@ -59,7 +59,7 @@ test("an appended record has the next sequence number, an id, a timestamp and th
   expect(store.events.lastSeq(id)).toBe(3);
 });
 
-test("what readers get has no null and no undefined, except inside the free value of a state update", async () => {
+test("serialized events contain no null or undefined, except inside a state update's value", async () => {
   const hostile = JSON.parse(
     '{"kind":"ActionEvent","action":{"timeout":null,"__proto__":null,"list":[{"a":null}]},"summary":null}',
   );
@@ -74,7 +74,7 @@ test("what readers get has no null and no undefined, except inside the free valu
   expect(store.events.read(id, 0, 10)).toEqual([action, state]);
 });
 
-test("the caller may change its event after it gave it to the log", async () => {
+test("the caller may change an event after appending it", async () => {
   const record = message("before");
   const appended = store.events.append(id, [record]);
   (record.event as { llm_message: { content: unknown[] } }).llm_message.content.push("after");
@@ -98,7 +98,7 @@ test("control records are read and followed, but not listed, counted or found by
   ).toEqual([records[0]!.json, null, records[2]!.json]);
 });
 
-test("records are read without their texts as with them, and fewer where they are long", async () => {
+test("reading without texts returns the same records, and fewer if they are long", async () => {
   const parsed = (after: number, limit: number) => store.events.readParsed(id, after, limit);
   const whole = (after: number, limit: number) =>
     store.events.read(id, after, limit).map(({ json: _, ...record }) => record);
@@ -124,7 +124,7 @@ test("records are read without their texts as with them, and fewer where they ar
   expect(store.events.readParsed("unknown", 0, 10)).toEqual([]);
 });
 
-test("pages follow one another in both directions, whatever lies between the listed events", async () => {
+test("pages continue in both directions, whatever lies between the listed events", async () => {
   for (let index = 0; index < 25; index++) {
     await store.events.append(id, [message(`${index}`), stateUpdate("x", index)]);
   }
@@ -149,7 +149,7 @@ test("pages follow one another in both directions, whatever lies between the lis
   }
 });
 
-test("filters by kind and time hold for pages and counts", async () => {
+test("filters by kind and time apply to pages and counts", async () => {
   const pause = { listed: true, event: { kind: "PauseEvent", source: "user" } } as const;
   const records = await store.events.append(id, [message("0"), pause, message("2"), pause, message("4")]);
   const times = records.map((record) => record.event.timestamp);
@@ -168,7 +168,7 @@ test("filters by kind and time hold for pages and counts", async () => {
   expect(second).toEqual({ items: [records[2]!.json], nextPageId: "2" });
 });
 
-test("an append to an unknown conversation is refused and stores nothing, also beside others in the same moment", async () => {
+test("an append to an unknown conversation is refused and stores nothing, also in a shared commit", async () => {
   const unknown = randomUUID();
   const results = await Promise.allSettled([
     store.events.append(id, [message("a")]),
@@ -183,7 +183,7 @@ test("an append to an unknown conversation is refused and stores nothing, also b
   await expect(store.events.append(unknown, [])).rejects.toMatchObject({ code: "ConversationNotFound" });
 });
 
-test("an event id that is there already stores nothing of its batch and harms no other", async () => {
+test("a batch with an existing event id is refused as a whole and does not affect other batches", async () => {
   const [first] = await store.events.append(id, [message("a")]);
   const results = await Promise.allSettled([
     store.events.append(id, [message("b"), message("c", first!.event.id)]),
@@ -194,7 +194,7 @@ test("an event id that is there already stores nothing of its batch and harms no
   expect(store.events.search(id, { limit: 10 }).items).toHaveLength(2);
 });
 
-test("timestamps never go backwards, though the clock does and the process restarts", async () => {
+test("timestamps never go backwards, even if the clock does or the process restarts", async () => {
   const { dir, remove } = temporaryFolder();
   let now = Date.UTC(2026, 0, 1);
   const times: string[] = [];
@@ -251,7 +251,7 @@ test("followers get every record once, in order, under 50 concurrent appenders, 
   expect((await warned).message).toContain("a broken follower");
 });
 
-test("a follower that another one ends while both are told hears no more", async () => {
+test("a follower that another follower closes during delivery gets no further records", async () => {
   const heard: number[] = [];
   let endSecond = () => {};
   store.events.follow(id, () => endSecond());
@@ -260,7 +260,7 @@ test("a follower that another one ends while both are told hears no more", async
   expect(heard).toEqual([]);
 });
 
-test("followers of one conversation hear nothing of another", async () => {
+test("followers get only their own conversation's records", async () => {
   const other = conversationRow();
   await store.conversations.create(other);
   const heard: number[] = [];
@@ -270,7 +270,7 @@ test("followers of one conversation hear nothing of another", async () => {
   expect(heard).toEqual([1]);
 });
 
-test("the summary follows the state records of the log", async () => {
+test("the summary reflects the state records of the log", async () => {
   expect(store.conversations.get(id)!.summary).toEqual({
     executionStatus: "idle",
     metrics: null,
@@ -303,7 +303,7 @@ test("the summary follows the state records of the log", async () => {
   expect(store.conversations.listRunning()).toEqual([]);
 });
 
-test("a removed conversation takes its events along", async () => {
+test("removing a conversation removes its events", async () => {
   const other = conversationRow();
   await store.conversations.create(other);
   await store.events.append(id, [message("a")]);
@@ -318,7 +318,7 @@ test("a removed conversation takes its events along", async () => {
   expect(store.events.count(other.id)).toBe(1);
 });
 
-test("close stores what was given before it and refuses what comes after", async () => {
+test("close stores earlier appends and refuses later ones", async () => {
   const { dir, remove } = temporaryFolder();
   const own = await openStore(dir);
   const row = conversationRow();

@@ -27,7 +27,7 @@ function call(change: Partial<ModelCall> = {}): ModelCall {
   };
 }
 
-test("model calls are stored with the events that came of them, in order, and go with their conversation", async () => {
+test("model calls are stored in order with the events that they produced, and removed with their conversation", async () => {
   const calls = [call(), call({ usageId: "condenser", atSeq: 1 })];
   await store.events.append(row.id, [message("one"), message("two")], { calls });
   await store.events.append(row.id, [], { calls: [call({ usageId: "title" })] });
@@ -43,13 +43,13 @@ test("model calls are stored with the events that came of them, in order, and go
   expect(store.modelCalls.listByConversation(row.id, 0, 10)).toEqual([]);
 });
 
-test("where the events cannot be stored, neither is the call", async () => {
+test("a model call is not stored when its events cannot be stored", async () => {
   const refused = store.events.append(row.id, [message("one")], { calls: [call()], delivers: "gone" });
   await expect(refused).rejects.toThrow("already been delivered");
   expect(store.modelCalls.listByConversation(row.id, 0, 10)).toEqual([]);
 });
 
-test("the tools of the agent's last call are known by their digest, whatever was asked beside it", async () => {
+test("the tools of the agent's last call are found by their digest, regardless of side calls", async () => {
   expect(store.modelCalls.lastTools(row.id)).toBeUndefined();
   const digests = { system: "s", tools: "t", messages: "m" };
   const prompt = { system: [], messages: [], tools: [] };

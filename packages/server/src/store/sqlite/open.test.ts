@@ -48,7 +48,7 @@ test("the store's folder and files are closed to other users, whatever the umask
   }
 });
 
-test("a database of a newer program is refused and left as it is", async () => {
+test("a database of a newer version is refused and not changed", async () => {
   await (await openStore(dir)).close();
   const newer = new DatabaseSync(database());
   const { user_version: version } = newer.prepare("PRAGMA user_version").get()!;
@@ -63,7 +63,7 @@ test("a database of a newer program is refused and left as it is", async () => {
   await (await openStore(dir)).close();
 });
 
-test("sandboxes of the first schema are kept, and count as used now", async () => {
+test("sandboxes of the first schema are kept, and their last use is set to now", async () => {
   await (await openStore(dir)).close();
   const vault = await openVault(join(dir, "vault.key"), { create: false });
   for (const name of readdirSync(join(dir, "store")).filter((name) => name.startsWith("sandpiper.db")))
@@ -88,7 +88,7 @@ test("a damaged database is refused with a sentence that names the file", async 
   await expect(openStore(dir)).rejects.toMatchObject({ code: "ConfigInvalid" });
 });
 
-test("a store does not open with another key than its own", async () => {
+test("a store opens only with its own key", async () => {
   await (await openStore(dir)).close();
   const other = openSqliteStore({ dir, vault: createVault(randomBytes(32)) });
   await expect(other).rejects.toMatchObject({ code: "ConfigInvalid" });
@@ -104,7 +104,7 @@ test("without the key file an existing store is refused and no new key is made",
   expect(existsSync(join(dir, "vault.key"))).toBe(false);
 });
 
-test("a data folder that does not exist yet is made", async () => {
+test("a missing data folder is created", async () => {
   const nested = join(dir, "a", "b");
   expect(sqliteStoreExists(nested)).toBe(false);
   const store = await openStore(nested);
@@ -112,7 +112,7 @@ test("a data folder that does not exist yet is made", async () => {
   await store.close();
 });
 
-test("a folder that cannot be used is an error, not a hang, and the lock is let go", async () => {
+test("an unusable folder causes an error and no hang, and the lock is released", async () => {
   mkdirSync(join(dir, "store", "sandpiper.db"), { recursive: true });
   const { rm } = await import("node:fs/promises");
   const vault = createVault(randomBytes(32));
@@ -121,7 +121,7 @@ test("a folder that cannot be used is an error, not a hang, and the lock is let 
   await (await openSqliteStore({ dir, vault })).close();
 });
 
-test("no file of the data folder holds a secret in clear, neither while it is open nor after", async () => {
+test("no file of the data folder contains a secret in clear text, neither while it is open nor after", async () => {
   const secret = `planted-${randomBytes(16).toString("hex")}`;
   const store = await openStore(dir);
   await store.settings.put("default", {

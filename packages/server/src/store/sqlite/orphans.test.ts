@@ -55,7 +55,7 @@ const counts = (id: string) => [
   store.pendingMessages.listByConversation(id).length,
 ];
 
-test("opening removes what a crash left of conversations that neither exist nor are being started", async () => {
+test("opening removes remains of conversations that neither exist nor are being started", async () => {
   const [lost, failed, starting, present] = Array.from({ length: 4 }, () => randomUUID()) as [
     string,
     string,
@@ -76,7 +76,7 @@ test("opening removes what a crash left of conversations that neither exist nor 
   ]);
 });
 
-test("a removed conversation takes everything along and ends its start, which then stays ended", async () => {
+test("removing a conversation removes all its data and ends its start permanently", async () => {
   const { id } = conversationRow();
   await store.conversations.create(conversationRow({ id }));
   await belongings(id);
@@ -93,7 +93,7 @@ test("a removed conversation takes everything along and ends its start, which th
   expect(store.startTasks.get(ready)).toMatchObject({ status: "READY" });
 });
 
-test("a conversation with children is not removed, and keeps what it has", async () => {
+test("a conversation with children is not removed, and keeps its data", async () => {
   const parent = conversationRow();
   const child = conversationRow({ parentId: parent.id });
   for (const row of [parent, child]) await store.conversations.create(row);

@@ -24,7 +24,7 @@ const pending = (conversationId: string, text: string) => ({
   createdAt: 1,
 });
 
-test("a pending message leaves with the event that delivers it, and is not delivered twice", async () => {
+test("a pending message is removed by the event that delivers it, and is not delivered twice", async () => {
   const { id } = await created(store);
   const [first, second] = [pending(id, "one"), pending(id, "two")];
   await Promise.all([store.pendingMessages.create(first), store.pendingMessages.create(second)]);
@@ -40,7 +40,7 @@ test("a pending message leaves with the event that delivers it, and is not deliv
   expect(store.pendingMessages.listByConversation(id)).toEqual([]);
 });
 
-test("where the event cannot be stored, its pending message stays", async () => {
+test("a pending message stays when its event cannot be stored", async () => {
   const row = pending(randomUUID(), "waits");
   await store.pendingMessages.create(row);
   const append = store.events.append(row.conversationId, [message("x")], { delivers: row.id });
@@ -50,7 +50,7 @@ test("where the event cannot be stored, its pending message stays", async () => 
   expect(store.pendingMessages.listByConversation(row.conversationId)).toEqual([]);
 });
 
-test("pending messages survive a restart in their order", async () => {
+test("pending messages keep their order over a restart", async () => {
   const { dir, remove } = temporaryFolder();
   const before = await openStore(dir);
   await before.conversations.create(conversationRow({ id: "c" }));

@@ -95,7 +95,7 @@ test.each([
   expect(costly(conversations.searchStatement(filter, { limit: 100, pageId: "100" }))).toEqual([]);
 });
 
-test("a search for the conversations of a repository reads those only", () => {
+test("a search for the conversations of a repository reads only those", () => {
   const { sql, parameters } = conversations.searchStatement(
     { userId, selectedRepository: "a/b" },
     { limit: 20 },

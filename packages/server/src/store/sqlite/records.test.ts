@@ -59,7 +59,7 @@ test("a start task is stored with every step", async () => {
   });
 });
 
-test("start tasks are searched by conversation and time, in four orders", async () => {
+test("start tasks are filtered by conversation and time, and sorted in four orders", async () => {
   const rows = [
     task({ createdAt: 1, updatedAt: 9 }),
     task({ createdAt: 2, updatedAt: 5 }),
@@ -184,7 +184,7 @@ test("settings documents survive a restart", async () => {
   remove();
 });
 
-test("API keys are found by their text; one of the same name and user is replaced", async () => {
+test("API keys are found by their text; a new key replaces the user's key of the same name", async () => {
   const first = await store.apiKeys.create({ userId: "default", name: "cli" }, "key one");
   now += 1;
   const second = await store.apiKeys.create({ userId: "default", name: "cli" }, "key two");

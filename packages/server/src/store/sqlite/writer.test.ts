@@ -10,7 +10,7 @@ import {
 } from "../../../test/support/store.ts";
 import { WriterClient } from "./writer-client.ts";
 
-test("a write that fails beside others in one commit takes none of them along, and leaves nothing of itself", async () => {
+test("a failing write in a shared commit is rolled back alone", async () => {
   const { store, close } = await createTestStore();
   const [first, second] = [conversationRow(), conversationRow()];
   await store.conversations.create(first);
@@ -36,7 +36,7 @@ test("a write that fails beside others in one commit takes none of them along, a
   await close();
 });
 
-test("a database that another program keeps locked refuses all that wait at once, and takes what comes later", async () => {
+test("a database that another program keeps locked refuses all waiting writes at once, and accepts later ones", async () => {
   const { dir, remove } = temporaryFolder();
   const store = await openStore(dir);
   const row = conversationRow();

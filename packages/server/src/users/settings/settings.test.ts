@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => close());
 
-test("a user who never stored settings reads the defaults of the table", () => {
+test("a user without stored settings gets the documented defaults", () => {
   const view = settings.view(user);
   expect(Value.Check(SettingsView, view)).toBe(true);
   const defaults = {
@@ -53,7 +53,7 @@ test("a user who never stored settings reads the defaults of the table", () => {
   });
 });
 
-test("what is stored is read again, by the agent and the model too, and secrets are null with their flags", async () => {
+test("stored settings are returned and reach the agent and the model; secrets are null with flags", async () => {
   await settings.update(user, {
     llm_model: "anthropic/claude",
     llm_api_key: "sk-1",
@@ -93,7 +93,7 @@ test("what is stored is read again, by the agent and the model too, and secrets 
   expect(settings.view("other").llm_api_key_set).toBe(false);
 });
 
-test("the view follows every change, also another writer's", async () => {
+test("the view reflects every change, also another writer's", async () => {
   await settings.update(user, { language: "de" });
   expect(settings.view(user).language).toBe("de");
   await new StoredSettings(store.settings).update(user, { language: "fr" });
@@ -115,7 +115,7 @@ test("concurrent updates of different fields all survive", async () => {
   expect(store.settings.get("other")).toEqual({ language: "fr" });
 });
 
-test("an update that cannot be stored is an error for its caller only", async () => {
+test("an update that cannot be stored fails only for its caller", async () => {
   const broken = new StoredSettings({
     get: store.settings.get.bind(store.settings),
     put: (id, document) =>

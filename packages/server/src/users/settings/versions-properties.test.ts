@@ -152,7 +152,7 @@ const document = fc
   .array(step, { maxLength: 5 })
   .map((steps) => steps.reduce((made, one) => one(made), {} as SettingsDocument));
 
-test("whatever was written, all views fit their schemas and show no secret, and no mask is stored", () => {
+test("after any updates, all views fit their schemas and show no secret, and no mask is stored", () => {
   fc.assert(
     fc.property(document, (made) => {
       const views = [v0(made), v1(made), toUserInfo("ann", made, {}, { exposeSecrets: false })] as const;
@@ -192,7 +192,7 @@ test("posting the MCP servers of the V1 view back to V1 keeps every secret", () 
   );
 });
 
-test("two V0 updates of different fields give the same in either order", () => {
+test("two V0 updates of different fields have the same result in either order", () => {
   fc.assert(
     fc.property(updateV0, updateV0, updateV0, (before, left, right) => {
       const made = mergeV0({}, before);
@@ -204,7 +204,7 @@ test("two V0 updates of different fields give the same in either order", () => {
   );
 });
 
-test("generated V1 updates are such that the server takes them", () => {
+test("generated V1 updates are valid", () => {
   fc.assert(fc.property(updateV1, (change) => isUpdateV1.Check(change)));
 });
 

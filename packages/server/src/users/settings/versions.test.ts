@@ -7,7 +7,7 @@ import { mergeV1, viewV1 } from "./v1.ts";
 const v0 = (document: SettingsDocument) => viewV0(document, {});
 const v1 = (document: SettingsDocument) => ({ ...viewV1(document), provider_tokens_set: {} });
 
-test("what one version writes the other reads", () => {
+test("settings that one version writes are read by the other", () => {
   let made = mergeV0(
     {},
     {
@@ -56,7 +56,7 @@ test("what one version writes the other reads", () => {
   });
 });
 
-test("confirmation without an analyzer asks for everything when V0 turned it on, and trusts the model when V1 did", () => {
+test("without an analyzer, V0's confirmation mode asks for every action, and V1's trusts the model's risk", () => {
   const byV0 = mergeV0({}, { confirmation_mode: true });
   expect([v0(byV0).security_analyzer, v1(byV0).conversation_settings.security_analyzer]).toEqual([
     null,
@@ -74,7 +74,7 @@ test("confirmation without an analyzer asks for everything when V0 turned it on,
   ]);
 });
 
-test("flat documents of earlier versions are read", () => {
+test("flat documents of earlier versions can be read", () => {
   const mcp_config: McpConfig = {
     sse_servers: [{ url: "https://a.example/sse", api_key: "key-a" }],
     stdio_servers: [{ name: "tool", command: "npx", args: ["-y"], env: { TOKEN: "t" } }],
@@ -107,7 +107,7 @@ test("flat documents of earlier versions are read", () => {
   expect(upgradeDocument(read as Record<string, unknown>)).toBe(read);
 });
 
-test("V0 lists keep the names of servers and what only V1 knows of them", () => {
+test("V0 lists keep server names and V1-only fields", () => {
   const servers = {
     search: {
       url: "https://s.example/mcp",
@@ -170,7 +170,7 @@ test("servers that cannot be reached or named are refused", () => {
   });
 });
 
-test("null keeps V0's secrets, model, address and consent, and empties every other field; an empty text clears them", () => {
+test("in V0, null keeps secrets, model, base URL and consent and resets every other field; an empty text clears them", () => {
   const made = mergeV0(
     {},
     {
@@ -204,7 +204,7 @@ test("null keeps V0's secrets, model, address and consent, and empties every oth
   expect(mergeV0(made, { llm_api_key: maskText, search_api_key: maskText })).toEqual(made);
 });
 
-test("a V1 null keeps the keys beside the agent's, consent and disabled skills, and resets the rest; maps are merged", () => {
+test("in V1, null keeps search keys, consent and disabled skills, and resets the rest; maps are merged", () => {
   const made = mergeV1(
     {},
     {
@@ -246,7 +246,7 @@ test("a V1 null keeps the keys beside the agent's, consent and disabled skills, 
   ).not.toHaveProperty("api_key");
 });
 
-test("an address that the provider has anyway is not shown", () => {
+test("a base URL that is the provider's default is not shown", () => {
   const shown = (model: string, base_url: string) =>
     v1(mergeV1({}, { agent_settings_diff: { llm: { model, base_url } } })).agent_settings.llm.base_url;
   expect(shown("openai/gpt-5", "https://api.openai.com/v1/")).toBeNull();

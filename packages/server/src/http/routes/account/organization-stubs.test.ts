@@ -45,7 +45,7 @@ test("provider connections are empty and cannot be created", async () => {
   expect((await call("POST", path, { body: {} })).status).toBe(405);
 });
 
-test("a read-only key may not edit there", async () => {
+test("a read-only key may not edit the organization", async () => {
   const { key } = (await call("POST", "/api/keys", { body: { name: "reader", read_only: true } })).body;
   const { body } = await call("GET", `/api/organizations/${defaultUser}/me`, { key });
   expect(body).toMatchObject({ role: "member", permissions: ["view_org_settings"] });
@@ -70,7 +70,7 @@ test("the organization's LLM profiles are those of the settings", async () => {
   expect((await call("GET", "/api/v1/settings/profiles")).body.profiles).toEqual([]);
 });
 
-test("a profile that is edited there without its key keeps it", async () => {
+test("a profile that is edited without its key keeps it", async () => {
   const path = `/api/organizations/${defaultUser}/profiles/edited`;
   const save = (body: object) => call("POST", path, { body });
   const llm = { model: "openai/one", api_key: "sk-planted-secret" };

@@ -221,7 +221,7 @@ test("tokens of git providers are checked before they are stored", async () => {
   expect(server.secrets.providerHosts("default")).toEqual({});
 });
 
-test("a sandbox's key reads what applies in this sandbox, and no other", async () => {
+test("a sandbox's key reads only the secrets of its sandbox", async () => {
   await server.secrets.setProviders("default", new Map([["github", { token: goodToken, host: null }]]));
   await add("A_TOKEN", { description: "of A" });
   await add("B_TOKEN");
@@ -259,7 +259,7 @@ test("a sandbox's key reads what applies in this sandbox, and no other", async (
   expect((await text("A_TOKEN", reader))[0]).toBe(403);
 });
 
-test("a signed token opens one provider's token without a key, until that is removed", async () => {
+test("a signed token reads one provider's token without a key, until that token is removed", async () => {
   await server.secrets.setProviders("default", new Map([["github", { token: goodToken, host: null }]]));
   const { body } = await call("POST", "/api/v1/webhooks/secrets", { provider: "github" });
   const open = async (token: string) => {
@@ -282,7 +282,7 @@ test("a signed token opens one provider's token without a key, until that is rem
   expect((await open(body.access_token))[0]).toBe(401);
 });
 
-test("secrets are sealed in the database, and a conversation's go with it", async () => {
+test("secrets are encrypted in the database, and a conversation's secrets are removed with it", async () => {
   const id = await server.addConversation("default", "sandbox-9");
   await server.secrets.putConversation(
     { userId: "default", conversationId: id, sandboxId: "sandbox-9" },

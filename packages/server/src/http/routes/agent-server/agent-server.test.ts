@@ -31,7 +31,7 @@ test("a conversation shows its state with a dashed id", async () => {
   expect(Date.parse(body.updated_at)).toBeGreaterThan(0);
 });
 
-test("a message is stored, images of both shapes as images, and does not start the agent by itself", async () => {
+test("a message is stored, with images in both formats, and does not start the agent by itself", async () => {
   const id = await server.addConversation();
   const content = [
     { type: "text", text: "look" },
@@ -69,7 +69,7 @@ test("a message is stored, images of both shapes as images, and does not start t
   expect((await get(`/api/conversations/${id}`)).body.execution_status).toBe("idle");
 });
 
-test("bad messages are a 422 and nothing is stored", async () => {
+test("invalid messages get 422, and nothing is stored", async () => {
   const id = await server.addConversation();
   for (const body of [
     {},
@@ -125,7 +125,7 @@ test("events are filtered by kind, as a class name or as the reference's path of
   expect([first.items.length, second.items.length, second.next_page_id]).toEqual([2, 1, null]);
 });
 
-test("unknown and malformed conversations are a 404 on every route", async () => {
+test("unknown and malformed conversations get 404 on every route", async () => {
   for (const id of [newId(), "zz"]) {
     const base = `/api/conversations/${id}`;
     for (const path of [base, `${base}/events/search`, `${base}/events/count`])
@@ -136,7 +136,7 @@ test("unknown and malformed conversations are a 404 on every route", async () =>
   }
 });
 
-test("events are found by their source and by a text in messages, page by page", async () => {
+test("events are found by their source and by text in messages, page by page", async () => {
   const id = await server.addConversation();
   for (const text of ["Fix the Parser", "thanks", "and the parser's tests", "PARSER again"]) {
     await post(`/api/conversations/${id}/events`, { role: "user", content: [{ type: "text", text }] });

@@ -89,7 +89,7 @@ test("a list of conversations with large agents does not block other requests", 
   expect(between).toBeGreaterThan(1);
 });
 
-test("an expression that chooses tools is evaluated once, when the conversation is made", async () => {
+test("an expression that selects tools is evaluated once, when the conversation is created", async () => {
   const { status, body } = await create(agent({ filter_tools_regex: "file_.*|finish" }));
   expect(status).toBe(201);
   const row = server.store.agents.get(body.id)!;

@@ -229,7 +229,7 @@ test("secrets are stored, listed by name, read as text and deleted", async () =>
     expect((await call(method, "/api/settings/secrets/DEPLOY")).status).toBe(404);
 });
 
-test("below a sandbox a user's key has the same settings, a read-only one without secrets, and elsewhere there are none of these routes", async () => {
+test("below a sandbox a user's key reads the same settings, a read-only key without secrets; elsewhere these routes do not exist", async () => {
   const below = (path: string, caller: string, headers = {}) =>
     read(server.call("GET", `/agent/${own.id}${path}`, { key: caller, headers }));
   const { key: reader } = await server.apiKeys.add("default", {

@@ -189,7 +189,7 @@ test("events are read by number in both directions, or all at once", async () =>
   });
 });
 
-test("removed routes say so, but only to the conversation's user", async () => {
+test("removed routes report this, but only to the conversation's user", async () => {
   const id = await server.addConversation();
   for (const [method, name] of [
     ["GET", "zip-directory"],

@@ -185,7 +185,7 @@ test("a conversation is downloaded as a zip with its events in order, without a 
   expect((await unzip(Buffer.from(await small.arrayBuffer()))).map(([name]) => name)).toEqual(["meta.json"]);
 });
 
-test("reads of a sandbox that does not run say so, or are empty where that is documented", async () => {
+test("reads of a stopped sandbox get an error, or are empty where that is documented", async () => {
   const paused = server.sandboxes.add({ id: "paused", status: "PAUSED" });
   const id = await server.addConversation(defaultUser, paused.id);
   const base = `/api/v1/app-conversations/${id}`;

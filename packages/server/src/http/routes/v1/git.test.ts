@@ -109,7 +109,7 @@ const searches: [Known, string, string[]][] = [
   ["forgejo", "club", ["club/bot", "club/site"]],
   ["forgejo", "club/site", ["club/site"]],
 ];
-test.each(searches)("at %s, a search for %s finds what it should", async (name, query, found) => {
+test.each(searches)("at %s, a search for %s finds the expected repositories", async (name, query, found) => {
   await use(name);
   const { body } = await v1(
     `repositories/search?provider=${name}&query=${query.replaceAll("/", "%2F").replaceAll('"', "%22")}`,
@@ -117,7 +117,7 @@ test.each(searches)("at %s, a search for %s finds what it should", async (name, 
   expect(body.items.map((item: any) => item.full_name)).toEqual(found);
 });
 
-test("a repository's address finds that repository, an unknown one nothing", async () => {
+test("a repository's URL finds that repository, an unknown URL finds nothing", async () => {
   for (const [name, repository] of Object.entries({
     github: "acme/widgets",
     gitlab: "team/sub/tool",
@@ -307,7 +307,7 @@ test("a provider's refusal becomes the caller's error, without a token in it or 
   expect(server.logs.join("")).not.toContain(githubToken);
 });
 
-test("a token of the GitHub server is a personal one: it has no installations", async () => {
+test("a token of the GitHub server is personal and has no installations", async () => {
   await use("github");
   servers.github!.refusal = {
     status: 403,

@@ -52,7 +52,7 @@ const put = (query: string, body: string | ReadableStream, type = "application/x
     signal: AbortSignal.timeout(50_000),
   } as RequestInit);
 
-test("a tar larger than the body limit goes in and comes out again", async () => {
+test("a tar larger than the body limit can be uploaded and downloaded", async () => {
   const source = join(folder, "source");
   await mkdir(join(source, "node_modules"), { recursive: true });
   const content = randomBytes(5 * 1024 * 1024);
@@ -74,7 +74,7 @@ test("a tar larger than the body limit goes in and comes out again", async () =>
   expect(stdout.split("\n").filter(Boolean).sort()).toEqual(["./", "./big.bin"]);
 });
 
-test("a failure to pack or unpack is a 422 with a message", async () => {
+test("a failure to pack or unpack gets 422 with a message", async () => {
   expect((await read(put("path=broken", "this is no tar"))).status).toBe(422);
   const missing = await read(server.call("GET", archive("path=not-there")));
   expect([missing.status, missing.body.detail]).toEqual([422, expect.stringContaining("not-there")]);

@@ -57,7 +57,7 @@ const detail = async (answer: Response) => ({
   text: JSON.stringify(await answer.json()),
 });
 
-test("a file larger than the body limit goes in and comes out, with its size, type and name", async () => {
+test("a file larger than the body limit can be uploaded and downloaded, with its size, type and name", async () => {
   const content = randomBytes(9 * 2 ** 20);
   expect(content.length).toBeGreaterThan(server.config.bodyLimit);
   expect(await read(put('/tmp/ä "x".png', content))).toEqual({ status: 200, body: { success: true } });
@@ -165,7 +165,7 @@ test.each(["files", "archive"])(
   },
 );
 
-test("explains what is wrong with a path", async () => {
+test("explains invalid paths", async () => {
   await inside(
     "mkdir -p /tmp/bad/full; echo x >/tmp/bad/closed; chmod 0 /tmp/bad/closed; mkfifo /tmp/bad/fifo; ln -s nowhere /tmp/bad/link",
   );
@@ -201,7 +201,7 @@ test("explains what is wrong with a path", async () => {
   expect((await send("HEAD", at("/tmp/none"))).status).toBe(404);
 });
 
-test("says that the sandbox's disk is full, and leaves the old file", async () => {
+test("reports a full sandbox disk, and keeps the old file", async () => {
   await inside("echo old >/dev/shm/file; head -c 254M /dev/zero >/dev/shm/rest");
   const answer = await detail(await put("/dev/shm/file", Buffer.alloc(5 * 2 ** 20)));
   expect(answer).toEqual({ status: 422, text: expect.stringMatching(/No space left/) });
@@ -244,7 +244,7 @@ line' -- '-x' '\${x} 1 2 .y' ä; chmod 640 b; mkfifo p`);
   ]);
 });
 
-test("removes files, links and, when asked for, folders", async () => {
+test("removes files, links and, on request, folders", async () => {
   await inside("mkdir -p /tmp/rm/d/e; touch /tmp/rm/f /tmp/rm/d/e/g; ln -s /tmp/rm/d /tmp/rm/l");
   for (const path of ["/tmp/rm/f", "/tmp/rm/l"]) expect((await send("DELETE", at(path))).status).toBe(200);
   expect(await inside("ls /tmp/rm /tmp/rm/d")).toBe("/tmp/rm:\nd\n\n/tmp/rm/d:\ne\n");
@@ -262,7 +262,7 @@ test("links and dots lead only to the sandbox's own files", async () => {
   }
 });
 
-test("opens only to the sandbox's user and its own session key", async () => {
+test("are accessible only to the sandbox's user and its own session key", async () => {
   const other = server.sandboxes.add({ userId: "someone" });
   const second = server.sandboxes.add();
   const status = async (key: string) =>

@@ -92,7 +92,7 @@ test("a renamed profile keeps its key and stays active; a taken name is a confli
   expect((await post("/q/rename", { new_name: "no/slash" })).status).toBe(422);
 });
 
-test("deletion can be repeated, and the first of the others takes the place of the active one", async () => {
+test("deletion can be repeated, and the first remaining profile becomes active", async () => {
   await post("/p", { llm });
   await post("/other", { llm: { model: "m" } });
   await post("/p/activate");
@@ -104,7 +104,7 @@ test("deletion can be repeated, and the first of the others takes the place of t
   expect((await get()).body).toEqual({ profiles: [], active_profile: null });
 });
 
-test("names of JavaScript's built-in properties are ordinary names", async () => {
+test("names of JavaScript's built-in properties are valid names", async () => {
   for (const name of ["__proto__", "constructor", "toString", "1"]) {
     expect((await get(`/${name}`)).status).toBe(404);
     expect((await post(`/${name}`, { llm: { model: name } })).status).toBe(201);

@@ -17,7 +17,7 @@ const base = "/api/v1/settings";
 const get = (path = base, init = {}) => read(server.call("GET", path, init));
 const post = (body: unknown, path = base, init = {}) => read(server.call("POST", path, { body, ...init }));
 
-test("settings are not found until something is stored, then every field is read with its default", async () => {
+test("settings get 404 until something is stored, then every field has its default", async () => {
   const stranger = { key: strangerKey };
   expect(await get(base, stranger)).toEqual({
     status: 404,
@@ -173,7 +173,7 @@ test("values of wrong types and sizes are rejected with their location, not echo
   expect((await get()).body).toEqual(before);
 });
 
-test("a header or a variable that is posted as null is taken out of its MCP server", async () => {
+test("a header or a variable that is posted as null is removed from its MCP server", async () => {
   const server = { url: "https://x.example/mcp", headers: { "X-Key": "planted-old", Accept: "text/plain" } };
   await post({ agent_settings_diff: { mcp_config: { a: server } } });
   const headers = { "X-Key": null, Authorization: "Bearer planted-new", Accept: "**********" };
@@ -212,7 +212,7 @@ test("MCP servers are replaced as a whole, and changed one by one where the rele
   expect(await change({})).toEqual({});
 });
 
-test("settings do not grow without bound", async () => {
+test("the size of settings is limited", async () => {
   const chunk = Object.fromEntries(
     Array.from({ length: 900 }, (_, index) => [`key-${index}`, "x".repeat(1000)]),
   );
@@ -224,7 +224,7 @@ test("settings do not grow without bound", async () => {
   expect(statuses).toEqual([200, 200, 422]);
 });
 
-test("fifty changes at once all survive", async () => {
+test("fifty concurrent changes are all stored", async () => {
   const changes = Array.from({ length: 25 }, (_, index) => [
     post({ agent_settings_diff: { llm: { extra_headers: { [`h${index}`]: "value" } } } }),
     post({ mcp_config: null, [index % 2 ? "language" : "git_user_name"]: "Ann" }, "/api/settings"),

@@ -83,7 +83,7 @@ test("the operator's skills are listed by name, page by page", async () => {
   expect((await search("?limit=1&page_id=pdf")).items).toMatchObject([{ name: "review" }]);
 });
 
-test("a marketplace shows its skills and plugins, of the ref and the folder that were named", async () => {
+test("a marketplace shows its skills and plugins, of the requested ref and folder", async () => {
   repositories["/acme/market/archive/v1.tar.gz"] = await archive({
     "pack/.plugin/marketplace.json": JSON.stringify({
       plugins: [{ name: "fmt", description: "Formats", source: "./plugins/fmt" }, { name: 7 }, null],
@@ -136,7 +136,7 @@ test("each unreadable marketplace has an error message, and the others are shown
   expect(JSON.stringify(body)).not.toContain("secret-word");
 });
 
-test("what a user registered with auto_load is listed for that user, and reaches conversations", async () => {
+test("a marketplace registered with auto_load is listed for its user, and its skills reach conversations", async () => {
   repositories["/a/mine/archive/HEAD.tar.gz"] = await archive({
     "skills/review.md": "---\ntriggers: [review]\n---\nMy own way.",
     "deploy/SKILL.md": "---\nname: deploy\n---\nDeploy like this.",
@@ -168,7 +168,7 @@ test("what a user registered with auto_load is listed for that user, and reaches
   expect(JSON.stringify(said.extended_content)).toContain("My own way.");
 });
 
-test("clients of a sandbox's agent server load them with their texts, and see what the marketplaces hold", async () => {
+test("clients of a sandbox's agent server load skills with their texts, and list the marketplaces' content", async () => {
   repositories["/a/theirs/archive/HEAD.tar.gz"] = await archive({
     ".plugin/marketplace.json": JSON.stringify({
       plugins: [{ name: "fmt", description: "Formats", source: "./plugins/fmt" }],

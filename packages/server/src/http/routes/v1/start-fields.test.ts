@@ -31,14 +31,14 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-test("a conversation is in the lists when its start is answered", async () => {
+test("a conversation is listed as soon as its start is answered", async () => {
   const task = await server.conversations.starts.start("default", { title: "At once" });
   const { items } = server.conversations.reads.search({ userId: "default" }, { limit: 100 });
   expect(items.map(({ title }) => title)).toContain("At once");
   expect(task.status).toBe("WORKING");
 });
 
-test("what released clients send is accepted: nulls, empty lists, unknown keys", async () => {
+test("requests of released clients are accepted: nulls, empty lists, unknown keys", async () => {
   const { status, body } = await start({
     ...{
       sandbox_id: null,
@@ -76,7 +76,7 @@ test("what released clients send is accepted: nulls, empty lists, unknown keys",
   await over(body.id);
 });
 
-describe("a start is refused as a whole where a field is wrong", () => {
+describe("a start with an invalid field is refused as a whole", () => {
   test.each([
     ["both a suggested task and a message", { suggested_task, initial_message: message }, 422],
     ["an unknown parent", { parent_conversation_id: newId() }, 404],
@@ -110,7 +110,7 @@ describe("a start is refused as a whole where a field is wrong", () => {
     expect(tasks()).toBe(before);
   });
 
-  test("another user's conversation is no parent", async () => {
+  test("another user's conversation cannot be the parent", async () => {
     const id = await server.addConversation("stranger");
     expect((await start({ parent_conversation_id: id })).status).toBe(404);
   });
@@ -133,7 +133,7 @@ test("a start task shows its request with every field, including defaults", asyn
   expect((await over(body.id)).request).toEqual(body.request);
 });
 
-test("secrets of a start are kept for its sandbox and shown nowhere", async () => {
+test("secrets of a start are stored for its sandbox and never shown", async () => {
   const value = "planted-secret-of-one-conversation";
   const conversation_id = newId();
   const { body } = await start({ conversation_id, secrets: { DEPLOY_KEY: value }, title: "With a secret" });
@@ -218,7 +218,7 @@ test("a patch of a conversation changes the present keys, and null clears", asyn
   });
 });
 
-test("a deletion takes sub-conversations along, and the sandbox with the last conversation in it", async () => {
+test("a deletion removes sub-conversations, and the sandbox with its last conversation", async () => {
   const { id: sandboxId } = server.sandboxes.add();
   const parent = await server.addConversation("default", sandboxId);
   const other = await server.addConversation("default", sandboxId);
@@ -242,7 +242,7 @@ test("a deletion takes sub-conversations along, and the sandbox with the last co
   expect(server.sandboxes.get("default", sandboxId)).toBeUndefined();
 });
 
-test("a sub-conversation has the model of its parent, also where the parent was switched to a profile", async () => {
+test("a sub-conversation has the model of its parent, also if the parent was switched to a profile", async () => {
   const { store, sandboxes, settings } = server;
   const parent = await server.addConversation("default", sandboxes.add().id);
   for (const name of ["fast", "slow"])

@@ -103,7 +103,7 @@ test("a sandbox is deleted by the query's id, else by the path's", async () => {
   expect((await server.call("DELETE", `/api/v1/sandboxes/${two.id}`)).status).toBe(404);
 });
 
-test("unknown specs and sandboxes are a 404, too many ids a 400", async () => {
+test("unknown specs and sandboxes get 404, too many ids 400", async () => {
   expect((await server.call("POST", "/api/v1/sandboxes?sandbox_spec_id=none")).status).toBe(404);
   expect((await server.call("POST", "/api/v1/sandboxes/none/pause")).status).toBe(404);
   const many = (name: string, count: number) => `${name}=${newId()}&`.repeat(count);
@@ -116,7 +116,7 @@ test("unknown specs and sandboxes are a 404, too many ids a 400", async () => {
   expect((await get(`/api/v1/app-conversations?${many("ids", 99)}`)).status).toBe(200);
 });
 
-test("starting a conversation answers with a start task, which lists and batches show", async () => {
+test("starting a conversation returns a start task, which lists and batches show", async () => {
   const body = {
     conversation_id: newId(),
     title: "Mine",
@@ -142,7 +142,7 @@ test("starting a conversation answers with a start task, which lists and batches
   expect((await server.call("POST", "/api/v1/app-conversations")).status).toBe(200);
 });
 
-test("bad requests for a conversation start nothing", async () => {
+test("invalid requests for a conversation start nothing", async () => {
   const count = async () => (await get("/api/v1/app-conversations/start-tasks/count")).body;
   const before = await count();
   for (const body of [
@@ -231,7 +231,7 @@ test("a title is changed and a conversation deleted", async () => {
   expect((await server.call("DELETE", "/api/v1/app-conversations/zz")).status).toBe(400);
 });
 
-test("events are searched, counted and read as they are stored, by the new paths and the old ones", async () => {
+test("events are searched, counted and read as stored, through the new and the old paths", async () => {
   const id = await server.addConversation();
   await server.addMessages(id, "one", "two", "three");
   await server.events.append(id, [

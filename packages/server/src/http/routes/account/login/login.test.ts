@@ -159,7 +159,7 @@ test("the cookie opens the API for the server's own pages, and for no other", as
   );
 });
 
-test("another site's page can neither log in nor out; a key in a header goes before the cookie", async () => {
+test("another site's page can neither log in nor out; a key in a header overrides the cookie", async () => {
   const cookie = await logIn();
   const foreign: Record<string, string>[] = [
     { "sec-fetch-site": "cross-site" },
@@ -262,7 +262,7 @@ test("neither keys nor login tokens reach the log", async () => {
     expect(log).not.toContain(secret);
 });
 
-test("no app in a sandbox gets the login, and none can set one", async () => {
+test("an app in a sandbox can neither read nor set the login", async () => {
   const bench = await PreviewBench.start();
   await bench.app(8000, (request, response) => {
     response.setHeader("set-cookie", [
