@@ -8,7 +8,7 @@ import { readConfig } from "@sandpiper/server/config/read-config";
 import { LogFollower } from "@sandpiper/server/conversations/log/follower";
 import { Run } from "@sandpiper/server/conversations/run/run";
 import { Runner } from "@sandpiper/server/conversations/run/runner";
-import { Workspace } from "@sandpiper/server/conversations/run/workspace";
+import { ConversationWorkspace } from "@sandpiper/server/conversations/run/workspace";
 import { startPlatform } from "@sandpiper/server/platform";
 
 /**
@@ -107,7 +107,7 @@ process.on("message", async (order: "noted" | "memory" | "running") => {
   runner?.workspaces.unload(0);
   collect();
   const { heapUsed, external } = process.memoryUsage();
-  const kept = [Run, LogFollower, View, Workspace, TerminalSession];
+  const kept = [Run, LogFollower, View, ConversationWorkspace, TerminalSession];
   const instances = kept.reduce(
     (sum, one) => sum + (queryObjects(one as new () => object, { format: "count" }) as number),
     0,

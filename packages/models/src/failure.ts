@@ -8,7 +8,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { BrokenStream } from "./event-stream-frames.ts";
 
 /** What went wrong in one attempt to call a model, in the same terms for every provider. */
-export interface Failure {
+export interface CallFailure {
   /** The provider's own words where there are any. */
   message: string;
   /** HTTP status, also when the error arrived inside a stream. */
@@ -31,7 +31,7 @@ export class CallTimeout extends Error {}
 /** An answer without text, tool calls or a reason for that. */
 export class EmptyResponse extends Error {}
 
-export function describeFailure(error: unknown): Failure {
+export function toCallFailure(error: unknown): CallFailure {
   if (error instanceof CallTimeout) return { message: error.message, retryable: true, away: true };
   if (error instanceof EmptyResponse || error instanceof BrokenStream)
     return { message: error.message, retryable: true };
@@ -68,7 +68,7 @@ function isUnreadableFirstEvent(error: unknown): boolean {
   return error instanceof Error && error.message === "Expected a normalized Anthropic stream error";
 }
 
-function describeCallError(error: APICallError): Failure {
+function describeCallError(error: APICallError): CallFailure {
   const status = error.statusCode;
   const message = providerMessage(error.responseBody) ?? error.message;
   // A 200 whose body cannot be read is a broken connection, not a refusal.
@@ -99,7 +99,7 @@ function describeCallError(error: APICallError): Failure {
  * An error event of a stream: `{message, type, code, statusCode?}`; provider-specific fields are
  * omitted.
  */
-function describeStreamError(error: unknown): Failure {
+function describeStreamError(error: unknown): CallFailure {
   if (typeof error !== "object" || error === null) return { message: String(error), retryable: true };
   const { message, statusCode, code, type } = error as Record<string, unknown>;
   const status = [statusCode, code].map(Number).find((number) => number >= 400 && number < 600);
@@ -207,7 +207,7 @@ export function isContextExceeded(error: unknown): boolean {
  */
 export function toModelError(
   model: string,
-  failure: Failure,
+  failure: CallFailure,
   attempts: number,
   secrets: readonly string[],
 ): PlatformError {

@@ -1,4 +1,4 @@
-import type { Failure } from "./failure.ts";
+import type { CallFailure } from "./failure.ts";
 
 /** What a request leaves out because the endpoint refused one that had it. */
 export interface ParameterFallbacks {
@@ -36,7 +36,7 @@ const causes: readonly [keyof ParameterFallbacks, RegExp][] = [
  * they name none.
  */
 export function nextFallback(
-  failure: Failure,
+  failure: CallFailure,
   made: ParameterFallbacks,
   drops: { parameters: boolean },
 ): keyof ParameterFallbacks | undefined {

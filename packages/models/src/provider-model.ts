@@ -3,7 +3,7 @@ import type { CallOptions } from "./call-options.ts";
 import { callParameters } from "./call-parameters.ts";
 import type { CatalogueEntry } from "./catalogue.ts";
 import { ResponseCollector } from "./collect.ts";
-import { CallTimeout, describeFailure, EmptyResponse, type Failure, toModelError } from "./failure.ts";
+import { type CallFailure, CallTimeout, EmptyResponse, toCallFailure, toModelError } from "./failure.ts";
 import type { Model, ModelRequest, ModelResponse, RetryNotice } from "./model.ts";
 import { nextFallback, type ParameterFallbacks } from "./parameter-fallbacks.ts";
 import type { Refusals } from "./refusals.ts";
@@ -73,7 +73,7 @@ export class ProviderModel implements Model {
         return response;
       } catch (error) {
         request.signal.throwIfAborted();
-        const failure = describeFailure(error);
+        const failure = toCallFailure(error);
         const concession = nextFallback(failure, without, { parameters: options.dropParameters !== false });
         if (concession && !collector.hasEmitted) {
           without = { ...without, [concession]: true };
@@ -153,7 +153,7 @@ export class ProviderModel implements Model {
     );
   }
 
-  #error(failure: Failure, attempts: number): Error {
+  #error(failure: CallFailure, attempts: number): Error {
     return toModelError(this.name, failure, attempts, this.#secrets());
   }
 }

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Failure } from "./failure.ts";
+import type { CallFailure } from "./failure.ts";
 
 /**
  * Waits between attempts in milliseconds: five attempts, exponential from 8 to 64 s
@@ -23,7 +23,7 @@ const knownEndpointFactor = 5;
  * `knownForMs`: how long an endpoint that has answered before has been failing.
  */
 export function nextDelayMs(
-  failure: Failure,
+  failure: CallFailure,
   attempt: number,
   delaysMs: readonly number[],
   knownForMs?: number,

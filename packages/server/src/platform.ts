@@ -50,7 +50,7 @@ import { defaultUser } from "./users/default-user.ts";
 import { EncryptedValues } from "./users/encrypted-values.ts";
 import { KeyCache } from "./users/key-cache.ts";
 import { StoredLogins } from "./users/logins.ts";
-import { ProviderAccess } from "./users/provider-access.ts";
+import { ProviderAccessTokens } from "./users/provider-access.ts";
 import { StoredSecrets } from "./users/secrets.ts";
 import { StoredSettings } from "./users/settings/settings.ts";
 
@@ -245,7 +245,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     const services: HttpServices = {
       config,
       secrets,
-      providerAccess: new ProviderAccess(vault.derive("provider access")),
+      providerAccess: new ProviderAccessTokens(vault.derive("provider access")),
       settings,
       encryptedValues: new EncryptedValues(vault),
       apiKeys,

@@ -8,7 +8,7 @@ export interface CdpEvent {
   sessionId?: string;
 }
 
-export interface SendOptions {
+export interface CdpSendOptions {
   /** The attached page. Default: the browser itself. */
   sessionId?: string | undefined;
   /** Default 10 s. */
@@ -103,7 +103,7 @@ export class CdpConnection {
   async send<T = Record<string, unknown>>(
     method: string,
     params: object = {},
-    options: SendOptions = {},
+    options: CdpSendOptions = {},
   ): Promise<T> {
     const { sessionId, timeoutMs = defaultTimeoutMs, signal } = options;
     signal?.throwIfAborted();

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
-import { type CdpConnection, CdpError, type CdpEvent, type SendOptions } from "./cdp.ts";
+import { type CdpConnection, CdpError, type CdpEvent, type CdpSendOptions } from "./cdp.ts";
 import { viewport } from "./launch.ts";
 
 const pageScript = readFileSync(new URL("page-script.js", import.meta.url), "utf8");
@@ -91,7 +91,7 @@ export class Tab {
   send<T = Record<string, unknown>>(
     method: string,
     params: object = {},
-    options: Omit<SendOptions, "sessionId"> = {},
+    options: Omit<CdpSendOptions, "sessionId"> = {},
   ): Promise<T> {
     const { connection } = this.#surroundings;
     return connection.send<T>(method, params, {

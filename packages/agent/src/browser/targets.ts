@@ -11,17 +11,17 @@ export interface TargetInfo {
 }
 
 /** A page with the short id of its tab. */
-export type Target = TargetInfo & { id: string };
+export type PageTarget = TargetInfo & { id: string };
 
 /** The known pages of a browser, oldest first. */
 export class Targets {
-  readonly #targets = new Map<string, Target>();
+  readonly #targets = new Map<string, PageTarget>();
 
   get size(): number {
     return this.#targets.size;
   }
 
-  get all(): Target[] {
+  get all(): PageTarget[] {
     return [...this.#targets.values()];
   }
 
@@ -29,7 +29,7 @@ export class Targets {
     return [...this.#targets.keys()];
   }
 
-  get(targetId: string): Target | undefined {
+  get(targetId: string): PageTarget | undefined {
     return this.#targets.get(targetId);
   }
 
@@ -38,7 +38,7 @@ export class Targets {
   }
 
   /** Finds a tab by its id, in any case. */
-  named(id: string): Target | undefined {
+  named(id: string): PageTarget | undefined {
     return this.all.find((target) => target.id === id.trim().toLowerCase());
   }
 

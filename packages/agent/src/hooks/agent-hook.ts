@@ -14,7 +14,7 @@ import { grepTool } from "../tools/grep.ts";
 import { toolRegistry } from "../tools/registry.ts";
 import type { Tool, ToolContext } from "../tools/tool.ts";
 import type { HookDefinition } from "./config.ts";
-import { formatQuestion, instructions, type PromptHookContext, parseDecision } from "./prompt-hook.ts";
+import { formatQuestion, hookInstructions, type PromptHookContext, parseDecision } from "./prompt-hook.ts";
 import { type HookOutcome, undecided } from "./verdict.ts";
 
 /** Model calls per decision, and tool calls per answer. */
@@ -78,7 +78,7 @@ async function runToDecision(hook: HookDefinition, context: AgentHookContext): P
   for (let turn = 1; turn <= maxTurns; turn++) {
     if (turn === maxTurns) messages.push({ role: "user", content: [textContent(lastTurn)] });
     const response = await model.complete({
-      system: [`${hook.systemPrompt ?? instructions}\n\n${ability}`],
+      system: [`${hook.systemPrompt ?? hookInstructions}\n\n${ability}`],
       messages: [...messages],
       tools: modelTools(tools),
       signal: context.signal,

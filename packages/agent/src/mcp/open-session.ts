@@ -9,7 +9,7 @@ import { remoteTransport } from "./remote-transport.ts";
 import { startServer } from "./sandbox-server.ts";
 import type { OpenSession } from "./server-link.ts";
 import { getMaxSilence, type ServerSpec } from "./server-spec.ts";
-import { Session } from "./session.ts";
+import { McpSession } from "./session.ts";
 import { GuardedTransport } from "./transport.ts";
 
 export interface McpDeps {
@@ -33,7 +33,7 @@ export function sessionOpener(around: McpDeps): OpenSession {
 
 type Options = { onChange: () => void; signal: AbortSignal };
 
-async function openStdio(spec: ServerSpec, around: McpDeps, options: Options): Promise<Session> {
+async function openStdio(spec: ServerSpec, around: McpDeps, options: Options): Promise<McpSession> {
   const sandbox = await around.sandbox();
   options.signal.throwIfAborted();
   const { transport, hidden } = await startServer(spec, {
@@ -42,10 +42,10 @@ async function openStdio(spec: ServerSpec, around: McpDeps, options: Options): P
     secrets: around.secrets(),
   });
   for (const value of hidden) around.onSecret?.(value);
-  return Session.open(new GuardedTransport(transport), { hidden, ...options });
+  return McpSession.open(new GuardedTransport(transport), { hidden, ...options });
 }
 
-async function openRemoteFrom(spec: ServerSpec, around: McpDeps, options: Options): Promise<Session> {
+async function openRemoteFrom(spec: ServerSpec, around: McpDeps, options: Options): Promise<McpSession> {
   const address = resolveAddress(spec, { secrets: around.secrets(), policy: around.policy() });
   for (const value of address.hidden) around.onSecret?.(value);
   return openRemote(spec, address, { outbound: around.outbound, ...options });
@@ -56,10 +56,10 @@ export async function openRemote(
   { server }: ServerSpec,
   address: RemoteAddress,
   { outbound, ...options }: Options & Pick<McpDeps, "outbound">,
-): Promise<Session> {
+): Promise<McpSession> {
   const open = async (sse: boolean) => {
     const transport = await remoteTransport(address, { sse, outbound, silenceMs: getMaxSilence(server) });
-    return Session.open(transport, { hidden: address.hidden, ...options });
+    return McpSession.open(transport, { hidden: address.hidden, ...options });
   };
   const { transport } = server;
   if (transport === "sse" || (!transport && address.url.pathname.endsWith("/sse"))) return open(true);

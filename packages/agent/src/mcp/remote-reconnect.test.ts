@@ -8,7 +8,7 @@ import { type RemoteMcp, startRemoteMcp } from "../../test/support/remote-mcp.ts
 import type { ToolContext } from "../tools/tool.ts";
 import { type McpDeps, sessionOpener } from "./open-session.ts";
 import { callTimeout, getMaxSilence, openTimeout, type ServerSpec } from "./server-spec.ts";
-import { McpServers } from "./servers.ts";
+import { McpConnections } from "./servers.ts";
 
 const outbound = createOutbound({ allowPrivate: ["127.0.0.0/8"] });
 const value = "planted-value-of-a-secret";
@@ -16,7 +16,7 @@ const secret: SandboxSecret = { name: "API_KEY", variable: "API_KEY", descriptio
 const never = new AbortController().signal;
 
 let remote: RemoteMcp;
-const open: McpServers[] = [];
+const open: McpConnections[] = [];
 const listeners: Server[] = [];
 
 beforeAll(async () => {
@@ -36,8 +36,8 @@ afterAll(async () => {
   await outbound.close();
 });
 
-function serversOf(around: Partial<McpDeps> = {}): McpServers {
-  const servers = new McpServers(
+function serversOf(around: Partial<McpDeps> = {}): McpConnections {
+  const servers = new McpConnections(
     sessionOpener({
       outbound,
       sandbox: () => Promise.reject(new Error("There is no sandbox here.")),
@@ -57,10 +57,10 @@ const spec = (server: ServerSpec["server"], more: Partial<ServerSpec> = {}): Ser
   from: "user",
   ...more,
 });
-const names = (servers: McpServers) => servers.tools(new Set()).map(({ name }) => name);
+const names = (servers: McpConnections) => servers.tools(new Set()).map(({ name }) => name);
 
 async function call(
-  servers: McpServers,
+  servers: McpConnections,
   name: string,
   data: Record<string, unknown> = {},
   signal = never,

@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { abortable } from "@sandpiper/core/abortable";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { callTimeout, openTimeout, type ServerSpec } from "./server-spec.ts";
-import type { CallOptions, Session } from "./session.ts";
+import type { McpSession, ToolCallOptions } from "./session.ts";
 import type { ListedTool } from "./tool-list.ts";
 
 /** The first retry is immediate; then pauses grow between these, ms. */
@@ -13,7 +13,11 @@ const maxPauseMs = 60_000;
 const maxWaitMs = 5_000;
 
 /** Opens a session. Throws McpFailed, SandboxNotFound, and the signal's reason. */
-export type OpenSession = (spec: ServerSpec, onChange: () => void, signal: AbortSignal) => Promise<Session>;
+export type OpenSession = (
+  spec: ServerSpec,
+  onChange: () => void,
+  signal: AbortSignal,
+) => Promise<McpSession>;
 
 /** A server of a conversation: connects when needed, reconnects with growing pauses. */
 export class ServerLink {
@@ -26,8 +30,8 @@ export class ServerLink {
   more = false;
   readonly #open: OpenSession;
   readonly #onChange: () => void;
-  #session: Session | undefined;
-  #opening: { done: Promise<Session>; abort: AbortController } | undefined;
+  #session: McpSession | undefined;
+  #opening: { done: Promise<McpSession>; abort: AbortController } | undefined;
   #failures = 0;
   #retryAt = 0;
 
@@ -47,7 +51,7 @@ export class ServerLink {
   }
 
   /** Connects if necessary; concurrent calls share the work. Throws what `OpenSession` throws. */
-  async connect(): Promise<Session> {
+  async connect(): Promise<McpSession> {
     if (this.#session && this.#session.ended === undefined) return this.#session;
     if (this.#opening) return this.#opening.done;
     const abort = new AbortController();
@@ -77,7 +81,7 @@ export class ServerLink {
   async call(
     name: string,
     args: Record<string, unknown>,
-    { signal, onProgress }: Pick<CallOptions, "signal" | "onProgress">,
+    { signal, onProgress }: Pick<ToolCallOptions, "signal" | "onProgress">,
   ): Promise<{ answer: Record<string, unknown>; shown(text: string): string }> {
     for (let attempt = 0; ; attempt++) {
       const session = await this.#forCall(signal);
@@ -112,7 +116,7 @@ export class ServerLink {
     session?.close();
   }
 
-  async #forCall(signal: AbortSignal): Promise<Session> {
+  async #forCall(signal: AbortSignal): Promise<McpSession> {
     const pause = this.connected || this.#opening ? 0 : this.pauseMs;
     if (pause > maxWaitMs)
       throw this.#toError(
@@ -129,7 +133,7 @@ export class ServerLink {
     }
   }
 
-  #opened(session: Session, signal: AbortSignal): Session {
+  #opened(session: McpSession, signal: AbortSignal): McpSession {
     if (signal.aborted) {
       session.close();
       throw signal.reason;

@@ -15,7 +15,7 @@ const waitMs = 10_000;
 const maxAll = 100;
 const maxAllText = 400_000;
 
-export class McpServers {
+export class McpConnections {
   readonly #open: OpenSession;
   readonly #names = new ToolNames();
   #links: ServerLink[] = [];

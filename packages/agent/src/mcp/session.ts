@@ -26,7 +26,7 @@ const maxProgress = 500;
 /** The library's codes for a closed connection and a late answer. */
 const codes = { closed: -32_000, late: -32_001 };
 
-export interface CallOptions {
+export interface ToolCallOptions {
   /** Without a message from the server, ms. */
   timeoutMs: number;
   signal: AbortSignal;
@@ -34,7 +34,7 @@ export interface CallOptions {
 }
 
 /** One connection to a server. */
-export class Session {
+export class McpSession {
   tools: readonly ListedTool[] = [];
   /** The server has more tools than the limit. */
   more = false;
@@ -69,13 +69,13 @@ export class Session {
   static async open(
     transport: ServerTransport,
     { hidden, onChange, signal }: { hidden: readonly string[]; onChange: () => void; signal: AbortSignal },
-  ): Promise<Session> {
+  ): Promise<McpSession> {
     const [{ Client: ProtocolClient }, { ToolListChangedNotificationSchema: changed }] = await Promise.all([
       import("@modelcontextprotocol/sdk/client/index.js"),
       import("@modelcontextprotocol/sdk/types.js"),
     ]);
     const client = new ProtocolClient({ name: "sandpiper", version: "0.1.0" });
-    const session = new Session(client, transport, hidden, onChange);
+    const session = new McpSession(client, transport, hidden, onChange);
     client.setNotificationHandler(changed, () => session.#refresh());
     client.onclose = () => session.#end("The connection ended.");
     try {
@@ -95,7 +95,7 @@ export class Session {
   async call(
     name: string,
     args: Record<string, unknown>,
-    { timeoutMs, signal, onProgress }: CallOptions,
+    { timeoutMs, signal, onProgress }: ToolCallOptions,
   ): Promise<Record<string, unknown>> {
     const { ResultSchema } = await import("@modelcontextprotocol/sdk/types.js");
     // The library never removes its listeners from a signal.

@@ -1,4 +1,4 @@
-import type { Finding } from "./findings.ts";
+import type { RiskFinding } from "./findings.ts";
 import { isCredentialPath } from "./paths.ts";
 
 /** Where an address leads. */
@@ -74,7 +74,7 @@ export function namesMetadata(text: string): boolean {
 }
 
 /** What the rules find in an address that the browser opens. */
-export function judgeAddress(address: string): Finding[] {
+export function judgeAddress(address: string): RiskFinding[] {
   const text = address.trim().slice(0, 100_000);
   if (/^file:/i.test(text))
     return isCredentialPath(decoded(URL.parse(text)?.pathname ?? "")) ? ["read-credentials"] : [];

@@ -40,7 +40,7 @@ const maxBefore = 20;
 const maxWrappers = 20;
 
 /** The commands of a script and of nested scripts, such as `$(…)`, `sh -c` and heredocs. */
-export function readScript(text: string): ShellScript {
+export function parseShellScript(text: string): ShellScript {
   const reader = new Reader(20_000 + 4 * text.length);
   if (!withinStack(() => reader.script(text, 0, []))) reader.result.complete = false;
   return reader.result;

@@ -1,5 +1,5 @@
 import type { FileEditorAction } from "@sandpiper/wire";
-import type { Finding } from "./findings.ts";
+import type { RiskFinding } from "./findings.ts";
 import { isCredentialPath, isRegistryPath, isStartupPath, isSystemPath } from "./paths.ts";
 
 /** A script of package.json that runs when the package is installed or packed. */
@@ -9,14 +9,14 @@ const installScript =
 type EditorAction = Pick<FileEditorAction, "command" | "path" | "file_text" | "new_str">;
 
 /** What the rules find in a call of a file editor. */
-export function judgeEdit({ command, path, file_text, new_str }: EditorAction): Finding[] {
+export function judgeEdit({ command, path, file_text, new_str }: EditorAction): RiskFinding[] {
   if (command === "view") return isCredentialPath(path) ? ["read-credentials"] : [];
   return judgeChange(path, file_text ?? new_str ?? "");
 }
 
 /** What the rules find in a patch: in its files and the lines that it adds. */
-export function judgePatch(patch: string): Finding[] {
-  const findings = new Set<Finding>();
+export function judgePatch(patch: string): RiskFinding[] {
+  const findings = new Set<RiskFinding>();
   let path = "";
   let added = "";
   const judgeFile = () => {
@@ -34,8 +34,8 @@ export function judgePatch(patch: string): Finding[] {
   return [...findings];
 }
 
-function judgeChange(path: string, added: string): Finding[] {
-  const findings: Finding[] = [];
+function judgeChange(path: string, added: string): RiskFinding[] {
+  const findings: RiskFinding[] = [];
   if (isStartupPath(path)) findings.push("run-later");
   if (isSystemPath(path)) findings.push("change-system");
   const runsAtInstall = /(?:^|\/)package\.json$/.test(path) && installScript.test(added);

@@ -15,11 +15,11 @@ export const findings = {
   unreadable: "is too long or too deeply nested to be read",
 } as const;
 
-export type Finding = keyof typeof findings;
+export type RiskFinding = keyof typeof findings;
 
 /** What the rules find in an action, and its risk when they find nothing. */
 export interface RuleRisk {
-  findings: readonly Finding[];
+  findings: readonly RiskFinding[];
   usual: "LOW" | "MEDIUM";
 }
 

@@ -1,6 +1,6 @@
 import { namesMetadata } from "./addresses.ts";
 import type { Analyzer, AssessedCall } from "./analyzer.ts";
-import type { Finding, RuleRisk } from "./findings.ts";
+import type { RiskFinding, RuleRisk } from "./findings.ts";
 import { isCredentialPath } from "./paths.ts";
 import { isReadOnly } from "./read-only.ts";
 import { judgeScript } from "./shell-rules.ts";
@@ -28,7 +28,7 @@ export const policyRailAnalyzer: Analyzer = {
   assess: (call) => (ruleRisk(call).findings.some((finding) => rails.has(finding)) ? "HIGH" : "LOW"),
 };
 
-const rails: ReadonlySet<Finding> = new Set<Finding>([
+const rails: ReadonlySet<RiskFinding> = new Set<RiskFinding>([
   "pipe-to-shell",
   "remote-shell",
   "destroy-files",
@@ -40,8 +40,8 @@ const commandNames = /^(?:command|cmd|script|shell|bash|code)$/i;
 const maxTexts = 500;
 
 /** What the rules find in the arguments of an MCP tool. */
-export function judgeArguments(data: Readonly<Record<string, unknown>>): Finding[] {
-  const findings = new Set<Finding>();
+export function judgeArguments(data: Readonly<Record<string, unknown>>): RiskFinding[] {
+  const findings = new Set<RiskFinding>();
   const waiting: [string, unknown][] = Object.entries(data);
   for (let seen = 0; waiting.length > 0 && seen < maxTexts; seen++) {
     const [name, value] = waiting.pop()!;

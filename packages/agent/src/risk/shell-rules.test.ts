@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import type { Finding } from "./findings.ts";
+import type { RiskFinding } from "./findings.ts";
 import { judgeScript } from "./shell-rules.ts";
 
-const risky: readonly [Finding, readonly string[]][] = [
+const risky: readonly [RiskFinding, readonly string[]][] = [
   [
     "pipe-to-shell",
     [

@@ -4,12 +4,12 @@ import {
   hasOption,
   operands,
   optionValues,
+  parseShellScript,
   type Redirect,
-  readScript,
   type ShellCommand,
   type ShellScript,
 } from "./commands.ts";
-import type { Finding } from "./findings.ts";
+import type { RiskFinding } from "./findings.ts";
 import { isForeignPackage } from "./package-rules.ts";
 import {
   isCredentialPath,
@@ -30,7 +30,7 @@ type Rule =
 const writesTo = (isTarget: (path: string) => boolean) => (redirect: Redirect) =>
   redirect.operator.includes(">") && isTarget(redirect.target);
 
-const rules: readonly [Finding, Rule][] = [
+const rules: readonly [RiskFinding, Rule][] = [
   ["pipe-to-shell", { script: runsDownload }],
   ["remote-shell", { script: opensRemoteShell }],
   ["destroy-files", { script: destroysFiles }],
@@ -51,8 +51,8 @@ const rules: readonly [Finding, Rule][] = [
 ];
 
 /** What the rules find in a shell script. */
-export function judgeScript(text: string): { findings: Finding[]; script: ShellScript } {
-  const script = readScript(text);
+export function judgeScript(text: string): { findings: RiskFinding[]; script: ShellScript } {
+  const script = parseShellScript(text);
   const findings = rules.filter(([, rule]) => applies(rule, script)).map(([finding]) => finding);
   return { findings, script };
 }

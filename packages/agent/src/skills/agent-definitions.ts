@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import { mapYielding } from "@sandpiper/core/scheduling/yielding";
 import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import { emitFunction, readRecords } from "./file-records.ts";
-import { isList, isText, readList, readText, splitFrontMatter, wrongFields } from "./front-matter.ts";
+import { isList, isText, parseText, readList, splitFrontMatter, wrongFields } from "./front-matter.ts";
 import { isReadme, maxFileBytes } from "./skill-files.ts";
 
 /** A sub-agent of a project, a plugin or the home folder (agent-behaviour.md section 12). */
@@ -94,7 +94,7 @@ export function parseAgentDefinition(
   if (text.includes("\0")) return about("it is not text, and describes no sub-agent.");
   const { facts, body, broken } = splitFrontMatter(text);
   const systemPrompt = body.trim();
-  const name = readText(facts.name, maxName) ?? basename(path).replace(/\.md$/i, "").slice(0, maxName);
+  const name = parseText(facts.name, maxName) ?? basename(path).replace(/\.md$/i, "").slice(0, maxName);
   if (systemPrompt === "")
     return about("it has no instructions below its front matter, and describes no sub-agent.");
   if (!/^[\w.:-]+$/.test(name))
@@ -105,13 +105,13 @@ export function parseAgentDefinition(
   if (broken) about("its front matter cannot be read, and does not count.");
   else if (wrong.length > 0) about(`of its front matter ${wrong.join(", ")} cannot be used.`);
   const tools = readList(facts.tools, { maxItems: 100, maxLength: 200 });
-  const model = readText(facts.model, 256);
-  const mode = readText(facts.permission_mode ?? facts["permission-mode"], 64);
+  const model = parseText(facts.model, 256);
+  const mode = parseText(facts.permission_mode ?? facts["permission-mode"], 64);
   const permissionMode = permissionModes.find((known) => known === mode);
   const iterations = facts.max_iteration_per_run ?? facts.max_iterations;
   return {
     name,
-    description: readText(facts.description, maxDescription) ?? "",
+    description: parseText(facts.description, maxDescription) ?? "",
     systemPrompt,
     ...(tools.length > 0 && { tools }),
     ...(model && model !== "inherit" && { model }),

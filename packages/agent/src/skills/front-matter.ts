@@ -34,7 +34,7 @@ function readFacts(yaml: string): Record<string, unknown> | undefined {
 }
 
 /** Trims and cuts a text; undefined when empty. */
-export function readText(value: unknown, maxLength: number): string | undefined {
+export function parseText(value: unknown, maxLength: number): string | undefined {
   return typeof value === "string" ? value.trim().slice(0, maxLength) || undefined : undefined;
 }
 
@@ -45,7 +45,7 @@ export function readList(
 ): string[] {
   const list = typeof value === "string" ? value.split(",") : Array.isArray(value) ? value : [];
   return list
-    .flatMap((item) => readText(typeof item === "number" ? String(item) : item, maxLength) ?? [])
+    .flatMap((item) => parseText(typeof item === "number" ? String(item) : item, maxLength) ?? [])
     .slice(0, maxItems);
 }
 

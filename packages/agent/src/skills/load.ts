@@ -78,7 +78,7 @@ export interface LoadSkillsOptions {
   plugins?: readonly string[];
 }
 
-export interface LoadedSkills {
+export interface SkillLoadResult {
   skills: Skill[];
   problems: string[];
 }
@@ -93,7 +93,10 @@ export async function loadSkills(sandbox: CommandRunner, options: LoadSkillsOpti
  * nested rules (agent-behaviour.md section 8). One command; skips unreadable files. Throws what
  * `exec` throws.
  */
-export async function loadProject(sandbox: CommandRunner, options: LoadSkillsOptions): Promise<LoadedSkills> {
+export async function loadProject(
+  sandbox: CommandRunner,
+  options: LoadSkillsOptions,
+): Promise<SkillLoadResult> {
   const { model = "", plugins = [] } = options;
   const workingDir = options.workingDir.replace(/\/+$/, "") || "/";
   const args = [workingDir, String(maxFileBytes + 1), ...plugins];

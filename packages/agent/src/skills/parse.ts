@@ -1,6 +1,6 @@
 import { basename, dirname } from "node:path";
 import { isObject } from "@sandpiper/core/is-object";
-import { isList, isText, readList, readText, splitFrontMatter, wrongFields } from "./front-matter.ts";
+import { isList, isText, parseText, readList, splitFrontMatter, wrongFields } from "./front-matter.ts";
 import type { Skill, SkillSource } from "./skill.ts";
 import { isSkillFile } from "./skill-files.ts";
 
@@ -48,10 +48,10 @@ export function parseSkill(
     wrong.length === 0 ? unread : { problem: `of its front matter ${wrong.join(", ")} cannot be used.` };
   const isFolder = isSkillFile(path);
   const name =
-    readText(facts.name, maxName) ??
+    parseText(facts.name, maxName) ??
     (isFolder ? basename(dirname(path)) : file.replace(/\.md$/i, "")).slice(0, maxName);
   if (name === "" || name === ".") return undefined;
-  const description = readText(facts.description, maxDescription) ?? null;
+  const description = parseText(facts.description, maxDescription) ?? null;
   const globs = readList(facts.paths, { maxItems: maxTriggers, maxLength: 1_000 });
   if (globs.length > 0)
     return { ...common, ...problem, name, type: "knowledge", triggers: [], description, paths: { globs } };
@@ -86,7 +86,7 @@ function readInputs(value: unknown): NonNullable<Skill["inputs"]> {
       : [];
   return list.flatMap((item) => {
     const { name, description } = typeof item === "object" && item !== null ? item : { name: item };
-    const known = readText(name, maxName);
-    return known ? [{ name: known, description: readText(description, maxDescription) ?? "" }] : [];
+    const known = parseText(name, maxName);
+    return known ? [{ name: known, description: parseText(description, maxDescription) ?? "" }] : [];
   });
 }

@@ -6,7 +6,7 @@ export const callEnd = "</function>";
 /**
  * Instructions for models that cannot call tools over their wire (agent-behaviour.md section 3).
  */
-export function instructions(tools: readonly ModelTool[]): string {
+export function formatToolInstructions(tools: readonly ModelTool[]): string {
   return `You have these tools:
 
 ${tools.map(describe).join("\n\n")}

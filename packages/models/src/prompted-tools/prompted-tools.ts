@@ -1,7 +1,7 @@
 import type { Model, ModelRequest, ModelResponse } from "../model.ts";
 import type { ProviderModel } from "../provider-model.ts";
 import { toTextHistory } from "./history.ts";
-import { callEnd, instructions } from "./instructions.ts";
+import { callEnd, formatToolInstructions } from "./instructions.ts";
 import { parseCalls } from "./parse-calls.ts";
 
 /**
@@ -27,7 +27,7 @@ export class PromptedTools implements Model {
     if (tools.length === 0) return this.#model.complete({ ...request, messages });
     const response = await this.#model.complete({
       ...request,
-      system: [...request.system, instructions(tools)],
+      system: [...request.system, formatToolInstructions(tools)],
       messages,
       tools: [],
       ...(this.#stops && { stop: [callEnd] }),

@@ -13,7 +13,7 @@ export interface ProxiedSandbox {
 }
 
 /** Looked up at every request, so that changes take effect at once. */
-export interface SecretSource {
+export interface SecretLookup {
   forSandbox(userId: string, sandboxId: string): readonly SandboxSecret[];
 }
 

@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import { Transform } from "node:stream";
 import type { CredentialRule } from "../driver.ts";
-import type { ProxiedSandbox, SecretSource } from "./api.ts";
+import type { ProxiedSandbox, SecretLookup } from "./api.ts";
 import { findRules, matchesHost } from "./policy/policy.ts";
 import { Refusal } from "./proxy/refusal.ts";
 import type { Target } from "./proxy/target.ts";
@@ -105,14 +105,14 @@ export class HostCredentials {
  * The credentials of a sandbox: the policy's, read from the server's environment, and with
  * precedence the user's secrets, looked up at each request.
  */
-export class Credentials {
+export class SandboxCredentials {
   readonly #sandbox: ProxiedSandbox;
   readonly #rules: { rule: CredentialRule; secret: Secret }[];
-  readonly #secrets: SecretSource | undefined;
+  readonly #secrets: SecretLookup | undefined;
   /** Cache by variable. */
   readonly #placeholders = new Map<string, string>();
 
-  constructor(sandbox: ProxiedSandbox, env: NodeJS.ProcessEnv, secrets: SecretSource | undefined) {
+  constructor(sandbox: ProxiedSandbox, env: NodeJS.ProcessEnv, secrets: SecretLookup | undefined) {
     const { policy, token } = sandbox;
     this.#sandbox = sandbox;
     this.#secrets = policy.userSecrets ? secrets : undefined;

@@ -3,7 +3,7 @@ import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import type { Outbound } from "@sandpiper/core/outbound/api";
 import { hexId } from "@sandpiper/wire";
 import type { Batch } from "./batch.ts";
-import { type Endpoint, type Outcome, post } from "./endpoint.ts";
+import { type DeliveryOutcome, type Endpoint, post } from "./endpoint.ts";
 
 /** Attempts to report a deletion, and the wait between them, ms (agent-server.md section 10). */
 const deletionAttempts = 4;
@@ -33,12 +33,12 @@ export async function report(
   { conversationId, batch, status, changed }: Report,
   info: () => object | undefined,
   signal: AbortSignal,
-): Promise<Outcome> {
+): Promise<DeliveryOutcome> {
   const withStatus = (execution_status: unknown) => {
     const now = info();
     return now && { ...now, ...(execution_status !== undefined && { execution_status }) };
   };
-  let outcome: Outcome = { ok: true };
+  let outcome: DeliveryOutcome = { ok: true };
   if (batch?.firstSeq === 1) outcome = await sendConversation(outbound, endpoint, withStatus("idle"), signal);
   if (outcome.ok && batch)
     outcome = await send(
@@ -59,7 +59,7 @@ export async function reportDeletion(
   endpoint: Endpoint,
   info: object,
   signal: AbortSignal,
-): Promise<Outcome> {
+): Promise<DeliveryOutcome> {
   for (let attempt = 1; ; attempt++) {
     const outcome = await sendConversation(
       outbound,
@@ -85,7 +85,7 @@ async function sendConversation(
   endpoint: Endpoint,
   info: object | undefined,
   signal: AbortSignal,
-): Promise<Outcome> {
+): Promise<DeliveryOutcome> {
   return info ? send(outbound, endpoint, "conversations", JSON.stringify(info), signal) : { ok: true };
 }
 
@@ -95,7 +95,7 @@ function send(
   path: string,
   body: string,
   signal: AbortSignal,
-): Promise<Outcome> {
+): Promise<DeliveryOutcome> {
   const address = new URL(url);
   address.pathname = `${address.pathname.replace(/\/+$/, "")}/${path}`;
   return post(

@@ -7,7 +7,7 @@ import type { EventLog } from "../store/event-log.ts";
 import { findLastStatus, type Report, report } from "./agent-server.ts";
 import { retryDelay } from "./backoff.ts";
 import { type Batch, maxBatchEvents, nextBatch } from "./batch.ts";
-import { deliver, type Endpoint, type Outcome } from "./endpoint.ts";
+import { type DeliveryOutcome, deliver, type Endpoint } from "./endpoint.ts";
 
 export interface DeliveryWorkerDeps {
   callbacks: CallbackStore;
@@ -139,7 +139,7 @@ export class DeliveryWorker {
     }
     this.#gathered = 0;
     this.#urgent = events.lastSeq(this.#conversationId) >= nextSeq;
-    let outcome: Outcome = { ok: true };
+    let outcome: DeliveryOutcome = { ok: true };
     if (batch && processor.kind === "LoggingCallbackProcessor") {
       logger.info(
         { conversation: hexId(this.#conversationId), kinds: batch.kinds },
@@ -158,7 +158,7 @@ export class DeliveryWorker {
     else await this.#failed(row, outcome);
   }
 
-  async #send(row: CallbackRow, batch: Batch): Promise<Outcome> {
+  async #send(row: CallbackRow, batch: Batch): Promise<DeliveryOutcome> {
     const endpoint = this.#endpoint(row);
     if (!endpoint) return { ok: false, detail: "The operator has removed the URL.", final: true };
     const id = `${hexId(row.id)}-${batch.firstSeq}-${batch.lastSeq}`;
@@ -166,14 +166,17 @@ export class DeliveryWorker {
     return deliver(this.#deps.outbound, endpoint, delivery, this.#closing.signal);
   }
 
-  #report(endpoint: Endpoint, what: Omit<Report, "conversationId">): Promise<Outcome> {
+  #report(endpoint: Endpoint, what: Omit<Report, "conversationId">): Promise<DeliveryOutcome> {
     const { outbound, conversationInfo } = this.#deps;
     const conversationId = this.#conversationId;
     const info = () => conversationInfo(conversationId);
     return report(outbound, endpoint, { conversationId, ...what }, info, this.#closing.signal);
   }
 
-  async #failed(row: CallbackRow, { detail, retryAfterMs, final }: Outcome & { ok: false }): Promise<void> {
+  async #failed(
+    row: CallbackRow,
+    { detail, retryAfterMs, final }: DeliveryOutcome & { ok: false },
+  ): Promise<void> {
     const now = Date.now();
     const attempts = row.attempts + 1;
     const failingSince = row.failingSince ?? now;

@@ -24,7 +24,9 @@ export interface Delivery {
 }
 
 /** `final`: no further attempts. `retryAfterMs`: requested by the endpoint. */
-export type Outcome = { ok: true } | { ok: false; detail: string; retryAfterMs?: number; final?: boolean };
+export type DeliveryOutcome =
+  | { ok: true }
+  | { ok: false; detail: string; retryAfterMs?: number; final?: boolean };
 
 const answerTimeoutMs = 10_000;
 
@@ -34,7 +36,7 @@ export async function deliver(
   { url, secret }: Endpoint,
   { id, conversationId, events }: Delivery,
   signal: AbortSignal,
-): Promise<Outcome> {
+): Promise<DeliveryOutcome> {
   const body = `[${events.join(",")}]`;
   const timestamp = String(Math.floor(Date.now() / 1_000));
   const headers = {
@@ -52,7 +54,7 @@ export async function post(
   url: string,
   { headers, body }: { headers: Record<string, string>; body: string },
   signal: AbortSignal,
-): Promise<Outcome> {
+): Promise<DeliveryOutcome> {
   try {
     const response = await outbound.fetch(url, {
       method: "POST",
@@ -73,7 +75,7 @@ export async function post(
   }
 }
 
-function toOutcome({ status, headers }: Response): Outcome {
+function toOutcome({ status, headers }: Response): DeliveryOutcome {
   if (status >= 200 && status < 300) return { ok: true };
   if (status === 410)
     return { ok: false, detail: "The address answered 410: it wants no more events.", final: true };

@@ -7,11 +7,11 @@ import { probeOci } from "@sandpiper/sandbox/drivers/oci/container/probe";
 import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
 import { createHostSpec } from "@sandpiper/sandbox/specs/specs";
 import type { Config } from "../config/config.ts";
-import { type Finding, finding } from "./finding.ts";
+import { type DoctorFinding, finding } from "./finding.ts";
 import { formatDuration } from "./style.ts";
 
 /** Checks the requirements of sandboxes, and whether one starts. */
-export async function examineSandboxes(config: Config): Promise<Finding[]> {
+export async function examineSandboxes(config: Config): Promise<DoctorFinding[]> {
   // A met requirement with advice could be improved.
   if (config.driver === "docker") return [await checkEngine(config)];
   const facts = await probeOci(config.runtime);
@@ -22,7 +22,7 @@ export async function examineSandboxes(config: Config): Promise<Finding[]> {
 }
 
 /** Whether the engine of the docker driver answers. */
-async function checkEngine({ dockerHost, registryAuth }: Config): Promise<Finding> {
+async function checkEngine({ dockerHost, registryAuth }: Config): Promise<DoctorFinding> {
   const dir = await mkdtemp(join(tmpdir(), "sandpiper-doctor-"));
   const driver = new DockerDriver({ dir, host: dockerHost, authFile: registryAuth });
   try {
@@ -37,7 +37,7 @@ async function checkEngine({ dockerHost, registryAuth }: Config): Promise<Findin
 }
 
 /** Starts a sandbox, runs a command in it and removes it. */
-async function trySandbox(config: Config): Promise<Finding> {
+async function trySandbox(config: Config): Promise<DoctorFinding> {
   const name = "sandbox";
   if (process.getuid?.() !== 0)
     return finding(

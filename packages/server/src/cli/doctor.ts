@@ -8,7 +8,7 @@ import { isRootless } from "@sandpiper/sandbox/drivers/common/uid-range";
 import type { Config } from "../config/config.ts";
 import { examineSandboxes } from "./doctor-sandboxes.ts";
 import { exitCodes } from "./errors.ts";
-import { type Finding, finding } from "./finding.ts";
+import { type DoctorFinding, finding } from "./finding.ts";
 import { loadConfig, probePort } from "./local-platform.ts";
 import { createPaint } from "./style.ts";
 
@@ -25,7 +25,7 @@ export async function doctor(options: { json?: boolean }): Promise<number> {
   return able ? exitCodes.ok : exitCodes.failed;
 }
 
-function report(findings: readonly Finding[], able: boolean): string {
+function report(findings: readonly DoctorFinding[], able: boolean): string {
   const paint = createPaint(process.stdout);
   const lines = findings.flatMap(({ name, ok, essential, found, advice }) => {
     const mark = ok
@@ -42,7 +42,7 @@ function report(findings: readonly Finding[], able: boolean): string {
 }
 
 /** Checks this machine for a server with this configuration. */
-export async function examine(config: Config): Promise<Finding[]> {
+export async function examine(config: Config): Promise<DoctorFinding[]> {
   return [
     checkNode(),
     await checkRoot(),
@@ -54,7 +54,7 @@ export async function examine(config: Config): Promise<Finding[]> {
   ];
 }
 
-function checkNode(): Finding {
+function checkNode(): DoctorFinding {
   const ok = Number(process.versions.node.split(".")[0]) >= 24;
   return finding(
     "node",
@@ -65,7 +65,7 @@ function checkNode(): Finding {
   );
 }
 
-async function checkRoot(): Promise<Finding> {
+async function checkRoot(): Promise<DoctorFinding> {
   if (process.getuid?.() === 0) {
     return finding(
       "root",
@@ -103,7 +103,7 @@ async function findExistingFolder(path: string): Promise<string> {
   }
 }
 
-async function checkDataFolder({ dataDir }: Config): Promise<Finding> {
+async function checkDataFolder({ dataDir }: Config): Promise<DoctorFinding> {
   const nearest = await findExistingFolder(dataDir);
   const ok = await access(nearest, constants.W_OK | constants.X_OK).then(
     () => true,
@@ -119,7 +119,7 @@ async function checkDataFolder({ dataDir }: Config): Promise<Finding> {
   );
 }
 
-async function checkDisk({ dataDir }: Config): Promise<Finding> {
+async function checkDisk({ dataDir }: Config): Promise<DoctorFinding> {
   const folder = await findExistingFolder(dataDir);
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
@@ -133,7 +133,7 @@ async function checkDisk({ dataDir }: Config): Promise<Finding> {
   );
 }
 
-async function checkPort({ host, port }: Config): Promise<Finding> {
+async function checkPort({ host, port }: Config): Promise<DoctorFinding> {
   const free = await probePort(host, port);
   const found = free === true ? `${host}:${port} is free` : `${host}:${port} cannot be used (${free.code})`;
   return finding(
@@ -145,7 +145,7 @@ async function checkPort({ host, port }: Config): Promise<Finding> {
   );
 }
 
-async function checkGit(): Promise<Finding> {
+async function checkGit(): Promise<DoctorFinding> {
   try {
     const { stdout } = await run("git", ["--version"]);
     return finding("git", true, true, stdout.trim().replace("git version ", ""));

@@ -1,5 +1,5 @@
 /** The result of one check of `sandpiper doctor`. */
-export interface Finding {
+export interface DoctorFinding {
   name: string;
   ok: boolean;
   /** The platform does not work without it. */
@@ -16,6 +16,6 @@ export function finding(
   ok: boolean,
   found: string,
   advice?: string,
-): Finding {
+): DoctorFinding {
   return { name, essential, ok, found, ...(!ok && advice && { advice }) };
 }

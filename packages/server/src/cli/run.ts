@@ -14,7 +14,7 @@ import { createPaint, formatDuration } from "./style.ts";
 import { collectChanges, followTask, prepareTask, type Task, type TaskRun } from "./task.ts";
 import { createTemporaryFolder } from "./temporary-folder.ts";
 
-export interface RunOptions {
+export interface RunCommandOptions {
   dir?: string;
   repo?: string;
   model?: string;
@@ -36,7 +36,7 @@ const endings: Partial<Record<ExecutionStatus, string>> = {
  * `sandpiper run`: an agent works on a copy of a folder. Progress goes to standard error, the diff
  * to standard output. Returns the exit code.
  */
-export async function run(text: string, options: RunOptions): Promise<number> {
+export async function run(text: string, options: RunCommandOptions): Promise<number> {
   if (!text.trim())
     throw new CliError("The task is empty: describe what the agent should do.", {
       exitCode: exitCodes.usage,
@@ -62,7 +62,7 @@ export async function run(text: string, options: RunOptions): Promise<number> {
   }
 }
 
-async function work(client: Client, task: Task, options: RunOptions): Promise<number> {
+async function work(client: Client, task: Task, options: RunCommandOptions): Promise<number> {
   const paint = createPaint(process.stderr);
   const user = getInvoker();
   const progress = new Progress(process.stderr, paint, "starts a sandbox");

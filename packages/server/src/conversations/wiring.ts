@@ -19,7 +19,7 @@ import { SkillTools, SwitchModelTool, UnknownToolWarnings } from "./agent/tool-s
 import { type AdaptTools, Toolsets } from "./agent/toolset.ts";
 import type { Conversations, SendOptions } from "./api.ts";
 import { Commands } from "./commands/commands.ts";
-import { ConversationSettings, parsePatch } from "./commands/conversation-settings.ts";
+import { ConversationUpdater, parseConversationUpdate } from "./commands/conversation-updater.ts";
 import { Goals } from "./commands/goals.ts";
 import { navigate } from "./commands/navigate.ts";
 import { PendingMessages } from "./commands/pending.ts";
@@ -28,12 +28,12 @@ import { ReportedConversations } from "./commands/reported-conversations.ts";
 import { Hub } from "./log/hub.ts";
 import { ConversationLookup } from "./lookup.ts";
 import { condense } from "./run/condensing.ts";
-import { ConversationHooks } from "./run/conversation-hooks.ts";
+import { HookSessions } from "./run/hook-sessions.ts";
 import { sortForWake } from "./run/run-queue.ts";
 import { type RunLimits, Runner } from "./run/runner.ts";
 import { handleSandboxPauses } from "./run/sandbox-pause.ts";
 import { SideCalls } from "./run/side-calls.ts";
-import { SubAgents } from "./run/sub-agents.ts";
+import { SubAgentRunner } from "./run/sub-agent-runner.ts";
 import { generateTitle, Titles } from "./run/titles.ts";
 import { createConversation } from "./start/create.ts";
 import { forkConversation } from "./start/fork.ts";
@@ -109,7 +109,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     ],
     deps.adaptTools,
   );
-  const hooks = new ConversationHooks({ contexts: knowledge.contexts, agents, addUsage });
+  const hooks = new HookSessions({ contexts: knowledge.contexts, agents, addUsage });
   const runner: Runner = new Runner({
     store,
     scheduler,
@@ -126,7 +126,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     onRest: (id) => goals.onRest(id),
   });
   const sideCalls = new SideCalls({ agents, runner, masks, store, scheduler, openModel, limits });
-  const controls: ConversationSettings = new ConversationSettings({
+  const controls: ConversationUpdater = new ConversationUpdater({
     store,
     callbacks,
     settings,
@@ -151,7 +151,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     logger,
   });
   const goals: Goals = new Goals({ store, runner, sideCalls, send, logger });
-  const subAgents: SubAgents = new SubAgents({
+  const subAgents: SubAgentRunner = new SubAgentRunner({
     store,
     settings,
     agents,
@@ -277,7 +277,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       resume: async (id) => goals.resume(access.requireWithSandbox(id)),
     },
     async update(userId, id, change) {
-      await store.conversations.update(id, parsePatch(access.requireOwned(userId, id), change));
+      await store.conversations.update(id, parseConversationUpdate(access.requireOwned(userId, id), change));
       callbacks.notifyChange(id);
       if (change.title !== undefined) runner.announcements.announceTitle(id);
       return reads.present([access.requireOwned(userId, id)])[0]!;

@@ -49,13 +49,13 @@ export interface ListPage<T> {
 }
 
 /** The start (undefined: the beginning) and the length of a page. */
-export interface PageQuery {
+export interface GitPageQuery {
   /** `next` of the previous page: a page number or an opaque cursor. */
   from?: string | undefined;
   limit: number;
 }
 
-export interface RepositoryQuery extends PageQuery {
+export interface RepositoryQuery extends GitPageQuery {
   /**
    * Words of the name, `owner/name`, or a URL; default: the user's repositories, last changed
    * first.
@@ -67,7 +67,7 @@ export interface RepositoryQuery extends PageQuery {
   order?: RepositoryOrder | undefined;
 }
 
-export interface BranchQuery extends PageQuery {
+export interface BranchQuery extends GitPageQuery {
   /** `owner/name`; GitLab also with subgroups. */
   repository: string;
   /** Part of the branch's name. */

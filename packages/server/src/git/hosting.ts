@@ -7,7 +7,7 @@ import type { BranchQuery, GitHosting, RepositoryQuery } from "./api.ts";
 import { orElse } from "./or-else.ts";
 import type { GitProvider } from "./provider.ts";
 import { parseRepositoryName } from "./repository-name.ts";
-import { connect, isSupported } from "./services.ts";
+import { createGitProvider, isSupported } from "./services.ts";
 
 /** Skill folders of a repository. */
 const skillFolders = [".openhands/skills", ".openhands/microagents"];
@@ -90,7 +90,7 @@ export class GitHostingService implements GitHosting {
     { token, host }: { token: string; host: string | null },
   ): Promise<void> {
     const stored = parseProviderHost(host);
-    const user = connect(this.#outbound, provider, { token, host: stored }).user();
+    const user = createGitProvider(this.#outbound, provider, { token, host: stored }).user();
     if (await orElse(user, undefined, ["RepositoryNotFound"])) return;
     throw new PlatformError("GitHostForeign", { host: String(stored), provider });
   }
@@ -98,7 +98,7 @@ export class GitHostingService implements GitHosting {
   #client(userId: string, provider: ProviderType): GitProvider {
     const token = this.#secrets.providers(userId).get(provider);
     if (!token && isSupported(provider)) throw new PlatformError("GitTokenMissing");
-    return connect(this.#outbound, provider, token ?? { token: "", host: null });
+    return createGitProvider(this.#outbound, provider, token ?? { token: "", host: null });
   }
 
   #clients(userId: string): { provider: ProviderType; client: GitProvider }[] {

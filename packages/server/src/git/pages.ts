@@ -1,10 +1,10 @@
-import type { ListPage, PageQuery } from "./api.ts";
+import type { GitPageQuery, ListPage } from "./api.ts";
 
 /**
  * Parses the cursor as a page number; an invalid one is 1 (app-server.md section 0, page_id
  * encodings).
  */
-export function parsePageNumber({ from }: PageQuery): number {
+export function parsePageNumber({ from }: GitPageQuery): number {
   return /^[1-9]\d{0,5}$/.test(from ?? "") ? Number(from) : 1;
 }
 
@@ -15,7 +15,7 @@ export function parseNextLink(headers: Headers): string | null {
 }
 
 /** Slices a list in memory; cursors are offsets. */
-export function slicePage<T>(items: readonly T[], { from, limit }: PageQuery): ListPage<T> {
+export function sliceGitPage<T>(items: readonly T[], { from, limit }: GitPageQuery): ListPage<T> {
   const start = /^\d{1,9}$/.test(from ?? "") ? Number(from) : 0;
   const end = start + limit;
   return { items: items.slice(start, end), next: end < items.length ? String(end) : null };

@@ -28,7 +28,7 @@ function getService(provider: ProviderType): GitService {
  * Creates the client of a provider. `host` has its stored form; null: the public service. Throws
  * GitUnsupported.
  */
-export function connect(
+export function createGitProvider(
   outbound: Outbound,
   provider: ProviderType,
   { token, host }: { token: string; host: string | null },

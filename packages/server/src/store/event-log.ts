@@ -30,7 +30,7 @@ export interface EventLog {
   /** JSON texts in the order of `ids`; null for an unknown id. */
   batch(conversationId: string, ids: readonly string[]): (string | null)[];
   /** The active branch: all events if the conversation was never navigated. */
-  branch(conversationId: string): Branch;
+  branch(conversationId: string): ActiveBranch;
   /** The path to an event, inclusive; empty for null. Undefined when the event is not listed. */
   pathTo(conversationId: string, eventId: string | null): EventPath | undefined;
   /** Highest sequence number, 0 when empty. */
@@ -56,7 +56,7 @@ export interface AppendOptions {
 }
 
 /** The active branch of a log. */
-export interface Branch {
+export interface ActiveBranch {
   spans: Span[];
   /** Number of listed events; later events are on the branch until HEAD moves. */
   listed: number;

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { ApiKeyRow, ApiKeyStore } from "../store/user-store.ts";
-import type { ApiKeys, KeyHolder, NewApiKey } from "./api.ts";
+import type { ApiKeyOptions, ApiKeys, KeyHolder } from "./api.ts";
 import { KeyCache } from "./key-cache.ts";
 
 /** Maximum number of keys of a user. */
@@ -33,7 +33,10 @@ export class StoredApiKeys implements ApiKeys {
     return key;
   }
 
-  add(userId: string, { name, expiresAt, readOnly }: NewApiKey): Promise<{ key: string; row: ApiKeyRow }> {
+  add(
+    userId: string,
+    { name, expiresAt, readOnly }: ApiKeyOptions,
+  ): Promise<{ key: string; row: ApiKeyRow }> {
     return this.#additions.run(userId, async () => {
       if (this.#store.list(userId).length >= maxKeysPerUser) {
         throw new PlatformError("UserKeysTooMany", { max: maxKeysPerUser });

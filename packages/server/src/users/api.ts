@@ -59,7 +59,7 @@ export interface Settings {
   mcpServer(userId: string, name: string): McpServer | undefined;
   /** All MCP servers with their secrets: the same object until the settings change. */
   mcpServers(userId: string): McpServers;
-  profiles: LlmProfiles;
+  profiles: LlmProfileService;
   agentProfiles: AgentProfiles;
   /** The settings in the shape of the agent server. */
   agentServer: AgentServerSettingsAccess;
@@ -113,7 +113,7 @@ export interface AgentPreferences {
 }
 
 /** Named models (app-server.md section 5, LLM profiles). Names fit `ProfileName`. */
-export interface LlmProfiles {
+export interface LlmProfileService {
   list(userId: string): ProfileList;
   /** Secrets are null unless `exposed`. Throws ProfileNotFound. */
   get(userId: string, name: string, reading?: { exposed?: Exposure }): ProfileDetail;
@@ -233,7 +233,7 @@ export interface KeyHolder {
   readonly keyExpiresAt: number | null;
 }
 
-export interface NewApiKey {
+export interface ApiKeyOptions {
   name: string;
   /** Ms since the epoch; null: never. */
   expiresAt: number | null;
@@ -250,7 +250,7 @@ export interface ApiKeys {
   /** Creates or replaces an unlimited key; returns its text, which is not stored. */
   create(userId: string, name: string): Promise<string>;
   /** Creates a key with a new name. Throws KeyExists, TooManyKeys. */
-  add(userId: string, key: NewApiKey): Promise<{ key: string; row: ApiKeyRow }>;
+  add(userId: string, key: ApiKeyOptions): Promise<{ key: string; row: ApiKeyRow }>;
   /** Registers a given key (SANDPIPER_API_KEY). */
   adopt(userId: string, name: string, key: string): Promise<void>;
   /** Oldest first; of all users without `userId`. */

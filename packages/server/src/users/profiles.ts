@@ -4,7 +4,7 @@ import { parseCallOptions } from "@sandpiper/models/call-options";
 import type { ModelConfig } from "@sandpiper/models/model";
 import type { LlmDiff, ProfileDetail, ProfileList, SaveProfileRequest } from "@sandpiper/wire";
 import { LlmConfig } from "@sandpiper/wire";
-import type { LlmProfiles } from "./api.ts";
+import type { LlmProfileService } from "./api.ts";
 import { defaultUser } from "./default-user.ts";
 import type { SettingsDocument } from "./settings/document.ts";
 import { isSecret, isSecretMap, mergeFields } from "./settings/fields.ts";
@@ -17,7 +17,7 @@ export const maxProfiles = 50;
 const noProfiles = { profiles: {}, active: null };
 
 /** LLM profiles in the settings documents. */
-export class StoredLlmProfiles implements LlmProfiles {
+export class StoredLlmProfiles implements LlmProfileService {
   readonly #documents: SettingsRepository;
 
   constructor(documents: SettingsRepository) {

@@ -6,7 +6,7 @@ const lifetimeSeconds = 14 * 24 * 3600;
 const algorithm = "HS256";
 
 /** Signed `X-Access-Token`s, each for one provider token of one user (app-server.md section 8). */
-export class ProviderAccess {
+export class ProviderAccessTokens {
   readonly #key: Uint8Array;
 
   /** `key` has 32 bytes and is used for nothing else. */

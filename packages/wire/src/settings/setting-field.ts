@@ -57,13 +57,13 @@ export type Diff<T> = T extends readonly unknown[] | string | number | boolean |
 export function diffOf<T extends TObject>(schema: T, options: Record<string, unknown> = {}) {
   const properties = Object.entries(schema.properties).map(([name, property]): [string, TSchema] => {
     const { default: _, ...bare } = property as TSchema & { default?: unknown };
-    if (isObject(property)) return [name, Type.Optional(diffOf(property))];
+    if (isObjectSchema(property)) return [name, Type.Optional(diffOf(property))];
     return [name, Type.Optional("anyOf" in bare ? (bare as TSchema) : Nullable(bare as TSchema))];
   });
   return Type.Object(Object.fromEntries(properties), options) as TObject;
 }
 
 /** Whether a schema is an object with named fields. */
-export function isObject(schema: TSchema): schema is TObject {
+export function isObjectSchema(schema: TSchema): schema is TObject {
   return "properties" in schema;
 }

@@ -9,11 +9,11 @@ export interface HostResources {
 }
 
 /** Debian's package `catatonit`. */
-export const initPath = "/usr/bin/catatonit";
+export const hostInitPath = "/usr/bin/catatonit";
 
 export function inspectHost(): HostResources {
   return {
-    init: existsSync(initPath) ? initPath : null,
+    init: existsSync(hostInitPath) ? hostInitPath : null,
     binds: ["/usr", ...etcFolders()].map((path) => ({
       source: path,
       destination: path,

@@ -9,7 +9,7 @@ import {
   sandboxOomScore,
   toCpuQuota,
 } from "../common/isolation.ts";
-import { initPath, type Program } from "./injected-programs.ts";
+import { containerInitPath, type Program } from "./injected-programs.ts";
 
 /** Labels of containers and images. */
 export const labels = {
@@ -48,7 +48,7 @@ export function makeContainerOptions(input: ContainerInput): ContainerCreateOpti
     Hostname: id,
     Image: input.image,
     // Replaces the image's own entry point and health check.
-    Entrypoint: spec.command ?? [initPath, "-P"],
+    Entrypoint: spec.command ?? [containerInitPath, "-P"],
     Cmd: [],
     Healthcheck: { Test: ["NONE"] },
     StopSignal: "SIGTERM",

@@ -9,7 +9,7 @@ import type { Program } from "./injected-programs.ts";
 
 export type InspectedContainer = ContainerInspectInfo & { SizeRw?: number };
 
-export interface ContainersOptions {
+export interface DockerContainersOptions {
   installation: string;
   /** Programs to bind into every container. */
   binds: Program[];
@@ -17,14 +17,14 @@ export interface ContainersOptions {
 }
 
 /** The containers of an installation at its engine. */
-export class Containers {
+export class DockerContainers {
   readonly #engine: Engine;
-  readonly #options: ContainersOptions;
+  readonly #options: DockerContainersOptions;
   readonly #seccomp = makeSeccompOption();
   /** Set to false when the engine refuses a limit. */
   #diskLimit: boolean;
 
-  constructor(engine: Engine, options: ContainersOptions) {
+  constructor(engine: Engine, options: DockerContainersOptions) {
     this.#engine = engine;
     this.#options = options;
     this.#diskLimit = mayLimitDisk(options.info);

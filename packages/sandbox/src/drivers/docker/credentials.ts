@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 
 /** Credentials that an engine sends to a registry. Never logged. */
-export interface Credentials {
+export interface RegistryCredentials {
   serveraddress: string;
   username?: string;
   password?: string;
@@ -19,7 +19,7 @@ const hubAddress = "https://index.docker.io/v1/";
  * in those of `skopeo login` and `docker login`. Undefined when there are none. Throws
  * SandboxSpecUnusable when the file cannot be read.
  */
-export function findCredentials(registry: string, file?: string): Credentials | undefined {
+export function findCredentials(registry: string, file?: string): RegistryCredentials | undefined {
   const files = file ? [file] : defaultFiles();
   for (const path of files) {
     const auths = readAuths(path, file !== undefined);

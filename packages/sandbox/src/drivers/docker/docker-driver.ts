@@ -21,15 +21,15 @@ import { checkCommand, idPattern } from "../common/commands.ts";
 import { Listeners } from "../common/sockets/listeners.ts";
 import { connectInside, listenInside } from "../common/sockets/ports.ts";
 import { formatUser, labels } from "./container-options.ts";
-import { Containers, type InspectedContainer } from "./containers.ts";
+import { DockerContainers, type InspectedContainer } from "./containers.ts";
 import { type DockerHost, Engine, isOnThisMachine, type RefusalHandlers } from "./engine.ts";
 import { parseEngineImage, toEngineName } from "./engine-image.ts";
 import { execInContainer } from "./exec.ts";
 import { Images } from "./images.ts";
 import { injectAll, injectFiles } from "./injected-files.ts";
-import { findPrograms, initPath, type Program } from "./injected-programs.ts";
+import { containerInitPath, findPrograms, type Program } from "./injected-programs.ts";
 import { DirectSignaller, isMember, ShellSignaller, type Signaller } from "./processes.ts";
-import { Snapshots } from "./snapshots.ts";
+import { DockerSnapshots } from "./snapshots.ts";
 
 export interface DockerDriverOptions {
   /** Folder for the id of this installation; created when it is missing. */
@@ -44,9 +44,9 @@ export interface DockerDriverOptions {
 
 /** Set by `open`. */
 interface Opened {
-  containers: Containers;
+  containers: DockerContainers;
   images: Images;
-  snapshots: Snapshots;
+  snapshots: DockerSnapshots;
   signaller: Signaller;
   /** Programs that are copied, because they cannot be bound. */
   copies: Program[];
@@ -93,11 +93,11 @@ export class DockerDriver implements SandboxDriver {
     const binds = local ? programs : [];
     const hasBusybox = programs.some(({ destination }) => destination === insideBusybox);
     this.#shell = hasBusybox ? [insideBusybox, "sh"] : undefined;
-    const containers = new Containers(this.#engine, { installation, binds, info });
+    const containers = new DockerContainers(this.#engine, { installation, binds, info });
     this.#opened = {
       containers,
       images: new Images(this.#engine, installation, this.#options.authFile),
-      snapshots: new Snapshots(this.#engine, installation),
+      snapshots: new DockerSnapshots(this.#engine, installation),
       signaller: direct ? new DirectSignaller() : new ShellSignaller(this.#engine, this.#shell ?? ["sh"]),
       copies: local ? [] : programs,
     };
@@ -168,7 +168,7 @@ export class DockerDriver implements SandboxDriver {
     const container = this.#engine.docker.getContainer(info.Id);
     this.#listeners.close(id);
     if (info.State.Paused) await this.#thaw(info.Id);
-    const init = { pid: info.State.Pid, onlyReaps: info.Path === initPath };
+    const init = { pid: info.State.Pid, onlyReaps: info.Path === containerInitPath };
     await signaller.terminateAll(info.Id, info.Config.Labels[labels.user] ?? "", init).catch(() => {});
     const end = Date.now() + graceMs;
     const pids = () => containers.stats(container).then(countPids, () => 0);

@@ -17,7 +17,7 @@ const maxRefusalBytes = 4_096;
 const exitTimeoutMs = 10_000;
 const pollMs = 5;
 
-export interface ExecTarget {
+export interface DockerExecTarget {
   engine: Engine;
   /** Id of the container. */
   container: string;
@@ -33,7 +33,10 @@ export interface ExecTarget {
  * Runs a command in a container over the engine's exec API. When a child keeps the output open
  * after the command ended, the engine ends the output two seconds later.
  */
-export async function execInContainer(target: ExecTarget, command: ExecRequest): Promise<SandboxProcess> {
+export async function execInContainer(
+  target: DockerExecTarget,
+  command: ExecRequest,
+): Promise<SandboxProcess> {
   const { engine, signaller, handlers } = target;
   const execKey = randomBytes(8).toString("hex");
   const tty = command.tty !== undefined;
@@ -76,7 +79,7 @@ export async function execInContainer(target: ExecTarget, command: ExecRequest):
 }
 
 async function attach(
-  target: ExecTarget,
+  target: DockerExecTarget,
   exec: Docker.Exec,
   socket: Socket,
   command: ExecRequest,

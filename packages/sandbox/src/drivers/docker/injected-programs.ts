@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { findBusybox, insideBusybox, insideFolder } from "../common/busybox.ts";
-import { initPath as hostInit } from "../common/host.ts";
+import { hostInitPath as hostInit } from "../common/host.ts";
 
 /** A static program of this machine that every sandbox gets. */
 export interface Program {
@@ -9,14 +9,14 @@ export interface Program {
 }
 
 /** Path of the static init inside. */
-export const initPath = `${insideFolder}/init`;
+export const containerInitPath = `${insideFolder}/init`;
 
 /** The init and, if this machine has it, busybox; undefined without an init. */
 export function findPrograms(): Program[] | undefined {
   if (!existsSync(hostInit)) return undefined;
   const busybox = findBusybox();
   return [
-    { source: hostInit, destination: initPath },
+    { source: hostInit, destination: containerInitPath },
     ...(busybox === undefined ? [] : [{ source: busybox, destination: insideBusybox }]),
   ];
 }

@@ -3,7 +3,7 @@ import { labels } from "./container-options.ts";
 import { type Engine, longTimeoutMs, type RefusalHandlers } from "./engine.ts";
 
 /** Snapshots as images of the engine in a repository of this installation. */
-export class Snapshots {
+export class DockerSnapshots {
   readonly #engine: Engine;
   readonly #installation: string;
   readonly #repository: string;

@@ -25,7 +25,7 @@ import { getSandboxIdBase, isRootless } from "../common/uid-range.ts";
 import { Cgroups } from "./cgroup/cgroups.ts";
 import { NamespaceGroups } from "./cgroup/namespace-processes.ts";
 import type { ProcessGroups } from "./cgroup/process-groups.ts";
-import { Containers } from "./container/containers.ts";
+import { OciContainers } from "./container/containers.ts";
 import { Executor } from "./container/exec.ts";
 import { readProcessLimits } from "./container/rlimits.ts";
 import { findRuntime, type Runtime } from "./container/runtime.ts";
@@ -35,7 +35,7 @@ import { prepareSpec } from "./images/prepare-spec.ts";
 import { killOrphanedStarts } from "./launch/orphaned-starts.ts";
 import { prepareSeccompFilter, type SeccompFilter, type TrialResult } from "./launch/seccomp-filter.ts";
 import { DiskUsage, deletedOpenBytes } from "./storage/disk-usage.ts";
-import type { SandboxRecord } from "./storage/records.ts";
+import type { StoredSandbox } from "./storage/records.ts";
 import { openRuntimeDir } from "./storage/runtime-dir.ts";
 import { SandboxFiles } from "./storage/sandbox-files.ts";
 
@@ -54,7 +54,7 @@ interface Engine {
   runtime: Runtime;
   groups: ProcessGroups;
   files: SandboxFiles;
-  containers: Containers;
+  containers: OciContainers;
   seccomp: SeccompFilter;
   executor: Executor;
 }
@@ -101,7 +101,7 @@ export class OciDriver implements SandboxDriver {
     const host = inspectHost();
     const hostMounts = [...host.binds.map(({ destination }) => destination), insideFolder];
     const files = new SandboxFiles({ dir: this.#dir, idBase, hostMounts });
-    const containers = new Containers({
+    const containers = new OciContainers({
       ...{ runtime, host, groups, limits, idBase, layers: files.layers },
       runtimeDir: openRuntimeDir(`${groups.name}-run`),
       imageLayer: (reference) => this.#images.layerPath(reference),
@@ -267,7 +267,7 @@ export class OciDriver implements SandboxDriver {
     return this.#engine;
   }
 
-  #getRecord(files: SandboxFiles, id: string): SandboxRecord {
+  #getRecord(files: SandboxFiles, id: string): StoredSandbox {
     const record = idPattern.test(id) ? files.get(id) : undefined;
     if (!record) throw new PlatformError("UnknownSandbox", { id });
     return record;
@@ -289,7 +289,7 @@ export class OciDriver implements SandboxDriver {
   async #run(
     engine: Engine,
     id: string,
-    record: SandboxRecord,
+    record: StoredSandbox,
     injected: { isNew: boolean; files: SandboxFile[] },
   ): Promise<void> {
     const { containers, executor, seccomp } = engine;

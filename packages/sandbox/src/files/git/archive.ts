@@ -3,13 +3,13 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { type CommandRunner, checkPath } from "../files.ts";
 import { openOutput } from "../output-stream.ts";
 import { deltaScript, repositoryScript } from "./archive-script.ts";
-import { runGit, toGitError } from "./git.ts";
+import { runGitScript, toGitError } from "./git.ts";
 import { gitCodes } from "./git-script.ts";
 
 /** Limit until a patch begins, ms: git reads every file first. */
 const deltaMs = 100_000;
 
-export interface Repository {
+export interface ArchivedRepository {
   /** The requested folder, absolute. */
   folder: string;
   root: string;
@@ -28,8 +28,8 @@ export interface Repository {
 export async function findRepository(
   sandbox: CommandRunner,
   folder: string,
-): Promise<Repository | undefined> {
-  const result = await runGit(sandbox, repositoryScript, [checkPath(folder)], 65_536);
+): Promise<ArchivedRepository | undefined> {
+  const result = await runGitScript(sandbox, repositoryScript, [checkPath(folder)], 65_536);
   if (result.code === gitCodes.noRepository || result.code === gitCodes.noGit) return undefined;
   if (result.code !== 0) throw toGitError(result, undefined);
   const [found = "", root = "", commit = "", branch = "", remote = ""] = result.stdout.toString().split("\0");

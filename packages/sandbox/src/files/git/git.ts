@@ -16,7 +16,7 @@ const timeoutMs = 30_000;
  * section 8). Throws GitRefused for an unknown reference, GitFailed, and what `exec` throws.
  */
 export async function gitChanges(sandbox: CommandRunner, folder: string, ref?: string): Promise<GitChange[]> {
-  const result = await runGit(sandbox, changesScript, [checkPath(folder), ref ?? ""], 8 * 2 ** 20);
+  const result = await runGitScript(sandbox, changesScript, [checkPath(folder), ref ?? ""], 8 * 2 ** 20);
   if (result.code === gitCodes.noRepository) return [];
   if (result.code !== 0) throw toGitError(result, ref);
   return parseChanges(result.stdout.toString());
@@ -38,7 +38,12 @@ export async function runDiff(
   file: string,
   ref: string,
 ): Promise<GitDiff> {
-  const result = await runGit(sandbox, script, [checkPath(file), ref, String(maxFileBytes)], 3 * 2 ** 20);
+  const result = await runGitScript(
+    sandbox,
+    script,
+    [checkPath(file), ref, String(maxFileBytes)],
+    3 * 2 ** 20,
+  );
   if (result.code === gitCodes.noRepository) throw new PlatformError("PathOutsideRepository", { path: file });
   if (result.code !== 0) throw toGitError(result, ref);
   const end = result.stdout.indexOf("\n");
@@ -53,7 +58,7 @@ export async function runDiff(
 }
 
 /** Runs a git script. Throws GitFailed after a time limit, and what `exec` throws. */
-export async function runGit(
+export async function runGitScript(
   sandbox: CommandRunner,
   script: string,
   args: string[],

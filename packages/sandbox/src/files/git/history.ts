@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { GitChange, GitCommit, GitDiff } from "@sandpiper/wire";
 import { type CommandRunner, checkPath } from "../files.ts";
-import { runDiff, runGit, sortChanges, toGitError, toStatus } from "./git.ts";
+import { runDiff, runGitScript, sortChanges, toGitError, toStatus } from "./git.ts";
 import { gitCodes } from "./git-script.ts";
 import { commitChangesScript, commitDiffScript, commitsScript } from "./history-script.ts";
 
@@ -20,7 +20,12 @@ export async function gitCommits(
   folder: string,
   limit: number,
 ): Promise<{ commits: GitCommit[]; hasMore: boolean }> {
-  const result = await runGit(sandbox, commitsScript, [checkPath(folder), String(limit + 1)], maxListBytes);
+  const result = await runGitScript(
+    sandbox,
+    commitsScript,
+    [checkPath(folder), String(limit + 1)],
+    maxListBytes,
+  );
   if (result.code === gitCodes.noRepository) return { commits: [], hasMore: false };
   if (result.code !== 0) throw toGitError(result, undefined);
   const words = result.stdout.toString().split("\0");
@@ -46,7 +51,7 @@ export async function gitCommitChanges(
   sha: string,
 ): Promise<GitChange[]> {
   const args = [checkPath(folder), checkCommitId(sha)];
-  const result = await runGit(sandbox, commitChangesScript, args, 8 * 2 ** 20);
+  const result = await runGitScript(sandbox, commitChangesScript, args, 8 * 2 ** 20);
   if (result.code === gitCodes.noRepository)
     throw new PlatformError("PathOutsideRepository", { path: folder });
   if (result.code !== 0) throw toGitError(result, sha);

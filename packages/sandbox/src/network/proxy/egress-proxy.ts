@@ -6,7 +6,7 @@ import { getCACertificates, TLSSocket } from "node:tls";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { type Resolve, systemResolve } from "@sandpiper/core/outbound/resolve";
 import type { NetworkPolicy, SandboxFile } from "../../driver.ts";
-import type { Decision, Egress, Listen, ProxiedSandbox, SecretSource } from "../api.ts";
+import type { Decision, Egress, Listen, ProxiedSandbox, SecretLookup } from "../api.ts";
 import { toPlaceholders } from "../credentials.ts";
 import {
   browserPolicyFiles,
@@ -20,9 +20,9 @@ import { DecisionLog } from "../policy/decision-log.ts";
 import { judgeTarget, needsTermination } from "../policy/policy.ts";
 import { CertificateAuthority } from "../tls/certificate-authority.ts";
 import { Exchange, toRefusal } from "./exchange.ts";
-import { forward, forwardUpgrade, idleMs, type Route, refuse, refuseRaw } from "./forward.ts";
+import { forwardRequest, forwardUpgrade, idleMs, type ProxyRoute, refuse, refuseRaw } from "./forward.ts";
 import { Refusal } from "./refusal.ts";
-import { Session } from "./session.ts";
+import { ProxySession } from "./session.ts";
 import { parseAuthority, parseProxyUrl, type Target, toAuthority } from "./target.ts";
 import { type Inspector, tunnel } from "./tunnel.ts";
 
@@ -33,7 +33,7 @@ export interface EgressProxyOptions {
   /** Has the secrets of credential rules. */
   env?: NodeJS.ProcessEnv;
   /** Secrets of users. */
-  secrets?: SecretSource;
+  secrets?: SecretLookup;
   resolve?: Resolve;
   /** Additional trusted certificates of servers (PEM). */
   trusted?: string[];
@@ -41,7 +41,7 @@ export interface EgressProxyOptions {
 
 /** The origin of a connection to the HTTP parser. */
 interface Origin {
-  session: Session;
+  session: ProxySession;
   /** Set inside a tunnel: the target of all requests. */
   tunnel: { target: Target; secure: boolean } | undefined;
   openRequests: number;
@@ -56,7 +56,7 @@ export class EgressProxy implements Egress, Inspector {
   readonly #options: EgressProxyOptions;
   readonly #authority: CertificateAuthority;
   readonly #resolve: Resolve;
-  readonly #sessions = new Map<string, { session: Session; listener: { close(): void } | undefined }>();
+  readonly #sessions = new Map<string, { session: ProxySession; listener: { close(): void } | undefined }>();
   readonly #logs = new Map<string, DecisionLog>();
   readonly #origins = new WeakMap<Duplex, Origin>();
   readonly #server: Server;
@@ -111,8 +111,8 @@ export class EgressProxy implements Egress, Inspector {
     const log = this.#getLog(sandbox.id);
     await log.ready();
     const { env = process.env, secrets, trusted = [] } = this.#options;
-    const session = new Session({ sandbox, log, resolve: this.#resolve, env, secrets, trusted });
-    const entry: { session: Session; listener: { close(): void } | undefined } = {
+    const session = new ProxySession({ sandbox, log, resolve: this.#resolve, env, secrets, trusted });
+    const entry: { session: ProxySession; listener: { close(): void } | undefined } = {
       session,
       listener: undefined,
     };
@@ -191,7 +191,7 @@ export class EgressProxy implements Egress, Inspector {
     });
   }
 
-  #accept(session: Session, connection: Duplex): void {
+  #accept(session: ProxySession, connection: Duplex): void {
     if (!session.adopt(connection)) return;
     this.#origins.set(connection, { session, tunnel: undefined, openRequests: 0 });
     this.#server.emit("connection", connection);
@@ -225,7 +225,7 @@ export class EgressProxy implements Egress, Inspector {
     if (++origin.openRequests > maxPipelined) return void request.socket.destroy();
     response.once("close", () => origin.openRequests--);
     try {
-      forward(await this.#route(origin, request), request, response);
+      forwardRequest(await this.#route(origin, request), request, response);
     } catch (error) {
       refuse(response, this.#refused(origin, request, error), !request.complete);
     }
@@ -257,7 +257,7 @@ export class EgressProxy implements Egress, Inspector {
   }
 
   /** The target of a request, if it is allowed. Throws Refusal. */
-  async #route({ session, tunnel: inside }: Origin, request: IncomingMessage): Promise<Route> {
+  async #route({ session, tunnel: inside }: Origin, request: IncomingMessage): Promise<ProxyRoute> {
     const url = request.url ?? "";
     if (inside) {
       await session.throttle();

@@ -1,12 +1,12 @@
 import type { Socket } from "node:net";
 import { errorText } from "@sandpiper/core/errors";
 import { Refusal } from "./refusal.ts";
-import type { Session } from "./session.ts";
+import type { ProxySession } from "./session.ts";
 import type { Target } from "./target.ts";
 
 /** A request or tunnel from start to end, for the log. */
 export class Exchange {
-  readonly #session: Session;
+  readonly #session: ProxySession;
   readonly #method: string;
   readonly #target: Target;
   readonly #at = Date.now();
@@ -15,7 +15,7 @@ export class Exchange {
   #base = { up: 0, down: 0 };
   #done = false;
 
-  constructor(session: Session, method: string, target: Target) {
+  constructor(session: ProxySession, method: string, target: Target) {
     this.#session = session;
     this.#method = method;
     this.#target = target;

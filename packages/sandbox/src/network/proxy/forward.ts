@@ -6,12 +6,12 @@ import { judgeMethod } from "../policy/policy.ts";
 import { Exchange, toReasonPhrase } from "./exchange.ts";
 import { keepEndToEnd, serializeHeaders } from "./headers.ts";
 import { Refusal } from "./refusal.ts";
-import type { Session } from "./session.ts";
+import type { ProxySession } from "./session.ts";
 import { type Target, toAuthority } from "./target.ts";
 
 /** The route of a request; its host was judged, its method was not. */
-export interface Route {
-  session: Session;
+export interface ProxyRoute {
+  session: ProxySession;
   target: Target;
   path: string;
   secure: boolean;
@@ -21,7 +21,7 @@ export interface Route {
 export const idleMs = 600_000;
 
 /** Streams a request and its response. Never throws. */
-export function forward(route: Route, request: IncomingMessage, response: ServerResponse): void {
+export function forwardRequest(route: ProxyRoute, request: IncomingMessage, response: ServerResponse): void {
   const exchange = new Exchange(route.session, request.method!, route.target);
   const fail = (error: unknown) => {
     const refusal = exchange.fail(error);
@@ -83,7 +83,12 @@ function respond(
 }
 
 /** Forwards a WebSocket handshake and joins the connections if the server agrees. Never throws. */
-export function forwardUpgrade(route: Route, request: IncomingMessage, client: Duplex, head: Buffer): void {
+export function forwardUpgrade(
+  route: ProxyRoute,
+  request: IncomingMessage,
+  client: Duplex,
+  head: Buffer,
+): void {
   const exchange = new Exchange(route.session, request.method!, route.target);
   const fail = (error: unknown) => refuseRaw(client, exchange.fail(error));
   try {
@@ -115,7 +120,7 @@ export function forwardUpgrade(route: Route, request: IncomingMessage, client: D
 }
 
 /** Starts the request to the server. Throws Refusal. */
-function open({ session, target, path, secure }: Route, request: IncomingMessage, exchange: Exchange) {
+function open({ session, target, path, secure }: ProxyRoute, request: IncomingMessage, exchange: Exchange) {
   const refusal = judgeMethod(session.policy, target, request.method!);
   if (refusal) throw new Refusal(403, refusal);
   const coding = request.headers["transfer-encoding"];

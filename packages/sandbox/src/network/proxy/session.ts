@@ -6,8 +6,8 @@ import { connect as connectTls, type TLSSocket } from "node:tls";
 import { parseRanges } from "@sandpiper/core/outbound/addresses";
 import type { Resolve } from "@sandpiper/core/outbound/resolve";
 import type { NetworkPolicy } from "../../driver.ts";
-import type { Decision, ProxiedSandbox, SecretSource } from "../api.ts";
-import { Credentials } from "../credentials.ts";
+import type { Decision, ProxiedSandbox, SecretLookup } from "../api.ts";
+import { SandboxCredentials } from "../credentials.ts";
 import type { DecisionLog } from "../policy/decision-log.ts";
 import { dial } from "./dial.ts";
 import { Refusal } from "./refusal.ts";
@@ -19,7 +19,7 @@ export interface SessionDeps {
   log: DecisionLog;
   resolve: Resolve;
   env: NodeJS.ProcessEnv;
-  secrets: SecretSource | undefined;
+  secrets: SecretLookup | undefined;
   /** Additional trusted certificates (PEM). */
   trusted: string[];
 }
@@ -32,10 +32,10 @@ const burst = 400;
 const tlsTimeoutMs = 15_000;
 
 /** An attached sandbox: its permissions and open connections. */
-export class Session {
+export class ProxySession {
   readonly id: string;
   readonly policy: NetworkPolicy;
-  readonly credentials: Credentials;
+  readonly credentials: SandboxCredentials;
   readonly #plain = new UpstreamAgent((target) => this.dial(target), true);
   readonly #secure = new UpstreamAgent((target) => this.dialTls(target), true);
   readonly #log: DecisionLog;
@@ -55,7 +55,7 @@ export class Session {
   constructor({ sandbox, log, resolve, env, secrets, trusted }: SessionDeps) {
     this.id = sandbox.id;
     this.policy = sandbox.policy;
-    this.credentials = new Credentials(sandbox, env, secrets);
+    this.credentials = new SandboxCredentials(sandbox, env, secrets);
     this.#log = log;
     this.#token = Buffer.from(sandbox.token);
     this.#exempt = parseRanges(sandbox.policy.private ?? []);

@@ -6,7 +6,7 @@ import { type Opening, parseOpening } from "../tls/client-hello.ts";
 import { Exchange } from "./exchange.ts";
 import { idleMs, refuseRaw } from "./forward.ts";
 import { Refusal } from "./refusal.ts";
-import type { Session } from "./session.ts";
+import type { ProxySession } from "./session.ts";
 import type { Target } from "./target.ts";
 
 /** Takes over connections whose requests the proxy checks. */
@@ -27,7 +27,7 @@ const nameAlert = Buffer.from([21, 3, 1, 0, 2, 2, 112]);
  * on port 80 (checked by request), and on port 443 nothing but TLS. Never rejects.
  */
 export async function tunnel(
-  session: Session,
+  session: ProxySession,
   target: Target,
   client: Duplex,
   inspector: Inspector,

@@ -4,7 +4,7 @@ import type { Captured } from "./capture.ts";
 import { toControlKeyName } from "./keys.ts";
 
 /** The result of a terminal call. */
-export interface Outcome {
+export interface TerminalOutcome {
   output: Captured;
   exitCode: number;
   prefix?: string;
@@ -26,7 +26,7 @@ export interface ShellFacts {
  */
 export function toTerminalObservation(
   action: TerminalAction,
-  outcome: Outcome,
+  outcome: TerminalOutcome,
   facts: ShellFacts,
 ): TerminalObservation {
   const { output, exitCode, note, prefix = "", isError = false } = outcome;

@@ -4,7 +4,7 @@ import { writeFile } from "../../files/files.ts";
 import type { Sandbox } from "../../sandbox.ts";
 import { runToEnd } from "../run.ts";
 import { toInputCharacters, toKeyCharacters } from "./keys.ts";
-import { notes, type Outcome, toTerminalObservation } from "./observation.ts";
+import { notes, type TerminalOutcome, toTerminalObservation } from "./observation.ts";
 import { findRefusal } from "./refusal.ts";
 import { Shell, type WaitResult } from "./shell.ts";
 import { toChangeDirectory, toSaveCommand } from "./shell-state.ts";
@@ -46,7 +46,7 @@ export class TerminalSession {
   /** The command that the last call left running. */
   #leftRunning: string | undefined;
   /** The end of such a command, which no call has reported. */
-  #unreported: (Outcome & { command: string }) | undefined;
+  #unreported: (TerminalOutcome & { command: string }) | undefined;
 
   constructor(sandbox: Sandbox, options: TerminalSessionOptions) {
     this.#sandbox = sandbox;
@@ -106,7 +106,7 @@ export class TerminalSession {
     return waited === "ended";
   }
 
-  async #serve(action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
+  async #serve(action: TerminalAction, signal: AbortSignal): Promise<TerminalOutcome> {
     if (this.#closed) throw new Error("The terminal is closed.");
     if (action.reset) return this.#reset(action, signal);
     await this.#settle();
@@ -132,7 +132,7 @@ export class TerminalSession {
   }
 
   /** Serves a call about a command that has ended since the last call. */
-  #reportEnd({ sent }: { sent: boolean }): Outcome {
+  #reportEnd({ sent }: { sent: boolean }): TerminalOutcome {
     const untold = this.#unreported;
     if (!untold) return toRefusal(notes.idle);
     this.#unreported = undefined;
@@ -140,7 +140,7 @@ export class TerminalSession {
     return { ...untold, prefix: notes.continued(untold.command), note };
   }
 
-  async #reset(action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
+  async #reset(action: TerminalAction, signal: AbortSignal): Promise<TerminalOutcome> {
     if (action.is_input)
       throw new Error(
         "reset and is_input cannot be used together: a new shell runs nothing that takes input.",
@@ -161,7 +161,7 @@ export class TerminalSession {
     return { ...outcome, output: { ...outcome.output, text: `${notes.reset}\n${outcome.output.text}` } };
   }
 
-  async #command(action: TerminalAction, signal: AbortSignal): Promise<Outcome> {
+  async #command(action: TerminalAction, signal: AbortSignal): Promise<TerminalOutcome> {
     const renewed = this.#lost || this.#shell?.ended !== undefined;
     if (!this.#shell || renewed) this.#shell = await this.#open(signal);
     this.#lost = false;
@@ -184,7 +184,7 @@ export class TerminalSession {
     running: string,
     action: TerminalAction,
     signal: AbortSignal,
-  ): Promise<Outcome> {
+  ): Promise<TerminalOutcome> {
     const { command } = action;
     const key = toKeyCharacters(command) !== undefined;
     const prefix = notes.continued(running);
@@ -204,7 +204,7 @@ export class TerminalSession {
     signal: AbortSignal,
     prefix: string,
     sent?: string,
-  ): Promise<Outcome> {
+  ): Promise<TerminalOutcome> {
     const timeout = action.timeout ?? undefined;
     const command = shell.running ?? action.command;
     this.#leftRunning = undefined;
@@ -228,7 +228,7 @@ export class TerminalSession {
     waited: WaitResult,
     timeout: number | undefined,
     sent: string | undefined,
-  ): Omit<Outcome, "output"> {
+  ): Omit<TerminalOutcome, "output"> {
     if (waited === "ended")
       return { exitCode: shell.status.exitCode, note: notes.completed(shell.status.exitCode, sent) };
     if (waited === "died") {
@@ -302,7 +302,7 @@ export class TerminalSession {
     return shell;
   }
 
-  #observe(action: TerminalAction, outcome: Outcome): TerminalObservation {
+  #observe(action: TerminalAction, outcome: TerminalOutcome): TerminalObservation {
     const { spec, id } = this.#sandbox;
     const status = this.#shell?.status;
     return toTerminalObservation(action, outcome, {
@@ -315,6 +315,6 @@ export class TerminalSession {
   }
 }
 
-function toRefusal(reason: string): Outcome {
+function toRefusal(reason: string): TerminalOutcome {
   return { output: { text: reason }, exitCode: -1, note: "", isError: true };
 }

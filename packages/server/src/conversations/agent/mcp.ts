@@ -1,5 +1,5 @@
 import { sessionOpener } from "@sandpiper/agent/mcp/open-session";
-import { McpServers } from "@sandpiper/agent/mcp/servers";
+import { McpConnections } from "@sandpiper/agent/mcp/servers";
 import { namesMatching } from "@sandpiper/agent/tools/choose";
 import type { Tool } from "@sandpiper/agent/tools/tool";
 import type { Outbound } from "@sandpiper/core/outbound/api";
@@ -27,7 +27,7 @@ export interface McpToolsDeps extends McpSpecsDeps {
 }
 
 interface Connection {
-  servers: McpServers;
+  servers: McpConnections;
   timer: NodeJS.Timeout | undefined;
   /** Names of skills that the agent has read, whose servers stay. */
   invoked: Set<string>;
@@ -99,7 +99,7 @@ export class McpTools implements ToolSource {
   #getOrCreate(row: Row): Connection {
     let connection = this.#connections.get(row.id);
     if (!connection) {
-      connection = { servers: new McpServers(this.#opener(row)), timer: undefined, invoked: new Set() };
+      connection = { servers: new McpConnections(this.#opener(row)), timer: undefined, invoked: new Set() };
       this.#connections.set(row.id, connection);
     }
     return connection;

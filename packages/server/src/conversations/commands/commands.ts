@@ -14,7 +14,7 @@ import { makeTitle, userMessage } from "../log/messages.ts";
 import { rejectActions, unansweredReason } from "../log/rejections.ts";
 import type { ConversationLookup } from "../lookup.ts";
 import type { Runner } from "../run/runner.ts";
-import type { SubAgents } from "../run/sub-agents.ts";
+import type { SubAgentRunner } from "../run/sub-agent-runner.ts";
 import type { Titles } from "../run/titles.ts";
 import type { Goals } from "./goals.ts";
 
@@ -23,7 +23,7 @@ export interface CommandsDeps {
   access: ConversationLookup;
   runner: Runner;
   goals: Pick<Goals, "stop">;
-  subAgents: Pick<SubAgents, "approve" | "isWaiting" | "reject">;
+  subAgents: Pick<SubAgentRunner, "approve" | "isWaiting" | "reject">;
   toolsets: Pick<Toolsets, "forConversation">;
   /** Prepares the tools within a bounded time; returns notes for the model and the user. */
   prepare(row: ConversationRow, signal: AbortSignal): Promise<readonly string[]>;

@@ -6,7 +6,7 @@ import type { Store } from "../../store/store.ts";
 import type { Hub } from "../log/hub.ts";
 import { removeWorktree } from "../project/worktree.ts";
 import type { Runner } from "../run/runner.ts";
-import type { SubAgents } from "../run/sub-agents.ts";
+import type { SubAgentRunner } from "../run/sub-agent-runner.ts";
 
 interface SandboxRemoval {
   store: Pick<Store, "conversations">;
@@ -19,7 +19,7 @@ export interface RemovalDeps {
   callbacks: Pick<Callbacks, "drop" | "notifyDeletion">;
   runner: Pick<Runner, "remove">;
   hub: Pick<Hub, "notifyDeletion">;
-  subAgents: Pick<SubAgents, "notifyRemoved">;
+  subAgents: Pick<SubAgentRunner, "notifyRemoved">;
 }
 
 /**

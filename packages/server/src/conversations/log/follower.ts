@@ -4,7 +4,7 @@ import type { View } from "@sandpiper/agent/prompt/view";
 import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { Event } from "@sandpiper/wire";
 import { isInside } from "../../store/branch.ts";
-import type { Branch, EventLog } from "../../store/event-log.ts";
+import type { ActiveBranch, EventLog } from "../../store/event-log.ts";
 import { type ConversationState, emptyState, fold } from "./state.ts";
 
 /** Records per page; other work runs between two pages. */
@@ -33,7 +33,7 @@ export class LogFollower {
   readonly #scheduler: TurnScheduler;
   readonly #id: string;
   readonly #unfollow: () => void;
-  #branch: Branch;
+  #branch: ActiveBranch;
   /** The number of listed events so far. */
   #listed = 0;
   /** Records up to this one are part of `#branch`. */

@@ -3,7 +3,7 @@ import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ServiceBench, sh } from "../../../test/support/sandbox-service.ts";
 import { cloneRepository } from "./clone.ts";
-import type { Repository } from "./repository.ts";
+import type { ProjectRepository } from "./repository.ts";
 
 /** Failing clones in a real sandbox whose programs are replaced by each test. */
 
@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => bench.end());
 
-const repository: Repository = {
+const repository: ProjectRepository = {
   fullName: "ann/tool",
   folder: "tool",
   provider: "github",

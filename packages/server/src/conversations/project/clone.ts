@@ -3,13 +3,13 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { type CommandRunner, toScriptCommand } from "@sandpiper/sandbox/files/files";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import type { AgentPreferences } from "../../users/api.ts";
-import type { Repository } from "./repository.ts";
+import type { ProjectRepository } from "./repository.ts";
 
 /** Time for a clone, s (app-server.md section 2.4). */
 const cloneSeconds = 120;
 
 export interface CloneRequest {
-  repository: Repository;
+  repository: ProjectRepository;
   /** Absolute path of the clone inside the sandbox. */
   target: string;
   branch: string | null;

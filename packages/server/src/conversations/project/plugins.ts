@@ -4,11 +4,11 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { Content, PluginSpec, ProviderType } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { ProviderToken } from "../../users/api.ts";
-import { checkBranch, type Repository, resolveRepository } from "./repository.ts";
+import { checkBranch, type ProjectRepository, resolveRepository } from "./repository.ts";
 
 /** A validated plugin request. */
 export interface Plugin {
-  repository: Repository;
+  repository: ProjectRepository;
   ref: string | null;
   /** Folder of the plugin inside its repository; empty for the whole repository. */
   path: string;
@@ -30,7 +30,7 @@ export function parsePlugin(spec: PluginSpec, tokens: ReadonlyMap<ProviderType, 
   return { repository, ref: spec.ref ? checkBranch(spec.ref) : null, path: path === "." ? "" : path };
 }
 
-function parsePluginUrl(text: string): Repository {
+function parsePluginUrl(text: string): ProjectRepository {
   const url = URL.parse(text);
   const path = url?.pathname.replace(/^\/|\/+$|\.git\/*$/g, "") ?? "";
   const folder = path.split("/").at(-1) ?? "";

@@ -3,7 +3,7 @@ import type { ProviderType } from "@sandpiper/wire";
 import type { ProviderToken } from "../../users/api.ts";
 import { getPublicHost, providerSecretNames } from "../../users/provider-hosts.ts";
 
-export interface Repository {
+export interface ProjectRepository {
   /** `owner/name`; GitLab allows more groups. */
   fullName: string;
   folder: string;
@@ -41,7 +41,7 @@ export function resolveRepository(
   provider: ProviderType | null,
   tokens: ReadonlyMap<ProviderType, Pick<ProviderToken, "host" | "token">>,
   field = "selected_repository",
-): Repository {
+): ProjectRepository {
   const only = tokens.size === 1 ? [...tokens.keys()][0] : undefined;
   const chosen = provider ?? (only && services[only] ? only : "github");
   const service = services[chosen];

@@ -21,7 +21,7 @@ import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { Toolset, Toolsets } from "../agent/toolset.ts";
 import type { Hub } from "../log/hub.ts";
 import type { FoldedFacts } from "../log/state.ts";
-import type { ConversationHooks } from "./conversation-hooks.ts";
+import type { HookSessions } from "./hook-sessions.ts";
 
 /** The collaborators of one run. */
 export interface RunEnvironment {
@@ -70,7 +70,7 @@ export interface RunEnvironmentDeps {
   agents: AgentConfigResolver;
   toolsets: Pick<Toolsets, "forConversation">;
   knowledge: Pick<ProjectKnowledge, "systemPrompt" | "contexts" | "rulesFor">;
-  hooks: Pick<ConversationHooks, "forRun">;
+  hooks: Pick<HookSessions, "forRun">;
   masks: Pick<OutputMasks, "forConversation">;
   openModel: OpenModel;
   limits: { dailyBudget: DailyBudget };

@@ -13,13 +13,13 @@ import type { OutputMasks } from "../agent/output-masks.ts";
 import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { Toolsets } from "../agent/toolset.ts";
 import { Announcements } from "./announcements.ts";
-import type { ConversationHooks } from "./conversation-hooks.ts";
 import { Histories } from "./histories.ts";
+import type { HookSessions } from "./hook-sessions.ts";
 import { type AbortCause, Run } from "./run.ts";
 import { makeModelOpener, makeRunEnvironment, type RunEnvironmentDeps } from "./run-environment.ts";
 import { RunQueue } from "./run-queue.ts";
 import { SideCallUsage } from "./side-call-usage.ts";
-import type { Workspace } from "./workspace.ts";
+import type { ConversationWorkspace } from "./workspace.ts";
 import { Workspaces } from "./workspaces.ts";
 
 /** Maximum wait for a paused run to end, ms. */
@@ -36,7 +36,7 @@ export interface RunnerDeps extends RunEnvironmentDeps {
   settings: Settings;
   toolsets: Toolsets;
   knowledge: ProjectKnowledge;
-  hooks: ConversationHooks;
+  hooks: HookSessions;
   masks: OutputMasks;
   limits: RunLimits;
   /** Called when a conversation comes to rest. */
@@ -104,7 +104,7 @@ export class Runner {
     if (this.#isRunning(conversationId) || this.isAwake(conversationId)) throw new PlatformError("NotAtRest");
   }
 
-  workspace(row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">): Workspace {
+  workspace(row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">): ConversationWorkspace {
     return this.workspaces.getOrCreate(row);
   }
 

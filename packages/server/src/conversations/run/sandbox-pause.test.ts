@@ -2,7 +2,7 @@ import { contentText } from "@sandpiper/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { altered, ServiceBench } from "../../../test/support/sandbox-service.ts";
 import { handleSandboxPauses } from "./sandbox-pause.ts";
-import type { Workspace } from "./workspace.ts";
+import type { ConversationWorkspace } from "./workspace.ts";
 import { Workspaces } from "./workspaces.ts";
 
 let bench: ServiceBench;
@@ -49,7 +49,7 @@ afterEach(async () => {
   await bench.end();
 });
 
-const open = (): Workspace =>
+const open = (): ConversationWorkspace =>
   workspaces.getOrCreate({
     id: "00000000-0000-4000-8000-000000000001",
     userId: "me",

@@ -1,7 +1,7 @@
 import { contentText } from "@sandpiper/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { ServiceBench } from "../../../test/support/sandbox-service.ts";
-import { Workspace } from "./workspace.ts";
+import { ConversationWorkspace } from "./workspace.ts";
 
 const idle = { pauseAfterMs: 1_000, hibernateAfterMs: 500, deleteAfterMs: 0 };
 
@@ -14,9 +14,9 @@ beforeEach(async () => {
 });
 afterEach(() => bench.end());
 
-function open(number: number, isAwake = () => false): Workspace {
+function open(number: number, isAwake = () => false): ConversationWorkspace {
   const id = `00000000-0000-4000-8000-00000000000${number}`;
-  return new Workspace(
+  return new ConversationWorkspace(
     bench.service,
     { id, sandboxId, config: { workingDir: "/workspace/project" } } as never,
     isAwake,
@@ -24,7 +24,7 @@ function open(number: number, isAwake = () => false): Workspace {
   );
 }
 
-async function run(workspace: Workspace, command: string, timeout = 20): Promise<string> {
+async function run(workspace: ConversationWorkspace, command: string, timeout = 20): Promise<string> {
   const action = { kind: "TerminalAction", command, is_input: false, reset: false, timeout } as const;
   return contentText((await (await workspace.terminal()).run(action, AbortSignal.timeout(50_000))).content);
 }

@@ -25,7 +25,7 @@ const prepareTimeout = 60_000;
  * One conversation's access to its sandbox: the ready sandbox, its shell and browser, and per-tool
  * state.
  */
-export class Workspace {
+export class ConversationWorkspace {
   readonly pauseGate = new PauseGate();
   readonly #sandboxes: Sandboxes;
   readonly #sandboxId: string;

@@ -1,7 +1,7 @@
 import { contentText } from "@sandpiper/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { ServiceBench } from "../../../test/support/sandbox-service.ts";
-import type { Workspace } from "./workspace.ts";
+import type { ConversationWorkspace } from "./workspace.ts";
 import { Workspaces } from "./workspaces.ts";
 
 const idle = { pauseAfterMs: 1_000, hibernateAfterMs: 500, deleteAfterMs: 0 };
@@ -36,7 +36,7 @@ const open = () =>
     userId: "me",
     sandboxId,
     config: { workingDir: "/workspace/project" },
-  } as never) as Workspace;
+  } as never) as ConversationWorkspace;
 
 async function run(command: string): Promise<string> {
   const action = { kind: "TerminalAction", command, is_input: false, reset: false, timeout: 20 } as const;

@@ -2,7 +2,7 @@ import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Settings } from "../../users/api.ts";
 import { getGitIdentity } from "../project/clone.ts";
-import { Workspace } from "./workspace.ts";
+import { ConversationWorkspace } from "./workspace.ts";
 
 /** Rest after which a workspace is unloaded, ms. */
 const unloadAfterMs = 10 * 60_000;
@@ -27,7 +27,10 @@ type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 export class Workspaces {
   readonly #deps: WorkspacesDeps;
   /** `restsSince` is a time of the monotonic clock, ms. */
-  readonly #loaded = new Map<string, { row: Row; workspace: Workspace; restsSince: number | undefined }>();
+  readonly #loaded = new Map<
+    string,
+    { row: Row; workspace: ConversationWorkspace; restsSince: number | undefined }
+  >();
   readonly #timer: NodeJS.Timeout;
 
   constructor(deps: WorkspacesDeps) {
@@ -35,24 +38,26 @@ export class Workspaces {
     this.#timer = setInterval(() => this.unload(), checkEveryMs).unref();
   }
 
-  getOrCreate(row: Row): Workspace {
+  getOrCreate(row: Row): ConversationWorkspace {
     const known = this.#loaded.get(row.id)?.workspace;
     if (known) return known;
     const { sandboxes, settings, isAwake } = this.#deps;
     const { id, userId } = row;
     // A conversation that waits for a slot needs its sandbox soon.
     const awake = () => isAwake({ id, userId });
-    const workspace = new Workspace(sandboxes, row, awake, () => getGitIdentity(settings.agent(userId)));
+    const workspace = new ConversationWorkspace(sandboxes, row, awake, () =>
+      getGitIdentity(settings.agent(userId)),
+    );
     this.#loaded.set(id, { row, workspace, restsSince: undefined });
     return workspace;
   }
 
-  get(conversationId: string): Workspace | undefined {
+  get(conversationId: string): ConversationWorkspace | undefined {
     return this.#loaded.get(conversationId)?.workspace;
   }
 
   /** The loaded workspaces in a sandbox. */
-  inSandbox(sandboxId: string): { workspace: Workspace; isAwake: boolean }[] {
+  inSandbox(sandboxId: string): { workspace: ConversationWorkspace; isAwake: boolean }[] {
     return [...this.#loaded.values()]
       .filter(({ row }) => row.sandboxId === sandboxId)
       .map(({ row, workspace }) => ({ workspace, isAwake: this.#deps.isAwake(row) }));

@@ -1,4 +1,4 @@
-import { readList, readText } from "@sandpiper/agent/skills/front-matter";
+import { parseText, readList } from "@sandpiper/agent/skills/front-matter";
 import { readServers } from "@sandpiper/agent/skills/parse";
 import type { Skill } from "@sandpiper/agent/skills/skill";
 import { defaultTools, usualTools } from "@sandpiper/agent/tools/choose";
@@ -135,7 +135,7 @@ export function parseClientSkills(agent: GivenAgent | undefined): Skill[] {
 function parseInputs(value: unknown): NonNullable<Skill["inputs"]> {
   return (Array.isArray(value) ? value.slice(0, bounds.maxItems) : []).flatMap((item: unknown) => {
     const { name, description } = (item ?? {}) as Record<string, unknown>;
-    const known = readText(name, bounds.maxLength);
-    return known ? [{ name: known, description: readText(description, 1_024) ?? "" }] : [];
+    const known = parseText(name, bounds.maxLength);
+    return known ? [{ name: known, description: parseText(description, 1_024) ?? "" }] : [];
   });
 }

@@ -11,7 +11,7 @@ import type { Secrets, Settings } from "../../users/api.ts";
 import { type OutputMasksDeps, userMask } from "../agent/output-masks.ts";
 import { makeTitle, parseContent } from "../log/messages.ts";
 import { appendParameters, type Plugin, parsePlugin } from "../project/plugins.ts";
-import { checkBranch, type Repository, resolveRepository } from "../project/repository.ts";
+import { checkBranch, type ProjectRepository, resolveRepository } from "../project/repository.ts";
 import { findParent, parseOrCreateId, requireAgentProfile, requireStartSandbox } from "./checks.ts";
 import { suggestedTaskPrompt } from "./suggested-task.ts";
 
@@ -36,7 +36,7 @@ export interface Plan {
 export interface StartWork {
   message: Content[] | undefined;
   /** Cloned into the working directory. */
-  repository: Repository | undefined;
+  repository: ProjectRepository | undefined;
   plugins: Plugin[];
   /**
    * The project is prepared, and its skills are read for the prompt, before the first message.
@@ -139,7 +139,7 @@ export function planWork(
   inExistingSandbox: boolean,
 ): StartWork {
   const tokens = secrets.providers(userId);
-  const provider = gitProvider as Repository["provider"] | null;
+  const provider = gitProvider as ProjectRepository["provider"] | null;
   const repository = selectedRepository ? resolveRepository(selectedRepository, provider, tokens) : undefined;
   if (repository && selectedBranch) checkBranch(selectedBranch);
   const specs = request.plugins ?? [];

@@ -1,9 +1,9 @@
 import type { Branch, Repository, UserGitInfo } from "@sandpiper/wire";
 import type { Static } from "typebox";
-import type { BranchQuery, ListPage, PageQuery, RepositoryQuery } from "../api.ts";
+import type { BranchQuery, GitPageQuery, ListPage, RepositoryQuery } from "../api.ts";
 import type { Connection } from "../connection.ts";
 import { orElse } from "../or-else.ts";
-import { mapConcurrently, parsePageNumber, slicePage } from "../pages.ts";
+import { mapConcurrently, parsePageNumber, sliceGitPage } from "../pages.ts";
 import type { GitProvider, GitService } from "../provider.ts";
 import { parseRepositoryUrl, toFilePath, toRepositoryPath } from "../repository-name.ts";
 import * as forms from "./schemas.ts";
@@ -85,7 +85,7 @@ class Bitbucket implements GitProvider {
   async #listWorkspace(
     workspace: string,
     query: { q: string | undefined; sort: string },
-    part: PageQuery,
+    part: GitPageQuery,
   ): Promise<ListPage<Repository>> {
     const path = `/repositories/${encodeURIComponent(workspace)}`;
     const asked = { ...query, role: "member", pagelen: part.limit, page: parsePageNumber(part) };
@@ -165,9 +165,12 @@ function nextPage({ next }: { next?: string | null }): string | null {
 }
 
 /** Slices a list in memory with page numbers as cursors, like the lists of one workspace. */
-function slicePageByNumber<T>(items: readonly T[], ask: PageQuery): ListPage<T> {
+function slicePageByNumber<T>(items: readonly T[], ask: GitPageQuery): ListPage<T> {
   const page = parsePageNumber(ask);
-  const { items: some, next } = slicePage(items, { from: String((page - 1) * ask.limit), limit: ask.limit });
+  const { items: some, next } = sliceGitPage(items, {
+    from: String((page - 1) * ask.limit),
+    limit: ask.limit,
+  });
   return { items: some, next: next === null ? null : String(page + 1) };
 }
 

@@ -4,7 +4,7 @@ import type { BranchQuery, ListPage, RepositoryQuery } from "../api.ts";
 import type { Connection } from "../connection.ts";
 import { contentsApi } from "../contents.ts";
 import { orElse, unreadable } from "../or-else.ts";
-import { mapConcurrently, parseNextLink, parsePageNumber, slicePage } from "../pages.ts";
+import { mapConcurrently, parseNextLink, parsePageNumber, sliceGitPage } from "../pages.ts";
 import type { GitProvider, GitService } from "../provider.ts";
 import { parseRepositoryUrl, toRepositoryPath } from "../repository-name.ts";
 import * as forms from "./schemas.ts";
@@ -95,7 +95,7 @@ class Forgejo implements GitProvider {
       found.push(...items.filter(({ name }) => name.toLowerCase().includes(wanted)));
       more = next !== null;
     }
-    return slicePage(found, ask);
+    return sliceGitPage(found, ask);
   }
 
   async #branchPage(repository: string, page: number, limit: number): Promise<ListPage<Branch>> {

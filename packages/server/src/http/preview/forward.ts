@@ -27,7 +27,7 @@ export type OnUpgrade = (answer: IncomingMessage, app: Duplex, head: Buffer) => 
  * Resolves when the exchange ends or `onUpgrade` takes over. Rejects with PlatformError
  * PreviewFailed or PreviewTimeout before the client has received anything.
  */
-export function forward(
+export function forwardPreview(
   request: IncomingMessage,
   response: ServerResponse,
   connection: Duplex,

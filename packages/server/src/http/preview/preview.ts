@@ -11,7 +11,7 @@ import { authorizePreview, isAppAuthorization, type PreviewAccess } from "./acce
 import { isForPreview, type PreviewTarget, parsePreviewTarget } from "./address.ts";
 import { connectWithTimeout } from "./connect.ts";
 import { makeSessionCookies } from "./cookies.ts";
-import { forward, type OnUpgrade } from "./forward.ts";
+import { forwardPreview, type OnUpgrade } from "./forward.ts";
 import { buildRequestHeaders } from "./request-headers.ts";
 import { buildResponseHeaders, getCorsHeaders } from "./response-headers.ts";
 import { hasBody, respondEmpty, respondWithError } from "./responses.ts";
@@ -119,7 +119,13 @@ export function createPreviews(
     );
     const upgraded: OnUpgrade | undefined =
       onUpgrade && ((answer, app, head) => onUpgrade(answer, app, buildResponseHeaders(answer, rules), head));
-    await forward(request, response, connection, { ...rules, headers, answerMs: limits.answerMs }, upgraded);
+    await forwardPreview(
+      request,
+      response,
+      connection,
+      { ...rules, headers, answerMs: limits.answerMs },
+      upgraded,
+    );
   };
 
   const answer = async (

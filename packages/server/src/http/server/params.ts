@@ -27,7 +27,7 @@ export function pageRequest(query: { page_id?: string; limit: number }): PageReq
 }
 
 /** Converts a page to its wire form. */
-export function toPage<T>({ items, nextPageId }: { items: T[]; nextPageId: string | null }) {
+export function toWirePage<T>({ items, nextPageId }: { items: T[]; nextPageId: string | null }) {
   return { items, next_page_id: nextPageId };
 }
 
@@ -42,7 +42,7 @@ export function parsePageMark(pageId: string | undefined): string | undefined {
 
 /** Converts a page to its wire form, with a base64 page id. */
 export function toMarkPage<T>({ items, nextPageId }: { items: T[]; nextPageId: string | null }) {
-  return toPage({
+  return toWirePage({
     items,
     nextPageId: nextPageId === null ? null : Buffer.from(nextPageId).toString("base64"),
   });

@@ -17,7 +17,7 @@ import type { Recordings } from "../../recording/export.ts";
 import type { EventLog } from "../../store/event-log.ts";
 import type { ApiKeys, Logins, Secrets, Settings } from "../../users/api.ts";
 import type { EncryptedValues } from "../../users/encrypted-values.ts";
-import type { ProviderAccess } from "../../users/provider-access.ts";
+import type { ProviderAccessTokens } from "../../users/provider-access.ts";
 
 /** Everything that routes and sockets use. */
 export interface HttpServices {
@@ -25,7 +25,7 @@ export interface HttpServices {
   settings: Settings;
   secrets: Secrets;
   encryptedValues: EncryptedValues;
-  providerAccess: ProviderAccess;
+  providerAccess: ProviderAccessTokens;
   apiKeys: ApiKeys;
   logins: Logins;
   conversations: Conversations;

@@ -6,7 +6,14 @@ import { eventTime } from "@sandpiper/wire/common/time";
 import { LRUCache } from "lru-cache";
 import { type Navigation, spansTo } from "../branch.ts";
 import { omitNulls, serializeEvent } from "../event-json.ts";
-import type { AppendOptions, Branch, EventFilter, EventLog, EventPath, EventQuery } from "../event-log.ts";
+import type {
+  ActiveBranch,
+  AppendOptions,
+  EventFilter,
+  EventLog,
+  EventPath,
+  EventQuery,
+} from "../event-log.ts";
 import { summarizeEvents } from "../summary.ts";
 import type { StoreContext } from "./context.ts";
 import { eventKey, maxSeq } from "./event-key.ts";
@@ -233,7 +240,7 @@ export class SqliteEventLog implements EventLog {
     });
   }
 
-  branch(conversationId: string): Branch {
+  branch(conversationId: string): ActiveBranch {
     const { listed, navigations } = this.#navigations(conversationId);
     const last = navigations.at(-1);
     return { spans: spansTo(last?.after === listed ? last.target : listed, navigations), listed };

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import { isDiskFull } from "./protocol.ts";
+import { isDiskFullCode } from "./protocol.ts";
 
 /** Tables whose rows may be written before their conversation. */
 const early = ["conversation_secrets", "callbacks", "pending_messages"];
@@ -13,6 +13,6 @@ export function removeOrphans(database: DatabaseSync): void {
         AND NOT EXISTS (SELECT 1 FROM start_tasks t WHERE t.conversation_id = ${table}.conversation_id
           AND t.status NOT IN ('READY', 'ERROR'))`);
   } catch (error) {
-    if (!isDiskFull((error as { errcode?: number }).errcode ?? 0)) throw error;
+    if (!isDiskFullCode((error as { errcode?: number }).errcode ?? 0)) throw error;
   }
 }

@@ -63,9 +63,9 @@ export interface AppendResult {
   head: string | null;
 }
 
-export type Result = { ok: true; value: AppendResult | number } | { ok: false; failure: Failure };
+export type Result = { ok: true; value: AppendResult | number } | { ok: false; failure: WriteFailure };
 
-export type Failure =
+export type WriteFailure =
   | { reason: "conversation-not-found" }
   | { reason: "log-full" }
   | { reason: "delivered-already" }
@@ -88,7 +88,7 @@ export function primaryCode(errcode: number): number {
 }
 
 /** Whether the disk is full, for the database or its side files. */
-export function isDiskFull(errcode: number): boolean {
+export function isDiskFullCode(errcode: number): boolean {
   return primaryCode(errcode) === sqliteFull || errcode === sqliteNoRoomForIndex;
 }
 

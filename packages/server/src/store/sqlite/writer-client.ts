@@ -5,14 +5,14 @@ import {
   type AppendJob,
   type AppendResult,
   type CopyJob,
-  type Failure,
-  isDiskFull,
+  isDiskFullCode,
   type Job,
   primaryCode,
   type Result,
   type Statement,
   sqliteBusy,
   sqliteConstraint,
+  type WriteFailure,
 } from "./protocol.ts";
 
 /** A write that violates a constraint, such as a second row with the same id. */
@@ -135,7 +135,7 @@ export class WriterClient {
   }
 }
 
-function toError(failure: Failure): Error {
+function toError(failure: WriteFailure): Error {
   switch (failure.reason) {
     case "conversation-not-found":
       return new PlatformError("StoredConversationMissing");
@@ -146,7 +146,7 @@ function toError(failure: Failure): Error {
     case "conversation-running":
       return new PlatformError("NavigatedWhileRunning");
     case "error":
-      if (isDiskFull(failure.errcode)) {
+      if (isDiskFullCode(failure.errcode)) {
         return new PlatformError("DiskFull");
       }
       if (primaryCode(failure.errcode) === sqliteBusy) {

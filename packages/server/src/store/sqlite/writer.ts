@@ -8,9 +8,9 @@ import {
   type AppendResult,
   type CopyJob,
   endsTransaction,
-  type Failure,
   type Job,
   type Result,
+  type WriteFailure,
 } from "./protocol.ts";
 
 /**
@@ -20,9 +20,9 @@ import {
 
 /** A failure that a job detects before it writes. */
 class JobFailed extends Error {
-  readonly failure: Failure;
+  readonly failure: WriteFailure;
 
-  constructor(failure: Failure) {
+  constructor(failure: WriteFailure) {
     super(failure.reason);
     this.failure = failure;
   }
@@ -256,7 +256,7 @@ function copy({ conversationId, sourceId, span, nowMicros }: CopyJob): number {
   return Number(copied.changes);
 }
 
-function toFailure(error: unknown): Failure {
+function toFailure(error: unknown): WriteFailure {
   if (error instanceof JobFailed) return error.failure;
   const { errcode, message } = error as { errcode?: number; message?: string };
   return { reason: "error", errcode: errcode ?? 0, message: message ?? String(error) };

@@ -1,4 +1,4 @@
-import { isObject, maskText } from "@sandpiper/wire";
+import { isObjectSchema, maskText } from "@sandpiper/wire";
 import type { TObject, TSchema } from "typebox";
 
 /**
@@ -40,7 +40,7 @@ export function mergeFields<Stored extends object>(
     if (!Object.hasOwn(change, name) || name === "schema_version" || how.except?.includes(name)) continue;
     const value = (change as Values)[name];
     const old = (stored as Values)[name];
-    const kept = isObject(property)
+    const kept = isObjectSchema(property)
       ? mergeFields(property, (old ?? {}) as Values, (value ?? {}) as Values, how)
       : mergeValue(property, name, value, old, how);
     if (kept === undefined) result.delete(name);
@@ -78,7 +78,7 @@ export function readFields(
   return Object.fromEntries(
     Object.entries(schema.properties).map(([name, property]): [string, unknown] => {
       const value = Object.hasOwn(stored, name) ? (stored as Values)[name] : undefined;
-      if (isObject(property)) return [name, readFields(property, (value ?? {}) as Values, { exposed })];
+      if (isObjectSchema(property)) return [name, readFields(property, (value ?? {}) as Values, { exposed })];
       if (value === undefined) return [name, getDefault(property) ?? null];
       if (exposed === true) return [name, value];
       if (isSecret(property)) return [name, exposed && value !== null ? exposed(String(value)) : null];
@@ -98,7 +98,7 @@ export function listSecrets(schema: TObject, stored: object): string[] {
   return Object.entries(schema.properties).flatMap(([name, property]): string[] => {
     const value = Object.hasOwn(stored, name) ? (stored as Values)[name] : undefined;
     if (value === undefined || value === null) return [];
-    if (isObject(property)) return listSecrets(property, value as Values);
+    if (isObjectSchema(property)) return listSecrets(property, value as Values);
     return isSecret(property) ? [String(value)] : [];
   });
 }
@@ -112,7 +112,7 @@ export function getInnerSchema(
 }
 
 export function getDefault(schema: TSchema): unknown {
-  if (isObject(schema)) return readFields(schema, {});
+  if (isObjectSchema(schema)) return readFields(schema, {});
   return (schema as { default?: unknown }).default ?? (isMap(schema) ? {} : undefined);
 }
 

@@ -1,7 +1,7 @@
 import {
   AgentSettings,
   ConversationSettings,
-  isObject,
+  isObjectSchema,
   type SettingHint,
   type SettingsSchema,
 } from "@sandpiper/wire";
@@ -39,7 +39,7 @@ function describe(model: string, schema: TObject, kind: string | null): Settings
     return found;
   };
   for (const [name, property] of Object.entries(schema.properties) as [string, TSchema][]) {
-    if (isObject(property)) {
+    if (isObjectSchema(property)) {
       for (const [inner, field] of Object.entries(property.properties) as [string, TSchema][])
         if (getHint(field)) addField(section(name), `${name}.${inner}`, inner, field, `${name}.`);
     } else {

@@ -10,14 +10,14 @@ import { Launcher } from "../launch/launcher.ts";
 import type { InjectedPath, LowerLayer } from "../launch/launcher-messages.ts";
 import type { SeccompFilter } from "../launch/seccomp-filter.ts";
 import type { Layers } from "../storage/layers.ts";
-import type { SandboxRecord } from "../storage/records.ts";
+import type { StoredSandbox } from "../storage/records.ts";
 import { type BindMount, idRangeSize, makeRuntimeConfig } from "./config.ts";
 import type { ProcessLimits } from "./rlimits.ts";
-import { findLastMessage, type Runtime, runCommand } from "./runtime.ts";
+import { findLastMessage, type Runtime, runProgram } from "./runtime.ts";
 
 const commandTimeoutMs = 20_000;
 
-export interface ContainersOptions {
+export interface OciContainersOptions {
   runtime: Runtime;
   host: HostResources;
   groups: ProcessGroups;
@@ -31,7 +31,7 @@ export interface ContainersOptions {
 }
 
 export interface ContainerStart {
-  record: SandboxRecord;
+  record: StoredSandbox;
   seccomp: SeccompFilter;
   /** In addition to those of the host. */
   binds: BindMount[];
@@ -46,14 +46,14 @@ export interface ContainerStart {
  * the runtime folder (`state/` of the runtime and `boxes/<id>/`), so that they end with the
  * machine.
  */
-export class Containers {
+export class OciContainers {
   readonly stateDir: string;
-  readonly #options: ContainersOptions;
+  readonly #options: OciContainersOptions;
   readonly #boxes: string;
   readonly #launcher: Launcher;
   #userNamespace: Promise<number> | undefined;
 
-  constructor(options: ContainersOptions) {
+  constructor(options: OciContainersOptions) {
     this.#options = options;
     this.stateDir = join(options.runtimeDir, "state");
     this.#boxes = join(options.runtimeDir, "boxes");
@@ -139,7 +139,7 @@ export class Containers {
     const group = groups.get(id);
     if (!(await group.kill())) {
       const argv = [...this.argv, "delete", "--force", id];
-      const result = await runCommand(argv, { timeoutMs: commandTimeoutMs });
+      const result = await runProgram(argv, { timeoutMs: commandTimeoutMs });
       if (!(await group.kill())) throw runtimeError("end", runtime, result);
     }
     group.remove();
@@ -180,7 +180,7 @@ export class Containers {
     return box;
   }
 
-  async #lower(record: SandboxRecord): Promise<LowerLayer[]> {
+  async #lower(record: StoredSandbox): Promise<LowerLayer[]> {
     const { layers, imageLayer, idBase } = this.#options;
     const { root } = record.spec;
     const own = record.layers.map((name) => ({ path: layers.path(name) }));

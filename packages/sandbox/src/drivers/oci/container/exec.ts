@@ -23,7 +23,7 @@ export interface ExecutorOptions {
 }
 
 /** The sandbox that a command runs in. */
-export interface ExecTarget {
+export interface OciExecTarget {
   id: string;
   /** Folder for short-lived process files; sandboxes cannot see it. */
   folder: string;
@@ -66,7 +66,7 @@ export class Executor {
   }
 
   /** See `SandboxDriver.exec`. Throws SandboxNotRunning and InvalidParameter. */
-  async exec(target: ExecTarget, command: ExecRequest): Promise<SandboxProcess> {
+  async exec(target: OciExecTarget, command: ExecRequest): Promise<SandboxProcess> {
     checkCommand(command);
     checkRunning(target);
     const process = makeProcessConfig(target.spec, command, this.#options.limits);
@@ -101,7 +101,7 @@ export class Executor {
     this.#warm?.folders.close();
   }
 
-  #warmShells(target: ExecTarget): WarmShells | undefined {
+  #warmShells(target: OciExecTarget): WarmShells | undefined {
     if (!this.#warm) return undefined;
     const { folders } = this.#warm;
     let shells = this.#shells.get(target.id);
@@ -112,7 +112,7 @@ export class Executor {
     return shells;
   }
 
-  #startShell(target: ExecTarget, pipes: string) {
+  #startShell(target: OciExecTarget, pipes: string) {
     const { spec, idBase, group } = target;
     const process = {
       ...makeProcessConfig(spec, { argv: shellArgv, cwd: "/" }, this.#options.limits),
@@ -123,7 +123,7 @@ export class Executor {
     return startShell(target.folder, process, argv, { folder: pipes, owner, group });
   }
 
-  #argv({ id, group, spec }: ExecTarget, files: ExecFiles, options: string[]): string[] {
+  #argv({ id, group, spec }: OciExecTarget, files: ExecFiles, options: string[]): string[] {
     void files.started.then((pid) => pid !== undefined && group.admit(pid, spec.limits));
     const { processFile, pidFile } = files;
     const own = ["--pid-file", pidFile, "--process", processFile];
@@ -131,7 +131,7 @@ export class Executor {
   }
 }
 
-function checkRunning({ id, group }: ExecTarget): void {
+function checkRunning({ id, group }: OciExecTarget): void {
   const state = group.state();
   if (state === "paused") throw new PlatformError("SandboxPaused", { id });
   if (state === "gone") throw new PlatformError("SandboxProcessesEnded", { id });

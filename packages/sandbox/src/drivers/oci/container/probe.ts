@@ -2,11 +2,11 @@ import { existsSync, readFileSync } from "node:fs";
 import { release } from "node:os";
 import { errorText } from "@sandpiper/core/errors";
 import { findBusybox } from "../../common/busybox.ts";
-import { initPath } from "../../common/host.ts";
+import { hostInitPath } from "../../common/host.ts";
 import { profilePackage, profilePath } from "../../common/seccomp.ts";
 import { isRootless } from "../../common/uid-range.ts";
 import { type CgroupLayout, detectCgroupLayout } from "../cgroup/cgroups.ts";
-import { findRuntime, runCommand } from "./runtime.ts";
+import { findRuntime, runProgram } from "./runtime.ts";
 
 /** Result of one check of this machine. */
 export interface Check {
@@ -114,7 +114,7 @@ function checkSeccomp(): Check {
 
 function checkInit(): Check {
   const name = "init for sandboxes";
-  if (existsSync(initPath)) return passed(name, initPath);
+  if (existsSync(hostInitPath)) return passed(name, hostInitPath);
   return passed(name, "a shell loop", "An idle sandbox needs less memory with `apt-get install catatonit`.");
 }
 
@@ -129,7 +129,7 @@ async function checkImageTools(): Promise<Check> {
   const name = "images";
   const tools = ["skopeo", "umoci"];
   const results = await Promise.all(
-    tools.map((tool) => runCommand([tool, "--version"], { timeoutMs: 5_000 })),
+    tools.map((tool) => runProgram([tool, "--version"], { timeoutMs: 5_000 })),
   );
   const missing = tools.filter((_, index) => results[index]!.code !== 0);
   if (missing.length === 0) return passed(name, "by skopeo and umoci");

@@ -70,7 +70,7 @@ export interface CommandResult {
  * Runs a program and everything that it starts to the end. Never rejects; a program that takes
  * longer than `timeoutMs` is killed and gets the code 124.
  */
-export async function runCommand(
+export async function runProgram(
   argv: string[],
   { timeoutMs }: { timeoutMs: number },
 ): Promise<CommandResult> {

@@ -1,7 +1,7 @@
 import { closeSync, openSync, readdirSync, readlinkSync, readSync, statSync } from "node:fs";
 import { PlatformError } from "@sandpiper/core/errors";
 import { getMemoryDevice } from "../../../kernel/files.ts";
-import { runCommand } from "../container/runtime.ts";
+import { runProgram } from "../container/runtime.ts";
 
 const folderTimeoutMs = 60_000;
 
@@ -23,7 +23,7 @@ export class DiskUsage {
 }
 
 async function measureFolder(folder: string): Promise<number> {
-  const result = await runCommand(["du", "-sx", "--block-size=1", "--", folder], {
+  const result = await runProgram(["du", "-sx", "--block-size=1", "--", folder], {
     timeoutMs: folderTimeoutMs,
   });
   // du reports files that disappear meanwhile and still prints the sum.
@@ -62,7 +62,7 @@ export async function deletedOpenBytes(pids: number[], idBase: number): Promise<
   memory ??= getMemoryDevice();
   const devices = [memory, ...memoryFolders(pids)].join(",");
   const argv = ["sh", "-c", script, "sh", String(idBase), devices, ...pids.map(String)];
-  const result = await runCommand(argv, { timeoutMs: deletedTimeoutMs });
+  const result = await runProgram(argv, { timeoutMs: deletedTimeoutMs });
   const sum = /^(\d+)\n$/.exec(result.output)?.[1];
   return sum === undefined ? Number.POSITIVE_INFINITY : Number(sum);
 }

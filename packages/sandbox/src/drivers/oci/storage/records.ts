@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { PreparedSpec, SandboxRoot } from "../../../driver.ts";
 
 /** The parts of a sandbox. Layers are names of `Layers`. */
-export interface SandboxRecord {
+export interface StoredSandbox {
   spec: PreparedSpec;
   /** The writable layer. */
   upper: string;
@@ -15,20 +15,20 @@ export interface SandboxRecord {
 }
 
 /** The files of a snapshot: layers above a root. */
-export interface SnapshotRecord {
+export interface StoredSnapshot {
   root: SandboxRoot;
   layers: string[];
   hostLayer: string | null;
 }
 
 /** Every layer that a record uses, without those of images. */
-export function listLayers(record: SandboxRecord | SnapshotRecord): string[] {
+export function listLayers(record: StoredSandbox | StoredSnapshot): string[] {
   const upper = "upper" in record ? [record.upper] : [];
   return [...upper, ...record.layers, ...(record.hostLayer === null ? [] : [record.hostLayer])];
 }
 
 /** The pinned image that a record uses. */
-export function getImage(record: SandboxRecord | SnapshotRecord): string | undefined {
+export function getImage(record: StoredSandbox | StoredSnapshot): string | undefined {
   const root = "spec" in record ? record.spec.root : record.root;
   return root.kind === "image" ? root.reference : undefined;
 }

@@ -1,6 +1,6 @@
 import { type Dirent, readdirSync, rmSync } from "node:fs";
 import { PlatformError } from "@sandpiper/core/errors";
-import { runCommand } from "../container/runtime.ts";
+import { runProgram } from "../container/runtime.ts";
 
 /** Up to this size removing a tree here takes less time than the start of a process. */
 const maxEntries = 300;
@@ -16,7 +16,7 @@ export async function removeTrees(paths: string[]): Promise<void> {
   }
   if (large.length === 0) return;
   // rm handles any depth and names that are not UTF-8, and does not block this process.
-  const { code, reason } = await runCommand(["rm", "-rf", "--one-file-system", "--", ...large], {
+  const { code, reason } = await runProgram(["rm", "-rf", "--one-file-system", "--", ...large], {
     timeoutMs,
   });
   if (code !== 0) throw new PlatformError("SandboxFilesNotRemoved", { reason });

@@ -3,7 +3,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { PreparedSpec } from "../../../driver.ts";
 import { HostRoot } from "./host-root.ts";
 import { Layers } from "./layers.ts";
-import { getImage, listLayers, Records, type SandboxRecord, type SnapshotRecord } from "./records.ts";
+import { getImage, listLayers, Records, type StoredSandbox, type StoredSnapshot } from "./records.ts";
 import { removeTrees } from "./remove-tree.ts";
 
 /** More make every look-up in the root slow, and their names do not fit into one mount. */
@@ -24,8 +24,8 @@ export interface SandboxFilesOptions {
  */
 export class SandboxFiles {
   readonly layers: Layers;
-  readonly #sandboxes: Records<SandboxRecord>;
-  readonly #snapshots: Records<SnapshotRecord>;
+  readonly #sandboxes: Records<StoredSandbox>;
+  readonly #snapshots: Records<StoredSnapshot>;
   readonly #hostRoot: HostRoot;
   #references: LayerReferences | undefined;
   /** True when a record cannot be read, which may use any layer. */
@@ -46,12 +46,12 @@ export class SandboxFiles {
     return this.#snapshots.ids();
   }
 
-  get(id: string): SandboxRecord | undefined {
+  get(id: string): StoredSandbox | undefined {
     return this.#sandboxes.get(id);
   }
 
   /** Creates a sandbox, empty or with the files and root of a snapshot. Throws SnapshotNotFound. */
-  create(id: string, spec: PreparedSpec, snapshotId: string | undefined): SandboxRecord {
+  create(id: string, spec: PreparedSpec, snapshotId: string | undefined): StoredSandbox {
     const snapshot = snapshotId === undefined ? undefined : this.#snapshots.peek(snapshotId);
     if (snapshotId !== undefined && !snapshot) throw new PlatformError("UnknownSnapshot", { id: snapshotId });
     const fullSpec: PreparedSpec = snapshot ? { ...spec, root: snapshot.root } : spec;
@@ -65,7 +65,7 @@ export class SandboxFiles {
   }
 
   /** The record for the next start: the sandbox's files over the current root of the machine. */
-  renew(id: string, record: SandboxRecord, spec: PreparedSpec): SandboxRecord {
+  renew(id: string, record: StoredSandbox, spec: PreparedSpec): StoredSandbox {
     this.layers.unseal(record.upper);
     const fullSpec: PreparedSpec = { ...spec, root: record.spec.root };
     const next = { ...record, spec: fullSpec, hostLayer: this.#hostLayer(fullSpec) };
@@ -76,7 +76,7 @@ export class SandboxFiles {
    * Stores the files of a stopped sandbox as a snapshot; the sandbox continues in a new layer above
    * them. Throws SandboxFailed.
    */
-  snapshot(record: SandboxRecord, id: string, snapshotId: string): void {
+  snapshot(record: StoredSandbox, id: string, snapshotId: string): void {
     const { spec, upper, hostLayer } = record;
     const layers = [upper, ...record.layers];
     if (layers.length > maxLayers) throw new PlatformError("SnapshotLimit", { max: maxLayers });
@@ -119,7 +119,7 @@ export class SandboxFiles {
     return new Set(this.#readAll().flatMap((record) => (record && getImage(record)) ?? []));
   }
 
-  #set(id: string, record: SandboxRecord): SandboxRecord {
+  #set(id: string, record: StoredSandbox): StoredSandbox {
     const before = this.#references && this.#sandboxes.peek(id);
     this.#sandboxes.set(id, record);
     this.#references?.add(listLayers(record));
@@ -131,7 +131,7 @@ export class SandboxFiles {
     return spec.root.kind === "host" ? this.#hostRoot.getLayer(spec) : null;
   }
 
-  async #removeRecord(records: Records<SandboxRecord | SnapshotRecord>, id: string): Promise<void> {
+  async #removeRecord(records: Records<StoredSandbox | StoredSnapshot>, id: string): Promise<void> {
     const references = this.#countReferences();
     const record = readRecord(records, id);
     records.remove(id);
@@ -153,8 +153,8 @@ export class SandboxFiles {
   }
 
   /** 25 µs per record; undefined for one that cannot be read. */
-  #readAll(): (SandboxRecord | SnapshotRecord | undefined)[] {
-    const kinds: Records<SandboxRecord | SnapshotRecord>[] = [this.#sandboxes, this.#snapshots];
+  #readAll(): (StoredSandbox | StoredSnapshot | undefined)[] {
+    const kinds: Records<StoredSandbox | StoredSnapshot>[] = [this.#sandboxes, this.#snapshots];
     return kinds.flatMap((records) => records.ids().map((id) => readRecord(records, id)));
   }
 }

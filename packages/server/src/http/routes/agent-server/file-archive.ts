@@ -3,14 +3,14 @@ import { basename } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import { packArchive } from "@sandpiper/sandbox/files/archives";
 import { stat } from "@sandpiper/sandbox/files/files";
-import { findRepository, gitDelta, type Repository } from "@sandpiper/sandbox/files/git/archive";
+import { type ArchivedRepository, findRepository, gitDelta } from "@sandpiper/sandbox/files/git/archive";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { StringEnum } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { getDownloadHeaders } from "../../server/file-headers.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
-import { path, requireAbsolute, sandboxKeys, toBadRequest } from "./file-paths.ts";
+import { absolutePath, requireAbsolute, sandboxKeys, toBadRequest } from "./file-paths.ts";
 import { toGitRefused } from "./git.ts";
 
 /** Generated files and git's own; a final slash means a folder. */
@@ -23,7 +23,7 @@ const privateFiles = [".git/config", ".git/logs"];
 
 const pattern = Type.String({ minLength: 1, maxLength: 1_000, pattern: "^[^\\n\\0]*$" });
 const Query = Type.Object({
-  path,
+  path: absolutePath,
   format: StringEnum(["git-delta", "tar.gz"], {
     default: "git-delta",
     description: "a patch for `git apply`, or all files",
@@ -108,7 +108,7 @@ async function requireFolder(sandbox: Sandbox, folder: string): Promise<void> {
   if (found.kind !== "directory") throw new PlatformError("NotADirectory", { path: folder });
 }
 
-function buildHeaders(name: string, repository: Repository | undefined): Record<string, string> {
+function buildHeaders(name: string, repository: ArchivedRepository | undefined): Record<string, string> {
   const facts = {
     "x-archive-repo-root": repository?.root,
     "x-archive-repo-remote": repository?.remote,

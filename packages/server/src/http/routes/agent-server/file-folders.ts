@@ -3,10 +3,10 @@ import { createFolder, listSubfolders } from "@sandpiper/sandbox/files/folder-pa
 import { HomeResponse, SubdirectoryPage, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { makeRoute } from "../../server/make-route.ts";
-import { pageKeys, toPage } from "../../server/params.ts";
+import { pageKeys, toWirePage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
-import { PathQuery, path, requireAbsolute, sandboxKeys, toBadRequest } from "./file-paths.ts";
+import { absolutePath, PathQuery, requireAbsolute, sandboxKeys, toBadRequest } from "./file-paths.ts";
 
 /** Maximum listed folders of a home. */
 const maxFavorites = 50;
@@ -52,7 +52,7 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
   app.get(
     "/api/file/search_subdirs",
     route("List subfolders by name, case-insensitive, without links", {
-      querystring: Type.Object({ path, ...pageKeys, ...hidden, ...sandboxKeys }),
+      querystring: Type.Object({ path: absolutePath, ...pageKeys, ...hidden, ...sandboxKeys }),
       response: { 200: SubdirectoryPage },
     }),
     async (request) => {
@@ -63,7 +63,7 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       const { names, next } = await toBadRequest(
         listSubfolders(sandbox, folder, { limit, after, hidden: include_hidden }),
       );
-      return toPage({
+      return toWirePage({
         items: names.map((name) => ({ name, path: joinPath(folder, name) })),
         nextPageId: next === undefined ? null : Buffer.from(next).toString("base64url"),
       });

@@ -4,7 +4,7 @@ import { Type } from "typebox";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { sandboxKeys } from "./file-paths.ts";
-import { inspectInSandbox, path } from "./git.ts";
+import { gitPath, inspectInSandbox } from "./git.ts";
 
 /** The history of git repositories in a sandbox (agent-server.md section 8). */
 export function agentGitCommitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
@@ -14,7 +14,7 @@ export function agentGitCommitRoutes(app: App, { sandboxes }: Pick<HttpServices,
     "/api/git/commits",
     route("List the newest commits of a repository", {
       querystring: Type.Object({
-        path,
+        path: gitPath,
         limit: Type.Integer({ minimum: 1, maximum: 200, default: 50 }),
         ...sandboxKeys,
       }),
@@ -38,7 +38,7 @@ export function agentGitCommitRoutes(app: App, { sandboxes }: Pick<HttpServices,
       params: Type.Object({
         sha: Type.String({ description: "id of the commit, or a prefix of it" }),
       }),
-      querystring: Type.Object({ path, ...sandboxKeys }),
+      querystring: Type.Object({ path: gitPath, ...sandboxKeys }),
       response: { 200: Type.Array(GitChange) },
     }),
     (request) => {

@@ -11,7 +11,7 @@ import type { App, HttpServices } from "../../server/services.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
 import { sandboxKeys } from "./file-paths.ts";
 
-export const path = Type.String({
+export const gitPath = Type.String({
   minLength: 1,
   maxLength: 4_000,
   description: "absolute, or relative to the sandbox's working folder",
@@ -26,8 +26,8 @@ const commit = {
 };
 const ChangesKeys = Type.Object({ ...ref, ...sandboxKeys });
 const DiffKeys = Type.Object({ ...ref, ...commit, ...sandboxKeys });
-const Path = Type.Object({ path });
-const SlashedPath = Type.Object({ "*": path });
+const Path = Type.Object({ path: gitPath });
+const SlashedPath = Type.Object({ "*": gitPath });
 
 /**
  * Changes in git repositories of a sandbox (agent-server.md section 8). The path is in the query
@@ -54,7 +54,7 @@ export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
   app.get(
     "/api/git/changes",
     route("List changed files", {
-      querystring: Type.Object({ path, ...ref, ...sandboxKeys }),
+      querystring: Type.Object({ path: gitPath, ...ref, ...sandboxKeys }),
       response: { 200: Type.Array(GitChange) },
     }),
     (request) => changes(request, request.query.path, request.query),
@@ -76,7 +76,7 @@ export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
   app.get(
     "/api/git/diff",
     route("Read a file before and after the changes", {
-      querystring: Type.Object({ path, ...ref, ...commit, ...sandboxKeys }),
+      querystring: Type.Object({ path: gitPath, ...ref, ...commit, ...sandboxKeys }),
       response: { 200: GitDiff },
     }),
     (request) => diff(request, request.query.path, request.query),

@@ -6,7 +6,7 @@ import { Type } from "typebox";
 import { getDownloadHeaders } from "../../server/file-headers.ts";
 import { sendFile, withFileHeaders } from "../../server/file-response.ts";
 import { makeRoute } from "../../server/make-route.ts";
-import { pageKeys, toPage } from "../../server/params.ts";
+import { pageKeys, toWirePage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { openSandbox } from "./sandbox-access.ts";
 
@@ -107,7 +107,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       const after = page_id === undefined ? undefined : Buffer.from(page_id, "base64url").toString();
       const { entries, next } = await listFolder(sandbox, path, { limit, after });
       const nextPageId = next === undefined ? null : Buffer.from(next).toString("base64url");
-      return toPage({ items: entries.map(toFileEntry), nextPageId });
+      return toWirePage({ items: entries.map(toFileEntry), nextPageId });
     },
   );
 }

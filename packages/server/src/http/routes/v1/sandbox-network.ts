@@ -3,7 +3,7 @@ import type { Decision } from "@sandpiper/sandbox/network/api";
 import { isoTime, type NetworkDecision, NetworkDecisionPage, SandboxNetwork } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { makeRoute } from "../../server/make-route.ts";
-import { PageQuery, toPage } from "../../server/params.ts";
+import { PageQuery, toWirePage } from "../../server/params.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { normalizeSandboxId } from "./sandboxes.ts";
@@ -54,7 +54,7 @@ export function sandboxNetworkRoutes(
       // The additional item shows whether there is a next page.
       const found = await egress.decisions(id, { limit: limit + 1, before });
       const items = found.slice(0, limit);
-      return toPage({
+      return toWirePage({
         items: items.map(toNetworkDecision),
         nextPageId: found.length > limit ? String(items.at(-1)!.seq) : null,
       });

@@ -2,7 +2,7 @@ import type { SandboxSpec } from "@sandpiper/sandbox/driver";
 import { isoTime, Nullable, SandboxSpecInfo, SandboxSpecPage } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { makeRoute } from "../../server/make-route.ts";
-import { checkCount, PageQuery, pageRequest, slicePage, toPage } from "../../server/params.ts";
+import { checkCount, PageQuery, pageRequest, slicePage, toWirePage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
 /** Sandbox templates, the default first (app-server.md section 4). */
@@ -20,7 +20,7 @@ export function sandboxSpecRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
   app.get(
     "/api/v1/sandbox-specs/search",
     route("List specs", { querystring: PageQuery, response: { 200: SandboxSpecPage } }),
-    (request) => toPage(slicePage(sandboxes.specs().map(info), pageRequest(request.query))),
+    (request) => toWirePage(slicePage(sandboxes.specs().map(info), pageRequest(request.query))),
   );
   app.get(
     "/api/v1/sandbox-specs",

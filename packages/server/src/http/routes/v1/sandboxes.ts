@@ -15,7 +15,7 @@ import type { Config } from "../../../config/config.ts";
 import { createdBy } from "../../../users/default-user.ts";
 import { getExposedUrls } from "../../server/exposed-urls.ts";
 import { makeRoute } from "../../server/make-route.ts";
-import { checkCount, PageQuery, pageRequest, toPage } from "../../server/params.ts";
+import { checkCount, PageQuery, pageRequest, toWirePage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
 const SandboxPath = Type.Object({ sandbox_id: Type.String() });
@@ -33,7 +33,7 @@ export function sandboxRoutes(
     route("List sandboxes", { querystring: PageQuery, response: { 200: SandboxPage } }),
     (request) => {
       const { items, nextPageId } = sandboxes.search(request.principal.userId, pageRequest(request.query));
-      return toPage({ items: items.map(info), nextPageId });
+      return toWirePage({ items: items.map(info), nextPageId });
     },
   );
   app.get(

@@ -1,7 +1,7 @@
 import { CustomSecretCreate, CustomSecretPage, CustomSecretUpdate, EditResponse } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { makeRoute } from "../../server/make-route.ts";
-import { pageKeys, toPage } from "../../server/params.ts";
+import { pageKeys, toWirePage } from "../../server/params.ts";
 import type { App } from "../../server/services.ts";
 import { type ProviderTokenServices, providerTokenRoutes } from "../account/provider-tokens.ts";
 
@@ -33,7 +33,7 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
       const items = found
         .slice(0, limit)
         .map(({ hosts, ...info }) => ({ ...info, hosts: hosts && [...hosts] }));
-      return toPage({ items, nextPageId: found.length > limit ? items.at(-1)!.name : null });
+      return toWirePage({ items, nextPageId: found.length > limit ? items.at(-1)!.name : null });
     },
   );
   app.post(

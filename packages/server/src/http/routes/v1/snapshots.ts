@@ -3,7 +3,7 @@ import type { SnapshotRow } from "@sandpiper/sandbox/sandbox-store";
 import { isoTime, SnapshotInfo, SnapshotPage, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { makeRoute } from "../../server/make-route.ts";
-import { PageQuery, pageRequest, toPage } from "../../server/params.ts";
+import { PageQuery, pageRequest, toWirePage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { normalizeSandboxId } from "./sandboxes.ts";
 
@@ -33,7 +33,7 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
     route("List snapshots, newest first", { querystring: PageQuery, response: { 200: SnapshotPage } }),
     (request) => {
       const { items, nextPageId } = snapshots.search(request.principal.userId, pageRequest(request.query));
-      return toPage({ items: items.map(toSnapshotInfo), nextPageId });
+      return toWirePage({ items: items.map(toSnapshotInfo), nextPageId });
     },
   );
   app.get(

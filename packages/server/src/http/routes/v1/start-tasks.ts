@@ -15,7 +15,7 @@ import {
   parseOptionalId,
   parseTimeParam,
   Time,
-  toPage,
+  toWirePage,
 } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
@@ -43,7 +43,7 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
     (request) => {
       const { query } = request;
       const page = { ...pageRequest(query), sort: query.sort_order };
-      return toPage(startTasks.search(toFilter(request.principal.userId, query), page));
+      return toWirePage(startTasks.search(toFilter(request.principal.userId, query), page));
     },
   );
   app.get(

@@ -12,7 +12,7 @@ import type { ProjectContexts } from "../project/project-context.ts";
 
 type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
-export interface ConversationHooksDeps {
+export interface HookSessionsDeps {
   contexts: ProjectContexts;
   agents: Pick<AgentConfigResolver, "clientAgent">;
   addUsage(id: string, usageId: string, model: string, response: ModelResponse): Promise<void>;
@@ -23,12 +23,12 @@ export interface ConversationHooksDeps {
  * hooks are read once, at the latest by the first tool call; later changes by the agent affect
  * later conversations.
  */
-export class ConversationHooks {
-  readonly #deps: ConversationHooksDeps;
+export class HookSessions {
+  readonly #deps: HookSessionsDeps;
   /** Conversations with hooks whose session has begun. */
   readonly #sessions = new Set<string>();
 
-  constructor(deps: ConversationHooksDeps) {
+  constructor(deps: HookSessionsDeps) {
     this.#deps = deps;
   }
 

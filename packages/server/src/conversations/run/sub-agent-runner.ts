@@ -21,7 +21,7 @@ const maxTotal = 500;
  * section 12). Their ids are derived from the id of the call, so a call that is repeated after a
  * crash finds its sub-agent.
  */
-export class SubAgents implements ToolSource {
+export class SubAgentRunner implements ToolSource {
   readonly #deps: SubAgentDeps;
   readonly #creations = new KeyedMutex();
   /** Active turns, by the parent's id. */

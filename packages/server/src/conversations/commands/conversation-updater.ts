@@ -32,7 +32,7 @@ import { fetchPlugins, type PluginParts, type PluginTarget } from "../project/pl
 import { checkBranch, checkRepositoryName } from "../project/repository.ts";
 import type { Runner } from "../run/runner.ts";
 
-export interface ConversationSettingsDeps {
+export interface ConversationUpdaterDeps {
   store: Pick<Store, "conversations" | "agents" | "events">;
   callbacks: Pick<Callbacks, "notifyChange">;
   settings: Settings;
@@ -51,13 +51,13 @@ export interface ConversationSettingsDeps {
  * section 3). A run in progress uses them from its next step. Every method throws
  * ConversationNotFound when the conversation was deleted in the meantime, and ConversationExternal.
  */
-export class ConversationSettings {
-  readonly #deps: ConversationSettingsDeps;
+export class ConversationUpdater {
+  readonly #deps: ConversationUpdaterDeps;
   /** Serialises read-modify-write changes of a conversation. */
   readonly #changes = new KeyedMutex();
   readonly #closing = new AbortController();
 
-  constructor(deps: ConversationSettingsDeps) {
+  constructor(deps: ConversationUpdaterDeps) {
     this.#deps = deps;
   }
 
@@ -214,7 +214,7 @@ function restoreSecrets(llm: GivenLlm, before: GivenLlm | undefined): GivenLlm {
  * clearing the repository clears branch and provider (app-server.md section 2.6). Throws
  * InvalidParameter.
  */
-export function parsePatch(
+export function parseConversationUpdate(
   row: Pick<ConversationRow, "config">,
   change: AppConversationUpdateRequest,
 ): ConversationChange {
