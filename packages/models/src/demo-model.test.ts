@@ -92,7 +92,7 @@ test.each([
     "echo out of order; exit 1",
     /^I give up: `sh test\.sh` still fails .*out of order/s,
   ],
-])("a test that %s is reported so", async (_case, script, message) => {
+])("a test that %s is reported as such", async (_case, script, message) => {
   copyProject();
   writeFileSync(join(folder, "test.sh"), `${script}\n`);
   expect((await converse()).end).toMatch(message);

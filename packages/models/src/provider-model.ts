@@ -87,7 +87,7 @@ export class ProviderModel implements Model {
           ? undefined
           : nextDelayMs(failure, attempt, times.retryDelays, failingMs);
         if (delayMs === undefined) throw this.#error(failure, attempt);
-        this.#tell(request, {
+        this.#report(request, {
           model: this.name,
           attempt,
           delayMs,
@@ -99,7 +99,7 @@ export class ProviderModel implements Model {
     }
   }
 
-  #tell(request: ModelRequest, notice: RetryNotice): void {
+  #report(request: ModelRequest, notice: RetryNotice): void {
     this.#parts.onRetry?.(notice);
     request.onRetry?.(notice);
   }

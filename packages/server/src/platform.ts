@@ -217,7 +217,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       scheduler,
       store,
       callbacks,
-      globalSkills: (userId) => skills.known(userId),
+      globalSkills: (userId) => skills.getLoaded(userId),
       sandboxes,
       outbound,
       settings,
@@ -239,7 +239,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       secrets,
       mask,
       conversations,
-      globalSkills: (userId) => skills.known(userId),
+      globalSkills: (userId) => skills.getLoaded(userId),
       version: platformVersion,
     });
     const services: HttpServices = {

@@ -147,8 +147,8 @@ test("the user and the model are notified once of unknown tools in the settings"
   try {
     await turn();
     await turn();
-    const told = (await notes()).filter((text) => text.includes("termnal"));
-    expect(told).toEqual([
+    const warnings = (await notes()).filter((text) => text.includes("termnal"));
+    expect(warnings).toEqual([
       expect.stringMatching(
         /^The settings name tools that do not exist here.*: delegate, termnal\. There are terminal, .*browser_tool_set/,
       ),

@@ -119,8 +119,8 @@ test("the project's hooks run before and after each call: exit code 2 blocks it,
   expect(result.extended_content[0].text).toContain("Mind the gap.");
   expect(seen(1)).toContain("no such thing");
   expect(seen(2)).toContain("Mind the gap.");
-  const told = JSON.parse(await bash(`cat /workspace/p${folders}/after.json`));
-  expect(told).toMatchObject({
+  const input = JSON.parse(await bash(`cat /workspace/p${folders}/after.json`));
+  expect(input).toMatchObject({
     event_type: "PostToolUse",
     tool_name: "finish",
     session_id: id,

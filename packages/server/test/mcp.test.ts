@@ -126,15 +126,15 @@ test("a call lasts while the server reports progress and times out without progr
   const message = { role: "user", content: [{ type: "text", text: "Be patient" }], run: true };
   await server.call("POST", `/api/conversations/${id}/events`, message);
   await socket.status("finished");
-  const told = socket.frames.filter(({ key, value }) => key === "agent_state" && value.tool_progress);
+  const notices = socket.frames.filter(({ key, value }) => key === "agent_state" && value.tool_progress);
   const result = socket.frames.findIndex(({ kind, action_id }) => kind === "ObservationEvent" && action_id);
-  expect(told.length).toBeGreaterThanOrEqual(2);
+  expect(notices.length).toBeGreaterThanOrEqual(2);
   // Six steps in 1.5 s.
-  expect(told.length).toBeLessThanOrEqual(4);
-  expect(told.every((frame) => socket.frames.indexOf(frame) < result)).toBe(true);
-  expect(told[0]!.value.tool_progress).toMatchObject({ tool_name: "slow", progress: 0, total: 6 });
-  expect(told[0]!.value.tool_progress.message).toMatch(/^step 0x{400,493}/);
-  expect(told[0]!.value.tool_progress.message).toHaveLength(500);
+  expect(notices.length).toBeLessThanOrEqual(4);
+  expect(notices.every((frame) => socket.frames.indexOf(frame) < result)).toBe(true);
+  expect(notices[0]!.value.tool_progress).toMatchObject({ tool_name: "slow", progress: 0, total: 6 });
+  expect(notices[0]!.value.tool_progress.message).toMatch(/^step 0x{400,493}/);
+  expect(notices[0]!.value.tool_progress.message).toHaveLength(500);
   socket.close();
   const [slow, quick, hang, echo] = results(await waitForEnd(id));
   expect(textOf(slow!)).toContain("slow but done");
@@ -224,12 +224,12 @@ test("an unusable server is reported once, and the run continues without it", as
   const { id } = await startConversation(server.call, "Go on");
   const all = await waitForEnd(id);
   expect(textOf(results(all)[0]!)).toContain("works");
-  const told = notes(all);
-  expect(told).toHaveLength(2);
-  expect(told[0]).toMatch(
+  const notices = notes(all);
+  expect(notices).toHaveLength(2);
+  expect(notices[0]).toMatch(
     /^The MCP server dead cannot be reached, so its tools cannot be used: Its process ended with exit code 127; it wrote: .*no-such-program-here/,
   );
-  expect(told[1]).toMatch(/nameless cannot be started: its configuration names \$\{NOBODY_KNOWS_THIS\}/);
+  expect(notices[1]).toMatch(/nameless cannot be started: its configuration names \$\{NOBODY_KNOWS_THIS\}/);
   const read = models.requests[first]!.messages.map(({ text }) => text).join("\n");
   expect(read).toContain("The MCP server dead");
   await server.call("POST", `/api/conversations/${id}/events`, {

@@ -121,8 +121,8 @@ test("an unreachable condenser model is reported, and the run continues", async 
   work = thinker(12);
   await send(id, "go");
   await rest(id);
-  const told = (await events(id)).filter(({ kind }) => kind === "ConversationErrorEvent");
-  expect(told).toMatchObject([
+  const errors = (await events(id)).filter(({ kind }) => kind === "ConversationErrorEvent");
+  expect(errors).toMatchObject([
     { code: "CondensationFailed", detail: expect.stringMatching(/openai\/summariser failed/) },
   ]);
 });

@@ -245,8 +245,8 @@ test.each<[string, () => Reply]>([
   summarise = answer;
   await send(id, "go");
   await rest(id);
-  const told = (await events(id)).filter(({ kind }) => kind === "ConversationErrorEvent");
-  expect(told).toMatchObject([
+  const errors = (await events(id)).filter(({ kind }) => kind === "ConversationErrorEvent");
+  expect(errors).toMatchObject([
     { code: "CondensationFailed", detail: expect.stringMatching(/could not be summarised/) },
   ]);
   // Not with each step.

@@ -172,8 +172,8 @@ test("earlier messages and the system prompt are sent with the first message", a
   ]);
   const seen = models.requests.at(-1)!;
   expect(seen.system).toContain("Answer in one word.");
-  const told = JSON.stringify(seen.body.messages);
-  for (const text of ["Remember seven.", "I do.", "Which number?"]) expect(told).toContain(text);
+  const sent = JSON.stringify(seen.body.messages);
+  for (const text of ["Remember seven.", "I do.", "Which number?"]) expect(sent).toContain(text);
 });
 
 test("a failed turn gets a clear error that clients do not retry", async () => {

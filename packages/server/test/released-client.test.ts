@@ -211,10 +211,10 @@ test("a conversation URL supports follow, send, run, confirm, reject, pause, eve
   own.close();
   expect((await cloud.getConversations([id]))[0]).toMatchObject({ title: "Second" });
   // Followers get it without a request, and it does not look like the end of a run.
-  const told = await until(() =>
+  const frame = await until(() =>
     frames.find(({ key, value }) => key === "full_state" && (value as Json).title === "Second"),
   );
-  expect((told.value as Json).execution_status).toBe((await remote.state.getExecutionStatus()) as string);
+  expect((frame.value as Json).execution_status).toBe((await remote.state.getExecutionStatus()) as string);
   expect(await remote.getHookConfig()).toBeNull();
 
   const events = await remote.state.events.getEvents();

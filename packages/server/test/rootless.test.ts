@@ -122,13 +122,13 @@ test("its sandboxes keep running without it, and a later server reaches them", a
     console.log("ready");
     await new Promise(() => setInterval(() => {}, 1000));`),
   );
-  let told = "";
+  let firstOutput = "";
   first.stderr!.on("data", (text) => {
-    told += text;
+    firstOutput += text;
   });
   await Promise.race([
     once(first.stdout!, "data"),
-    once(first, "exit").then(() => Promise.reject(new Error(told))),
+    once(first, "exit").then(() => Promise.reject(new Error(firstOutput))),
   ]);
   first.kill("SIGKILL");
   await once(first, "close");

@@ -24,8 +24,8 @@ const open: LocalTerminal[] = [];
 /** Tries something risky first, and obeys a message that says otherwise. */
 function careless({ messages }: ModelRequestSeen) {
   const last = messages.at(-1)!;
-  const told = /^write (\w+)/.exec(last.role === "user" ? last.text : "")?.[1];
-  if (told) return reply.toolCalls([terminal(`echo ${told} > said.txt`)]);
+  const word = /^write (\w+)/.exec(last.role === "user" ? last.text : "")?.[1];
+  if (word) return reply.toolCalls([terminal(`echo ${word} > said.txt`)]);
   return last.role === "user"
     ? reply.toolCalls([terminal("echo risky > risky.txt", { security_risk: "HIGH" })])
     : finish("Done.");

@@ -145,9 +145,9 @@ test("skills are listed and read by name with the output of their commands, and 
   expect(models.requests[first]!.system).toContain("Use tabs.");
   expect(models.requests[first]!.system).toContain("<name>release</name>");
   const notes = all.filter(({ kind, source }) => kind === "MessageEvent" && source === "environment");
-  const told = notes.map(({ llm_message }) => llm_message.content[0].text).join("\n");
-  expect(told).toContain("odd/SKILL.md: its front matter cannot be read");
-  expect(told.match(/\.cursorrules: it is longer than 64 KiB/g)).toHaveLength(1);
+  const texts = notes.map(({ llm_message }) => llm_message.content[0].text).join("\n");
+  expect(texts).toContain("odd/SKILL.md: its front matter cannot be read");
+  expect(texts.match(/\.cursorrules: it is longer than 64 KiB/g)).toHaveLength(1);
 });
 
 test("a task's skill asks for its inputs", async () => {

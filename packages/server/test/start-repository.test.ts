@@ -213,7 +213,7 @@ test.each([
   [{ selected_repository: "secret/nothing" }, /secret\/nothing cannot be read at 127.*token does not allow/],
   [{ selected_repository: "secret/widgets", selected_branch: "nowhere" }, /has no branch or tag nowhere/],
   [{ selected_repository: "a/b", git_provider: "gitlab" }, /a\/b could not be cloned|cannot be/],
-])("a start that cannot clone %j says why and leaves nothing behind", async (fields, reason) => {
+])("a start that cannot clone %j reports the reason and leaves nothing behind", async (fields, reason) => {
   const { body } = await server.call("POST", "/api/v1/app-conversations", { ...message("Work"), ...fields });
   const end = await over(body.id);
   expect(end).toMatchObject({

@@ -232,8 +232,8 @@ test("a run waits with notices for an unavailable endpoint; a lasting outage end
   const socket = SocketClient.forConversation(server, id);
   await gate.close();
   await send(server, id, "run: echo back");
-  const told = await socket.frame((frame) => frame.key === "agent_state" && frame.value.model_retry);
-  expect(told.value.model_retry).toMatchObject({
+  const retry = await socket.frame((frame) => frame.key === "agent_state" && frame.value.model_retry);
+  expect(retry.value.model_retry).toMatchObject({
     attempt: 1,
     delay_ms: expect.any(Number),
     reason: expect.stringMatching(/gpt-4o-mini/),

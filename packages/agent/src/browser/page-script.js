@@ -22,7 +22,7 @@ globalThis.sandpiperPage ??= (() => {
   const attribute = (element, name) => Element.prototype.getAttribute.call(element, name);
   const has = (element, name) => Element.prototype.hasAttribute.call(element, name);
   const rectOf = (element) => Element.prototype.getBoundingClientRect.call(element);
-  // A frame has classes of its own, so elements are told by their names.
+  // A frame has classes of its own, so elements are recognised by their names.
   const is = (node, name) => nodeType(node) === 1 && localName(node) === name;
   const cut = (text, length = maxText) => (text.length > length ? `${text.slice(0, length)}…` : text);
   const oneLine = (text) => text.replace(/\s+/g, " ").trim();
@@ -122,7 +122,7 @@ globalThis.sandpiperPage ??= (() => {
 
   let numbered = [];
 
-  /** Numbers what a person could use, and tells about it. */
+  /** Numbers what a user could use, and describes it. */
   function state(limit) {
     const all = [];
     const complete = walk(document.documentElement, (node) => {
@@ -211,7 +211,7 @@ globalThis.sandpiperPage ??= (() => {
     return { element };
   }
 
-  /** Scrolls to an element and tells where to click. */
+  /** Scrolls to an element and returns where to click. */
   function locate(index) {
     const { element, ...problem } = find(index);
     if (!element) return problem;

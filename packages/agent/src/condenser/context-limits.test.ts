@@ -30,7 +30,7 @@ test.each([
   ["The input token count (40000) exceeds the maximum number of tokens allowed (32768).", 32_768],
   ["the request exceeds the available context size: 4096", 4_096],
   ["too long, error 12", 90_000 / 0.8],
-])("what a refusal says of the window is heard: %s", (text, window) => {
+])("the context window is read from a refusal: %s", (text, window) => {
   const limits = new ContextLimits();
   limits.learn("u", unknown, 100_000, failed(text));
   expect(limits.get("u", unknown)).toBe(Math.floor(window * 0.8));

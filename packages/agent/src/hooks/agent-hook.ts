@@ -98,8 +98,12 @@ function toAssistantMessage(
   { text, reasoning, thinkingBlocks, reasoningItems }: ModelResponse,
   calls: MessageToolCall[],
 ): ModelMessage {
-  const kept = reasoningItems?.filter(({ callsBefore }) => callsBefore < calls.length);
-  const thoughts = { ...(reasoning && { reasoning }), ...(kept && { reasoningItems: kept }), thinkingBlocks };
+  const items = reasoningItems?.filter(({ callsBefore }) => callsBefore < calls.length);
+  const thoughts = {
+    ...(reasoning && { reasoning }),
+    ...(items && { reasoningItems: items }),
+    thinkingBlocks,
+  };
   return { role: "assistant", text, ...thoughts, toolCalls: calls };
 }
 

@@ -42,22 +42,22 @@ const maxTimeout = 600;
 export function toHookConfig(
   value: unknown,
   plugin?: string,
-  tell: Report = () => {},
+  report: Report = () => {},
 ): HookConfig | undefined {
   if (!isObject(value)) return undefined;
   const events = isObject(value.hooks) ? value.hooks : value;
   const config: HookConfig = {};
-  for (const [name, given] of Object.entries(events)) {
-    const event = hookEvents.find((known) => known === snakeCase(name));
-    const matchers = toList(given).flatMap((one) => readMatcher(one, plugin));
+  for (const [name, entries] of Object.entries(events)) {
+    const event = hookEvents.find((candidate) => candidate === snakeCase(name));
+    const matchers = toList(entries).flatMap((one) => readMatcher(one, plugin));
     // Other keys, such as a version, are not lists.
-    if (!event && Array.isArray(given))
-      tell(`There is no event ${name.slice(0, 100)} for hooks: ${hookEvents.join(", ")}.`);
-    if (event && lostEntries(given, matchers))
-      tell(`Not all hooks of ${name} can be read, and those that cannot are not run.`);
+    if (!event && Array.isArray(entries))
+      report(`There is no event ${name.slice(0, 100)} for hooks: ${hookEvents.join(", ")}.`);
+    if (event && hasInvalidEntries(entries, matchers))
+      report(`Not all hooks of ${name} can be read, and those that cannot are not run.`);
     for (const { matcher } of matchers)
       if (event?.endsWith("_tool_use") && !isMatcher(matcher))
-        tell(
+        report(
           `A matcher of ${name} is no expression, so its hooks are run for no tool: ${matcher.slice(0, 100)}`,
         );
     if (event && matchers.length > 0) config[event] = [...(config[event] ?? []), ...matchers];
@@ -66,14 +66,14 @@ export function toHookConfig(
 }
 
 /** Parses a `.openhands/hooks.json`. Undefined when it is not a JSON object. */
-export function parseHookConfig(text: string, plugin?: string, tell?: Report): HookConfig | undefined {
+export function parseHookConfig(text: string, plugin?: string, report?: Report): HookConfig | undefined {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
     return undefined;
   }
-  return toHookConfig(value, plugin, tell);
+  return toHookConfig(value, plugin, report);
 }
 
 /** Merges configurations in order. */
@@ -86,11 +86,11 @@ export function mergeHookConfigs(configs: readonly HookConfig[]): HookConfig {
 }
 
 /** Whether a list of matchers lost an entry. */
-function lostEntries(given: unknown, read: readonly HookMatcher[]): boolean {
-  if (given === null) return false;
-  if (!Array.isArray(given) || given.length !== read.length) return true;
+function hasInvalidEntries(value: unknown, read: readonly HookMatcher[]): boolean {
+  if (value === null) return false;
+  if (!Array.isArray(value) || value.length !== read.length) return true;
   return read.some(
-    ({ hooks }, index) => (given[index] as { hooks: unknown[] }).hooks.length !== hooks.length,
+    ({ hooks }, index) => (value[index] as { hooks: unknown[] }).hooks.length !== hooks.length,
   );
 }
 

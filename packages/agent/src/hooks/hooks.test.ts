@@ -134,10 +134,10 @@ test.each([
     ["A matcher of PostToolUse is no expression, so its hooks are run for no tool: (a+"],
   ],
   [{ Stop: [{ matcher: "(a+", hooks: [{ command: "x" }] }] }, []],
-])("a guard that is not run because it is misspelt is told: %j", (config, told) => {
+])("a misspelt guard that does not run is reported: %j", (config, expected) => {
   const sentences: string[] = [];
   parseHookConfig(JSON.stringify(config), undefined, (sentence) => sentences.push(sentence));
-  expect(sentences).toEqual(told);
+  expect(sentences).toEqual(expected);
 });
 
 test("an event's hook input is limited", () => {

@@ -46,8 +46,9 @@ export async function loadHooks(
   for (const { kind, path, content } of readRecords(stdout)) {
     const plugin = kind === "plugin" ? path.slice(0, -"/hooks/hooks.json".length) : undefined;
     const isTooLong = Buffer.byteLength(content) > maxBytes;
-    const tell = (sentence: string) => problems.length < maxProblems && problems.push(`${path}: ${sentence}`);
-    const config = isTooLong ? undefined : parseHookConfig(content, plugin, tell);
+    const report = (sentence: string) =>
+      problems.length < maxProblems && problems.push(`${path}: ${sentence}`);
+    const config = isTooLong ? undefined : parseHookConfig(content, plugin, report);
     if (config) configs.push(config);
     else
       problems.push(

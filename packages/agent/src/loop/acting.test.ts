@@ -135,7 +135,7 @@ test("concurrency is limited, and at one each result is logged before the next c
 });
 
 test("progress of a call is reported at a limited rate, masked, and not after its end", async () => {
-  const told: unknown[] = [];
+  const reported: unknown[] = [];
   let late = () => {};
   const work: Work = async (_name, _signal, onProgress) => {
     for (let progress = 0; progress < 10_000; progress++)
@@ -149,13 +149,13 @@ test("progress of a call is reported at a limited rate, masked, and not after it
   const { run, appended } = stage({
     work,
     mask,
-    onProgress: ({ tool_name }, progress) => void told.push([tool_name, progress]),
+    onProgress: ({ tool_name }, progress) => void reported.push([tool_name, progress]),
   });
   await run("long");
   late();
   await new Promise((resolve) => setTimeout(resolve, 600));
   const message = expect.stringMatching(/^at … x{400,500}$/);
-  expect(told).toEqual([
+  expect(reported).toEqual([
     ["long", { progress: 0, message }],
     ["long", { progress: 9_999, message }],
   ]);
@@ -209,13 +209,13 @@ test("a blocking hook replaces the result, and its advice is read with the resul
 });
 
 test("an interrupt distinguishes interrupted calls from calls that never began", async () => {
-  const told: string[] = [];
-  const { run, abort, running } = stage({ concurrency: 1, onStart: (id) => told.push(id) });
+  const reported: string[] = [];
+  const { run, abort, running } = stage({ concurrency: 1, onStart: (id) => reported.push(id) });
   const done = run("first", "second");
   await running("first");
   abort.abort("interrupt");
   await expect(done).rejects.toBe("interrupt");
-  expect(told.length).toBe(1);
+  expect(reported.length).toBe(1);
   const texts = [true, false].map(
     (begun) => interruptedResult(call("first"), { begun }).event as AgentErrorEvent,
   );

@@ -62,8 +62,7 @@ test("a server of the current protocol lists its tools with its key", async () =
 });
 
 /**
- * A server of the older protocol that wants the key; whoever has none is told so where `refuses`,
- * else that nothing is there.
+ * A server of the older protocol. It requires the key and refuses others with status `refuses`.
  */
 async function older(refuses = 403): Promise<string> {
   const transports = new Map<string, SSEServerTransport>();
@@ -105,7 +104,7 @@ test("a refusal is reported without the key that the server repeats", async () =
 test.each([401, 403])(
   "credentials that are refused with %i are reported as such over both protocols",
   async (status) => {
-    const told = {
+    const reported = {
       ok: false,
       error_kind: "connection",
       error: expect.stringMatching(
@@ -121,9 +120,9 @@ test.each([401, 403])(
     const headers = { "X-Key": "${NAMED}", "X-Plain": "abcd" };
     for (const server of [{ url: now }, { url: before }, { url: before, transport: "sse" as const }]) {
       const result = await probe({ ...server, headers });
-      expect(result).toEqual(told);
+      expect(result).toEqual(reported);
       expect(JSON.stringify(result)).not.toContain("planted");
-      expect(await probe(server)).toEqual(told);
+      expect(await probe(server)).toEqual(reported);
     }
   },
 );

@@ -106,7 +106,7 @@ test.each([
     /It sent nothing for 1 s\. What the call did is unknown; the next one connects again\.$/,
   ],
 ] as const)(
-  "a stream that is silent for longer than its configuration allows ends the call: the %s protocol",
+  "a stream that is silent beyond the configured time ends the call: the %s protocol",
   async (_name, kind, sentence) => {
     const servers = serversOf();
     const url = kind.transport === "sse" ? remote.sseUrl : remote.url;

@@ -48,7 +48,7 @@ test.each([
   [],
   { properties: 3 },
   { properties: { a: 1, b: null, c: [], __proto__: { type: "string" } } },
-])("whatever else a server sends becomes a schema: %j", (given) => {
+])("any other value from a server becomes a schema: %j", (given) => {
   expect(inputSchema(given)).toMatchObject({ type: "object", properties: expect.any(Object) });
 });
 

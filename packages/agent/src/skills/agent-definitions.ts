@@ -26,7 +26,7 @@ export interface LoadAgentDefinitionsOptions {
   /** Plugin folders in the sandbox. */
   plugins?: readonly string[];
   /** Receives sentences about problems. */
-  tell?: (sentence: string) => void;
+  report?: (sentence: string) => void;
 }
 
 /** Limits: definitions, characters of texts, bytes of all files, time in ms. */
@@ -38,7 +38,7 @@ const timeoutMs = 20_000;
 
 const permissionModes = ["always_confirm", "never_confirm", "confirm_risky"] as const;
 
-const isMode = (value: unknown) => permissionModes.some((known) => known === value);
+const isMode = (value: unknown) => permissionModes.some((mode) => mode === value);
 const isCount = (value: unknown) => Number.isSafeInteger(Number(value)) && Number(value) > 0;
 
 const kinds = {
@@ -71,7 +71,7 @@ export async function loadAgentDefinitions(
   sandbox: CommandRunner,
   options: LoadAgentDefinitionsOptions,
 ): Promise<AgentDefinition[]> {
-  const { workingDir, plugins = [], tell } = options;
+  const { workingDir, plugins = [], report: tell } = options;
   const args = [workingDir.replace(/\/+$/, "") || "/", String(maxFileBytes), ...plugins];
   const { stdout } = await runScript(sandbox, findScript, args, { timeoutMs, maxOutputBytes: maxBytes });
   const files = readRecords(stdout).filter(({ path }) => !isReadme(path));
@@ -88,26 +88,26 @@ export async function loadAgentDefinitions(
 export function parseAgentDefinition(
   path: string,
   text: string,
-  tell: (sentence: string) => void = () => {},
+  report: (sentence: string) => void = () => {},
 ): AgentDefinition | undefined {
-  const about = (what: string) => void tell(`${path.slice(0, 500)}: ${what}`);
-  if (text.includes("\0")) return about("it is not text, and describes no sub-agent.");
+  const reportProblem = (what: string) => void report(`${path.slice(0, 500)}: ${what}`);
+  if (text.includes("\0")) return reportProblem("it is not text, and describes no sub-agent.");
   const { facts, body, broken } = splitFrontMatter(text);
   const systemPrompt = body.trim();
   const name = parseText(facts.name, maxName) ?? basename(path).replace(/\.md$/i, "").slice(0, maxName);
   if (systemPrompt === "")
-    return about("it has no instructions below its front matter, and describes no sub-agent.");
+    return reportProblem("it has no instructions below its front matter, and describes no sub-agent.");
   if (!/^[\w.:-]+$/.test(name))
-    return about(
+    return reportProblem(
       "its name has other characters than letters, digits and _.:-, so there is no such sub-agent.",
     );
   const wrong = wrongFields(facts, kinds);
-  if (broken) about("its front matter cannot be read, and does not count.");
-  else if (wrong.length > 0) about(`of its front matter ${wrong.join(", ")} cannot be used.`);
+  if (broken) reportProblem("its front matter cannot be read, and does not count.");
+  else if (wrong.length > 0) reportProblem(`of its front matter ${wrong.join(", ")} cannot be used.`);
   const tools = readList(facts.tools, { maxItems: 100, maxLength: 200 });
   const model = parseText(facts.model, 256);
   const mode = parseText(facts.permission_mode ?? facts["permission-mode"], 64);
-  const permissionMode = permissionModes.find((known) => known === mode);
+  const permissionMode = permissionModes.find((candidate) => candidate === mode);
   const iterations = facts.max_iteration_per_run ?? facts.max_iterations;
   return {
     name,

@@ -129,17 +129,17 @@ function readSkill(
   problems: string[],
 ): Skill | undefined {
   const isCut = Buffer.byteLength(content) > maxFileBytes;
-  const tell = (what: string) => problems.push(`${path.slice(0, 500)}: ${what}`);
+  const report = (what: string) => problems.push(`${path.slice(0, 500)}: ${what}`);
   if (content.includes("\0")) {
-    tell("it is not text, and is left out.");
+    report("it is not text, and is left out.");
     return undefined;
   }
-  if (isCut) tell(`it is longer than ${maxFileBytes / 1024} KiB, and the rest is left out.`);
+  if (isCut) report(`it is longer than ${maxFileBytes / 1024} KiB, and the rest is left out.`);
   const whole = content.replace(unseen, "");
   const text = isCut ? `${whole.slice(0, maxFileBytes)}\n[The rest is left out. Read ${path}.]` : whole;
   const skill = parseSkill(path, text, kind === "user" ? "user" : "project");
   if (!skill) return undefined;
-  if (skill.problem !== undefined) tell(skill.problem);
+  if (skill.problem !== undefined) report(skill.problem);
   if (kind === "nested") return folderRule(skill, path, workingDir);
   if (kind === "command" && skill.type === "repo")
     return { ...skill, type: "knowledge", triggers: [`/${skill.name}`] };

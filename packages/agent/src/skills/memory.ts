@@ -54,9 +54,9 @@ function newest(files: Memory["notes"]): Memory["notes"] {
 
 function lastLines(text: string, room: number): string {
   if (text.length <= room) return text;
-  const kept = text.slice(-room);
-  const end = kept.indexOf("\n");
-  return end < 0 || end === kept.length - 1 ? kept : kept.slice(end + 1);
+  const tail = text.slice(-room);
+  const end = tail.indexOf("\n");
+  return end < 0 || end === tail.length - 1 ? tail : tail.slice(end + 1);
 }
 
 /** The prompt's block with the notes and how to keep them. */

@@ -86,7 +86,7 @@ function readInputs(value: unknown): NonNullable<Skill["inputs"]> {
       : [];
   return list.flatMap((item) => {
     const { name, description } = typeof item === "object" && item !== null ? item : { name: item };
-    const known = parseText(name, maxName);
-    return known ? [{ name: known, description: parseText(description, maxDescription) ?? "" }] : [];
+    const cleanName = parseText(name, maxName);
+    return cleanName ? [{ name: cleanName, description: parseText(description, maxDescription) ?? "" }] : [];
   });
 }

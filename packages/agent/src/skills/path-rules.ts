@@ -18,14 +18,18 @@ export function touchedPaths(action: Action, workingDir: string): string[] {
 /** Texts of the matching rules that are new (agent-behaviour.md section 8). */
 export function rulesFor(
   action: Action,
-  { skills, workingDir, known }: { skills: readonly Skill[]; workingDir: string; known: ReadonlySet<string> },
+  {
+    skills,
+    workingDir,
+    known: activeNames,
+  }: { skills: readonly Skill[]; workingDir: string; known: ReadonlySet<string> },
 ): TextContent[] {
   const paths = touchedPaths(action, workingDir);
   const found = new Map<string, TextContent>();
   for (const skill of paths.length > 0 ? skills : []) {
     if (found.size === maxRules) break;
     const name = attribute(skill.name);
-    if (!skill.paths || known.has(name) || found.has(name)) continue;
+    if (!skill.paths || activeNames.has(name) || found.has(name)) continue;
     const path = paths.find((one) => applies(skill, one, workingDir));
     if (path !== undefined) found.set(name, textContent(ruleText(skill, path)));
   }

@@ -22,14 +22,14 @@ const maxTime = 100;
 export function activateSkills(
   skills: readonly Skill[],
   message: string,
-  known: ReadonlySet<string>,
+  activeNames: ReadonlySet<string>,
 ): Activation {
   const words = new Words(ends(message));
   const deadline = performance.now() + maxTime;
   const found: { skill: Skill; trigger: string }[] = [];
   let left = maxTriggers;
   for (const skill of skills) {
-    if (known.has(skill.name)) continue;
+    if (activeNames.has(skill.name)) continue;
     if (found.length === maxSkills || left <= 0) break;
     const triggers = skill.triggers.slice(0, left);
     left -= triggers.length;

@@ -13,7 +13,7 @@ export interface ToolChoice {
   /** The agent that a client gave. */
   agent?: Pick<GivenAgent, "tools" | "include_default_tools">;
   /** Names of those of its tools that its expression has left; undefined where it has none. */
-  kept?: readonly string[];
+  allowed?: readonly string[];
   clientTools: readonly ClientTool[];
 }
 
@@ -32,7 +32,7 @@ const ignoredNames = new Set([
 export const defaultTools: readonly string[] = ["FinishTool", "ThinkTool"];
 
 /** The tools of an agent whose client names none, in the shape in which clients name theirs. */
-export const usualTools: GivenAgent["tools"] = toolRegistry
+export const defaultAgentTools: GivenAgent["tools"] = toolRegistry
   .ofAgent("default")
   .filter(({ role }) => !role)
   .map(({ name }) => ({ name, params: {} }));
@@ -47,13 +47,19 @@ export const usableTools: string[] = [
 const filterMs = 50;
 
 /** Tools of a conversation in prompt order: the agent type's or named ones, then the client's. */
-export function chooseTools({ agentType, browser, agent, kept, clientTools }: ToolChoice): readonly Tool[] {
+export function chooseTools({
+  agentType,
+  browser,
+  agent,
+  allowed: kept,
+  clientTools,
+}: ToolChoice): readonly Tool[] {
   const withBrowser = browser && agentType !== "plan";
   const ofType = [
     ...toolRegistry.ofAgent(agentType),
     ...(withBrowser ? toolRegistry.sets.get("browser_tool_set")! : []),
   ];
-  const own = agent ? named(agent).filter(({ name }) => !kept || kept.includes(name)) : ofType;
+  const own = agent ? resolveTools(agent).filter(({ name }) => !kept || kept.includes(name)) : ofType;
   return clientTools.length > 0 ? [...own, ...clientTools.map(clientTool)] : own;
 }
 
@@ -66,29 +72,32 @@ export function checkTools(
   agent: Pick<GivenAgent, "tools" | "include_default_tools" | "filter_tools_regex"> | undefined,
   clientTools: readonly ClientTool[],
 ): string[] | undefined {
-  const known = toolRegistry.byName;
+  const byName = toolRegistry.byName;
   for (const { name } of agent?.tools ?? []) {
-    const wire = wireName(name);
-    if (known.has(wire) || toolRegistry.sets.has(wire) || ignoredNames.has(wire)) continue;
-    const all = [...known.keys(), ...toolRegistry.sets.keys()].join(", ");
+    const wire = toWireName(name);
+    if (byName.has(wire) || toolRegistry.sets.has(wire) || ignoredNames.has(wire)) continue;
+    const all = [...byName.keys(), ...toolRegistry.sets.keys()].join(", ");
     throw new PlatformError("ToolUnknown", { name, known: all });
   }
-  const names = new Set(known.keys());
+  const names = new Set(byName.keys());
   for (const { name } of clientTools) {
     if (names.has(name)) throw new PlatformError("ClientToolNameTaken", { name });
     names.add(name);
   }
   if (!agent?.filter_tools_regex) return undefined;
-  return namesMatching([...named(agent).map(({ name }) => name), "switch_llm"], agent.filter_tools_regex);
+  return namesMatching(
+    [...resolveTools(agent).map(({ name }) => name), "switch_llm"],
+    agent.filter_tools_regex,
+  );
 }
 
 /** The unchecked names for which an agent gets no tool. */
 export function namesWithoutTool(names: readonly string[]): string[] {
-  const known = toolRegistry.byName;
+  const byName = toolRegistry.byName;
   return names.filter((name) => {
-    const wire = wireName(name);
+    const wire = toWireName(name);
     return (
-      !known.has(wire) &&
+      !byName.has(wire) &&
       !toolRegistry.sets.has(wire) &&
       !toolRegistry.perConversation.has(wire) &&
       wire !== "task_tool_set"
@@ -103,16 +112,16 @@ export function toClientNames(tools: readonly Tool[]): string[] {
   return [...new Set(tools.map((tool) => setOf(tool) ?? tool.name))];
 }
 
-function named({ tools, include_default_tools }: NonNullable<ToolChoice["agent"]>): Tool[] {
-  const known = toolRegistry.byName;
+function resolveTools({ tools, include_default_tools }: NonNullable<ToolChoice["agent"]>): Tool[] {
+  const byName = toolRegistry.byName;
   const wanted = [...(tools ?? []).map(({ name }) => name), ...(include_default_tools ?? defaultTools)].map(
-    wireName,
+    toWireName,
   );
-  return [...new Set(wanted.flatMap((name) => toolRegistry.sets.get(name) ?? known.get(name) ?? []))];
+  return [...new Set(wanted.flatMap((name) => toolRegistry.sets.get(name) ?? byName.get(name) ?? []))];
 }
 
 /** `FileEditorTool` and `file_editor` are one name (events.md section 3). */
-function wireName(name: string): string {
+function toWireName(name: string): string {
   if (/^[a-z0-9_]+$/.test(name)) return name;
   const words = name.replace(/Tool$/, "").replace(/(?<=[a-z0-9])(?=[A-Z])/g, "_");
   return words.toLowerCase();

@@ -85,7 +85,7 @@ describe.each(wires)("$title", (under) => {
     ["milliseconds", { "retry-after-ms": "1500", "retry-after": "7" }, 1500, 1500],
     ["a date", { "retry-after": new Date(Date.now() + 110_000).toUTCString() }, 50_000, 110_000],
     ["nonsense", { "retry-after": "soon" }, 60_000, 60_000],
-  ])("after 429 it waits as long as Retry-After says, as %s", async (_, headers, least, most) => {
+  ])("after 429 it waits as long as Retry-After specifies, as %s", async (_, headers, least, most) => {
     const stop = new AbortController();
     const notices: RetryNotice[] = [];
     const onRetry = (notice: RetryNotice) => {
@@ -219,7 +219,7 @@ describe.each(wires)("$title", (under) => {
   test.each([
     "temperature is deprecated for this model",
     "Unsupported parameter: 'temperature' is not supported with this model.",
-  ])("a parameter that the endpoint refuses is left out, from then on: %s", async (words) => {
+  ])("a parameter that the endpoint refuses is left out from then on: %s", async (words) => {
     const model = await servers.open(
       under,
       ({ body }) =>

@@ -143,7 +143,7 @@ describe("prompt caching", () => {
     ],
     ["Unknown parameter: 'prompt_cache_retention'", responses],
     ["messages.0.content.0.cache_control: Extra inputs are not permitted", wires[7]!],
-  ])("a refusal of it is answered by a call without: %s", async (words, under) => {
+  ])("a refused reasoning parameter is left out in a second call: %s", async (words, under) => {
     const body =
       under.wire === "bedrock"
         ? { message: words }

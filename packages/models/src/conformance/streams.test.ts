@@ -34,7 +34,7 @@ describe.each(wires)("$title", (under) => {
   });
 
   test.each(["cutAfter", "endAfter"])(
-    "a tool call that is cut off is never run, but asked for again: %s",
+    "a truncated tool call is requested again and never run: %s",
     async (cut) => {
       const calls = [
         { name: "terminal", arguments: { command: "rm -rf /tmp/build and everything else that is long" } },
@@ -60,9 +60,9 @@ describe.each(wires)("$title", (under) => {
       index === 0 ? reply.text(long, { deltaSize: 90_000 }) : reply.toolCalls(calls, { deltaSize: 90_000 }),
     );
     let shown = 0;
-    const told = await model.complete(ask({ onDelta: ({ content }) => (shown += content?.length ?? 0) }));
-    expect(told).toMatchObject({ finishReason: "length", toolCalls: [] });
-    expect([told.text.length, shown]).toEqual([maxAnswerChars, maxAnswerChars]);
+    const answer = await model.complete(ask({ onDelta: ({ content }) => (shown += content?.length ?? 0) }));
+    expect(answer).toMatchObject({ finishReason: "length", toolCalls: [] });
+    expect([answer.text.length, shown]).toEqual([maxAnswerChars, maxAnswerChars]);
     const called = await model.complete(ask());
     expect(called).toMatchObject({
       finishReason: "length",

@@ -82,12 +82,12 @@ test("lease holders that fail or never answer do not keep a sandbox from being s
   const never = () => new Promise<void>(() => {});
   const failing = async () => Promise.reject(new Error("no"));
   const busy = () => false;
-  const told: string[] = [];
+  const notified: string[] = [];
   const leases = new Set([
     { busy, beforeStop: never },
     { busy, beforeStop: failing },
-    { busy, beforeStop: async () => void told.push("last") },
+    { busy, beforeStop: async () => void notified.push("last") },
   ]);
   await notifyBeforeStop(live({ leases }), 20);
-  expect(told).toEqual(["last"]);
+  expect(notified).toEqual(["last"]);
 });

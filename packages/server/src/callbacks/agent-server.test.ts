@@ -59,7 +59,7 @@ async function conversation(): Promise<string> {
 const status = (value: string) => stateUpdate("execution_status", value);
 
 /** What has arrived, in words. */
-const told = () =>
+const received = () =>
   endpoint.received.map(({ path, body }) => {
     const what = JSON.parse(body);
     if (path === "/hook/conversations?team=1") return `${what.title} is ${what.execution_status}`;
@@ -79,12 +79,12 @@ test("a conversation is reported before its events, on changes of its state or r
   await store.conversations.update(id, { title: "Second" });
   service.notifyChange(id);
   await endpoint.requests(7);
-  const tell = service.notifyDeletion(id);
+  const notify = service.notifyDeletion(id);
   await store.conversations.remove(id);
   await service.drop(id);
-  tell();
+  notify();
   await endpoint.requests(8);
-  expect(told()).toEqual([
+  expect(received()).toEqual([
     "First is idle",
     "one, running",
     "First is running",
@@ -109,7 +109,7 @@ test("a failed report is repeated with its events, and no later report overtakes
   await endpoint.requests(3);
   await store.events.append(id, [message("two")]);
   await endpoint.requests(6);
-  expect(told()).toEqual([
+  expect(received()).toEqual([
     "First is idle",
     "one, finished",
     "First is finished",
@@ -129,7 +129,7 @@ test("the next server resumes with the first unacknowledged report", async () =>
   await store.events.append(id, [message("two"), status("finished")]);
   await start();
   await endpoint.requests(5);
-  expect(told()).toEqual([
+  expect(received()).toEqual([
     "First is idle",
     "one",
     "First is idle",
@@ -149,7 +149,7 @@ test("a change that could not be reported is reported later, except for conversa
   endpoint.answer = (index) => ({ status: index === 2 ? 503 : 200 });
   service.notifyChange(id);
   await endpoint.requests(4);
-  expect(told()).toEqual(["First is idle", "one", "First is idle", "First is idle"]);
+  expect(received()).toEqual(["First is idle", "one", "First is idle", "First is idle"]);
 });
 
 test("one server reports to another, which shows the conversation in its own sandbox", async () => {

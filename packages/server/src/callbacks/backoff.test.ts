@@ -19,6 +19,6 @@ test.each([
   ["-5", undefined],
   ["1e9999", undefined],
   [null, undefined],
-])("Retry-After %j is %j ms", (text, ms) => {
+])("Retry-After %j means %j ms", (text, ms) => {
   expect(parseRetryAfter(text, 0)).toBe(ms);
 });

@@ -134,8 +134,8 @@ export class Changes {
       accept: [1],
     });
     const skip = new Set(split(ignored).filter((path) => !this.#tracked.has(path)));
-    const kept = files.filter((path) => !skip.has(path));
-    await this.#git(["update-index", "-z", "--add", "--stdin"], { cwd: folder, env, input: lines(kept) });
+    const included = files.filter((path) => !skip.has(path));
+    await this.#git(["update-index", "-z", "--add", "--stdin"], { cwd: folder, env, input: lines(included) });
     return (await this.#git(["write-tree"], { env })).toString().trim();
   }
 

@@ -106,8 +106,8 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
     error,
   }: HookExecutionEvent): string[] {
     if (error) return entry("hook", `${type} ${command}: ${error}`, "yellow", wrap);
-    const isTold = type === "PreToolUse" || type === "Stop";
-    return blocked && !isTold ? entry("hook", `${type} blocked: ${reason ?? command}`, "red", wrap) : [];
+    const isReported = type === "PreToolUse" || type === "Stop";
+    return blocked && !isReported ? entry("hook", `${type} blocked: ${reason ?? command}`, "red", wrap) : [];
   }
 
   function result(observation: Observation): string[] {

@@ -15,10 +15,10 @@ export async function serve(): Promise<void> {
 }
 
 /** Resolves at the first stop signal. */
-export function waitForSignal(tell: (signal: NodeJS.Signals) => void): Promise<void> {
+export function waitForSignal(onSignal: (signal: NodeJS.Signals) => void): Promise<void> {
   return new Promise((resolve) => {
     onStop((signal) => {
-      tell(signal);
+      onSignal(signal);
       resolve();
     });
   });

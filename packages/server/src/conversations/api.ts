@@ -200,7 +200,7 @@ export interface ConversationControls {
   setPolicy(row: ConversationRow, policy: ConfirmationPolicy): Promise<void>;
   setAnalyzer(row: ConversationRow, analyzer: SecurityAnalyzer | null): Promise<void>;
   addSecrets(row: ConversationRow, sources: Readonly<Record<string, SecretSource>>): Promise<void>;
-  switchLlm(row: ConversationRow, given: GivenLlm): Promise<void>;
+  switchLlm(row: ConversationRow, llm: GivenLlm): Promise<void>;
   loadPlugin(row: ConversationRow, plugin: PluginSpec): Promise<void>;
 }
 

@@ -41,8 +41,8 @@ async function say(id: string, text: string): Promise<void> {
   await until(async () => ((await info(id)).execution_status === "finished" ? true : undefined));
 }
 
-/** What users and tools told the model in its last call. */
-const told = () =>
+/** What users and tools sent to the model in its last call. */
+const sentToModel = () =>
   models.requests
     .at(-1)!
     .messages.filter(({ role }) => role !== "assistant")
@@ -129,7 +129,7 @@ test("a call without a result on the branch is reported as interrupted", async (
   const action = (await listed(id)).find(({ action: made }) => made?.kind === "TerminalAction")!;
   await navigate(id, action.id);
   await say(id, "and now");
-  expect(told()).toEqual([
+  expect(sentToModel()).toEqual([
     "run: echo once",
     expect.stringMatching(/interrupted and its outcome is unknown/),
     "and now",
@@ -274,7 +274,7 @@ test("moves and forks carry waiting actions, skills and metrics correctly", asyn
   expect(forked.confirmation_policy).toMatchObject({ kind: "AlwaysConfirm" });
   await agent.call("POST", `${base(forked.id)}/confirmation_policy`, { policy: { kind: "NeverConfirm" } });
   await say(forked.id, "go on");
-  expect(told().slice(-2)).toEqual([expect.stringMatching(/interrupted/), "go on"]);
+  expect(sentToModel().slice(-2)).toEqual([expect.stringMatching(/interrupted/), "go on"]);
   expect((await fork(id, { from_event_id: hello.id })).body.activated_knowledge_skills).toEqual([]);
 
   const moved = (await navigate(id, hello.id)).body;
@@ -356,13 +356,13 @@ test("moves restore the files of a snapshot in place, and forks restore them int
   expect(await read("stat -c %i project")).toBe(inode);
   // The shell stood in a folder that is gone.
   await say(id, "run: pwd; cat state");
-  expect(told().at(-1)).toMatch(/^\/workspace\/project\none/);
+  expect(sentToModel().at(-1)).toMatch(/^\/workspace\/project\none/);
 
   const forked = await fork(id, { from_event_id: first.id });
   const folder = `/workspace/project-${forked.body.id.slice(0, 8)}`;
   expect(forked.body.workspace.working_dir).toBe(folder);
   await say(forked.body.id, "run: pwd; cat state; echo mine > state");
-  expect(told()).toEqual([
+  expect(sentToModel()).toEqual([
     expect.stringMatching(/^run: mkdir/),
     expect.any(String),
     expect.any(String),

@@ -8,7 +8,7 @@ import { sdkRequest, startAgentServer } from "../support/agent-server.ts";
 import { type Json, startTestPlatform, until } from "../support/platform.ts";
 import { finish } from "../support/script.ts";
 
-/** What clients of a sandbox's agent server are told when the disk of the data folder is full. */
+/** What clients of a sandbox's agent server receive when the disk of the data folder is full. */
 
 const cleanup: (() => unknown)[] = [];
 afterEach(async () => {

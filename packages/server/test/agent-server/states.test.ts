@@ -131,7 +131,7 @@ test("a message after a run does not repeat the end of that run", async () => {
   const one = await conversation();
   await one.until("hello", "finished");
   await one.send("again");
-  // Otherwise it is told again a fifth of a second after the first time.
+  // Otherwise it is sent again a fifth of a second after the first time.
   await new Promise((resolve) => setTimeout(resolve, 300));
   const from = one.socket.frames.length;
   await one.run();

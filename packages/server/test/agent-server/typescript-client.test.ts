@@ -39,7 +39,7 @@ interface Life {
   remote: RemoteConversation;
   workspace: RemoteWorkspace;
   frames: Json[];
-  /** Resolves when the last status that the socket told is this. */
+  /** Resolves when the last status from the socket is this. */
   is(status: string): Promise<unknown>;
 }
 
@@ -68,7 +68,7 @@ async function begin(host: string): Promise<Life> {
 }
 
 test.each(["below the sandbox's address", "at the root"])(
-  "a life %s: send, run, stream, confirm, reject, pause, resume, fork, navigate",
+  "a conversation %s: send, run, stream, confirm, reject, pause, resume, fork, navigate",
   async (where) => {
     const host = where === "at the root" ? platform.url : agent.url;
     const { remote, frames, is } = await begin(host);

@@ -2,12 +2,12 @@ import type { Follower } from "../sockets/follower.ts";
 import type { Json } from "../support/platform.ts";
 
 /** A sandbox as its clients know it. */
-export interface Box {
+export interface AnnouncedSandbox {
   id: string;
   key: string;
   /** It was asked to be deleted; true: that was answered. */
   deleted: boolean | undefined;
-  readonly conversations: Known[];
+  readonly conversations: AnnouncedConversation[];
   /** Ids of commands that were started, and the output of commands whose end was announced. */
   readonly commands: Map<string, string | undefined>;
   /** What was uploaded, by path. */
@@ -16,38 +16,38 @@ export interface Box {
 }
 
 /** A field that one client at a time changes: its confirmed value, or values that may be stored. */
-export class Cell {
-  may: unknown[];
+export class AnnouncedField {
+  possible: unknown[];
 
   constructor(first: unknown) {
-    this.may = [first];
+    this.possible = [first];
   }
 
   /** `change` returns true on success; if it throws, the change may have been made. */
   async set(value: unknown, change: () => Promise<boolean>): Promise<void> {
-    const before = this.may;
-    this.may = [...before, value];
-    this.may = (await change()) ? [value] : before;
+    const before = this.possible;
+    this.possible = [...before, value];
+    this.possible = (await change()) ? [value] : before;
   }
 }
 
 /** A conversation as its clients know it. */
-export interface Known {
+export interface AnnouncedConversation {
   id: string;
-  box: Box;
+  sandbox: AnnouncedSandbox;
   /** False as long as no answer came: it may be there. */
-  made: boolean;
+  created: boolean;
   /** The message that it was made with. */
   first: string | undefined;
   /** Texts that were announced, by sender, in order. */
-  readonly said: Map<string, string[]>;
-  forkOf: Known | undefined;
+  readonly sent: Map<string, string[]>;
+  forkOf: AnnouncedConversation | undefined;
   /** The events up to the fork's point, as the source had them; set when the fork named a point. */
   forkFrom: string | undefined;
   deleted: boolean | undefined;
   /** Somebody moved HEAD. */
   moved: boolean;
-  readonly fields: Record<"title" | "tags" | "policy" | "model", Cell>;
+  readonly fields: Record<"title" | "tags" | "policy" | "model", AnnouncedField>;
   readonly secrets: Set<string>;
   /** Goals by objective: rounds that were allowed. */
   readonly goals: Map<string, { rounds: number; resumed: number; announced: boolean }>;
@@ -57,20 +57,24 @@ export interface Known {
   readonly followers: { follower: Follower; prefix: string }[];
 }
 
-export function known(box: Box, id: string, change: Partial<Known> = {}): Known {
+export function newConversation(
+  box: AnnouncedSandbox,
+  id: string,
+  change: Partial<AnnouncedConversation> = {},
+): AnnouncedConversation {
   const fields = {
-    title: new Cell(undefined),
-    tags: new Cell({}),
-    policy: new Cell("NeverConfirm"),
-    model: new Cell("openai/scripted"),
+    title: new AnnouncedField(undefined),
+    tags: new AnnouncedField({}),
+    policy: new AnnouncedField("NeverConfirm"),
+    model: new AnnouncedField("openai/scripted"),
   };
   return {
     ...{
       id,
-      box,
-      made: false,
+      sandbox: box,
+      created: false,
       first: undefined,
-      said: new Map(),
+      sent: new Map(),
       forkOf: undefined,
       forkFrom: undefined,
       deleted: undefined,
@@ -93,11 +97,11 @@ export interface AgentLoadState {
   target: { url: string };
   userKey: string;
   modelUrl: string;
-  readonly boxes: Box[];
+  readonly sandboxes: AnnouncedSandbox[];
   /** Answers that no request should get. */
-  readonly strange: string[];
+  readonly unexpected: string[];
   /** How often what was answered with success. */
-  readonly done: Map<string, number>;
+  readonly responses: Map<string, number>;
   /** Ids of events that the operator's webhook got, by conversation. */
   readonly reported: Map<string, string[]>;
   signal: AbortSignal;
@@ -108,7 +112,7 @@ export type Answer = { status: number; body: any };
 /** A request that counts. Throws where the server is away. */
 export async function ask(
   state: AgentLoadState,
-  box: Box | undefined,
+  box: AnnouncedSandbox | undefined,
   method: string,
   path: string,
   body?: unknown,
@@ -136,8 +140,8 @@ export async function ask(
     response.status === 422 ||
     (form && response.status === 400)
   )
-    state.strange.push(`${what}: ${response.status} ${text.slice(0, 300)}`);
+    state.unexpected.push(`${what}: ${response.status} ${text.slice(0, 300)}`);
   const key = `${what} ${response.status}`;
-  state.done.set(key, (state.done.get(key) ?? 0) + 1);
+  state.responses.set(key, (state.responses.get(key) ?? 0) + 1);
   return { status: response.status, body: /^[[{]/.test(text) ? (JSON.parse(text) as Json) : text };
 }

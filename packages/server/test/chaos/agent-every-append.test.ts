@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { dieAtCommits } from "./every-append/rounds.ts";
-import { wholeTask } from "./every-append/task.ts";
+import { killAtCommits } from "./every-append/rounds.ts";
+import { concurrentTask } from "./every-append/task.ts";
 import type { KillPoint } from "./every-append/task-server.ts";
 
-const phases = ["before", "after", "told"] as const;
+const phases = ["before", "after", "announced"] as const;
 
 /** Each case restarts the server: `npm run test:heavy -- agent-every-append` tries all commits. */
 const deaths = 3;
@@ -17,9 +17,9 @@ test("kill -9 at commits throughout a run: each run has the same result, and not
         at: Math.ceil(((index + 0.5) * commits) / deaths),
       }),
     );
-  const told: string[] = [];
+  const lines: string[] = [];
   expect(
-    await dieAtCommits(wholeTask, { choose: some, tell: (text) => void told.push(text), sites: 1 }),
-    told.join("\n"),
+    await killAtCommits(concurrentTask, { choose: some, log: (text) => void lines.push(text), sites: 1 }),
+    lines.join("\n"),
   ).toEqual([]);
 }, 300_000);

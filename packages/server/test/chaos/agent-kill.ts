@@ -9,15 +9,15 @@ import { removeSandboxes } from "../support/platform.ts";
 import { finish, terminal } from "../support/script.ts";
 import { startServerProcess } from "../support/server-process.ts";
 import type { AgentLoadState } from "./agent-announced.ts";
-import { agentLoad, keepFollowing, newBox } from "./agent-load.ts";
-import { findMismatches, readConversations } from "./agent-truth.ts";
+import { createSandbox, keepFollowing, runAgentLoad } from "./agent-load.ts";
+import { findMismatches, readConversations } from "./agent-mismatches.ts";
 import { waitUntilConsistent } from "./consistency.ts";
 
 /** Kills a server `rounds` times under agent-server clients; returns every broken promise. */
 export async function agentKillRounds(
   rounds: number,
   loadMs: () => number,
-  tell: (text: string) => void,
+  log: (text: string) => void,
 ): Promise<string[]> {
   const reported = new Map<string, string[]>();
   const hooks = createServer(async (request, response) => {
@@ -62,9 +62,9 @@ export async function agentKillRounds(
     target,
     userKey: server.key,
     modelUrl: models.url,
-    boxes: [],
-    strange: [],
-    done: new Map(),
+    sandboxes: [],
+    unexpected: [],
+    responses: new Map(),
     reported,
   };
   const state: AgentLoadState = { ...common, signal: AbortSignal.abort() };
@@ -78,11 +78,11 @@ export async function agentKillRounds(
   };
   try {
     state.signal = new AbortController().signal;
-    await newBox(state);
+    await createSandbox(state);
     for (let round = 0; round < rounds && wrong.length === 0; round++) {
       const end = new AbortController();
       state.signal = end.signal;
-      const working = [agentLoad(state), keepFollowing(state)];
+      const working = [runAgentLoad(state), keepFollowing(state)];
       await new Promise((resolve) => setTimeout(resolve, loadMs()));
       server.child.kill("SIGKILL");
       end.abort();
@@ -91,11 +91,11 @@ export async function agentKillRounds(
       await restart();
       const opened = Date.now() - began;
       const found = await waitUntilConsistent(dataDir, { archived: true });
-      wrong.push(...found.map((text) => `round ${round}: ${text}`), ...state.strange.splice(0));
+      wrong.push(...found.map((text) => `round ${round}: ${text}`), ...state.unexpected.splice(0));
       state.signal = new AbortController().signal;
-      const conversations = state.boxes.reduce((sum, box) => sum + box.conversations.length, 0);
-      tell(
-        `round ${round}: ${state.boxes.length} sandboxes, ${conversations} conversations, open after ${opened} ms, settled after ${Date.now() - began} ms, ${wrong.length} wrong`,
+      const conversations = state.sandboxes.reduce((sum, box) => sum + box.conversations.length, 0);
+      log(
+        `round ${round}: ${state.sandboxes.length} sandboxes, ${conversations} conversations, open after ${opened} ms, settled after ${Date.now() - began} ms, ${wrong.length} wrong`,
       );
     }
     wrong.push(...(await findMismatches(state)));
@@ -106,9 +106,9 @@ export async function agentKillRounds(
     for (const [id, text] of await readConversations(state))
       if (text !== before.get(id))
         wrong.push(`${id} is shown otherwise after a restart: ${difference(before.get(id)!, text)}`);
-    for (const [what, count] of [...state.done].sort()) tell(`${count} x ${what}`);
+    for (const [what, count] of [...state.responses].sort()) log(`${count} x ${what}`);
   } finally {
-    if (process.env.CHAOS_KEEP && wrong.length > 0) tell(`kept: ${dataDir}`);
+    if (process.env.CHAOS_KEEP && wrong.length > 0) log(`kept: ${dataDir}`);
     await removeSandboxes(server.call).catch(() => {});
     await server.end("SIGTERM");
     logs += server.output();

@@ -3,58 +3,67 @@ import { Follower, type Way } from "../sockets/follower.ts";
 import { sdkRequest } from "../support/agent-server.ts";
 import type { Json } from "../support/platform.ts";
 import { TerminalClient } from "../support/terminal-client.ts";
-import { type AgentLoadState, ask, type Box, type Known, known } from "./agent-announced.ts";
+import {
+  type AgentLoadState,
+  type AnnouncedConversation,
+  type AnnouncedSandbox,
+  ask,
+  newConversation,
+} from "./agent-announced.ts";
 
 const pick = <T>(list: readonly T[]): T | undefined => list[Math.floor(Math.random() * list.length)];
 const chance = (share: number) => Math.random() < share;
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 let counter = 0;
 
-const path = ({ id }: Known, rest = "") => `/api/conversations/${id}${rest}`;
+const path = ({ id }: AnnouncedConversation, rest = "") => `/api/conversations/${id}${rest}`;
 const message = (text: string, run: boolean) => ({ role: "user", content: [{ type: "text", text }], run });
 /** What is said: some of it lets the agent work in the sandbox. */
 const newText = () =>
   chance(0.3) ? `run: sleep 0.${counter % 4}; echo worked # ${++counter}.` : `say ${++counter}.`;
 
 /** Clients of the agent server that do everything at once until the signal. */
-export async function agentLoad(state: AgentLoadState): Promise<void> {
+export async function runAgentLoad(state: AgentLoadState): Promise<void> {
   const actors = [
     ...[
-      creates,
-      speaks,
-      speaks,
-      drives,
-      drives,
-      answers,
-      forks,
-      navigates,
-      asks,
-      pursues,
-      configures,
-      removes,
+      createConversation,
+      sendMessages,
+      sendMessages,
+      controlRun,
+      controlRun,
+      answerConfirmations,
+      forkConversation,
+      moveHead,
+      askSideQuestion,
+      pursueGoal,
+      changeConfiguration,
+      deleteConversation,
     ],
-    ...[uploads, runsCommands, runsCommands, types, snapshots, follows],
+    ...[uploadFile, runCommand, runCommand, typeInTerminal, takeSnapshot, addFollower],
   ];
-  const go = async (actor: (state: AgentLoadState, box: Box) => Promise<unknown>, box: Box) => {
+  const go = async (
+    actor: (state: AgentLoadState, box: AnnouncedSandbox) => Promise<unknown>,
+    box: AnnouncedSandbox,
+  ) => {
     while (!state.signal.aborted && box.deleted === undefined) {
       await actor(state, box).catch((error) => {
         // A snapshot ends what runs in a sandbox, and with it a download that has begun.
-        const isCut = actor === uploads && box.snapshots > 0 && /terminated/.test(String(error));
+        const isCut = actor === uploadFile && box.snapshots > 0 && /terminated/.test(String(error));
         const isLost =
           error?.name !== "TimeoutError" && /fetch failed|terminated|aborted|Closed/.test(String(error));
         if (!state.signal.aborted && isLost && !isCut)
-          state.strange.push(`${actor.name}: ${error?.stack ?? error}`);
+          state.unexpected.push(`${actor.name}: ${error?.stack ?? error}`);
       });
       await pause(20 + Math.random() * 150);
     }
   };
   const boxes = async () => {
-    const running = new Map<Box, Promise<unknown>>();
+    const running = new Map<AnnouncedSandbox, Promise<unknown>>();
     while (!state.signal.aborted) {
-      for (const box of state.boxes)
+      for (const box of state.sandboxes)
         if (box.deleted === undefined && !running.has(box))
           running.set(box, Promise.all(actors.map((actor) => go(actor, box))));
-      await turnsOver(state).catch(() => {});
+      await replaceSandboxes(state).catch(() => {});
       await pause(200);
     }
     await Promise.all(running.values());
@@ -63,9 +72,9 @@ export async function agentLoad(state: AgentLoadState): Promise<void> {
 }
 
 /** Sandboxes come and go under their clients. */
-async function turnsOver(state: AgentLoadState): Promise<void> {
-  const alive = state.boxes.filter(({ deleted }) => deleted === undefined);
-  if (alive.length < 3) await newBox(state);
+async function replaceSandboxes(state: AgentLoadState): Promise<void> {
+  const alive = state.sandboxes.filter(({ deleted }) => deleted === undefined);
+  if (alive.length < 3) await createSandbox(state);
   else if (chance(0.05)) {
     const box = pick(alive)!;
     box.deleted = false;
@@ -79,7 +88,7 @@ async function turnsOver(state: AgentLoadState): Promise<void> {
   }
 }
 
-export async function newBox(state: AgentLoadState): Promise<void> {
+export async function createSandbox(state: AgentLoadState): Promise<void> {
   const { status, body } = await ask(state, undefined, "POST", "/api/v1/sandboxes");
   if (status !== 200) return;
   for (;;) {
@@ -96,21 +105,21 @@ export async function newBox(state: AgentLoadState): Promise<void> {
       files: new Map(),
       snapshots: 0,
     };
-    state.boxes.push({ id: body.id, key: info.session_api_key, ...rest });
+    state.sandboxes.push({ id: body.id, key: info.session_api_key, ...rest });
     return;
   }
 }
 
 /** Picks a conversation that is not deleted. */
-const some = (box: Box) =>
-  pick(box.conversations.filter(({ made, deleted }) => made && deleted === undefined));
+const pickConversation = (box: AnnouncedSandbox) =>
+  pick(box.conversations.filter(({ created: made, deleted }) => made && deleted === undefined));
 
-async function creates(state: AgentLoadState, box: Box): Promise<void> {
+async function createConversation(state: AgentLoadState, box: AnnouncedSandbox): Promise<void> {
   if (box.conversations.filter(({ deleted }) => deleted === undefined).length > 12) return;
   const first = chance(0.6) ? newText() : undefined;
-  const one = known(box, randomUUID(), { first });
+  const one = newConversation(box, randomUUID(), { first });
   const policy = chance(0.3) ? "AlwaysConfirm" : "NeverConfirm";
-  one.fields.policy.may = [policy];
+  one.fields.policy.possible = [policy];
   const secret = chance(0.5) ? "MADE_WITH" : undefined;
   box.conversations.push(one);
   const request = sdkRequest(state.modelUrl, {
@@ -122,16 +131,16 @@ async function creates(state: AgentLoadState, box: Box): Promise<void> {
   });
   const { status } = await ask(state, box, "POST", "/api/conversations", request);
   if (status !== 201) return;
-  one.made = true;
+  one.created = true;
   if (secret) one.secrets.add(secret);
 }
 
-async function speaks(state: AgentLoadState, box: Box): Promise<void> {
-  const one = some(box);
+async function sendMessages(state: AgentLoadState, box: AnnouncedSandbox): Promise<void> {
+  const one = pickConversation(box);
   if (!one) return;
   const sender = `s${++counter}`;
   const said: string[] = [];
-  one.said.set(sender, said);
+  one.sent.set(sender, said);
   for (let index = 0; index < 3; index++) {
     const text = newText();
     const { status } = await ask(state, box, "POST", path(one, "/events"), message(text, chance(0.7)));
@@ -139,12 +148,12 @@ async function speaks(state: AgentLoadState, box: Box): Promise<void> {
   }
 }
 
-async function drives(state: AgentLoadState, box: Box): Promise<void> {
-  const one = some(box);
+async function controlRun(state: AgentLoadState, box: AnnouncedSandbox): Promise<void> {
+  const one = pickConversation(box);
   if (one) await ask(state, box, "POST", path(one, `/${pick(["run", "run", "pause", "interrupt"])}`));
 }
 
-async function answers(state: AgentLoadState, box: Box): Promise<void> {
+async function answerConfirmations(state: AgentLoadState, box: AnnouncedSandbox): Promise<void> {
   const { body } = await ask(state, box, "GET", "/api/conversations/search?status=waiting_for_confirmation");
   for (const { id } of body.items ?? [])
     await ask(state, box, "POST", `/api/conversations/${id}/events/respond_to_confirmation`, {
@@ -152,43 +161,43 @@ async function answers(state: AgentLoadState, box: Box): Promise<void> {
     });
 }
 
-async function eventOf(state: AgentLoadState, one: Known): Promise<string | undefined> {
-  const { body } = await ask(state, one.box, "GET", path(one, "/events/search?limit=100"));
+async function pickEventId(state: AgentLoadState, one: AnnouncedConversation): Promise<string | undefined> {
+  const { body } = await ask(state, one.sandbox, "GET", path(one, "/events/search?limit=100"));
   return pick((body.items ?? []) as Json[])?.id;
 }
 
-async function forks(state: AgentLoadState, box: Box): Promise<void> {
-  const source = some(box);
+async function forkConversation(state: AgentLoadState, box: AnnouncedSandbox): Promise<void> {
+  const source = pickConversation(box);
   if (!source || box.conversations.filter(({ deleted }) => deleted === undefined).length > 20) return;
-  const forkFrom = chance(0.7) ? await eventOf(state, source) : undefined;
-  const one = known(box, randomUUID(), { forkOf: source, forkFrom, moved: source.moved });
-  one.fields.policy.may = [...source.fields.policy.may, "NeverConfirm", "AlwaysConfirm"];
-  one.fields.model.may = [undefined];
-  one.fields.tags.may = [{ fork: one.id }];
+  const forkFrom = chance(0.7) ? await pickEventId(state, source) : undefined;
+  const one = newConversation(box, randomUUID(), { forkOf: source, forkFrom, moved: source.moved });
+  one.fields.policy.possible = [...source.fields.policy.possible, "NeverConfirm", "AlwaysConfirm"];
+  one.fields.model.possible = [undefined];
+  one.fields.tags.possible = [{ fork: one.id }];
   box.conversations.push(one);
   const request = { id: one.id, tags: { fork: one.id }, ...(forkFrom && { from_event_id: forkFrom }) };
-  one.made = (await ask(state, box, "POST", path(source, "/fork"), request)).status === 201;
+  one.created = (await ask(state, box, "POST", path(source, "/fork"), request)).status === 201;
 }
 
-async function navigates(state: AgentLoadState, box: Box): Promise<void> {
-  const one = some(box);
+async function moveHead(state: AgentLoadState, box: AnnouncedSandbox): Promise<void> {
+  const one = pickConversation(box);
   if (!one || chance(0.5)) return;
-  const to = chance(0.15) ? null : await eventOf(state, one);
+  const to = chance(0.15) ? null : await pickEventId(state, one);
   if (to === undefined) return;
   one.moved = true;
   await ask(state, box, "POST", path(one, "/navigate"), { event_id: to });
 }
 
-async function asks(state: AgentLoadState, box: Box): Promise<void> {
-  const one = some(box);
+async function askSideQuestion(state: AgentLoadState, box: AnnouncedSandbox): Promise<void> {
+  const one = pickConversation(box);
   if (!one) return;
   if (chance(0.5))
     await ask(state, box, "POST", path(one, "/ask_agent"), { question: `beside ${++counter}` });
   else await ask(state, box, "POST", path(one, "/condense"));
 }
 
-async function pursues(state: AgentLoadState, box: Box): Promise<void> {
-  const one = some(box);
+async function pursueGoal(state: AgentLoadState, box: AnnouncedSandbox): Promise<void> {
+  const one = pickConversation(box);
   if (!one || one.busy) return;
   one.busy = true;
   try {
@@ -215,8 +224,8 @@ async function pursues(state: AgentLoadState, box: Box): Promise<void> {
   }
 }
 
-async function configures(state: AgentLoadState, box: Box): Promise<void> {
-  const one = some(box);
+async function changeConfiguration(state: AgentLoadState, box: AnnouncedSandbox): Promise<void> {
+  const one = pickConversation(box);
   if (!one) return;
   const value = `v${++counter}`;
   const does = (method: string, rest: string, body: unknown) => async () =>
@@ -237,14 +246,14 @@ async function configures(state: AgentLoadState, box: Box): Promise<void> {
   await pick(changes)!();
 }
 
-async function removes(state: AgentLoadState, box: Box): Promise<void> {
-  const one = chance(0.15) ? some(box) : undefined;
+async function deleteConversation(state: AgentLoadState, box: AnnouncedSandbox): Promise<void> {
+  const one = chance(0.15) ? pickConversation(box) : undefined;
   if (!one) return;
   one.deleted = false;
   one.deleted = (await ask(state, box, "DELETE", path(one))).status === 200;
 }
 
-async function uploads(state: AgentLoadState, box: Box): Promise<void> {
+async function uploadFile(state: AgentLoadState, box: AnnouncedSandbox): Promise<void> {
   const name = `/tmp/up/file-${++counter}`;
   const text = `text of ${name}`.repeat(1 + (counter % 3_000));
   const form = new FormData();
@@ -255,7 +264,7 @@ async function uploads(state: AgentLoadState, box: Box): Promise<void> {
   if (other) await ask(state, box, "GET", `/api/file/download?path=${other}`);
 }
 
-async function runsCommands(state: AgentLoadState, box: Box): Promise<void> {
+async function runCommand(state: AgentLoadState, box: AnnouncedSandbox): Promise<void> {
   const text = `printed ${++counter}`;
   if (chance(0.5)) {
     const { status, body } = await ask(state, box, "POST", "/api/bash/execute_bash_command", {
@@ -269,7 +278,7 @@ async function runsCommands(state: AgentLoadState, box: Box): Promise<void> {
   if (status === 200) box.commands.set(body.id, undefined);
 }
 
-async function types(state: AgentLoadState, box: Box): Promise<void> {
+async function typeInTerminal(state: AgentLoadState, box: AnnouncedSandbox): Promise<void> {
   const client = new TerminalClient({ url: state.target.url, key: box.key }, "/sockets/terminal");
   const end = () => client.socket.terminate();
   state.signal.addEventListener("abort", end);
@@ -285,15 +294,15 @@ async function types(state: AgentLoadState, box: Box): Promise<void> {
   }
 }
 
-async function snapshots(state: AgentLoadState, box: Box): Promise<void> {
+async function takeSnapshot(state: AgentLoadState, box: AnnouncedSandbox): Promise<void> {
   if (!chance(0.1) || box.snapshots >= 4) return;
   box.snapshots += 1;
   await ask(state, undefined, "POST", `/api/v1/sandboxes/${box.id}/snapshots`);
 }
 
 /** Lets another client follow a conversation, from its beginning to the end of the state. */
-async function follows(_: AgentLoadState, box: Box): Promise<void> {
-  const one = some(box);
+async function addFollower(_: AgentLoadState, box: AnnouncedSandbox): Promise<void> {
+  const one = pickConversation(box);
   if (!one || one.followers.length >= 3) return;
   const ways: Way[] = ["after_timestamp", "after_seq", "Last-Event-ID"];
   one.followers.push({
@@ -306,18 +315,21 @@ async function follows(_: AgentLoadState, box: Box): Promise<void> {
 /** Has every follower come again whenever its connection has ended, until the signal. */
 export async function keepFollowing(state: AgentLoadState): Promise<void> {
   const going = new Set<Follower>();
-  const go = async (one: Known, { follower, prefix }: Known["followers"][number]) => {
+  const go = async (
+    one: AnnouncedConversation,
+    { follower, prefix }: AnnouncedConversation["followers"][number],
+  ) => {
     const end = () => follower.end();
     state.signal.addEventListener("abort", end);
-    while (!state.signal.aborted && !one.deleted && one.box.deleted === undefined) {
-      await follower.follow({ url: `${state.target.url}${prefix}`, key: one.box.key }).ended;
+    while (!state.signal.aborted && !one.deleted && one.sandbox.deleted === undefined) {
+      await follower.follow({ url: `${state.target.url}${prefix}`, key: one.sandbox.key }).ended;
       await pause(50 + Math.random() * 200);
     }
     state.signal.removeEventListener("abort", end);
   };
   const all: Promise<void>[] = [];
   while (!state.signal.aborted) {
-    for (const one of state.boxes.flatMap(({ conversations }) => conversations))
+    for (const one of state.sandboxes.flatMap(({ conversations }) => conversations))
       for (const entry of one.followers)
         if (!going.has(entry.follower)) {
           going.add(entry.follower);

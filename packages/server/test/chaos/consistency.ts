@@ -9,13 +9,16 @@ type Row = Record<string, any>;
 /** How long a server may take until nothing is left to do, ms. */
 const settleMs = 60_000;
 
-export interface Expected {
+export interface ConsistencyOptions {
   /** Sandboxes were deleted under their conversations, which stay to be read. */
   archived?: boolean;
 }
 
 /** Waits until a data folder is consistent; returns the problems that are left at the time-out. */
-export async function waitUntilConsistent(dataDir: string, expected: Expected = {}): Promise<string[]> {
+export async function waitUntilConsistent(
+  dataDir: string,
+  expected: ConsistencyOptions = {},
+): Promise<string[]> {
   for (const end = Date.now() + settleMs; ; ) {
     const found = findInconsistencies(dataDir, expected);
     if (found.length === 0 || Date.now() > end) return found;
@@ -27,7 +30,10 @@ export async function waitUntilConsistent(dataDir: string, expected: Expected = 
  * Returns the problems in the data folder of an idle server: rows without an owner, unfinished
  * work, and files, processes and control groups without a sandbox. The server may be running.
  */
-export function findInconsistencies(dataDir: string, { archived = false }: Expected = {}): string[] {
+export function findInconsistencies(
+  dataDir: string,
+  { archived = false }: ConsistencyOptions = {},
+): string[] {
   const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), {
     readOnly: true,
     timeout: 5_000,
@@ -35,10 +41,10 @@ export function findInconsistencies(dataDir: string, { archived = false }: Expec
   const rows = (sql: string) => database.prepare(sql).all() as Row[];
   try {
     const broken = [
-      ...brokenRows(rows),
-      ...brokenLogs(rows),
-      ...brokenTrees(rows),
-      ...brokenEngine(rows, dataDir),
+      ...findBrokenRows(rows),
+      ...findBrokenLogs(rows),
+      ...findBrokenTrees(rows),
+      ...findStrayResources(rows, dataDir),
     ];
     return broken.filter((text) => !(archived && text.startsWith("conversation without its sandbox")));
   } finally {
@@ -84,7 +90,7 @@ const relations: Record<string, string> = {
     coalesce((SELECT sum(usd) FROM spending s WHERE s.user_id = c.user_id), 0)`,
 };
 
-function brokenRows(rows: (sql: string) => Row[]): string[] {
+function findBrokenRows(rows: (sql: string) => Row[]): string[] {
   const wrong = Object.entries(relations).flatMap(([text, sql]) =>
     rows(sql).map(({ id }) => `${text}: ${id}`),
   );
@@ -94,7 +100,7 @@ function brokenRows(rows: (sql: string) => Row[]): string[] {
 }
 
 /** Logs have no gaps, and what their conversations say of them is true. */
-function brokenLogs(rows: (sql: string) => Row[]): string[] {
+function findBrokenLogs(rows: (sql: string) => Row[]): string[] {
   return rows(`SELECT c.id FROM conversations c LEFT JOIN events e ON e.conversation = c.number GROUP BY c.number
     HAVING c.last_seq <> count(e.key) OR c.last_listed <> count(e.listed_index)
     OR coalesce(max(e.key) - c.number * 16777216, 0) <> c.last_seq OR coalesce(max(e.listed_index), 0) <> c.last_listed`).map(
@@ -106,7 +112,7 @@ function brokenLogs(rows: (sql: string) => Row[]): string[] {
  * Each event follows its recorded predecessor, HEAD is at the last move or event, and forks start
  * as copies of their source.
  */
-function brokenTrees(rows: (sql: string) => Row[]): string[] {
+function findBrokenTrees(rows: (sql: string) => Row[]): string[] {
   const wrong: string[] = [];
   const moves = Map.groupBy(
     rows("SELECT conversation, after, target FROM navigations ORDER BY conversation, after"),
@@ -151,7 +157,7 @@ function brokenTrees(rows: (sql: string) => Row[]): string[] {
   return wrong;
 }
 
-function brokenEngine(rows: (sql: string) => Row[], dataDir: string): string[] {
+function findStrayResources(rows: (sql: string) => Row[], dataDir: string): string[] {
   const wrong: string[] = [];
   const known = new Set(rows("SELECT id FROM sandboxes").map(({ id }) => id as string));
   const engine = join(dataDir, "sandboxes");

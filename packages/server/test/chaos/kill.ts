@@ -11,7 +11,7 @@ import { caller, type Json, removeSandboxes } from "../support/platform.ts";
 import { terminal } from "../support/script.ts";
 import { startServerProcess } from "../support/server-process.ts";
 import { waitUntilConsistent } from "./consistency.ts";
-import { Announced, load, type User } from "./load.ts";
+import { AnnouncedState, runLoad, type User } from "./load.ts";
 
 const token = "ghp_token-of-chaos-0123456789abcdef";
 
@@ -19,9 +19,9 @@ const token = "ghp_token-of-chaos-0123456789abcdef";
 export async function killRounds(
   rounds: number,
   loadMs: () => number,
-  tell: (text: string) => void = () => {},
+  log: (text: string) => void = () => {},
 ): Promise<string[]> {
-  const announced = new Announced();
+  const announced = new AnnouncedState();
   const received = new Map<string, string[]>();
   const hooks = createServer(async (request, response) => {
     let body = "";
@@ -87,7 +87,7 @@ export async function killRounds(
     const endpoint = `http://127.0.0.1:${(hooks.address() as AddressInfo).port}`;
     for (let round = 0; round < rounds; round++) {
       const end = new AbortController();
-      const working = load({ ...options, endpoint, signal: end.signal });
+      const working = runLoad({ ...options, endpoint, signal: end.signal });
       await new Promise((resolve) => setTimeout(resolve, loadMs()));
       await server.end("SIGKILL");
       end.abort();
@@ -98,14 +98,14 @@ export async function killRounds(
       target.url = server.url;
       const opened = Date.now() - began;
       const found = await waitUntilConsistent(dataDir);
-      tell(
+      log(
         `round ${round}: ${announced.tasks.size} starts, open after ${opened} ms, settled after ${Date.now() - began} ms, ${found.length} wrong`,
       );
       wrong.push(...found.map((text) => `round ${round}: ${text}`));
       if (found.length > 0) break;
     }
-    wrong.push(...(await untrue(announced, received, server.url)));
-    wrong.push(...announced.strange);
+    wrong.push(...(await findMismatches(announced, received, server.url)));
+    wrong.push(...announced.unexpected);
   } finally {
     for (const { key } of users) await removeSandboxes(caller(server.url, key)).catch(() => {});
     await server.end("SIGTERM");
@@ -122,7 +122,11 @@ export async function killRounds(
   return wrong;
 }
 
-async function untrue(announced: Announced, received: Map<string, string[]>, url: string): Promise<string[]> {
+async function findMismatches(
+  announced: AnnouncedState,
+  received: Map<string, string[]>,
+  url: string,
+): Promise<string[]> {
   const callerOf = (key: string) => caller(url, key);
   const wrong: string[] = [];
   const eventsOf = async (call: ReturnType<typeof caller>, id: string): Promise<Json[]> => {

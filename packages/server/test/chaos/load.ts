@@ -7,7 +7,7 @@ export interface Target {
 }
 
 /** What a server has announced: it has to be true after every kill. */
-export class Announced {
+export class AnnouncedState {
   /** Start tasks, with the texts of what their users say, in order, and where events go. */
   readonly tasks = new Map<string, { user: User; said: string[]; callback: string | undefined }>();
   readonly deleted = new Set<string>();
@@ -18,7 +18,7 @@ export class Announced {
   readonly snapshots = new Map<string, User>();
   readonly files = new Map<string, { user: User; path: string; text: string }>();
   /** Answers that no request should get. */
-  readonly strange: string[] = [];
+  readonly unexpected: string[] = [];
 }
 
 export interface User {
@@ -32,7 +32,7 @@ export interface LoadOptions {
   /** Base address of callbacks; each conversation gets a path of its own. */
   endpoint: string;
   repository: string;
-  announced: Announced;
+  announced: AnnouncedState;
   signal: AbortSignal;
 }
 
@@ -41,9 +41,19 @@ const chance = (share: number) => Math.random() < share;
 let counter = 0;
 
 /** Users that do everything at once until the signal; a server that is away is asked again. */
-export async function load(options: LoadOptions): Promise<void> {
+export async function runLoad(options: LoadOptions): Promise<void> {
   const { users, signal } = options;
-  const actors = [starts, starts, cascades, settings, secrets, reports, files, snapshots, reads];
+  const actors = [
+    startConversation,
+    startConversation,
+    deleteParent,
+    changeSettings,
+    addSecret,
+    reportEvents,
+    uploadFile,
+    takeSnapshot,
+    readConversations,
+  ];
   const go = async (actor: (o: LoadOptions, user: User) => Promise<void>, user: User) => {
     while (!signal.aborted) {
       await actor(options, user).catch(() => {});
@@ -74,22 +84,22 @@ async function call(
   // A snapshot ends what runs in a sandbox.
   const isAnew = response.status === 503 && /has been restarted|may be stopping/.test(text);
   if (response.status >= 500 && !isAnew)
-    o.announced.strange.push(`${method} ${path}: ${response.status} ${text.slice(0, 200)}`);
+    o.announced.unexpected.push(`${method} ${path}: ${response.status} ${text.slice(0, 200)}`);
   return {
     status: response.status,
     body: text.startsWith("{") || text.startsWith("[") ? JSON.parse(text) : text,
   };
 }
 
-const says = (text: string): Json => ({ content: [{ type: "text", text }] });
+const toMessage = (text: string): Json => ({ content: [{ type: "text", text }] });
 
-async function starts(o: LoadOptions, user: User): Promise<void> {
+async function startConversation(o: LoadOptions, user: User): Promise<void> {
   const number = ++counter;
   const callback = chance(0.6) ? `/c${number}` : undefined;
   const first = chance(0.7) ? `first ${number}` : undefined;
   const request: Json = {
     title: `Number ${number}`,
-    ...(first && { initial_message: says(first) }),
+    ...(first && { initial_message: toMessage(first) }),
     ...(chance(0.4) && { selected_repository: o.repository, git_provider: "github" }),
     ...(chance(0.5) && { secrets: { DEPLOY_TOKEN: `secret-value-${number}` } }),
     ...(callback && {
@@ -113,7 +123,7 @@ async function starts(o: LoadOptions, user: User): Promise<void> {
       user,
       "POST",
       `/api/v1/conversations/task-${id}/pending-messages`,
-      says(text),
+      toMessage(text),
     );
     if (status === 201) task.said.push(text);
   }
@@ -143,7 +153,7 @@ async function stream(o: LoadOptions, user: User, request: Json): Promise<{ stat
   return { status: found ? 200 : 0, body: found };
 }
 
-async function cascades(o: LoadOptions, user: User): Promise<void> {
+async function deleteParent(o: LoadOptions, user: User): Promise<void> {
   const parent = newId().replaceAll("-", "");
   const child = newId().replaceAll("-", "");
   const first = await call(o, user, "POST", "/api/v1/app-conversations", {
@@ -158,7 +168,7 @@ async function cascades(o: LoadOptions, user: User): Promise<void> {
   await call(o, user, "POST", "/api/v1/app-conversations", {
     conversation_id: child,
     parent_conversation_id: parent,
-    initial_message: says("child"),
+    initial_message: toMessage("child"),
     secrets: { B_TOKEN: "cascade-secret" },
   });
   await new Promise((resolve) => setTimeout(resolve, Math.random() * 400));
@@ -166,7 +176,7 @@ async function cascades(o: LoadOptions, user: User): Promise<void> {
   if (status === 200) o.announced.deleted.add(parent);
 }
 
-async function settings(o: LoadOptions, user: User): Promise<void> {
+async function changeSettings(o: LoadOptions, user: User): Promise<void> {
   const value = ++counter;
   const { status } = await call(o, user, "POST", "/api/settings", { max_iterations: 500 + value });
   if (status === 200) o.announced.counters.set(user.name, value);
@@ -175,7 +185,7 @@ async function settings(o: LoadOptions, user: User): Promise<void> {
   });
 }
 
-async function secrets(o: LoadOptions, user: User): Promise<void> {
+async function addSecret(o: LoadOptions, user: User): Promise<void> {
   const name = `S${++counter}`;
   const { status } = await call(o, user, "POST", "/api/v1/secrets", {
     name,
@@ -191,13 +201,13 @@ async function secrets(o: LoadOptions, user: User): Promise<void> {
   }
 }
 
-async function sandboxOf(o: LoadOptions, user: User): Promise<Json | undefined> {
+async function pickSandbox(o: LoadOptions, user: User): Promise<Json | undefined> {
   const { body } = await call(o, user, "GET", "/api/v1/sandboxes/search?limit=50");
   return pick((body.items as Json[]).filter(({ status }) => status === "RUNNING"));
 }
 
-async function reports(o: LoadOptions, user: User): Promise<void> {
-  const sandbox = await sandboxOf(o, user);
+async function reportEvents(o: LoadOptions, user: User): Promise<void> {
+  const sandbox = await pickSandbox(o, user);
   if (!sandbox?.session_api_key) return;
   const agent = { name: "", key: sandbox.session_api_key };
   const id = newId();
@@ -221,8 +231,8 @@ async function reports(o: LoadOptions, user: User): Promise<void> {
   o.announced.reported.set(id, { user, events });
 }
 
-async function files(o: LoadOptions, user: User): Promise<void> {
-  const sandbox = await sandboxOf(o, user);
+async function uploadFile(o: LoadOptions, user: User): Promise<void> {
+  const sandbox = await pickSandbox(o, user);
   if (!sandbox) return;
   const path = `/tmp/file-${++counter}`;
   const text = `text of ${path}`.repeat(2000);
@@ -231,8 +241,8 @@ async function files(o: LoadOptions, user: User): Promise<void> {
   if (status < 300) o.announced.files.set(`${sandbox.id} ${path}`, { user, path: url, text });
 }
 
-async function snapshots(o: LoadOptions, user: User): Promise<void> {
-  const sandbox = await sandboxOf(o, user);
+async function takeSnapshot(o: LoadOptions, user: User): Promise<void> {
+  const sandbox = await pickSandbox(o, user);
   if (!sandbox) return;
   const { status, body } = await call(o, user, "POST", `/api/v1/sandboxes/${sandbox.id}/snapshots`);
   if (status >= 300) return;
@@ -248,7 +258,7 @@ async function snapshots(o: LoadOptions, user: User): Promise<void> {
   }
 }
 
-async function reads(o: LoadOptions, user: User): Promise<void> {
+async function readConversations(o: LoadOptions, user: User): Promise<void> {
   const { body } = await call(o, user, "GET", "/api/v1/app-conversations/search?limit=100");
   const one = pick(body.items as Json[]);
   if (!one) return;

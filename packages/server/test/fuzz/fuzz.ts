@@ -230,10 +230,10 @@ class FuzzRun {
     const kind = `${request.name}: ${problem}`;
     if (this.#problems.has(kind)) return;
     const body = request.body === undefined ? "" : ` ${request.contentType}: ${request.body.slice(0, 300)}`;
-    const told = answer ? `${answer.status} ${answer.text.slice(0, 200)}` : "nothing";
+    const shown = answer ? `${answer.status} ${answer.text.slice(0, 200)}` : "nothing";
     this.#problems.set(
       kind,
-      `as ${request.credential}: ${request.method} ${request.url.slice(0, 300)}${body}\n    -> ${told}`,
+      `as ${request.credential}: ${request.method} ${request.url.slice(0, 300)}${body}\n    -> ${shown}`,
     );
   }
 

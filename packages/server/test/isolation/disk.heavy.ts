@@ -24,7 +24,7 @@ describe("a sandbox that fills the disk", () => {
     ],
     ["by reserving", "i=0; while fallocate -l 64M r$i; do i=$((i+1)); done"],
   ])(
-    "%s is stopped with a sentence, and goes on when files are deleted",
+    "%s is stopped with a reason, and continues when files are deleted",
     async (_, command) => {
       const before = free();
       const place = await arena.place();

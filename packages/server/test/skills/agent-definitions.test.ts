@@ -22,14 +22,14 @@ printf -- '---\\nname: tester\\n---\\nfar' >/tmp/a/.openhands/agents/x.md; print
 printf -- '---\\ntools: grep, glob\\nmodel: inherit\\n---\\nPlugged' >/tmp/plug/agents/plugged.md; printf mine >~/.openhands/agents/mine.md
 printf -- '---\\nname: "../b"\\n---\\nodd' >~/.openhands/agents/odd.md; printf -- '---\\n: [\\n---\\nbroken' >~/.openhands/agents/broken.md; : >~/.openhands/agents/empty.md`,
   );
-  const told: string[] = [];
-  const tell = (sentence: string) => void told.push(sentence.replace(/^.*\//, ""));
+  const reported: string[] = [];
+  const report = (sentence: string) => void reported.push(sentence.replace(/^.*\//, ""));
   const found = await loadAgentDefinitions(sandbox, {
     workingDir: "/tmp/a/sub",
     plugins: ["/tmp/plug"],
-    tell,
+    report,
   });
-  expect(told.toSorted()).toEqual([
+  expect(reported.toSorted()).toEqual([
     "broken.md: its front matter cannot be read, and does not count.",
     "empty.md: it has no instructions below its front matter, and describes no sub-agent.",
     "odd.md: its name has other characters than letters, digits and _.:-, so there is no such sub-agent.",
@@ -51,17 +51,17 @@ printf -- '---\\nname: "../b"\\n---\\nodd' >~/.openhands/agents/odd.md; printf -
 });
 
 test("values of the wrong type are ignored with a warning", () => {
-  const told: string[] = [];
-  const tell = (sentence: string) => void told.push(sentence);
+  const reported: string[] = [];
+  const report = (sentence: string) => void reported.push(sentence);
   const text =
     "---\nname: [1]\ntools: {a: 1}\nmodel: 5\npermission_mode: yolo\nmax_iterations: -1\n---\nBody";
-  expect(parseAgentDefinition("/x/odd.md", text, tell)).toEqual({
+  expect(parseAgentDefinition("/x/odd.md", text, report)).toEqual({
     name: "odd",
     description: "",
     systemPrompt: "Body",
   });
-  expect(parseAgentDefinition("/x/nul.md", "\0\0", tell)).toBeUndefined();
-  expect(told).toEqual([
+  expect(parseAgentDefinition("/x/nul.md", "\0\0", report)).toBeUndefined();
+  expect(reported).toEqual([
     "/x/odd.md: of its front matter name, tools, model, permission_mode, max_iterations cannot be used.",
     "/x/nul.md: it is not text, and describes no sub-agent.",
   ]);

@@ -7,7 +7,7 @@ const root = fileURLToPath(new URL("../../../../", import.meta.url));
 export class Command {
   stdout = "";
   stderr = "";
-  /** Exit code; 128 + n when signal n ended it is not told apart. */
+  /** Exit code; 128 + n is also used when signal n ended it. */
   readonly exit: Promise<number>;
   readonly #child: ChildProcessWithoutNullStreams;
   readonly #waiting = new Set<() => void>();

@@ -17,7 +17,7 @@ export async function readArchive(
   isWanted: (path: string) => boolean,
 ): Promise<SkillText[]> {
   const files: SkillText[] = [];
-  let kept = 0;
+  let totalBytes = 0;
   let entries = 0;
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => {});
@@ -29,9 +29,9 @@ export async function readArchive(
       if (entries > maxEntries) failed.reject(unusable("it has too many entries"));
       const isText =
         (entry.type === "File" || entry.type === "OldFile") && entry.size <= maxFileBytes && isWanted(path);
-      if (!isText || kept + entry.size > maxBytes || path.split("/").includes(".."))
+      if (!isText || totalBytes + entry.size > maxBytes || path.split("/").includes(".."))
         return void entry.resume();
-      kept += entry.size;
+      totalBytes += entry.size;
       const pieces: Buffer[] = [];
       entry.on("data", (piece: Buffer) => pieces.push(piece));
       entry.on("end", () => files.push({ path, content: Buffer.concat(pieces).toString("utf8") }));

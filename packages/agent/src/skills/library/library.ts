@@ -20,10 +20,10 @@ const freshMs = 300_000;
 const failedMs = 10_000;
 
 /** Cached marketplaces (megabytes each), and concurrent fetches of a request. */
-const maxKept = 50;
+const maxCached = 50;
 const maxAtOnce = 4;
 
-interface Kept {
+interface CachedMarketplace {
   at: number;
   /** Settles with the marketplace or an error sentence. */
   work: Promise<Marketplace | string>;
@@ -33,7 +33,7 @@ interface Kept {
 /** Skills from outside of sandboxes: the operator's, and those of `auto_load` marketplaces. */
 export class SkillLibrary {
   readonly #deps: SkillLibraryDeps;
-  readonly #kept = new Map<string, Kept>();
+  readonly #cache = new Map<string, CachedMarketplace>();
   #global: readonly Skill[] = [];
   #globalAt = 0;
 
@@ -53,7 +53,7 @@ export class SkillLibrary {
   }
 
   /** The skills read so far; refreshes in the background. The user's own come first. */
-  known(userId: string): Skill[] {
+  getLoaded(userId: string): Skill[] {
     this.#refreshFolder();
     const own = this.#autoLoaded(userId).flatMap((registration) => {
       const { done } = this.#fetch(registration);
@@ -100,29 +100,29 @@ export class SkillLibrary {
     return this.#deps.registrations(userId).filter(({ auto_load }) => auto_load);
   }
 
-  #fetch(registration: MarketplaceRegistration): Kept {
+  #fetch(registration: MarketplaceRegistration): CachedMarketplace {
     const { source, ref, repo_path } = registration;
     const key = JSON.stringify([source, ref ?? null, repo_path ?? null]);
-    const known = this.#kept.get(key);
-    const isFresh = known && Date.now() - known.at < (typeof known.done === "string" ? failedMs : freshMs);
-    if (known && (known.done === undefined || isFresh)) return known;
+    const cached = this.#cache.get(key);
+    const isFresh = cached && Date.now() - cached.at < (typeof cached.done === "string" ? failedMs : freshMs);
+    if (cached && (cached.done === undefined || isFresh)) return cached;
     const work = fetchMarketplace(this.#deps.outbound, registration).catch((error: unknown) => {
       if (error instanceof PlatformError) return error.message;
       this.#deps.logger.error({ err: error }, "a marketplace could not be read");
       return "It could not be read.";
     });
     // The old result counts until the new one arrives.
-    const kept: Kept = { at: Date.now(), work, done: known?.done };
+    const entry: CachedMarketplace = { at: Date.now(), work, done: cached?.done };
     void work.then((done) => {
-      kept.done = done;
+      entry.done = done;
     });
-    this.#kept.delete(key);
-    this.#kept.set(key, kept);
-    for (const oldest of this.#kept.keys()) {
-      if (this.#kept.size <= maxKept) break;
-      this.#kept.delete(oldest);
+    this.#cache.delete(key);
+    this.#cache.set(key, entry);
+    for (const oldest of this.#cache.keys()) {
+      if (this.#cache.size <= maxCached) break;
+      this.#cache.delete(oldest);
     }
-    return kept;
+    return entry;
   }
 
   #refreshFolder(): void {

@@ -141,7 +141,7 @@ describe("requests through the proxy", () => {
     ["CONNECT to port 0", `CONNECT a.test:0 HTTP/1.1\r\nHost: a.test\r\n${auth}\r\n`, [400]],
     ["CONNECT to port 70000", `CONNECT a.test:70000 HTTP/1.1\r\nHost: a.test\r\n${auth}\r\n`, [400]],
     ["CONNECT with a path", `CONNECT a.test/x:80 HTTP/1.1\r\nHost: a.test\r\n${auth}\r\n`, [400]],
-  ])("with %s are refused and reach nobody", async (_what, bytes, expected) => {
+  ])("with %s are refused and reach no server", async (_what, bytes, expected) => {
     seen.length = 0;
     expect(statuses(await proxy.raw("list", bytes))).toEqual(expected);
     expect(seen).toEqual([]);

@@ -184,7 +184,7 @@ describe("a shell that ends", () => {
     ["set -e; false", 1, false],
     ["kill -9 $$", 137, true],
   ])(
-    "%s is explained, and the next command has a new one in the same place",
+    "%s is reported, and the next command gets a new shell in the same folder",
     async (command, code, isError) => {
       await run("cd /tmp && X=1");
       const observation = await run(command);

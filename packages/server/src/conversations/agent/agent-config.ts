@@ -51,7 +51,7 @@ export class AgentConfigResolver {
       agentType: row.config.agentType,
       browser: row.config.browser,
       clientTools,
-      ...(own?.agent && { agent: own.agent, kept: own.keptTools }),
+      ...(own?.agent && { agent: own.agent, allowed: own.keptTools }),
       ...(named && { agent: { tools: named } }),
     });
   }

@@ -59,7 +59,7 @@ function parseServer(value: unknown): McpServer | undefined {
   const { type, auth, ...rest } = value;
   const transport =
     rest.transport ?? (type === "shttp" || type === "streamableHttp" ? "streamable-http" : type);
-  const known = Object.fromEntries(
+  const server = Object.fromEntries(
     Object.entries({
       ...rest,
       transport,
@@ -68,7 +68,7 @@ function parseServer(value: unknown): McpServer | undefined {
       ([field, one]) => Object.hasOwn(McpServer.properties, field) && one !== undefined && one !== "oauth",
     ),
   );
-  return Value.Check(McpServer, known) ? known : undefined;
+  return Value.Check(McpServer, server) ? server : undefined;
 }
 
 function filterByProfile(

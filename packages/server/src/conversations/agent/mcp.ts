@@ -59,10 +59,10 @@ export class McpTools implements ToolSource {
   }
 
   async prepare(row: Row, signal: AbortSignal): Promise<readonly string[]> {
-    const known = this.#connections.get(row.id);
-    const specs = resolveServerSpecs(this.#deps, row, known?.invoked);
-    clearTimeout(known?.timer);
-    if (specs.length === 0 && !known) return [];
+    const connection = this.#connections.get(row.id);
+    const specs = resolveServerSpecs(this.#deps, row, connection?.invoked);
+    clearTimeout(connection?.timer);
+    if (specs.length === 0 && !connection) return [];
     return this.#getOrCreate(row).servers.prepare(specs, signal);
   }
 
@@ -126,8 +126,8 @@ export class McpTools implements ToolSource {
 const filters = new WeakMap<readonly Tool[], { expression: string; tools: readonly Tool[] }>();
 
 function filterTools(tools: readonly Tool[], expression: string): readonly Tool[] {
-  const known = filters.get(tools);
-  if (known?.expression === expression) return known.tools;
+  const cached = filters.get(tools);
+  if (cached?.expression === expression) return cached.tools;
   let names: string[] = [];
   try {
     names = namesMatching(

@@ -64,7 +64,7 @@ export class ProjectKnowledge {
       loadProject(sandbox, { workingDir, model, plugins }),
       loadPluginServers(sandbox, plugins),
       loadHooks(sandbox, { workingDir, plugins }),
-      loadAgentDefinitions(sandbox, { workingDir, plugins, tell: warn }).catch(() => []),
+      loadAgentDefinitions(sandbox, { workingDir, plugins, report: warn }).catch(() => []),
     ]);
     const problems = [...project.problems, ...hooks.problems, ...warnings];
     const names = late
@@ -128,11 +128,11 @@ export class ProjectKnowledge {
   }
 
   /** The project's rules for the files that an action touched, except the known ones. */
-  rulesFor(row: KnownRow, action: Action, known: ReadonlySet<string>): TextContent[] {
+  rulesFor(row: KnownRow, action: Action, activeNames: ReadonlySet<string>): TextContent[] {
     const { workingDir } = row.config;
     if (touchedPaths(action, workingDir).length === 0) return [];
     const skills = this.skills(row).filter(({ paths }) => paths);
-    return this.#maskContent(row, rulesFor(action, { skills, workingDir, known }));
+    return this.#maskContent(row, rulesFor(action, { skills, workingDir, known: activeNames }));
   }
 
   /** The first event of a conversation. */

@@ -44,11 +44,11 @@ export async function resolveSecrets(
 /** The descriptions of a client's secrets, and the URLs of fetched ones. */
 export function describeSecrets(
   { publicUrl }: Pick<SecretSourceDeps, "publicUrl">,
-  given: Readonly<Record<string, SecretSource>>,
+  clientSources: Readonly<Record<string, SecretSource>>,
 ): Required<Pick<ConversationSecretsRow, "descriptions" | "sources">> {
   const descriptions: Record<string, string> = {};
   const sources: Record<string, LookupSecretSource> = {};
-  for (const [name, source] of Object.entries(given)) {
+  for (const [name, source] of Object.entries(clientSources)) {
     if (typeof source === "string") continue;
     const { description, url, headers } = source;
     if (description) descriptions[name] = description;

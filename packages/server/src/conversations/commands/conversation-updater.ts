@@ -201,9 +201,9 @@ function restoreSecrets(llm: GivenLlm, before: GivenLlm | undefined): GivenLlm {
   const restored: GivenLlm = { ...llm };
   for (const name of keyFields) if (isMasked(llm[name] ?? "")) restored[name] = source?.[name] ?? null;
   if (!llm.extra_headers) return restored;
-  const known = new Map(Object.entries(source?.extra_headers ?? {}));
+  const previous = new Map(Object.entries(source?.extra_headers ?? {}));
   const headers = Object.entries(llm.extra_headers).flatMap(([name, value]): [string, string][] => {
-    const header = isMasked(value) ? known.get(name) : value;
+    const header = isMasked(value) ? previous.get(name) : value;
     return header === undefined ? [] : [[name, header]];
   });
   return { ...restored, extra_headers: Object.fromEntries(headers) };

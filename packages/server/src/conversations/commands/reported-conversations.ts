@@ -77,11 +77,11 @@ export class ReportedConversations {
       await this.#open(sandbox, id);
       const ids = parsed.flatMap((record) => record?.event.id ?? []);
       const stored = log.batch(id, ids);
-      const known = new Set(ids.filter((_id, index) => stored[index] !== null));
+      const knownIds = new Set(ids.filter((_id, index) => stored[index] !== null));
       const fresh = parsed.filter((record): record is NewRecord => {
         if (!record?.event.id) return record !== undefined;
-        const isNew = !known.has(record.event.id);
-        known.add(record.event.id);
+        const isNew = !knownIds.has(record.event.id);
+        knownIds.add(record.event.id);
         return isNew;
       });
       if (fresh.length === 0) return;
@@ -132,9 +132,9 @@ export class ReportedConversations {
 }
 
 /** Reported tags replace known tags of the same name. */
-function mergeTags(known: Record<string, string>, reported: Record<string, string>): Record<string, string> {
+function mergeTags(stored: Record<string, string>, reported: Record<string, string>): Record<string, string> {
   const bounded = Object.entries(reported).map(
     ([key, value]) => [key.slice(0, 64), value.slice(0, 256)] as const,
   );
-  return Object.fromEntries([...Object.entries(known), ...bounded].slice(0, maxTags));
+  return Object.fromEntries([...Object.entries(stored), ...bounded].slice(0, maxTags));
 }

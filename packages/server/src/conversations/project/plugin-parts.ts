@@ -127,13 +127,13 @@ export function withPlugins(
   before: ProjectContext,
   { folders, skills, hooks, mcpServers, problems }: PluginParts,
 ): ProjectContext {
-  const known = new Set(before.plugins);
+  const loadedFolders = new Set(before.plugins);
   // A plugin that is loaded again must not run its hooks twice.
-  const newHooks = folders.every((folder) => known.has(folder)) ? {} : hooks;
+  const newHooks = folders.every((folder) => loadedFolders.has(folder)) ? {} : hooks;
   return {
     ...before,
     skills: mergeSkills(skills, before.skills),
-    ...(folders.length > 0 && { plugins: [...new Set([...known, ...folders])] }),
+    ...(folders.length > 0 && { plugins: [...new Set([...loadedFolders, ...folders])] }),
     ...(Object.keys(newHooks).length > 0 && {
       pluginHooks: mergeHookConfigs([before.pluginHooks ?? {}, newHooks]),
     }),

@@ -50,8 +50,8 @@ export class ProjectContexts {
   }
 
   get(id: string): ProjectContext {
-    const known = this.#cache.get(id);
-    if (known) return known;
+    const cached = this.#cache.get(id);
+    if (cached) return cached;
     const stored = this.#contexts.get(id)?.document as ProjectContext | null | undefined;
     // An absent context is not cached: it may be stored together with a new conversation.
     return stored ? this.#remember(id, stored) : emptyContext;

@@ -79,8 +79,8 @@ export class Histories {
 
   /** A follower created here is a snapshot: it does not receive new records. */
   #getFollower(conversationId: string): LogFollower {
-    const known = this.#deps.follower(conversationId);
-    if (known) return known;
+    const current = this.#deps.follower(conversationId);
+    if (current) return current;
     const follower = new LogFollower(
       { events: this.#deps.store.events, scheduler: this.#deps.scheduler },
       conversationId,

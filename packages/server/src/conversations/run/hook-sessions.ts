@@ -34,7 +34,7 @@ export class HookSessions {
 
   forRun(row: Row, run: RunHooksDeps): Hooks {
     return new LazyHooks({
-      known: () => this.#getConfig(row),
+      getCached: () => this.#getConfig(row),
       find: () => this.#loadConfig(row, run),
       open: (config) => this.#open(row, config, run),
       beginsSession: () => !this.#sessions.has(row.id) && this.#sessions.add(row.id) !== undefined,
@@ -75,8 +75,8 @@ export class HookSessions {
   }
 
   async #loadConfig(row: Row, { sandbox, append }: RunHooksDeps): Promise<HookConfig> {
-    const known = this.#getConfig(row);
-    if (known) return known;
+    const cached = this.#getConfig(row);
+    if (cached) return cached;
     const { config, problems } = await loadHooks(await sandbox(), { workingDir: row.config.workingDir });
     await this.#deps.contexts.change(row.id, (before) => ({ ...before, hooks: before.hooks ?? config }));
     if (problems.length > 0) await append(problems.map(nudge));
@@ -85,7 +85,7 @@ export class HookSessions {
 }
 
 interface LazyHooksDeps {
-  known(): HookConfig | undefined;
+  getCached(): HookConfig | undefined;
   find(): Promise<HookConfig>;
   open(config: HookConfig): ProjectHooks;
   /** True once, when the conversation's session begins. */
@@ -100,7 +100,7 @@ class LazyHooks implements Hooks {
 
   constructor(parts: LazyHooksDeps) {
     this.#deps = parts;
-    const known = parts.known();
+    const known = parts.getCached();
     if (known) this.#hooks = this.#makeHooks(known);
   }
 

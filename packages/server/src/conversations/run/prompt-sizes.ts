@@ -44,9 +44,9 @@ export class PromptSizes {
   /** Maximum tokens of a prompt. */
   maxTokens(model: Model | undefined, options: CondenserOptions | undefined): number {
     const { limits, userId } = this.#deps;
-    const known = model ? limits.get(userId, model) : Number.POSITIVE_INFINITY;
+    const limit = model ? limits.get(userId, model) : Number.POSITIVE_INFINITY;
     return Math.min(
-      known,
+      limit,
       Math.max(options?.maxTokens ?? Number.POSITIVE_INFINITY, this.prefixTokens() + minFreeTokens),
     );
   }

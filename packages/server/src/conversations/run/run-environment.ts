@@ -45,7 +45,7 @@ export interface RunEnvironment {
   policy(): ConfirmationPolicy;
   analyzer(): Analyzer | undefined;
   /** Project rules for the files that an action touched, except the known ones. */
-  rulesFor(action: Action, known: ReadonlySet<string>): TextContent[];
+  rulesFor(action: Action, activeNames: ReadonlySet<string>): TextContent[];
   openHooks(run: RunHooksDeps): Hooks;
   /** Called for each batch of actions, because secrets may be added. */
   mask(): OutputMask;

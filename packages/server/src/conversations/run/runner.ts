@@ -202,9 +202,9 @@ export class Runner {
 
   /** Sets what a sub-agent has used in the metrics of its parent. */
   setTaskMetrics(conversationId: string, usageId: string, metrics: UsageMetrics): void {
-    const known =
+    const stored =
       this.#deps.store.conversations.get(conversationId)?.summary.stats?.usage_to_metrics[usageId];
-    if (!isDeepStrictEqual(known, metrics)) this.#sideCallUsage.set(conversationId, usageId, metrics);
+    if (!isDeepStrictEqual(stored, metrics)) this.#sideCallUsage.set(conversationId, usageId, metrics);
   }
 
   /** Aborts the model call of a paused run. A tool call continues when its sandbox does. */

@@ -56,8 +56,8 @@ export class SideCallUsage {
   }
 
   #getPending(conversationId: string): Map<string, UsageMetrics> {
-    const known = this.#pending.get(conversationId) ?? new Map<string, UsageMetrics>();
-    this.#pending.set(conversationId, known);
-    return known;
+    const usage = this.#pending.get(conversationId) ?? new Map<string, UsageMetrics>();
+    this.#pending.set(conversationId, usage);
+    return usage;
   }
 }

@@ -39,8 +39,8 @@ export class Workspaces {
   }
 
   getOrCreate(row: Row): ConversationWorkspace {
-    const known = this.#loaded.get(row.id)?.workspace;
-    if (known) return known;
+    const loaded = this.#loaded.get(row.id)?.workspace;
+    if (loaded) return loaded;
     const { sandboxes, settings, isAwake } = this.#deps;
     const { id, userId } = row;
     // A conversation that waits for a slot needs its sandbox soon.
@@ -66,10 +66,10 @@ export class Workspaces {
   /** Unloads workspaces that have rested for `restedMs`. */
   unload(restedMs = unloadAfterMs): void {
     const now = performance.now();
-    for (const [id, kept] of this.#loaded) {
-      if (this.#deps.isAwake(kept.row) || !kept.workspace.isIdle) kept.restsSince = undefined;
-      else kept.restsSince ??= now;
-      if (kept.restsSince !== undefined && now - kept.restsSince >= restedMs) this.#unload(id);
+    for (const [id, entry] of this.#loaded) {
+      if (this.#deps.isAwake(entry.row) || !entry.workspace.isIdle) entry.restsSince = undefined;
+      else entry.restsSince ??= now;
+      if (entry.restsSince !== undefined && now - entry.restsSince >= restedMs) this.#unload(id);
     }
   }
 

@@ -1,7 +1,7 @@
 import { parseText, readList } from "@sandpiper/agent/skills/front-matter";
 import { readServers } from "@sandpiper/agent/skills/parse";
 import type { Skill } from "@sandpiper/agent/skills/skill";
-import { defaultTools, usualTools } from "@sandpiper/agent/tools/choose";
+import { defaultAgentTools, defaultTools } from "@sandpiper/agent/tools/choose";
 import { PlatformError } from "@sandpiper/core/errors";
 import type {
   CondenserSettings,
@@ -82,7 +82,7 @@ function selectAgentFields(settings: GivenAgentSettings): Omit<GivenAgentSetting
 /** Converts switches to tool names. Defaults: no sub-agents, switchable models. */
 function settingsToTools(settings: GivenAgentSettings): Pick<GivenAgent, "tools" | "include_default_tools"> {
   const { include_default_tools: builtIn, enable_sub_agents: subAgents } = settings;
-  const tools = [...(settings.tools ?? usualTools ?? [])];
+  const tools = [...(settings.tools ?? defaultAgentTools ?? [])];
   if (subAgents && !tools.some(({ name }) => name === "task_tool_set"))
     tools.push({ name: "task_tool_set", params: {} });
   const switchTool = settings.enable_switch_llm_tool === false ? [] : ["SwitchLLMTool"];
@@ -135,7 +135,7 @@ export function parseClientSkills(agent: GivenAgent | undefined): Skill[] {
 function parseInputs(value: unknown): NonNullable<Skill["inputs"]> {
   return (Array.isArray(value) ? value.slice(0, bounds.maxItems) : []).flatMap((item: unknown) => {
     const { name, description } = (item ?? {}) as Record<string, unknown>;
-    const known = parseText(name, bounds.maxLength);
-    return known ? [{ name: known, description: parseText(description, 1_024) ?? "" }] : [];
+    const cleanName = parseText(name, bounds.maxLength);
+    return cleanName ? [{ name: cleanName, description: parseText(description, 1_024) ?? "" }] : [];
   });
 }

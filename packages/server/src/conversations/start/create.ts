@@ -61,13 +61,13 @@ export async function createConversation(
   const { store, secrets, callbacks, sandboxes } = deps;
   const { userId, sandboxId } = target;
   const id = parseOrCreateId(request.conversation_id, "conversation_id");
-  const known = store.conversations.get(id);
-  if (known?.userId === userId && known.sandboxId === sandboxId) {
+  const existing = store.conversations.get(id);
+  if (existing?.userId === userId && existing.sandboxId === sandboxId) {
     // The first attempt may have stored the message without sending it.
     await deps.deliver(id);
-    return { row: store.conversations.get(id) ?? known, created: false };
+    return { row: store.conversations.get(id) ?? existing, created: false };
   }
-  if (known) throw new PlatformError("ConversationIdTaken", { id });
+  if (existing) throw new PlatformError("ConversationIdTaken", { id });
   requireStartSandbox(sandboxes, userId, sandboxId);
 
   const { parent_conversation_id: parentText } = request;

@@ -167,8 +167,8 @@ export class ConversationStarter {
     const { conversationId } = task;
     await pending.discard(conversationId).catch(() => {});
     if (!store.conversations.get(conversationId)) await this.#forget(conversationId);
-    const known = error instanceof PlatformError;
-    if (!known) logger.error({ err: error, task: task.id }, "a conversation could not be started");
+    const isExpected = error instanceof PlatformError;
+    if (!isExpected) logger.error({ err: error, task: task.id }, "a conversation could not be started");
     await this.tasks.update(task.id, { status: "ERROR", detail: toFailureReason(error) }).catch((err) => {
       logger.error({ err, task: task.id }, "a start task could not be stored");
     });

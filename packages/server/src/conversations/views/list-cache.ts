@@ -27,8 +27,8 @@ export class ListCache {
     const { store, present } = this.#deps;
     const version = store.version();
     const key = JSON.stringify([filter, request]);
-    const known = this.#pages.get(key);
-    if (known?.version === version) return known.json;
+    const cached = this.#pages.get(key);
+    if (cached?.version === version) return cached.json;
     const { items, nextPageId } = store.conversations.search(filter, request);
     const json = JSON.stringify({ items: present(items), next_page_id: nextPageId });
     this.#pages.set(key, { json, version }, { size: json.length });

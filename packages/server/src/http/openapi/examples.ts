@@ -112,9 +112,10 @@ function buildTextExample(
   { format, pattern, minLength = 0, default: fallback }: JsonSchema,
   name: string,
 ): unknown {
-  const known = byName[name];
+  const example = byName[name];
   if (format === "uuid") return uuid;
   if (format === "date-time") return time;
-  if (typeof known === "string" && (pattern === undefined || new RegExp(pattern).test(known))) return known;
+  if (typeof example === "string" && (pattern === undefined || new RegExp(pattern).test(example)))
+    return example;
   return fallback ?? "text".padEnd(minLength, "x");
 }

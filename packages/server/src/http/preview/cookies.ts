@@ -35,11 +35,11 @@ export function filterRequestCookies(
   header: string | undefined,
   { form }: PreviewTarget,
 ): string | undefined {
-  const kept = parseCookies(header).flatMap(([name, value]) => {
+  const cookies = parseCookies(header).flatMap(([name, value]) => {
     if (form === "host") return platformName.test(name) ? [] : [`${name}=${value}`];
     return name.startsWith(pathFormName) ? [`${name.slice(pathFormName.length)}=${value}`] : [];
   });
-  return kept.length > 0 ? kept.join("; ") : undefined;
+  return cookies.length > 0 ? cookies.join("; ") : undefined;
 }
 
 /**

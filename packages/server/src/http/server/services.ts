@@ -31,7 +31,7 @@ export interface HttpServices {
   conversations: Conversations;
   recordings: Pick<Recordings, "export">;
   callbacks: Callbacks;
-  skills: Pick<SkillLibrary, "known" | "list" | "preview">;
+  skills: Pick<SkillLibrary, "getLoaded" | "list" | "preview">;
   sandboxes: Sandboxes;
   bash: Bash;
   egress: Pick<Egress, "decisions">;

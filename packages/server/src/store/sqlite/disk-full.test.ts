@@ -20,8 +20,8 @@ test("a full disk refuses appends with StorageFull, stores no part of them, and 
     await store.conversations.create(row);
     const large = message("x".repeat(100_000));
 
-    const told: number[] = [];
-    store.events.follow(row.id, (records) => told.push(...records.map((record) => record.seq)));
+    const received: number[] = [];
+    store.events.follow(row.id, (records) => received.push(...records.map((record) => record.seq)));
     let acknowledged = 0;
     let refusal: unknown;
     while (refusal === undefined) {
@@ -38,7 +38,7 @@ test("a full disk refuses appends with StorageFull, stores no part of them, and 
     await expect(store.events.append(row.id, status)).rejects.toMatchObject({ code: "StorageFull" });
     expect(store.events.lastSeq(row.id)).toBe(acknowledged);
     expect(store.conversations.get(row.id)!.summary.executionStatus).toBe("idle");
-    expect(told).toHaveLength(acknowledged);
+    expect(received).toHaveLength(acknowledged);
 
     rmSync(join(dir, "ballast"));
     const [after] = await store.events.append(row.id, [large]);

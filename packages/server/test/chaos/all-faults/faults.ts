@@ -23,7 +23,7 @@ export function listFaults(
   mcp: Gate,
   random: () => number,
 ): Fault[] {
-  const gone = (name: string, gate: Gate): Fault => ({
+  const closeGate = (name: string, gate: Gate): Fault => ({
     name,
     killable: true,
     async begin() {
@@ -32,15 +32,15 @@ export function listFaults(
     },
   });
   return [
-    { name: "the disk is full", killable: false, begin: async () => fill(store) },
-    gone("the model's endpoint is away", models),
-    gone("a remote MCP server is away", mcp),
+    { name: "the disk is full", killable: false, begin: async () => fillDisk(store) },
+    closeGate("the model's endpoint is away", models),
+    closeGate("a remote MCP server is away", mcp),
     {
       name: "sandboxes are killed",
       killable: true,
       async begin() {
         // With the first process all others end.
-        for (const members of pickRandom(boxes(state, ["plain", "whole", "talked"]), 4, random))
+        for (const members of pickRandom(listProcesses(state, ["plain", "whole", "talked"]), 4, random))
           kill(Math.min(...members));
         return done;
       },
@@ -49,7 +49,7 @@ export function listFaults(
       name: "MCP servers in sandboxes are killed",
       killable: true,
       async begin() {
-        for (const members of boxes(state, ["talked", "browsing"]))
+        for (const members of listProcesses(state, ["talked", "browsing"]))
           for (const pid of members) if (isMcp(pid)) kill(pid);
         return done;
       },
@@ -57,7 +57,7 @@ export function listFaults(
   ];
 }
 
-function fill(folder: string): () => Promise<void> {
+function fillDisk(folder: string): () => Promise<void> {
   const ballast = join(folder, "ballast");
   const { bavail, bsize } = statfsSync(folder);
   try {
@@ -69,7 +69,7 @@ function fill(folder: string): () => Promise<void> {
 }
 
 /** Processes of the sandboxes in which the conversations of these users work. */
-function boxes({ dataDir, active: going }: ChaosState, names: readonly string[]): number[][] {
+function listProcesses({ dataDir, active: going }: ChaosState, names: readonly string[]): number[][] {
   const group = getInstallationGroup(join(dataDir, "sandboxes"));
   return [...going].flatMap(({ id, worker }) => {
     const [row] = names.includes(worker.name)

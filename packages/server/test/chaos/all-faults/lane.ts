@@ -1,9 +1,9 @@
 import { newId } from "@sandpiper/wire";
 import { Follower, type Way } from "../../sockets/follower.ts";
 import { eventProblems } from "../../support/event-schema.ts";
-import { diskFull, judgeAll, logsOf, statusOf, storedLog } from "../every-append/judge.ts";
-import type { Stored } from "../every-append/log.ts";
-import { requestFor } from "../every-append/request.ts";
+import { checkAll, diskFull, getStatus, readLog, readLogs } from "../every-append/judge.ts";
+import type { StoredRecord } from "../every-append/log.ts";
+import { createRequest } from "../every-append/request.ts";
 import { type ActiveConversation, type ChaosState, callAs, queryStored, type Worker } from "./state.ts";
 
 /** Maximum duration of a conversation, including restarts of the server, ms. */
@@ -23,10 +23,10 @@ export async function runLane(state: ChaosState, worker: Worker, number: number)
     const isOver = Promise.withResolvers<void>();
     state.active.add(going);
     try {
-      await begin(state, going);
+      await startConversation(state, going);
       const following = follow(state, worker, follower, isOver.promise);
-      const hasEnded = await toEnd(state, going);
-      const after = logsOf(state.dataDir, going.id);
+      const hasEnded = await driveToEnd(state, going);
+      const after = readLogs(state.dataDir, going.id);
       const listed = after
         .get(going.id)!
         .flatMap(({ listed, event }) => (listed ? [event.id as string] : []));
@@ -46,8 +46,8 @@ export async function runLane(state: ChaosState, worker: Worker, number: number)
             )}`,
           ];
       if (JSON.stringify(follower.ids) !== JSON.stringify(listed))
-        found.push(`a follower (${follower.way}) was told ${difference(follower.ids, listed)}`);
-      found.push(...judged(state, going, after, follower.ids));
+        found.push(`a follower (${follower.way}) received ${difference(follower.ids, listed)}`);
+      found.push(...findProblems(state, going, after, follower.ids));
       state.problems.push(
         ...found.map((text) => `${worker.name} ${going.id}, ${going.deaths.length} deaths: ${text}`),
       );
@@ -61,13 +61,13 @@ export async function runLane(state: ChaosState, worker: Worker, number: number)
 }
 
 /** Asks for the work until it is certain that the server has taken the request. */
-async function begin(state: ChaosState, { id, worker }: ActiveConversation): Promise<void> {
+async function startConversation(state: ChaosState, { id, worker }: ActiveConversation): Promise<void> {
   const call = callAs(state, worker);
   const isTaken = () =>
     queryStored(state.dataDir, "SELECT id FROM start_tasks WHERE conversation_id = ?", id).length > 0;
   while (!isTaken()) {
     try {
-      const request = await requestFor({ call }, id, worker.task);
+      const request = await createRequest({ call }, id, worker.task);
       const { status, body } = await call("POST", "/api/v1/app-conversations", request);
       if (status < 500 && status !== 200) throw new RangeError(JSON.stringify(body));
     } catch (error) {
@@ -95,8 +95,8 @@ async function follow(
   }
 }
 
-/** Does a person's steps until the conversation rests. Returns false on a time-out. */
-async function toEnd(state: ChaosState, { id, worker }: ActiveConversation): Promise<boolean> {
+/** Performs the user's steps until the conversation rests. Returns false on a time-out. */
+async function driveToEnd(state: ChaosState, { id, worker }: ActiveConversation): Promise<boolean> {
   const call = callAs(state, worker);
   for (const end = Date.now() + endMs; Date.now() < end; await pause(lookMs)) {
     const [{ status } = {}] = queryStored(
@@ -105,16 +105,16 @@ async function toEnd(state: ChaosState, { id, worker }: ActiveConversation): Pro
       id,
     );
     if (status === "error" || status === "stuck") {
-      const log = storedLog(state.dataDir, id);
+      const log = readLog(state.dataDir, id);
       const last = log.findLast(({ event }) => event.kind === "ConversationErrorEvent")?.event.detail ?? "";
       if (status === "stuck" || !diskFull.test(last)) return true;
       await call("POST", `/api/conversations/${id}/run`).catch(() => {});
       continue;
     }
-    if (status === undefined || (status !== "finished" && !worker.task.person)) continue;
-    const log = storedLog(state.dataDir, id);
-    const isDone = (await worker.task.person?.(call, id, log).catch(() => false)) ?? true;
-    if (isDone && statusOf(log) === "finished") return true;
+    if (status === undefined || (status !== "finished" && !worker.task.userActions)) continue;
+    const log = readLog(state.dataDir, id);
+    const isDone = (await worker.task.userActions?.(call, id, log).catch(() => false)) ?? true;
+    if (isDone && getStatus(log) === "finished") return true;
   }
   return false;
 }
@@ -129,24 +129,24 @@ async function remove(state: ChaosState, { id, worker }: ActiveConversation): Pr
   await callAs(state, worker)("DELETE", `/api/v1/sandboxes/${box}?sandbox_id=${box}`).catch(() => {});
 }
 
-function judged(
+function findProblems(
   state: ChaosState,
   { id, worker, deaths, faults }: ActiveConversation,
-  after: Map<string, Stored[]>,
+  after: Map<string, StoredRecord[]>,
   announced: string[],
 ): string[] {
-  const wrong = judgeAll({ id, task: worker.task, deaths, after, announced, faults });
+  const wrong = checkAll({ id, task: worker.task, deaths, after, announced, faults });
   for (const [one, log] of after) {
     wrong.push(...log.flatMap(({ event }) => eventProblems(event)).slice(0, 3));
     wrong.push(
-      ...wrongCalls(state.dataDir, one, log).map((text) => `${one === id ? "" : "sub-agent: "}${text}`),
+      ...checkModelCalls(state.dataDir, one, log).map((text) => `${one === id ? "" : "sub-agent: "}${text}`),
     );
   }
   return wrong;
 }
 
 /** Each answer of a model that came to something is recorded, and once. */
-function wrongCalls(dataDir: string, id: string, log: readonly Stored[]): string[] {
+function checkModelCalls(dataDir: string, id: string, log: readonly StoredRecord[]): string[] {
   const rows = queryStored(
     dataDir,
     `SELECT json ->> '$.response.id' AS id FROM model_calls WHERE conversation = (SELECT number FROM conversations WHERE id = ?)

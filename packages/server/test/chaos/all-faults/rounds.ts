@@ -9,8 +9,8 @@ import { startMcpServer } from "../../support/mcp-server.ts";
 import { caller, removeSandboxes } from "../../support/platform.ts";
 import { startServerProcess } from "../../support/server-process.ts";
 import { waitUntilConsistent } from "../consistency.ts";
-import { diskFull, logsOf } from "../every-append/judge.ts";
-import { worker as modelFor, otherModel } from "../every-append/task.ts";
+import { diskFull, readLogs } from "../every-append/judge.ts";
+import { scriptModel as modelFor, otherModel } from "../every-append/task.ts";
 import { listFaults, pickRandom } from "./faults.ts";
 import { runLane } from "./lane.ts";
 import { type ChaosState, callAs, queryStored, type Worker, workers } from "./state.ts";
@@ -70,7 +70,7 @@ export async function runAllFaults({ seed, kills, faults: withFaults, log }: Opt
   const kill = async () => {
     await state.server.end("SIGKILL");
     logs += state.server.output();
-    for (const { id, deaths } of state.active) deaths.push(logsOf(dataDir, id));
+    for (const { id, deaths } of state.active) deaths.push(readLogs(dataDir, id));
     state.server = await startServerProcess(dataDir, env);
   };
   try {

@@ -2,9 +2,9 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { caller, type TestPlatform } from "../../support/platform.ts";
 import type { ServerProcess } from "../../support/server-process.ts";
-import type { Stored } from "../every-append/log.ts";
-import { talkedTask } from "../every-append/talked-task.ts";
-import { plainTask, type Task, wholeTask } from "../every-append/task.ts";
+import { interactiveTask } from "../every-append/interactive-task.ts";
+import type { StoredRecord } from "../every-append/log.ts";
+import { concurrentTask, sequentialTask, type Task } from "../every-append/task.ts";
 
 /** A user with the settings that a task needs. */
 export interface Worker {
@@ -17,17 +17,17 @@ export interface Worker {
 
 /** The browser comes last in its task, and costs the most. */
 const withoutBrowser: Task = {
-  ...talkedTask,
-  steps: [...talkedTask.steps.slice(0, -3)],
-  expected: talkedTask.expected.replace("eight,", ""),
+  ...interactiveTask,
+  steps: [...interactiveTask.steps.slice(0, -3)],
+  expected: interactiveTask.expected.replace("eight,", ""),
 };
 
 /** Twenty conversations at once. */
 export const workers = (): Worker[] => [
-  { name: "plain", task: plainTask, lanes: 6, key: "" },
-  { name: "whole", task: wholeTask, lanes: 6, key: "" },
+  { name: "plain", task: sequentialTask, lanes: 6, key: "" },
+  { name: "whole", task: concurrentTask, lanes: 6, key: "" },
   { name: "talked", task: withoutBrowser, lanes: 6, key: "" },
-  { name: "browsing", task: talkedTask, lanes: 2, key: "" },
+  { name: "browsing", task: interactiveTask, lanes: 2, key: "" },
 ];
 
 /** A conversation in progress. */
@@ -35,7 +35,7 @@ export interface ActiveConversation {
   id: string;
   worker: Worker;
   /** Its log and those of its sub-agents, as each death of the server left them. */
-  readonly deaths: ReadonlyMap<string, readonly Stored[]>[];
+  readonly deaths: ReadonlyMap<string, readonly StoredRecord[]>[];
   /** Something else than the server failed while it was there. */
   faults: boolean;
 }

@@ -1,11 +1,11 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Json } from "../../support/platform.ts";
-import type { Stored } from "./log.ts";
-import { interrupted, shownAtEnd, type Task, usage, wish } from "./task.ts";
+import type { StoredRecord } from "./log.ts";
+import { interrupted, shownAtEnd, type Task, usage, userWish } from "./task.ts";
 
 /** The log of a conversation as it is on the disk. */
-export function storedLog(dataDir: string, conversationId: string): Stored[] {
+export function readLog(dataDir: string, conversationId: string): StoredRecord[] {
   const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), {
     readOnly: true,
     timeout: 5_000,
@@ -29,7 +29,7 @@ export function storedLog(dataDir: string, conversationId: string): Stored[] {
 const results = ["ObservationEvent", "AgentErrorEvent", "UserRejectObservation"];
 
 /** Calls that have no result in a log, by id. */
-export function openCalls(log: readonly Stored[]): Map<string, Json> {
+export function findOpenCalls(log: readonly StoredRecord[]): Map<string, Json> {
   const open = new Map<string, Json>();
   for (const { event } of log) {
     if (event.kind === "ActionEvent") open.set(event.tool_call_id, event);
@@ -50,11 +50,11 @@ const repeatable = [
   "browser_list_tabs",
 ];
 
-export interface Witness {
+export interface LogEvidence {
   /** What was on the disk each time that the server had died. */
-  deaths: readonly (readonly Stored[])[];
+  deaths: readonly (readonly StoredRecord[])[];
   /** What is there at the end. */
-  after: readonly Stored[];
+  after: readonly StoredRecord[];
   /** Ids of the listed events that followers received. */
   announced: readonly string[];
   /** What the conversation shows at its end, and what it is to show; undefined for a sub-agent. */
@@ -74,7 +74,7 @@ export interface Witness {
 export const diskFull = /The disk of the data folder is full/;
 
 /** Returns what is wrong in a finished conversation whose server was killed. */
-export function judge(witness: Witness): string[] {
+export function checkLog(witness: LogEvidence): string[] {
   const { deaths, after, announced, shown, messages = 1, rested = false, faults = false } = witness;
   const wrong: string[] = [];
   const check = (text: string, is: unknown, wanted: unknown) => {
@@ -115,7 +115,7 @@ export function judge(witness: Witness): string[] {
       wrong.push(`a result of no action: ${event.id}`);
   }
   const unknown = events.filter((event) => event.kind === "AgentErrorEvent" && interrupted.test(event.error));
-  const cutOff = new Set(deaths.flatMap(cutOffIn));
+  const cutOff = new Set(deaths.flatMap(findInterruptedCalls));
   check(
     "calls whose outcome is unknown",
     unknown
@@ -156,44 +156,52 @@ export function judge(witness: Witness): string[] {
 }
 
 /** The last status in a log. */
-export function statusOf(log: readonly Stored[]): string | undefined {
+export function getStatus(log: readonly StoredRecord[]): string | undefined {
   return log.findLast(({ event }) => event.key === "execution_status")?.event.value;
 }
 
 /** Open calls that the server must not repeat and that did not wait for the user. */
-function cutOffIn(log: readonly Stored[]): string[] {
+function findInterruptedCalls(log: readonly StoredRecord[]): string[] {
   let status = "";
   let waiting = new Set<string>();
   for (const [index, { event }] of log.entries()) {
     if (event.key !== "execution_status") continue;
-    if (event.value === "waiting_for_confirmation") waiting = new Set(openCalls(log.slice(0, index)).keys());
+    if (event.value === "waiting_for_confirmation")
+      waiting = new Set(findOpenCalls(log.slice(0, index)).keys());
     else if (event.value === "running" && status === "waiting_for_confirmation") waiting = new Set();
     status = event.value;
   }
-  const open = [...openCalls(log).values()].filter((event) => !repeatable.includes(event.tool_name));
+  const open = [...findOpenCalls(log).values()].filter((event) => !repeatable.includes(event.tool_name));
   return open.map((event) => event.tool_call_id as string).filter((id) => !waiting.has(id));
 }
 
 /** What a conversation shows at its end. */
-export function shownBy(log: readonly Stored[]): string {
+export function getShownResult(log: readonly StoredRecord[]): string {
   const action = log.findLast(({ event }) => event.action?.command === shownAtEnd)?.event;
   const result = log.find(({ event }) => event.action_id === action?.id)?.event;
   return result?.observation?.content[0]?.text ?? "";
 }
 
 /** A conversation that has ended, as it was left by each death. */
-export interface Ended {
+export interface EndedConversation {
   id: string;
-  task: Pick<Task, "asked" | "person" | "expected" | "parts">;
-  deaths: readonly ReadonlyMap<string, readonly Stored[]>[];
-  after: ReadonlyMap<string, readonly Stored[]>;
+  task: Pick<Task, "asked" | "userActions" | "expected" | "parts">;
+  deaths: readonly ReadonlyMap<string, readonly StoredRecord[]>[];
+  after: ReadonlyMap<string, readonly StoredRecord[]>;
   announced: readonly string[];
   faults?: boolean;
 }
 
 /** What is wrong in a conversation and its sub-agents. */
-export function judgeAll({ id, task, deaths, after, announced, faults = false }: Ended): string[] {
-  const { asked = {}, person, expected } = task;
+export function checkAll({
+  id,
+  task,
+  deaths,
+  after,
+  announced,
+  faults = false,
+}: EndedConversation): string[] {
+  const { asked = {}, userActions, expected } = task;
   return [...after].flatMap(([one, log]) => {
     const asks = log.filter(({ event }) =>
       Object.keys(asked).some((words) => JSON.stringify(event.llm_message ?? "").includes(words)),
@@ -203,17 +211,17 @@ export function judgeAll({ id, task, deaths, after, announced, faults = false }:
       after: log,
       faults,
       messages: 1 + asks.length,
-      rested: asks.length > 0 || person !== undefined,
+      rested: asks.length > 0 || userActions !== undefined,
     };
-    const is = faults ? withoutRepeats(shownBy(log), task) : shownBy(log);
-    if (one === id) return judge({ ...common, announced, shown: { is, expected } });
-    return judge({ ...common, announced: [] }).map((text) => `sub-agent ${one}: ${text}`);
+    const is = faults ? withoutRepeats(getShownResult(log), task) : getShownResult(log);
+    if (one === id) return checkLog({ ...common, announced, shown: { is, expected } });
+    return checkLog({ ...common, announced: [] }).map((text) => `sub-agent ${one}: ${text}`);
   });
 }
 
 /** A sub-agent that failed is followed by another that repeats its work. */
 function withoutRepeats(shown: string, { parts, asked = {} }: Pick<Task, "parts" | "asked">): string {
-  const others = Object.entries(asked).flatMap(([words, steps]) => (words === wish ? [] : [steps]));
+  const others = Object.entries(asked).flatMap(([words, steps]) => (words === userWish ? [] : [steps]));
   const works = [...Object.values(parts), ...others].flat(2);
   const may = new Set(works.flatMap(({ trace = "" }) => /\^(\w+) /.exec(trace)?.[1] ?? []));
   const [names = "", ...rest] = shown.split("\n");
@@ -225,12 +233,12 @@ function withoutRepeats(shown: string, { parts, asked = {} }: Pick<Task, "parts"
 }
 
 /** The log of a conversation and of its sub-agents, by id. */
-export function logsOf(dataDir: string, id: string): Map<string, Stored[]> {
-  return new Map([id, ...partsOf(dataDir, id)].map((one) => [one, storedLog(dataDir, one)]));
+export function readLogs(dataDir: string, id: string): Map<string, StoredRecord[]> {
+  return new Map([id, ...listSubAgents(dataDir, id)].map((one) => [one, readLog(dataDir, one)]));
 }
 
 /** Ids of the sub-agents' conversations. */
-export function partsOf(dataDir: string, conversationId: string): string[] {
+export function listSubAgents(dataDir: string, conversationId: string): string[] {
   const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), {
     readOnly: true,
     timeout: 5_000,

@@ -6,7 +6,7 @@ import type { Task } from "./task.ts";
  * The request that starts a conversation with the task, in a sandbox with its files. Throws when
  * the server dies meanwhile.
  */
-export async function requestFor(
+export async function createRequest(
   server: Pick<TestPlatform, "call">,
   id: string,
   { files = {} }: Task,

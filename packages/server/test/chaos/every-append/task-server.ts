@@ -7,7 +7,7 @@ import { otherModel, type Task } from "./task.ts";
 
 /** When a server is killed: before or after a commit, or just after its announcement. */
 export interface KillPoint {
-  when: "before" | "after" | "told";
+  when: "before" | "after" | "announced";
   at: number;
 }
 
@@ -28,8 +28,8 @@ export async function openTaskServer(
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-append-"));
   const start = (death?: KillPoint) =>
     startServerProcess(dataDir, {
-      NODE_OPTIONS: `--import=${new URL("./die-at-commit.ts", import.meta.url)}`,
-      DIE_AT_COMMIT: death ? `${death.when}:${death.at}` : "",
+      NODE_OPTIONS: `--import=${new URL("./kill-at-commit.ts", import.meta.url)}`,
+      KILL_AT_COMMIT: death ? `${death.when}:${death.at}` : "",
       SANDPIPER_MAX_REQUESTS: "100000",
       SANDPIPER_OUTBOUND_PRIVATE: "127.0.0.0/8",
     });

@@ -2,7 +2,7 @@ import type { ScriptedToolCall } from "@sandpiper/models/test/support/model-answ
 import type { ModelRequestSeen, Reply } from "@sandpiper/models/test/support/model-server";
 import { reply } from "@sandpiper/models/test/support/model-server";
 import { editor, terminal } from "../../support/script.ts";
-import type { Person } from "./log.ts";
+import type { UserActions } from "./log.ts";
 
 /** What a model is to do in one call, again under another id where the first had no effect. */
 export interface Work {
@@ -24,8 +24,8 @@ export const notes = "/workspace/notes";
 /** That of the profile `other`. */
 export const otherModel = "openai/gpt-4o";
 
-/** Extra work that a participating person asks for. */
-export const wish = "Do also thirteen.";
+/** Extra work that a participating user asks for. */
+export const userWish = "Do also thirteen.";
 
 /** What the work is finished with. */
 export const allDone = /All is done/;
@@ -60,8 +60,8 @@ export interface Task {
   legacySettings?: Record<string, unknown>;
   /** Files below /workspace that are there before it begins. */
   files?: Readonly<Record<string, string>>;
-  /** A participating person. */
-  person?: Person;
+  /** Actions of a participating user. */
+  userActions?: UserActions;
   /** What the conversation shows at its end. */
   expected: string;
 }
@@ -99,7 +99,7 @@ const expected = (names: string) => `${names}\nfirst\nbetween\nend`;
 const tools = ["terminal", "file_editor", "task_tracker", "glob", "grep"].map((name) => ({ name }));
 
 /** One call after the other. */
-export const plainTask: Task = {
+export const sequentialTask: Task = {
   steps,
   parts: {},
   settings: () => ({ tools }),
@@ -107,7 +107,7 @@ export const plainTask: Task = {
 };
 
 /** Concurrent calls, including sub-agents, with hooks around each and repeated condensation. */
-export const wholeTask: Task = {
+export const concurrentTask: Task = {
   steps: [
     ...steps.slice(0, 6),
     [part("Do nine."), mark("ten"), part("Do eleven.")],
@@ -144,7 +144,7 @@ const atEnd: Work = { call: () => terminal(shownAtEnd), trace: "false", says: /^
 
 export const interrupted = /interrupted and its outcome is unknown/;
 
-/** The person wrote in the moment in which a call began to wait for an approval. */
+/** The user wrote when a call began to wait for an approval. */
 const unanswered = /the user wrote instead/;
 
 interface Known {
@@ -152,7 +152,7 @@ interface Known {
   attempts: number;
   /** How often a trace was looked for, and how often one was found. */
   looks: number;
-  told: number;
+  answers: number;
 }
 
 /**
@@ -161,7 +161,7 @@ interface Known {
  * provider would accept gets 400, which ends the run; so does an unexpected result, unless `failed`
  * accepts it and the model checks and repeats the step.
  */
-export function worker(
+export function scriptModel(
   { steps, parts, asked = {} }: Task,
   failed: Failed = refuse,
 ): (request: ModelRequestSeen) => Reply {
@@ -242,7 +242,7 @@ function knownOf(
   results: Map<string, string>,
   failed: (text: string) => void,
 ): Known {
-  const known: Known = { done: false, attempts: 0, looks: 0, told: 0 };
+  const known: Known = { done: false, attempts: 0, looks: 0, answers: 0 };
   for (
     let text = results.get(`${name}_try0`);
     text !== undefined;
@@ -260,21 +260,21 @@ function knownOf(
     text = results.get(`${name}_look${++known.looks}`)
   ) {
     const [, found] = /is (there|missing)/.exec(text) ?? [];
-    if (found) known.told += 1;
+    if (found) known.answers += 1;
     if (found === "there") known.done = true;
   }
   return known;
 }
 
 /** Where a call never has its effect, the run ends. */
-const mostAttempts = 30;
+const maxAttempts = 30;
 
 function next(work: Work, name: string, results: Map<string, string>, known: Known): ScriptedToolCall[] {
-  const { done, attempts, looks, told } = known;
+  const { done, attempts, looks, answers } = known;
   if (done) return [];
-  if (Math.max(attempts, looks) > mostAttempts) throw new Error(`never done: ${name}`);
+  if (Math.max(attempts, looks) > maxAttempts) throw new Error(`never done: ${name}`);
   const id = `${name}_try${attempts}`;
-  if (told >= attempts) return [{ ...work.call(id, results), id }];
+  if (answers >= attempts) return [{ ...work.call(id, results), id }];
   // The same call again and again is a sign of a model that is stuck.
   const again = looks > 0 ? `sleep 1; : ${looks}; ` : "";
   const look = terminal(

@@ -99,8 +99,8 @@ test("a read-only key only reads, and sees no session keys or links", async () =
   expect(changing.length).toBeGreaterThan(15);
   for (const { method, path } of changing) {
     const { status, body } = await read(server.call(method, path, { key: readerKey, body: {} }));
-    const told = body.detail ?? body.error?.message;
-    expect([method, path, status, told]).toEqual([
+    const detail = body.detail ?? body.error?.message;
+    expect([method, path, status, detail]).toEqual([
       method,
       path,
       403,

@@ -97,6 +97,6 @@ test("an expression that selects tools is evaluated once, when the conversation 
   // The expression is not evaluated again.
   const slow = { ...row.agent!, filter_tools_regex: `${"(.*)*".repeat(12)}x` };
   expect(() => checkTools(slow, [])).toThrow(/takes too long/);
-  const tools = chooseTools({ agentType: "default", agent: slow, kept: row.keptTools!, clientTools: [] });
+  const tools = chooseTools({ agentType: "default", agent: slow, allowed: row.keptTools!, clientTools: [] });
   expect(tools.map(({ name }) => name)).toEqual(["file_editor", "finish"]);
 });

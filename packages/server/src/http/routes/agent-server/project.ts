@@ -91,7 +91,7 @@ export function agentProjectRoutes(
       const lists = {
         project: load_project ? inside.filter(({ source }) => source === "project") : [],
         user: load_user ? inside.filter(({ source }) => source === "user") : [],
-        public: load_public ? skills.known(userId) : [],
+        public: load_public ? skills.getLoaded(userId) : [],
       };
       const sources = Object.fromEntries(Object.entries(lists).map(([name, list]) => [name, list.length]));
       return { skills: mergeSkills(lists.project, lists.user, lists.public).map(toLoadedSkill), sources };

@@ -77,7 +77,7 @@ test.each<[string, object, number, string | null, string | null]>([
     "invalid_parameter",
     null,
   ],
-])("%s is refused in the words of OpenAI's API", async (_what, body, status, code, param) => {
+])("%s is refused with an error in OpenAI's format", async (_what, body, status, code, param) => {
   const before = server.sandboxes.rows.size;
   expect(await ask(body)).toEqual({
     status,

@@ -1,5 +1,5 @@
 import { caller, type Json } from "../support/platform.ts";
-import type { AgentLoadState, Box, Known } from "./agent-announced.ts";
+import type { AgentLoadState, AnnouncedConversation, AnnouncedSandbox } from "./agent-announced.ts";
 
 type Call = ReturnType<typeof caller>;
 
@@ -7,11 +7,11 @@ type Call = ReturnType<typeof caller>;
 export async function findMismatches(state: AgentLoadState): Promise<string[]> {
   const call = caller(state.target.url, state.userKey);
   const wrong: string[] = [];
-  for (const box of state.boxes) {
+  for (const box of state.sandboxes) {
     for (const one of box.conversations)
-      wrong.push(...(await wrongConversation(state, call, one)).map((text) => `${one.id}: ${text}`));
+      wrong.push(...(await checkConversation(state, call, one)).map((text) => `${one.id}: ${text}`));
     if (box.deleted === undefined)
-      wrong.push(...(await wrongBox(state, box)).map((text) => `${box.id}: ${text}`));
+      wrong.push(...(await checkSandbox(state, box)).map((text) => `${box.id}: ${text}`));
     else if (box.deleted && (await call("GET", `/api/v1/sandboxes?id=${box.id}`)).body[0])
       wrong.push(`deleted sandbox is there: ${box.id}`);
   }
@@ -30,11 +30,15 @@ async function listAll(call: Call, path: string): Promise<Json[]> {
   return all;
 }
 
-async function wrongConversation(state: AgentLoadState, call: Call, one: Known): Promise<string[]> {
+async function checkConversation(
+  state: AgentLoadState,
+  call: Call,
+  one: AnnouncedConversation,
+): Promise<string[]> {
   const { status, body: info } = await call("GET", `/api/conversations/${one.id}`);
   if (status === 404) {
-    if (!one.made || one.deleted !== undefined) return [];
-    return [`gone, of sandbox ${one.box.id} ${one.box.deleted}`];
+    if (!one.created || one.deleted !== undefined) return [];
+    return [`gone, of sandbox ${one.sandbox.id} ${one.sandbox.deleted}`];
   }
   if (status !== 200) return [`answers ${status}`];
   if (one.deleted) return ["deleted, and there"];
@@ -49,20 +53,20 @@ async function wrongConversation(state: AgentLoadState, call: Call, one: Known):
   );
   if (twice.length > 0) wrong.push(`messages that came twice: ${twice}`);
   // Where the sandbox is gone nothing is delivered any more.
-  if (one.first && !texts.includes(one.first) && one.box.deleted === undefined)
-    wrong.push(`made without its first message, announced: ${one.made}`);
-  for (const said of one.said.values()) {
+  if (one.first && !texts.includes(one.first) && one.sandbox.deleted === undefined)
+    wrong.push(`made without its first message, announced: ${one.created}`);
+  for (const said of one.sent.values()) {
     const found = texts.filter((text) => said.includes(text));
     if (JSON.stringify(found) !== JSON.stringify(said)) wrong.push(`said ${said}, stored ${found}`);
   }
-  wrong.push(...wrongFields(one, info), ...wrongGoals(one, info, texts));
+  wrong.push(...checkFields(one, info), ...checkGoals(one, info, texts));
   const open = new Set(
     events.filter(({ kind }) => kind === "ActionEvent").map((event) => event.tool_call_id),
   );
   for (const { kind, tool_call_id } of events) if (kind !== "ActionEvent") open.delete(tool_call_id);
   if (open.size > 0 && info.execution_status === "finished" && !one.moved && !one.forkOf)
     wrong.push("actions without a result");
-  if (["error", "stuck"].includes(info.execution_status) && one.box.deleted === undefined)
+  if (["error", "stuck"].includes(info.execution_status) && one.sandbox.deleted === undefined)
     wrong.push(`ended as ${info.execution_status}: ${JSON.stringify(events.at(-1)).slice(0, 400)}`);
   const got = new Set(state.reported.get(one.id));
   const until = Date.now() + 20_000;
@@ -71,13 +75,13 @@ async function wrongConversation(state: AgentLoadState, call: Call, one: Known):
     for (const id of state.reported.get(one.id) ?? []) got.add(id);
   }
   const wanted = new Set(ids);
-  const told = [...got].filter((id) => wanted.has(id));
-  if (JSON.stringify(told) !== JSON.stringify(ids))
-    wrong.push(`the webhook got ${told.length} of ${ids.length} events, or not in order`);
+  const received = [...got].filter((id) => wanted.has(id));
+  if (JSON.stringify(received) !== JSON.stringify(ids))
+    wrong.push(`the webhook got ${received.length} of ${ids.length} events, or not in order`);
   // Followers reconnect a last time.
   for (const { follower, prefix } of one.followers) {
-    if (one.box.deleted !== undefined) continue;
-    const { ended } = follower.follow({ url: `${state.target.url}${prefix}`, key: one.box.key });
+    if (one.sandbox.deleted !== undefined) continue;
+    const { ended } = follower.follow({ url: `${state.target.url}${prefix}`, key: one.sandbox.key });
     const late = Date.now() + 15_000;
     while (follower.ids.length < ids.length && Date.now() < late)
       await new Promise((resolve) => setTimeout(resolve, 10));
@@ -93,7 +97,7 @@ async function wrongConversation(state: AgentLoadState, call: Call, one: Known):
   return wrong;
 }
 
-function wrongFields({ fields, secrets, deleted }: Known, info: Json): string[] {
+function checkFields({ fields, secrets, deleted }: AnnouncedConversation, info: Json): string[] {
   if (deleted !== undefined) return [];
   const wrong: string[] = [];
   const now = {
@@ -103,7 +107,7 @@ function wrongFields({ fields, secrets, deleted }: Known, info: Json): string[] 
     model: info.agent?.llm?.model,
   };
   for (const name of ["title", "tags", "policy", "model"] as const) {
-    const may = fields[name].may.map((value): string | undefined => JSON.stringify(value));
+    const may = fields[name].possible.map((value): string | undefined => JSON.stringify(value));
     if (may.length > 0 && !may.includes(undefined) && !may.includes(JSON.stringify(now[name])))
       wrong.push(`${name} is ${JSON.stringify(now[name])}, not ${may}`);
   }
@@ -112,7 +116,7 @@ function wrongFields({ fields, secrets, deleted }: Known, info: Json): string[] 
   return wrong;
 }
 
-function wrongGoals(one: Known, info: Json, texts: string[]): string[] {
+function checkGoals(one: AnnouncedConversation, info: Json, texts: string[]): string[] {
   const wrong: string[] = [];
   const { goal } = info.agent_state;
   for (const [objective, { announced }] of one.goals) {
@@ -132,7 +136,7 @@ function wrongGoals(one: Known, info: Json, texts: string[]): string[] {
   return wrong;
 }
 
-async function wrongBox(state: AgentLoadState, box: Box): Promise<string[]> {
+async function checkSandbox(state: AgentLoadState, box: AnnouncedSandbox): Promise<string[]> {
   const wrong: string[] = [];
   const call = caller(`${state.target.url}/agent/${box.id}`, box.key);
   const events = await listAll(call, "/api/bash/bash_events/search?sort_order=TIMESTAMP");
@@ -172,7 +176,7 @@ async function wrongBox(state: AgentLoadState, box: Box): Promise<string[]> {
 export async function readConversations(state: AgentLoadState): Promise<Map<string, string>> {
   const call = caller(state.target.url, state.userKey);
   const all = new Map<string, string>();
-  for (const { id } of state.boxes.flatMap(({ conversations }) => conversations)) {
+  for (const { id } of state.sandboxes.flatMap(({ conversations }) => conversations)) {
     const { status, body } = await call("GET", `/api/conversations/${id}`);
     all.set(id, JSON.stringify([status, body]).replaceAll(state.target.url, ""));
   }

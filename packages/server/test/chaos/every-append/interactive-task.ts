@@ -1,5 +1,4 @@
 import { stdioMcp } from "../../support/stdio-mcp.ts";
-import { forbidden, person } from "./person.ts";
 import {
   allDone,
   edit,
@@ -11,9 +10,10 @@ import {
   part,
   type Step,
   type Task,
+  userWish,
   type Work,
-  wish,
 } from "./task.ts";
+import { forbidden, userActions } from "./user-actions.ts";
 
 /** Leaves nothing that could be looked at. */
 const again = (name: string, args: object, says: RegExp): Work => ({
@@ -33,9 +33,12 @@ const taskId = /task_[0-9a-f]{8}/;
 /** Goes on with the sub-agent of an earlier call. */
 const resumed = (prompt: string, earlier: string): Work => ({
   call: (_, results) => {
-    const [, told] =
+    const [, earlierResult] =
       [...results].findLast(([id, text]) => id.startsWith(`${earlier}_try`) && taskId.test(text)) ?? [];
-    return { name: "task", arguments: { description: prompt, prompt, resume: taskId.exec(told ?? "")?.[0] } };
+    return {
+      name: "task",
+      arguments: { description: prompt, prompt, resume: taskId.exec(earlierResult ?? "")?.[0] },
+    };
   },
   says: allDone,
 });
@@ -68,14 +71,14 @@ const steps: readonly Step[] = [
 ];
 
 /**
- * A person approves, rejects, pauses and writes; the agent uses MCP servers inside and outside,
+ * A user approves, rejects, pauses and writes; the agent uses MCP servers inside and outside,
  * another model, a skill, a patch, a browser and a resumed sub-agent.
  */
-export const talkedTask: Task = {
+export const interactiveTask: Task = {
   steps,
   parts: { "Do four.": [[mark("four")]] },
   asked: {
-    [wish]: [[mark("thirteen")], [harmless("think", { thought: "It is late." })]],
+    [userWish]: [[mark("thirteen")], [harmless("think", { thought: "It is late." })]],
     "Do six.": [[mark("six")]],
   },
   settings: ({ mcpUrl }) => ({
@@ -98,6 +101,6 @@ export const talkedTask: Task = {
     "project/.agents/skills/style/SKILL.md":
       "---\nname: style\ndescription: How texts are written\n---\nShort sentences. !`echo read`",
   },
-  person,
+  userActions,
   expected: "eight,five,four,one,seven,six,thirteen,three,two\nfirst\npatched",
 };

@@ -1,32 +1,32 @@
 import type { Json } from "../../support/platform.ts";
-import { openCalls, statusOf } from "./judge.ts";
-import type { Person } from "./log.ts";
-import { wish } from "./task.ts";
+import { findOpenCalls, getStatus } from "./judge.ts";
+import type { UserActions } from "./log.ts";
+import { userWish } from "./task.ts";
 
 /** A call with this in it may not run. */
 export const forbidden = "forbidden";
 
 /** Lets what waits run, unless it is forbidden; pauses once, goes on, and writes once. */
-export const person: Person = async (call, id, log) => {
+export const userActions: UserActions = async (call, id, log) => {
   const base = `/api/conversations/${id}`;
   const did = async (path: string, body?: Json) => {
     const { status, body: answer } = await call("POST", `${base}/${path}`, body);
     if (status >= 500) throw new Error(`${path}: ${JSON.stringify(answer)}`);
     return false;
   };
-  const status = statusOf(log);
+  const status = getStatus(log);
   const hasResult = (name: string) =>
     log.some(({ event }) => event.kind === "ObservationEvent" && event.tool_call_id.startsWith(`${name}_`));
   const statuses = log.flatMap(({ event }) => (event.key === "execution_status" ? [event.value] : []));
   if (status === "waiting_for_confirmation") {
-    const accept = !JSON.stringify([...openCalls(log).values()]).includes(forbidden);
+    const accept = !JSON.stringify([...findOpenCalls(log).values()]).includes(forbidden);
     return did("events/respond_to_confirmation", { accept, reason: accept ? "" : "Not this." });
   }
   // A rejection leaves it at rest, too.
   if (status === "paused" || status === "idle") return did("run");
   if (status === "running" && hasResult("1") && !statuses.includes("paused")) return did("pause");
-  const wrote = log.some(({ event }) => JSON.stringify(event.llm_message ?? "").includes(wish));
+  const wrote = log.some(({ event }) => JSON.stringify(event.llm_message ?? "").includes(userWish));
   if (hasResult("4") && !wrote)
-    return did("events", { role: "user", content: [{ type: "text", text: wish }], run: true });
+    return did("events", { role: "user", content: [{ type: "text", text: userWish }], run: true });
   return wrote;
 };

@@ -5,14 +5,14 @@ import { isMainThread, parentPort, workerData } from "node:worker_threads";
 /**
  * Preloaded into each thread of a server (`node --import`). In the writing thread it counts the
  * commits with events of conversations created since the start, prints each to standard error
- * (`commit N`), and kills the process with SIGKILL at the position in `DIE_AT_COMMIT`: `before:N`,
- * `after:N` (durable, not announced) or `told:N` (just after the announcement).
+ * (`commit N`), and kills the process with SIGKILL at the position in `KILL_AT_COMMIT`: `before:N`,
+ * `after:N` (durable, not announced) or `announced:N` (just after the announcement).
  */
 
 /** How long the server keeps running after the announcement, ms. */
-const toldMs = 4;
+const announcedMs = 4;
 
-const [when, at] = (process.env.DIE_AT_COMMIT ?? ":0").split(":");
+const [when, at] = (process.env.KILL_AT_COMMIT ?? ":0").split(":");
 let commits = 0;
 /** The transaction that is open, or was just committed, holds such events. */
 let holdsEvents = false;
@@ -61,11 +61,11 @@ if (!isMainThread && typeof workerData?.file === "string" && parentPort) {
     return statement;
   };
   const port = parentPort;
-  const tell = port.postMessage.bind(port);
+  const send = port.postMessage.bind(port);
   port.postMessage = (message: unknown) => {
-    tell(message);
-    if (!isDue("told")) return;
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, toldMs);
+    send(message);
+    if (!isDue("announced")) return;
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, announcedMs);
     die();
   };
 }
