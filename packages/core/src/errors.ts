@@ -47,7 +47,8 @@ function fill([code, text]: readonly [ErrorCode, ErrorText], rest: readonly unkn
   const [params, options] = (hasParams ? rest : [{}, rest[0]]) as [Record<string, unknown>, Options?];
   const message =
     typeof text === "function"
-      ? text(params as never)
+      ? // The constructor has checked the parameters of this key.
+        text(params as never)
       : text.replace(placeholder, (_whole, name) => String(params[name]));
   return { code, message, options };
 }

@@ -1,4 +1,5 @@
 import * as clients from "@openhands/typescript-client/clients";
+import { invalid } from "@sandpiper/core/test/support/stub";
 import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type McpServer, startMcpServer } from "./support/mcp-server.ts";
@@ -110,11 +111,11 @@ test("a conversation uses a stored model whose key the client never sees", async
   const initial_message = { role: "user", content: [{ type: "text", text: "ping" }], run: true };
   const made = await create({ agent: { kind: "Agent", llm }, secrets_encrypted: true, initial_message });
   expect(JSON.stringify(made)).not.toMatch(/sk-good|sealed-v1/);
-  const { id } = made as unknown as { id: string };
+  const id = made.id as string;
   await until(async () => (await client.getConversation(id)).execution_status === "finished");
   expect(await client.getAgentFinalResponse(id)).toMatchObject({ response: "pong" });
   const calls = models.requests.length;
-  await client.switchLLM(id, { ...llm, usage_id: "other" } as never);
+  await client.switchLLM(id, invalid({ ...llm, usage_id: "other" }));
   await client.sendEvent(id, { role: "user", content: [{ type: "text", text: "again" }] }, { run: true });
   await until(() => models.requests.length > calls);
   expect(models.requests.at(-1)!.apiKey).toBe("sk-good");
@@ -143,7 +144,7 @@ test("LLM profiles are verified and saved", async () => {
   });
   const { config } = await client.getProfile("mine", { exposeSecrets: "encrypted" });
   expect(config.api_key).not.toBe("sk-good");
-  await client.saveProfile("mine", { llm: { ...config, usage_id: "again" } as never });
+  await client.saveProfile("mine", { llm: invalid({ ...config, usage_id: "again" }) });
   expect((await client.getProfile("mine", { exposeSecrets: "plaintext" })).config).toMatchObject({
     ...llm,
     usage_id: "again",
@@ -155,7 +156,7 @@ test("LLM profiles are verified and saved", async () => {
   });
   await client.renameProfile("mine", "yours");
   const agents = new clients.AgentProfilesClient(options);
-  await agents.saveAgentProfile("coder", { llm_profile_ref: "yours" } as never);
+  await agents.saveAgentProfile("coder", invalid({ llm_profile_ref: "yours" }));
   const { id } = (await agents.listAgentProfiles()).profiles[0]!;
   expect(await agents.materializeAgentProfile("coder")).toMatchObject({ valid: true, llm_api_key_set: true });
   await agents.activateAgentProfile(id!);
@@ -182,7 +183,7 @@ test("known models are listed; subscriptions, meta-profiles and automations are 
   const meta = new clients.MetaProfilesClient(options);
   expect(await meta.listMetaProfiles()).toEqual({ meta_profiles: [], active_meta_profile: null });
   await expect(meta.getMetaProfile("x")).rejects.toMatchObject({ status: 404 });
-  await expect(meta.saveMetaProfile("x", {} as never)).rejects.toMatchObject({ status: 400 });
+  await expect(meta.saveMetaProfile("x", invalid({}))).rejects.toMatchObject({ status: 400 });
   // The GUI lists automations on its first page.
   const automations = await fetch(`${options.host}/api/automation/v1?limit=50&offset=0`, {
     headers: { "x-session-api-key": options.apiKey },
@@ -206,7 +207,7 @@ test("an MCP server is tested, with the secrets of the stored server of the same
     ok: false,
     error_kind: "connection",
   });
-  await new clients.SettingsClient(options).createMcpServer("sums", { url, auth } as never);
+  await new clients.SettingsClient(options).createMcpServer("sums", invalid({ url, auth }));
   expect(await client.testServer({ name: "sums", server: masked })).toMatchObject({ ok: true });
   expect(await client.testServer({ server: { type: "stdio", command: "id" } })).toMatchObject({
     ok: false,

@@ -33,7 +33,7 @@ const app = async (
   path: string,
   body?: unknown,
 ): Promise<any> => {
-  const answer = await page[method.toLowerCase() as "get" | "post"](path, body as never);
+  const answer = await page[method.toLowerCase() as "get" | "post"](path, body as Json);
   expect([path, answer.status]).toEqual([path, 200]);
   return answer.json;
 };

@@ -1,5 +1,6 @@
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { createServer } from "node:http";
+import { stub } from "@sandpiper/core/test/support/stub";
 import { findBusybox } from "@sandpiper/sandbox/drivers/common/busybox";
 import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
 import { egressToken } from "@sandpiper/sandbox/network/environment";
@@ -90,7 +91,7 @@ async function call(
   } as const;
   const resolved = resolveToolCall(given, browserTools);
   if ("error" in resolved) throw new Error(resolved.error);
-  const context = { browser: async () => browser, signal } as unknown as ToolContext;
+  const context = stub<ToolContext>({ browser: async () => browser, signal });
   return resolved.tool.run(resolved.action as Action, context) as Promise<BrowserObservation>;
 }
 const text = (observation: BrowserObservation) => contentText(observation.content);

@@ -270,10 +270,8 @@ export class Browser {
     if (method === "Target.targetCreated" && info) this.#opened(info);
     else if (method === "Target.targetInfoChanged" && info) this.#targets.learn(info);
     else if (method === "Target.targetDestroyed") this.#forget(String(params.targetId));
-    else if (method === "Browser.downloadWillBegin")
-      this.#downloads.begins(params as unknown as DownloadBegins);
-    else if (method === "Browser.downloadProgress")
-      this.#downloads.goesOn(params as unknown as DownloadProgress);
+    else if (method === "Browser.downloadWillBegin") this.#downloads.begins(params as DownloadBegins);
+    else if (method === "Browser.downloadProgress") this.#downloads.goesOn(params as DownloadProgress);
   }
 
   #opened(info: TargetInfo): void {

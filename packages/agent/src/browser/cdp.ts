@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { WebSocket } from "ws";
 
@@ -73,7 +74,7 @@ export class CdpConnection {
     onEvent: (event: CdpEvent) => void,
   ): Promise<CdpConnection> {
     const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`, {
-      createConnection: () => connection as never,
+      createConnection: () => connection as Socket,
       maxPayload: maxFrameBytes,
       perMessageDeflate: false,
     });

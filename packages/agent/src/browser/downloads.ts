@@ -9,17 +9,17 @@ const lookMs = 100;
 const maxAtOnce = 20;
 const maxBytes = 500 * 2 ** 20;
 
-export interface DownloadBegins {
+export type DownloadBegins = {
   guid: string;
   suggestedFilename: string;
-}
+};
 
-export interface DownloadProgress {
+export type DownloadProgress = {
   guid: string;
   state: "inProgress" | "completed" | "canceled";
   receivedBytes: number;
   filePath?: string;
-}
+};
 
 export interface DownloadsDeps {
   /** Folder in the sandbox. */

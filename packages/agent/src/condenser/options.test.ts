@@ -1,3 +1,4 @@
+import { invalid } from "@sandpiper/core/test/support/stub";
 import { CondenserSettings } from "@sandpiper/wire";
 import { Create } from "typebox/value";
 import { expect, test } from "vitest";
@@ -27,9 +28,9 @@ test("clients' agents select a condenser by its kind", () => {
   const pipeline = { kind: "PipelineCondenser", condensers: [{ kind: "NoOpCondenser" }, one] };
   expect(condenserFromAgent(pipeline)).toEqual(condenserFromAgent(one));
   expect(
-    condenserFromAgent({ kind: "PipelineCondenser", condensers: [pipeline, 7, null] } as never),
+    condenserFromAgent(invalid({ kind: "PipelineCondenser", condensers: [pipeline, 7, null] })),
   ).toBeUndefined();
-  expect(condenserFromAgent({ kind: "RecentEventsCondenser", max_size: 50 } as never)).toMatchObject({
+  expect(condenserFromAgent(invalid({ kind: "RecentEventsCondenser", max_size: 50 }))).toMatchObject({
     maxSize: 50,
   });
 });
@@ -42,12 +43,12 @@ test("invalid values become the defaults, and the beginning is less than half", 
     max_tokens: 1e99,
     minimum_progress: 7,
   };
-  expect(condenserFromAgent(odd as never)).toMatchObject({
+  expect(condenserFromAgent(invalid(odd))).toMatchObject({
     maxSize: 240,
     keepFirst: 2,
     maxTokens: null,
     minimumProgress: 0.1,
   });
   const small = { kind: "LLMSummarizingCondenser", max_size: 0, keep_first: 500 };
-  expect(condenserFromAgent(small as never)).toMatchObject({ maxSize: 10, keepFirst: 3 });
+  expect(condenserFromAgent(invalid(small))).toMatchObject({ maxSize: 10, keepFirst: 3 });
 });

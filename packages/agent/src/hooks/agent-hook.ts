@@ -51,7 +51,7 @@ const viewer: Tool<FileEditorAction> = {
   run: (action, context) => fileEditorTool.run({ ...action, command: "view" }, context),
 };
 
-const tools = [viewer, globTool, grepTool] as unknown as readonly Tool[];
+const tools: readonly Tool[] = [viewer, globTool, grepTool];
 
 /**
  * Lets a read-only agent decide about an event (agent-behaviour.md section 9). Allows when there is

@@ -1,4 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
+import { stub } from "@sandpiper/core/test/support/stub";
 import { type ActionEvent, type AgentErrorEvent, contentText, newId, textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { expect, test } from "vitest";
@@ -33,7 +34,7 @@ function stage(
       for (const wake of waiting.splice(0)) wake();
     });
   const tool = (name: string): Tool =>
-    ({
+    stub<Tool>({
       name,
       parameters: Type.Object({}),
       actionKind: "ThinkAction",
@@ -46,7 +47,7 @@ function stage(
         content: [textContent(await (options.work ?? work)(name, signal, onProgress!))],
         is_error: false,
       }),
-    }) as unknown as Tool;
+    });
   const context = (names: string[]): ActContext => ({
     tools: [...new Set(names)].map(tool),
     hooks: noHooks,
@@ -59,7 +60,7 @@ function stage(
         else if (event.kind === "AgentErrorEvent") appended.push(event.error);
         else appended.push(event.kind === "ConversationStateUpdateEvent" ? String(event.value) : event.kind);
       }
-      return records as unknown as LogRecord[];
+      return records.map((record, index) => stub<LogRecord>({ ...record, seq: index + 1 }));
     },
     onStart: () => {},
     hasUnseenMessage: () => false,

@@ -1,3 +1,4 @@
+import { stub } from "@sandpiper/core/test/support/stub";
 import type { Event } from "@sandpiper/wire";
 import { expect, test } from "vitest";
 import {
@@ -67,7 +68,7 @@ test("a call that is refused again and again is stuck", () => {
 });
 
 test("hook events between calls do not hide a loop", () => {
-  const hook = { kind: "HookExecutionEvent", id: "h", timestamp: "", source: "hook" } as unknown as Event;
+  const hook = stub<Event>({ kind: "HookExecutionEvent", id: "h", timestamp: "", source: "hook" });
   const events = repeat(6, (i) => [
     actionEvent(`c${i}`, i % 2 === 0 ? "cat a" : "cat b"),
     hook,

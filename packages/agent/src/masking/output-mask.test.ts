@@ -1,5 +1,6 @@
 import { SecretMatcher } from "@sandpiper/core/secrets/secret-matcher";
 import { hideSecrets, SecretStream } from "@sandpiper/core/secrets/secret-stream";
+import { stub } from "@sandpiper/core/test/support/stub";
 import type { ModelResponse } from "@sandpiper/models/model";
 import { type MCPToolObservation, textContent } from "@sandpiper/wire";
 import { expect, test } from "vitest";
@@ -45,12 +46,12 @@ test("a secret is hidden in the ids and names of an answer, and not in the argum
     arguments: `{"key": "${value}"}`,
     origin: "completion" as const,
   };
-  const response = {
+  const response = stub<ModelResponse>({
     id: `response-${value}`,
     text: value,
     thinkingBlocks: [],
     toolCalls: [call],
-  } as unknown as ModelResponse;
+  });
   expect(maskAnswer(response, mask)).toMatchObject({
     id: `response-${hiddenSecret}`,
     text: hiddenSecret,

@@ -34,7 +34,7 @@ export function maskObservation<O extends Observation>(observation: O, mask: Out
   if (mask === noMask) return observation;
   const { content, ...rest } = observation;
   if (observation.kind !== "TerminalObservation")
-    return { ...maskDeep(rest, mask), content: maskContent(content, mask) } as unknown as O;
+    return { ...maskDeep(rest, mask), content: maskContent(content, mask) } as O;
   const more = observation.exit_code === -1;
   const shown = content.map((part) =>
     part.type === "text" ? { ...part, text: mask.terminal(part.text, more) } : part,

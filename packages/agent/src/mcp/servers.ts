@@ -55,7 +55,7 @@ export class McpConnections {
     const key = [...reserved].join(" ");
     if (this.#tools?.reserved === key) return this.#tools.list;
     const list = this.#taken().map(({ link, listed }) => {
-      return mcpTool(this.#names.get(link.spec.name, listed.name, reserved), listed, link) as unknown as Tool;
+      return mcpTool(this.#names.get(link.spec.name, listed.name, reserved), listed, link);
     });
     this.#tools = { reserved: key, list };
     return list;

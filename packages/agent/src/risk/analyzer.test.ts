@@ -4,7 +4,6 @@ import { mcpTool } from "../mcp/mcp-tool.ts";
 import type { ServerLink } from "../mcp/server-link.ts";
 import type { ListedTool } from "../mcp/tool-list.ts";
 import { toolRegistry } from "../tools/registry.ts";
-import type { Tool } from "../tools/tool.ts";
 import { type Analyzer, type AssessedCall, assess, ensembleAnalyzer, unknownAnalyzer } from "./analyzer.ts";
 import { checkAnalyzer, chooseAnalyzer, namedAnalyzer } from "./choose-analyzer.ts";
 import { patternAnalyzer, policyRailAnalyzer, ruleRisk } from "./pattern.ts";
@@ -113,7 +112,7 @@ const patch = (header: string, line: string) =>
 const browse = (url: string) => call({ kind: "BrowserNavigateAction", url, new_tab: false } as Action);
 const server = (data: Record<string, unknown>, destructive = false) =>
   call({ kind: "MCPToolAction", data } as Action, {
-    tool: mcpTool("x", { saysDestructive: destructive } as ListedTool, {} as ServerLink) as unknown as Tool,
+    tool: mcpTool("x", { saysDestructive: destructive } as ListedTool, {} as ServerLink),
   });
 
 test.each([

@@ -1,3 +1,4 @@
+import { stub } from "@sandpiper/core/test/support/stub";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
@@ -28,12 +29,12 @@ async function sh(script: string): Promise<string> {
 }
 async function patch(...lines: string[]): Promise<ApplyPatchObservation> {
   const text = ["*** Begin Patch", ...lines, "*** End Patch"].join("\n");
-  const context = {
+  const context = stub<ToolContext>({
     sandbox: async () => sandbox,
     workingDir: "/workspace",
     signal: new AbortController().signal,
-  };
-  return applyPatchTool.run({ kind: "ApplyPatchAction", patch: text }, context as unknown as ToolContext);
+  });
+  return applyPatchTool.run({ kind: "ApplyPatchAction", patch: text }, context);
 }
 const files = () => sh('find . -type f | sort | while read f; do echo "$f:"; cat "$f"; done');
 /** What an update makes of a text. */

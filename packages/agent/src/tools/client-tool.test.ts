@@ -1,15 +1,15 @@
+import { stub } from "@sandpiper/core/test/support/stub";
 import type { ClientTool } from "@sandpiper/wire";
 import { expect, test } from "vitest";
 import { modelTools, resolveToolCall } from "./call.ts";
 import { clientTool } from "./client-tool.ts";
 
 const toolOf = (parameters: object) =>
-  clientTool({ name: "ask", description: "Asks", parameters } as unknown as ClientTool);
+  clientTool(stub<ClientTool>({ name: "ask", description: "Asks", parameters }));
 const call = (parameters: object, args: unknown) =>
-  resolveToolCall(
-    { id: "call", name: "ask", arguments: JSON.stringify(args), origin: "completion" } as never,
-    [toolOf(parameters)],
-  );
+  resolveToolCall({ id: "call", name: "ask", arguments: JSON.stringify(args), origin: "completion" }, [
+    toolOf(parameters),
+  ]);
 
 test("a call of a client's tool is checked for types, names and enum values", () => {
   const parameters = {

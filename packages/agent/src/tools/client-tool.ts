@@ -38,6 +38,7 @@ export function clientTool({ name, description, parameters, annotations }: Clien
     readOnly: hint("readOnlyHint", false) as boolean,
     async run() {
       const text = `The call of ${name} was handed to the client. What comes of it follows as a message, if anything.`;
+      // Only the client knows this kind, so it is not part of the union.
       return {
         kind: "ClientToolObservation",
         content: [textContent(text)],

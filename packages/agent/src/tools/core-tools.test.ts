@@ -1,3 +1,4 @@
+import { stub } from "@sandpiper/core/test/support/stub";
 import { contentText, type TerminalObservation } from "@sandpiper/wire";
 import { describe, expect, test } from "vitest";
 import { finishTool } from "./finish.ts";
@@ -6,7 +7,7 @@ import { taskTrackerTool } from "./task-tracker.ts";
 import { thinkTool } from "./think.ts";
 import type { ToolContext } from "./tool.ts";
 
-const context = { memory: new Map() } as unknown as ToolContext;
+const context = stub<ToolContext>({ memory: new Map() });
 
 describe("what the model reads of a terminal's result", () => {
   const observation: TerminalObservation = {

@@ -1,3 +1,4 @@
+import { invalid } from "@sandpiper/core/test/support/stub";
 import { Action, type Observation, textContent } from "@sandpiper/wire";
 import { expect, test } from "vitest";
 import { ToolNames } from "../mcp/tool-names.ts";
@@ -7,7 +8,7 @@ import type { Tool } from "./tool.ts";
 
 test("one registry entry is enough for all that the agent derives from a tool", () => {
   const memory = new Map<string, unknown>();
-  const tool = {
+  const tool = invalid<Tool>({
     name: "measure",
     actionKind: "MeasureAction",
     role: "thought",
@@ -15,7 +16,7 @@ test("one registry entry is enough for all that the agent derives from a tool", 
     outside: true,
     render: { kind: "MeasureObservation", content: () => [textContent("3 cm")] },
     restore: (target: typeof memory) => target.set("measure", 3),
-  } as unknown as Tool;
+  });
   const registry = new ToolRegistry([{ tool, agents: ["plan"], set: "measuring" } satisfies ToolEntry], []);
   expect(registry.ofAgent("plan")).toEqual([tool]);
   expect(registry.ofAgent("default")).toEqual([]);
@@ -23,7 +24,7 @@ test("one registry entry is enough for all that the agent derives from a tool", 
   expect(registry.byName.get("measure")).toBe(tool);
   expect([registry.roleOf("measure"), registry.isOutside("MeasureAction")]).toEqual(["thought", true]);
   expect([...registry.reservedNames]).toEqual(expect.arrayContaining(["measure", "ruler"]));
-  const observation = { kind: "MeasureObservation", content: [], is_error: true } as unknown as Observation;
+  const observation = invalid<Observation>({ kind: "MeasureObservation", content: [], is_error: true });
   expect(registry.readResult(observation)).toEqual([textContent("[This call failed.]"), textContent("3 cm")]);
   registry.restore(memory, { taskList: [] });
   expect(memory.get("measure")).toBe(3);

@@ -26,7 +26,7 @@ export interface ToolEntry {
 }
 
 /** The tools that are the same in all conversations. */
-const entries = [
+const entries: readonly ToolEntry[] = [
   { tool: terminalTool, agents: ["default"] },
   { tool: fileEditorTool, agents: ["default"] },
   { tool: taskTrackerTool, agents: ["default"] },
@@ -37,10 +37,10 @@ const entries = [
   { tool: planningFileEditorTool, agents: ["plan"] },
   { tool: applyPatchTool },
   ...browserTools.map((tool) => ({ tool, set: "browser_tool_set" })),
-] as unknown as readonly ToolEntry[];
+];
 
 /** The tools that are made for each conversation. */
-const perConversation = [taskTraits, invokeSkillTraits, switchLlmTraits] as unknown as readonly ToolTraits[];
+const perConversation: readonly ToolTraits[] = [taskTraits, invokeSkillTraits, switchLlmTraits];
 
 /** Tools that released clients know and this server does not have. */
 export const unsupportedTools =

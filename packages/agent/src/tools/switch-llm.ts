@@ -51,5 +51,5 @@ ${list}`;
       return { ...common, content: [textContent(text)], is_error: false, active_model: profile.model };
     },
   };
-  return tool as unknown as Tool;
+  return tool;
 }

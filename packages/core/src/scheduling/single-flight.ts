@@ -65,8 +65,9 @@ export class SingleFlight<T> {
 
   #begin(name: string, work: (report: (text: string) => void, signal: AbortSignal) => Promise<T>): Job<T> {
     const abort = new AbortController();
+    const { promise: result, resolve } = Promise.withResolvers<T>();
     const job: Job<T> = {
-      result: undefined as never,
+      result,
       listeners: new Set(),
       line: undefined,
       waiting: 0,
@@ -79,11 +80,12 @@ export class SingleFlight<T> {
     };
     this.#jobs.set(name, job);
     this.#running.add(job);
-    job.result = work(report, abort.signal).finally(() => {
+    const done = work(report, abort.signal).finally(() => {
       this.#running.delete(job);
       if (this.#jobs.get(name) === job) this.#jobs.delete(name);
     });
-    job.result.catch(() => {});
+    resolve(done);
+    result.catch(() => {});
     return job;
   }
 }

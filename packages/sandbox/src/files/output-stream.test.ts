@@ -1,3 +1,4 @@
+import { stub } from "@sandpiper/core/test/support/stub";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openTestDriver, testSpec } from "../../test/support/oci.ts";
 import type { ExecRequest } from "../driver.ts";
@@ -15,10 +16,10 @@ beforeAll(async () => {
 afterAll(() => end());
 
 test("a stream does not wait for a sandbox that is paused between a script's output and its end", async () => {
-  const sandbox = {
+  const sandbox = stub<CommandRunner>({
     shell: ["sh"],
     exec: (request: ExecRequest) => driver.exec("run", request),
-  } as unknown as CommandRunner;
+  });
   // From its second command on a sandbox has a shell that commands go through.
   for (let round = 0; round < 3; round++)
     await runToEnd({ exec: (one) => driver.exec("run", one) }, { argv: ["true"] });

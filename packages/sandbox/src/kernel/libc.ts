@@ -10,7 +10,7 @@ const library = koffi.load("libc.so.6");
 type Native = (...values: unknown[]) => number;
 
 export function native(prototype: string): Native {
-  return library.func(prototype) as unknown as Native;
+  return library.func(prototype) as Native;
 }
 
 /** Calls a function that returns -1 and sets errno when it fails; returns its result. */

@@ -1,3 +1,5 @@
+import type { Duplex } from "node:stream";
+import { stub } from "@sandpiper/core/test/support/stub";
 import { expect, test } from "vitest";
 import { type IdlePolicy, nextIdleStep } from "./idle.ts";
 import {
@@ -71,7 +73,9 @@ test("idle sandboxes are evicted before busy ones, the least recently used first
 
 test("bytes that pass through a connection are traffic once", () => {
   const connection = { bytesRead: 0, bytesWritten: 0 };
-  const one = live({ connections: new Map([[connection as never, 0]]) } as Partial<SandboxRuntimeState>);
+  const one = live({
+    connections: new Map([[stub<Duplex & { bytesRead: number; bytesWritten: number }>(connection), 0]]),
+  } as Partial<SandboxRuntimeState>);
   expect(hasTraffic(one)).toBe(false);
   connection.bytesWritten = 3;
   expect(hasTraffic(one)).toBe(true);

@@ -39,10 +39,7 @@ export async function serve(
   const cert =
     at.host === undefined ? "" : createCertificate({ ...names, subject: "leaf", use: { host: at.host } });
   const tls = () =>
-    createTlsServer(
-      { key: key.export({ type: "pkcs8", format: "pem" }), cert },
-      listener,
-    ) as unknown as Server;
+    createTlsServer({ key: key.export({ type: "pkcs8", format: "pem" }), cert }, listener) as Server;
   const server = at.host === undefined ? createServer(listener) : tls();
   server.listen(at.port ?? 0, at.address);
   await once(server, "listening");

@@ -1,7 +1,7 @@
 import cors from "@fastify/cors";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { serverConversationHeader } from "@sandpiper/wire";
-import Fastify, { type FastifyInstance, LogController } from "fastify";
+import Fastify, { type FastifyReply, LogController } from "fastify";
 import { documentRoutes, installOpenApi } from "./openapi/openapi.ts";
 import { createPreviews } from "./preview/preview.ts";
 import { previewRoutes } from "./preview/routes.ts";
@@ -74,7 +74,7 @@ const closeTimeoutMs = 5_000;
  * Builds the HTTP and WebSocket server over its services, not yet listening. `close()` ends sockets
  * with 1001 and waits up to 5 s for running requests; the services stay open.
  */
-export function buildApp(services: HttpServices): FastifyInstance {
+export function buildApp(services: HttpServices): App {
   const { config, scheduler } = services;
   const authenticator = createAuthenticator(services);
   const limit = new RequestLimit(config.maxRequests);
@@ -92,12 +92,12 @@ export function buildApp(services: HttpServices): FastifyInstance {
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
     rewriteUrl: stripPrefix,
     serverFactory: (handler, options) => createListener(handler, previews, scheduler, options),
-    frameworkErrors: (error, request, reply) => sendError(error, request, reply as never),
+    frameworkErrors: (error, request, reply) => sendError(error, request, reply as FastifyReply),
     clientErrorHandler: respondToClientError,
   });
 
   app.addConstraintStrategy(
-    makeViewConstraint((headers) => authenticator.byHeaders(headers)?.sandboxId !== undefined) as never,
+    makeViewConstraint((headers) => authenticator.byHeaders(headers)?.sandboxId !== undefined),
   );
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
@@ -180,7 +180,7 @@ export function buildApp(services: HttpServices): FastifyInstance {
     setTimeout(() => app.server.closeAllConnections(), closeTimeoutMs).unref();
     await sockets.close();
   });
-  return app as unknown as FastifyInstance;
+  return app;
 }
 
 function logRequests(app: App): void {

@@ -12,6 +12,7 @@ import {
   RecordedToolsLine,
   RecordingEnd,
   RecordingHeader,
+  type RecordingLine,
   recordingVersion,
 } from "@sandpiper/wire";
 import type { Static, TSchema } from "typebox";
@@ -115,7 +116,7 @@ class LineReader {
         `Line ${this.lines} (${kind}) is wrong${problem ? ` at ${problem.instancePath || "its top"}: ${problem.message}` : ""}.`,
       );
     }
-    this.#take(line as never);
+    this.#take(line as RecordingLine);
   }
 
   recording(): Recording {
@@ -134,48 +135,45 @@ class LineReader {
       );
   }
 
-  #take(line: Static<TSchema> & { line: string; number: number }): void {
+  #take(line: RecordingLine): void {
     const { events, systems, tools, messages, calls } = this.#parts;
-    const numbered = <T>(list: T[], value: T) => {
-      if (line.number !== list.length)
+    const numbered = <T>(list: T[], number: number, value: T) => {
+      if (number !== list.length)
         throw new RecordingUnusable(
-          `Line ${this.lines} (${line.line}) has the number ${line.number} in the place of ${list.length}.`,
+          `Line ${this.lines} (${line.line}) has the number ${number} in the place of ${list.length}.`,
         );
       list.push(value);
     };
     switch (line.line) {
       case "recording":
-        this.#header = line as unknown as RecordingHeader;
+        this.#header = line;
         return;
-      case "event": {
-        const event = line as unknown as Recording["events"][number];
-        if (event.seq <= (events.at(-1)?.seq ?? 0))
+      case "event":
+        if (line.seq <= (events.at(-1)?.seq ?? 0))
           throw new RecordingUnusable(`Line ${this.lines}: the events are not in order.`);
-        events.push(event);
+        events.push(line);
         return;
-      }
       case "system":
-        return numbered(systems, (line as unknown as { blocks: string[] }).blocks);
+        return numbered(systems, line.number, line.blocks);
       case "tools":
-        return numbered(tools, (line as unknown as { tools: RecordedTool[] }).tools);
+        return numbered(tools, line.number, line.tools);
       case "message":
-        return numbered(messages, (line as unknown as { message: RecordedMessage }).message);
+        return numbered(messages, line.number, line.message);
       case "call": {
-        const call = line as unknown as RecordedCall;
-        const isThere = call.messages.every(([first, count]) => first + count <= messages.length);
-        if (!isThere || call.system >= systems.length || call.tools >= tools.length)
+        const isThere = line.messages.every(([first, count]) => first + count <= messages.length);
+        if (!isThere || line.system >= systems.length || line.tools >= tools.length)
           throw new RecordingUnusable(
             `Line ${this.lines}: the call names parts of a prompt that are not there.`,
           );
-        if (Boolean(call.response) === Boolean(call.failure))
+        if (Boolean(line.response) === Boolean(line.failure))
           throw new RecordingUnusable(
             `Line ${this.lines}: the call has neither an answer nor a failure, or both.`,
           );
-        calls.push(call);
+        calls.push(line);
         return;
       }
       case "end":
-        this.#end = line as unknown as Static<typeof RecordingEnd>;
+        this.#end = line;
     }
   }
 }

@@ -1,15 +1,12 @@
-import type { NewEvent } from "@sandpiper/wire";
-
 /**
  * A copy of the event without null and undefined fields at any depth (events.md section 1, row
  * "nulls"). The free-form value of a state update keeps its nulls.
  */
-export function omitNulls(event: NewEvent): NewEvent {
-  const copy = compact(event) as NewEvent;
-  if (event.kind === "ConversationStateUpdateEvent") {
-    return { ...copy, value: structuredClone(event.value) } as NewEvent;
-  }
-  return copy;
+export function omitNulls<E extends { kind: string; value?: unknown }>(event: E): E {
+  const copy = compact(event) as E;
+  return event.kind === "ConversationStateUpdateEvent"
+    ? { ...copy, value: structuredClone(event.value) }
+    : copy;
 }
 
 function compact(value: unknown): unknown {

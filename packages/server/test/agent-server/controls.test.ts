@@ -1,4 +1,5 @@
 import { ConversationClient } from "@openhands/typescript-client/clients";
+import { invalid } from "@sandpiper/core/test/support/stub";
 import {
   type ModelServer,
   type Reply,
@@ -97,12 +98,15 @@ test("secrets enter the sandbox as placeholders, also in an open shell, and are 
   await platform.call("POST", "/api/v1/secrets", { name: "OWN", value: "planted-value-own" });
   const url = `${agent.url}/api/settings/secrets/OWN`;
   expect(
-    await client.updateSecrets(id, {
-      secrets: {
-        EARLY: "**********",
-        FROM: { kind: "LookupSecret", url, headers: { "X-Session-API-Key": agent.key } },
-      },
-    } as never),
+    await client.updateSecrets(
+      id,
+      invalid({
+        secrets: {
+          EARLY: "**********",
+          FROM: { kind: "LookupSecret", url, headers: { "X-Session-API-Key": agent.key } },
+        },
+      }),
+    ),
   ).toEqual({ success: true });
   expect(Object.keys(((await client.getConversation(id)) as Json).secret_registry.secret_sources)).toEqual([
     "EARLY",

@@ -1,4 +1,5 @@
 import { ConversationClient } from "@openhands/typescript-client/clients";
+import { invalid } from "@sandpiper/core/test/support/stub";
 import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -121,15 +122,15 @@ test("searches and counts see the conversations of the sandbox, by status, in ev
   const [first, second] = [await make(), await make()];
   const foreign = await make({}, other);
   await client.pauseConversation(first.id);
-  const paused = (await client.searchConversations({ status: "paused" } as never)) as Json;
+  const paused = (await client.searchConversations(invalid({ status: "paused" }))) as Json;
   expect(ids(paused)).toEqual([first.id]);
-  expect(await client.countConversations({ status: "paused" } as never)).toBe(1);
+  expect(await client.countConversations(invalid({ status: "paused" }))).toBe(1);
   const all = (await client.searchConversations()) as Json;
   expect(ids(all).slice(0, 2)).toEqual([second.id, first.id]);
   expect(ids(all)).not.toContain(foreign.id);
   expect(await client.countConversations()).toBe(all.items.length);
   const order = async (sort_order: string) =>
-    ids((await client.searchConversations({ sort_order } as never)) as Json);
+    ids((await client.searchConversations(invalid({ sort_order }))) as Json);
   expect(await order("CREATED_AT")).toEqual(ids(all).toReversed());
   expect((await order("UPDATED_AT_DESC"))[0]).toBe(first.id);
   expect((await order("UPDATED_AT")).at(-1)).toBe(first.id);
@@ -274,8 +275,9 @@ test("events are read by their ids, from the body of the released clients or fro
   await client.sendEvent(id, message("one"));
   const { items } = (await client.searchEvents(id)) as Json;
   const wanted = [items[1].id, newId(), "no-id", items[0].id];
-  const http = (client as unknown as { client: { request(options: object): Promise<{ data: unknown }> } })
-    .client;
+  const { client: http } = invalid<{ client: { request(options: object): Promise<{ data: unknown }> } }>(
+    client,
+  );
   const url = `/api/conversations/${id}/events`;
   expect((await http.request({ method: "GET", url, data: wanted })).data).toEqual([
     items[1],

@@ -128,7 +128,7 @@ function findBrokenTrees(rows: (sql: string) => Row[]): string[] {
   const byId = new Map(conversations.map((row) => [row.id, row]));
   for (const { number, id, head, last_listed: last, origin } of conversations) {
     const events = head === null && origin === null ? [] : eventsOf(number);
-    const navigations = (moves.get(number) ?? []) as unknown as Navigation[];
+    const navigations = (moves.get(number) ?? []) as Navigation[];
     if (head === null && navigations.length > 0) wrong.push(`moved without HEAD: ${id}`);
     const first = navigations[0]?.after ?? Number.POSITIVE_INFINITY;
     const targets = new Map(navigations.map(({ after, target }) => [after, target]));
@@ -149,7 +149,7 @@ function findBrokenTrees(rows: (sql: string) => Row[]): string[] {
     if (!source) continue;
     const all = eventsOf(source.number);
     const index = from.eventId === null ? 0 : all.findIndex((row) => row.id === from.eventId) + 1;
-    const spans = spansTo(index, (moves.get(source.number) ?? []) as unknown as Navigation[]);
+    const spans = spansTo(index, (moves.get(source.number) ?? []) as Navigation[]);
     const way = spans.flatMap((span) => all.slice(span.first - 1, span.last));
     if (way.some((row, place) => row.json !== events[place]?.json))
       wrong.push(`fork ${id} does not begin as ${source.id}`);

@@ -1,3 +1,4 @@
+import { stub } from "@sandpiper/core/test/support/stub";
 import { expect, test } from "vitest";
 import type { OpenApiDocument } from "../../src/http/openapi/schema.ts";
 import { AnswerChecks } from "./checks.ts";
@@ -10,7 +11,7 @@ const operation = {
   },
 };
 const text = { type: "object", required: ["a"], properties: { a: { type: "string" } } };
-const document = {
+const document = stub<OpenApiDocument>({
   paths: { "/a": { get: operation } },
   components: {
     schemas: { A: text },
@@ -18,7 +19,7 @@ const document = {
       NotFound: { content: { "application/json": { schema: { $ref: "#/components/schemas/A" } } } },
     },
   },
-} as unknown as OpenApiDocument;
+});
 const checks = new AnswerChecks(document, 5_000);
 const problems = (status: number, body: string, type = "application/json; charset=utf-8", ms = 1) =>
   checks.problems(

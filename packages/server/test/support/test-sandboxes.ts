@@ -1,6 +1,8 @@
+import type { Duplex } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { CreateOptions, Sandboxes, Snapshots } from "@sandpiper/sandbox/api";
 import type { SandboxSpec } from "@sandpiper/sandbox/driver";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { SandboxRow, SnapshotRow } from "@sandpiper/sandbox/sandbox-store";
 import { slicePage } from "../../src/http/server/params.ts";
 import { defaultUser } from "../../src/users/default-user.ts";
@@ -73,7 +75,7 @@ export class SandboxRecords implements Sandboxes {
       page,
     );
   bySessionKey = (sessionKey: string) => [...this.rows.values()].find((row) => row.sessionKey === sessionKey);
-  async running(): Promise<never> {
+  async running(): Promise<Sandbox> {
     throw new PlatformError("SandboxFailed", "There is no engine in this test.");
   }
   async pause(userId: string, id: string) {
@@ -85,7 +87,7 @@ export class SandboxRecords implements Sandboxes {
   async remove(userId: string, id: string) {
     this.rows.delete(this.#own(userId, id).id);
   }
-  async connect(): Promise<never> {
+  async connect(): Promise<Duplex> {
     throw new PlatformError("SandboxFailed", "There is no engine in this test.");
   }
   refreshSecretAccess() {}

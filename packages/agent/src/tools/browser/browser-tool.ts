@@ -78,7 +78,7 @@ export function browserTool<A extends Action>(parts: BrowserToolParts<A>): Tool 
       };
     },
   };
-  return tool as unknown as Tool;
+  return tool;
 }
 
 /** The text and the separately stored screenshot (events.md section 4). */

@@ -75,7 +75,7 @@ export async function execInContainer(
     { ...handlers, ...refused },
   );
   if (typeof socket === "string") return refusedProcess(socket);
-  return await attach(target, exec, socket as unknown as Socket, command, execKey);
+  return await attach(target, exec, socket as Socket, command, execKey);
 }
 
 async function attach(

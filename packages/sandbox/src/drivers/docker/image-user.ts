@@ -72,6 +72,6 @@ function firstEntry(archive: NodeJS.ReadableStream): Promise<{ text: string; lin
     parser.on("end", () => resolve({ text, link }));
     parser.on("error", reject);
     archive.on("error", reject);
-    archive.pipe(parser as unknown as NodeJS.WritableStream);
+    archive.pipe(parser as NodeJS.WritableStream);
   });
 }

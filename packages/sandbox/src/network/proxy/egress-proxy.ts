@@ -1,5 +1,6 @@
 import { mkdir, readdir } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { getCACertificates, TLSSocket } from "node:tls";
@@ -171,7 +172,7 @@ export class EgressProxy implements Egress, Inspector {
     const { session } = this.#origins.get(client)!;
     const secureContext = this.#authority.contextFor(target.host);
     if (client.destroyed) return;
-    const secure = new TLSSocket(client as never, {
+    const secure = new TLSSocket(client as Socket, {
       isServer: true,
       secureContext,
       ALPNProtocols: ["http/1.1"],

@@ -21,11 +21,13 @@ export class UpstreamAgent extends Agent {
   ): undefined {
     this.#dial({ host: String(options.host), port: Number(options.port) }).then(
       (socket) => give?.(null, socket),
+      // The types require a stream even with an error.
       (error) => give?.(error, undefined as never),
     );
   }
 
   override keepSocketAlive(socket: Duplex): boolean {
+    // Returns a boolean, although its type is void.
     const keep = super.keepSocketAlive(socket) as unknown as boolean;
     (socket as Socket).setTimeout(keepAliveMs);
     return keep;

@@ -1,10 +1,11 @@
+import { invalid, stub } from "@sandpiper/core/test/support/stub";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
 import { expect, test } from "vitest";
 import { loadPluginServers } from "../project/plugin-parts.ts";
 import { type McpSpecsDeps, parseServers, resolveServerSpecs } from "./mcp-specs.ts";
 
-const row = { id: "one", userId: "ann", config: {} } as unknown as Parameters<typeof resolveServerSpecs>[1];
+const row = stub<Parameters<typeof resolveServerSpecs>[1]>({ id: "one", userId: "ann", config: {} });
 const stored = {
   kept: { url: "https://kept.example/mcp", headers: { "X-Key": "planted" } },
   off: { url: "https://off.example", enabled: false },
@@ -15,11 +16,11 @@ function sources(
   plugins: Record<string, unknown> = {},
   refs: string[] | null = null,
 ): McpSpecsDeps {
-  return {
+  return invalid<McpSpecsDeps>({
     agents: { clientAgent: () => (own === undefined ? undefined : { agent: { mcp_config: own } }) },
     settings: { mcpServers: () => stored, agentProfiles: { byId: () => ({ mcp_server_refs: refs }) } },
     foundServers: () => plugins,
-  } as unknown as McpSpecsDeps;
+  });
 }
 
 test("enabled servers of the settings are joined by servers of plugins under unused names", () => {
@@ -32,7 +33,7 @@ test("enabled servers of the settings are joined by servers of plugins under unu
     { name: "kept", server: stored.kept, from: "user" },
     { name: "more", server: { command: "x", args: ["y"] }, from: "plugin" },
   ]);
-  const launched = { ...row, config: { launchedProfile: { id: "p", revision: 1 } } } as unknown as typeof row;
+  const launched = stub<typeof row>({ ...row, config: { launchedProfile: { id: "p", revision: 1 } } });
   expect(resolveServerSpecs(sources(undefined, {}, []), launched)).toEqual([]);
   expect(resolveServerSpecs(sources(undefined, {}, ["kept"]), launched)).toHaveLength(1);
 });

@@ -1,5 +1,6 @@
 import { type RemoteMcp, startRemoteMcp } from "@sandpiper/agent/test/support/remote-mcp";
 import { createOutbound } from "@sandpiper/core/outbound/outbound";
+import { stub } from "@sandpiper/core/test/support/stub";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { until } from "../../../test/support/platform.ts";
 import { emptyConfig } from "../../store/empty-config.ts";
@@ -23,11 +24,11 @@ afterAll(async () => {
 test("servers that were prepared for a message stay connected for a while, and for a following run", async () => {
   const mcp = new McpTools({
     agents: { clientAgent: () => undefined, tools: () => [] },
-    settings: { mcpServers: () => ({ remote: { url: remote.url } }), agentProfiles: {} as never },
+    settings: { mcpServers: () => ({ remote: { url: remote.url } }), agentProfiles: stub({}) },
     foundServers: () => ({}),
     sandboxes: {
-      get: () => ({}) as never,
-      getSpec: () => ({ network: { mode: "allowlist", allow: [], credentials: [] } }) as never,
+      get: () => stub({}),
+      getSpec: () => stub({ network: { mode: "allowlist", allow: [], credentials: [] } }),
     },
     secrets: { forSandbox: () => [] },
     outbound,

@@ -38,7 +38,7 @@ export class SkillTools implements ToolSource {
         return row ? joinServers(row, skill, signal) : [];
       },
     });
-    this.#tools = [tool as unknown as Tool];
+    this.#tools = [tool];
   }
 
   tools(row: Row): readonly Tool[] {

@@ -15,15 +15,13 @@ import {
   type Stats,
   type TokenUsage,
 } from "@sandpiper/wire";
+import type { TSchema } from "typebox";
 import { Value } from "typebox/value";
 import { omitNulls } from "../../store/event-json.ts";
 
 type Fields = Record<string, unknown>;
-type KindSchema = { properties: { kind: { const: string } } };
 
-const schemas = new Map(
-  (Event.anyOf as unknown as KindSchema[]).map((schema) => [schema.properties.kind.const, schema]),
-);
+const schemas = new Map<string, TSchema>(Event.anyOf.map((schema) => [schema.properties.kind.const, schema]));
 
 /** Never stored, because later events contain their information. */
 const transientKinds = new Set([
@@ -45,12 +43,12 @@ export function parseReportedEvent(event: ReportedEvent): NewRecord | undefined 
   if (JSON.stringify(event).length > maxReportedEventLength)
     throw new PlatformError("ReportedEventTooLong", { id: String(event.id), max: maxReportedEventLength });
   if (event.kind === "ConversationStateUpdateEvent") return stateUpdate(event as Fields);
-  const compact = omitNulls(event as unknown as NewEvent) as unknown as Fields;
+  const compact = omitNulls(event) as Fields;
   const schema = schemas.get(event.kind);
   if (!schema) return toRecord(compact);
   const { tool, rest } = foreignTool(compact);
   const stamped = { ...rest, timestamp: "" };
-  const [problem] = Value.Errors(schema as never, stamped);
+  const [problem] = Value.Errors(schema, stamped);
   if (problem) {
     const place = problem.instancePath === "" ? "" : ` at ${problem.instancePath.slice(0, 128)}`;
     const { id, kind } = event;
@@ -60,7 +58,7 @@ export function parseReportedEvent(event: ReportedEvent): NewRecord | undefined 
       problem: `${problem.message}${place}`,
     });
   }
-  return toRecord({ ...(stripUnknownFields(schema as never, stamped) as Fields), ...tool });
+  return toRecord({ ...(stripUnknownFields(schema, stamped) as Fields), ...tool });
 }
 
 /**
@@ -93,7 +91,7 @@ function isForeign(part: Fields | undefined, suffix: "Action" | "Observation"): 
 
 function toRecord(event: Fields): NewRecord {
   const { timestamp: _time, id, ...rest } = event;
-  return { listed: true, event: { ...rest, id: parseId(String(id)) ?? id } as unknown as NewEvent };
+  return { listed: true, event: { ...rest, id: parseId(String(id)) ?? id } as NewEvent };
 }
 
 function stateUpdate({ key, value }: Fields): NewRecord | undefined {

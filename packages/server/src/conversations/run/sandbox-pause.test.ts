@@ -1,3 +1,4 @@
+import { stub } from "@sandpiper/core/test/support/stub";
 import { contentText } from "@sandpiper/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { altered, ServiceBench } from "../../../test/support/sandbox-service.ts";
@@ -32,7 +33,7 @@ beforeEach(async () => {
   awake = true;
   workspaces = new Workspaces({
     sandboxes: service,
-    settings: { agent: () => ({ gitUserName: "Ann", gitUserEmail: "ann@example.com" }) } as never,
+    settings: stub({ agent: () => stub({ gitUserName: "Ann", gitUserEmail: "ann@example.com" }) }),
     isAwake: () => awake,
     onUnload: () => {},
   });
@@ -50,12 +51,14 @@ afterEach(async () => {
 });
 
 const open = (): ConversationWorkspace =>
-  workspaces.getOrCreate({
-    id: "00000000-0000-4000-8000-000000000001",
-    userId: "me",
-    sandboxId,
-    config: { workingDir: "/workspace/w" },
-  } as never);
+  workspaces.getOrCreate(
+    stub({
+      id: "00000000-0000-4000-8000-000000000001",
+      userId: "me",
+      sandboxId,
+      config: { workingDir: "/workspace/w" },
+    }),
+  );
 
 async function run(command: string): Promise<string> {
   const action = { kind: "TerminalAction", command, is_input: false, reset: false, timeout: 20 } as const;

@@ -43,7 +43,7 @@ export class SubAgentRunner implements ToolSource {
     if (!named && (own || !enableSubAgents)) return [];
     const known = this.#deps.listKnown(row.id).filter(({ name }) => name !== "general-purpose");
     const others = builtInSubAgents.filter(({ name }) => known.every((one) => one.name !== name));
-    return [taskTool([...known, ...others], (...call) => this.#run(row.id, ...call)) as unknown as Tool];
+    return [taskTool([...known, ...others], (...call) => this.#run(row.id, ...call))];
   }
 
   /** Adds what sub-agents have used to the parent's metrics. */

@@ -1,3 +1,4 @@
+import { stub } from "@sandpiper/core/test/support/stub";
 import { contentText } from "@sandpiper/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { ServiceBench } from "../../../test/support/sandbox-service.ts";
@@ -18,7 +19,7 @@ function open(number: number, isAwake = () => false): ConversationWorkspace {
   const id = `00000000-0000-4000-8000-00000000000${number}`;
   return new ConversationWorkspace(
     bench.service,
-    { id, sandboxId, config: { workingDir: "/workspace/project" } } as never,
+    stub({ id, sandboxId, config: { workingDir: "/workspace/project" } }),
     isAwake,
     () => ({ name: "Ann", email: "ann@example.com" }),
   );

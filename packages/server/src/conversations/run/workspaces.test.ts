@@ -1,7 +1,7 @@
+import { stub } from "@sandpiper/core/test/support/stub";
 import { contentText } from "@sandpiper/wire";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { ServiceBench } from "../../../test/support/sandbox-service.ts";
-import type { ConversationWorkspace } from "./workspace.ts";
 import { Workspaces } from "./workspaces.ts";
 
 const idle = { pauseAfterMs: 1_000, hibernateAfterMs: 500, deleteAfterMs: 0 };
@@ -20,7 +20,7 @@ beforeEach(async () => {
   unloaded = [];
   workspaces = new Workspaces({
     sandboxes: bench.service,
-    settings: { agent: () => ({ gitUserName: "Ann", gitUserEmail: "ann@example.com" }) } as never,
+    settings: stub({ agent: () => stub({ gitUserName: "Ann", gitUserEmail: "ann@example.com" }) }),
     isAwake: () => awake,
     onUnload: (one) => void unloaded.push(one),
   });
@@ -31,12 +31,14 @@ afterEach(async () => {
 });
 
 const open = () =>
-  workspaces.getOrCreate({
-    id,
-    userId: "me",
-    sandboxId,
-    config: { workingDir: "/workspace/project" },
-  } as never) as ConversationWorkspace;
+  workspaces.getOrCreate(
+    stub({
+      id,
+      userId: "me",
+      sandboxId,
+      config: { workingDir: "/workspace/project" },
+    }),
+  );
 
 async function run(command: string): Promise<string> {
   const action = { kind: "TerminalAction", command, is_input: false, reset: false, timeout: 20 } as const;

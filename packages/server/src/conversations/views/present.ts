@@ -144,5 +144,6 @@ export function presentInfo({ row, state, children, agents, skills }: InfoFacts)
       ? { agent_profile_id: launchedProfile.id, revision: launchedProfile.revision }
       : null,
     client_tools: agents.clientAgent(row)?.clientTools ?? [],
+    // `state` has the remaining fields.
   } as unknown as ConversationInfo;
 }

@@ -10,22 +10,25 @@ const siblingKeywords = ["default", "description", "examples"] as const;
  */
 export class Components {
   readonly schemas: Record<string, JsonSchema> = {};
-  readonly #names = new Map<string, string>();
+  /** The first export of each schema. */
+  readonly #exports = new Map<string, { name: string; schema: JsonSchema }>();
 
   constructor() {
-    for (const [name, value] of Object.entries(wire)) {
-      const schema = value as unknown as JsonSchema;
-      if (isNameable(schema)) this.#names.set(getKey(schema), this.#names.get(getKey(schema)) ?? name);
+    for (const [name, schema] of Object.entries<unknown>(wire)) {
+      if (!isNameable(schema)) continue;
+      const key = getKey(schema);
+      if (!this.#exports.has(key)) this.#exports.set(key, { name, schema });
     }
   }
 
   /** Replaces everything that has a name with references. */
   toReference(schema: JsonSchema): JsonSchema {
-    const name = isNameable(schema) ? this.#names.get(getKey(schema)) : undefined;
-    if (name === undefined) return this.#inner(schema);
+    const exported = isNameable(schema) ? this.#exports.get(getKey(schema)) : undefined;
+    if (exported === undefined) return this.#inner(schema);
+    const { name } = exported;
     if (!(name in this.schemas)) {
       this.schemas[name] = {};
-      this.schemas[name] = this.#inner((wire as unknown as Record<string, JsonSchema>)[name]!);
+      this.schemas[name] = this.#inner(exported.schema);
     }
     const reference: JsonSchema = { $ref: `#/components/schemas/${name}` };
     for (const keyword of siblingKeywords)
@@ -41,7 +44,7 @@ export class Components {
     const result: JsonSchema = {};
     for (const [keyword, value] of Object.entries(schema)) {
       if (keyword === "properties" || keyword === "patternProperties")
-        result[keyword] = this.#each(value as never);
+        result[keyword] = this.#each(value as Record<string, JsonSchema>);
       else if (keyword === "anyOf" || keyword === "allOf") {
         result[keyword] = (value as JsonSchema[]).map((one) => this.toReference(one));
       } else if (keyword === "items" || (keyword === "additionalProperties" && typeof value === "object")) {
@@ -59,8 +62,9 @@ export class Components {
 }
 
 /** Objects, unions and enums get names; plain texts and numbers stay inline. */
-function isNameable(schema: JsonSchema): boolean {
-  if (typeof schema !== "object" || schema === null) return false;
+function isNameable(value: unknown): value is JsonSchema {
+  if (typeof value !== "object" || value === null) return false;
+  const schema = value as JsonSchema;
   return (
     schema.properties !== undefined ||
     schema.enum !== undefined ||

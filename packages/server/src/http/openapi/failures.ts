@@ -3,7 +3,7 @@ import { Failure, HTTPValidationError, OpenAiFailure, SettingsFailure } from "@s
 import type { RouteOptions } from "fastify";
 import { openAiFailure } from "../server/errors.ts";
 import type { Components } from "./components.ts";
-import type { JsonSchema, Response } from "./schema.ts";
+import { type JsonSchema, type Response, toJsonSchema } from "./schema.ts";
 
 const descriptions: Record<number, string> = {
   400: "The request is not valid",
@@ -69,9 +69,9 @@ export class FailureResponses {
 }
 
 function getSchema(status: number, family: string): JsonSchema {
-  if (family === "openai") return OpenAiFailure as unknown as JsonSchema;
+  if (family === "openai") return toJsonSchema(OpenAiFailure);
   const shape = family === "error" ? SettingsFailure : status === 422 ? HTTPValidationError : Failure;
-  return shape as unknown as JsonSchema;
+  return toJsonSchema(shape);
 }
 
 function buildFailureExample(status: number, family: string): unknown {

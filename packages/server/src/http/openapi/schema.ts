@@ -1,3 +1,5 @@
+import type { TSchema } from "typebox";
+
 /** A JSON Schema in the OpenAPI document. */
 export interface JsonSchema {
   $ref?: string;
@@ -21,6 +23,9 @@ export interface JsonSchema {
   minItems?: number;
   [keyword: string]: unknown;
 }
+
+/** A TypeBox schema is a JSON Schema. */
+export const toJsonSchema = (schema: TSchema): JsonSchema => schema as JsonSchema;
 
 /** Parts of the OpenAPI document. */
 export interface Operation {

@@ -1,7 +1,9 @@
 import { once } from "node:events";
 import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
 import { buffer } from "node:stream/consumers";
+import { invalid } from "@sandpiper/core/test/support/stub";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
 import { echo, type PreviewAnswer, PreviewBench } from "../../../test/support/preview.ts";
@@ -114,8 +116,8 @@ test("an app that never responds times out, and its connection ends", async () =
 
 test("a sandbox that does not wake times out, and a late connection is closed", async () => {
   const late = { destroy: vi.fn(), on() {} };
-  const waking = Promise.withResolvers<unknown>();
-  const connecting = vi.spyOn(bench.server.sandboxes, "connect").mockReturnValueOnce(waking.promise as never);
+  const waking = Promise.withResolvers<Duplex>();
+  const connecting = vi.spyOn(bench.server.sandboxes, "connect").mockReturnValueOnce(waking.promise);
   await limited({ connectMs: 50 }, async (ask) => {
     const { status, answer } = await ask(host);
     expect([status, (await buffer(answer)).toString()]).toEqual([
@@ -123,7 +125,7 @@ test("a sandbox that does not wake times out, and a late connection is closed", 
       expect.stringContaining("did not become ready"),
     ]);
   });
-  waking.resolve(late);
+  waking.resolve(invalid(late));
   await expect.poll(() => late.destroy).toHaveBeenCalled();
   connecting.mockRestore();
 });

@@ -40,7 +40,7 @@ export function verifyToken(
 ): SandboxRow | undefined {
   const parts = tokenPattern.exec(text);
   if (!parts) return undefined;
-  const [, seconds, user, signed] = parts as unknown as [string, string, string, string];
+  const [, seconds = "", user = "", signed = ""] = parts;
   if (Number.parseInt(seconds, 36) * 1000 <= Date.now()) return undefined;
   const row = sandboxes.get(Buffer.from(user, "base64url").toString(), sandboxId);
   if (!row) return undefined;

@@ -8,6 +8,15 @@ export function sendJson(
   reply.type("application/json").send(json);
 }
 
+/** Sends a body, such as a stream, that the route's schema describes in its parsed form. */
+export function sendBody<Reply extends { send(payload: unknown): unknown }>(
+  reply: Reply,
+  body: unknown,
+): Reply {
+  reply.send(body);
+  return reply;
+}
+
 /** Builds a page from JSON texts. */
 export function toPageJson({
   items,

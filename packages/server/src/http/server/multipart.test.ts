@@ -36,7 +36,7 @@ test("a form of fetch, with any bytes and an empty file, is read", async () => {
     data.append("other", "x".repeat(100_000));
     data.append("file", new Blob([content]), 'ü"\r\n.bin');
     const request = new Request("http://x.example", { method: "POST", body: data });
-    const body = Readable.fromWeb(request.body as never);
+    const body = Readable.fromWeb(request.body as ReadableStream);
     expect(
       content.equals(await buffer(await parseFormFile(body, request.headers.get("content-type")!, "file"))),
     ).toBe(true);

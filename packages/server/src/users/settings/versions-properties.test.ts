@@ -133,7 +133,7 @@ const updateV1 = fc.record(
     ),
   },
   { requiredKeys: [] },
-) as unknown as fc.Arbitrary<SettingsV1Update>;
+) as fc.Arbitrary<SettingsV1Update>;
 
 type Step = (document: SettingsDocument) => SettingsDocument;
 const step: fc.Arbitrary<Step> = fc.oneof(

@@ -1,3 +1,4 @@
+import { invalid } from "@sandpiper/core/test/support/stub";
 import { type McpConfig, maskText, SettingsUpdate } from "@sandpiper/wire";
 import { expect, test } from "vitest";
 import { type SettingsDocument, upgradeDocument } from "./document.ts";
@@ -154,7 +155,7 @@ test("V0 lists keep server names and V1-only fields", () => {
 });
 
 test("servers that cannot be reached or named are refused", () => {
-  const post = (mcp_config: object) => () => mergeV1({}, { agent_settings_diff: { mcp_config } as never });
+  const post = (mcp_config: object) => () => mergeV1({}, { agent_settings_diff: invalid({ mcp_config }) });
   const refused = expect.objectContaining({ code: "InvalidParameter" });
   expect(post({ a: {} })).toThrow(refused);
   expect(post({ a: { url: "https://x", command: "y" } })).toThrow(refused);
@@ -163,7 +164,7 @@ test("servers that cannot be reached or named are refused", () => {
   expect(
     mergeV1(
       {},
-      { agent_settings_diff: { mcp_config: { a: { url: "https://x", bogus: 1, cwd: null } } as never } },
+      { agent_settings_diff: { mcp_config: invalid({ a: { url: "https://x", bogus: 1, cwd: null } }) } },
     ),
   ).toEqual({
     agent_settings: { mcp_config: { a: { url: "https://x" } } },

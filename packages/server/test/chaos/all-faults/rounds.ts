@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Gate, openGate } from "@sandpiper/core/test/support/gate";
+import { stub } from "@sandpiper/core/test/support/stub";
 import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { Command } from "../../support/command.ts";
 import { startMcpServer } from "../../support/mcp-server.ts";
@@ -43,7 +44,7 @@ export async function runAllFaults({ seed, kills, faults: withFaults, log }: Opt
   const users = workers();
   const models = await startModelServer((request) => {
     // Thousands of prompts are not to be kept.
-    models.requests[request.index] = { index: request.index } as never;
+    models.requests[request.index] = stub({ index: request.index });
     const { task } = users.find(({ key }) => request.apiKey === `sk-${key}`)!;
     return modelFor_(task)(request);
   });

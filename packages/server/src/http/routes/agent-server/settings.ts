@@ -10,13 +10,13 @@ import {
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { agentSchema, conversationSchema } from "../../../users/settings/schema.ts";
+import { toJsonSchema } from "../../openapi/schema.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { parseExposure } from "./exposure.ts";
 
-const fields = Object.keys(
-  (AgentServerSettingsUpdate as unknown as { properties: object }).properties,
-) as (keyof AgentServerSettingsUpdate)[];
+const { properties = {} } = toJsonSchema(AgentServerSettingsUpdate);
+const fields = Object.keys(properties) as (keyof AgentServerSettingsUpdate)[];
 
 /**
  * The user's settings in the agent server's shape (agent-server.md section 9). They can show

@@ -1,4 +1,8 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { App } from "../../server/services.ts";
+
+type ViewConstraint = Parameters<App["addConstraintStrategy"]>[0];
+type Handler = Parameters<ReturnType<ViewConstraint["storage"]>["set"]>[1];
 
 /** The prefix of URLs of one sandbox's agent-server surface: `/agent/<sandbox id>/…`. */
 const prefix = /^\/agent\/([\w-]{1,63})(?=[/?]|$)/;
@@ -32,20 +36,20 @@ export function getPrefixSandbox(request: IncomingMessage): string | undefined {
  * Distinguishes platform and agent-server routes of the same path (`constraints: { view: "agent"
  * }`): the agent server responds under the prefix and to session keys.
  */
-export function makeViewConstraint(isSession: (headers: IncomingHttpHeaders) => boolean) {
+export function makeViewConstraint(isSession: (headers: IncomingHttpHeaders) => boolean): ViewConstraint {
   return {
     name: "view",
     storage() {
-      const handlers = new Map<unknown, unknown>();
+      const handlers = new Map<unknown, Handler>();
       return {
-        get: (view: unknown) => (handlers.get(view) as never) ?? null,
-        set: (view: unknown, handler: unknown) => void handlers.set(view, handler),
+        get: (view) => handlers.get(view) ?? null,
+        set: (view, handler) => void handlers.set(view, handler),
       };
     },
-    validate(view: unknown) {
+    validate(view) {
       if (view !== "agent") throw new Error(`There is no view ${view}.`);
     },
-    deriveConstraint(request: IncomingMessage) {
+    deriveConstraint(request) {
       return getPrefixSandbox(request) !== undefined || isSession(request.headers) ? "agent" : undefined;
     },
   };

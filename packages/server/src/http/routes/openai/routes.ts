@@ -14,6 +14,7 @@ import {
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
+import { sendBody } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
@@ -118,7 +119,7 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
         choices: [{ index: 0, message: { role: "assistant", content: text }, finish_reason: "stop" }],
         usage,
       };
-      return reply.send(answer as never);
+      return sendBody(reply, answer);
     },
   );
 }
@@ -190,5 +191,5 @@ function appendToSuffix(settings: Services["settings"], userId: string, text: st
 
 function sendStream(reply: FastifyReply, chunks: AsyncIterable<string>): FastifyReply {
   reply.header("cache-control", "no-cache").header("x-accel-buffering", "no").type("text/event-stream");
-  return reply.send(Readable.from(chunks, { objectMode: false }) as never);
+  return reply.send(Readable.from(chunks, { objectMode: false }));
 }

@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { Event } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { EventLog } from "../../../store/event-log.ts";
-import { sendJson } from "../../server/json-text.ts";
+import { sendBody, sendJson } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
@@ -55,9 +55,8 @@ export function legacyEventRoutes(
     },
     ({ principal, params }, reply) => {
       const { id } = requireConversation(conversations, principal, params.conversation_id);
-      reply
-        .type("application/json")
-        .send(Readable.from(streamTrajectory(events, id), { objectMode: false }) as never);
+      reply.type("application/json");
+      sendBody(reply, Readable.from(streamTrajectory(events, id), { objectMode: false }));
     },
   );
 }

@@ -114,7 +114,8 @@ export function legacyConversationRoutes(
     async ({ principal, params, body }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       await conversations.update(userId, id, { title: body.title });
-      return sendTrue(reply);
+      sendJson(reply, "true");
+      return reply;
     },
   );
   app.delete(
@@ -127,15 +128,10 @@ export function legacyConversationRoutes(
     async ({ principal, params }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
       await conversations.remove(userId, id);
-      return sendTrue(reply);
+      sendJson(reply, "true");
+      return reply;
     },
   );
-}
-
-function sendTrue<Reply extends { type(type: string): { send(payload: never): Reply } }>(
-  reply: Reply,
-): Reply {
-  return reply.type("application/json").send("true" as never);
 }
 
 /**

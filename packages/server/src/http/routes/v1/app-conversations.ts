@@ -13,7 +13,7 @@ import {
 } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import type { ConversationFilter } from "../../../store/conversation-store.ts";
-import { sendJson } from "../../server/json-text.ts";
+import { sendBody, sendJson } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import { pageKeys, pageRequest, parseIds, parseTimeParam, Time } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -71,7 +71,7 @@ export function appConversationRoutes(
     async (request, reply) => {
       const tasks = await conversations.starts.startStream(request.principal.userId, request.body);
       const stream = Readable.from(streamArray(tasks), { objectMode: false });
-      return reply.type("application/json").send(stream as never);
+      return sendBody(reply.type("application/json"), stream);
     },
   );
   app.get(

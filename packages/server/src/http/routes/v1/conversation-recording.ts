@@ -1,6 +1,7 @@
 import { hexId, RecordingLine, recordingType } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { getDownloadHeaders } from "../../server/file-headers.ts";
+import { sendBody } from "../../server/json-text.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 
@@ -30,12 +31,11 @@ export function conversationRecordingRoutes(
     ({ principal, params }, reply) => {
       const row = requireConversation(conversations, principal, params.conversation_id);
       // The schema describes one line.
-      reply
-        .headers({
-          ...getDownloadHeaders(`conversation_${hexId(row.id)}.jsonl`),
-          "content-type": recordingType,
-        })
-        .send(recordings.export(row) as never);
+      reply.headers({
+        ...getDownloadHeaders(`conversation_${hexId(row.id)}.jsonl`),
+        "content-type": recordingType,
+      });
+      sendBody(reply, recordings.export(row));
     },
   );
 }

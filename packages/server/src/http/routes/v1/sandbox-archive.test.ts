@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { promisify } from "node:util";
+import { stub } from "@sandpiper/core/test/support/stub";
 import type { ExecRequest, SandboxProcess } from "@sandpiper/sandbox/driver";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { key, read, startServer, type TestServer } from "../../../../test/support/test-server.ts";
@@ -21,7 +22,7 @@ beforeAll(async () => {
   const row = server.sandboxes.add();
   id = row.id;
   const spec = server.sandboxes.specs()[0]!;
-  server.sandboxes.running = (async () => ({ id, incarnation: "1", spec, exec: execHere })) as never;
+  server.sandboxes.running = async () => stub({ id, incarnation: "1", spec, exec: execHere });
 });
 afterAll(async () => {
   await server.close();

@@ -2,9 +2,9 @@ import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { statSync } from "node:fs";
 import { connect } from "node:net";
+import { stub } from "@sandpiper/core/test/support/stub";
 import type { ExecRequest, SandboxProcess } from "@sandpiper/sandbox/driver";
 import type { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
-import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { openTestDriver, run, testSpec } from "@sandpiper/sandbox/test/support/oci";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
@@ -28,13 +28,14 @@ beforeAll(async () => {
   [server, { driver, end }] = await Promise.all([startServer(), openTestDriver()]);
   await driver.start({ id: "files", spec });
   ({ id, sessionKey } = server.sandboxes.add());
-  server.sandboxes.running = (async () => ({
-    id,
-    incarnation: "1",
-    spec,
-    shell: driver.shell,
-    exec: (command: Parameters<OciDriver["exec"]>[1]) => driver.exec("files", command),
-  })) as never;
+  server.sandboxes.running = async () =>
+    stub({
+      id,
+      incarnation: "1",
+      spec,
+      shell: driver.shell,
+      exec: (command: Parameters<OciDriver["exec"]>[1]) => driver.exec("files", command),
+    });
 });
 afterAll(async () => {
   await server.close();
@@ -135,17 +136,17 @@ test.each(["files", "archive"])(
     const { running } = server.sandboxes;
     const [asked, gone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const started = Promise.withResolvers<SandboxProcess>();
-    server.sandboxes.running = (async () => {
+    server.sandboxes.running = async () => {
       asked.resolve();
       await gone.promise;
-      const sandbox = (await running.call(server.sandboxes)) as Sandbox;
+      const sandbox = await running.call(server.sandboxes);
       const exec = (command: ExecRequest) => {
         const process = sandbox.exec(command);
         started.resolve(process);
         return process;
       };
       return { ...sandbox, exec };
-    }) as never;
+    };
     try {
       const arrived = once(server.app.server, "connection");
       const client = connect(server.port, "127.0.0.1");
