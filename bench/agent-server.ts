@@ -19,13 +19,13 @@ import { startPlatform } from "@sandpiper/server/platform";
 
 /** Times on a clock that all processes share, ms. */
 export interface Noted {
-  /** Of each wake, by conversation. */
+  /** Times of wakes, by conversation. */
   wakes: [string, number][];
-  /** Of each model call, with the name of the script. */
+  /** Times of model calls, with the name of the script. */
   calls: { name: string; begin: number; end: number }[];
 }
 
-/** What the process takes after a collection and with everything unloaded that can be, bytes. */
+/** Memory of the process after a garbage collection with everything unloaded, bytes. */
 export interface Memory {
   heap: number;
   resident: number;

@@ -63,7 +63,7 @@ async function withServer<T>(
   }
 }
 
-/** Steps of a program that does nothing else. */
+/** Steps of an otherwise idle program. */
 async function bareSteps({ modelUrl, exchanges }: AgentBench, bytes: number): Promise<number[]> {
   const dir = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
   const program = fileURLToPath(new URL("./agent-floor.ts", import.meta.url));

@@ -64,7 +64,7 @@ export async function benchApi(): Promise<Row[]> {
   }
 }
 
-/** A page in the middle: there an offset would cost most of what it costs anywhere. */
+/** A page in the middle, where an offset would be expensive. */
 function eventsPath(id: string, events: number): string {
   return `/api/v1/conversation/${id}/events/search?limit=100&page_id=${events / 2}`;
 }

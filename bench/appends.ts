@@ -23,7 +23,7 @@ export function startAppends(
     if (!response.ok) throw new Error(`POST ${path}: ${response.status} ${await response.text()}`);
     await response.arrayBuffer();
   };
-  // By the time that has gone, so that a busy moment is made up for.
+  // Uses the elapsed time, so that a busy moment is compensated.
   const timer = setInterval(() => {
     while (answers.length < ((performance.now() - begin) * perSecond) / 1000) {
       const answer = send();

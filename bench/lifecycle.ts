@@ -67,7 +67,7 @@ async function pauseAndResume(
   ];
 }
 
-/** From the use of a hibernated sandbox until it can be used. */
+/** Time from the use of a hibernated sandbox until it is usable. */
 async function wake(bench: BenchService, bare: BareRuntime): Promise<Row> {
   const { service } = bench;
   const id = await started(service);

@@ -41,7 +41,7 @@ export async function load(url: URL, headers: Record<string, string>, options: L
       socket.on("error", reject);
       socket.on("close", () => resolve());
       let head: Buffer = Buffer.alloc(0);
-      // How many bytes of the answer are still to come, once its head is there.
+      // Remaining bytes of the response after its head.
       let missing: number | undefined;
       socket.on("data", (chunk: Buffer) => {
         if (missing === undefined) {

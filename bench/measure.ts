@@ -6,7 +6,7 @@ export interface Figures {
   samples: number;
 }
 
-/** One line of the table: a figure, its floor measured in the same run, and what is asked for. */
+/** One line of the table: a figure, its floor measured in the same run, and the target. */
 export interface Row {
   name: string;
   unit: "ms" | "s" | "MB" | "KB" | "requests/s" | "per s" | "x" | "count";

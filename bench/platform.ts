@@ -12,7 +12,9 @@ import { figures, type Row, sample } from "./measure.ts";
 
 const key = "sp_bench-key-0123456789abcdefghijklmnopqrstuvwx";
 
-/** Latencies of a request: a conversation's first model call, and an event's way to a socket. */
+/**
+ * Latencies: from a request to the conversation's first model call, and from an event to a socket.
+ */
 export async function benchPlatform(): Promise<Row[]> {
   const dataDir = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
   const config = readConfig({

@@ -31,7 +31,7 @@ export function residentMemory(pid: number): number {
   return statusField(pid, "VmRSS");
 }
 
-/** What the machine could still give to programs, bytes. */
+/** Available memory of the machine, bytes. */
 export function availableMemory(): number {
   return Number(/^MemAvailable:\s+(\d+) kB/m.exec(readFileSync("/proc/meminfo", "utf8"))?.[1]) * 1024;
 }
@@ -46,7 +46,7 @@ export function kernelMemory(): number {
   );
 }
 
-/** Memory of processes without what they share with others (proportional set size), bytes. */
+/** Proportional set size of processes (memory without the shared part of others), bytes. */
 export function proportionalMemory(pids: readonly number[]): number {
   return pids.reduce((sum, pid) => {
     try {

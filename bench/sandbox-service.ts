@@ -62,7 +62,7 @@ export async function openBenchService(): Promise<BenchService> {
     },
     async end() {
       await removeAll(service);
-      // Those that a measurement started without the service.
+      // Sandboxes that a measurement started without the service.
       for (const { id } of await driver.list()) await driver.remove(id);
       await service.close();
       await egress.close();

@@ -33,7 +33,10 @@ export async function benchSandboxes(): Promise<Row[]> {
   }
 }
 
-/** Nothing is removed meanwhile: the kernel would delete control groups during later rows. */
+/**
+ * Nothing is removed during the measurement: the kernel would delete control groups during later
+ * rows.
+ */
 async function startToOutput({ driver, spec }: BenchService, bare: BareRuntime): Promise<Row> {
   const [ours, floor] = await inTurn(40, [
     async (index) => {

@@ -8,9 +8,9 @@ import { type BenchService, openBenchService, spread, started, user } from "./sa
 import { TimedShell } from "./timed-shell.ts";
 
 const count = 1_000;
-/** Calls that wait at the same time, as those of several users do. */
+/** Concurrent calls, as if from several users. */
 const atOnce = 4;
-/** Of these the median start is compared, at the beginning and at the end. */
+/** Starts whose median is compared, at the beginning and at the end. */
 const compared = 50;
 
 /** 1,000 sandboxes that run at the same time: start, memory, deletion. */

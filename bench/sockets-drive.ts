@@ -1,4 +1,4 @@
-/** What a measuring process asks of a server process, over their channel. */
+/** Requests of a measuring process to a server process, over their channel. */
 export interface Order {
   /** Events per second; 0: as many as go, with so many on their way at once. */
   perSecond: number;

@@ -144,7 +144,7 @@ async function manySockets(servers: readonly [EventServer, EventServer]): Promis
   const memory: number[] = [];
   const ages: number[][] = [];
   for (const server of servers) {
-    // What the first sockets need once belongs to the server.
+    // One-time costs of the first sockets belong to the server.
     (await follow(server, sockets / 10)).end();
     await delay(1_000);
     const before = residentMemory(server.pid);
@@ -254,7 +254,7 @@ async function storm(servers: readonly [EventServer, EventServer]): Promise<Row[
   ];
 }
 
-/** The number of the last event of each conversation; none of a bare server. */
+/** The number of the last event of each conversation; none for a bare server. */
 async function lastNumbers(server: EventServer): Promise<number[]> {
   return Promise.all(
     Array.from(

@@ -12,7 +12,7 @@ import { parseCallOptions, retryDelaysMs } from "./call-options.ts";
 import type { Model, RetryNotice } from "./model.ts";
 import { createOpenModel } from "./open.ts";
 
-/** What a client says of a model beside where it is, and what the endpoint gets of that. */
+/** A client's fields for a model, except its address, and the resulting request. */
 
 let server: ModelServer;
 afterEach(() => server?.close());
@@ -81,7 +81,7 @@ describe.each(Object.entries(wires))("over the %s wire", (wire, name) => {
     expect(sent()).toEqual(
       {
         openai: { temperature: 0.25, top_p: 0.5, seed: 42, max_tokens: 1234 },
-        // Anthropic's endpoints refuse a top_p beside a temperature.
+        // Anthropic's endpoints refuse top_p together with temperature.
         anthropic: { temperature: 0.25, top_k: 7, max_tokens: 1234 },
         google: { temperature: 0.25, topP: 0.5, topK: 7, seed: 42, maxOutputTokens: 1234 },
       }[wire],
@@ -235,7 +235,7 @@ test("a client's fields for thinking, caching and tools become options, null if 
     thinkingBudget: null,
     cacheRetention: null,
   });
-  // What clients of all versions send without being asked says nothing more than the defaults.
+  // Fields that clients of all versions always send only repeat the defaults.
   expect(
     parseCallOptions({
       model: "m",

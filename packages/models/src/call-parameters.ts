@@ -53,7 +53,7 @@ function sampling({ wire, modelId }: ModelAddress, { temperature, topP, topK, se
   return { ...(!refuses && { temperature, topP, topK }), seed };
 }
 
-/** What a request says about thoughts at the least: the platform keeps the conversation itself. */
+/** Minimal reasoning parameters of a request: the platform keeps the conversation itself. */
 function storeNothing({ wire, modelId }: ModelAddress): ReturnType<typeof reasoningParameters> {
   return wire === "responses" ? reasoningParameters({ wire, modelId }, { effort: null }) : {};
 }

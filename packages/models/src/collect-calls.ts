@@ -26,7 +26,7 @@ const maxIdChars = 256;
 /** Gathers the tool calls of one answer. */
 export class CallCollector {
   readonly calls: MessageToolCall[] = [];
-  /** What Gemini wants back with the calls. */
+  /** Data that Gemini expects back with the calls. */
   signature: ThinkingBlock | undefined;
   readonly #wire: Wire;
   readonly #bound: AnswerBound;

@@ -33,7 +33,7 @@ export class ResponseCollector {
   #id = "";
   #text = "";
   #reasoning = "";
-  /** Of its text; of several the last one's. */
+  /** Phase of the text; for several texts, of the last one. */
   #phase: string | undefined;
   #details: ThinkingBlock | undefined;
   #end: { reason: LanguageModelV4FinishReason; usage: LanguageModelV4Usage } | undefined;
@@ -137,7 +137,7 @@ export class ResponseCollector {
     };
   }
 
-  /** What the provider wants to see again. */
+  /** Data that the provider expects back. */
   #blocks(): ThinkingBlock[] {
     const phase = this.#phase === undefined ? undefined : phaseBlock(this.#phase, this.#address.name);
     return [...this.#thoughts.blocks, this.#calls.signature, this.#details, phase].filter(

@@ -2,7 +2,7 @@ import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import { contentText, emptyUsage } from "@sandpiper/wire";
 import type { Model, ModelMessage, ModelRequest, ModelResponse } from "./model.ts";
 
-/** What the demo does next: it says something and, unless that is all, calls one tool. */
+/** The demo's next step: a text and, except at the end, one tool call. */
 interface Step {
   say: string;
   tool?: string;

@@ -15,7 +15,7 @@ export interface CallFailure {
   status?: number;
   /** Whether the same request may succeed a little later. */
   retryable: boolean;
-  /** What the provider asks to wait, milliseconds. */
+  /** Delay that the provider requests, milliseconds. */
   retryAfterMs?: number;
   /** The address has no name, no host or no listener. */
   unreachable?: boolean;
@@ -45,7 +45,7 @@ export function toCallFailure(error: unknown): CallFailure {
   }
   if (InvalidResponseDataError.isInstance(error))
     return { message: `the stream broke off: ${error.message}`, retryable: true };
-  // What the fetch of Node says of a connection that broke.
+  // The error of Node's fetch for a broken connection.
   if (error instanceof TypeError && /^(?:terminated|fetch failed)$/.test(error.message)) {
     return {
       message: "the endpoint closed the connection before the end of its answer",
@@ -63,7 +63,7 @@ export function toCallFailure(error: unknown): CallFailure {
   return describeStreamError(error);
 }
 
-/** What the Anthropic client throws when the very first event of a stream is not JSON. */
+/** The error of the Anthropic client when the first event of a stream is not JSON. */
 function isUnreadableFirstEvent(error: unknown): boolean {
   return error instanceof Error && error.message === "Expected a normalized Anthropic stream error";
 }

@@ -23,7 +23,7 @@ export interface ModelRequest {
   messages: ModelMessage[];
   tools: ModelTool[];
   signal: AbortSignal;
-  /** What the call is for, as in the metrics: agent, condenser … */
+  /** Purpose of the call, as in the metrics: agent, condenser … */
   usageId?: string;
   /** The conversation's cache key: providers find the prompt of the last call by it. */
   cacheKey?: string;
@@ -98,7 +98,7 @@ export interface ModelConfig {
   model: string;
   apiKey?: string | undefined;
   baseUrl?: string | undefined;
-  /** What a user stored for Amazon Bedrock. */
+  /** A user's stored access to Amazon Bedrock. */
   aws?: AwsAccess | undefined;
   /** A user named the address, so private networks are not reachable. */
   guarded?: boolean | undefined;

@@ -1,6 +1,6 @@
 import type { CallFailure } from "./failure.ts";
 
-/** What a request leaves out because the endpoint refused one that had it. */
+/** Parameters that a request omits because the endpoint refused them before. */
 export interface ParameterFallbacks {
   /** Cache marks and keys. */
   readonly cache?: true;

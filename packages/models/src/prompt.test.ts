@@ -29,7 +29,7 @@ const result = (toolCallId: string, text: string, isError = false): ModelMessage
   isError,
 });
 
-/** Sends messages to a scripted server, and gives what arrived and what came back. */
+/** Sends messages to a scripted server; returns the received request and the response. */
 async function send(
   model: string,
   messages: ModelMessage[],

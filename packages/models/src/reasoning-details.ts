@@ -90,7 +90,7 @@ export function detailsBlock(
 /** Blocks that were read before: a history is sent with each call. */
 const read = new WeakMap<ThinkingBlock, { model: unknown; options: SharedV4ProviderOptions | undefined }>();
 
-/** What the client of chat completions adds to a turn that this model wrote. */
+/** Fields that the chat completions client adds to a turn that this model wrote. */
 export function replayDetails(
   blocks: readonly ThinkingBlock[],
   model: string,

@@ -4,7 +4,7 @@ import { claudeThinking, maxThinkingBudget } from "./claude-models.ts";
 import { isOpenAiReasoner } from "./openai-models.ts";
 import type { ModelAddress } from "./resolve.ts";
 
-/** What a request says about thinking. */
+/** The reasoning parameters of a request. */
 export interface ReasoningParameters {
   reasoning?: NonNullable<LanguageModelV4CallOptions["reasoning"]>;
   maxOutputTokens?: number;

@@ -10,7 +10,7 @@ export interface ModelAddress {
   name: string;
   provider: string;
   wire: Wire;
-  /** What the endpoint calls it. */
+  /** The endpoint's name of the model. */
   modelId: string;
   /** Without a trailing slash, version segment included. */
   baseUrl: string;

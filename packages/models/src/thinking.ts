@@ -13,7 +13,7 @@ const googlePrefix = "google-thought-signature:";
 /** Encrypted thoughts of Bedrock's models, which only Bedrock reads. */
 const bedrockPrefix = "bedrock-redacted:";
 
-/** What OpenRouter wants back of its models' thoughts (`reasoning-details.ts`). */
+/** Reasoning data that OpenRouter expects back (`reasoning-details.ts`). */
 export const detailsPrefix = "openrouter-reasoning:";
 
 /** Which part of its work a text of OpenAI's responses belongs to, with the model that said so. */

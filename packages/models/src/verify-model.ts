@@ -4,7 +4,7 @@ import type { Model, ModelConfig, OpenModel } from "./model.ts";
 /** Time for the one short answer, ms. */
 const timeoutMs = 20_000;
 
-/** What is wrong with a model: its configuration, or what its provider says to a call. */
+/** The problem of a model: an invalid configuration, or its provider's error. */
 export interface ModelProblem {
   type: "configuration" | "model";
   message: string;

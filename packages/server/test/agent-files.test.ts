@@ -284,7 +284,7 @@ test("a browser shows workspace files with a cookie that grants nothing else, an
   await inside(
     `cd ${folder} && mkdir -p site && echo '<script>1</script>' >site/index.html && echo 'body{}' >'site/a b.css' && echo '<svg/>' >x.svg && ln -s /etc/passwd passwd && echo secret >/workspace-outside 2>/dev/null`,
   );
-  // What a hostile agent may leave: loops, pipes and folders in the place of files.
+  // Files that a hostile agent may leave: loops, pipes, and folders instead of files.
   await inside(
     `cd ${folder} && mkdir -p trap/index.html loop && ln -s index.html loop/index.html && mkfifo pipe && touch 'a%2fb#?.txt'`,
   );
@@ -357,7 +357,7 @@ test("a browser shows workspace files with a cookie that grants nothing else, an
   expect(keyed.headers.get("access-control-allow-origin")).toBe("https://canvas.example");
   expect((await get(`${base}/x.svg`, { headers: { cookie: `${cookie}x` } })).status).toBe(401);
   expect((await get(`${base}/x.svg`, { headers: {} })).status).toBe(401);
-  // The same at the root, where the key says which sandbox.
+  // The same at the root, where the key identifies the sandbox.
   expect((await get(`${base}/x.svg`, { at: server.url })).status).toBe(200);
   const other = await startConversation(server.call, "another");
   expect(other.sandboxId).not.toBe(conversation.sandboxId);

@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => server?.stop());
 
-/** The events of a run in which a model makes these calls at once, and what it reads then. */
+/** The events of a run in which a model makes these calls at once, and the model's next input. */
 async function answer(
   model: string,
   calls: ScriptedToolCall[],

@@ -13,7 +13,7 @@ import {
 } from "./support/platform.ts";
 import { startServerProcess } from "./support/server-process.ts";
 
-/** What commands in sandboxes survive, and what they leave. */
+/** Faults that commands in sandboxes survive, and their remains. */
 
 type Server = Pick<TestPlatform, "call">;
 const cleanup: (() => unknown)[] = [];

@@ -152,7 +152,7 @@ test("a command that takes too long is ended with its child processes", async ()
     stdout: "began\nasked\n",
     stderr: "The command did not end within 1 s and was ended.\n",
   });
-  // What ignores the request has two seconds.
+  // A process that ignores SIGTERM has two seconds.
   expect(performance.now() - began).toBeGreaterThan(2_500);
   expect((await run("pgrep -f '^sleep 61[67]'")).stdout).toBe("");
   expect(performance.now() - began).toBeLessThan(30_000);

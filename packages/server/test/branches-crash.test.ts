@@ -7,7 +7,7 @@ import { type Json, removeSandboxes, startConversation, until } from "./support/
 import { finish } from "./support/script.ts";
 import { type ServerProcess, startServerProcess } from "./support/server-process.ts";
 
-/** What a kill -9 leaves of moves of HEAD and of forks. */
+/** Moves of HEAD and forks after kill -9. */
 
 let dataDir: string;
 let models: ModelServer;

@@ -63,7 +63,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-/** What came of calls of the agent, one after the other: observations and errors. */
+/** The results of calls of the agent, in order: observations and errors. */
 async function results(...calls: object[]): Promise<Json[]> {
   const { id } = await startConversation(platform.call, JSON.stringify(calls));
   const events = await until(async () => {

@@ -175,7 +175,7 @@ test("a failing model ends the run with the provider's message and without the k
   expect(error?.detail).toContain("Incorrect API key");
   expect(JSON.stringify(error)).not.toContain("sk-planted-secret");
 
-  // The conversation is not lost: with a working model the next message goes on.
+  // The conversation is not lost: with a working model the next message continues it.
   await useModel([reply.text("Better now.")]);
   await server.call("POST", `/api/conversations/${id}/events`, {
     role: "user",

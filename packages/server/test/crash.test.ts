@@ -22,7 +22,7 @@ beforeAll(async () => {
   server = await startServerProcess(dataDir);
 });
 
-// The server that a test started last goes on to the next one.
+// The server that a test starts last is reused by the next test.
 beforeEach(async () => {
   const { exitCode, signalCode } = server.child;
   if (exitCode !== null || signalCode !== null) server = await startServerProcess(dataDir);
@@ -83,7 +83,7 @@ test("kill -9 in the middle of a tool call: no announced event is lost, and the 
     tool_name: "terminal",
     error: expect.stringMatching(/interrupted.*unknown/),
   });
-  // The model read that, and the sandbox of before is the one of after.
+  // The model read the result, and the sandbox is the same.
   expect(models.requests[2]?.messages.at(-1)?.text).toMatch(/interrupted/);
   const [, , after] = stored.filter(({ kind }) => kind === "ActionEvent");
   const result = stored.find((event) => event.action_id === after?.id);

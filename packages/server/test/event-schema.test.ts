@@ -136,7 +136,7 @@ test("every event and frame of every kind that is sent fits the published schema
   resent.close();
 });
 
-/** The events of a conversation with hooks for all that there are hooks for. */
+/** The events of a conversation with every kind of hook. */
 async function conversationWithHooks(): Promise<Json[]> {
   const agent = await startAgentServer(server);
   const hooks = [{ hooks: [{ command: 'echo \'{"additionalContext":"more"}\'' }] }];

@@ -97,7 +97,7 @@ test("tools of a server in the sandbox are listed, called, shown as images, and 
   const [echo, image, grow, grown] = results(all);
   expect(echo!.observation).toMatchObject({ kind: "MCPToolObservation", tool_name: "echo", is_error: false });
   expect(textOf(echo!)).toBe("[The tool echo was run.]\nhello from inside");
-  // What it says to be a JPEG is a PNG, and what it says to be a PNG is nothing.
+  // The declared JPEG is a PNG, and the declared PNG is not an image.
   expect(image!.observation.content[1].image_urls[0]).toMatch(/^data:image\/png;base64,iVBORw0/);
   expect(image!.observation.content[2].text).toContain("cannot be shown");
   expect(textOf(grow!)).toContain("grown");
@@ -182,8 +182,7 @@ test("requests from a server to the client are refused, and the server's self-de
   expect(textOf(other!)).toContain("called terminal");
   expect(textOf(security!)).toContain("known tools");
   const liar = models.requests[first]!.body.tools.find(({ function: f }: Json) => f.name === "liar").function;
-  // The server's own risk field is dropped, and a tool that claims to be read-only is still asked
-  // for it.
+  // The server's own risk field is dropped, and a tool that claims to be read-only still has one.
   expect(liar.parameters.properties.security_risk.enum).toContain("HIGH");
   expect(JSON.stringify(liar).length).toBeLessThan(60_000);
 });
@@ -206,7 +205,7 @@ test("secrets enter the sandbox only as placeholders, also secrets typed into th
   expect(byName).toMatch(placeholder);
   expect(typed).toMatch(/\nkey sandpiper_[0-9a-f]{40} /);
   expect(level).toContain("\ndebug ");
-  // Given for this process alone, so it has it; what it says is shown without.
+  // The value is configured for this process, which receives it; the model reads it masked.
   expect(token).toContain("\n<secret-hidden> ");
   expect(JSON.stringify(all)).not.toContain(value);
   expect(JSON.stringify(models.requests.slice(first).map(({ body }) => body))).not.toContain(value);

@@ -15,7 +15,7 @@ import { finish } from "./support/script.ts";
 let platform: TestPlatform;
 let models: ModelServer;
 let agent: AgentServer;
-/** What the agent's model and the one that summarises say to a request. */
+/** The answers of the agent's model and of the condenser's model. */
 let work: (request: ModelRequestSeen) => Reply | Promise<Reply>;
 let summarise: (request: ModelRequestSeen) => Reply | Promise<Reply>;
 

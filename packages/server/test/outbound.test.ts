@@ -20,7 +20,7 @@ function outboundWith(options: Partial<OutboundOptions> = {}) {
   return outbound;
 }
 
-/** A real server on an address of loopback; `asked` collects what it saw. */
+/** A real server on a loopback address; `asked` collects the received requests. */
 async function serve(listener: RequestListener, address = "127.0.0.1") {
   const asked: IncomingMessage[] = [];
   const server: Server = createServer((request, response) => {

@@ -25,7 +25,7 @@ except OSError: pass'`;
 const mostMemory = 200 * 2 ** 20;
 const longestHealth = 500;
 
-/** Of a process, bytes. */
+/** Memory of a process, bytes. */
 const resident = (pid: number) =>
   Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) * 1024;
 

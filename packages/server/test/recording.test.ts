@@ -214,7 +214,7 @@ test("a replay reports differences: a result, a missing call, a prompt, a tool, 
     .map((line) => JSON.parse(line));
   lines.find(({ line }) => line === "system").blocks[0] = "You are somebody else.";
   lines.find(({ line }) => line === "tools").tools.pop();
-  // The agent said it was done where it went on.
+  // The second answer becomes the third, which ends the run too early.
   lines.filter(({ line }) => line === "call")[1].response = lines.filter(
     ({ line }) => line === "call",
   )[2].response;

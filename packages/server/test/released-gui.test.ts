@@ -27,7 +27,7 @@ afterAll(async () => {
   await models?.close();
 });
 
-/** A call to the app server as axios in a browser sends it; what stands before it adds the key. */
+/** A request to the app server as the GUI's axios sends it; the proxy before it adds the key. */
 const app = async (
   method: "GET" | "POST" | "PATCH" | "DELETE",
   path: string,
@@ -121,7 +121,7 @@ test("the GUI's requests from the home page through a conversation and a reload 
   expect(await app("GET", "/api/conversations?limit=10")).toEqual({ results: [], next_page_id: null });
 });
 
-/** The page of a conversation: the socket by the host of its address, then what its tabs ask. */
+/** The page of a conversation: the socket at the host of its URL, then the requests of its tabs. */
 async function openConversation({ url, session_api_key }: Json, cid: string) {
   const { host } = new URL(url);
   const query = `resend_all=true&session_api_key=${session_api_key}`;

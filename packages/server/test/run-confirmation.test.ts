@@ -13,7 +13,7 @@ import { LocalTerminal } from "./support/local-terminal.ts";
 import { startTestPlatform, type TestPlatform } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 
-/** `sandpiper run` on a terminal of its own, where a person is asked before actions run. */
+/** `sandpiper run` on its own terminal, where it asks before actions run. */
 
 const program = fileURLToPath(new URL("../../../bin/sandpiper", import.meta.url));
 let server: TestPlatform;
@@ -21,7 +21,7 @@ let models: ModelServer;
 let dir: string;
 const open: LocalTerminal[] = [];
 
-/** Tries something risky first, and obeys a message that says otherwise. */
+/** Tries a risky command first, and obeys a later message. */
 function careless({ messages }: ModelRequestSeen) {
   const last = messages.at(-1)!;
   const word = /^write (\w+)/.exec(last.role === "user" ? last.text : "")?.[1];

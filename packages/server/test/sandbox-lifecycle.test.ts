@@ -80,7 +80,7 @@ test("conversations share a sandbox by the user's strategy, each in its own fold
   expect(folders.trim().split("\n").sort()).toEqual(
     [first.app_conversation_id, second.app_conversation_id].sort(),
   );
-  // What only a new sandbox can have is no reason to share.
+  // Options that only a new sandbox supports prevent sharing.
   expect((await start({ network: { mode: "none" } })).sandbox_id).not.toBe(alone);
   // The sandbox goes with its last conversation.
   await call("DELETE", `/api/v1/app-conversations/${first.app_conversation_id}`);

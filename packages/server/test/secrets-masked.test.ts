@@ -88,7 +88,7 @@ test("a secret's value reaches neither the model nor a reader, however a command
   await waitForEnd(id);
   const all = await events(id);
   const sent = models.requests.slice(first).map(({ body }) => JSON.stringify(body));
-  // The model says the halves itself, in the calls that it makes.
+  // The model writes both halves itself, in its calls.
   for (const text of [
     ...sent,
     ...all.filter(({ source }) => source !== "user").map((event) => JSON.stringify(event)),

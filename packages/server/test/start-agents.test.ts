@@ -17,7 +17,7 @@ import {
 } from "./support/platform.ts";
 import { finish } from "./support/script.ts";
 
-/** Starts of other kinds of agents and in sandboxes that are there already. */
+/** Starts of other kinds of agents, and in existing sandboxes. */
 
 let server: TestPlatform;
 let models: ModelServer;

@@ -41,7 +41,7 @@ beforeAll(async () => {
       "feature/one": { "feature.txt": "one\n" },
       slow: { wait: "" },
       hooked: {
-        // Git waits for its configuration until /tmp/go is there.
+        // Git waits for its configuration until /tmp/go exists.
         ".openhands/setup.sh": `echo 'echo before' >.git/hooks/pre-commit; mkfifo /tmp/hold; git config include.path /tmp/hold
 (while [ ! -e /tmp/go ]; do sleep 0.05; done; sed -i /hold/d .git/config; exec 3<>/tmp/hold) &\n`,
       },
@@ -96,7 +96,7 @@ const over = (id: string) =>
   });
 const message = (text: string) => ({ initial_message: { content: [{ type: "text", text }] } });
 
-/** What a command of the agent prints, in a conversation that begins with these fields. */
+/** The output of the agent's command in a conversation with these fields. */
 async function agentSees(
   command: string,
   fields: Json,

@@ -19,7 +19,7 @@ import { finish, terminal } from "./support/script.ts";
 
 let server: TestPlatform;
 let models: ModelServer;
-/** What the models of this test say. */
+/** The answers of this test's models. */
 let script: (request: ModelRequestSeen) => Reply | Promise<Reply>;
 
 const task = (prompt: string, more: object = {}) => ({ name: "task", arguments: { prompt, ...more } });
@@ -307,7 +307,7 @@ test("the sub-agents that a project defines are listed and used", async () => {
     ["reviewer", "Fine."],
     [undefined, "Done."],
   ]);
-  // What lies in the sandbox is read while the first call is under way.
+  // The sandbox's files are read during the first call.
   const tools = models.requests
     .slice(from)
     .filter((request) => !isChild(request))

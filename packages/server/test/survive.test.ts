@@ -121,7 +121,7 @@ test("a database that another process locks for seconds delays a run, and no eve
   await server.call("POST", "/api/settings", settings(models.url));
   const { id } = await startConversation(server.call, "Work");
   await until(() => locked || undefined);
-  // Readers are served meanwhile.
+  // Readers are served during that time.
   for (let count = 0; count < 20; count++)
     expect((await server.call("GET", "/api/v1/app-conversations/search")).status).toBe(200);
   expect(await events(server, id)).toHaveLength(4);
@@ -153,7 +153,7 @@ async function aboutToWait(): Promise<{
   };
   const models = await modelOf(({ index }) => {
     if (index !== 1) return finish("Done.");
-    // What the run appends waits until the request is there, too.
+    // The run's appends also wait until the request arrives.
     database.exec("BEGIN EXCLUSIVE");
     return reply.toolCalls([tasks, terminal("cat ~/.ssh/id_none; echo ran")]);
   });

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { TerminalClient } from "./support/terminal-client.ts";
 
-/** Terminals for people, in real sandboxes over real sockets. */
+/** Interactive terminals in real sandboxes over real sockets. */
 
 let server: TestPlatform;
 let id: string;
@@ -34,7 +34,7 @@ function terminal(query = "", sandbox = id): TerminalClient {
   return client;
 }
 
-/** What a command in the sandbox prints. */
+/** The output of a command in the sandbox. */
 async function sh(command: string, sandbox = id): Promise<string> {
   const { stdout } = await runToEnd(await server.platform.sandboxes.running(sandbox), {
     argv: ["sh", "-c", command],

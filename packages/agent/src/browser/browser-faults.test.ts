@@ -259,7 +259,7 @@ describe("the process", () => {
     expect(await open("https://other.test/")).toContain("may not allow the host");
     const processes = await sh("tr '\\0' ' ' </proc/$(cat /tmp/browser_test/pid)/cmdline");
     expect(processes.stdout.toString()).not.toContain(egressToken("session key"));
-    // The browser asks for nothing by itself.
+    // The browser sends no request on its own.
     const asked = (await proxy.proxy.decisions(id, { limit: 100 })).map(({ host }) => host);
     expect(new Set(asked)).toEqual(new Set(["site.test", "tls.test", "other.test"]));
   });

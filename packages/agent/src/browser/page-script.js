@@ -135,7 +135,7 @@ globalThis.sandpiperPage ??= (() => {
       }
       return true;
     });
-    // Of too many, those from the first one on the screen on.
+    // If there are too many, only those from the first visible one on.
     const first =
       all.length <= limit
         ? 0
@@ -344,7 +344,7 @@ globalThis.sandpiperPage ??= (() => {
     ol p pre section table tbody tfoot thead tr ul h1 h2 h3 h4 h5 h6 iframe option summary`.split(/\s+/),
   );
 
-  /** What a person reads on the page, as plain Markdown. */
+  /** The visible text of the page, as plain Markdown. */
   function content(withLinks, start, length) {
     const end = start + length;
     let text = "";
@@ -417,7 +417,7 @@ globalThis.sandpiperPage ??= (() => {
     return { text: text.slice(0, length), more: full, incomplete: !complete };
   }
 
-  /** What the page's origin stores, up to a number of characters. */
+  /** The stored data of the page's origin, up to a number of characters. */
   function storage(length) {
     let left = length;
     const read = (kind) => {

@@ -29,7 +29,7 @@ const turn = fc.oneof(
   }),
 );
 
-/** A run closes what is open before it goes on, so only the last call of all may have no result. */
+/** A run closes open calls before it continues, so only the last call may have no result. */
 function eventsOf(
   turns: (typeof turn extends fc.Arbitrary<infer T> ? T : never)[],
   isLast: boolean,
@@ -67,7 +67,7 @@ function viewOf(events: readonly Event[]): View {
   return view;
 }
 
-/** Calls and results of a prompt pair up: providers take no other. */
+/** Calls and results of a prompt pair up: providers accept nothing else. */
 function orphans(messages: readonly ModelMessage[]): string[] {
   const open = new Set<string>();
   const wrong: string[] = [];

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { boundedBody, type StreamEnd } from "./event-bound.ts";
 
-/** What is read of a body that comes in these pieces, and the error at its end. */
+/** Reads a body that arrives in these chunks; returns its length and the problem at its end. */
 async function read(
   pieces: readonly string[],
   isStream = true,

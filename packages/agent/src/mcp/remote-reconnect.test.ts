@@ -74,7 +74,7 @@ test.each(["url", "sseUrl"] as const)("a list that changes is read again: %s", a
   const servers = serversOf();
   await servers.prepare([spec({ url: remote[which] })], never);
   const name = `late_${which}`;
-  // The stream by which the server tells is opened beside the greeting.
+  // The stream for server messages is opened concurrently with the greeting.
   await until(() => remote.seen.length > 0);
   for (;;) {
     await remote.addTool(name);

@@ -79,7 +79,7 @@ test("the size of a prompt is estimated and corrected by the provider's count", 
   view.add(observationEvent("c1", "y".repeat(3_500)));
   expect(view.promptTokens(usage)).toBeGreaterThan(2_900);
   expect(view.promptTokens(usage)).toBeLessThan(3_200);
-  // What cannot be is not believed, and what belongs to another answer says nothing.
+  // Impossible counts are ignored, and so are counts of another answer.
   expect(view.promptTokens({ response_id: "r1", per_turn_token: 1e12 })).toBeLessThan(40_000);
   expect(view.promptTokens({ response_id: "r0", per_turn_token: 5 })).toBe(view.promptTokens());
 });

@@ -37,7 +37,7 @@ async function patch(...lines: string[]): Promise<ApplyPatchObservation> {
   return applyPatchTool.run({ kind: "ApplyPatchAction", patch: text }, context);
 }
 const files = () => sh('find . -type f | sort | while read f; do echo "$f:"; cat "$f"; done');
-/** What an update makes of a text. */
+/** The result of an update of a text. */
 function update(text: string, ...lines: string[]): string {
   const [change] = parsePatch(
     ["*** Begin Patch", "*** Update File: f", ...lines, "*** End Patch"].join("\n"),

@@ -5,7 +5,7 @@ import { clientTool } from "./client-tool.ts";
 import { type AgentType, toolRegistry, unsupportedTools } from "./registry.ts";
 import type { Tool } from "./tool.ts";
 
-/** What decides about the tools of a conversation. */
+/** The facts that determine the tools of a conversation. */
 export interface ToolChoice {
   agentType: AgentType;
   /** The default tools also include the browser. */
@@ -28,7 +28,7 @@ const ignoredNames = new Set([
   "switch_llm",
 ]);
 
-/** What an agent has besides the tools that it names, unless its client names others. */
+/** Tools that an agent has in addition to the named ones, unless its client selects others. */
 export const defaultTools: readonly string[] = ["FinishTool", "ThinkTool"];
 
 /** The tools of an agent whose client names none, in the shape in which clients name theirs. */

@@ -8,14 +8,14 @@ import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/
 import { CallToolRequestSchema, ListToolsRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 
 export interface RemoteMcp {
-  /** Of the current protocol, and of the older one. */
+  /** The URLs for the current protocol and for the older one. */
   url: string;
   sseUrl: string;
   /** Headers of each request so far. */
   seen: IncomingHttpHeaders[];
   /** Tools that are called, in order. */
   calls: string[];
-  /** Sessions that are there. */
+  /** Number of open sessions. */
   sessions(): number;
   /** Open sockets. */
   sockets(): number;
@@ -23,7 +23,7 @@ export interface RemoteMcp {
   forget(): void;
   /** Cuts the streams of the older protocol. */
   dropStreams(): void;
-  /** Adds a tool and tells all clients. */
+  /** Adds a tool and notifies all clients. */
   addTool(name: string): Promise<void>;
   close(): Promise<void>;
 }

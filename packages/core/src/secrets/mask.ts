@@ -157,7 +157,7 @@ export class SecretMask {
         break;
       }
     }
-    // What is held back must not split a secret that is already complete.
+    // The held-back text must not split a secret that is already complete.
     for (const [from, to] of this.#ranges(text)) if (from < cut && cut < to) cut = from;
     return cut;
   }

@@ -79,7 +79,7 @@ test("random secrets in random chunks are always masked", () => {
       const stream = new SecretStream(matcher, "#");
       const shown = parts.map((part) => stream.write(part)).join("") + stream.end();
       for (const value of values) expect(shown).not.toContain(value);
-      // At most the first characters of a secret that was cut are shown besides.
+      // At most the first characters of a secret that was cut are also shown.
       const whole = hideSecrets(matcher, parts.join(""), "#");
       expect(shown.replaceAll("#", "").length - whole.replaceAll("#", "").length).toBeLessThanOrEqual(
         3 * parts.length,

@@ -139,7 +139,7 @@ class FormTable {
         if (form.text.length <= length - from) continue;
         const same = sameLength(codes, length, from, form.text);
         compared += same + 1;
-        // What takes too long is held back.
+        // Text that takes too long to match is held back.
         if (same === length - from || compared > budget) return from;
       }
     }

@@ -53,7 +53,7 @@ export class SecretStream {
       ...this.#matcher.ranges(text),
     ]);
     const cut = more ? this.#matcher.openFrom(text, !this.#patient) : text.length;
-    // What is known already was hidden already.
+    // Secrets that were known earlier are already masked.
     const start = this.#known > this.#sent ? ranges[0]![1] : this.#sent;
     let result = replaceRanges(text, upTo(ranges, cut), this.#by, Math.min(start, cut), cut);
     const across = ranges.find(([from, to]) => from < cut && to > cut);

@@ -3,16 +3,16 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 /** A port before a server that can vanish and come back. */
 export interface Gate {
   url: string;
-  /** Nothing listens any more, and what was open is cut. */
+  /** Stops listening and cuts open connections. */
   close(): Promise<void>;
   open(): Promise<void>;
-  /** Who connects is not answered. */
+  /** Leaves new connections without an answer. */
   hang(): Promise<void>;
-  /** Who connects, or was not answered, is reset. */
+  /** Resets new connections and those without an answer. */
   reset(): Promise<void>;
 }
 
-/** What becomes of a new connection. */
+/** Handles a new connection. */
 type Serve = (socket: Socket) => void;
 
 /** Opens a gate before the server with this address. */

@@ -16,7 +16,7 @@ export function until<T>(ask: () => Promise<T | undefined> | T | undefined, ever
   });
 }
 
-/** Waits. A test that fails meanwhile reports the source text of this condition. */
+/** Waits for a condition. A test that fails during the wait reports the condition's source text. */
 export async function reportWait<T>(condition: unknown, wait: () => Promise<T>): Promise<T> {
   const entry = { condition };
   waits.add(entry);

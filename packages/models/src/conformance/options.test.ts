@@ -13,7 +13,7 @@ const [chat, responses, anthropic, google, bedrock] = wires as [
   WireUnderTest,
 ];
 
-/** The body of a call with these options. */
+/** The body of a request with these options. */
 async function sent(under: WireUnderTest, options: CallOptions, more: Parameters<typeof ask>[0] = {}) {
   const model = await servers.open(under, [reply.text("Hi.")], { options });
   await model.complete(ask(more));

@@ -47,7 +47,7 @@ async function think(title: string): Promise<ModelResponse> {
   return model.complete(ask());
 }
 
-// OpenAI tells its models' thoughts by responses only.
+// OpenAI reports its models' reasoning only in the Responses API.
 describe.each(wires.slice(1))("$title", (under) => {
   test("reasoning is streamed separately from the text", async () => {
     const model = await servers.open(under, [

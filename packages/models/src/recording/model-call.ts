@@ -17,7 +17,7 @@ export interface ModelCall {
   tools?: RecordedTool[];
   /** The prompt of a call that is not made of the view. */
   prompt?: { system: string[]; messages: RecordedMessage[]; tools: RecordedTool[] };
-  /** Of the prompt only the last message was kept. */
+  /** Only the last message of the prompt was kept. */
   partial?: boolean;
   /** Milliseconds since the epoch. */
   startedAt: number;

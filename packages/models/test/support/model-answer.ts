@@ -7,7 +7,7 @@ export interface ScriptedToolCall {
   arguments: object | string;
   /** Default: `call_<request>_<position>`. */
   id?: string;
-  /** Google only: sent beside the call. */
+  /** Google only: sent together with the call. */
   thoughtSignature?: string;
   /** Responses only: a thought before this call. */
   thinking?: { text: string; signature?: string };
@@ -38,13 +38,13 @@ export interface Delivery {
   endAfter?: number;
   /** Say nothing more after this many events, with the connection open. */
   stallAfter?: number;
-  /** Replace the event at this position by one that is not JSON. */
+  /** Replaces the event at this position by invalid JSON. */
   malformedAt?: number;
 }
 
 export interface Answer extends Delivery {
   text?: string;
-  /** In the place of a text, as the wire tells that the model refuses. */
+  /** A refusal of the model in the wire's format, instead of a text. */
   refusal?: string;
   /**
    * The signature is what responses call encrypted content; a blank line in the text parts two
@@ -55,7 +55,7 @@ export interface Answer extends Delivery {
   redactedThinking?: string;
   /** OpenRouter only: `reasoning_details`, one list for each chunk. */
   reasoningDetails?: object[][];
-  /** Responses only: what the text is said to be, such as `commentary`. */
+  /** Responses API only: the phase of the text, such as `commentary`. */
   phase?: string;
   toolCalls?: ScriptedToolCall[];
   usage?: Partial<Usage>;

@@ -1,6 +1,6 @@
 import type { Answer, ScriptedToolCall, Usage } from "./model-answer.ts";
 
-/** What the wires of the scripted model server share. */
+/** Shared parts of the scripted model server's wires. */
 
 const defaultUsage: Usage = { prompt: 100, completion: 20, cacheRead: 0, cacheWrite: 0, reasoning: 0 };
 
@@ -28,11 +28,11 @@ export const callId = (call: ScriptedToolCall, index: number, position: number) 
 
 export interface SeenMessage {
   role: "user" | "assistant" | "tool";
-  /** Texts joined by newlines; of a tool message, the result. */
+  /** The texts of a message, joined by newlines; for a tool message its result. */
   text: string;
   images: number;
   toolCalls: { id: string; name: string; arguments: unknown }[];
-  /** Of a tool message. */
+  /** For a tool message. */
   toolCallId?: string;
   isError?: boolean;
   /** Thinking that was replayed: its texts and, by wire, signatures. */

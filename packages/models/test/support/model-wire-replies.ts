@@ -19,7 +19,7 @@ export function eventsOf(wire: Wire, answer: Answer, index: number, dialect?: Di
   return writers[wire](answer, index);
 }
 
-/** Chat completions, as OpenAI writes them or one of those that speak its protocol. */
+/** Chat completions of OpenAI, or of a provider with the same protocol. */
 function openAiEvents(answer: Answer, index: number, dialect?: Dialect): string[] {
   const frame = {
     id: answer.id ?? `chatcmpl-${index}`,

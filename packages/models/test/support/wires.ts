@@ -76,7 +76,7 @@ export const wires: WireUnderTest[] = [
   { title: "LiteLLM proxy", wire: "openai", name: "litellm_proxy/gpt-5", price: [1.25, 10, 0.125] },
 ];
 
-/** What bedrock signs with is its key here: a slash ends the name of a signature's credential. */
+/** Bedrock's signing key: a slash ends the name of a signature's credential. */
 export const keyOf = ({ wire }: WireUnderTest) => (wire === "bedrock" ? key.split("/")[0] : key);
 
 export const tool: ModelTool = {

@@ -187,7 +187,7 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
 
   test("leaves nothing of an upload when the server dies in the middle", async () => {
     await inside("mkdir -p /tmp/orphans");
-    // Nobody reads what the script says, as after a kill of the server.
+    // The script's output is not read, as after a kill of the server.
     await run(driver, "files", {
       argv: [
         "sh",

@@ -62,7 +62,7 @@ line" '$(touch hacked)' .restore-old`;
   test("if something cannot be moved, nothing changes; a source that ends early is refused", async () => {
     await at("target", "mkdir -p a z; echo a > a/file; echo z > z/file");
     const staged = (await stageFolder(source, folder, target, folder, signal))!;
-    // Someone takes away what was laid ready, and the right to write where it would go.
+    // Removes the prepared copy and the write permission of its target.
     await at("target", "mv .restore-*/dir . && chmod 555 .restore-*");
     await expect(staged.swap()).rejects.toMatchObject({
       code: "SandboxFailed",

@@ -67,7 +67,7 @@ test("idle sandboxes are evicted before busy ones, the least recently used first
   expect(ids(5)).toEqual([]);
   expect(ids(4)).toEqual(["older"]);
   expect(ids(3)).toEqual(["older", "idle"]);
-  // One that is being started holds its place and is never paused.
+  // A starting sandbox keeps its slot and is never paused.
   expect(ids(1)).toEqual(["older", "idle", "busy"]);
 });
 

@@ -13,7 +13,7 @@ export interface Lease {
   beforeStop(): Promise<void>;
 }
 
-/** What the server knows of a sandbox in addition to its record. */
+/** The in-memory state of a sandbox, in addition to its record. */
 export interface SandboxRuntimeState {
   readonly id: string;
   readonly userId: string;

@@ -65,7 +65,7 @@ test("returns at the time limit if a pause prevents the command's start, which t
     };
     await runToEnd({ exec }, { argv: ["sleep", "300"] }, { timeoutMs: 100 });
     await driver.resume(id);
-    // Who reaps one that died frozen is the machine's own affair.
+    // The machine's init reaps a process that was killed while frozen.
     const count = { argv: ["sh", "-c", "ps -eo stat,comm | grep -c '^[^Z].*sleep'"] };
     const sleeping = async () =>
       (await runToEnd({ exec: (one) => driver.exec(id, one) }, count)).stdout.toString();

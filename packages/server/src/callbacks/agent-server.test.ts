@@ -58,7 +58,7 @@ async function conversation(): Promise<string> {
 
 const status = (value: string) => stateUpdate("execution_status", value);
 
-/** What has arrived, in words. */
+/** The received reports as short texts. */
 const received = () =>
   endpoint.received.map(({ path, body }) => {
     const what = JSON.parse(body);

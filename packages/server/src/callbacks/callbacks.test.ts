@@ -181,7 +181,7 @@ test("private addresses are refused unless the operator allows them", async () =
   await service.close();
   service = await start({}, []);
   await expect(conversation(hook())).rejects.toMatchObject({ code: "OutboundRefused" });
-  // What a name leads to is known at each delivery only.
+  // The address of a name is resolved at each delivery.
   const id = await conversation(hook({ url: endpoint.url.replace("127.0.0.1", "localhost") }));
   await say(id, "one");
   await until(() => service.list(id)[0]!.attempts > 0);

@@ -194,7 +194,7 @@ export interface ConversationGoals {
   resume(id: string): Promise<void>;
 }
 
-/** What clients of the agent server change of a conversation (agent-server.md section 3). */
+/** Changes of a conversation by agent-server clients (agent-server.md section 3). */
 export interface ConversationControls {
   describe(row: ConversationRow, change: PatchConversationRequest): Promise<void>;
   setPolicy(row: ConversationRow, policy: ConfirmationPolicy): Promise<void>;

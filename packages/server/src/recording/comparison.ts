@@ -26,7 +26,7 @@ export interface Divergence {
   kind: DivergenceKind;
   /** The model call with the difference (usage id and number, from 1), or another place. */
   at: string;
-  /** What differs, in a few words. */
+  /** The difference in a few words. */
   what: string;
   /** Excerpts around the first difference, when texts are compared. */
   recorded?: string;

@@ -9,12 +9,12 @@ import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent
 import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { finish, obey } from "../support/script.ts";
 
-/** What goes on beside the runs of a conversation: questions, summaries, goals. */
+/** Side calls of a conversation: questions, summaries, goals. */
 
 let platform: TestPlatform;
 let models: ModelServer;
 let agent: AgentServer;
-/** What the judge says, one after the other. */
+/** The verdicts of the judge, in order. */
 let verdicts: string[];
 let summaries: (string | undefined)[];
 let [atOnce, mostAtOnce] = [0, 0];

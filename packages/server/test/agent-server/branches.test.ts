@@ -191,7 +191,7 @@ test("a fork has the unchanged events up to its point, continues independently, 
   expect((await listed(copy)).some((event) => "parent_id" in event)).toBe(false);
   expect((await info(id)).leaf_event_id).toBe(lastOf(await listed(id)).id);
 
-  // A fork of a branch: what is beside it stays behind, and its events go on naming their parents.
+  // A fork of a branch has no events of other branches, and its events keep their parents.
   await navigate(copy, lastOf(first).id);
   await say(copy, "four");
   const again = (
@@ -264,7 +264,7 @@ test("moves and forks carry waiting actions, skills and metrics correctly", asyn
   const action = lastOf(await listed(id));
   expect((await info(id)).activated_knowledge_skills).toEqual(["paint"]);
 
-  // A fork takes what is in the log; nobody waits for the user in it.
+  // A fork copies the log; no action waits for the user in it.
   const forked = (await fork(id)).body;
   expect(forked).toMatchObject({
     execution_status: "idle",
@@ -372,7 +372,7 @@ test("moves restore the files of a snapshot in place, and forks restore them int
   ]);
   expect(await read(`cat project/state ${folder}/state`)).toBe("one\nmine\n");
 
-  // Of this time there is no snapshot.
+  // There is no snapshot of this time.
   expect((await navigate(id, second.id)).status).toBe(200);
   expect(await read("cat project/state; ls -A project; ls")).toMatch(/^one\nlink\nstate\nsub\nproject\n/);
   // Nothing is left of the sandbox that held the snapshot's files.

@@ -12,7 +12,7 @@ import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent
 import { type Json, SocketClient, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { finish, terminal } from "../support/script.ts";
 
-/** What clients change of a conversation while it is there: secrets, models, titles. */
+/** Changes of an existing conversation by clients: secrets, models, titles. */
 
 let platform: TestPlatform;
 let models: ModelServer;
@@ -53,7 +53,7 @@ const waitForEnd = (id: string) =>
   until(
     async () => ((await client.getConversation(id)) as Json).execution_status === "finished" || undefined,
   );
-/** Runs a command by the agent and gives what it printed. */
+/** Lets the agent run a command; returns its output. */
 async function output(id: string, command: string): Promise<string> {
   await client.sendEvent(id, content(`run: ${command}`), { run: true });
   await waitForEnd(id);
@@ -83,10 +83,10 @@ test("secrets enter the sandbox as placeholders, also in an open shell, and are 
     secret_registry: { secret_sources: { EARLY: { value: "**********" }, OBJECT: { value: "**********" } } },
   });
   expect(JSON.stringify([shown, await client.searchEvents(id)])).not.toContain("planted-value");
-  // The sandbox lets secrets in by now: only the shell has to be another one.
+  // The sandbox already has access to secrets: only the shell must be replaced.
   expect(await post(id, "secrets", { secrets: { LATER: "planted-value-later" } })).toEqual(done);
   expect(await output(id, "echo [$LATER] $KEPT")).toMatch(/\[[^\]]{8,}\] yes/);
-  // One that the client carries without seeing it.
+  // An encrypted value that the client cannot read.
   await platform.call("POST", "/api/v1/settings", {
     agent_settings_diff: { llm: { model: "openai/x", api_key: "planted-value-key" } },
   });
@@ -94,7 +94,7 @@ test("secrets enter the sandbox as placeholders, also in an open shell, and are 
   await post(id, "secrets", { secrets: { LATER: settings.body.agent_settings.llm.api_key } });
   const { values } = platform.platform.store.conversationSecrets.get(id)!;
   expect(values.LATER).toBe("planted-value-key");
-  // A masked one is what the server has; an address of this server means the user's own secret.
+  // A masked value keeps the stored secret; a URL of this server means the user's own secret.
   await platform.call("POST", "/api/v1/secrets", { name: "OWN", value: "planted-value-own" });
   const url = `${agent.url}/api/settings/secrets/OWN`;
   expect(

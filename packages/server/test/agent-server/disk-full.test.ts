@@ -93,7 +93,7 @@ test("with a full disk every write gets 507 and changes nothing, reads work, and
 
   rmSync(ballast);
   for (const [method, path, body] of writes) {
-    // A message ends what goes on, so that each of the others finds the conversation at rest.
+    // A message ends the current activity, so that the other requests find the conversation idle.
     await until(async () => (await info(id)).execution_status !== "running" || undefined);
     const { status, body: answer } = await agent.call(method, path, body);
     expect([path, status < 300, answer]).toEqual([path, true, expect.anything()]);

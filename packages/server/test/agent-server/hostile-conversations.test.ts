@@ -10,7 +10,7 @@ import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent
 import { type Json, SocketClient, startTestPlatform, type TestPlatform } from "../support/platform.ts";
 import { finish, terminal } from "../support/script.ts";
 
-/** Clients of the agent server that do everything at once, or send what nobody should. */
+/** Agent-server clients that send everything concurrently, or send invalid requests. */
 
 let platform: TestPlatform;
 let models: ModelServer;
@@ -69,7 +69,7 @@ test("concurrent requests of every kind are answered, the log stays consistent, 
   await socket.frame(({ key }) => key === "full_state");
   const answers = (await Promise.all([1, 2, 3, 4].map((turn) => Promise.all(everything(id, turn))))).flat();
   for (const { status, body } of answers) expect([200, 409], JSON.stringify(body)).toContain(status);
-  // An end to whatever still goes on.
+  // Ends everything that still runs.
   await agent.call("POST", `/api/conversations/${id}/interrupt`);
   await agent.call("POST", `/api/conversations/${id}/confirmation_policy`, {
     policy: { kind: "NeverConfirm" },

@@ -13,7 +13,7 @@ import {
 } from "../support/platform.ts";
 import { finish } from "../support/script.ts";
 
-/** Lists, records and ends of the conversations of a sandbox, by the released client. */
+/** Lists, records and deletions of a sandbox's conversations, through the released client. */
 
 let platform: TestPlatform;
 let models: ModelServer;
@@ -166,7 +166,7 @@ test("pages skip and repeat no conversation when others are created and deleted 
     const seen: string[] = [];
     let page = await search(`sort_order=${sort}&limit=2`);
     seen.push(...ids(page));
-    // The one that the next page follows goes too.
+    // The conversation before the next page is deleted, too.
     for (const id of seen) expect((await other.call("DELETE", `/api/conversations/${id}`)).status).toBe(200);
     if (sort.endsWith("_DESC")) await make({}, other);
     while (page.next_page_id !== null) {

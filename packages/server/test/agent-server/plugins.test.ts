@@ -32,7 +32,7 @@ beforeAll(async () => {
     NODE_EXTRA_CA_CERTS: git.authority,
     SANDPIPER_OUTBOUND_PRIVATE: "127.0.0.0/8",
   });
-  // With a secret the proxy looks into TLS, and the sandbox trusts what the server trusts.
+  // With a secret the proxy intercepts TLS, and the sandbox trusts the server's authorities.
   await server.call("POST", "/api/v1/secrets", { name: "ANY", value: "any-value" });
   agent = await startAgentServer(server);
 });

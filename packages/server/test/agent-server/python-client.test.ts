@@ -92,7 +92,7 @@ class EventClient {
 
 const isFullState = ({ key }: Json) => key === "full_state";
 
-/** Section 2: what the constructor of RemoteConversation does, call by call. */
+/** Section 2: the requests of RemoteConversation's constructor. */
 async function openConversation(
   change: Json = {},
 ): Promise<{ id: string; base: string; socket: EventClient; agent: Json }> {

@@ -35,7 +35,7 @@ beforeAll(async () => {
     if (verb === "risk") return reply.toolCalls([terminal("echo risky", { security_risk: rest })]);
     if (verb === "hold") return held.get(rest)!.promise;
     if (verb === "fail") return reply.error(400, { error: { message: "no such thing" } });
-    // What keeps on doing the same is stuck.
+    // A model that repeats itself is stuck.
     if (messages.some(({ role, text }) => role === "user" && text.startsWith("loop")))
       return reply.toolCalls([terminal("echo same")]);
     return last.role === "user" ? reply.text(`Said ${last.text}`) : finish("Done.");

@@ -80,7 +80,7 @@ test.each(["below the sandbox's address", "at the root"])(
     expect(await remote.getAgentFinalResponse()).toBe("Done.");
 
     await remote.setConfirmationPolicy({ kind: "AlwaysConfirm" });
-    // The client keeps the state that the socket tells it.
+    // The client stores the state of the socket.
     await until(
       async () =>
         ((await remote.state.getConfirmationPolicy()) as Json).kind === "AlwaysConfirm" || undefined,

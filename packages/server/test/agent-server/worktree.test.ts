@@ -82,10 +82,10 @@ test("each agent works on its own branch in its own worktree, which is removed w
   expect(
     await sh("ls /tmp/conversation-worktrees && git worktree list --porcelain | grep -c ^worktree", project),
   ).toBe("1\n");
-  // What was committed is still there.
+  // The committed work is still there.
   expect(await branches()).toEqual([branch(one!.id), "main"]);
 
-  // The same id again goes on with its branch.
+  // A conversation with the same id continues on its branch.
   expect((await make(project, { conversation_id: one!.id })).body.workspace.working_dir).toBe(tree(one!.id));
   expect(await sh("git log --format=%s", tree(one!.id))).toBe("two\none\n");
 });

@@ -10,7 +10,7 @@ export interface AnnouncedSandbox {
   readonly conversations: AnnouncedConversation[];
   /** Ids of commands that were started, and the output of commands whose end was announced. */
   readonly commands: Map<string, string | undefined>;
-  /** What was uploaded, by path. */
+  /** Uploaded files, by path. */
   readonly files: Map<string, string>;
   snapshots: number;
 }
@@ -37,7 +37,7 @@ export interface AnnouncedConversation {
   sandbox: AnnouncedSandbox;
   /** False as long as no answer came: it may be there. */
   created: boolean;
-  /** The message that it was made with. */
+  /** The initial message. */
   first: string | undefined;
   /** Texts that were announced, by sender, in order. */
   readonly sent: Map<string, string[]>;
@@ -45,7 +45,7 @@ export interface AnnouncedConversation {
   /** The events up to the fork's point, as the source had them; set when the fork named a point. */
   forkFrom: string | undefined;
   deleted: boolean | undefined;
-  /** Somebody moved HEAD. */
+  /** A client moved HEAD. */
   moved: boolean;
   readonly fields: Record<"title" | "tags" | "policy" | "model", AnnouncedField>;
   readonly secrets: Set<string>;
@@ -100,7 +100,7 @@ export interface AgentLoadState {
   readonly sandboxes: AnnouncedSandbox[];
   /** Answers that no request should get. */
   readonly unexpected: string[];
-  /** How often what was answered with success. */
+  /** Number of responses, by request and status. */
   readonly responses: Map<string, number>;
   /** Ids of events that the operator's webhook got, by conversation. */
   readonly reported: Map<string, string[]>;

@@ -18,7 +18,7 @@ let counter = 0;
 
 const path = ({ id }: AnnouncedConversation, rest = "") => `/api/conversations/${id}${rest}`;
 const message = (text: string, run: boolean) => ({ role: "user", content: [{ type: "text", text }], run });
-/** What is said: some of it lets the agent work in the sandbox. */
+/** The text of a message; some texts let the agent work in the sandbox. */
 const newText = () =>
   chance(0.3) ? `run: sleep 0.${counter % 4}; echo worked # ${++counter}.` : `say ${++counter}.`;
 

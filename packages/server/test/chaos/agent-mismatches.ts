@@ -3,7 +3,7 @@ import type { AgentLoadState, AnnouncedConversation, AnnouncedSandbox } from "./
 
 type Call = ReturnType<typeof caller>;
 
-/** What is not as it was announced, on a server that has nothing left to do. */
+/** Returns the differences between an idle server and what it announced. */
 export async function findMismatches(state: AgentLoadState): Promise<string[]> {
   const call = caller(state.target.url, state.userKey);
   const wrong: string[] = [];
@@ -18,7 +18,7 @@ export async function findMismatches(state: AgentLoadState): Promise<string[]> {
   return wrong;
 }
 
-/** Every item of a list that has pages. */
+/** Every item of a paged list. */
 async function listAll(call: Call, path: string): Promise<Json[]> {
   const all: Json[] = [];
   for (let page: string | null = ""; page !== null; ) {
@@ -172,7 +172,7 @@ async function checkSandbox(state: AgentLoadState, box: AnnouncedSandbox): Promi
   return wrong;
 }
 
-/** What clients see of every conversation, to be compared after a restart. */
+/** The clients' view of every conversation, to compare it after a restart. */
 export async function readConversations(state: AgentLoadState): Promise<Map<string, string>> {
   const call = caller(state.target.url, state.userKey);
   const all = new Map<string, string>();

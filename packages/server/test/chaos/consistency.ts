@@ -52,7 +52,7 @@ export function findInconsistencies(
   }
 }
 
-/** Rows that name another row which is not there, by the sentence that says so. */
+/** Queries for rows with a missing or wrong reference, by the problem. */
 const relations: Record<string, string> = {
   "callback without a conversation":
     "SELECT id FROM callbacks WHERE conversation_id NOT IN (SELECT id FROM conversations)",

@@ -26,7 +26,7 @@ export async function killRounds(
   const hooks = createServer(async (request, response) => {
     let body = "";
     for await (const piece of request) body += piece;
-    // Some deliveries fail, so that there is always one that waits.
+    // Some deliveries fail, so that at least one is always waiting.
     if (Math.random() < 0.2) return void response.writeHead(503, { "retry-after": "1" }).end();
     const seen = received.get(request.url!) ?? [];
     received.set(request.url!, [...seen, ...JSON.parse(body).map(({ id }: Json) => id)]);

@@ -6,7 +6,7 @@ export interface Target {
   url: string;
 }
 
-/** What a server has announced: it has to be true after every kill. */
+/** The announcements of a server, which must hold after every kill. */
 export class AnnouncedState {
   /** Start tasks, with the texts of what their users say, in order, and where events go. */
   readonly tasks = new Map<string, { user: User; said: string[]; callback: string | undefined }>();
@@ -40,7 +40,9 @@ const pick = <T>(list: readonly T[]): T => list[Math.floor(Math.random() * list.
 const chance = (share: number) => Math.random() < share;
 let counter = 0;
 
-/** Users that do everything at once until the signal; a server that is away is asked again. */
+/**
+ * Users that send every kind of request concurrently until the signal, also while no server runs.
+ */
 export async function runLoad(options: LoadOptions): Promise<void> {
   const { users, signal } = options;
   const actors = [

@@ -6,7 +6,7 @@ import type { FuzzRequest } from "./requests.ts";
 /** Statuses that any request can get before routing: the URL or the head is too long. */
 const beforeRouting = new Set([414, 431]);
 
-/** Judges answers by the document: status, content type and body of each have to stand there. */
+/** Checks answers against the document: their status, content type and body must be documented. */
 export class AnswerChecks {
   readonly #document: OpenApiDocument;
   readonly #slowMs: number;
@@ -18,7 +18,7 @@ export class AnswerChecks {
     this.#slowMs = slowMs;
   }
 
-  /** What is wrong with an answer, one text each. */
+  /** The problems of an answer. */
   problems(
     { operation, method }: Pick<FuzzRequest, "operation" | "method">,
     { status, headers, text, ms }: Answer,
@@ -65,7 +65,7 @@ export class AnswerChecks {
       .map(({ instancePath, message }) => `${instancePath} ${message}`);
   }
 
-  /** A schema with its components in the place of references. */
+  /** A schema with its references replaced by components. */
   #inlined(schema: JsonSchema): JsonSchema {
     return JSON.parse(JSON.stringify(schema), (_key, value) => {
       const name = (value as JsonSchema | null)?.$ref?.split("/").at(-1);

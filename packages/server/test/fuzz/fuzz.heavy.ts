@@ -5,7 +5,7 @@ import { RecordTarget } from "./record-target.ts";
 
 const seed = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
 
-/** Routes that answer every request with a refusal, and why they are there. */
+/** Routes that always refuse, with the reason. */
 const refusals: Record<string, string> = {
   "GET /api/conversations/{conversation_id}/remember-prompt": "left out of the V0 API: 410",
   "GET /api/conversations/{conversation_id}/workspace":

@@ -14,7 +14,7 @@ const givesSecrets =
 const givesInside = /^GET \/api\/settings\/secrets\/\{/;
 const givesByHeader = /^GET \/api\/(settings|profiles\/\{name\})$/;
 
-/** Routes that wait for a start or an agent's turn, which leave what they did where they fail. */
+/** Routes that wait for a start or an agent's turn; they keep their effects when they fail. */
 const failsLate = new Set([
   "POST /v1/chat/completions",
   "POST /api/conversations/{conversation_id}/condense",
@@ -26,9 +26,9 @@ export interface FuzzResult {
   statuses: Record<number, number>;
   /** Operations that no request reached beyond the key, or that never answered 2xx. */
   neverSucceeded: string[];
-  /** Those that did. */
+  /** Successful routes. */
   succeeded: string[];
-  /** What went wrong, by kind, each with the first request that showed it. */
+  /** Problems by kind, each with the first request that showed it. */
   problems: string[];
   /** Memory after the garbage collection at the end over that after the first quarter, bytes. */
   grownBytes: number;
@@ -125,7 +125,7 @@ class FuzzRun {
     try {
       answer = await this.#send(request);
     } catch (error) {
-      // A server that has refused a body may close the connection before all of it is there.
+      // A server that has refused a body may close the connection before it receives all of it.
       const { code = "" } = error as NodeJS.ErrnoException;
       const brokenOff = ["ECONNRESET", "EPIPE"].includes(code) && (request.body?.length ?? 0) > 2 ** 20;
       // Too long a head is refused before it is read, even when the method allows no body.
@@ -163,7 +163,7 @@ class FuzzRun {
     const operation =
       request.credential === "sandbox" ? document.paths[path]?.[method.toLowerCase()] : undefined;
     const inside = operation ? checks.problems({ ...request, operation }, answer) : undefined;
-    // Where no key is needed, the key of a sandbox that is gone counts for nothing.
+    // If no key is needed, the key of a deleted sandbox is ignored.
     const isOpen = request.operation.security?.length === 0;
     return inside && !(isOpen && inside.length > 0) ? inside : this.#checks.problems(request, answer);
   }

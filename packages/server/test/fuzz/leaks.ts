@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { until } from "../support/platform.ts";
 
-/** Processes that this one has started, or those that these have: number -> command. */
+/** Descendant processes of this process: number -> command. */
 export function descendants(): Map<number, string> {
   const parents = new Map<number, { parent: number; command: string }>();
   for (const name of readdirSync("/proc")) {

@@ -88,7 +88,7 @@ function pathText({ name }: Parameter, pool: Pool): Arbitrary<string> {
     : hostile;
 }
 
-/** What is no text of a header cannot be sent. */
+/** Values that are not valid header text cannot be sent. */
 function headerText({ name }: Parameter, pool: Pool): Arbitrary<string> {
   const hostile = anyText.filter((text) => /^[ -~]*$/.test(text));
   const known = pool(name).map(String);
@@ -227,7 +227,7 @@ function bodyOf(
   );
 }
 
-/** Percent-encodes also what is no well-formed text. */
+/** Percent-encodes also malformed text. */
 function encode(text: string): string {
   return encodeURIComponent(text.toWellFormed());
 }

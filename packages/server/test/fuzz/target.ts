@@ -11,7 +11,7 @@ export const planted = "PLANTED-9f3c";
 export const mine = "default";
 export const strangers = "stranger";
 
-/** What requests are sent to: a server, what is in it, and how to look at it from outside. */
+/** The target of requests: a server, its content, and access for checks from outside. */
 export interface FuzzTarget {
   readonly port: number;
   /** Where the routes and their document stand; default: at the root. */

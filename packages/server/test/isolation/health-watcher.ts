@@ -39,7 +39,7 @@ function tick(): void {
 
 setTimeout(tick, everyMs);
 process.on("message", () => {
-  // What is still unanswered counts with the time that it has taken so far.
+  // An unanswered request counts with its time so far.
   const now = performance.now();
   process.send?.({ times: [...times, ...[...open].map((began) => now - began)], lags });
   times = [];

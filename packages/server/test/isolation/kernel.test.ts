@@ -7,7 +7,7 @@ const arena = useArena();
 
 /** Errors that mean a refusal or a missing object; other errors may only mean bad arguments. */
 const refused = /^(EPERM|EACCES|ENOSYS|EROFS|ENOENT|ESRCH|EAFNOSUPPORT|ENXIO|ENODEV|signal 31)$/;
-/** The filter's answer to this one is that of a kernel without it. */
+/** The filter answers this call like a kernel that lacks it. */
 const alsoRefused: Record<string, string> = { "netlink audit": "EINVAL" };
 
 describe.each(["agent", "root"])("the user %s", (user) => {

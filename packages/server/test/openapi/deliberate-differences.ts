@@ -184,7 +184,7 @@ export const agentServer: readonly Deliberate[] = [
   ],
 ];
 
-/** What differs besides in the document of the agent-server surface itself. */
+/** Additional differences of the agent-server document. */
 export const agentServerInside: readonly Deliberate[] = [
   ["POST /api/conversations: body agent.llm.reasoning_*: an open set", openEffort],
   ["GET /: answer *: ours alone", "in the reference's code, not in its document (agent-server.md section 2)"],

@@ -39,7 +39,7 @@ function compareFields(
   ours: Record<string, FieldFacts>,
   theirs: Record<string, FieldFacts>,
 ): string[] {
-  // What theirs does not describe says nothing about ours.
+  // Parts that their document does not describe are not compared.
   if ("*" in theirs || (part === "answer " && Object.keys(theirs).length === 0)) return [];
   const names = new Set([...Object.keys(theirs), ...Object.keys(ours)].filter((name) => name !== "*"));
   const lines: string[] = [];
@@ -91,7 +91,7 @@ function compareEnums(ours: readonly string[] | undefined, theirs: readonly stri
 /** A difference that is meant: its line, where `*` stands for any text, and the reason. */
 export type Deliberate = readonly [line: string, reason: string];
 
-/** The differences that no entry of the list tells, and the entries that tell none. */
+/** The unlisted differences, and the list entries without a difference. */
 export function unlisted(
   lines: readonly string[],
   list: readonly Deliberate[],

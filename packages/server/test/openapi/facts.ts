@@ -3,7 +3,7 @@
  * its body and response, which of them are required, and enumerations. No prose, order or types.
  */
 export interface OperationFacts {
-  /** `query limit`, `path name` … -> what is known of it. */
+  /** `query limit`, `path name` … -> its known properties. */
   parameters: Record<string, FieldFacts>;
   /** Dotted fields of the JSON body (`items[].id`); `*` stands for an undescribed body. */
   body: Record<string, FieldFacts>;
@@ -92,11 +92,11 @@ function fieldsOf(schema: Schema, schemas: Record<string, Schema>): Record<strin
   // An answer that is one of two things, such as a list by ids or a page, has the fields of both.
   const root = resolve(schema, schemas);
   for (const branch of root.anyOf ?? [root]) visit(branch, "", 0);
-  // It is there, and may hold anything.
+  // The field exists and may have any value.
   return Object.keys(fields).length > 0 ? fields : { "*": {} };
 }
 
-/** The closed set of a field, also of one that may be null or is a list. */
+/** The enum of a field, also if it is nullable or a list. */
 function enumOf(schema: Schema, schemas: Record<string, Schema>): { enum?: string[] } {
   const real = resolve(schema, schemas);
   const values =

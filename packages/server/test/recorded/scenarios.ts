@@ -8,7 +8,7 @@ const calls = (...toolCalls: ScriptedToolCall[]): Reply => reply.toolCalls(toolC
 const call = (name: string, args: object | string): ScriptedToolCall => ({ name, arguments: args });
 const file = "/workspace/project/app/main.txt";
 
-/** What the recorded runs do. Commands are such that every machine answers them alike. */
+/** The recorded runs. Their commands have the same output on every machine. */
 export const scenarios: Record<string, (session: Session) => Promise<void>> = {
   async terminal(session) {
     await session.settings();

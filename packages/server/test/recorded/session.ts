@@ -28,7 +28,7 @@ export class Session {
   static async open(): Promise<Session> {
     let session: Session | undefined;
     const models = await startModelServer(async (request) => {
-      // A summary is asked for whenever there is a reason for one.
+      // A summary is requested whenever there is a reason for one.
       if (request.tools.length === 0) return reply.text("The user wants work done; some of it is done.");
       const next = await session?.replies.shift();
       return typeof next === "function" ? next(request) : (next ?? reply.text("The script has ended."));

@@ -5,7 +5,7 @@ import { type BashLimits, BashService } from "@sandpiper/sandbox/shell/commands/
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { ServiceBench } from "../support/sandbox-service.ts";
 
-/** Bounds of what is run and kept, in a real sandbox. */
+/** Limits of running and stored commands, in a real sandbox. */
 
 let bench: ServiceBench;
 let row: SandboxRow;
@@ -69,7 +69,7 @@ test("the oldest ended commands are removed when there are too many, or their ou
   const small = serve({ bytes: 500_000 });
   for (const name of ["a", "b", "c", "d"])
     await run(small, `: ${name}; head -c 200000 /dev/zero | tr '\\0' x`);
-  // What came last is whole, whatever it takes.
+  // The last command is kept completely, whatever its size.
   expect((await commands(small)).map((command) => command[2])).toEqual(["b", "c", "d"]);
   await small.clear(row.id);
 });

@@ -81,7 +81,7 @@ test("lists changed, deleted, moved and new files since the upstream branch, com
   expect(await gitDiff(sandbox, "/tmp/work/e/drop")).toEqual({ original: "3\n", modified: null });
   expect(await gitDiff(sandbox, "/tmp/work/none")).toEqual({ original: null, modified: null });
 
-  // A repository inside of a folder that has none, and one inside of another.
+  // A repository inside a folder without one, and a nested repository.
   await git("/tmp/two/outer", "git init -q", "echo o >file", "cp -r /tmp/work inner");
   expect(await gitChanges(sandbox, "/tmp/two/outer")).toEqual([
     { status: "ADDED", path: "file" },

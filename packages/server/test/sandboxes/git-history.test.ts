@@ -135,7 +135,7 @@ test("a patch leads from a commit to the current files and does not change the r
   expect(await files("/tmp/again")).toBe(await files("/tmp/work"));
   expect(createHash("sha256").update(patch).digest()).toHaveLength(32);
 
-  // Against a named state, and of a folder below.
+  // Relative to a named commit, and for a subfolder.
   const below = await gitDelta(sandbox, "/tmp/work/a", { ref: "HEAD~1", excludes: [] });
   expect((await text(below.content)).match(/^diff --git.*/gm)).toEqual([
     "diff --git a/a/build/x b/a/build/x",

@@ -224,7 +224,7 @@ test("the number of running sandboxes of a user is limited; the least recently u
   await service.running(second);
   expect([first, second, third].map((id) => row(id)?.status)).toEqual(["PAUSED", "RUNNING", "RUNNING"]);
   expect(service.get("other", strange)?.status).toBe("RUNNING");
-  // However many are asked for at once.
+  // The limit also holds for concurrent starts.
   await Promise.all([first, second, third].map((id) => service.running(id).catch(() => {})));
   const more = await Promise.all([1, 2, 3].map(() => service.create("me")));
   await Promise.all(more.map(({ id }) => service.running(id)));

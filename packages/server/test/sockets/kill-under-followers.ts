@@ -8,7 +8,7 @@ const ways: Way[] = ["after_timestamp", "after_seq", "Last-Event-ID"];
 const conversations = 5;
 const rounds = 2;
 
-/** What came of it. */
+/** The result. */
 export interface KillResult {
   /** Stored events, and how often one was delivered. */
   events: number;

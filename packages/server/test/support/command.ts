@@ -48,7 +48,7 @@ export class Command {
     this.#child.kill(name);
   }
 
-  /** What Ctrl-C on a terminal does: SIGINT to every process of the command's group. */
+  /** Like Ctrl-C on a terminal: sends SIGINT to every process of the command's group. */
   ctrlC(): void {
     process.kill(-this.#child.pid!, "SIGINT");
   }

@@ -2,7 +2,7 @@ import { type IPty, spawn } from "@lydell/node-pty";
 import { until } from "./platform.ts";
 import { escapes } from "./terminal-client.ts";
 
-/** A local shell's line on a terminal of its own, with what it shows. */
+/** A command of a local shell on its own terminal, with its output. */
 export class LocalTerminal {
   shown = "";
   readonly pty: IPty;

@@ -16,7 +16,7 @@ import { key, startServer, type TestServer } from "./test-server.ts";
 /** A server whose sandboxes' ports are servers on loopback, for tests of previews. */
 export class PreviewBench {
   readonly server: TestServer;
-  /** What listens, by port of the sandbox `sbx-one`. */
+  /** The listening apps, by port of the sandbox `sbx-one`. */
   readonly #ports = new Map<number, number>();
   readonly #servers: Server[] = [];
 
@@ -25,7 +25,7 @@ export class PreviewBench {
     server.sandboxes.add({ id: "sbx-one" });
     server.sandboxes.add({ id: "sbx-two" });
     server.sandboxes.add({ id: "sbx-theirs", userId: "stranger" });
-    // Without an engine: what the service would give.
+    // The values that the service would return; there is no engine.
     Object.assign(server.sandboxes, {
       connect: async (id: string, port: number) => {
         const to = id === "sbx-one" ? this.#ports.get(port) : undefined;
@@ -150,7 +150,7 @@ export interface PreviewAnswer {
   text: string;
 }
 
-/** What a browser sends with a page that its user opens. */
+/** The headers of a browser for a page that its user opens. */
 export const navigation = {
   "sec-fetch-mode": "navigate",
   "sec-fetch-dest": "document",

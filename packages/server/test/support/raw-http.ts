@@ -144,7 +144,7 @@ export class RawHttp {
     }
   }
 
-  /** The first answer in what was received, when it is there as a whole. */
+  /** The first complete answer in the received bytes. */
   #take(): RawAnswer | undefined {
     const end = this.#received.indexOf("\r\n\r\n");
     if (end < 0) return undefined;

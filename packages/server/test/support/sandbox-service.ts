@@ -81,7 +81,7 @@ export function altered(one: OciDriver, change: Partial<SandboxDriver>): Sandbox
   });
 }
 
-/** What a shell command in the sandbox prints. */
+/** The output of a shell command in the sandbox. */
 export async function sh(sandbox: Sandbox, command: string): Promise<string> {
   return (await runToEnd(sandbox, { argv: ["sh", "-c", command] }, { timeoutMs: 50_000 })).stdout.toString();
 }

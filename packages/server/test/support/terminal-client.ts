@@ -3,7 +3,7 @@ import WebSocket from "ws";
 /** Escape sequences of a line editor: modes, titles, colours. */
 export const escapes = /\x1b\[\?2004[hl]\r?|\x1b\[[\d;?]*[A-Za-z]|\x1b\][^\x07]*\x07/g;
 
-/** A person's terminal over a socket: keeps what it shows, as text. */
+/** A user's terminal over a socket; keeps its output as text. */
 export class TerminalClient {
   readonly socket: WebSocket;
   shown = "";

@@ -139,7 +139,7 @@ export async function startServer(change: Partial<Config> = {}) {
 }
 
 /** The status and the JSON body of an answer. */
-// Tests assert what is in it.
+// Tests assert its contents.
 export async function read(answer: Promise<Response>): Promise<{ status: number; body: any }> {
   const response = await answer;
   return { status: response.status, body: await response.json() };
@@ -155,10 +155,10 @@ export function message(text: string): NewEvent {
   };
 }
 
-// Tests assert what is in it.
+// Tests assert its contents.
 type JsonFrame = Record<string, any>;
 
-/** A socket client that keeps its frames and lets tests wait for what they expect. */
+/** A socket client that keeps its frames and lets tests wait for frames. */
 export class TestSocket {
   readonly socket: WebSocket;
   readonly frames: JsonFrame[] = [];

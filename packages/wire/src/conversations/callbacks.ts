@@ -34,7 +34,7 @@ export const WebhookCallbackProcessor = Type.Object({
   ),
 });
 
-/** What happens with the events of a conversation (app-server.md section 2.3, `processors`). */
+/** Delivery of the events of a conversation (app-server.md section 2.3, `processors`). */
 export const CallbackProcessor = Type.Union([
   SetTitleCallbackProcessor,
   LoggingCallbackProcessor,

@@ -97,7 +97,7 @@ const StartSecrets = Type.Record(
   { maxProperties: 100, writeOnly: true, additionalProperties: false },
 );
 
-/** What the API's document shows as a start. */
+/** The example of a start in the API document. */
 export const startExamples = [
   {
     initial_message: { content: [{ type: "text", text: "Fix the failing test" }] },

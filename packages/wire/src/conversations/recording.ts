@@ -43,7 +43,7 @@ export const RecordedTool = Type.Object({
   parameters: Type.Record(Type.String(), Type.Unknown()),
 });
 
-/** What a model answered. */
+/** A model's answer. */
 export const RecordedResponse = Type.Object({
   id: Type.String(),
   text: Type.String(),

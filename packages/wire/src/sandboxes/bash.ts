@@ -19,7 +19,7 @@ const cwd = Nullable(
 const id = Type.String({ pattern: "^[0-9a-f]{32}$", examples: ["5b1c9a4e0f3d4a6fb2d7c8e9f0a1b2c3"] });
 const timestamp = Type.String({ format: "date-time", examples: ["2026-01-31T12:00:00.123456Z"] });
 
-/** What starts a command. */
+/** The request that starts a command. */
 export const ExecuteBashRequest = Type.Object({
   command,
   cwd: Type.Optional(cwd),

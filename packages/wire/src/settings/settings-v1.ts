@@ -76,7 +76,7 @@ export const ToolList = Nullable(
   ),
 );
 
-/** What an agent knows besides its prompt. */
+/** The agent's context in addition to its prompt. */
 export const AgentContext = Type.Object({
   skills: Type.Array(Type.Record(Type.String(), Type.Unknown()), { maxItems: 200, default: [] }),
   system_message_suffix: optionalText(),

@@ -24,7 +24,7 @@ export const MarketplacePluginPreview = Type.Object({
 /** Body of `POST /api/v1/skills/marketplace-skills`. */
 export const MarketplaceRegistrations = Type.Array(MarketplaceRegistration, { maxItems: 20 });
 
-/** What marketplaces hold; `errors` has a sentence for each that could not be read. */
+/** The content of marketplaces; `errors` has a sentence for each unreadable one. */
 export const MarketplaceSkillsPreviewResponse = Type.Object({
   skills: Type.Array(SkillInfo),
   plugins: Type.Array(MarketplacePluginPreview),

@@ -4,7 +4,7 @@ import { closeSync, openSync, readSync, realpathSync } from "node:fs";
 export const insideFolder = "/run/sandpiper";
 export const insideBusybox = `${insideFolder}/busybox`;
 
-/** Of Debian's package `busybox-static`. */
+/** The static busybox of Debian's package `busybox-static`. */
 const paths = ["/usr/bin/busybox", "/bin/busybox"];
 
 const PT_INTERP = 3;

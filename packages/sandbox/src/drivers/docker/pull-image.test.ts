@@ -54,7 +54,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-/** Removes the image from the engine, so that it has to be fetched. */
+/** Removes the image from the engine, so that it must be fetched. */
 async function forget(): Promise<void> {
   const { docker } = engine.engine;
   for (const { Id } of await docker.listImages()) await docker.getImage(Id).remove({ force: true });

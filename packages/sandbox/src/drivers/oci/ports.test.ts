@@ -104,7 +104,7 @@ describe.each(await workingRuntimes())("ports of a sandbox of %s", (runtime) => 
   });
 
   test("never connects to another process that has the id of a sandbox's", async () => {
-    // This process stands for one that got the id of an ended process of a sandbox.
+    // This process represents a process that got the id of an ended process of a sandbox.
     await expect(connectInside(process.pid, 22)).rejects.toMatchObject({ code: "SandboxNotRunning" });
     await expect(listenInside(process.pid, 3128, () => {})).rejects.toMatchObject({
       code: "SandboxNotRunning",

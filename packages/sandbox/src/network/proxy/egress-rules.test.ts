@@ -126,7 +126,7 @@ describe("a destination", () => {
   test("that is a name is looked up once; all its addresses are checked and only a checked one is used", async () => {
     seen.length = 0;
     resolutions = [];
-    // First what may be reached, then what may not: whoever asks twice is led elsewhere.
+    // The first lookup includes an allowed address, later lookups only a private one.
     const answers = [[elsewhere, address, "127.0.0.1"], [elsewhere]];
     addressesOf = async () => answers[Math.min(resolutions.length, 2) - 1]!;
     try {

@@ -10,7 +10,7 @@ import { egressToken } from "../environment.ts";
 import { withRepositoryHost } from "../policy/repository-rule.ts";
 import type { SandboxSecret } from "../sandbox-secret.ts";
 
-/** Secrets of a user on their way out of real sandboxes. */
+/** Secrets of a user in requests of real sandboxes. */
 
 const address = ownAddress();
 const secret = "the-value-of-the-user's-secret-é";
@@ -18,7 +18,7 @@ let driver: OciDriver;
 let end: () => Promise<void>;
 let proxy: TestProxy;
 const servers: Server[] = [];
-/** What the user has, as `forSandbox` gives it. */
+/** The user's secrets, as `forSandbox` returns them. */
 let stored: SandboxSecret[];
 /** Authorization headers as the server got them, by path. */
 const seen = new Map<string, string | undefined>();

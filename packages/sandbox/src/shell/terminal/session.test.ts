@@ -332,7 +332,7 @@ test("concurrent calls run one after the other", async () => {
   expect((await Promise.all(calls)).map(text)).toEqual(["a\n", "b\n", "c\n"]);
 });
 
-/** A sandbox in which commands begin, and tell of themselves, `lateMs` late. */
+/** A sandbox in which commands start, and report their start, `lateMs` late. */
 function slowed(of: Sandbox): { sandbox: Sandbox; lateMs: number } {
   const late = { lateMs: 0, sandbox: of };
   late.sandbox = {

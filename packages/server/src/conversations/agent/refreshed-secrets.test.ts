@@ -68,7 +68,7 @@ test("a URL is fetched again once its value is old; after a failure the last val
   expect(await looked.prepare(owner, never)).toEqual([]);
   expect([value("TOKEN"), value("FIXED"), seen]).toEqual(["second-token", "always", ["open", "open"]]);
   expect(opened.store.conversationSecrets.get("c")?.descriptions).toEqual({ TOKEN: "Changes" });
-  // What was read of the old one may still come.
+  // A response from the old URL may still arrive.
   expect(mask.mask("first-token second-token")).not.toContain("token");
 
   answer = { status: 503, text: "planted-words" };

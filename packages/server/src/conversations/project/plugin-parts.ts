@@ -26,7 +26,7 @@ export interface PluginTarget {
   workingDir: string;
 }
 
-/** What plugins bring to a conversation. */
+/** The parts that plugins add to a conversation. */
 export interface PluginParts {
   /** Their folders inside the sandbox. */
   folders: string[];

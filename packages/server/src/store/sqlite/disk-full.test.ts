@@ -66,7 +66,7 @@ test("a disk that is full when the log's index has to grow is reported as full, 
     const first = await openStore(before);
     await first.conversations.create(row);
     for (let count = 0; count < 180; count++) await first.events.append(row.id, [large]);
-    // What a kill leaves: a log with room for more, and no index, which begins small.
+    // The state after a kill: a log with free space, and a small index.
     cpSync(before, after, { recursive: true, filter: (path) => !basename(path).endsWith("-shm") });
     await first.close();
     rmSync(before, { recursive: true });

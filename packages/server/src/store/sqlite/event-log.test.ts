@@ -12,7 +12,7 @@ import {
 } from "../../../test/support/store.ts";
 import type { Store } from "../store.ts";
 
-// The log takes whatever fits its columns: some of these events are none.
+// The log accepts whatever fits its columns; some of these events are invalid.
 allowInventedEvents();
 
 let store: Store;

@@ -4,8 +4,6 @@ import { conversationRow, openStore, temporaryFolder } from "../../../test/suppo
 import type { StartTaskRow } from "../start-task-store.ts";
 import type { Store } from "../store.ts";
 
-/** What belongs to a conversation by its id alone, whatever way the conversation goes. */
-
 let store: Store;
 let folder: ReturnType<typeof temporaryFolder>;
 
@@ -84,7 +82,7 @@ test("removing a conversation removes all its data and ends its start permanentl
   expect(await store.conversations.remove(id)).toBe(true);
   expect(counts(id)).toEqual([0, 0, 0]);
   expect(store.startTasks.listOpen()).toEqual([]);
-  // The start that goes on in this process finds out later.
+  // The start that continues in this process notices the removal later.
   const after = await store.startTasks.update(open, { status: "SETTING_UP_SKILLS" });
   expect(after).toMatchObject({
     status: "ERROR",

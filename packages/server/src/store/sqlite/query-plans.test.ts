@@ -36,7 +36,7 @@ afterAll(async () => {
 function costly({ sql, parameters }: Statement): string[] {
   const plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...parameters) as { detail: string }[];
   expect(plan.length).toBeGreaterThan(0);
-  // What is put together out of a page reads the page.
+  // A page that is built from another page reads that page.
   const cheap =
     /^(SEARCH|CO-ROUTINE|SCAN \(subquery-\d+\)|SCAN json_each|LIST SUBQUERY|SCALAR SUBQUERY|CORRELATED|SCAN \w+ USING INDEX \w+_(running|open)$)/;
   return plan.map((step) => step.detail).filter((detail) => !cheap.test(detail));

@@ -196,7 +196,7 @@ test("two V0 updates of different fields have the same result in either order", 
   fc.assert(
     fc.property(updateV0, updateV0, updateV0, (before, left, right) => {
       const made = mergeV0({}, before);
-      // What the analyzer means depends on confirmation.
+      // The meaning of the analyzer depends on confirmation.
       const taken = new Set([...Object.keys(left), "confirmation_mode", "security_analyzer"]);
       const other = Object.fromEntries(Object.entries(right).filter(([field]) => !taken.has(field)));
       expect(v0(mergeV0(mergeV0(made, other), left))).toEqual(v0(mergeV0(mergeV0(made, left), other)));

@@ -145,7 +145,7 @@ function findProblems(
   return wrong;
 }
 
-/** Each answer of a model that came to something is recorded, and once. */
+/** Each used answer of a model is recorded exactly once. */
 function checkModelCalls(dataDir: string, id: string, log: readonly StoredRecord[]): string[] {
   const rows = queryStored(
     dataDir,

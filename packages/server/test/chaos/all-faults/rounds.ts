@@ -80,7 +80,7 @@ export async function runAllFaults({ seed, kills, faults: withFaults, log }: Opt
       Array.from({ length: user.lanes }, (_, index) => runLane(state, user, index)),
     );
     const all = Promise.all(working);
-    // Whoever fails is heard of at the end.
+    // Failures are reported at the end.
     all.catch(() => {});
     for (let round = 1; round <= kills; round++) {
       await progress(20, 400);
@@ -167,7 +167,7 @@ async function prepare(state: ChaosState, user: Worker, gates: { models: Gate; m
   await done("/api/v1/settings", { agent_settings_diff: { ...settings, llm } });
 }
 
-/** What each user is shown of their conversations. */
+/** The users' view of their conversations. */
 async function readConversations(state: ChaosState, users: readonly Worker[]): Promise<Map<string, string>> {
   const all = new Map<string, string>();
   for (const user of users) {

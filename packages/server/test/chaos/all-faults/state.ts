@@ -34,9 +34,9 @@ export const workers = (): Worker[] => [
 export interface ActiveConversation {
   id: string;
   worker: Worker;
-  /** Its log and those of its sub-agents, as each death of the server left them. */
+  /** Its log and those of its sub-agents at each kill of the server. */
   readonly deaths: ReadonlyMap<string, readonly StoredRecord[]>[];
-  /** Something else than the server failed while it was there. */
+  /** Another fault occurred during the conversation. */
   faults: boolean;
 }
 
@@ -52,12 +52,12 @@ export interface ChaosState {
   finished: number;
 }
 
-/** Requests of a user to the server of the moment. */
+/** Requests of a user to the current server. */
 export function callAs(state: ChaosState, { key }: Worker): TestPlatform["call"] {
   return (...request) => caller(state.server.url, key)(...request);
 }
 
-/** One value of a query on the database, as it is on the disk. */
+/** The rows of a query on the stored database. */
 export function queryStored(dataDir: string, sql: string, ...values: string[]): Record<string, unknown>[] {
   const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), {
     readOnly: true,

@@ -4,7 +4,7 @@ import type { Json } from "../../support/platform.ts";
 import type { StoredRecord } from "./log.ts";
 import { interrupted, shownAtEnd, type Task, usage, userWish } from "./task.ts";
 
-/** The log of a conversation as it is on the disk. */
+/** The stored log of a conversation. */
 export function readLog(dataDir: string, conversationId: string): StoredRecord[] {
   const database = new DatabaseSync(join(dataDir, "store", "sandpiper.db"), {
     readOnly: true,
@@ -51,17 +51,17 @@ const repeatable = [
 ];
 
 export interface LogEvidence {
-  /** What was on the disk each time that the server had died. */
+  /** The stored log at each kill of the server. */
   deaths: readonly (readonly StoredRecord[])[];
-  /** What is there at the end. */
+  /** The log at the end. */
   after: readonly StoredRecord[];
   /** Ids of the listed events that followers received. */
   announced: readonly string[];
-  /** What the conversation shows at its end, and what it is to show; undefined for a sub-agent. */
+  /** The shown and the expected result of the conversation; undefined for a sub-agent. */
   shown?: { is: string; expected: string };
   /** How many messages came of the user, where it is not one. */
   messages?: number;
-  /** Somebody took part: the run rested and went on. */
+  /** A user took part: the run paused and resumed. */
   rested?: boolean;
   /**
    * Something besides the server failed: more outcomes may be unknown, and a run may have restarted
@@ -70,10 +70,10 @@ export interface LogEvidence {
   faults?: boolean;
 }
 
-/** What runs say that could not be stored. */
+/** The error of runs that could not be stored. */
 export const diskFull = /The disk of the data folder is full/;
 
-/** Returns what is wrong in a finished conversation whose server was killed. */
+/** Returns the problems of a finished conversation whose server was killed. */
 export function checkLog(witness: LogEvidence): string[] {
   const { deaths, after, announced, shown, messages = 1, rested = false, faults = false } = witness;
   const wrong: string[] = [];
@@ -175,7 +175,7 @@ function findInterruptedCalls(log: readonly StoredRecord[]): string[] {
   return open.map((event) => event.tool_call_id as string).filter((id) => !waiting.has(id));
 }
 
-/** What a conversation shows at its end. */
+/** The final result of a conversation. */
 export function getShownResult(log: readonly StoredRecord[]): string {
   const action = log.findLast(({ event }) => event.action?.command === shownAtEnd)?.event;
   const result = log.find(({ event }) => event.action_id === action?.id)?.event;
@@ -192,7 +192,7 @@ export interface EndedConversation {
   faults?: boolean;
 }
 
-/** What is wrong in a conversation and its sub-agents. */
+/** Returns the problems of a conversation and its sub-agents. */
 export function checkAll({
   id,
   task,

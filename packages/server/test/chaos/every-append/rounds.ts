@@ -94,7 +94,7 @@ async function countCommits({ server, dataDir }: TaskServer, task: Task, wrong: 
   return Number([...server.output().matchAll(/^commit (\d+)$/gm)].at(-1)?.[1]);
 }
 
-/** The work with one death; the server that comes after it is to die as `next` says. */
+/** Runs the task with one kill; `next` returns the kill point of the following server. */
 async function killOnce(site: TaskServer, task: Task, next: () => KillPoint | undefined) {
   const begun = await startConversation(site.server, task);
   const died = await waitForKill(site.server, site.dataDir, task, begun);

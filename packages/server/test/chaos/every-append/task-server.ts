@@ -14,7 +14,7 @@ export interface KillPoint {
 /** A server with the settings of a task, on its own data folder, that can be restarted. */
 export interface TaskServer {
   readonly dataDir: string;
-  /** That of the moment. */
+  /** The current server. */
   server: ServerProcess;
   /** Starts the next server, which is to die so; nothing: it lives. */
   restart(death?: KillPoint): Promise<void>;

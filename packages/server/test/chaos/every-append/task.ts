@@ -4,12 +4,12 @@ import { reply } from "@sandpiper/models/test/support/model-server";
 import { editor, terminal } from "../../support/script.ts";
 import type { UserActions } from "./log.ts";
 
-/** What a model is to do in one call, again under another id where the first had no effect. */
+/** The task of one model call; repeated under another id if the first call had no effect. */
 export interface Work {
   call(id: string, results: ReadonlyMap<string, string>): ScriptedToolCall;
   /** Prints something if the work was done. Without it the server may repeat the tool. */
   trace?: string;
-  /** What its result says when the work was done. None: whatever it says. */
+  /** Matches the result of a successful call; absent: any result. */
   says?: RegExp;
   /** The model that answers from then on. */
   model?: string;
@@ -21,16 +21,16 @@ export type Step = readonly Work[];
 export const marks = "/workspace/marks";
 export const notes = "/workspace/notes";
 
-/** That of the profile `other`. */
+/** The model of the profile `other`. */
 export const otherModel = "openai/gpt-4o";
 
 /** Extra work that a participating user asks for. */
 export const userWish = "Do also thirteen.";
 
-/** What the work is finished with. */
+/** The final message. */
 export const allDone = /All is done/;
 
-/** A command that leaves its id behind, so that one that ran twice is seen. */
+/** A command that records its id, so that a repeated command is noticed. */
 export const mark = (work: string, more = ""): Work => ({
   call: (id) => terminal(`echo ${work} ${id} >> ${marks}; ${more}echo did ${work}`),
   trace: `grep '^${work} ' ${marks}`,
@@ -47,22 +47,22 @@ export const harmless = (name: string, args: object, says?: RegExp): Work => ({
   ...(says && { says }),
 });
 
-/** What a conversation is to do, and in what surroundings. */
+/** The work of a conversation and its environment. */
 export interface Task {
   steps: readonly Step[];
-  /** What sub-agents do, by the prompts that they are given. */
+  /** The steps of sub-agents, by their prompts. */
   parts: Readonly<Record<string, readonly Step[]>>;
-  /** What is to be done besides, by the words in a message that ask for it. */
+  /** Additional steps, by the words of the message that asks for them. */
   asked?: Readonly<Record<string, readonly Step[]>>;
   /** Agent settings, where an MCP server of `mcpKey` and a model listen at these addresses. */
   settings: (at: { mcpUrl: string; modelUrl: string }) => Record<string, unknown>;
-  /** Settings besides. */
+  /** Additional settings. */
   legacySettings?: Record<string, unknown>;
-  /** Files below /workspace that are there before it begins. */
+  /** Files below /workspace that exist at the start. */
   files?: Readonly<Record<string, string>>;
   /** Actions of a participating user. */
   userActions?: UserActions;
-  /** What the conversation shows at its end. */
+  /** The final result of the conversation. */
   expected: string;
 }
 
@@ -98,7 +98,7 @@ const expected = (names: string) => `${names}\nfirst\nbetween\nend`;
 
 const tools = ["terminal", "file_editor", "task_tracker", "glob", "grep"].map((name) => ({ name }));
 
-/** One call after the other. */
+/** Sequential calls. */
 export const sequentialTask: Task = {
   steps,
   parts: {},
@@ -137,7 +137,7 @@ export const concurrentTask: Task = {
   expected: expected("eight,eleven,five,four,nine,one,seven,six,ten,three,twelve,two"),
 };
 
-/** What the conversation ends with: everything that its tools did. */
+/** The last command: prints everything that the tools did. */
 export const shownAtEnd = `sort ${marks} | cut -d' ' -f1 | paste -sd,; sort ${marks} | uniq -d; cat ${notes} patched 2>/dev/null`;
 /** It leaves no trace, so it is always shown again. */
 const atEnd: Work = { call: () => terminal(shownAtEnd), trace: "false", says: /^\w+(,\w+)+$/m };
@@ -210,7 +210,7 @@ export function scriptModel(
   };
 }
 
-/** Hears of a result that says something else than it should. */
+/** Receives an unexpected result. */
 type Failed = (what: string) => void;
 
 const refuse: Failed = (what) => {
@@ -220,7 +220,7 @@ const refuse: Failed = (what) => {
 /** Tokens of each answer: their sum shows how many answers were counted. */
 export const usage = { prompt: 10, completion: 5 };
 
-/** Results by call id. Throws where one is missing, doubled or not asked for. */
+/** Results by call id. Throws for missing, repeated and unrequested results. */
 function resultsOf(messages: ModelRequestSeen["messages"]): Map<string, string> {
   const results = new Map<string, string>();
   let open = new Set<string>();
@@ -275,7 +275,7 @@ function next(work: Work, name: string, results: Map<string, string>, known: Kno
   if (Math.max(attempts, looks) > maxAttempts) throw new Error(`never done: ${name}`);
   const id = `${name}_try${attempts}`;
   if (answers >= attempts) return [{ ...work.call(id, results), id }];
-  // The same call again and again is a sign of a model that is stuck.
+  // Identical calls would look like a stuck model.
   const again = looks > 0 ? `sleep 1; : ${looks}; ` : "";
   const look = terminal(
     `${again}{ ${work.trace ?? "false"}; } >/dev/null 2>&1 && echo is there || echo is missing`,

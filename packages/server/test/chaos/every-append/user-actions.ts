@@ -6,7 +6,9 @@ import { userWish } from "./task.ts";
 /** A call with this in it may not run. */
 export const forbidden = "forbidden";
 
-/** Lets what waits run, unless it is forbidden; pauses once, goes on, and writes once. */
+/**
+ * Approves waiting actions unless they are forbidden; pauses once, resumes, and sends one message.
+ */
 export const userActions: UserActions = async (call, id, log) => {
   const base = `/api/conversations/${id}`;
   const did = async (path: string, body?: Json) => {

@@ -35,7 +35,7 @@ const problems: Record<string, unknown[]> = {
   ],
 };
 
-/** Bitbucket Cloud as far as it is asked, below `/2.0`. */
+/** The used part of Bitbucket Cloud, below `/2.0`. */
 export function serveBitbucket(): Promise<ProviderServer> {
   const authorization = `Basic ${btoa(bitbucketToken)}`;
   return serveProvider(authorization, (asked) => rest({ ...asked, path: asked.path.replace(/^\/2\.0/, "") }));

@@ -23,7 +23,7 @@ const branches = ["main", "Seeds", "beds"].map((name) => ({
 }));
 const issue = (number: number, title: string) => ({ number, title, repository: { full_name: "club/site" } });
 
-/** Forgejo as far as it is asked, below `/api/v1`. */
+/** The used part of Forgejo, below `/api/v1`. */
 export function serveForgejo(): Promise<ProviderServer> {
   return serveProvider(`token ${forgejoToken}`, (asked) =>
     rest({ ...asked, path: asked.path.replace(/^\/api\/v1/, "") }),

@@ -61,7 +61,7 @@ const tasks = {
   search: { nodes: [{ number: 7, title: "An issue", repository: { nameWithOwner: "ann/notes" } }, {}, null] },
 };
 
-/** GitHub Enterprise as far as it is asked: REST below `/api/v3`, GraphQL at `/api/graphql`. */
+/** The used part of GitHub Enterprise: REST below `/api/v3`, GraphQL at `/api/graphql`. */
 export function serveGithub(): Promise<ProviderServer> {
   return serveProvider(`Bearer ${githubToken}`, (asked) => {
     if (asked.path === "/api/graphql") return graphql(asked);

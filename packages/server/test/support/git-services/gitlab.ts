@@ -42,7 +42,7 @@ const nodes = [
   request("4", { headPipeline: { status: "SUCCESS" } }),
 ];
 
-/** GitLab as far as it is asked: REST below `/api/v4`, GraphQL at `/api/graphql`. */
+/** The used part of GitLab: REST below `/api/v4`, GraphQL at `/api/graphql`. */
 export function serveGitlab(): Promise<ProviderServer> {
   return serveProvider(`Bearer ${gitlabToken}`, (asked) => {
     if (asked.path === "/api/graphql")

@@ -11,7 +11,7 @@ export interface Asked {
   body: string;
 }
 
-/** What it answers; a text goes out as it is, everything else as JSON. */
+/** The response; a string is sent unchanged, everything else as JSON. */
 export interface Answer {
   status?: number;
   headers?: Record<string, string>;
@@ -75,7 +75,7 @@ export async function serveProvider(
   return provider;
 }
 
-/** A page of a list as providers cut it, and whether there is another one. */
+/** A page of a list, and whether there are more. */
 export function cut<T>(
   items: readonly T[],
   query: URLSearchParams,

@@ -39,7 +39,7 @@ export const PlanningFileEditorObservation = Type.Object({
 
 export const ApplyPatchAction = Type.Object({ kind: Type.Literal("ApplyPatchAction"), patch: Type.String() });
 
-/** What a patch did to one file. */
+/** The effect of a patch on one file. */
 export const PatchedFile = Type.Object({
   type: StringEnum(["add", "delete", "update"]),
   old_content: Type.Optional(Nullable(Type.String())),

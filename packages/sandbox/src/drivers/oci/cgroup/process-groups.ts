@@ -1,6 +1,6 @@
 import type { SandboxLimits } from "../../../driver.ts";
 
-/** What the processes of a sandbox use. */
+/** Resource usage of a sandbox's processes. */
 export interface GroupUsage {
   memoryBytes: number;
   /** Since the group started. */
