@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,7 +7,8 @@ import { fileURLToPath } from "node:url";
 import { startProgram, stopProgram } from "./process.ts";
 
 const key = "sp_bench-key-0123456789abcdefghijklmnopqrstuvwx";
-const main = fileURLToPath(new URL("../packages/server/src/main.ts", import.meta.url));
+const serverMain = fileURLToPath(new URL("../scripts/server-main", import.meta.url));
+const main = execFileSync(serverMain, { encoding: "utf8" }).trim();
 
 /** A server in its own process with its own data folder. */
 export interface BenchServer {

@@ -1,6 +1,7 @@
 import { Command } from "commander";
 import { keepCompiledCode } from "./cli/compile-cache.ts";
 import { CliError, exitCodes } from "./cli/errors.ts";
+import { nameSourcesInStacks } from "./cli/stack-sources.ts";
 import { formatVariablesHelp } from "./config/documentation.ts";
 import { platformVersion } from "./config/version.ts";
 
@@ -28,22 +29,22 @@ function commands(): Command {
 
   program
     .command("run")
-    .argument("<task>", "what the agent has to do, in your words")
-    .description("let an agent work on a copy of a folder and show what it changed")
+    .argument("<task>", "task for the agent, in plain language")
+    .description("let an agent work on a copy of a folder and show its changes")
     .option("-d, --dir <path>", "folder to work on (default: the current one)")
-    .option("-r, --repo <url>", "git repository to clone, with your own git, and work on")
+    .option("-r, --repo <url>", "git repository to clone, with your own git, and to work on")
     .option(
       "-m, --model <name>",
-      "model, for example anthropic/claude-sonnet-4-5 (default: the one of the settings)",
+      "model, for example anthropic/claude-sonnet-4-5 (default: the model of the settings)",
     )
-    .option("-a, --apply", "bring the changes back into the folder; asks first on a terminal")
+    .option("-a, --apply", "apply the changes to the folder; asks first on a terminal")
     .option("-y, --yes", "do not ask")
-    .option("-k, --keep", "leave the sandbox as it is")
+    .option("-k, --keep", "do not delete the sandbox at the end")
     .addHelpText(
       "after",
       `
-Progress goes to standard error and the diff to standard output. Ctrl-C stops the agent and shows what it did; twice quits.
-With SANDPIPER_URL and SANDPIPER_API_KEY set the work is done by that server, else by one that is started for this run.
+Progress goes to standard error and the diff to standard output. Ctrl-C stops the agent and shows its changes so far; a second Ctrl-C quits.
+With SANDPIPER_URL and SANDPIPER_API_KEY set, that server does the work; otherwise a server is started for this run.
 Model keys come from the settings or from OPENAI_API_KEY, ANTHROPIC_API_KEY and so on.`,
     )
     .action(async (task: string, options) => {
@@ -54,12 +55,12 @@ Model keys come from the settings or from OPENAI_API_KEY, ANTHROPIC_API_KEY and 
   program
     .command("export")
     .argument("<conversation>", "id of the conversation")
-    .description("write a conversation with its model traffic, secrets masked, to be replayed")
-    .option("-o, --output <file>", "file to write, which only you can read (default: standard output)")
+    .description("write a conversation with its model traffic, for a replay; secrets are masked")
+    .option("-o, --output <file>", "file to write, readable only by you (default: standard output)")
     .addHelpText(
       "after",
       `
-With SANDPIPER_URL and SANDPIPER_API_KEY set the conversation is one of that server, else one of the data folder.`,
+With SANDPIPER_URL and SANDPIPER_API_KEY set, the conversation is read from that server, otherwise from the data folder.`,
     )
     .action(async (conversation: string, options) => {
       const { exportRecording } = await import("./cli/export.ts");
@@ -68,17 +69,15 @@ With SANDPIPER_URL and SANDPIPER_API_KEY set the conversation is one of that ser
 
   program
     .command("replay")
-    .argument("<recording>", "file that `sandpiper export` wrote")
-    .description(
-      "run this version's agent on a recorded conversation, offline, and tell where it goes another way",
-    )
-    .option("-s, --spec <id>", "what the sandbox is made of (default: as in the recording)")
-    .option("-d, --dir <path>", "folder with the files that the working folder begins with")
+    .argument("<recording>", "file written by `sandpiper export`")
+    .description("run this version's agent on a recorded conversation, offline, and report the differences")
+    .option("-s, --spec <id>", "sandbox spec (default: as in the recording)")
+    .option("-d, --dir <path>", "folder whose files are copied into the working folder")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
       `
-The model's answers come from the recording; tools run in a new sandbox without a network. Nothing of it is left.
+The model's answers come from the recording; tools run in a temporary sandbox without network.
 Exit codes: 0 nothing differs, 1 something differs, 2 the recording cannot be replayed.`,
     )
     .action(async (recording: string, options) => {
@@ -89,13 +88,13 @@ Exit codes: 0 nothing differs, 1 something differs, 2 the recording cannot be re
   program
     .command("attach")
     .argument("<sandbox>", "id of the sandbox")
-    .description("open a shell in a sandbox; a paused one wakes")
+    .description("open a shell in a sandbox; wakes a paused sandbox")
     .addHelpText(
       "after",
       `
-On a terminal every key goes to the sandbox, Ctrl-C too, and the shell's exit code is this command's. Otherwise the shell reads its
+The exit code is the shell's. On a terminal every key goes to the sandbox, including Ctrl-C. Otherwise the shell reads
 commands from standard input: echo ls | sandpiper attach SANDBOX
-With SANDPIPER_URL and SANDPIPER_API_KEY set the sandbox is one of that server, else one of the data folder.`,
+With SANDPIPER_URL and SANDPIPER_API_KEY set, the sandbox is on that server, otherwise in the data folder.`,
     )
     .action(async (sandbox: string) => {
       const { attach } = await import("./cli/attach.ts");
@@ -104,40 +103,40 @@ With SANDPIPER_URL and SANDPIPER_API_KEY set the sandbox is one of that server, 
 
   program
     .command("demo")
-    .description("repair a small project with the built-in demo model, live, then go on serving")
-    .option("--exit", "end instead of serving; the exit code is 0 only if the test passes in the sandbox")
+    .description("repair a small project with the built-in demo model, live, then keep serving")
+    .option("--exit", "exit instead of serving; the exit code is 0 only if the test passes in the sandbox")
     .action(async (options) => {
       const { demo } = await import("./cli/demo.ts");
       process.exitCode = await demo(options);
     });
 
   const keys = program.command("keys").description("list, create and revoke API keys of the data folder");
-  const user = ["-u, --user <user>", "user whom the key belongs to"] as const;
+  const user = ["-u, --user <user>", "user of the key"] as const;
   keys
     .command("list", { isDefault: true })
     .description(
-      "list the keys: id, user, creation, expiry, last use, rights and name; never the keys themselves",
+      "list the keys: id, user, creation, expiry, last use, rights and name, but not the keys themselves",
     )
     .option(...user)
     .action(async (options) => (await import("./cli/keys.ts")).listKeys(options));
   keys
     .command("create")
-    .description("make a key and print it; it is stored only as a hash")
-    .option("-u, --user <user>", "user whom the key belongs to, a new one too (default: the user `default`)")
-    .option("-n, --name <name>", "name by which you know it again (default: key 1, key 2 …)")
-    .option("-e, --expires <when>", "days such as 30d, or a last day such as 2027-01-31 (default: never)")
-    .option("-r, --read-only", "the key may read, and change nothing")
+    .description("create a key and print it; only a hash of it is stored")
+    .option("-u, --user <user>", "user of the key; may be a new user (default: the user `default`)")
+    .option("-n, --name <name>", "name of the key (default: key 1, key 2 …)")
+    .option("-e, --expires <when>", "days such as 30d, or the last day such as 2027-01-31 (default: never)")
+    .option("-r, --read-only", "the key may only read")
     .action(async (options) => (await import("./cli/keys.ts")).createKey(options));
   keys
     .command("revoke")
     .argument("<key>", "id or name")
-    .description("make a key worthless, and end the logins that were made with it")
+    .description("revoke a key and end its logins")
     .option(...user)
     .action(async (key: string, options) => (await import("./cli/keys.ts")).revokeKey(key, options));
 
   program
     .command("doctor")
-    .description("say what this machine can do, and what to do about what is missing")
+    .description("check what this machine can do, with advice on missing parts")
     .option("--json", "print JSON")
     .action(async (options) => {
       const { doctor } = await import("./cli/doctor.ts");
@@ -164,6 +163,7 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) =>
   process.exit(error.code === "EPIPE" ? exitCodes.ok : exitCodes.failed),
 );
 
+if (import.meta.url.endsWith(".js")) nameSourcesInStacks();
 keepCompiledCode();
 try {
   await commands().parseAsync();

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { chmod, cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, cp, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -60,7 +60,7 @@ async function ok(command: string, args: string[]): Promise<void> {
   if (code !== 0) throw new Error(stderr);
 }
 
-/** A folder with a program in it that stands for another one. */
+/** A folder with a program that replaces another one. */
 async function fake(name: string, script: string): Promise<string> {
   const folder = await mkdtemp(join(base, "path-"));
   await chmod(folder, 0o755);
@@ -76,6 +76,31 @@ test("the launcher works from any folder, through a link, and in a clone whose p
     expect(stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
     expect(code).toBe(0);
   }
+});
+
+test("a changed source is bundled again, and stacks name the sources", async () => {
+  const source = join(clone, "packages/server/src/cli/local-platform.ts");
+  const bundled = async () => (await call(join(clone, "scripts/server-main"), [])).stdout.trim();
+  const env = { SANDPIPER_PORT: "http", SANDPIPER_DEBUG: "1", SANDPIPER_DATA: join(base, "data") };
+  const stack = async () => (await call(join(clone, "bin/sandpiper"), ["serve"], { env })).stderr;
+  const first = await realpath(await bundled());
+  expect(first).toContain(join(clone, ".cache/bundle/"));
+  expect(await realpath(await bundled())).toBe(first);
+  const text = await readFile(source, "utf8");
+  const line = text.slice(0, text.indexOf("throw new CliError(")).split("\n").length;
+  expect(await stack()).toContain(`(${source}:${line}:`);
+  await writeFile(source, `\n\n${text}`);
+  expect(await stack()).toContain(`(${source}:${line + 2}:`);
+  expect(await realpath(await bundled())).not.toBe(first);
+});
+
+test("the sources are started when no bundle can be made", async () => {
+  const bundler = join(clone, "scripts/bundle.ts");
+  await writeFile(bundler, `throw new Error("no bundle");`);
+  const { code, stdout, stderr } = await call(join(clone, "bin/sandpiper"), ["--version"]);
+  expect([code, stdout]).toEqual([0, expect.stringMatching(/^\d+\.\d+\.\d+\n$/)]);
+  expect(stderr).toContain("no bundle");
+  await cp(join(root, "scripts/bundle.ts"), bundler);
 });
 
 test("an installation does not delete dependencies behind a link", async () => {

@@ -1,10 +1,11 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { caller, type TestPlatform, testKey } from "./platform.ts";
 
 /** What makes a process run elsewhere (scripts/elsewhere). */
 const elsewhere = /^(?:LD_PRELOAD|FAKETIME\w*|NO_FAKE_STAT|TZ|LC_ALL|LOCPATH)$/;
-const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
+const serverMain = fileURLToPath(new URL("../../../../scripts/server-main", import.meta.url));
+const main = execFileSync(serverMain, { encoding: "utf8" }).trim();
 
 /** A server in a process of its own, as a user starts it, so that a test can kill it. */
 export interface ServerProcess {
