@@ -3,6 +3,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { collect, exitCode } from "../shell/run.ts";
 import { packScript, unpackScript } from "./file-scripts.ts";
 import { type CommandRunner, checkAlive, checkPath, failureReason, toScriptCommand } from "./files.ts";
+import { freeBuffers } from "./free-buffers.ts";
 import { pipeToStdin } from "./pipe-to-stdin.ts";
 
 /** Kept stderr of a failing tar, bytes. */
@@ -65,7 +66,7 @@ export async function packArchive(
   process.stdin.end();
   const errors = collect(process.stderr, maxErrorBytes);
   async function* read(): AsyncGenerator<Buffer> {
-    yield* process.stdout;
+    yield* freeBuffers(process.stdout);
     const code = exitCode(await process.exit);
     // 1: a file changed while it was read, which is normal in a used folder.
     if (code <= 1) return;

@@ -1,6 +1,7 @@
 import { Readable } from "node:stream";
 import { collect, exitCode } from "../shell/run.ts";
 import { type CommandRunner, toScriptCommand } from "./files.ts";
+import { freeBuffers } from "./free-buffers.ts";
 
 /** Kept stderr of a failing script, bytes. */
 const maxErrorBytes = 8_192;
@@ -65,7 +66,7 @@ export async function openOutput(
   const ended = async () => ({ code: exitCode(await process.exit), stderr: (await errors).kept });
   return {
     head: lineEnd === -1 ? undefined : read.toString("utf8", 0, lineEnd),
-    chunks: { [Symbol.asyncIterator]: chunks },
+    chunks: { [Symbol.asyncIterator]: () => freeBuffers(chunks()) },
     ended,
     async end() {
       // The exit code of a script that ended by itself has the reason.

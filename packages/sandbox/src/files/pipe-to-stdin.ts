@@ -1,5 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { freeBuffers } from "./free-buffers.ts";
 
 /**
  * Pipes a stream into a command's stdin and closes it. Resolves with the number of bytes and the
@@ -15,7 +16,7 @@ export async function pipeToStdin(
   let sourceError: Error | undefined;
   async function* counted(): AsyncGenerator<Buffer> {
     try {
-      for await (const chunk of source.iterator({ destroyOnReturn: false })) {
+      for await (const chunk of freeBuffers(source.iterator({ destroyOnReturn: false }))) {
         bytes += chunk.length;
         yield chunk;
       }
