@@ -9,6 +9,7 @@ import { LogFollower } from "@sandpiper/server/conversations/log/follower";
 import { Run } from "@sandpiper/server/conversations/run/run";
 import { Runner } from "@sandpiper/server/conversations/run/runner";
 import { ConversationWorkspace } from "@sandpiper/server/conversations/run/workspace";
+import { Workspaces } from "@sandpiper/server/conversations/run/workspaces";
 import { startPlatform } from "@sandpiper/server/platform";
 
 /**
@@ -83,10 +84,14 @@ function local(name: string, wanted: number): Awaited<ReturnType<typeof complete
   };
 }
 
-let runner: Runner | undefined;
+let workspaces: Workspaces | undefined;
+const { getOrCreate } = Workspaces.prototype;
+Workspaces.prototype.getOrCreate = function (row) {
+  workspaces = this;
+  return getOrCreate.call(this, row);
+};
 const { wake } = Runner.prototype;
 Runner.prototype.wake = function (id) {
-  runner = this;
   noted.wakes.push([id, now()]);
   wake.call(this, id);
 };
@@ -103,8 +108,8 @@ process.on("message", async (order: "noted" | "memory" | "running") => {
   }
   // The end of a run is announced twice.
   await delay(500);
-  runner?.workspaces.unload(0);
-  runner?.workspaces.unload(0);
+  workspaces?.unload(0);
+  workspaces?.unload(0);
   collect();
   const { heapUsed, external } = process.memoryUsage();
   const kept = [Run, LogFollower, View, ConversationWorkspace, TerminalSession];

@@ -1,4 +1,3 @@
-import { loadAgentDefinitions } from "@sandpiper/agent/skills/agent-definitions";
 import type { Skill } from "@sandpiper/agent/skills/skill";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { Outbound } from "@sandpiper/core/outbound/api";
@@ -6,40 +5,51 @@ import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-s
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { OpenModel } from "@sandpiper/models/model";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
-import { type Content, newId, parseId } from "@sandpiper/wire";
 import type { Callbacks } from "../callbacks/api.ts";
+import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 import type { Secrets, Settings } from "../users/api.ts";
+import type { DailyBudget } from "../users/daily-budget.ts";
 import { AgentConfigResolver, type AgentConfigResolverDeps } from "./agent/agent-config.ts";
+import { ClientSecrets } from "./agent/client-secrets.ts";
 import { McpTools } from "./agent/mcp.ts";
+import { McpSessions } from "./agent/mcp-sessions.ts";
+import { resolveServerSpecs } from "./agent/mcp-specs.ts";
 import { OutputMasks, type OutputMasksDeps } from "./agent/output-masks.ts";
 import { ProjectKnowledge } from "./agent/project-knowledge.ts";
 import { RefreshedSecrets } from "./agent/refreshed-secrets.ts";
 import { SkillTools, SwitchModelTool, UnknownToolWarnings } from "./agent/tool-sources.ts";
 import { type AdaptTools, Toolsets } from "./agent/toolset.ts";
-import type { Conversations, SendOptions } from "./api.ts";
-import { Commands } from "./commands/commands.ts";
-import { ConversationUpdater, parseConversationUpdate } from "./commands/conversation-updater.ts";
+import type { ConversationCommands, Conversations } from "./api.ts";
+import { ConversationDetails } from "./commands/conversation-details.ts";
+import { GoalJudge } from "./commands/goal-judge.ts";
 import { Goals } from "./commands/goals.ts";
+import { MessageDelivery } from "./commands/message-delivery.ts";
+import { MessageTitles } from "./commands/message-titles.ts";
+import { Messages } from "./commands/messages.ts";
+import { ModelSwitches } from "./commands/model-switches.ts";
 import { navigate } from "./commands/navigate.ts";
+import { Openings } from "./commands/openings.ts";
 import { PendingMessages } from "./commands/pending.ts";
+import { PluginAdditions } from "./commands/plugin-additions.ts";
 import { removeConversation } from "./commands/removal.ts";
 import { ReportedConversations } from "./commands/reported-conversations.ts";
+import { RunCommands } from "./commands/run-commands.ts";
+import { SecretAdditions } from "./commands/secret-additions.ts";
 import { Hub } from "./log/hub.ts";
 import { ConversationLookup } from "./lookup.ts";
+import { PluginFetcher } from "./project/plugin-parts.ts";
+import { ActiveRuns } from "./run/active-runs.ts";
 import { condense } from "./run/condensing.ts";
-import { HookSessions } from "./run/hook-sessions.ts";
 import { sortForWake } from "./run/run-queue.ts";
-import { type RunLimits, Runner } from "./run/runner.ts";
 import { handleSandboxPauses } from "./run/sandbox-pause.ts";
-import { SideCalls } from "./run/side-calls.ts";
+import { SubAgentDefinitions } from "./run/sub-agent-definitions.ts";
 import { SubAgentRunner } from "./run/sub-agent-runner.ts";
-import { generateTitle, Titles } from "./run/titles.ts";
-import { createConversation } from "./start/create.ts";
-import { forkConversation } from "./start/fork.ts";
-import { ConversationStarter } from "./start/start.ts";
-import { presentStartTask } from "./views/present.ts";
-import { ConversationReads, startTaskReads } from "./views/reads.ts";
+import { generateTitle } from "./run/titles.ts";
+import { createRuns } from "./run/wiring.ts";
+import { Workspaces } from "./run/workspaces.ts";
+import { createStarts } from "./start/wiring.ts";
+import { ConversationReads } from "./views/reads.ts";
 
 export interface ConversationsDeps {
   store: Store;
@@ -64,6 +74,13 @@ export interface ConversationsDeps {
   logger: Logger;
 }
 
+/** Limits for the runs of each user. */
+export interface RunLimits {
+  /** Maximum concurrent runs; 0: no limit. */
+  maxRuns: number;
+  dailyBudget: DailyBudget;
+}
+
 /**
  * Conversations over the log: commands append records, reads come from the store, the runner works.
  * Some parts need each other; they get closures, which must not be called during construction.
@@ -72,30 +89,44 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   const { store, scheduler, callbacks, sandboxes, outbound, settings, secrets } = deps;
   const { mask, openModel, limits, publicUrl, logger, toolsFor, globalSkills, registerSecret } = deps;
   const { events } = store;
+  const { dailyBudget } = limits;
   /** Copies of files, by sandbox. */
   const replacements = new KeyedMutex();
-  /** Creations with an id of the client. */
-  const creations = new KeyedMutex();
+  const commands: ConversationCommands = {
+    send: (id, content, options) => messages.send(id, content, options),
+    run: (id) => runCommands.run(id),
+    reject: (id, reason) => runCommands.reject(id, reason),
+    pause: (id) => runCommands.pause(id),
+    interrupt: (id) => runCommands.interrupt(id),
+  };
 
   const hub = new Hub(events);
   const access = new ConversationLookup({ store, sandboxes });
   const agents = new AgentConfigResolver({ store, settings, toolsFor });
   const masks = new OutputMasks({ mask, secrets, settings, agents });
   const knowledge = new ProjectKnowledge({ store, settings, agents, masks, secrets, globalSkills });
-  const send = (id: string, content: Content[], options: SendOptions): Promise<void> =>
-    commands.send(id, content, options);
-  const addUsage: Runner["addUsage"] = (...call) => runner.addUsage(...call);
+  const { contexts } = knowledge;
+  const clientSecrets = new ClientSecrets({ store, secrets, outbound, publicUrl });
+  const plugins = new PluginFetcher({ sandboxes, settings, secrets });
+
+  const runs = new ActiveRuns(limits.maxRuns);
+  const workspaces = new Workspaces({
+    sandboxes,
+    settings,
+    isAwake: (row) => runs.isAwake(row.id) || runs.isWaiting(row),
+    onUnload(id) {
+      toolsets.drop(id);
+      masks.drop(id);
+    },
+  });
   const switchProfile = (userId: string, id: string, profile: string): Promise<void> =>
-    controls.switchProfile(access.requireOwned(userId, id), profile);
+    switches.switchProfile(access.requireOwned(userId, id), profile);
+  const sandbox = (row: ConversationRow) => workspaces.getOrCreate(row).sandbox();
+  const foundServers: ProjectKnowledge["servers"] = (row, invoked) => knowledge.servers(row, invoked);
   const mcp = new McpTools({
     agents,
-    settings,
-    sandboxes,
-    secrets,
-    outbound,
-    registerSecret,
-    foundServers: (row, invoked) => knowledge.servers(row, invoked),
-    sandbox: (row) => runner.workspace(row).sandbox(),
+    findServers: (row, invoked) => resolveServerSpecs({ agents, settings, foundServers }, row, invoked),
+    sessions: new McpSessions({ sandboxes, secrets, outbound, sandbox, registerSecret }),
   });
   const toolsets = new Toolsets(
     [
@@ -103,172 +134,88 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       mcp,
       { tools: (row) => subAgents.tools(row), prepare: (row) => subAgents.prepare(row) },
       new RefreshedSecrets({ store, secrets, outbound }),
-      new UnknownToolWarnings({ agents, contexts: knowledge.contexts }),
+      new UnknownToolWarnings({ agents, contexts }),
       new SkillTools({ store, knowledge, joinServers: (...skill) => mcp.join(...skill) }),
       new SwitchModelTool({ settings, agents, switchProfile }),
     ],
     deps.adaptTools,
   );
-  const hooks = new HookSessions({ contexts: knowledge.contexts, agents, addUsage });
-  const runner: Runner = new Runner({
+
+  const onRest = (id: string) => goals.onRest(id);
+  const { runner, histories, announcements, usage, sideCalls, questions, titles } = createRuns({
+    ...{ store, scheduler, hub, callbacks, sandboxes, settings, agents, masks, knowledge, toolsets },
+    ...{ runs, workspaces, openModel, dailyBudget, onRest, logger },
+  });
+  const definitions = new SubAgentDefinitions({ settings, contexts, workspaces });
+  const subAgents = new SubAgentRunner({ store, agents, definitions, runner, usage, commands });
+  const judge = new GoalJudge({ histories, sideCalls });
+  const goals = new Goals({ store, runs, announcements, judge, commands, logger });
+
+  const runCommands = new RunCommands({ store, access, runner, histories, announcements, subAgents });
+  const openings = new Openings({ store, knowledge, toolsets, mcp, runs, workspaces });
+  const messageTitles = new MessageTitles({ store, masks, announcements, generated: titles });
+  const delivery = new MessageDelivery({
     store,
-    scheduler,
-    hub,
-    settings,
-    agents,
-    toolsets,
+    openings,
     knowledge,
-    hooks,
-    masks,
-    openModel,
-    limits,
+    histories,
+    titles: messageTitles,
+    runner,
+  });
+  const messages = new Messages({ access, goals, commands: runCommands, announcements, delivery });
+  const pending = new PendingMessages({ store, commands, sandboxes, logger });
+  const details = new ConversationDetails({ store, callbacks, announcements });
+  const switches = new ModelSwitches({ store, settings, agents, announcements });
+  const secretAdditions = new SecretAdditions({
+    secrets: clientSecrets,
     sandboxes,
-    onRest: (id) => goals.onRest(id),
-  });
-  const sideCalls = new SideCalls({ agents, runner, masks, store, scheduler, openModel, limits });
-  const controls: ConversationUpdater = new ConversationUpdater({
-    store,
-    callbacks,
-    settings,
-    sandboxes,
-    secrets,
-    outbound,
-    publicUrl,
-    agents,
-    knowledge,
-    hub,
     runner,
+    workspaces,
+    announcements,
   });
-  const titles = new Titles({
-    store,
-    scheduler,
-    callbacks,
-    runner,
-    settings,
-    masks,
-    openModel,
-    limits,
-    logger,
+  const pluginAdditions = new PluginAdditions({ store, plugins, knowledge, announcements });
+
+  const waitsForTools = (row: Pick<ConversationRow, "id" | "userId" | "config">) =>
+    mcp.hasServers(row) || knowledge.usesMemory(row);
+  const starting = createStarts({
+    ...{ store, callbacks, sandboxes, settings, secrets, clientSecrets, plugins, mask, masks, openModel },
+    ...{ knowledge, runner, workspaces, announcements, commands, pending, waitsForTools, replacements },
+    ...{ publicUrl, logger },
   });
-  const goals: Goals = new Goals({ store, runner, sideCalls, send, logger });
-  const subAgents: SubAgentRunner = new SubAgentRunner({
-    store,
-    settings,
-    agents,
-    runner,
-    send,
-    listKnown: (id) => knowledge.contexts.get(id).agents ?? [],
-    loadDefinitions: async (row) =>
-      loadAgentDefinitions(await runner.workspace(row).sandbox(), {
-        workingDir: row.config.workingDir,
-        plugins: knowledge.contexts.get(row.id).plugins ?? [],
-      }),
-    run: (id) => commands.run(id),
-    pause: (id) => commands.pause(id),
-    reject: (id, reason) => commands.reject(id, reason),
-  });
-  const commands = new Commands({
-    store,
-    access,
-    runner,
-    goals,
-    subAgents,
-    toolsets,
-    knowledge,
-    titles,
-    masks,
-    prepare: async (row, signal) => {
-      const recalled = knowledge.loadMemory(row, () => runner.workspace(row).sandbox(), signal);
-      const notes = await mcp.prepare(row, signal);
-      await recalled;
-      // No run may follow that would close the servers, so they are closed after a while.
-      if (!runner.isAwake(row.id)) mcp.linger(row.id);
-      return notes;
-    },
-  });
-  const pending = new PendingMessages({ store, send, sandboxes, logger });
-  const starter = new ConversationStarter({
-    store,
-    callbacks,
-    secrets,
-    sandboxes,
-    settings,
-    runner,
-    knowledge,
-    openModel,
-    send,
-    pending,
-    logger,
-    mask,
-    waitsForTools: (row) => mcp.hasServers(row) || knowledge.usesMemory(row),
-  });
-  const reads = new ConversationReads({
-    store,
-    sandboxes,
-    settings,
-    agents,
-    histories: runner.histories,
-    publicUrl,
-  });
+  const reads = new ConversationReads({ store, sandboxes, settings, agents, histories, publicUrl });
 
   return {
     reads,
     commands,
     pending,
-    settings: controls,
-    reports: new ReportedConversations({ store, callbacks, sandboxes, runner }),
-    starts: {
-      async start(userId, request) {
-        return presentStartTask(await starter.start(userId, request), publicUrl());
-      },
-      async startStream(userId, request) {
-        const rows = await starter.follow(userId, request);
-        return (async function* () {
-          for await (const row of rows) yield presentStartTask(row, publicUrl());
-        })();
-      },
-      create: (target, request) =>
-        // A retry with the same id returns the conversation that the first attempt created.
-        creations.run(parseId(request.conversation_id ?? "") ?? newId(), () =>
-          createConversation(
-            {
-              store,
-              settings,
-              secrets,
-              mask,
-              callbacks,
-              sandboxes,
-              outbound,
-              publicUrl,
-              send,
-              fetchPlugins: (...plugins) => controls.fetchPlugins(...plugins),
-              deliver: (id) => pending.deliver(id),
-            },
-            target,
-            request,
-          ),
-        ),
-      tasks: startTaskReads(store.startTasks, publicUrl),
+    settings: {
+      describe: (row, change) => details.describe(row, change),
+      setPolicy: (row, policy) => details.setPolicy(row, policy),
+      setAnalyzer: (row, analyzer) => details.setAnalyzer(row, analyzer),
+      addSecrets: (row, sources) => secretAdditions.add(row, sources),
+      switchLlm: (row, llm) => switches.switchLlm(row, llm),
+      loadPlugin: (row, plugin) => pluginAdditions.add(row, plugin),
     },
+    reports: new ReportedConversations({ store, callbacks, sandboxes, announcements }),
+    starts: starting.starts,
     branches: {
       navigate: async (id, eventId) =>
-        navigate({ store, sandboxes, runner, replacements }, access.requireWithSandbox(id), eventId),
-      async fork(id, request) {
-        const source = access.requireWithSandbox(id);
-        return creations.run(parseId(request.id ?? "") ?? newId(), () =>
-          forkConversation({ store, sandboxes, replacements, secrets, callbacks }, source, request),
-        );
-      },
+        navigate(
+          { store, sandboxes, runner, workspaces, announcements, replacements },
+          access.requireWithSandbox(id),
+          eventId,
+        ),
+      fork: async (id, request) => starting.fork(access.requireWithSandbox(id), request),
     },
     live: {
-      fullState: (id) => runner.histories.fullState(access.require(id)),
+      fullState: (id) => histories.fullState(access.require(id)),
       follow: (id, listener, onDeleted) => hub.follow(id, listener, onDeleted),
       followers: (id) => hub.followers(id),
     },
     sideCalls: {
-      ask: async (id, question) => sideCalls.ask(access.requireLocal(id), question),
+      ask: async (id, question) => questions.ask(access.requireLocal(id), question),
       title: async (id, options) => generateTitle({ events, sideCalls }, access.requireLocal(id), options),
-      condense: async (id) => condense({ store, runner }, access.requireWithSandbox(id)),
+      condense: async (id) => condense({ store, histories, runner }, access.requireWithSandbox(id)),
     },
     goals: {
       start: async (id, objective, maxIterations) =>
@@ -277,12 +224,10 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       resume: async (id) => goals.resume(access.requireWithSandbox(id)),
     },
     async update(userId, id, change) {
-      await store.conversations.update(id, parseConversationUpdate(access.requireOwned(userId, id), change));
-      callbacks.notifyChange(id);
-      if (change.title !== undefined) runner.announcements.announceTitle(id);
+      await details.patch(access.requireOwned(userId, id), change);
       return reads.present([access.requireOwned(userId, id)])[0]!;
     },
-    skills: (row, sandbox) => knowledge.listSkills(row, sandbox),
+    skills: (row, files) => knowledge.listSkills(row, files),
     switchProfile: async (userId, id, profile) => switchProfile(userId, id, profile),
     remove: async (userId, id, options) =>
       removeConversation(
@@ -292,11 +237,11 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       ),
     async open() {
       pending.recover();
-      starter.recover();
+      starting.recover();
       handleSandboxPauses({
         sandboxes,
         conversations: store.conversations,
-        workspaces: runner.workspaces,
+        workspaces,
         pause: (id) => commands.pause(id),
         abortCall: (id) => runner.abortCall(id),
       });
@@ -305,11 +250,9 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       goals.open();
     },
     async close(graceMs) {
-      titles.close();
-      controls.close();
-      sideCalls.close();
-      const runs = runner.close(graceMs).then(() => toolsets.close());
-      await Promise.all([runs, starter.close(), goals.close()]);
+      for (const part of [titles, plugins, questions, sideCalls, announcements]) part.close();
+      const ended = runner.close(graceMs).then(() => toolsets.close());
+      await Promise.all([ended, starting.close(), goals.close()]);
     },
   };
 }

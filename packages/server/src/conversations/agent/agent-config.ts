@@ -64,6 +64,17 @@ export class AgentConfigResolver {
     return this.#deps.settings.agent(row.userId).tools?.map(({ name }) => name);
   }
 
+  /** Whether the tool that calls sub-agents is named or enabled. */
+  hasTaskTool(row: Row): boolean {
+    const own = this.clientAgent(row)?.agent;
+    const { enableSubAgents, tools } = this.#deps.settings.agent(row.userId);
+    const names = ((own ? own.tools : tools) ?? []).map(({ name }) => name);
+    return (
+      ["task_tool_set", "TaskToolSet", "task"].some((name) => names.includes(name)) ||
+      (!own && enableSubAgents)
+    );
+  }
+
   /**
    * The model to call, with its key. A model without a key gets the user's key if the user's model
    * has the same provider and the address is the same.

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { until } from "../../../test/support/platform.ts";
 import { emptyConfig } from "../../store/empty-config.ts";
 import { McpTools } from "./mcp.ts";
+import { McpSessions } from "./mcp-sessions.ts";
 
 const outbound = createOutbound({ allowPrivate: ["127.0.0.0/8"] });
 const row = { id: "c", userId: "u", sandboxId: "s", config: emptyConfig("/w") };
@@ -24,15 +25,16 @@ afterAll(async () => {
 test("servers that were prepared for a message stay connected for a while, and for a following run", async () => {
   const mcp = new McpTools({
     agents: { clientAgent: () => undefined, tools: () => [] },
-    settings: { mcpServers: () => ({ remote: { url: remote.url } }), agentProfiles: stub({}) },
-    foundServers: () => ({}),
-    sandboxes: {
-      get: () => stub({}),
-      getSpec: () => stub({ network: { mode: "allowlist", allow: [], credentials: [] } }),
-    },
-    secrets: { forSandbox: () => [] },
-    outbound,
-    sandbox: () => Promise.reject(new Error("There is no sandbox here.")),
+    findServers: () => [{ name: "remote", server: { url: remote.url }, from: "user" }],
+    sessions: new McpSessions({
+      sandboxes: {
+        get: () => stub({}),
+        getSpec: () => stub({ network: { mode: "allowlist", allow: [], credentials: [] } }),
+      },
+      secrets: { forSandbox: () => [] },
+      outbound,
+      sandbox: () => Promise.reject(new Error("There is no sandbox here.")),
+    }),
     lingerMs: 50,
   });
   try {

@@ -1,27 +1,19 @@
-import { sessionOpener } from "@sandpiper/agent/mcp/open-session";
+import type { ServerSpec } from "@sandpiper/agent/mcp/server-spec";
 import { McpConnections } from "@sandpiper/agent/mcp/servers";
 import { namesMatching } from "@sandpiper/agent/tools/choose";
 import type { Tool } from "@sandpiper/agent/tools/tool";
-import type { Outbound } from "@sandpiper/core/outbound/api";
-import type { Sandboxes } from "@sandpiper/sandbox/api";
-import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { ConversationRow } from "../../store/conversation-store.ts";
-import type { Secrets } from "../../users/api.ts";
 import type { AgentConfigResolver } from "./agent-config.ts";
-import { type McpSpecsDeps, resolveServerSpecs } from "./mcp-specs.ts";
+import type { McpSessions } from "./mcp-sessions.ts";
 import type { ToolSource } from "./toolset.ts";
 
 type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
-export interface McpToolsDeps extends McpSpecsDeps {
+export interface McpToolsDeps {
   agents: Pick<AgentConfigResolver, "clientAgent" | "tools">;
-  sandboxes: Pick<Sandboxes, "get" | "getSpec">;
-  secrets: Pick<Secrets, "forSandbox">;
-  outbound: Pick<Outbound, "fetch">;
-  /** The running, prepared sandbox of a conversation. */
-  sandbox(row: Row): Promise<Sandbox>;
-  /** Receives the secrets of configurations. */
-  registerSecret?: ((value: string, userId: string) => void) | undefined;
+  /** The servers of a conversation; `invoked` names skills that the agent has just read. */
+  findServers(row: Pick<Row, "id" | "userId" | "config">, invoked?: Iterable<string>): ServerSpec[];
+  sessions: McpSessions;
   /** How long servers stay connected after a run, ms; default 5 minutes. */
   lingerMs?: number;
 }
@@ -55,12 +47,12 @@ export class McpTools implements ToolSource {
   }
 
   hasServers(row: Pick<Row, "id" | "userId" | "config">): boolean {
-    return resolveServerSpecs(this.#deps, row).length > 0;
+    return this.#deps.findServers(row).length > 0;
   }
 
   async prepare(row: Row, signal: AbortSignal): Promise<readonly string[]> {
     const connection = this.#connections.get(row.id);
-    const specs = resolveServerSpecs(this.#deps, row, connection?.invoked);
+    const specs = this.#deps.findServers(row, connection?.invoked);
     clearTimeout(connection?.timer);
     if (specs.length === 0 && !connection) return [];
     return this.#getOrCreate(row).servers.prepare(specs, signal);
@@ -99,26 +91,14 @@ export class McpTools implements ToolSource {
   #getOrCreate(row: Row): Connection {
     let connection = this.#connections.get(row.id);
     if (!connection) {
-      connection = { servers: new McpConnections(this.#opener(row)), timer: undefined, invoked: new Set() };
+      connection = {
+        servers: new McpConnections(this.#deps.sessions.opener(row)),
+        timer: undefined,
+        invoked: new Set(),
+      };
       this.#connections.set(row.id, connection);
     }
     return connection;
-  }
-
-  #opener(row: Row) {
-    const { outbound, secrets, sandboxes, sandbox, registerSecret } = this.#deps;
-    const { userId, sandboxId } = row;
-    return sessionOpener({
-      outbound,
-      sandbox: () => sandbox(row),
-      workingDir: row.config.workingDir,
-      secrets: () => secrets.forSandbox(userId, sandboxId),
-      policy: () => {
-        const record = sandboxes.get(userId, sandboxId);
-        return record ? sandboxes.getSpec(record).network : { mode: "none", allow: [], credentials: [] };
-      },
-      onSecret: (value) => registerSecret?.(value, userId),
-    });
   }
 }
 

@@ -44,6 +44,11 @@ export class OutputMasks {
     };
   }
 
+  /** Masks a user's secrets in texts outside of a conversation, such as a title. */
+  forUser(userId: string): (text: string) => string {
+    return userMask(this.#deps, userId);
+  }
+
   drop(conversationId: string): void {
     this.#terminals.delete(conversationId);
   }

@@ -1,23 +1,20 @@
-import { transcript } from "@sandpiper/agent/condenser/transcript";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
-import type { Content } from "@sandpiper/wire";
 import { newId, textContent } from "@sandpiper/wire";
 import type { ConversationRow, Goal } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
-import type { SendOptions } from "../api.ts";
-import type { Runner } from "../run/runner.ts";
-import type { SideCalls } from "../run/side-calls.ts";
-
-const judgeInstructions = `You judge whether a software engineer has reached a goal. You get the goal and what was done for it. Believe what the results of calls show, not what is claimed: a test that was not run has not passed. Answer with one JSON object and nothing else:
-{"done": true or false, "feedback": "what is missing, and what to do next; or, when it is done, what shows that"}`;
+import type { ConversationCommands } from "../api.ts";
+import type { ActiveRuns } from "../run/active-runs.ts";
+import type { Announcements } from "../run/announcements.ts";
+import type { GoalJudge } from "./goal-judge.ts";
 
 export interface GoalsDeps {
   store: Pick<Store, "conversations" | "events">;
-  runner: Pick<Runner, "announcements" | "histories" | "isAwake">;
-  sideCalls: Pick<SideCalls, "askWithoutHistory">;
-  send(id: string, content: Content[], options: SendOptions): Promise<void>;
+  runs: Pick<ActiveRuns, "isAwake">;
+  announcements: Pick<Announcements, "announce">;
+  judge: GoalJudge;
+  commands: Pick<ConversationCommands, "send">;
   logger: Logger;
 }
 
@@ -95,9 +92,9 @@ export class Goals {
   }
 
   async #advance(id: string, goal: Goal): Promise<void> {
-    const { store, sideCalls, runner } = this.#deps;
+    const { store, runs, judge } = this.#deps;
     const row = store.conversations.get(id);
-    if (!row || runner.isAwake(id)) return;
+    if (!row || runs.isAwake(id)) return;
     const same = (work: () => Promise<void>) =>
       this.#change(id, (now) => (now.messageId === goal.messageId ? work() : undefined));
     if (store.events.batch(id, [goal.messageId])[0] === null)
@@ -108,17 +105,10 @@ export class Goals {
       return same(() => this.#set(id, { ...goal, status: "failed", detail: `The run ended as ${status}.` }));
     if (status !== "finished") return;
 
-    const history = transcript((await runner.histories.promptHistory(row)).messages);
-    const answer = await sideCalls.askWithoutHistory(
-      row,
-      "goal",
-      judgeInstructions,
-      `<GOAL>\n${goal.objective}\n</GOAL>\n\n<WORK>\n${history}\n</WORK>`,
-    );
-    const { done, feedback } = parseVerdict(answer);
+    const { done, feedback } = await judge.judge(row, goal.objective);
     // The goal may have been stopped, or a message sent, during the judgement.
     await same(async () => {
-      if (runner.isAwake(id)) return;
+      if (runs.isAwake(id)) return;
       if (done) return this.#set(id, { ...goal, status: "complete", detail: feedback });
       if (goal.iteration >= goal.maxIterations)
         return this.#set(id, { ...goal, status: "exhausted", detail: feedback });
@@ -134,7 +124,7 @@ export class Goals {
     const content = [textContent(goal.message)];
     try {
       const options = { run: true, sender: "goal", eventId: goal.messageId, ofGoal: true };
-      await this.#deps.send(id, content, options);
+      await this.#deps.commands.send(id, content, options);
     } catch (error) {
       if (!this.#closing)
         await this.#set(id, { ...goal, status: "failed", detail: errorText(error) }).catch(() => {});
@@ -144,7 +134,7 @@ export class Goals {
 
   async #set(id: string, goal: Goal): Promise<void> {
     await this.#deps.store.conversations.update(id, { config: { goal } });
-    this.#deps.runner.announcements.announce(id);
+    this.#deps.announcements.announce(id);
   }
 
   /** Changes the active goal, if there still is one when the change runs. */
@@ -169,7 +159,7 @@ export class Goals {
   #requireIdle(id: string): Goal | undefined {
     const { config, summary } = this.#deps.store.conversations.get(id) ?? {};
     if (config?.goal?.status === "running") throw new PlatformError("GoalActive");
-    if (summary?.executionStatus === "running" || this.#deps.runner.isAwake(id))
+    if (summary?.executionStatus === "running" || this.#deps.runs.isAwake(id))
       throw new PlatformError("AlreadyRunning");
     return config?.goal;
   }
@@ -177,16 +167,5 @@ export class Goals {
   #activeGoal(id: string): Goal | undefined {
     const goal = this.#deps.store.conversations.get(id)?.config.goal;
     return goal?.status === "running" ? goal : undefined;
-  }
-}
-
-/** The verdict in a judge's answer; an unreadable answer counts as not done and as feedback. */
-function parseVerdict(answer: string): { done: boolean; feedback: string } {
-  const [json] = /\{[\s\S]*\}/.exec(answer) ?? [];
-  try {
-    const { done, feedback } = JSON.parse(json ?? "") as { done?: unknown; feedback?: unknown };
-    return { done: done === true, feedback: typeof feedback === "string" ? feedback : "" };
-  } catch {
-    return { done: false, feedback: answer };
   }
 }

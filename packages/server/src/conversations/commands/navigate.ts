@@ -7,13 +7,17 @@ import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { FilesOutcome } from "../api.ts";
 import { collectSkills } from "../log/branch.ts";
+import type { Announcements } from "../run/announcements.ts";
 import type { Runner } from "../run/runner.ts";
+import type { Workspaces } from "../run/workspaces.ts";
 import { findSnapshot, stageFiles } from "./snapshot-lookup.ts";
 
 export interface BranchDeps {
   store: Store;
   sandboxes: Sandboxes;
-  runner: Pick<Runner, "requireAtRest" | "workspace" | "announcements">;
+  runner: Pick<Runner, "requireAtRest">;
+  workspaces: Pick<Workspaces, "getOrCreate">;
+  announcements: Pick<Announcements, "announceEnd">;
   /** Keyed by sandbox, because several conversations may share a folder. */
   replacements: KeyedMutex;
 }
@@ -29,7 +33,7 @@ export async function navigate(
   row: ConversationRow,
   eventId: string | null,
 ): Promise<FilesOutcome> {
-  const { store, sandboxes, runner, replacements } = deps;
+  const { store, sandboxes, runner, workspaces, announcements, replacements } = deps;
   const { events } = store;
   const path = events.pathTo(row.id, eventId);
   if (!path) throw new PlatformError("EventUnknown");
@@ -40,7 +44,7 @@ export async function navigate(
     const snapshot = findSnapshot({ events, sandboxes }, row, path);
     const staged =
       snapshot && (await stageFiles(sandboxes, snapshot, row, { from: workingDir, to: workingDir }));
-    const workspace = runner.workspace(row);
+    const workspace = workspaces.getOrCreate(row);
     // The tools of a run that starts between the move and the swap have to wait.
     const release = workspace.block();
     try {
@@ -61,7 +65,7 @@ export async function navigate(
       release();
     }
     await workspace.rewind(staged !== undefined);
-    runner.announcements.announceEnd(row.id);
+    announcements.announceEnd(row.id);
     return { restored: staged && snapshot?.id };
   });
 }

@@ -5,6 +5,7 @@ import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { type Content, hexId, newId, parseId } from "@sandpiper/wire";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import type { Store } from "../../store/store.ts";
+import type { ConversationCommands } from "../api.ts";
 import { requireLocal, requireSandbox } from "../lookup.ts";
 
 /** Maximum pending messages of a conversation (app-server.md section 2.8). */
@@ -12,8 +13,7 @@ export const maxPendingMessages = 10;
 
 export interface PendingMessagesDeps {
   store: Pick<Store, "conversations" | "startTasks" | "pendingMessages">;
-  /** Appends a message and removes the delivered pending one in the same transaction. */
-  send(id: string, content: Content[], options: { run: boolean; delivers: string }): Promise<void>;
+  commands: Pick<ConversationCommands, "send">;
   sandboxes: Pick<Sandboxes, "get">;
   logger: Logger;
 }
@@ -55,6 +55,16 @@ export class PendingMessages {
     return this.#deliveries.run(conversationId, () => this.#send(conversationId));
   }
 
+  /** Sends the message that was stored with a new conversation. */
+  async deliverFirst(
+    conversationId: string,
+    { id, content }: { id: string; content: Content[] },
+    sender: string | undefined,
+  ): Promise<void> {
+    const options = { run: true, sender, delivers: id };
+    await this.#deps.commands.send(conversationId, content, options).catch(ignoreDelivered);
+  }
+
   /** Removes the pending messages of a conversation that cannot receive them any more. */
   async discard(conversationId: string): Promise<void> {
     await this.#deps.store.pendingMessages.removeByConversation(conversationId);
@@ -68,12 +78,12 @@ export class PendingMessages {
   }
 
   async #send(conversationId: string): Promise<void> {
-    const { store, sandboxes, send, logger } = this.#deps;
+    const { store, sandboxes, commands, logger } = this.#deps;
     try {
       for (const { id, content } of store.pendingMessages.listByConversation(conversationId)) {
         const row = store.conversations.get(conversationId);
         if (!row || !sandboxes.get(row.userId, row.sandboxId)) return await this.discard(conversationId);
-        await send(conversationId, content, { run: true, delivers: id }).catch(ignoreDelivered);
+        await commands.send(conversationId, content, { run: true, delivers: id }).catch(ignoreDelivered);
       }
     } catch (err) {
       logger.error({ err, conversation: conversationId }, "pending messages could not be delivered");
@@ -125,6 +135,6 @@ export class PendingMessages {
 }
 
 /** Ignores that another delivery was faster. */
-export function ignoreDelivered(error: unknown): void {
+function ignoreDelivered(error: unknown): void {
   if (!(error instanceof PlatformError && error.code === "MessageDelivered")) throw error;
 }

@@ -10,14 +10,14 @@ import type { Callbacks } from "../../callbacks/api.ts";
 import type { ConversationConfig, ConversationRow } from "../../store/conversation-store.ts";
 import { emptyConfig } from "../../store/empty-config.ts";
 import type { Store } from "../../store/store.ts";
-import type { Runner } from "../run/runner.ts";
+import type { Announcements } from "../run/announcements.ts";
 import { parseReportedEvent, parseStats, parseStatus } from "./reported-event.ts";
 
 export interface ReportedConversationsDeps {
   store: Pick<Store, "conversations" | "events">;
   callbacks: Pick<Callbacks, "register">;
   sandboxes: Pick<Sandboxes, "running">;
-  runner: Pick<Runner, "announcements">;
+  announcements: Pick<Announcements, "announceTitle">;
 }
 
 /** Limits per sandbox: conversations, listed events of each, and characters of all events. */
@@ -65,7 +65,7 @@ export class ReportedConversations {
       const stats = parseStats(info.stats);
       if (stats && Object.keys(stats.usage_to_metrics).length > 0) records.push(stateRecord("stats", stats));
       if (records.length > 0) await this.#deps.store.events.append(id, records);
-      if (change.title) this.#deps.runner.announcements.announceTitle(id);
+      if (change.title) this.#deps.announcements.announceTitle(id);
     });
   }
 

@@ -13,7 +13,7 @@ import { cloneRepository, type GitIdentity, getGitIdentity } from "./clone.ts";
 import { type Plugin, parsePlugin, pluginFolder } from "./plugins.ts";
 import type { ProjectContext } from "./project-context.ts";
 
-export interface PluginDeps {
+export interface PluginFetcherDeps {
   sandboxes: Pick<Sandboxes, "running">;
   settings: Pick<Settings, "agent">;
   secrets: Pick<Secrets, "providers">;
@@ -37,35 +37,50 @@ export interface PluginParts {
   problems: string[];
 }
 
-/**
- * Fetches plugins into a sandbox, which it wakes, and reads their parts; the project's skills of
- * the same name take precedence. Throws InvalidParameter, RepositoryFailed, what
- * `Sandboxes.running` and `exec` throw, and the reason of `signal`.
- */
-export async function fetchPlugins(
-  { sandboxes, settings, secrets }: PluginDeps,
-  { userId, sandboxId, workingDir }: PluginTarget,
-  specs: readonly PluginSpec[],
-  signal: AbortSignal,
-): Promise<PluginParts> {
-  const tokens = secrets.providers(userId);
-  const plugins = specs.map((spec) => parsePlugin(spec, tokens));
-  if (plugins.length === 0) return { folders: [], skills: [], hooks: {}, mcpServers: {}, problems: [] };
-  const sandbox = await sandboxes.running(sandboxId);
-  const folders = await clonePlugins(sandbox, plugins, getGitIdentity(settings.agent(userId)), signal);
-  const isFromPlugin = ({ location }: Skill) => folders.some((folder) => location?.startsWith(`${folder}/`));
-  const [found, hooks, mcpServers] = await Promise.all([
-    loadSkills(sandbox, { workingDir, plugins: folders }),
-    loadHooks(sandbox, { workingDir: undefined, plugins: folders }),
-    loadPluginServers(sandbox, folders),
-  ]);
-  return {
-    folders,
-    skills: found.filter(isFromPlugin),
-    hooks: hooks.config,
-    mcpServers,
-    problems: hooks.problems,
-  };
+/** Fetches plugins into sandboxes. */
+export class PluginFetcher {
+  readonly #deps: PluginFetcherDeps;
+  readonly #closing = new AbortController();
+
+  constructor(deps: PluginFetcherDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Fetches plugins into a sandbox, which it wakes, and reads their parts; the project's skills of
+   * the same name take precedence. Throws InvalidParameter, RepositoryFailed, what
+   * `Sandboxes.running` and `exec` throw, and an error at shutdown.
+   */
+  async fetch(
+    { userId, sandboxId, workingDir }: PluginTarget,
+    specs: readonly PluginSpec[],
+  ): Promise<PluginParts> {
+    const { sandboxes, settings, secrets } = this.#deps;
+    const tokens = secrets.providers(userId);
+    const plugins = specs.map((spec) => parsePlugin(spec, tokens));
+    if (plugins.length === 0) return { folders: [], skills: [], hooks: {}, mcpServers: {}, problems: [] };
+    const sandbox = await sandboxes.running(sandboxId);
+    const identity = getGitIdentity(settings.agent(userId));
+    const folders = await clonePlugins(sandbox, plugins, identity, this.#closing.signal);
+    const isFromPlugin = ({ location }: Skill) =>
+      folders.some((folder) => location?.startsWith(`${folder}/`));
+    const [found, hooks, mcpServers] = await Promise.all([
+      loadSkills(sandbox, { workingDir, plugins: folders }),
+      loadHooks(sandbox, { workingDir: undefined, plugins: folders }),
+      loadPluginServers(sandbox, folders),
+    ]);
+    return {
+      folders,
+      skills: found.filter(isFromPlugin),
+      hooks: hooks.config,
+      mcpServers,
+      problems: hooks.problems,
+    };
+  }
+
+  close(): void {
+    this.#closing.abort(new Error("The server is ending."));
+  }
 }
 
 /** Clones plugins below the home folder; returns their folders. Throws as `cloneRepository`. */

@@ -40,6 +40,17 @@ export class Announcements {
     });
   }
 
+  /** Sends a changed field, then the whole state. */
+  announceField(conversationId: string, key: string, value: unknown): void {
+    this.#deps.hub.publishEvent(conversationId, {
+      kind: "ConversationStateUpdateEvent",
+      source: "environment",
+      key,
+      value: value ?? undefined,
+    });
+    this.announce(conversationId);
+  }
+
   /**
    * Announces a changed title, except while a run begins or ends: a state that is not `running`
    * looks like the end of that run to a waiting client.

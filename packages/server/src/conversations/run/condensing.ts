@@ -3,7 +3,14 @@ import { condensationFailed } from "@sandpiper/agent/prompt/view";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
+import type { Histories } from "./histories.ts";
 import type { Runner } from "./runner.ts";
+
+interface CondensingDeps {
+  store: Pick<Store, "conversations" | "events">;
+  histories: Pick<Histories, "canCondense">;
+  runner: Pick<Runner, "condense">;
+}
 
 /**
  * Condenses the history (agent-server.md section 3, condense): a running conversation does so with
@@ -11,13 +18,13 @@ import type { Runner } from "./runner.ts";
  * Throws ModelFailed when there is no summary, ConversationNotFound when it is deleted meanwhile.
  */
 export async function condense(
-  { store, runner }: { store: Pick<Store, "conversations" | "events">; runner: Runner },
+  { store, histories, runner }: CondensingDeps,
   row: ConversationRow,
 ): Promise<void> {
   const { id } = row;
   const request = listed({ kind: "CondensationRequest", source: "environment" });
   if (row.summary.executionStatus === "running") return void (await store.events.append(id, [request]));
-  if (!(await runner.histories.canCondense(row))) return;
+  if (!(await histories.canCondense(row))) return;
   const over = Promise.withResolvers<void>();
   // The run ends with the summary, or with the error that says why there is none.
   const unfollow = store.events.follow(id, (records) => {

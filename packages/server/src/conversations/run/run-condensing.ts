@@ -1,6 +1,4 @@
 import { appendPinned, askForSummary, NoSummary } from "@sandpiper/agent/condenser/condense";
-import type { ContextLimits } from "@sandpiper/agent/condenser/context-limits";
-import type { CondenserOptions } from "@sandpiper/agent/condenser/options";
 import { isHistoryRefused } from "@sandpiper/agent/condenser/refused-history";
 import {
   type CondensablePart,
@@ -8,33 +6,26 @@ import {
   selectAll,
   selectPart,
 } from "@sandpiper/agent/condenser/select-part";
-import type { NewRecord } from "@sandpiper/agent/loop/log-record";
-import { addUsage, listed, stateRecord, type UsageMetrics, withUsage } from "@sandpiper/agent/loop/records";
+import { addUsage, listed, stateRecord } from "@sandpiper/agent/loop/records";
 import { condensationFailed } from "@sandpiper/agent/prompt/view";
 import { tokensToChars } from "@sandpiper/agent/prompt/view-size";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { isContextExceeded } from "@sandpiper/models/failure";
 import type { Model, RetryNotice } from "@sandpiper/models/model";
-import type { LogFollower } from "../log/follower.ts";
 import { PromptSizes } from "./prompt-sizes.ts";
+import type { RunAgent } from "./run-agent.ts";
+import type { RunLog } from "./run-log.ts";
 
 /** Maximum time of one summary with all attempts, ms. */
 const timeoutMs = 600_000;
 
 export interface RunCondensingDeps {
   userId: string;
-  follower: LogFollower;
-  /** Undefined: the history is condensed only on request. */
-  options(): CondenserOptions | undefined;
-  /** The model that summarises. Throws ModelNotConfigured. */
-  openCondenser(): Model;
-  limits: ContextLimits;
-  signal: AbortSignal;
-  append(records: NewRecord[]): Promise<unknown>;
-  onRetry(notice: RetryNotice): void;
-  /** See `RunEnvironment`. */
-  sideCallUsage: ReadonlyMap<string, UsageMetrics>;
+  log: Pick<RunLog, "follower" | "calls" | "stats" | "append" | "publishRetry">;
+  agent: Pick<RunAgent, "condenser" | "openCondenser" | "contextLimits">;
+  /** USD; null: no limit. */
   budget: number | null;
+  signal: AbortSignal;
 }
 
 interface Need {
@@ -56,9 +47,10 @@ export class RunCondensing {
   #eventsBefore = 0;
   #hasReported = false;
 
-  constructor(env: RunCondensingDeps) {
-    this.#deps = env;
-    this.#sizes = new PromptSizes(env);
+  constructor(deps: RunCondensingDeps) {
+    const { userId, log, agent } = deps;
+    this.#deps = deps;
+    this.#sizes = new PromptSizes({ userId, follower: log.follower, limits: agent.contextLimits });
   }
 
   /**
@@ -76,7 +68,7 @@ export class RunCondensing {
    * Condenses a sleeping conversation on request. `refusal` says why its model must not be called.
    */
   async onRequest(refusal: string | undefined): Promise<void> {
-    const { view } = this.#deps.follower;
+    const { view } = this.#deps.log.follower;
     const need = view.condensationRequested ? this.#findNeed(undefined) : undefined;
     if (need && refusal !== undefined) await this.#reportFailure(refusal);
     else if (need) await this.#condense(need, undefined);
@@ -88,18 +80,18 @@ export class RunCondensing {
    * possible.
    */
   async recover(error: unknown, model: Model): Promise<void> {
-    const { follower, userId, limits } = this.#deps;
+    const { log, userId, agent } = this.#deps;
     const isRefused = isHistoryRefused(error);
     if (!isContextExceeded(error) && !isRefused) throw error;
     const { code, message } = error as PlatformError;
-    const options = this.#deps.options();
+    const options = this.#deps.agent.condenser();
     if (!options)
       throw new PlatformError(
         code,
         `${message} This agent has no condenser: enable it, or condense the conversation.`,
       );
     const tokens = this.#sizes.promptTokens();
-    if (!isRefused) limits.learn(userId, model, tokens, error);
+    if (!isRefused) agent.contextLimits.learn(userId, model, tokens, error);
     const isShorter = tokens < this.#overflowTokens * (1 - options.minimumProgress);
     if (isRefused ? this.#isRefused : !isShorter || this.#overflows >= options.resets)
       throw new PlatformError(
@@ -111,21 +103,21 @@ export class RunCondensing {
       this.#overflows += 1;
       this.#overflowTokens = tokens;
     }
-    await follower.ready;
-    await this.#deps.append([listed({ kind: "CondensationRequest", source: "environment" })]);
+    await log.follower.ready;
+    await log.append([listed({ kind: "CondensationRequest", source: "environment" })]);
   }
 
   noteSuccess(model: Model): void {
-    const { limits, userId } = this.#deps;
+    const { agent, userId } = this.#deps;
     this.#overflows = 0;
     this.#overflowTokens = Number.POSITIVE_INFINITY;
     this.#isRefused = false;
-    limits.unlearn(userId, model, this.#sizes.usage()?.per_turn_token ?? 0);
+    agent.contextLimits.unlearn(userId, model, this.#sizes.usage()?.per_turn_token ?? 0);
   }
 
   #findNeed(model: Model | undefined): Need | undefined {
-    const { view } = this.#deps.follower;
-    const options = this.#deps.options();
+    const { view } = this.#deps.log.follower;
+    const options = this.#deps.agent.condenser();
     const { keepFirst = 0, minimumProgress: progress = 0 } = options ?? {};
     const limit = this.#sizes.maxTokens(model, options);
     const tokens = this.#sizes.promptTokens();
@@ -151,9 +143,9 @@ export class RunCondensing {
    * ends the run.
    */
   async #condense(need: Need, model: Model | undefined): Promise<void> {
-    const { follower, signal } = this.#deps;
-    const { view } = follower;
-    const options = this.#deps.options();
+    const { log, signal } = this.#deps;
+    const { view } = log.follower;
+    const options = this.#deps.agent.condenser();
     const { resets = 0, scaling = 1, minimumProgress = 0 } = options ?? {};
     const isForced = this.#overflows > 0 || this.#isRefused;
     // A request for a partial summary must not remove the rest too.
@@ -192,37 +184,32 @@ export class RunCondensing {
 
   /** Condenses one part. The cost of the call counts even without a summary. */
   async #summarise(part: CondensablePart, room: number, scale: number): Promise<void> {
-    const { follower, limits, userId, sideCallUsage, budget, append, onRetry } = this.#deps;
-    const model = this.#deps.openCondenser();
+    const { log, agent, userId, budget } = this.#deps;
+    const model = log.calls.sideCall(agent.openCondenser(), "condenser");
+    const onRetry = (notice: RetryNotice) => log.publishRetry(notice);
     const bounds = this.#sizes.summaryBounds(model, room, scale);
     const signal = AbortSignal.any([this.#deps.signal, AbortSignal.timeout(timeoutMs)]);
     const { text, response } = await askForSummary(part, model, bounds, { signal, onRetry }).catch(
       (error: unknown) => {
         if (isContextExceeded(error))
-          limits.learn(userId, model, bounds.transcript / tokensToChars(1), error);
+          agent.contextLimits.learn(userId, model, bounds.transcript / tokensToChars(1), error);
         throw error;
       },
     );
-    const stats = addUsage(
-      withUsage(follower.state.stats, sideCallUsage),
-      "condenser",
-      model.name,
-      response,
-      budget,
-    );
+    const stats = addUsage(log.stats, "condenser", model.name, response, budget);
     if (text === "") {
-      await append([stateRecord("stats", stats)]);
+      await log.append([stateRecord("stats", stats)]);
       throw new NoSummary(model.name);
     }
     const record = listed({
       kind: "Condensation",
       source: "environment",
       forgotten_event_ids: part.eventIds,
-      summary: appendPinned(text, follower.view, part, bounds.summary),
+      summary: appendPinned(text, log.follower.view, part, bounds.summary),
       summary_offset: part.offset,
       llm_response_id: response.id,
     });
-    await append([record, stateRecord("stats", stats)]);
+    await log.append([record, stateRecord("stats", stats)]);
   }
 
   #makeFinalError(failure: unknown): PlatformError {
@@ -238,7 +225,7 @@ export class RunCondensing {
       code: condensationFailed,
       detail,
     } as const;
-    return this.#deps.append([listed(event)]).then(() => {});
+    return this.#deps.log.append([listed(event)]).then(() => {});
   }
 }
 

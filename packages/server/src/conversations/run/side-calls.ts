@@ -1,72 +1,45 @@
-import { maskModel } from "@sandpiper/agent/masking/masked-model";
-import { modelTools } from "@sandpiper/agent/tools/call";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
-import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
-import type { ModelRequest, OpenModel } from "@sandpiper/models/model";
+import type { ModelConfig, ModelRequest } from "@sandpiper/models/model";
 import { recordSideCalls } from "@sandpiper/models/recording/side-calls";
 import type { GivenLlm } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
+import type { DailyBudget } from "../../users/daily-budget.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
-import type { OutputMasks } from "../agent/output-masks.ts";
-import type { RunLimits, Runner } from "./runner.ts";
+import type { ConversationModels } from "../agent/conversation-models.ts";
+import type { ConversationUsage } from "./conversation-usage.ts";
 
 /** Time for one side call, ms. */
 const timeoutMs = 300_000;
 
-/**
- * Maximum concurrent questions of one user, and those that run or wait: each sends the whole
- * history, and the limit of runs does not apply.
- */
-const maxConcurrentQuestions = 4;
-const maxWaitingQuestions = 100;
-
 export interface SideCallsDeps {
-  agents: Pick<AgentConfigResolver, "model" | "resolveModel">;
-  runner: Pick<Runner, "addUsage" | "histories">;
-  masks: OutputMasks;
   store: Pick<Store, "events">;
   scheduler: TurnScheduler;
-  openModel: OpenModel;
-  limits: Pick<RunLimits, "dailyBudget">;
+  agents: Pick<AgentConfigResolver, "model" | "resolveModel">;
+  models: Pick<ConversationModels, "open">;
+  usage: Pick<ConversationUsage, "add">;
+  dailyBudget: Pick<DailyBudget, "getExhaustedReason">;
 }
+
+/** A request without a signal is cancelled at shutdown and after some minutes. */
+type SideRequest = Omit<ModelRequest, "signal"> & { signal?: AbortSignal };
 
 /** Model calls that append no event; their cost has its own usage id. */
 export class SideCalls {
   readonly #deps: SideCallsDeps;
   readonly #closing = new AbortController();
-  readonly #slots = new KeyedSemaphore([maxConcurrentQuestions]);
-  readonly #queue = new KeyedSemaphore([maxWaitingQuestions]);
 
   constructor(deps: SideCallsDeps) {
     this.#deps = deps;
   }
 
   /**
-   * Asks a question after the whole history and returns the answer. Throws what the model call
-   * throws, BudgetReached, and TooManyRequests when too many questions wait.
+   * Asks without the history, by `llm` or the conversation's model. Throws what the model call
+   * throws, and BudgetReached.
    */
-  async ask(row: ConversationRow, question: string): Promise<string> {
-    const leave = this.#queue.tryAcquire([row.userId]);
-    if (!leave) throw new PlatformError("TooManyQuestions", { retryAfter: 1 });
-    const release = await this.#slots.acquire([row.userId], this.#closing.signal);
-    try {
-      this.#closing.signal.throwIfAborted();
-      const { system, messages, tools } = await this.#deps.runner.histories.promptHistory(row);
-      const asked = [...messages, { role: "user" as const, content: [textContent(question)] }];
-      // Providers reject calls in the history of tools that the request does not list.
-      const request = { system, messages: asked, tools: modelTools(tools), cacheKey: row.id };
-      return await this.#complete(row, "ask-agent", request);
-    } finally {
-      release?.();
-      leave();
-    }
-  }
-
-  /** Asks without the history, by `llm` or the conversation's model. Throws what `ask` throws. */
-  async askWithoutHistory(
+  async ask(
     row: ConversationRow,
     usageId: string,
     system: string,
@@ -74,31 +47,33 @@ export class SideCalls {
     llm?: GivenLlm,
   ): Promise<string> {
     const messages = [{ role: "user" as const, content: [textContent(question)] }];
-    return this.#complete(row, usageId, { system: [system], messages, tools: [] }, llm);
+    const config = llm && this.#deps.agents.resolveModel(row.userId, llm);
+    return this.complete(row, usageId, { system: [system], messages, tools: [] }, config);
   }
 
   close(): void {
     this.#closing.abort(new Error("The server is ending."));
   }
 
-  async #complete(
+  /** Calls a model, by default the conversation's. Throws as `ask`. */
+  async complete(
     row: ConversationRow,
     usageId: string,
-    request: Omit<ModelRequest, "signal">,
-    llm?: GivenLlm,
+    request: SideRequest,
+    config?: Partial<ModelConfig>,
   ): Promise<string> {
-    const { agents, openModel, runner, limits, masks, store, scheduler } = this.#deps;
-    const exhausted = limits.dailyBudget.getExhaustedReason(row.userId);
+    const { agents, models, usage, dailyBudget, store, scheduler } = this.#deps;
+    const exhausted = dailyBudget.getExhaustedReason(row.userId);
     if (exhausted !== undefined) throw new PlatformError("BudgetReached", exhausted);
-    const { model: name, ...rest } = llm ? agents.resolveModel(row.userId, llm) : agents.model(row);
-    const asked = maskModel(openModel({ model: name ?? "", ...rest }), masks.forConversation(row));
+    const asked = models.open(row, config ?? agents.model(row));
     // The recording omits the history, which is in the log.
     const partial = request.messages.length > 1;
     const call = { id: row.id, usageId, partial };
     const model = recordSideCalls({ events: store.events, scheduler }, call, asked);
-    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
+    const limits = [this.#closing.signal, AbortSignal.timeout(timeoutMs)];
+    const signal = AbortSignal.any(request.signal ? [...limits, request.signal] : limits);
     const response = await model.complete({ ...request, signal });
-    await runner.addUsage(row.id, usageId, model.name, response);
+    await usage.add(row.id, usageId, model.name, response);
     return response.text.trim();
   }
 }

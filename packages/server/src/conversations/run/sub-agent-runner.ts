@@ -1,20 +1,33 @@
 import { toTaskUsageId } from "@sandpiper/agent/loop/records";
 import type { AgentDefinition } from "@sandpiper/agent/skills/agent-definitions";
-import { builtInSubAgents } from "@sandpiper/agent/sub-agents/built-in";
 import { taskTool } from "@sandpiper/agent/tools/task";
 import type { Tool } from "@sandpiper/agent/tools/tool";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { ConfirmationPolicy, TaskAction, TaskObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Store } from "../../store/store.ts";
+import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import type { ToolSource } from "../agent/toolset.ts";
+import type { ConversationCommands } from "../api.ts";
 import { toForkContext } from "../project/project-context.ts";
-import type { SubAgentDeps } from "./sub-agent-turn.ts";
+import type { ConversationUsage } from "./conversation-usage.ts";
+import type { Runner } from "./runner.ts";
+import type { SubAgentDefinitions } from "./sub-agent-definitions.ts";
 import { deriveId, SubAgentTurn } from "./sub-agent-turn.ts";
 
 /** Maximum sub-agents of one conversation, concurrently and in total. */
 const maxConcurrent = 20;
 const maxTotal = 500;
+
+export interface SubAgentRunnerDeps {
+  store: Pick<Store, "conversations" | "events" | "contexts">;
+  agents: Pick<AgentConfigResolver, "clientAgent" | "policy" | "hasTaskTool">;
+  definitions: SubAgentDefinitions;
+  runner: Pick<Runner, "abort">;
+  usage: Pick<ConversationUsage, "setTaskMetrics">;
+  commands: Pick<ConversationCommands, "send" | "run" | "pause" | "reject">;
+}
 
 /**
  * Sub-agents are conversations in the sandbox and folder of their parent (agent-behaviour.md
@@ -22,28 +35,19 @@ const maxTotal = 500;
  * crash finds its sub-agent.
  */
 export class SubAgentRunner implements ToolSource {
-  readonly #deps: SubAgentDeps;
+  readonly #deps: SubAgentRunnerDeps;
   readonly #creations = new KeyedMutex();
   /** Active turns, by the parent's id. */
   readonly #turns = new Map<string, Set<SubAgentTurn>>();
 
-  constructor(deps: SubAgentDeps) {
+  constructor(deps: SubAgentRunnerDeps) {
     this.#deps = deps;
   }
 
   tools(row: Pick<ConversationRow, "id" | "userId" | "config">): readonly Tool[] {
-    const { agents, settings } = this.#deps;
-    if (row.config.task || row.config.agentType === "plan") return [];
-    const own = agents.clientAgent(row)?.agent;
-    const { enableSubAgents, tools } = settings.agent(row.userId);
-    const wanted = (own ? own.tools : tools) ?? [];
-    const named = wanted.some(
-      ({ name }) => name === "task_tool_set" || name === "TaskToolSet" || name === "task",
-    );
-    if (!named && (own || !enableSubAgents)) return [];
-    const known = this.#deps.listKnown(row.id).filter(({ name }) => name !== "general-purpose");
-    const others = builtInSubAgents.filter(({ name }) => known.every((one) => one.name !== name));
-    return [taskTool([...known, ...others], (...call) => this.#run(row.id, ...call))];
+    const { agents, definitions } = this.#deps;
+    if (row.config.task || row.config.agentType === "plan" || !agents.hasTaskTool(row)) return [];
+    return [taskTool(definitions.list(row.id), (...call) => this.#run(row.id, ...call))];
   }
 
   /** Adds what sub-agents have used to the parent's metrics. */
@@ -59,11 +63,11 @@ export class SubAgentRunner implements ToolSource {
 
   /** Approves the waiting actions of the sub-agents. */
   async approve(parentId: string): Promise<void> {
-    await Promise.all(this.#listWaiting(parentId).map(({ id }) => this.#deps.run(id)));
+    await Promise.all(this.#listWaiting(parentId).map(({ id }) => this.#deps.commands.run(id)));
   }
 
   async reject(parentId: string, reason: string): Promise<void> {
-    await Promise.all(this.#listWaiting(parentId).map(({ id }) => this.#deps.reject(id, reason)));
+    await Promise.all(this.#listWaiting(parentId).map(({ id }) => this.#deps.commands.reject(id, reason)));
   }
 
   /** Ends the turns of a removed conversation. */
@@ -135,10 +139,8 @@ export class SubAgentRunner implements ToolSource {
         kind,
         `${maxConcurrent} sub-agents are at work: call this one again when they are done.`,
       );
-    const definition = await this.#findDefinition(parent, kind);
+    const definition = await this.#deps.definitions.find(parent, kind);
     if (typeof definition === "string") return toFailure("", kind, definition);
-    const problem = this.#checkModel(parent, definition);
-    if (problem) return toFailure("", kind, problem);
     const number =
       Math.max(
         0,
@@ -196,7 +198,7 @@ export class SubAgentRunner implements ToolSource {
   /** Sends the task, once per call. */
   async #sendTask(child: ConversationRow, action: TaskAction, actionId: string): Promise<void> {
     if (this.#hasMessage(child.id, actionId)) return;
-    await this.#deps.send(child.id, [textContent(action.prompt)], {
+    await this.#deps.commands.send(child.id, [textContent(action.prompt)], {
       run: true,
       eventId: deriveId("message", actionId),
     });
@@ -204,23 +206,6 @@ export class SubAgentRunner implements ToolSource {
 
   #hasMessage(childId: string, actionId: string): boolean {
     return this.#deps.store.events.batch(childId, [deriveId("message", actionId)])[0] !== null;
-  }
-
-  /** A string says why there is none. */
-  async #findDefinition(parent: ConversationRow, kind: string): Promise<AgentDefinition | string> {
-    // Definitions in the sandbox are read only when one is needed.
-    const builtIn = builtInSubAgents.find(({ name }) => name === kind);
-    const own = builtIn && kind === "general-purpose" ? [] : await this.#deps.loadDefinitions(parent);
-    const all = [...own, ...builtInSubAgents];
-    return (
-      all.find(({ name }) => name === kind) ??
-      `There is no sub-agent ${kind.slice(0, 60)}: they are ${[...new Set(all.map(({ name }) => name))].join(", ")}.`
-    );
-  }
-
-  #checkModel({ userId }: ConversationRow, { name, model }: AgentDefinition): string | undefined {
-    if (!model || this.#deps.settings.profileModel(userId, model)?.model) return undefined;
-    return `The sub-agent ${name} asks for the LLM profile ${model.slice(0, 60)}, which the settings do not have.`;
   }
 
   #listChildren(parentId: string): ConversationRow[] {
@@ -237,7 +222,7 @@ export class SubAgentRunner implements ToolSource {
 
   #reportMetrics(parentId: string, { config, summary }: ConversationRow): void {
     if (config.task && summary.metrics)
-      this.#deps.runner.setTaskMetrics(parentId, toTaskUsageId(config.task.id), summary.metrics);
+      this.#deps.usage.setTaskMetrics(parentId, toTaskUsageId(config.task.id), summary.metrics);
   }
 }
 

@@ -2,7 +2,6 @@ import { listed } from "@sandpiper/agent/loop/records";
 import { newId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { conversationRow, createTestStore, message, stateUpdate } from "../../../test/support/store.ts";
-import type { SubAgentDeps } from "./sub-agent-turn.ts";
 import { SubAgentTurn } from "./sub-agent-turn.ts";
 
 let store: Awaited<ReturnType<typeof createTestStore>>["store"];
@@ -23,20 +22,22 @@ test("a sub-agent continues when its pause becomes durable after its parent has 
   const parentGoesOn = Promise.withResolvers<void>();
   const deps = {
     store,
-    runner: { abort: async () => {}, setTaskMetrics: () => {} },
-    async pause(id: string) {
-      pauseAsked.resolve();
-      await parentGoesOn.promise;
-      await store.events.append(id, [
-        listed({ kind: "PauseEvent", source: "user" }),
-        stateUpdate("execution_status", "paused"),
-      ]);
+    runner: { abort: async () => {} },
+    commands: {
+      async pause(id: string) {
+        pauseAsked.resolve();
+        await parentGoesOn.promise;
+        await store.events.append(id, [
+          listed({ kind: "PauseEvent", source: "user" }),
+          stateUpdate("execution_status", "paused"),
+        ]);
+      },
+      async run(id: string) {
+        await becomes(id, "running");
+        await becomes(id, "finished");
+      },
     },
-    async run(id: string) {
-      await becomes(id, "running");
-      await becomes(id, "finished");
-    },
-  } as Partial<SubAgentDeps> as SubAgentDeps;
+  };
 
   await becomes(parent.id, "paused");
   const turn = new SubAgentTurn(

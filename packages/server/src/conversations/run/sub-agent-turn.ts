@@ -1,8 +1,6 @@
 import { createHash } from "node:crypto";
 import { nudge } from "@sandpiper/agent/loop/records";
 import { transition } from "@sandpiper/agent/loop/status";
-import type { AgentDefinition } from "@sandpiper/agent/skills/agent-definitions";
-import type { ListedAgent } from "@sandpiper/agent/tools/task";
 import {
   contentText,
   type Event,
@@ -13,9 +11,7 @@ import {
 } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
-import type { Settings } from "../../users/api.ts";
-import type { AgentConfigResolver } from "../agent/agent-config.ts";
-import type { SendOptions } from "../api.ts";
+import type { ConversationCommands } from "../api.ts";
 import type { Runner } from "./runner.ts";
 
 /** Events at the end of a sub-agent's log that are searched for its answer. */
@@ -24,10 +20,16 @@ const maxRecentEvents = 100;
 /** Maximum length of the answer, characters. */
 const maxAnswerChars = 30_000;
 
+export interface SubAgentTurnDeps {
+  store: Pick<Store, "conversations" | "events">;
+  runner: Pick<Runner, "abort">;
+  commands: Pick<ConversationCommands, "run" | "pause">;
+}
+
 /** One turn of a sub-agent, which a call of the task tool waits for. */
 export class SubAgentTurn {
   readonly childId: string;
-  readonly #deps: SubAgentDeps;
+  readonly #deps: SubAgentTurnDeps;
   readonly #parent: ConversationRow;
   readonly #signal: AbortSignal;
   readonly #ended = Promise.withResolvers<void>();
@@ -38,7 +40,7 @@ export class SubAgentTurn {
 
   /** `actionId` is the id of the call, which an earlier process may have begun. */
   constructor(
-    deps: SubAgentDeps,
+    deps: SubAgentTurnDeps,
     parent: ConversationRow,
     childId: string,
     actionId: string,
@@ -148,11 +150,11 @@ export class SubAgentTurn {
     const child = this.#getChild()?.summary.executionStatus;
     if (status === "paused" && child === "running" && !this.#pausedWithParent) {
       this.#pausedWithParent = true;
-      void this.#deps.pause(this.childId).catch(() => {});
+      void this.#deps.commands.pause(this.childId).catch(() => {});
     }
     if (status === "running" && child === "paused" && this.#pausedWithParent) {
       this.#pausedWithParent = false;
-      void this.#deps.run(this.childId).catch(() => {});
+      void this.#deps.commands.run(this.childId).catch(() => {});
     }
   }
 
@@ -229,21 +231,6 @@ export class SubAgentTurn {
   #getChild(): ConversationRow | undefined {
     return this.#deps.store.conversations.get(this.childId);
   }
-}
-
-export interface SubAgentDeps {
-  store: Pick<Store, "conversations" | "events" | "contexts" | "agents">;
-  settings: Pick<Settings, "agent" | "profileModel">;
-  agents: Pick<AgentConfigResolver, "clientAgent" | "policy">;
-  runner: Pick<Runner, "abort" | "setTaskMetrics">;
-  /** The project's sub-agents when the conversation began. */
-  listKnown(id: string): readonly ListedAgent[];
-  /** The project's sub-agents now. Throws what `exec` throws. */
-  loadDefinitions(row: ConversationRow): Promise<readonly AgentDefinition[]>;
-  send(id: string, content: ReturnType<typeof textContent>[], options: SendOptions): Promise<void>;
-  run(id: string): Promise<void>;
-  pause(id: string): Promise<void>;
-  reject(id: string, reason: string): Promise<void>;
 }
 
 /** A dashed id derived from another id, so that a retry after a crash gets the same one. */

@@ -14,6 +14,7 @@ export interface WorkspacesDeps {
   settings: Settings;
   /** Whether a run continues or waits for a slot. */
   isAwake(row: Pick<ConversationRow, "id" | "userId">): boolean;
+  /** Drops other in-memory state of a conversation that is unloaded or removed. */
   onUnload(conversationId: string): void;
 }
 
@@ -74,6 +75,7 @@ export class Workspaces {
   }
 
   remove(conversationId: string): void {
+    this.#deps.onUnload(conversationId);
     this.get(conversationId)?.close({ removed: true });
     this.#loaded.delete(conversationId);
   }

@@ -12,10 +12,9 @@ import { findSnapshot, stageFiles } from "../commands/snapshot-lookup.ts";
 import { collectSkills, getLeafId } from "../log/branch.ts";
 import { toForkContext } from "../project/project-context.ts";
 import { parseOrCreateId } from "./checks.ts";
-import { dropSecrets } from "./create.ts";
 
-export interface ForkDeps extends Omit<BranchDeps, "runner"> {
-  secrets: Secrets;
+export interface ForkDeps extends Pick<BranchDeps, "store" | "sandboxes" | "replacements"> {
+  secrets: Pick<Secrets, "putConversation" | "removeConversation">;
   callbacks: Pick<Callbacks, "register">;
 }
 
@@ -82,7 +81,7 @@ export async function forkConversation(
     ]);
   } catch (error) {
     if (log !== undefined) await conversations.dropLog(log).catch(() => {});
-    await dropSecrets(deps, id);
+    if (!conversations.get(id)) await secrets.removeConversation(id).catch(() => {});
     throw error;
   }
   return { row: conversations.get(id)!, restored: copied ? snapshot?.id : undefined };

@@ -1,0 +1,51 @@
+import { maskModel } from "@sandpiper/agent/masking/masked-model";
+import type { Model, ModelConfig, OpenModel } from "@sandpiper/models/model";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Store } from "../../store/store.ts";
+import type { AgentConfigResolver } from "./agent-config.ts";
+import type { OutputMasks } from "./output-masks.ts";
+
+type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
+
+export interface ConversationModelsDeps {
+  store: Pick<Store, "conversations">;
+  agents: Pick<AgentConfigResolver, "model" | "condenserModel">;
+  masks: Pick<OutputMasks, "forConversation">;
+  openModel: OpenModel;
+}
+
+/** Opens the models of conversations; secrets in their requests and answers are masked. */
+export class ConversationModels {
+  readonly #deps: ConversationModelsDeps;
+
+  constructor(deps: ConversationModelsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Throws ModelNotConfigured. */
+  open(row: Row, { model, ...rest }: Partial<ModelConfig>): Model {
+    const { openModel, masks } = this.#deps;
+    return maskModel(openModel({ model: model ?? "", ...rest }), masks.forConversation(row));
+  }
+
+  /** The model that summarises. Throws ModelNotConfigured. */
+  openCondenser(row: Row): Model {
+    return this.open(row, this.#deps.agents.condenserModel(row));
+  }
+
+  /**
+   * Returns a function that opens the conversation's model, and opens it anew after a switch
+   * (app-server.md section 2.9, agent-server.md section 3).
+   */
+  makeOpener(first: Row): () => Model {
+    const { store, agents } = this.#deps;
+    let opened: { name: string; model: Model } | undefined;
+    return () => {
+      const row = store.conversations.get(first.id) ?? first;
+      const { llmProfile, llmModel, llmRevision = 0 } = row.config;
+      const name = JSON.stringify([llmProfile, llmModel, llmRevision]);
+      if (opened?.name !== name) opened = { name, model: this.open(row, agents.model(row)) };
+      return opened.model;
+    };
+  }
+}

@@ -1,0 +1,39 @@
+import { type Content, hexId } from "@sandpiper/wire";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Store } from "../../store/store.ts";
+import type { OutputMasks } from "../agent/output-masks.ts";
+import { makeTitle } from "../log/messages.ts";
+import type { Announcements } from "../run/announcements.ts";
+import type { GeneratedTitles } from "../run/titles.ts";
+
+export interface MessageTitlesDeps {
+  store: Pick<Store, "conversations">;
+  masks: Pick<OutputMasks, "forConversation">;
+  announcements: Pick<Announcements, "announceTitle">;
+  generated: Pick<GeneratedTitles, "generate">;
+}
+
+/** Titles conversations with the first line of a message, until a title is generated. */
+export class MessageTitles {
+  readonly #deps: MessageTitlesDeps;
+
+  constructor(deps: MessageTitlesDeps) {
+    this.#deps = deps;
+  }
+
+  /** `row`: before the message; `runs`: the message wakes the agent, which announces the title. */
+  async update(
+    row: ConversationRow,
+    content: readonly Content[],
+    { isFirst, runs }: { isFirst: boolean; runs: boolean },
+  ): Promise<void> {
+    const { store, masks, announcements, generated } = this.#deps;
+    const { id } = row;
+    const title = makeTitle(content, (text) => masks.forConversation(row).text(text));
+    const titlesFirst = isFirst && row.config.autotitle !== false;
+    const untitled = row.title === null ? titlesFirst : row.title === `Conversation ${hexId(id).slice(0, 5)}`;
+    if (untitled && title) await store.conversations.update(id, { title });
+    if (untitled || (titlesFirst && row.title === title)) generated.generate(id, content);
+    if (untitled && title && !runs) announcements.announceTitle(id);
+  }
+}

@@ -1,0 +1,41 @@
+import type { Content } from "@sandpiper/wire";
+import type { SendOptions } from "../api.ts";
+import type { ConversationLookup } from "../lookup.ts";
+import type { Announcements } from "../run/announcements.ts";
+import type { Goals } from "./goals.ts";
+import type { MessageDelivery } from "./message-delivery.ts";
+import type { RunCommands } from "./run-commands.ts";
+
+export interface MessagesDeps {
+  access: ConversationLookup;
+  goals: Pick<Goals, "stop">;
+  commands: Pick<RunCommands, "answerByMessage">;
+  announcements: Pick<Announcements, "cancelRepeat">;
+  delivery: MessageDelivery;
+}
+
+/** Messages of users and other senders: a message stops the goal and answers waiting actions. */
+export class Messages {
+  readonly #deps: MessagesDeps;
+
+  constructor(deps: MessagesDeps) {
+    this.#deps = deps;
+  }
+
+  /** See `ConversationCommands.send`. */
+  async send(id: string, content: Content[], options: SendOptions): Promise<void> {
+    const { access, goals, commands, announcements, delivery } = this.#deps;
+    const row = access.requireWithSandbox(id);
+    const stopsGoal = !options.ofGoal && row.config.goal?.status === "running";
+    if (stopsGoal) await goals.stop(row);
+    // The message rejects pending actions, unless an approval is already queued.
+    const rejects =
+      options.run && access.requireWithSandbox(id).summary.executionStatus === "waiting_for_confirmation";
+    const deliver = async () => {
+      const latest = access.requireWithSandbox(id);
+      announcements.cancelRepeat(id);
+      await delivery.deliver(latest, content, options);
+    };
+    await (rejects ? commands.answerByMessage(id, deliver) : deliver());
+  }
+}

@@ -1,0 +1,85 @@
+import { PlatformError } from "@sandpiper/core/errors";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
+import type { GivenLlm } from "@sandpiper/wire";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Store } from "../../store/store.ts";
+import type { Settings } from "../../users/api.ts";
+import type { AgentConfigResolver } from "../agent/agent-config.ts";
+import { checkClientSize } from "../agent/client-size.ts";
+import { unmask } from "../agent/mask-secrets.ts";
+import { requireLocal } from "../lookup.ts";
+import type { Announcements } from "../run/announcements.ts";
+
+export interface ModelSwitchesDeps {
+  store: Pick<Store, "conversations" | "agents">;
+  settings: Pick<Settings, "profileModel">;
+  agents: Pick<AgentConfigResolver, "clientAgent" | "present">;
+  announcements: Pick<Announcements, "announce" | "announceField">;
+}
+
+/** Switches the models of conversations. Every method throws ConversationNotFound. */
+export class ModelSwitches {
+  readonly #deps: ModelSwitchesDeps;
+  /** Serialises read-modify-write changes of a conversation. */
+  readonly #changes = new KeyedMutex();
+
+  constructor(deps: ModelSwitchesDeps) {
+    this.#deps = deps;
+  }
+
+  /** Makes the next model call use an LLM profile of the user. Throws ProfileNotFound. */
+  async switchProfile({ id, userId }: ConversationRow, profile: string): Promise<void> {
+    const { settings, store, announcements } = this.#deps;
+    if (!settings.profileModel(userId, profile)?.model)
+      throw new PlatformError("LlmProfileUnknown", { name: profile });
+    await store.conversations.update(id, { config: { llmProfile: profile } });
+    announcements.announce(id);
+  }
+
+  /**
+   * Makes the next model call use this model. Masked secrets mean those of the conversation's
+   * current model at the same address. Throws InvalidParameter when the description is too long,
+   * and ConversationExternal.
+   */
+  async switchLlm(row: ConversationRow, description: GivenLlm): Promise<void> {
+    requireLocal(row);
+    const { store, agents, announcements } = this.#deps;
+    const { id } = row;
+    await this.#changes.run(id, async () => {
+      const now = store.conversations.get(id) ?? row;
+      const own = agents.clientAgent(now);
+      const llm = restoreSecrets(description, own?.llm ?? own?.agent?.llm);
+      const document = { ...own, llm };
+      checkClientSize(document);
+      await store.agents.put(id, document);
+      const llmRevision = (now.config.llmRevision ?? 0) + 1;
+      await store.conversations.update(id, {
+        config: { ownAgent: true, llmModel: llm.model, llmProfile: null, llmRevision },
+      });
+    });
+    const changed = store.conversations.get(id);
+    if (changed) announcements.announceField(id, "agent", agents.present(changed, { skills: false }));
+  }
+}
+
+const keyFields = ["api_key", "aws_access_key_id", "aws_secret_access_key", "aws_session_token"] as const;
+
+/**
+ * Replaces the masked secrets of a model description by those of the model before, if both have the
+ * same address and provider; otherwise removes them.
+ */
+function restoreSecrets(llm: GivenLlm, before: GivenLlm | undefined): GivenLlm {
+  const provider = ({ model }: GivenLlm) => model.split("/").slice(0, -1).join("/");
+  const sameAddress = (before?.base_url ?? null) === (llm.base_url ?? null);
+  const source = before && sameAddress && provider(before) === provider(llm) ? before : undefined;
+  const isMasked = (text: string) => text !== "" && unmask(text) === undefined;
+  const restored: GivenLlm = { ...llm };
+  for (const name of keyFields) if (isMasked(llm[name] ?? "")) restored[name] = source?.[name] ?? null;
+  if (!llm.extra_headers) return restored;
+  const previous = new Map(Object.entries(source?.extra_headers ?? {}));
+  const headers = Object.entries(llm.extra_headers).flatMap(([name, value]): [string, string][] => {
+    const header = isMasked(value) ? previous.get(name) : value;
+    return header === undefined ? [] : [[name, header]];
+  });
+  return { ...restored, extra_headers: Object.fromEntries(headers) };
+}

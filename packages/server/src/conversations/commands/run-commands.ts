@@ -1,0 +1,106 @@
+import { transition } from "@sandpiper/agent/loop/status";
+import { PlatformError } from "@sandpiper/core/errors";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
+import type { Store } from "../../store/store.ts";
+import { rejectActions, unansweredReason } from "../log/rejections.ts";
+import type { ConversationLookup } from "../lookup.ts";
+import type { Announcements } from "../run/announcements.ts";
+import type { Histories } from "../run/histories.ts";
+import type { Runner } from "../run/runner.ts";
+import type { SubAgentRunner } from "../run/sub-agent-runner.ts";
+
+export interface RunCommandsDeps {
+  store: Pick<Store, "events">;
+  access: ConversationLookup;
+  runner: Pick<Runner, "isAwake" | "isWaiting" | "approve" | "wake" | "abort">;
+  histories: Pick<Histories, "openActions">;
+  announcements: Pick<Announcements, "announceEnd" | "cancelRepeat">;
+  subAgents: Pick<SubAgentRunner, "approve" | "isWaiting" | "reject">;
+}
+
+/** Commands of users to the runs of agents; see `ConversationCommands` for each method. */
+export class RunCommands {
+  readonly #deps: RunCommandsDeps;
+  /** Serialises runs and the answers to pending actions of a conversation. */
+  readonly #answers = new KeyedMutex();
+
+  constructor(deps: RunCommandsDeps) {
+    this.#deps = deps;
+  }
+
+  run(id: string): Promise<void> {
+    this.#deps.announcements.cancelRepeat(id);
+    // Serialised, so that the second of two approvals finds the run in progress.
+    return this.#answers.run(id, () => this.#run(id));
+  }
+
+  async #run(id: string): Promise<void> {
+    const { access, runner, histories, announcements, store, subAgents } = this.#deps;
+    const row = access.requireWithSandbox(id);
+    const status = row.summary.executionStatus;
+    if (status === "running" && (runner.isAwake(id) || runner.isWaiting(row)))
+      throw new PlatformError("AlreadyRunning");
+    if (status === "finished") return announcements.announceEnd(id);
+    if (status === "waiting_for_confirmation" && subAgents.isWaiting(id))
+      return this.#answerSubAgents(id, () => subAgents.approve(id));
+    // Approved before the append, so that an ending run makes way for the next run at once.
+    const open = status === "waiting_for_confirmation" ? histories.openActions(id) : undefined;
+    const revoke = open && runner.approve(id, new Set(open.map((action) => action.id)));
+    try {
+      const records = transition(status, revoke ? "approve" : "run");
+      if (records.length > 0) await store.events.append(id, records);
+    } catch (error) {
+      revoke?.();
+      throw error;
+    }
+    runner.wake(id);
+  }
+
+  reject(id: string, reason: string): Promise<void> {
+    return this.#answers.run(id, () => this.#reject(id, reason));
+  }
+
+  async #reject(id: string, reason: string): Promise<void> {
+    const { access, histories, announcements, store, subAgents } = this.#deps;
+    const status = access.requireLocal(id).summary.executionStatus;
+    if (status !== "waiting_for_confirmation") return;
+    if (subAgents.isWaiting(id)) return this.#answerSubAgents(id, () => subAgents.reject(id, reason));
+    const records = rejectActions(histories.openActions(id), reason);
+    await store.events.append(id, [...records, ...transition(status, "reject")]);
+    announcements.announceEnd(id);
+  }
+
+  /** Delivers a message that answers waiting actions: those of sub-agents are rejected first. */
+  answerByMessage(id: string, deliver: () => Promise<void>): Promise<void> {
+    const { subAgents } = this.#deps;
+    return this.#answers.run(id, async () => {
+      if (subAgents.isWaiting(id))
+        await this.#answerSubAgents(id, () => subAgents.reject(id, unansweredReason));
+      await deliver();
+    });
+  }
+
+  /** Answers waiting sub-agents, with which the conversation then continues. */
+  async #answerSubAgents(id: string, answer: () => Promise<void>): Promise<void> {
+    const { access, runner, store } = this.#deps;
+    await answer();
+    const records = transition(access.requireLocal(id).summary.executionStatus, "subAgentsAnswered");
+    if (records.length > 0) await store.events.append(id, records);
+    runner.wake(id);
+  }
+
+  async pause(id: string): Promise<void> {
+    const { access, announcements, store } = this.#deps;
+    const records = transition(access.requireLocal(id).summary.executionStatus, "pause");
+    if (records.length === 0) return;
+    await store.events.append(id, records);
+    announcements.announceEnd(id);
+  }
+
+  async interrupt(id: string): Promise<void> {
+    const { access, runner } = this.#deps;
+    access.requireLocal(id);
+    if (runner.isAwake(id)) await runner.abort(id, "interrupt");
+    else await this.pause(id);
+  }
+}

@@ -1,0 +1,57 @@
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Run } from "./run.ts";
+import { RunQueue } from "./run-queue.ts";
+
+/** The runs of this process, at most one per conversation, and the conversations in the queue. */
+export class ActiveRuns {
+  readonly #runs = new Map<string, Run>();
+  readonly #queue: RunQueue;
+
+  /** `max`: concurrent runs of a user; 0: no limit. */
+  constructor(max: number) {
+    this.#queue = new RunQueue(max);
+  }
+
+  get(conversationId: string): Run | undefined {
+    return this.#runs.get(conversationId);
+  }
+
+  all(): [conversationId: string, run: Run][] {
+    return [...this.#runs];
+  }
+
+  isAwake(conversationId: string): boolean {
+    return this.#runs.has(conversationId);
+  }
+
+  /** Whether its run waits for a slot. */
+  isWaiting({ userId, id }: Pick<ConversationRow, "userId" | "id">): boolean {
+    return this.#queue.isWaiting(userId, id);
+  }
+
+  /** Takes a slot for a run; false: the conversation waits for one. */
+  acquireSlot({ userId, id, config }: ConversationRow): boolean {
+    // A sub-agent uses the slot of its parent.
+    return Boolean(config.task) || this.#queue.acquire(userId, id);
+  }
+
+  add(conversationId: string, run: Run): void {
+    this.#runs.set(conversationId, run);
+  }
+
+  /** Removes an ended run and returns its slot. */
+  remove({ userId, id }: Pick<ConversationRow, "userId" | "id">): void {
+    this.#runs.delete(id);
+    this.releaseSlot({ userId, id });
+  }
+
+  /** Returns the slot of a conversation, or takes it out of the queue. */
+  releaseSlot({ userId, id }: Pick<ConversationRow, "userId" | "id">): void {
+    this.#queue.release(userId, id);
+  }
+
+  /** Removes the next conversation from the queue; undefined when none waits or no slot is free. */
+  nextWaiting(userId: string): string | undefined {
+    return this.#queue.next(userId);
+  }
+}

@@ -1,0 +1,108 @@
+import { isDeepStrictEqual } from "node:util";
+import type { LogRecord, NewRecord } from "@sandpiper/agent/loop/log-record";
+import { stateRecord, type UsageMetrics, withUsage } from "@sandpiper/agent/loop/records";
+import { View } from "@sandpiper/agent/prompt/view";
+import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
+import type { RetryNotice } from "@sandpiper/models/model";
+import { CallRecorder } from "@sandpiper/models/recording/recorder";
+import type { Stats } from "@sandpiper/wire";
+import type { Store } from "../../store/store.ts";
+import { DeltaBuffer } from "../log/deltas.ts";
+import { LogFollower } from "../log/follower.ts";
+import type { Hub } from "../log/hub.ts";
+import { readObservations } from "../log/observation-history.ts";
+import { presentAgentState } from "./full-state.ts";
+
+export interface RunLogDeps {
+  store: Pick<Store, "conversations" | "events" | "modelCalls">;
+  scheduler: TurnScheduler;
+  hub: Hub;
+  /** Metrics of side calls by usage id, for the next stats record. */
+  sideCallUsage: ReadonlyMap<string, UsageMetrics>;
+}
+
+/** The log of a conversation for its run: folded, appended to, and shown to its subscribers. */
+export class RunLog {
+  readonly follower: LogFollower;
+  /** Records the model calls of the run. */
+  readonly calls: CallRecorder;
+  readonly scheduler: TurnScheduler;
+  readonly #deps: RunLogDeps;
+  readonly #id: string;
+  readonly #deltas: DeltaBuffer;
+
+  constructor(deps: RunLogDeps, conversationId: string) {
+    const { store, scheduler, hub } = deps;
+    this.#deps = deps;
+    this.#id = conversationId;
+    this.scheduler = scheduler;
+    this.#deltas = new DeltaBuffer(hub, conversationId);
+    this.follower = new LogFollower({ events: store.events, scheduler }, conversationId, new View());
+    const { state } = this.follower;
+    this.calls = new CallRecorder({
+      seq: () => state.seq,
+      lastTools: store.modelCalls.lastTools(conversationId),
+      scheduler,
+    });
+  }
+
+  /** Metrics of the conversation with those of side calls that no record has. */
+  get stats(): Stats {
+    return withUsage(this.follower.state.stats, this.#deps.sideCallUsage);
+  }
+
+  append(records: readonly NewRecord[]): Promise<LogRecord[]> {
+    this.#deltas.flush();
+    const all = [...this.#unwrittenMetrics(records), ...records];
+    return this.#deps.store.events.append(this.#id, all, { calls: this.calls.take() });
+  }
+
+  /** The results of actions in the whole log. */
+  observations(): ReturnType<typeof readObservations> {
+    const { store, scheduler } = this.#deps;
+    return readObservations({ events: store.events, scheduler }, this.#id);
+  }
+
+  addDelta(delta: Parameters<DeltaBuffer["add"]>[0]): void {
+    this.#deltas.add(delta);
+  }
+
+  flushDeltas(): void {
+    this.#deltas.flush();
+  }
+
+  publishRetry({ attempt, delayMs, reason }: RetryNotice): void {
+    this.publishAgentState({ model_retry: { attempt, delay_ms: delayMs, reason } });
+  }
+
+  /**
+   * Publishes an unstored `agent_state` frame. Clients replace the whole agent state by its value.
+   */
+  publishAgentState(change: Record<string, unknown>): void {
+    const { hub, store } = this.#deps;
+    if (hub.followers(this.#id) === 0) return;
+    const { goal } = store.conversations.get(this.#id)?.config ?? {};
+    hub.publishEvent(this.#id, {
+      kind: "ConversationStateUpdateEvent",
+      source: "environment",
+      key: "agent_state",
+      value: { ...presentAgentState(goal), ...change },
+    });
+  }
+
+  /**
+   * The last records of a run include the metrics of side calls that no step has written, so that
+   * clients see the final cost.
+   */
+  #unwrittenMetrics(records: readonly NewRecord[]): NewRecord[] {
+    const { stats } = this.follower.state;
+    const changes = new Map<string, unknown>();
+    for (const { event } of records)
+      if (event.kind === "ConversationStateUpdateEvent") changes.set(event.key, event.value);
+    if ((changes.get("execution_status") ?? "running") === "running" || changes.has("stats")) return [];
+    const isWritten = [...this.#deps.sideCallUsage].every(([usageId, metrics]) =>
+      isDeepStrictEqual(stats.usage_to_metrics[usageId], metrics),
+    );
+    return isWritten ? [] : [stateRecord("stats", this.stats)];
+  }
+}

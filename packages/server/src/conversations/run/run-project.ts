@@ -1,0 +1,43 @@
+import type { Hooks } from "@sandpiper/agent/hooks/hooks";
+import type { RunHooksDeps } from "@sandpiper/agent/hooks/project-hooks";
+import type { Tool } from "@sandpiper/agent/tools/tool";
+import type { Action, NewEvent, TextContent } from "@sandpiper/wire";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
+import type { FoldedFacts } from "../log/state.ts";
+import type { HookSessions } from "./hook-sessions.ts";
+
+export interface RunProjectDeps {
+  knowledge: Pick<ProjectKnowledge, "systemPrompt" | "contexts" | "rulesFor">;
+  hooks: Pick<HookSessions, "forRun">;
+}
+
+/** The project of one run: what the prompt says about it, its rules and its hooks. */
+export class RunProject {
+  readonly #deps: RunProjectDeps;
+  readonly #row: ConversationRow;
+
+  constructor(deps: RunProjectDeps, row: ConversationRow) {
+    this.#deps = deps;
+    this.#row = row;
+  }
+
+  /** The first event of a conversation that begins without a message. */
+  systemPrompt(tools: readonly Tool[]): NewEvent {
+    return this.#deps.knowledge.systemPrompt(this.#row, tools);
+  }
+
+  /** The rules for the files that an action touched, except the known ones. */
+  rulesFor(action: Action, known: ReadonlySet<string>): TextContent[] {
+    return this.#deps.knowledge.rulesFor(this.#row, action, known);
+  }
+
+  openHooks(run: RunHooksDeps): Hooks {
+    return this.#deps.hooks.forRun(this.#row, run);
+  }
+
+  /** Stores the facts that clients see while the conversation sleeps. */
+  async keepFacts(facts: FoldedFacts): Promise<void> {
+    await this.#deps.knowledge.contexts.saveFacts(this.#row.id, facts);
+  }
+}

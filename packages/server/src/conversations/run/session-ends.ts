@@ -1,0 +1,55 @@
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { Store } from "../../store/store.ts";
+import type { ConversationModels } from "../agent/conversation-models.ts";
+import type { OutputMasks } from "../agent/output-masks.ts";
+import type { HookSessions } from "./hook-sessions.ts";
+import type { Workspaces } from "./workspaces.ts";
+
+/** Time for SessionEnd hooks, ms. */
+const timeoutMs = { removal: 10_000, shutdown: 2_000 };
+
+export interface SessionEndsDeps {
+  store: Pick<Store, "conversations" | "events">;
+  sandboxes: Pick<Sandboxes, "get">;
+  workspaces: Pick<Workspaces, "getOrCreate">;
+  hooks: Pick<HookSessions, "hasSessionEnd" | "endSession" | "listSessions" | "drop">;
+  models: Pick<ConversationModels, "makeOpener">;
+  masks: Pick<OutputMasks, "forConversation">;
+}
+
+/** Ends the hook sessions of conversations at rest, with their SessionEnd hooks. */
+export class SessionEnds {
+  readonly #deps: SessionEndsDeps;
+
+  constructor(deps: SessionEndsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Ends the session of a conversation that is being removed. Never rejects. */
+  async remove(conversationId: string): Promise<void> {
+    await this.#end(conversationId, timeoutMs.removal);
+    this.#deps.hooks.drop(conversationId);
+  }
+
+  /** Ends all sessions at shutdown. Never rejects. */
+  async close(): Promise<void> {
+    await Promise.all(this.#deps.hooks.listSessions().map((id) => this.#end(id, timeoutMs.shutdown)));
+  }
+
+  /** Runs the SessionEnd hooks, if the conversation's sandbox is running. */
+  async #end(conversationId: string, maxMs: number): Promise<void> {
+    const { store, sandboxes, workspaces, hooks, models, masks } = this.#deps;
+    const row = store.conversations.get(conversationId);
+    if (!row || !hooks.hasSessionEnd(row)) return;
+    if (sandboxes.get(row.userId, row.sandboxId)?.status !== "RUNNING") return;
+    const run = {
+      sandbox: () => workspaces.getOrCreate(row).sandbox(),
+      openModel: models.makeOpener(row),
+      mask: () => masks.forConversation(row),
+      append: (records: NewRecord[]) => store.events.append(conversationId, records),
+      signal: AbortSignal.timeout(maxMs),
+    };
+    await hooks.endSession(row, run).catch(() => {});
+  }
+}

@@ -1,0 +1,54 @@
+import { type AgentDefinition, loadAgentDefinitions } from "@sandpiper/agent/skills/agent-definitions";
+import { builtInSubAgents } from "@sandpiper/agent/sub-agents/built-in";
+import type { ListedAgent } from "@sandpiper/agent/tools/task";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Settings } from "../../users/api.ts";
+import type { ProjectContexts } from "../project/project-context.ts";
+import type { Workspaces } from "./workspaces.ts";
+
+export interface SubAgentDefinitionsDeps {
+  settings: Pick<Settings, "profileModel">;
+  contexts: Pick<ProjectContexts, "get">;
+  workspaces: Pick<Workspaces, "getOrCreate">;
+}
+
+/** The sub-agents that an agent may call: those of its project and the built-in ones. */
+export class SubAgentDefinitions {
+  readonly #deps: SubAgentDefinitionsDeps;
+
+  constructor(deps: SubAgentDefinitionsDeps) {
+    this.#deps = deps;
+  }
+
+  /** The sub-agents when the conversation began, for the description of the tool. */
+  list(conversationId: string): readonly ListedAgent[] {
+    const { agents = [] } = this.#deps.contexts.get(conversationId);
+    const known = agents.filter(({ name }) => name !== "general-purpose");
+    return [...known, ...builtInSubAgents.filter(({ name }) => known.every((one) => one.name !== name))];
+  }
+
+  /** A string says why the sub-agent cannot be used. Throws what `exec` throws. */
+  async find(parent: ConversationRow, kind: string): Promise<AgentDefinition | string> {
+    // Definitions in the sandbox are read only when one is needed.
+    const builtIn = builtInSubAgents.find(({ name }) => name === kind);
+    const own = builtIn && kind === "general-purpose" ? [] : await this.#load(parent);
+    const all = [...own, ...builtInSubAgents];
+    const found = all.find(({ name }) => name === kind);
+    if (!found)
+      return `There is no sub-agent ${kind.slice(0, 60)}: they are ${[...new Set(all.map(({ name }) => name))].join(", ")}.`;
+    return this.#checkModel(parent, found) ?? found;
+  }
+
+  async #load(row: ConversationRow): Promise<readonly AgentDefinition[]> {
+    const { contexts, workspaces } = this.#deps;
+    return loadAgentDefinitions(await workspaces.getOrCreate(row).sandbox(), {
+      workingDir: row.config.workingDir,
+      plugins: contexts.get(row.id).plugins ?? [],
+    });
+  }
+
+  #checkModel({ userId }: ConversationRow, { name, model }: AgentDefinition): string | undefined {
+    if (!model || this.#deps.settings.profileModel(userId, model)?.model) return undefined;
+    return `The sub-agent ${name} asks for the LLM profile ${model.slice(0, 60)}, which the settings do not have.`;
+  }
+}

@@ -1,0 +1,116 @@
+import { ContextLimits } from "@sandpiper/agent/condenser/context-limits";
+import type { Logger } from "@sandpiper/core/log/logger";
+import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
+import type { OpenModel } from "@sandpiper/models/model";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { Callbacks } from "../../callbacks/api.ts";
+import type { Store } from "../../store/store.ts";
+import type { Settings } from "../../users/api.ts";
+import type { DailyBudget } from "../../users/daily-budget.ts";
+import type { AgentConfigResolver } from "../agent/agent-config.ts";
+import { ConversationModels } from "../agent/conversation-models.ts";
+import type { OutputMasks } from "../agent/output-masks.ts";
+import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
+import type { Toolsets } from "../agent/toolset.ts";
+import type { Hub } from "../log/hub.ts";
+import type { ActiveRuns } from "./active-runs.ts";
+import { Announcements } from "./announcements.ts";
+import { ConversationUsage } from "./conversation-usage.ts";
+import { Histories } from "./histories.ts";
+import { HookSessions } from "./hook-sessions.ts";
+import { Questions } from "./questions.ts";
+import { Run } from "./run.ts";
+import { RunAgent } from "./run-agent.ts";
+import { RunBudget } from "./run-budget.ts";
+import { RunLog } from "./run-log.ts";
+import { RunProject } from "./run-project.ts";
+import { Runner, type RunnerDeps } from "./runner.ts";
+import { SessionEnds } from "./session-ends.ts";
+import { SideCallUsage } from "./side-call-usage.ts";
+import { SideCalls } from "./side-calls.ts";
+import { GeneratedTitles } from "./titles.ts";
+import type { Workspaces } from "./workspaces.ts";
+
+export interface RunsDeps {
+  store: Store;
+  scheduler: TurnScheduler;
+  hub: Hub;
+  callbacks: Callbacks;
+  sandboxes: Sandboxes;
+  settings: Settings;
+  agents: AgentConfigResolver;
+  masks: OutputMasks;
+  knowledge: ProjectKnowledge;
+  toolsets: Toolsets;
+  runs: ActiveRuns;
+  workspaces: Workspaces;
+  openModel: OpenModel;
+  dailyBudget: DailyBudget;
+  /** Called when a conversation comes to rest. */
+  onRest(conversationId: string): void;
+  logger: Logger;
+}
+
+/** The runs of conversations, and the model calls outside of runs. */
+export interface RunServices {
+  runner: Runner;
+  histories: Histories;
+  announcements: Announcements;
+  usage: ConversationUsage;
+  sideCalls: SideCalls;
+  questions: Questions;
+  titles: GeneratedTitles;
+}
+
+export function createRuns(deps: RunsDeps): RunServices {
+  const { store, scheduler, hub, callbacks, sandboxes, settings, agents, masks, knowledge } = deps;
+  const { toolsets, runs, workspaces, openModel, dailyBudget, onRest, logger } = deps;
+  const models = new ConversationModels({ store, agents, masks, openModel });
+  const contextLimits = new ContextLimits();
+  const follower = (id: string) => runs.get(id)?.follower;
+  const histories = new Histories({ store, scheduler, agents, knowledge, toolsets, follower });
+  const isAwake = (id: string) => runs.isAwake(id);
+  const announcements = new Announcements({ store, hub, histories, isAwake });
+  const pendingUsage = new SideCallUsage(store.events);
+  const usage = new ConversationUsage({ store, runs, histories, pending: pendingUsage });
+  const addUsage: ConversationUsage["add"] = (...call) => usage.add(...call);
+  const hooks = new HookSessions({ contexts: knowledge.contexts, agents, addUsage });
+
+  const openRun: RunnerDeps["openRun"] = (row, approved) => {
+    const sideCallUsage = pendingUsage.getPending(row.id);
+    return new Run({
+      row,
+      log: new RunLog({ store, scheduler, hub, sideCallUsage }, row.id),
+      agent: new RunAgent({ store, agents, models, contextLimits }, row),
+      project: new RunProject({ knowledge, hooks }, row),
+      budget: new RunBudget({ store, settings, dailyBudget }, row),
+      tools: {
+        toolset: toolsets.forConversation(row),
+        context: workspaces.getOrCreate(row).toolContext(),
+        mask: () => masks.forConversation(row),
+        approved,
+      },
+    });
+  };
+  const runner = new Runner({
+    store,
+    runs,
+    workspaces,
+    sessionEnds: new SessionEnds({ store, sandboxes, workspaces, hooks, models, masks }),
+    openRun,
+    listener: {
+      onWake: (id) => announcements.announce(id),
+      onRest(id, stats) {
+        pendingUsage.write(id, stats).catch(() => {});
+        announcements.announceEnd(id);
+        toolsets.rest(id);
+        onRest(id);
+      },
+    },
+  });
+
+  const sideCalls = new SideCalls({ store, scheduler, agents, models, usage, dailyBudget });
+  const questions = new Questions({ histories, sideCalls });
+  const titles = new GeneratedTitles({ store, settings, sideCalls, callbacks, announcements, logger });
+  return { runner, histories, announcements, usage, sideCalls, questions, titles };
+}

@@ -1,0 +1,69 @@
+import { abortable } from "@sandpiper/core/abortable";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Store } from "../../store/store.ts";
+import type { Settings } from "../../users/api.ts";
+import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
+import { getGitIdentity } from "../project/clone.ts";
+import { prepareProject } from "./prepare-project.ts";
+import type { Start } from "./start-plans.ts";
+import type { TaskFeed } from "./task-feed.ts";
+
+export interface StartProjectsDeps {
+  store: Pick<Store, "conversations">;
+  settings: Pick<Settings, "agent">;
+  knowledge: Pick<ProjectKnowledge, "collect">;
+  tasks: Pick<TaskFeed, "update">;
+  /** Aborted at shutdown. */
+  closing: AbortSignal;
+}
+
+/** Prepares the projects of starts, and reads what the prompts say about them. */
+export class StartProjects {
+  readonly #deps: StartProjectsDeps;
+
+  constructor(deps: StartProjectsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Prepares the project and reads it for the prompt. Throws what `prepareProject` throws. */
+  async prepare(start: Start, sandbox: Sandbox): Promise<void> {
+    const row = this.requireRow(start);
+    const { settings, store, knowledge, tasks, closing: signal } = this.#deps;
+    const { conversation, work, task } = start;
+    const preferences = settings.agent(conversation.userId);
+    const parent = conversation.parentId ? store.conversations.get(conversation.parentId) : undefined;
+    const preparation = prepareProject(sandbox, {
+      conversation,
+      work,
+      joinsProject: parent?.config.workingDir === conversation.config.workingDir,
+      identity: getGitIdentity(preferences),
+      fullClone: preferences.gitFullClone,
+      onStep: async (status, detail) => {
+        this.requireRow(start);
+        await tasks.update(task.id, { status, detail });
+      },
+      signal,
+    });
+    const project = await abortable(preparation, signal);
+    await knowledge.collect(row, sandbox, { ...project, late: false });
+  }
+
+  /** Reads the project for later messages, which may name skills of the image. Never rejects. */
+  async collectLate(start: Start, sandbox: Sandbox, late: boolean): Promise<void> {
+    const { store, knowledge } = this.#deps;
+    const row = store.conversations.get(start.conversation.id);
+    const options = { plugins: [], notes: [], late };
+    if (row) await knowledge.collect(row, sandbox, options).catch(() => {});
+  }
+
+  /** The current record. Throws when the conversation or its parent was deleted in the meantime. */
+  requireRow({ conversation: { id, parentId } }: Start): ConversationRow {
+    const { conversations } = this.#deps.store;
+    const row = conversations.get(id);
+    if (row && (parentId === null || conversations.get(parentId))) return row;
+    const what = row ? "The parent conversation" : "The conversation";
+    throw new PlatformError("DeletedDuringStart", { what });
+  }
+}

@@ -1,0 +1,64 @@
+import { abortable } from "@sandpiper/core/abortable";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import { withRepositoryHost } from "@sandpiper/sandbox/network/policy/repository-rule";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import { toNetworkPolicy } from "@sandpiper/sandbox/specs/network-override";
+import type { AppConversationStartRequest } from "@sandpiper/wire";
+import type { Workspaces } from "../run/workspaces.ts";
+import { sourceHosts } from "./start-plan.ts";
+import type { Start } from "./start-plans.ts";
+import type { TaskFeed } from "./task-feed.ts";
+
+export interface StartSandboxesDeps {
+  sandboxes: Pick<Sandboxes, "create" | "onChange" | "resolveSpec" | "running">;
+  workspaces: Pick<Workspaces, "getOrCreate">;
+  tasks: Pick<TaskFeed, "update">;
+  /** Aborted at shutdown. */
+  closing: AbortSignal;
+}
+
+/** Creates the sandboxes of starts and waits for them. */
+export class StartSandboxes {
+  readonly #deps: StartSandboxesDeps;
+
+  constructor(deps: StartSandboxesDeps) {
+    this.#deps = deps;
+  }
+
+  /** Creates the sandbox with access to the hosts of repository and plugins. */
+  async create(start: Start, request: AppConversationStartRequest, after: Promise<void>): Promise<void> {
+    const { sandboxes } = this.#deps;
+    const { userId, sandboxId: id } = start.conversation;
+    const specId = request.sandbox_spec_id ?? undefined;
+    const requested = request.network ? toNetworkPolicy(request.network) : undefined;
+    const hosts = sourceHosts(start.work);
+    let network = requested;
+    if (hosts.length > 0) {
+      const policy = { ...sandboxes.resolveSpec(userId, specId).network, ...requested };
+      for (const host of hosts) Object.assign(policy, withRepositoryHost(policy, host));
+      network = { mode: policy.mode, allow: policy.allow };
+    }
+    await sandboxes.create(userId, specId, { id, after, ...(network && { network }) });
+  }
+
+  /** The running sandbox; until then the task shows the progress of its start. */
+  async wait({ task, conversation: { sandboxId } }: Start): Promise<Sandbox> {
+    const { sandboxes, tasks, closing } = this.#deps;
+    const unfollow = sandboxes.onChange((row) => {
+      if (row.id !== sandboxId || !("status" in row) || row.status !== "STARTING") return;
+      tasks.update(task.id, { detail: row.statusDetail }).catch(() => {});
+    });
+    return abortable(sandboxes.running(sandboxId), closing).finally(unfollow);
+  }
+
+  /** Enters the working folder of the conversation in its running sandbox. */
+  async enter({ conversation }: Start): Promise<void> {
+    const { workspaces, closing } = this.#deps;
+    await abortable(workspaces.getOrCreate(conversation).sandbox(), closing);
+  }
+
+  /** Blocks the sandbox for the conversation's tools until the returned function is called. */
+  block({ conversation }: Start): () => void {
+    return this.#deps.workspaces.getOrCreate(conversation).block();
+  }
+}

@@ -1,0 +1,136 @@
+import type { Logger } from "@sandpiper/core/log/logger";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
+import type { OpenModel } from "@sandpiper/models/model";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import { newId, parseId } from "@sandpiper/wire";
+import type { Callbacks } from "../../callbacks/api.ts";
+import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Store } from "../../store/store.ts";
+import type { Secrets, Settings } from "../../users/api.ts";
+import type { ClientSecrets } from "../agent/client-secrets.ts";
+import type { OutputMasks, OutputMasksDeps } from "../agent/output-masks.ts";
+import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
+import type { ConversationBranches, ConversationCommands, ConversationStarts } from "../api.ts";
+import type { PendingMessages } from "../commands/pending.ts";
+import type { PluginFetcher } from "../project/plugin-parts.ts";
+import type { Announcements } from "../run/announcements.ts";
+import type { Runner } from "../run/runner.ts";
+import type { Workspaces } from "../run/workspaces.ts";
+import { presentStartTask } from "../views/present.ts";
+import { startTaskReads } from "../views/reads.ts";
+import { ConversationCreator } from "./create.ts";
+import { CreationPlans } from "./creation-plans.ts";
+import { type ForkDeps, forkConversation } from "./fork.ts";
+import { ConversationStarter } from "./start.ts";
+import { StartFailures } from "./start-failures.ts";
+import { StartMessages, type StartMessagesDeps } from "./start-messages.ts";
+import { StartPlans } from "./start-plans.ts";
+import { StartPreparation } from "./start-preparation.ts";
+import { StartProjects } from "./start-projects.ts";
+import { StartRecords } from "./start-records.ts";
+import { StartSandboxes } from "./start-sandboxes.ts";
+import { StartSteps } from "./start-steps.ts";
+import { TaskFeed } from "./task-feed.ts";
+
+export interface StartsDeps {
+  store: Store;
+  callbacks: Callbacks;
+  sandboxes: Sandboxes;
+  settings: Settings;
+  secrets: Secrets;
+  clientSecrets: ClientSecrets;
+  plugins: PluginFetcher;
+  mask: OutputMasksDeps["mask"];
+  masks: OutputMasks;
+  openModel: OpenModel;
+  knowledge: ProjectKnowledge;
+  runner: Runner;
+  workspaces: Workspaces;
+  announcements: Announcements;
+  commands: ConversationCommands;
+  pending: PendingMessages;
+  waitsForTools: StartMessagesDeps["waitsForTools"];
+  replacements: ForkDeps["replacements"];
+  publicUrl: () => string;
+  logger: Logger;
+}
+
+export interface StartServices {
+  starts: ConversationStarts;
+  fork(
+    source: ConversationRow,
+    request: Parameters<ConversationBranches["fork"]>[1],
+  ): ReturnType<ConversationBranches["fork"]>;
+  /** Resumes the open starts of an earlier process. */
+  recover(): void;
+  close(): Promise<void>;
+}
+
+/** The ways in which conversations begin. */
+export function createStarts(deps: StartsDeps): StartServices {
+  const { store, callbacks, sandboxes, settings, secrets, clientSecrets, plugins, mask, masks } = deps;
+  const { openModel, knowledge, runner, workspaces, announcements, commands, pending } = deps;
+  const { waitsForTools, replacements, publicUrl, logger } = deps;
+  /** Creations with an id of the client. */
+  const creations = new KeyedMutex();
+
+  const controller = new AbortController();
+  const closing = controller.signal;
+  const tasks = new TaskFeed(store.startTasks);
+  const messages = new StartMessages({ store, settings, openModel, commands, pending, waitsForTools });
+  const failures = new StartFailures({ store, sandboxes, runner, announcements });
+  const places = new StartSandboxes({ sandboxes, workspaces, tasks, closing });
+  const projects = new StartProjects({ store, settings, knowledge, tasks, closing });
+  const preparation = new StartPreparation({
+    sandboxes: places,
+    projects,
+    messages,
+    failures,
+    tasks,
+    closing,
+  });
+  const starter = new ConversationStarter({
+    plans: new StartPlans({ store, sandboxes, settings, secrets, mask }),
+    records: new StartRecords({ store, callbacks, secrets, pending }),
+    steps: new StartSteps({ store, tasks, sandboxes: places, preparation, messages, failures }),
+    tasks,
+    closing: controller,
+    logger,
+  });
+
+  const plans = new CreationPlans({ store, settings, sandboxes, secrets: clientSecrets, masks, plugins });
+  const creator = new ConversationCreator({
+    store,
+    callbacks,
+    sandboxes,
+    secrets: clientSecrets,
+    plans,
+    pending,
+  });
+
+  return {
+    starts: {
+      async start(userId, request) {
+        return presentStartTask(await starter.start(userId, request), publicUrl());
+      },
+      async startStream(userId, request) {
+        const rows = await starter.follow(userId, request);
+        return (async function* () {
+          for await (const row of rows) yield presentStartTask(row, publicUrl());
+        })();
+      },
+      create: (target, request) =>
+        // A retry with the same id returns the conversation that the first attempt created.
+        creations.run(parseId(request.conversation_id ?? "") ?? newId(), () =>
+          creator.create(target, request),
+        ),
+      tasks: startTaskReads(store.startTasks, publicUrl),
+    },
+    fork: (source, request) =>
+      creations.run(parseId(request.id ?? "") ?? newId(), () =>
+        forkConversation({ store, sandboxes, replacements, secrets, callbacks }, source, request),
+      ),
+    recover: () => starter.recover(),
+    close: () => starter.close(),
+  };
+}
