@@ -26,6 +26,7 @@ import { loadSpecs } from "@sandpiper/sandbox/specs/load-specs";
 import { createImageSpec } from "@sandpiper/sandbox/specs/specs";
 import type { SettingsView } from "@sandpiper/wire";
 import type { DestinationStream } from "pino";
+import { CallbackSender } from "./callbacks/sender.ts";
 import { CallbackService } from "./callbacks/service.ts";
 import type { Config } from "./config/config.ts";
 import { createDataFolder } from "./config/data-folder.ts";
@@ -202,13 +203,15 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     const callbacks = new CallbackService({
       callbacks: store.callbacks,
       events: store.events,
-      outbound,
-      server: config.webhook,
-      conversationInfo: (id) => {
-        const row = store.conversations.get(id);
-        return row && conversations.reads.info(row);
-      },
-      registerSecret: (value) => mask.registerSecret(value, "callbacks of users"),
+      sender: new CallbackSender({
+        outbound,
+        server: config.webhook,
+        conversationInfo: (id) => {
+          const row = store.conversations.get(id);
+          return row && conversations.reads.info(row);
+        },
+        registerSecret: (value) => mask.registerSecret(value, "callbacks of users"),
+      }),
       logger,
       ...(options.batchDelayMs !== undefined && { batchDelayMs: options.batchDelayMs }),
     });

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { collaboratorProblems } from "../../../scripts/check/collaborators.ts";
 import { importProblems } from "../../../scripts/check/imports.ts";
 import { lengthProblems } from "../../../scripts/check/lengths.ts";
 
@@ -69,5 +70,40 @@ describe("the structure check", () => {
     expect(lengthProblems([{ path, text: `  /** ${"x".repeat(98)} */\n` }])).toHaveLength(1);
     expect(lengthProblems([{ path, text: `/**\n * ${"x".repeat(98)}\n */\n` }])).toHaveLength(1);
     expect(lengthProblems([{ path, text: `* ${"text of a prompt ".repeat(9)}\n` }])).toEqual([]);
+  });
+
+  describe("counts the collaborators of a class", () => {
+    const members = (...names: string[]) => names.map((name) => `  ${name}: { x: 1; y(): 2 };\n`).join("");
+    const source = (path: string, name: string, parents: string, body: string, head = "") => ({
+      path: `packages/core/src/${path}.ts`,
+      text: `${head}export interface ${name}${parents} {\n${body}}\nclass ${path} {\n  constructor(deps: ${name}) {}\n}\n`,
+    });
+    const base = source("a", "ADeps", "", members("a", "b", "c", "d", "e", "f"));
+    const check = (...files: { path: string; text: string }[]) => collaboratorProblems(files, []);
+    const head = `import type { ADeps } from "./a.ts";\n`;
+
+    test("and refuses more than six members, optional ones and methods included", () => {
+      expect(check(base)).toEqual([]);
+      const body = `${members("a", "b", "c", "d", "e")}  /** Not: z; */\n  f?: () => void;\n  g(x: 1): void;\n`;
+      expect(check(source("b", "BDeps", "", body))).toEqual([expect.stringContaining("BDeps has 7 members")]);
+    });
+
+    test.each([
+      [" extends ADeps", 7],
+      [" extends ADeps, OtherDeps", 7],
+      [`\n  extends Omit<ADeps, "a" | "b">`, 0],
+      [` extends Pick<ADeps, "a" | "b" | "c" | "d" | "e" | "f">`, 7],
+      [` extends Pick<ADeps, "a">`, 0],
+    ])("with the members of an extended interface: %j", (parents, count) => {
+      const found = check(base, source("b", "BDeps", parents, members("g"), head));
+      expect(found).toEqual(count ? [expect.stringContaining(`BDeps has ${count} members`)] : []);
+    });
+
+    test("except of interfaces without a constructor, and refuses needless exceptions", () => {
+      const many = source("b", "BDeps", " extends ADeps", members("g"), head);
+      expect(check(base, { ...many, text: many.text.replace("constructor", "make") })).toEqual([]);
+      expect(collaboratorProblems([base, many], ["BDeps"])).toEqual([]);
+      expect(collaboratorProblems([base], ["BDeps"])).toEqual([expect.stringContaining("no exception")]);
+    });
   });
 });

@@ -4,13 +4,12 @@ import type { ExecRequest, PreparedSpec, SandboxDriver, SandboxProcess } from ".
 import type { Sandbox } from "../sandbox.ts";
 import type { SandboxRow } from "../sandbox-store.ts";
 import type { SandboxRuntimeState } from "./runtime-state.ts";
+import type { SandboxUse } from "./use.ts";
 
 export interface SandboxHandlesDeps {
   driver: Pick<SandboxDriver, "exec" | "connect" | "shell">;
   states: ReadonlyMap<string, SandboxRuntimeState>;
-  /** Milliseconds since the epoch. */
-  now: () => number;
-  onUse: (id: string) => void;
+  use: SandboxUse;
   /** Resolves when the pending operations on a sandbox have ended. */
   settled: (id: string) => Promise<void>;
   /** Makes a paused sandbox run. */
@@ -25,14 +24,6 @@ export class SandboxHandles {
 
   constructor(deps: SandboxHandlesDeps) {
     this.#deps = deps;
-  }
-
-  /** Records a use. Does nothing for an unknown sandbox. */
-  noteUse(id: string): void {
-    const state = this.#deps.states.get(id);
-    if (!state) return;
-    state.lastUsedAt = this.#deps.now();
-    this.#deps.onUse(id);
   }
 
   /** A handle of the incarnation in the record; `beforeWake` as in `Sandboxes.running`. */
@@ -71,14 +62,14 @@ export class SandboxHandles {
     beforeWake: (() => Promise<void>) | undefined,
   ): Promise<SandboxProcess> {
     const state = this.#current(row);
-    this.noteUse(row.id);
+    this.#deps.use.note(row.id);
     const start = () => this.#callAwake(row, () => this.#deps.driver.exec(row.id, command), beforeWake);
     // A shell on a terminal stays open while idle; its owner reports activity by a lease.
     if (command.tty) return start();
     state.runningCommands += 1;
     const end = () => {
       state.runningCommands -= 1;
-      state.lastUsedAt = this.#deps.now();
+      this.#deps.use.noteEnd(state);
     };
     try {
       const process = await start();

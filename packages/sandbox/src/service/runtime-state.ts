@@ -90,3 +90,12 @@ export async function notifyBeforeStop({ leases }: SandboxRuntimeState, timeoutM
   await Promise.race([saved, late]);
   clearTimeout(timer);
 }
+
+/** The running sandboxes whose files have a limit. */
+export function* listRunning(
+  states: ReadonlyMap<string, SandboxRuntimeState>,
+): Iterable<{ id: string; limitBytes: number }> {
+  for (const { id, status, incarnation, diskLimit } of states.values())
+    if (status === "RUNNING" && incarnation !== undefined && diskLimit !== undefined)
+      yield { id, limitBytes: diskLimit };
+}

@@ -8,15 +8,19 @@ import type { PreparedSpec, SandboxDriver, SandboxSpec } from "../driver.ts";
 import type { Egress } from "../network/api.ts";
 import type { Sandbox } from "../sandbox.ts";
 import type { SandboxRow, SandboxStore, SnapshotStore } from "../sandbox-store.ts";
+import { DiskWatch } from "./disk-watch.ts";
 import { SandboxHandles } from "./handles.ts";
 import type { IdlePolicy } from "./idle.ts";
+import { IdleSandboxes } from "./idle-sandboxes.ts";
+import { Orphans } from "./orphans.ts";
 import { SandboxProcesses } from "./processes.ts";
 import { Reaper } from "./reaper.ts";
 import { newSandboxRow, SandboxRegistry } from "./registry.ts";
-import { isBusy, type Lease } from "./runtime-state.ts";
+import { isBusy, type Lease, listRunning } from "./runtime-state.ts";
 import { SnapshotService } from "./snapshots.ts";
 import { SandboxStarter } from "./starter.ts";
 import { SandboxSuspender } from "./suspender.ts";
+import { SandboxUse } from "./use.ts";
 
 export interface SandboxServiceOptions {
   driver: SandboxDriver;
@@ -57,6 +61,8 @@ export class SandboxService implements Sandboxes {
   readonly #suspender: SandboxSuspender;
   readonly #starter: SandboxStarter;
   readonly #handles: SandboxHandles;
+  readonly #disk: DiskWatch;
+  readonly #use: SandboxUse;
   readonly #mutex = new KeyedMutex();
   readonly #ids = new Set<string>();
 
@@ -86,30 +92,38 @@ export class SandboxService implements Sandboxes {
     const starter = new SandboxStarter({ registry, processes, suspender, mutex, getSpec, logger });
     const whenDue = (id: string, isDue: () => boolean, work: () => Promise<void>) =>
       mutex.run(id, async () => (isDue() ? work() : undefined));
-    this.reaper = new Reaper({
-      driver,
-      logger,
-      now,
-      steady: options.steady ?? (() => performance.now()),
+    const { states } = registry;
+    const steady = options.steady ?? (() => performance.now());
+    const idle = new IdleSandboxes({
       policy: options.idle ?? never,
-      intervalMs: options.reapIntervalMs ?? 0,
-      space: options.space ?? (async () => undefined),
-      states: registry.states,
-      known: { sandboxes: this.#ids, snapshots: this.snapshots.ids },
+      states,
       egress,
       perform: {
         pause: (id, isDue) => whenDue(id, isDue, () => this.#pauseIdle(id)),
-        hibernate: (id, isDue) => whenDue(id, isDue, () => processes.stop(registry.states.get(id)!)),
+        hibernate: (id, isDue) => whenDue(id, isDue, () => processes.stop(states.get(id)!)),
         delete: (id, isDue) => whenDue(id, isDue, () => this.#remove(id)),
-        stop: (id, reason) => mutex.run(id, () => suspender.stop(id, reason)),
         storeUse: (state) => registry.storeUse(state),
       },
+      clock: { now, steady },
+      logger,
     });
+    const known = { sandboxes: this.#ids, snapshots: this.snapshots.ids };
+    const orphans = new Orphans({ driver, egress, known, logger, steady });
+    this.#disk = new DiskWatch({
+      running: () => listRunning(states),
+      usage: (id) => driver.usage(id),
+      stop: (id, reason) => mutex.run(id, () => suspender.stop(id, reason)),
+      space: options.space ?? (async () => undefined),
+      now: steady,
+      logger,
+    });
+    const intervalMs = options.reapIntervalMs ?? 0;
+    this.reaper = new Reaper({ idle, disk: this.#disk, orphans, logger, intervalMs });
+    this.#use = new SandboxUse({ states, now, onUse: (id) => this.#disk.noteUse(id) });
     this.#handles = new SandboxHandles({
       driver,
-      states: registry.states,
-      now,
-      onUse: (id) => this.reaper.disk.noteUse(id),
+      states,
+      use: this.#use,
       settled: (id) => mutex.idle(id),
       wake: (id) => this.running(id),
       environment: (row) => processes.environment(row, row.spec as PreparedSpec),
@@ -176,7 +190,7 @@ export class SandboxService implements Sandboxes {
 
   async running(id: string, beforeWake?: () => Promise<void>): Promise<Sandbox> {
     const registry = this.#registry;
-    this.#handles.noteUse(id);
+    this.#use.note(id);
     await this.#mutex.idle(id);
     if (beforeWake && registry.get(id)?.status === "PAUSED") await beforeWake();
     const isUsable = (row: SandboxRow | undefined) => row?.prepared && this.#isRunning(row);
@@ -200,11 +214,11 @@ export class SandboxService implements Sandboxes {
 
   async resume(userId: string, id: string): Promise<void> {
     this.#registry.requireOwned(userId, id);
-    this.#handles.noteUse(id);
+    this.#use.note(id);
     await this.#mutex.run(id, async () => {
       const row = this.#registry.requireOwned(userId, id);
       if (this.#isRunning(row)) return;
-      if (row.status === "PAUSED" && row.statusDetail !== null) this.reaper.disk.allowGrace(id);
+      if (row.status === "PAUSED" && row.statusDetail !== null) this.#disk.allowGrace(id);
       await this.#starter.start(row);
     });
   }

@@ -7,6 +7,7 @@ import { TestEndpoint } from "../../test/support/callback-receiver.ts";
 import { conversationRow, createTestStore, message, stateUpdate } from "../../test/support/store.ts";
 import { read, startServer, type TestServer } from "../../test/support/test-server.ts";
 import type { Store } from "../store/store.ts";
+import { CallbackSender } from "./sender.ts";
 import { CallbackService } from "./service.ts";
 
 /** The operator's webhook in the shape of an agent server's (agent-server.md section 10). */
@@ -34,15 +35,17 @@ async function start(url = `${endpoint.url}/?team=1`, key: string | null = secre
   const outbound = createOutbound({ allowPrivate: ["127.0.0.0/8"] });
   service = new CallbackService({
     ...store,
-    outbound,
     logger: pino({ level: "silent" }),
-    registerSecret: () => {},
+    sender: new CallbackSender({
+      outbound,
+      registerSecret: () => {},
+      server: { url, secret: key, format: "agent-server" },
+      conversationInfo: (id) => {
+        const row = store.conversations.get(id);
+        return row && { id, title: row.title, execution_status: row.summary.executionStatus };
+      },
+    }),
     batchDelayMs: 20,
-    server: { url, secret: key, format: "agent-server" },
-    conversationInfo: (id) => {
-      const row = store.conversations.get(id);
-      return row && { id, title: row.title, execution_status: row.summary.executionStatus };
-    },
   });
   await service.open();
   opened.push(() => outbound.close());

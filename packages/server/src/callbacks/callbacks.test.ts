@@ -9,7 +9,8 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { TestEndpoint } from "../../test/support/callback-receiver.ts";
 import { conversationRow, createTestStore, message, stateUpdate } from "../../test/support/store.ts";
 import type { Store } from "../store/store.ts";
-import { CallbackService } from "./service.ts";
+import { CallbackSender, type CallbackSenderDeps } from "./sender.ts";
+import { CallbackService, type CallbackServiceDeps } from "./service.ts";
 
 let store: Store;
 let dir: string;
@@ -33,16 +34,15 @@ afterEach(async () => {
 });
 
 async function start(
-  change: Partial<ConstructorParameters<typeof CallbackService>[0]> = {},
+  { server, ...change }: Partial<CallbackServiceDeps> & Pick<CallbackSenderDeps, "server"> = {},
   allowPrivate = ["127.0.0.0/8"],
 ) {
   const outbound = createOutbound({ allowPrivate });
   const logger = pino({ level: "info" }, { write: (line: string) => void logs.push(line) });
   const made = new CallbackService({
     ...store,
-    outbound,
+    sender: new CallbackSender({ outbound, server, registerSecret: () => {} }),
     logger,
-    registerSecret: () => {},
     batchDelayMs: 20,
     ...change,
   });

@@ -1,25 +1,17 @@
 import type { Logger } from "@sandpiper/core/log/logger";
-import type { Outbound } from "@sandpiper/core/outbound/api";
-import type { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { hexId } from "@sandpiper/wire";
 import type { CallbackRow, CallbackStore } from "../store/callback-store.ts";
 import type { EventLog } from "../store/event-log.ts";
-import { findLastStatus, type Report, report } from "./agent-server.ts";
+import { findLastStatus } from "./agent-server.ts";
 import { retryDelay } from "./backoff.ts";
 import { type Batch, maxBatchEvents, nextBatch } from "./batch.ts";
-import { type DeliveryOutcome, deliver, type Endpoint } from "./endpoint.ts";
+import type { DeliveryOutcome } from "./endpoint.ts";
+import type { CallbackSender } from "./sender.ts";
 
 export interface DeliveryWorkerDeps {
   callbacks: CallbackStore;
   events: EventLog;
-  outbound: Outbound;
-  /** The operator's endpoint. */
-  server: Endpoint | undefined;
-  /** The conversation for agent-server reports; undefined when it does not exist. */
-  conversationInfo: (id: string) => object | undefined;
-  slots: KeyedSemaphore;
-  /** Masks a value in logs and errors. */
-  registerSecret(value: string): void;
+  sender: CallbackSender;
   logger: Logger;
   /** How long events are collected before they are sent, ms. */
   batchDelayMs: number;
@@ -96,7 +88,7 @@ export class DeliveryWorker {
 
   /** Performs one wait or one delivery; false: nothing is left. */
   async #step(): Promise<boolean> {
-    const { callbacks, events, slots } = this.#deps;
+    const { callbacks, events, sender } = this.#deps;
     const row = callbacks.get(this.id);
     if (row?.status !== "ACTIVE" || (!this.#changed && events.lastSeq(this.#conversationId) < row.nextSeq)) {
       this.#onEnd();
@@ -112,7 +104,7 @@ export class DeliveryWorker {
       await this.#sleep(this.#dueAt - now);
       return true;
     }
-    const leave = await slots.acquire(this.#keys(row), this.#closing.signal);
+    const leave = await sender.acquire(row, this.#closing.signal);
     try {
       // The row may have changed while the worker waited.
       const current = leave && callbacks.get(this.id);
@@ -124,7 +116,9 @@ export class DeliveryWorker {
   }
 
   async #deliver(row: CallbackRow): Promise<void> {
-    const { callbacks, events, logger } = this.#deps;
+    const { callbacks, events, sender, logger } = this.#deps;
+    const { server } = sender;
+    const { signal } = this.#closing;
     const { processor } = row;
     const kinds = processor.kind === "WebhookCallbackProcessor" ? processor.kinds : null;
     let batch: Batch | undefined;
@@ -145,32 +139,18 @@ export class DeliveryWorker {
         { conversation: hexId(this.#conversationId), kinds: batch.kinds },
         "events of a conversation",
       );
-    } else if (processor.kind === "ServerWebhook" && this.#deps.server?.format === "agent-server") {
+    } else if (processor.kind === "ServerWebhook" && server?.format === "agent-server") {
       const changed = this.#changed && events.lastSeq(this.#conversationId) < nextSeq;
       if (changed) this.#changed = false;
-      outcome = await this.#report(this.#deps.server, { batch, status, changed });
+      const what = { conversationId: this.#conversationId, batch, status, changed };
+      outcome = await sender.report(server, what, signal);
       this.#changed ||= changed && !outcome.ok;
     } else if (batch) {
-      outcome = await this.#send(row, batch);
+      outcome = await sender.send(row, batch, signal);
     }
-    if (this.#closing.signal.aborted) return;
+    if (signal.aborted) return;
     if (outcome.ok) await callbacks.update(row.id, { nextSeq, ...noFailure });
     else await this.#failed(row, outcome);
-  }
-
-  async #send(row: CallbackRow, batch: Batch): Promise<DeliveryOutcome> {
-    const endpoint = this.#endpoint(row);
-    if (!endpoint) return { ok: false, detail: "The operator has removed the URL.", final: true };
-    const id = `${hexId(row.id)}-${batch.firstSeq}-${batch.lastSeq}`;
-    const delivery = { id, conversationId: this.#conversationId, events: batch.events };
-    return deliver(this.#deps.outbound, endpoint, delivery, this.#closing.signal);
-  }
-
-  #report(endpoint: Endpoint, what: Omit<Report, "conversationId">): Promise<DeliveryOutcome> {
-    const { outbound, conversationInfo } = this.#deps;
-    const conversationId = this.#conversationId;
-    const info = () => conversationInfo(conversationId);
-    return report(outbound, endpoint, { conversationId, ...what }, info, this.#closing.signal);
   }
 
   async #failed(
@@ -192,19 +172,6 @@ export class DeliveryWorker {
     await this.#deps.callbacks.update(row.id, change);
     if (isOver)
       this.#deps.logger.warn({ callback: row.id, attempts, detail }, "a callback has failed for too long");
-  }
-
-  #endpoint({ processor, secret }: CallbackRow): Endpoint | undefined {
-    if (secret !== null) this.#deps.registerSecret(secret);
-    if (processor.kind === "WebhookCallbackProcessor") return { url: processor.url, secret };
-    return this.#deps.server;
-  }
-
-  /** Semaphore keys of a delivery; the operator's callbacks have one owner. */
-  #keys(row: CallbackRow): string[] {
-    const owner = row.processor.kind === "ServerWebhook" ? "server" : `user ${row.userId}`;
-    const url = this.#endpoint(row)?.url ?? "";
-    return ["all", owner, `${owner} ${URL.parse(url)?.origin ?? url}`];
   }
 
   /** Waits until the time is over or an urgent notification arrives. */

@@ -1,7 +1,7 @@
 import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { Logger } from "@sandpiper/core/log/logger";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
-import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import {
   type CallbackInfo,
   type CallbackProcessor,
@@ -11,26 +11,22 @@ import {
   newId,
   parseId,
 } from "@sandpiper/wire";
-import type { CallbackRow, StoredProcessor } from "../store/callback-store.ts";
-import { reportDeletion } from "./agent-server.ts";
+import type { CallbackRow, CallbackStore, StoredProcessor } from "../store/callback-store.ts";
+import type { EventLog } from "../store/event-log.ts";
 import type { Callbacks } from "./api.ts";
 import { DeliveryWorker, type DeliveryWorkerDeps, noFailure } from "./delivery-worker.ts";
-import type { Endpoint } from "./endpoint.ts";
+import type { CallbackSender } from "./sender.ts";
 
-export interface CallbackServiceDeps
-  extends Omit<DeliveryWorkerDeps, "slots" | "server" | "conversationInfo" | "batchDelayMs" | "giveUpMs"> {
-  /** SANDPIPER_WEBHOOK_URL, SANDPIPER_WEBHOOK_SECRET and SANDPIPER_WEBHOOK_FORMAT. */
-  server?: Endpoint | undefined;
-  /** The conversation for reports in the format `agent-server`. */
-  conversationInfo?: (id: string) => object | undefined;
-  /** Default 1 s. */
+export interface CallbackServiceDeps {
+  callbacks: CallbackStore;
+  events: EventLog;
+  sender: CallbackSender;
+  logger: Logger;
+  /** Default 1 s; see `DeliveryWorkerDeps`. */
   batchDelayMs?: number;
   /** Default a day. */
   giveUpMs?: number;
 }
-
-/** Maximum concurrent deliveries: in total, per owner, and per owner and origin. */
-const limits = [64, 16, 4];
 
 /** Callbacks in the store, with a worker for each that has pending events. */
 export class CallbackService implements Callbacks {
@@ -46,27 +42,15 @@ export class CallbackService implements Callbacks {
   #isClosed = false;
 
   constructor(deps: CallbackServiceDeps) {
-    const {
-      batchDelayMs = 1_000,
-      giveUpMs = 24 * 3_600_000,
-      server,
-      conversationInfo = () => undefined,
-    } = deps;
+    const { callbacks, events, sender, logger, batchDelayMs = 1_000, giveUpMs = 24 * 3_600_000 } = deps;
     this.#deps = deps;
-    this.#workerDeps = {
-      ...deps,
-      server,
-      conversationInfo,
-      batchDelayMs,
-      giveUpMs,
-      slots: new KeyedSemaphore(limits),
-    };
+    this.#workerDeps = { callbacks, events, sender, logger, batchDelayMs, giveUpMs };
   }
 
   /** Resumes undelivered events. */
   async open(): Promise<void> {
-    const { callbacks, events, server } = this.#deps;
-    if (server) await callbacks.addServerWebhooks();
+    const { callbacks, events, sender } = this.#deps;
+    if (sender.server) await callbacks.addServerWebhooks();
     else await callbacks.removeServerWebhooks();
     this.#unfollow = events.followAll((conversationId, records) => this.#notify(conversationId, records));
     for (const { id, conversationId } of callbacks.listPending())
@@ -86,7 +70,7 @@ export class CallbackService implements Callbacks {
     if (processors.length > maxCallbacks)
       throw new PlatformError("CallbackLimitReached", { max: maxCallbacks });
     for (const processor of processors)
-      if (processor.kind === "WebhookCallbackProcessor") this.#deps.outbound.check(processor.url);
+      if (processor.kind === "WebhookCallbackProcessor") this.#deps.sender.check(processor.url);
   }
 
   async register(
@@ -95,10 +79,10 @@ export class CallbackService implements Callbacks {
     processors: readonly CallbackProcessor[],
   ): Promise<void> {
     this.check(processors);
-    const { callbacks, server } = this.#deps;
+    const { callbacks, sender } = this.#deps;
     if (callbacks.listByConversation(conversationId).length > 0) return;
     const own = processors.flatMap((processor) => this.#row(userId, conversationId, processor, 1) ?? []);
-    const rows = server ? [serverRow(userId, conversationId), ...own] : own;
+    const rows = sender.server ? [serverRow(userId, conversationId), ...own] : own;
     await callbacks.create(rows);
   }
 
@@ -110,24 +94,22 @@ export class CallbackService implements Callbacks {
   }
 
   notifyChange(conversationId: string): void {
-    if (this.#deps.server?.format !== "agent-server") return;
+    if (this.#deps.sender.server?.format !== "agent-server") return;
     // The operator's callback has the conversation's id.
     const row = this.#deps.callbacks.get(conversationId);
     if (row?.status === "ACTIVE" && row.nextSeq > 1) this.#worker(conversationId, row.id).notifyChange();
   }
 
   notifyDeletion(conversationId: string): () => void {
-    const { server, callbacks, outbound, logger } = this.#deps;
-    const row = server?.format === "agent-server" ? callbacks.get(conversationId) : undefined;
+    const { callbacks, sender, logger } = this.#deps;
+    const row = sender.server?.format === "agent-server" ? callbacks.get(conversationId) : undefined;
     // The endpoint does not know the conversation yet.
-    if (!server || row?.status !== "ACTIVE" || row.nextSeq === 1) return () => {};
-    const info = this.#workerDeps.conversationInfo(conversationId);
+    if (row?.status !== "ACTIVE" || row.nextSeq === 1) return () => {};
+    const sendReport = sender.prepareDeletion(conversationId);
     return () => {
-      if (!info || this.#isClosed) return;
-      const report = this.#workerDeps.slots
-        .acquire(["all", "deletions"], this.#closing.signal)
-        .then(async (leave) => {
-          const outcome = await reportDeletion(outbound, server, info, this.#closing.signal).finally(leave);
+      if (!sendReport || this.#isClosed) return;
+      const report = sendReport(this.#closing.signal)
+        .then((outcome) => {
           if (!outcome.ok)
             logger.warn(
               { conversation: hexId(conversationId), detail: outcome.detail },
@@ -205,7 +187,7 @@ export class CallbackService implements Callbacks {
     }
     const kinds = processor.kinds?.length ? [...new Set(processor.kinds)] : null;
     const stored = { kind: processor.kind, url: processor.url, kinds };
-    if (processor.secret) this.#deps.registerSecret(processor.secret);
+    if (processor.secret) this.#deps.sender.registerSecret(processor.secret);
     return { ...createRow(userId, conversationId, stored), nextSeq, secret: processor.secret ?? null };
   }
 

@@ -1,0 +1,30 @@
+import type { SandboxRuntimeState } from "./runtime-state.ts";
+
+export interface SandboxUseDeps {
+  states: ReadonlyMap<string, SandboxRuntimeState>;
+  /** Milliseconds since the epoch. */
+  now: () => number;
+  onUse: (id: string) => void;
+}
+
+/** Records the times at which sandboxes are used. */
+export class SandboxUse {
+  readonly #deps: SandboxUseDeps;
+
+  constructor(deps: SandboxUseDeps) {
+    this.#deps = deps;
+  }
+
+  /** Records a use. Does nothing for an unknown sandbox. */
+  note(id: string): void {
+    const state = this.#deps.states.get(id);
+    if (!state) return;
+    this.noteEnd(state);
+    this.#deps.onUse(id);
+  }
+
+  /** Records the end of a use. */
+  noteEnd(state: SandboxRuntimeState): void {
+    state.lastUsedAt = this.#deps.now();
+  }
+}
