@@ -143,8 +143,22 @@ export function createConversations(deps: ConversationsDeps): Conversations {
 
   const onRest = (id: string) => goals.onRest(id);
   const { runner, histories, announcements, usage, sideCalls, questions, titles } = createRuns({
-    ...{ store, scheduler, hub, callbacks, sandboxes, settings, agents, masks, knowledge, toolsets },
-    ...{ runs, workspaces, openModel, dailyBudget, onRest, logger },
+    store,
+    scheduler,
+    hub,
+    callbacks,
+    sandboxes,
+    settings,
+    agents,
+    masks,
+    knowledge,
+    toolsets,
+    runs,
+    workspaces,
+    openModel,
+    dailyBudget,
+    onRest,
+    logger,
   });
   const definitions = new SubAgentDefinitions({ settings, contexts, workspaces });
   const subAgents = new SubAgentRunner({ store, agents, definitions, runner, usage, commands });
@@ -178,9 +192,26 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   const waitsForTools = (row: Pick<ConversationRow, "id" | "userId" | "config">) =>
     mcp.hasServers(row) || knowledge.usesMemory(row);
   const starting = createStarts({
-    ...{ store, callbacks, sandboxes, settings, secrets, clientSecrets, plugins, mask, masks, openModel },
-    ...{ knowledge, runner, workspaces, announcements, commands, pending, waitsForTools, replacements },
-    ...{ publicUrl, logger },
+    store,
+    callbacks,
+    sandboxes,
+    settings,
+    secrets,
+    clientSecrets,
+    plugins,
+    mask,
+    masks,
+    openModel,
+    knowledge,
+    runner,
+    workspaces,
+    announcements,
+    commands,
+    pending,
+    waitsForTools,
+    replacements,
+    publicUrl,
+    logger,
   });
   const reads = new ConversationReads({ store, sandboxes, settings, agents, histories, publicUrl });
 

@@ -115,7 +115,13 @@ export class CreationPlans {
       Object.assign(config, await createWorktree(sandboxes, { id, sandboxId }, config.workingDir));
 
     const row = {
-      ...{ id, userId, sandboxId, config, title, parentId: parent?.id ?? null, createdAt: Date.now() },
+      id,
+      userId,
+      sandboxId,
+      config,
+      title,
+      parentId: parent?.id ?? null,
+      createdAt: Date.now(),
       ...((context.skills.length > 0 || context.plugins) && {
         context: { document: context, activated: [] },
       }),

@@ -55,7 +55,11 @@ export async function forkConversation(
   const context = store.contexts.get(source.id);
   const skills = await collectSkills(events, source.id, path.spans);
   const forked = {
-    ...{ id, userId, sandboxId, parentId: null, createdAt: Date.now() },
+    id,
+    userId,
+    sandboxId,
+    parentId: null,
+    createdAt: Date.now(),
     title: forkTitle(source, id, request.title),
     config: {
       ...config,
