@@ -18,6 +18,9 @@ export const outboundErrors = {
     HostTimeout: "{host} did not answer in time.",
     HostUnreachable: "{host} could not be reached{detail}.",
     HostUnknown: "The host {host} does not exist.",
+    HostUnresolved: "The name {host} could not be resolved ({reason}).",
+    PortSilent: "{host} does not answer on port {port}.",
+    PortUnreached: "{host} cannot be reached on port {port} ({reason}).",
   },
   ConfigInvalid: {
     AddressRangeInvalid: '"{text}" is not an address range: write it like 10.1.0.0/16 or fd00::/8.',

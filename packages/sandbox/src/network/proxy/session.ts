@@ -9,7 +9,7 @@ import type { NetworkPolicy } from "../../driver.ts";
 import type { Decision, ProxiedSandbox, SecretLookup } from "../api.ts";
 import { SandboxCredentials } from "../credentials.ts";
 import type { DecisionLog } from "../policy/decision-log.ts";
-import { dial } from "./dial.ts";
+import { dialForSandbox } from "./dial.ts";
 import { Refusal } from "./refusal.ts";
 import type { Target } from "./target.ts";
 import { UpstreamAgent } from "./upstream-agent.ts";
@@ -102,7 +102,7 @@ export class ProxySession {
 
   /** Opens a connection to a checked address. Throws Refusal. */
   async dial(target: Target): Promise<Socket> {
-    const socket = await dial(target, { resolve: this.#resolve, exempt: this.#exempt });
+    const socket = await dialForSandbox(target, { resolve: this.#resolve, exempt: this.#exempt });
     socket.on("error", () => socket.destroy());
     this.#upstreams.add(socket);
     socket.once("close", () => {
