@@ -318,9 +318,12 @@ async function getFreeSpace(folder: string): Promise<{ free: number; total: numb
   return { free: bavail * bsize, total: blocks * bsize };
 }
 
+/** Connections that the system keeps until they are accepted, so that a burst need not retry. */
+const connectionBacklog = 4_096;
+
 async function listen(app: ReturnType<typeof buildApp>, { host, port }: Config): Promise<void> {
   try {
-    await app.listen({ host, port });
+    await app.listen({ host, port, backlog: connectionBacklog });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === "EADDRINUSE") throw new PlatformError("ListenPortInUse", { host, port }, { cause: error });

@@ -1,4 +1,5 @@
 import cors from "@fastify/cors";
+import { parseRanges } from "@sandpiper/core/outbound/addresses";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { serverConversationHeader } from "@sandpiper/wire";
 import Fastify, { type FastifyReply, LogController } from "fastify";
@@ -50,6 +51,8 @@ import { webClientRoutes } from "./routes/v1/web-client.ts";
 import { webhookSecretRoutes } from "./routes/v1/webhook-secrets.ts";
 import { webhookRoutes } from "./routes/v1/webhooks.ts";
 import { authHook, createAuthenticator } from "./server/auth.ts";
+import { ConnectionGuard } from "./server/connections/connection-guard.ts";
+import { connectionLimits, readDescriptorLimit } from "./server/connections/connection-limits.ts";
 import { installErrors, respondToClientError, sendError } from "./server/errors.ts";
 import { installBodyParsers } from "./server/json.ts";
 import { RequestLimit } from "./server/limits/request-limit.ts";
@@ -79,7 +82,12 @@ export function buildApp(services: HttpServices): App {
   const authenticator = createAuthenticator(services);
   const limit = new RequestLimit(config.maxRequests);
   const followers = new KeyedSemaphore([maxFollowers]);
-  const previews = createPreviews(services, authenticator, () => app.server);
+  const connections = new ConnectionGuard({
+    limits: connectionLimits(readDescriptorLimit()),
+    trustedProxies: parseRanges(config.trustedProxies),
+    logger: services.logger,
+  });
+  const previews = createPreviews({ ...services, connections }, authenticator, () => app.server);
   const app: App = Fastify({
     loggerInstance: services.logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -91,7 +99,7 @@ export function buildApp(services: HttpServices): App {
     trustProxy: config.trustedProxies.length > 0 && config.trustedProxies,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
     rewriteUrl: stripPrefix,
-    serverFactory: (handler, options) => createListener(handler, previews, scheduler, options),
+    serverFactory: (handler, options) => createListener(handler, previews, { connections, scheduler }, options),
     frameworkErrors: (error, request, reply) => sendError(error, request, reply as FastifyReply),
     clientErrorHandler: respondToClientError,
   });
@@ -118,7 +126,7 @@ export function buildApp(services: HttpServices): App {
   });
   // CORS registers its hooks first, so that refusals carry its headers too.
   app.after(() => {
-    app.addHook("onRequest", authHook(authenticator, limit));
+    app.addHook("onRequest", authHook({ authenticator, limit, connections }));
     app.addHook("onRequest", rejectUnknownPath);
     installReadOnly(app);
     if (config.logLevel === "debug") logRequests(app);
@@ -174,6 +182,7 @@ export function buildApp(services: HttpServices): App {
     handleOther: previews.upgrade,
     requests: limit,
     quota: followers,
+    connections,
   });
   app.addHook("preClose", async () => {
     previews.close();

@@ -5,6 +5,7 @@ import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { splice } from "@sandpiper/core/http-proxy";
 import { newId } from "@sandpiper/wire";
 import type { Authenticator } from "../server/auth.ts";
+import type { ConnectionGuard } from "../server/connections/connection-guard.ts";
 import type { HttpServices } from "../server/services.ts";
 import { getPublicUrl } from "../server/urls.ts";
 import { authorizePreview, isAppAuthorization, type PreviewAccess } from "./access.ts";
@@ -45,12 +46,14 @@ export interface Previews {
  * credential, and its responses cannot affect the platform's pages.
  */
 export function createPreviews(
-  services: Pick<HttpServices, "config" | "sandboxes" | "logger">,
+  services: Pick<HttpServices, "config" | "sandboxes" | "logger"> & {
+    connections: Pick<ConnectionGuard, "identify">;
+  },
   authenticator: Authenticator,
   server: () => Server,
   limits: PreviewLimits = previewLimits,
 ): Previews {
-  const { config, sandboxes, logger } = services;
+  const { config, sandboxes, logger, connections } = services;
   /** By sandbox, including those that are being opened. */
   const open = new Map<string, Set<Entry>>();
   let closing = false;
@@ -97,6 +100,7 @@ export function createPreviews(
       throw new PlatformError("WebSocketRequestInvalid");
     }
     const access = authorizePreview(request, target, onUpgrade !== undefined, { sandboxes, authenticator });
+    connections.identify(request.socket, access.row.userId);
     if (access.by === "link" && !onUpgrade && isNavigation(request))
       return startSession(request, response, target, access);
     const cors = access.by === "link" || access.by === "path" ? getCorsHeaders(request) : undefined;

@@ -7,6 +7,7 @@ import { parseLoginTokens } from "../routes/account/login/cookie.ts";
 import { isFromOwnPage } from "../routes/account/login/same-origin.ts";
 import { getPrefixSandbox } from "../routes/agent-server/view.ts";
 import { authenticateWorkspaceCookie } from "../routes/agent-server/workspace-cookie.ts";
+import type { ConnectionGuard } from "./connections/connection-guard.ts";
 import type { RequestLimit } from "./limits/request-limit.ts";
 import type { Principal } from "./principal.ts";
 import { decodePath } from "./urls.ts";
@@ -132,10 +133,10 @@ export function getKeys(headers: IncomingHttpHeaders): string[] {
  * `/api`, so that a caller without a key cannot probe paths. A read-only key may only read. Throws
  * PlatformError Unauthorized, ReadOnlyKey, CrossOrigin, TooManyRequests.
  */
-export function authHook(authenticator: Authenticator, limit: RequestLimit) {
+export function authHook(guards: RequestGuards) {
   return (request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void => {
     try {
-      authorizeRequest(request, authenticator, limit);
+      authorizeRequest(request, guards);
       done();
     } catch (error) {
       done(error as Error);
@@ -143,12 +144,22 @@ export function authHook(authenticator: Authenticator, limit: RequestLimit) {
   };
 }
 
-function authorizeRequest(request: FastifyRequest, authenticator: Authenticator, limit: RequestLimit): void {
+interface RequestGuards {
+  authenticator: Authenticator;
+  limit: RequestLimit;
+  connections: ConnectionGuard;
+}
+
+function authorizeRequest(
+  request: FastifyRequest,
+  { authenticator, limit, connections }: RequestGuards,
+): void {
   const { raw } = request;
   const config = request.routeOptions.config;
   const access = request.is404 ? getUnknownPathAccess(request.url) : (config.access ?? "user");
   const open = access === "public" || request.method === "OPTIONS";
   const caller = open ? undefined : findCaller(request, authenticator);
+  if (caller) connections.identify(raw.socket, caller.userId);
   limit.count(caller, () => request.ip);
   if (open) return;
   const sandboxId = getPrefixSandbox(raw);

@@ -2,6 +2,10 @@ import { createServer, type RequestListener, type Server } from "node:http";
 import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { FastifyServerOptions } from "fastify";
 import type { Previews } from "../preview/preview.ts";
+import type { ConnectionGuard } from "./connections/connection-guard.ts";
+
+/** Connections above all limits that may be open while displaced ones are being closed. */
+const closingConnections = 1_024;
 
 /**
  * The HTTP server under the routes. Requests for previews leave before routing: no platform route
@@ -10,7 +14,7 @@ import type { Previews } from "../preview/preview.ts";
 export function createListener(
   routes: RequestListener,
   previews: Previews,
-  scheduler: EventLoopScheduler,
+  { connections, scheduler }: { connections: ConnectionGuard; scheduler: EventLoopScheduler },
   options: FastifyServerOptions,
 ): Server {
   const server = createServer(
@@ -20,7 +24,11 @@ export function createListener(
       if (!previews.request(request, response)) routes(request, response);
     },
   );
-  server.on("connection", () => scheduler.noteConnection());
+  server.on("connection", (connection) => {
+    scheduler.noteConnection();
+    connections.admit(connection);
+  });
+  server.maxConnections = connections.total + closingConnections;
   server.keepAliveTimeout = options.keepAliveTimeout!;
   // An upload may take long; `connectionTimeout` bounds silence.
   server.requestTimeout = options.requestTimeout!;

@@ -1,11 +1,13 @@
 import type { IncomingMessage, Server } from "node:http";
 import type { Duplex } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
+import { parseRanges } from "@sandpiper/core/outbound/addresses";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { WebSocketServer } from "ws";
 import type { Authenticator } from "../server/auth.ts";
+import type { ConnectionGuard } from "../server/connections/connection-guard.ts";
 import { rawResponse } from "../server/errors.ts";
-import type { RequestLimit } from "../server/limits/request-limit.ts";
+import { getClientAddress, type RequestLimit } from "../server/limits/request-limit.ts";
 import type { Principal } from "../server/principal.ts";
 import type { HttpServices } from "../server/services.ts";
 import { type AuthenticatedSocket, authenticateSocket, type Credential } from "./authenticate.ts";
@@ -25,6 +27,8 @@ export interface SocketOptions extends EventSocketLimits, TerminalLimits, BashSo
   pingMs: number;
   /** How long `close` waits for clients to answer, ms. */
   closeMs: number;
+  /** Told which connections showed a valid credential. */
+  connections: Pick<ConnectionGuard, "identify">;
   /** Limits handshakes together with requests. */
   requests: RequestLimit | undefined;
   /** Handles an upgrade that is not for this server, and returns whether it did. */
@@ -63,6 +67,7 @@ export function attachSockets(
     busyMs: 10_000,
     stallTimeoutMs: 30_000,
     requests: undefined,
+    connections: { identify: () => {} },
     handleOther: () => false,
     ...options,
   };
@@ -73,6 +78,7 @@ export function attachSockets(
     maxPayload: 2 * limits.maxInboundBytes,
   });
   const stopHeartbeat = startHeartbeat(sockets, limits.pingMs);
+  const trustedProxies = parseRanges(services.config.trustedProxies);
   let closing = false;
 
   /**
@@ -125,7 +131,7 @@ export function attachSockets(
     let principal: Principal | undefined;
     try {
       principal = caller();
-      limits.requests?.count(principal, () => request.socket.remoteAddress);
+      limits.requests?.count(principal, () => getClientAddress(request, trustedProxies));
     } catch (error) {
       if (!(error instanceof PlatformError)) throw error;
       return refuse(error.status, error.message, error.retryAfter);
@@ -139,7 +145,10 @@ export function attachSockets(
         byHandshake: quietly(caller),
         byKey: (key) => quietly(() => within(authenticator.byKey(key)))(),
         ...limits,
-        serve: (caller, credential) => serve({ socket, connection, caller, credential }, target),
+        serve: (caller, credential) => {
+          limits.connections.identify(connection, caller.userId);
+          serve({ socket, connection, caller, credential }, target);
+        },
         onError,
       });
     });

@@ -1,3 +1,4 @@
+import { parseRanges } from "@sandpiper/core/outbound/addresses";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   key,
@@ -6,7 +7,7 @@ import {
   type TestServer,
   TestSocket,
 } from "../../../../test/support/test-server.ts";
-import { RequestLimit, toClientNetwork } from "./request-limit.ts";
+import { getClientAddress, RequestLimit, toClientNetwork } from "./request-limit.ts";
 import { TokenBucketLimiter } from "./token-bucket-limiter.ts";
 
 let server: TestServer;
@@ -23,7 +24,7 @@ test("a bucket allows a burst, refills over time, and returns the time to wait",
   expect(buckets.take("a")).toBeCloseTo(0.1);
   expect(buckets.take("b")).toBe(0);
   now = 50;
-  expect(buckets.peek("a")).toBeCloseTo(0.05);
+  expect(buckets.take("a")).toBeCloseTo(0.05);
   now = 100;
   expect(buckets.take("a")).toBe(0);
   now = 1e9;
@@ -47,6 +48,19 @@ test("addresses of one IPv6 network count as one caller", () => {
   expect(toClientNetwork("fe80::1%eth0")).toBe(toClientNetwork("fe80::2"));
   expect(toClientNetwork("::1")).toBe("0:0:0:0::/64");
   expect(toClientNetwork(undefined)).toBe("");
+});
+
+test("the client's address is the connection's, or what trusted proxies forward", () => {
+  const proxies = parseRanges(["10.0.0.0/8"]);
+  const address = (remoteAddress: string, forwarded?: string) =>
+    getClientAddress(
+      { socket: { remoteAddress }, headers: { "x-forwarded-for": forwarded } } as never,
+      proxies,
+    );
+  expect(address("192.0.2.1", "198.51.100.1")).toBe("192.0.2.1");
+  expect(address("::ffff:10.0.0.1", "203.0.113.7, 198.51.100.1, 10.2.3.4")).toBe("198.51.100.1");
+  expect(address("10.0.0.1", "forged")).toBe("10.0.0.1");
+  expect(address("10.0.0.1")).toBe("10.0.0.1");
 });
 
 test("0 disables the limit", () => {

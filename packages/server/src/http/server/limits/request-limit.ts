@@ -1,4 +1,5 @@
-import { isIPv6 } from "node:net";
+import type { IncomingMessage } from "node:http";
+import { type BlockList, isIP, isIPv6 } from "node:net";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Principal } from "../principal.ts";
 import { TokenBucketLimiter } from "./token-bucket-limiter.ts";
@@ -33,10 +34,36 @@ export class RequestLimit {
   }
 }
 
+/**
+ * The address of the client: of the connection, or the one that trusted proxies in front forward in
+ * `X-Forwarded-For`. For requests that Fastify does not see.
+ */
+export function getClientAddress(
+  { socket, headers }: Pick<IncomingMessage, "socket" | "headers">,
+  trustedProxies: BlockList,
+): string | undefined {
+  const forwarded = [headers["x-forwarded-for"] ?? []].flat().join(",").split(",");
+  let address = socket.remoteAddress;
+  while (address !== undefined && isInRanges(address, trustedProxies)) {
+    const next = forwarded.pop()?.trim();
+    if (next === undefined || isIP(next) === 0) break;
+    address = next;
+  }
+  return address;
+}
+
+/** Whether an address, or the IPv4 address that it maps, is in the ranges. */
+export function isInRanges(address: string, ranges: BlockList): boolean {
+  const plain = mappedIPv4.exec(address)?.[1] ?? address;
+  return isIP(plain) !== 0 && ranges.check(plain, isIPv6(plain) ? "ipv6" : "ipv4");
+}
+
+const mappedIPv4 = /^::ffff:([\d.]+)$/i;
+
 /** Normalises an address; an IPv6 client is identified by its /64. */
 export function toClientNetwork(address = ""): string {
   if (!isIPv6(address)) return address;
-  const mapped = /^::ffff:([\d.]+)$/i.exec(address);
+  const mapped = mappedIPv4.exec(address);
   if (mapped) return mapped[1]!;
   const [head = "", tail] = address.toLowerCase().split("%", 1)[0]!.split("::", 2);
   const first = head === "" ? [] : head.split(":");

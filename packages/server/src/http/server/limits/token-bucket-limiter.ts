@@ -33,11 +33,6 @@ export class TokenBucketLimiter {
     return 0;
   }
 
-  /** Like `take`, but takes no token. */
-  peek(caller: string): number {
-    return Math.max(0, (1 - this.#bucket(caller).tokens) / this.#perMs / 1000);
-  }
-
   #bucket(caller: string): Bucket {
     const now = this.#clock();
     const known = this.#buckets.get(caller);

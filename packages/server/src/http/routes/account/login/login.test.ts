@@ -242,14 +242,16 @@ test("a read-only key logs in to read", async () => {
   expect((await call("POST", "/api/keys", { cookie, ...own }, { name: "more" })).status).toBe(403);
 });
 
-test("failed logins per address are limited, with Retry-After", async () => {
+test("wrong keys of an address are limited, with Retry-After, and never lock out the right ones", async () => {
   const fresh = await startServer();
   const attempt = (text: string) => fresh.call("POST", "/login", { key: null, body: { key: text } });
   for (let index = 0; index < 10; index++) expect((await attempt(`wrong ${index}`)).status).toBe(401);
-  const limited = await attempt(key);
+  const limited = await attempt("wrong 10");
   expect(limited.status).toBe(429);
   expect(Number(limited.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
   expect(((await limited.json()) as { detail: string }).detail).toMatch(/^Too many wrong keys/);
+  expect((await attempt(key)).status).toBe(200);
+  expect((await attempt("wrong 11")).status).toBe(429);
   expect((await fresh.call("GET", "/api/keys")).status).toBe(200);
   await fresh.close();
 });

@@ -44,14 +44,15 @@ function registerRoutes(
       .map((token) => logins.authenticate(token))
       .find((holder) => holder !== undefined);
 
-  /** Checks the key of a login. Throws Unauthorized, TooManyRequests. */
+  /**
+   * Checks the key of a login. Wrong keys of an address never refuse right ones: the check costs
+   * the same for each, and a random key cannot be guessed. Throws Unauthorized, TooManyRequests.
+   */
   const authenticate = (key: string, request: FastifyRequest): KeyHolder => {
-    const address = toClientNetwork(request.ip);
-    const wait = failures.peek(address);
-    if (wait > 0) throw new PlatformError("TooManyWrongKeys", { retryAfter: wait });
     const holder = apiKeys.authenticate(key.trim());
     if (holder) return holder;
-    failures.take(address);
+    const wait = failures.take(toClientNetwork(request.ip));
+    if (wait > 0) throw new PlatformError("TooManyWrongKeys", { retryAfter: wait });
     throw new PlatformError("KeyInvalid");
   };
 

@@ -1,0 +1,113 @@
+import type { BlockList } from "node:net";
+import type { Duplex } from "node:stream";
+import type { Logger } from "@sandpiper/core/log/logger";
+import { isInRanges, toClientNetwork } from "../limits/request-limit.ts";
+import type { ConnectionLimits } from "./connection-limits.ts";
+
+/** How often a warning about displaced connections is written, ms. */
+const warnEveryMs = 60_000;
+
+/** A connection of the listener; Node types upgraded ones as streams. */
+export type Connection = Pick<Duplex, "destroy" | "once"> & { remoteAddress?: string | undefined };
+
+export interface ConnectionGuardOptions {
+  limits: ConnectionLimits;
+  /** Proxies, which connect for many clients: only the limit of all clients applies to them. */
+  trustedProxies: BlockList;
+  logger: Pick<Logger, "warn">;
+  /** Monotonic time, ms. */
+  clock?: () => number;
+}
+
+/**
+ * Bounds open connections. A connection is anonymous until a request on it shows a valid
+ * credential. Over a limit, the oldest anonymous connection is closed instead of refusing the new
+ * one: the time to send a request shrinks under a flood, and everybody who has a key still gets in.
+ */
+export class ConnectionGuard {
+  readonly #options: Required<ConnectionGuardOptions>;
+  /** Oldest first, with their networks; undefined for a trusted proxy. */
+  readonly #anonymous = new Map<Connection, string | undefined>();
+  readonly #networks = new Map<string, Set<Connection>>();
+  /** Connections with a credential, and their users. */
+  readonly #known = new Map<Connection, string>();
+  readonly #users = new Map<string, number>();
+  #displaced = 0;
+  #warnedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: ConnectionGuardOptions) {
+    this.#options = { clock: () => performance.now(), ...options };
+  }
+
+  /** Maximum number of connections. */
+  get total(): number {
+    return this.#options.limits.total;
+  }
+
+  /** Counts a new connection, and closes the oldest anonymous one if there are too many. */
+  admit(connection: Connection): void {
+    const { limits } = this.#options;
+    const network = this.#networkOf(connection.remoteAddress);
+    const siblings = (network !== undefined && this.#networks.get(network)) || new Set<Connection>();
+    if (siblings.size >= limits.anonymousPerNetwork) this.#displace(siblings, network);
+    else if (this.#anonymous.size >= limits.anonymous) this.#displace(this.#anonymous.keys(), network);
+    this.#anonymous.set(connection, network);
+    if (network !== undefined) this.#networks.set(network, siblings.add(connection));
+    connection.once("close", () => {
+      this.#removeAnonymous(connection);
+      this.#removeKnown(connection);
+    });
+  }
+
+  /**
+   * Notes that a request on the connection showed a valid credential of the user. Over the user's
+   * limit, and where all other places are taken, the connection stays anonymous.
+   */
+  identify(connection: Connection, userId: string): void {
+    const { limits } = this.#options;
+    if (!this.#anonymous.has(connection)) return;
+    const count = this.#users.get(userId) ?? 0;
+    if (count >= limits.perUser || this.#known.size >= limits.total - limits.anonymous) return;
+    this.#removeAnonymous(connection);
+    this.#known.set(connection, userId);
+    this.#users.set(userId, count + 1);
+  }
+
+  #networkOf(address: string | undefined): string | undefined {
+    if (address === undefined) return "";
+    return isInRanges(address, this.#options.trustedProxies) ? undefined : toClientNetwork(address);
+  }
+
+  #displace([oldest]: Iterable<Connection>, newcomer: string | undefined): void {
+    if (!oldest) return;
+    this.#removeAnonymous(oldest);
+    oldest.destroy();
+    this.#displaced++;
+    const now = this.#options.clock();
+    if (now - this.#warnedAt < warnEveryMs) return;
+    this.#options.logger.warn(
+      { displaced: this.#displaced, address: newcomer },
+      "Many connections without a key are open: the oldest are closed for new ones",
+    );
+    this.#displaced = 0;
+    this.#warnedAt = now;
+  }
+
+  #removeAnonymous(connection: Connection): void {
+    const network = this.#anonymous.get(connection);
+    this.#anonymous.delete(connection);
+    if (network === undefined) return;
+    const siblings = this.#networks.get(network);
+    siblings?.delete(connection);
+    if (siblings?.size === 0) this.#networks.delete(network);
+  }
+
+  #removeKnown(connection: Connection): void {
+    const userId = this.#known.get(connection);
+    if (userId === undefined) return;
+    this.#known.delete(connection);
+    const count = this.#users.get(userId)! - 1;
+    if (count === 0) this.#users.delete(userId);
+    else this.#users.set(userId, count);
+  }
+}
