@@ -99,7 +99,8 @@ export function buildApp(services: HttpServices): App {
     trustProxy: config.trustedProxies.length > 0 && config.trustedProxies,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
     rewriteUrl: stripPrefix,
-    serverFactory: (handler, options) => createListener(handler, previews, { connections, scheduler }, options),
+    serverFactory: (handler, options) =>
+      createListener(handler, previews, { connections, scheduler }, options),
     frameworkErrors: (error, request, reply) => sendError(error, request, reply as FastifyReply),
     clientErrorHandler: respondToClientError,
   });

@@ -83,7 +83,12 @@ async function limited(
   const authenticator = createAuthenticator(bench.server);
   const limits = { ...previewLimits, ...change };
   const server = createServer((request, response) => void previews.request(request, response));
-  const previews = createPreviews({ config, sandboxes, logger, connections: { identify: () => {} } }, authenticator, () => server, limits);
+  const previews = createPreviews(
+    { config, sandboxes, logger, connections: { identify: () => {} } },
+    authenticator,
+    () => server,
+    limits,
+  );
   await once(server.listen(0, "127.0.0.1"), "listening");
   const { port } = server.address() as AddressInfo;
   try {

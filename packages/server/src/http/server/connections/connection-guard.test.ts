@@ -89,7 +89,12 @@ test("half of the process's descriptors stay free for other things than connecti
     anonymousPerNetwork: 512,
     perUser: 2_000,
   });
-  expect(connectionLimits(1_024)).toEqual({ total: 512, anonymous: 104, anonymousPerNetwork: 26, perUser: 102 });
+  expect(connectionLimits(1_024)).toEqual({
+    total: 512,
+    anonymous: 104,
+    anonymousPerNetwork: 26,
+    perUser: 102,
+  });
 });
 
 test("a flood of silent, slow and keyless connections keeps nobody out", async () => {
@@ -109,7 +114,10 @@ test("a flood of silent, slow and keyless connections keeps nobody out", async (
   for (let index = 0; index < 700; index++) {
     const socket = connect(server.port, "127.0.0.1", () => socket.write(beginnings[index % 6]!));
     open++;
-    socket.on("error", () => {}).on("close", () => open--).resume();
+    socket
+      .on("error", () => {})
+      .on("close", () => open--)
+      .resume();
     flood.push(socket);
     if (index % 100 === 99) {
       expect((await server.call("GET", "/health", { key: null })).status).toBe(200);
