@@ -1,6 +1,7 @@
 import { Command } from "commander";
 import { keepCompiledCode } from "./cli/compile-cache.ts";
 import { CliError, exitCodes } from "./cli/errors.ts";
+import { inert } from "./cli/inert.ts";
 import { nameSourcesInStacks } from "./cli/stack-sources.ts";
 import { formatVariablesHelp } from "./config/documentation.ts";
 import { platformVersion } from "./config/version.ts";
@@ -154,7 +155,8 @@ With SANDPIPER_URL and SANDPIPER_API_KEY set, the sandbox is on that server, oth
 /** Prints the message of an error, or its stack with SANDPIPER_DEBUG=1; returns the exit code. */
 function report(error: unknown): number {
   const { message = String(error), stack } = (error ?? {}) as Partial<Error>;
-  process.stderr.write(`sandpiper: ${process.env.SANDPIPER_DEBUG === "1" && stack ? stack : message}\n`);
+  const text = process.env.SANDPIPER_DEBUG === "1" && stack ? stack : message;
+  process.stderr.write(`sandpiper: ${inert(text)}\n`);
   return error instanceof CliError ? error.exitCode : exitCodes.failed;
 }
 

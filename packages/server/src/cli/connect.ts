@@ -1,5 +1,6 @@
 import { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
+import { inertJson } from "./inert.ts";
 import { loadConfig, localClient, openPlatform } from "./local-platform.ts";
 
 /**
@@ -10,7 +11,7 @@ export async function connect(): Promise<{ client: Client; close(): Promise<void
   const { SANDPIPER_URL: url, SANDPIPER_API_KEY: key } = process.env;
   if (url) {
     if (!URL.canParse(url) || !/^https?:/.test(url))
-      throw new CliError(`SANDPIPER_URL must be an http or https address, not ${JSON.stringify(url)}.`, {
+      throw new CliError(`SANDPIPER_URL must be an http or https address, not ${inertJson(url)}.`, {
         exitCode: exitCodes.usage,
       });
     if (!key)

@@ -10,6 +10,7 @@ import { Changes, type Patch } from "./changes.ts";
 import type { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { isolatedGit, runGit } from "./git.ts";
+import { inertLine } from "./inert.ts";
 import { loadConfig, localClient, openPlatform, probePort } from "./local-platform.ts";
 import { formatUsage, Progress } from "./progress.ts";
 import { waitForSignal } from "./serve.ts";
@@ -100,7 +101,7 @@ async function runDemo(
 ): Promise<{ run: TaskRun; passed: boolean }> {
   const out = process.stdout;
   const paint = createPaint(out);
-  out.write(`${paint("bold", "Sandpiper demo")}: ${task.text}\n`);
+  out.write(`${paint("bold", "Sandpiper demo")}: ${inertLine(task.text)}\n`);
   out.write(
     "The model is demo/repair, a small program and not an LLM; the server, the sandbox and the tools are real.\n\n",
   );
@@ -114,7 +115,12 @@ async function runDemo(
   try {
     changes = await Changes.since(task.folder);
     run = await prepareTask(client, task, abort.signal);
-    progress.print(paint("dim", `sandbox ${run.sandbox.id} runs, the repository is in ${run.workingDir}`));
+    progress.print(
+      paint(
+        "dim",
+        `sandbox ${inertLine(run.sandbox.id)} runs, the repository is in ${inertLine(run.workingDir)}`,
+      ),
+    );
     const asked = progress.elapsed;
     const status = await followTask(client, task, run, (event) => progress.event(event), {
       signal: abort.signal,
@@ -160,7 +166,7 @@ async function summary(
   const verdict = passed ? paint("green", "passes") : paint("red", "FAILS");
   return [
     "",
-    patch ? await patch.display(process.stdout.isTTY) : "Nothing changed.\n",
+    patch ? await patch.display(paint) : "Nothing changed.\n",
     row("run", `${status}, ${formatUsage(progress.usage)}`),
     row("test", `${testCommand.join(" ")} ${verdict} in the sandbox now`),
     row("sandbox start", formatDuration(run.timings.sandboxStart)),

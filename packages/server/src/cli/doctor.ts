@@ -9,6 +9,7 @@ import type { Config } from "../config/config.ts";
 import { examineSandboxes } from "./doctor-sandboxes.ts";
 import { exitCodes } from "./errors.ts";
 import { type DoctorFinding, finding } from "./finding.ts";
+import { inertJson, inertLine } from "./inert.ts";
 import { loadConfig, probePort } from "./local-platform.ts";
 import { createPaint } from "./style.ts";
 
@@ -20,7 +21,7 @@ const rootlessScript = fileURLToPath(new URL("../../../../scripts/rootless", imp
 export async function doctor(options: { json?: boolean }): Promise<number> {
   const findings = await examine(loadConfig());
   const able = findings.every(({ ok, essential }) => ok || !essential);
-  if (options.json) process.stdout.write(`${JSON.stringify({ ok: able, findings }, null, 2)}\n`);
+  if (options.json) process.stdout.write(`${inertJson({ ok: able, findings }, 2)}\n`);
   else process.stdout.write(report(findings, able));
   return able ? exitCodes.ok : exitCodes.failed;
 }
@@ -33,7 +34,10 @@ function report(findings: readonly DoctorFinding[], able: boolean): string {
       : essential
         ? paint("red", "MISSING")
         : paint("yellow", "missing");
-    return [`${mark}  ${name.padEnd(18)} ${found}`, ...(advice ? [`${" ".repeat(28)}→ ${advice}`] : [])];
+    return [
+      `${mark}  ${name.padEnd(18)} ${inertLine(found)}`,
+      ...(advice ? [`${" ".repeat(28)}→ ${inertLine(advice)}`] : []),
+    ];
   });
   const verdict = able
     ? "This machine can run Sandpiper."

@@ -4,6 +4,7 @@ import { Transform, type Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { connect } from "./connect.ts";
 import { CliError } from "./errors.ts";
+import { inertLine } from "./inert.ts";
 import { getInvoker } from "./invoker.ts";
 
 /** Prefix of the last line of a complete recording. */
@@ -35,7 +36,7 @@ export async function exportRecording(conversation: string, { output }: { output
     if (output && user && (await isFile(output))) await chown(output, user.uid, user.gid);
     if (output)
       process.stderr.write(
-        `Written to ${output}. It contains the whole conversation; secrets that the server knows are masked.\n`,
+        `Written to ${inertLine(output)}. It contains the whole conversation; secrets that the server knows are masked.\n`,
       );
   } finally {
     await connection.close();

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { Parser, type ReadEntry } from "tar";
 import { CliError } from "./errors.ts";
+import { inertJson } from "./inert.ts";
 import { insideGitFolder } from "./tree.ts";
 
 export interface ExtractLimits {
@@ -168,7 +169,5 @@ export function safePath(path: string): string | undefined {
 }
 
 function refuseEntry(path: string, what: string): CliError {
-  return new CliError(
-    `The archive from the sandbox was refused: ${JSON.stringify(path.slice(0, 200))} ${what}.`,
-  );
+  return new CliError(`The archive from the sandbox was refused: ${inertJson(path.slice(0, 200))} ${what}.`);
 }

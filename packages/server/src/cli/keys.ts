@@ -14,6 +14,7 @@ import { StoredApiKeys } from "../users/api-keys.ts";
 import { defaultUser, userNamePattern } from "../users/default-user.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { parseExpiry } from "./expiry.ts";
+import { inertJson, inertLine } from "./inert.ts";
 import { loadConfig } from "./local-platform.ts";
 
 /** `sandpiper keys list` */
@@ -48,7 +49,7 @@ export async function createKey({
     apiKeys.add(user, { name: name ?? chooseFreeName(apiKeys.list(user)), expiresAt, readOnly }),
   );
   const whose = user === defaultUser ? "" : ` of ${user}`;
-  process.stderr.write(`The key ${JSON.stringify(row.name)}${whose}, shown only this once:\n`);
+  process.stderr.write(`The key ${inertJson(row.name)}${whose}, shown only this once:\n`);
   process.stdout.write(`${key}\n`);
 }
 
@@ -69,13 +70,13 @@ export async function revokeKey(idOrName: string, { user }: { user?: string }): 
     if (found.length > 1) {
       const users = found.map((row) => row.userId).join(", ");
       throw new CliError(
-        `The users ${users} have a key ${JSON.stringify(idOrName)} each: select a user with --user, or use the id.`,
+        `The users ${users} have a key ${inertJson(idOrName)} each: select a user with --user, or use the id.`,
       );
     }
     const [row] = found;
     if (!row || !(await apiKeys.remove(row.id)))
-      throw new CliError(`There is no key with the id or name ${JSON.stringify(idOrName)}.`);
-    process.stdout.write(`Revoked ${JSON.stringify(row.name)}.\n`);
+      throw new CliError(`There is no key with the id or name ${inertJson(idOrName)}.`);
+    process.stdout.write(`Revoked ${inertJson(row.name)}.\n`);
   });
 }
 
@@ -136,7 +137,7 @@ function keyTable(keys: ReturnType<ApiKeys["list"]>): string {
     lastUsedAt === null ? "never" : time(lastUsedAt),
     readOnly ? "read-only" : "full",
     // The name is last because it may contain spaces.
-    printable(name),
+    inertLine(name),
   ]);
   const all = [["ID", "USER", "CREATED", "EXPIRES", "LAST USED", "RIGHTS", "NAME"], ...rows];
   const widths = all[0]!.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));
@@ -153,9 +154,4 @@ function keyTable(keys: ReturnType<ApiKeys["list"]>): string {
 
 function time(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 16)}Z`;
-}
-
-/** Replaces control characters in a name. */
-function printable(name: string): string {
-  return name.replaceAll(/[\p{Cc}\p{Cf}]/gu, "?");
 }

@@ -7,10 +7,11 @@ import type { Platform, PlatformOptions } from "../platform.ts";
 import { defaultUser } from "../users/default-user.ts";
 import { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
+import { inertLine } from "./inert.ts";
 
 /** Reads the configuration. Throws CliError for invalid values; warns about unknown variables. */
 export function loadConfig(env: Environment = process.env): Config {
-  for (const warning of listUnknownVariables(env)) process.stderr.write(`sandpiper: ${warning}\n`);
+  for (const warning of listUnknownVariables(env)) process.stderr.write(`sandpiper: ${inertLine(warning)}\n`);
   try {
     return readConfig(env);
   } catch (error) {

@@ -167,3 +167,59 @@ test("notes, summaries and blocking hooks are printed; hook results of other eve
     "hook      SessionStart ./h.sh: It took longer than 60 s.",
   ]);
 });
+
+test("at every width, names of tools of every length leave no line wider than the terminal", () => {
+  for (const columns of [30, 49, 50, 60, 80, 120])
+    for (const name of ["t", "terminal", "file_editor", "mcp__github__create_pull_request", "x".repeat(300)])
+      for (const [kind, field] of [
+        ["ThinkAction", "thought"],
+        ["TerminalAction", "command"],
+      ] as const) {
+        const lines = print(action(name, { kind, [field]: "some words that are wrapped, ".repeat(9) }), {
+          columns,
+        });
+        for (const line of lines) expect(line.length, `${columns}: ${line}`).toBeLessThanOrEqual(columns);
+      }
+});
+
+test("no string of an event reaches the terminal with anything that is not seen", () => {
+  const hostile = "\x1b]52;c;cm0=\x07\u009b8m\u202e\u200b\u{e0041}\ra";
+  const poison = (value: unknown, key = ""): unknown => {
+    if (typeof value === "string") return ["kind", "type", "role"].includes(key) ? value : hostile;
+    if (Array.isArray(value)) return value.map((item) => poison(item));
+    if (typeof value !== "object" || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, poison(item, name)]));
+  };
+  const call = { tool_name: "t", tool_call_id: "c", source: "environment" };
+  const message = { role: "assistant", content: [{ type: "text", text: "x" }] };
+  const events = [
+    { kind: "SystemPromptEvent", source: "agent", tools: [{ title: "x" }] },
+    { kind: "MessageEvent", source: "agent", llm_message: message },
+    { kind: "MessageEvent", source: "environment", llm_message: message },
+    ...[
+      { kind: "TerminalAction", command: "x" },
+      { kind: "GlobAction", path: "x", pattern: "x" },
+      { kind: "FileEditorAction", command: "x", path: "x", old_str: "x", new_str: "x" },
+      { kind: "TaskTrackerAction", command: "x", task_list: [{ title: "x", status: "todo" }] },
+      { kind: "FinishAction", message: "x" },
+      { kind: "TaskAction", subagent_type: "x", prompt: "x" },
+      { kind: "MCPToolAction", data: { x: "x" } },
+      { kind: "ApplyPatchAction", patch: "x" },
+      { kind: "OtherAction", x: "x" },
+    ].map((value) => action("x", value, { thought: [{ type: "text", text: "x" }], reasoning_content: "x" })),
+    { ...action("x", {}), action: null },
+    terminal("x", 1),
+    { kind: "AgentErrorEvent", ...call, error: "x" },
+    { kind: "UserRejectObservation", ...call, rejection_reason: "x" },
+    { kind: "HookExecutionEvent", hook_event_type: "x", hook_command: "x", error: "x" },
+    { kind: "ConversationErrorEvent", code: "x", detail: "x" },
+    { kind: "ServerErrorEvent", code: "x", detail: "x" },
+  ];
+  for (const event of events) {
+    const shown = print(poison(event) as object).join("");
+    expect(shown, event.kind).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+    expect(shown, event.kind).toContain(
+      event.kind === "ObservationEvent" ? "^[]52" : "^[]52;c;cm0=^G<U+009B>8m",
+    );
+  }
+});

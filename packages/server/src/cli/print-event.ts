@@ -1,12 +1,14 @@
 import {
-  type Action,
   type ActionEvent,
   contentText,
   type Event,
   type HookExecutionEvent,
   type Observation,
 } from "@sandpiper/wire";
-import { formatDuration, type Paint, plain, printable } from "./style.ts";
+import { describeAction } from "./describe-action.ts";
+import { inertLine } from "./inert.ts";
+import { cut, fitLines, type Shape, wrap } from "./lines.ts";
+import { formatDuration, type Paint, plain } from "./style.ts";
 
 export interface PrintOptions {
   /** Milliseconds since the beginning, shown in front of the event. */
@@ -27,13 +29,24 @@ interface AgentState {
 export function printEvent(event: Event, options: PrintOptions): string[] {
   const { elapsed, columns = 100, outputLines = 12, paint = plain } = options;
   const time = paint("dim", formatDuration(elapsed).padStart(9));
-  const width = Math.max(columns - 22, 30);
-  const entry = (label: string, text: string, style: Parameters<Paint>[0] = "cyan", shape = cut) => {
-    const [first = "", ...rest] = lines(text, outputLines, width, shape);
-    return [
-      `${time}  ${paint(style, label.padEnd(9))} ${first}`,
-      ...rest.map((line) => `${" ".repeat(21)}${line}`),
-    ];
+  // On a narrow terminal, the text goes below the label.
+  const indent = columns < 50 ? 4 : 21;
+  const width = Math.max(columns - 1 - indent, 10);
+  const entry = (label: string, text: string, style: Parameters<Paint>[0] = "cyan", shape: Shape = cut) => {
+    const [name] = cut(inertLine(label), Math.max(columns - 12, 10)) as [string];
+    const head = `${time}  ${paint(style, name.padEnd(9))}`;
+    const taken = Math.max(name.length, 9) + 12 - indent;
+    const below = taken > width / 2;
+    const [first = "", ...rest] = fitLines(text, {
+      limit: outputLines,
+      width,
+      taken: below ? 0 : taken,
+      shape,
+    });
+    const lines = rest.map((line) => `${" ".repeat(indent)}${line}`);
+    return below
+      ? [head.trimEnd(), `${" ".repeat(indent)}${first}`, ...lines]
+      : [`${head} ${first}`, ...lines];
   };
   const said = (label: string, text: string) => (text.trim() ? entry(label, text, "magenta", wrap) : []);
 
@@ -112,7 +125,7 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
 
   function result(observation: Observation): string[] {
     if (observation.kind === "ThinkObservation" || observation.kind === "FinishObservation") return [];
-    const text = contentText(observation.content).trimEnd();
+    const text = contentText(observation.content).replace(/\r\n?/g, "\n").trimEnd();
     if (observation.kind === "TerminalObservation") {
       const code = observation.exit_code ?? observation.metadata.exit_code;
       const label = observation.timeout ? "running" : `exit ${code}`;
@@ -126,109 +139,6 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
   }
 }
 
-/** Describes an action. */
-function describeAction(action: Action): string {
-  switch (action.kind) {
-    case "TerminalAction":
-      if (action.reset) return `(new shell)${action.command ? `\n$ ${action.command}` : ""}`;
-      return action.is_input
-        ? `(input) ${action.command}`
-        : action.command
-          ? `$ ${action.command}`
-          : "(waits for output)";
-    case "GlobAction":
-    case "GrepAction":
-      return action.path ? `${action.pattern} in ${action.path}` : action.pattern;
-    case "FileEditorAction":
-    case "PlanningFileEditorAction":
-      return [
-        `${action.command} ${action.path}`,
-        ...changes(action.old_str, "-"),
-        ...changes(action.new_str ?? action.file_text, "+"),
-      ].join("\n");
-    case "TaskTrackerAction":
-      return [
-        action.command,
-        ...action.task_list.map(({ status, title }) => `${taskMarks[status]} ${title}`),
-      ].join("\n");
-    case "ThinkAction":
-      return action.thought;
-    case "FinishAction":
-      return action.message;
-    case "TaskAction":
-      return `${action.subagent_type}: ${action.prompt}`;
-    case "MCPToolAction":
-      return JSON.stringify(action.data);
-    case "ApplyPatchAction":
-      return action.patch;
-    default: {
-      const { kind: _kind, ...parameters } = action;
-      return Object.entries(parameters)
-        .map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`)
-        .join("\n");
-    }
-  }
-}
-
-const taskMarks = { todo: "[ ]", in_progress: "[~]", done: "[x]" } as const;
-
-function changes(text: string | null | undefined, sign: string): string[] {
-  return text
-    ? text
-        .replace(/\n$/, "")
-        .split("\n")
-        .map((line) => `${sign} ${line}`)
-    : [];
-}
-
 function isProse({ action }: ActionEvent): boolean {
   return action?.kind === "ThinkAction" || action?.kind === "FinishAction";
-}
-
-/** Shapes a text to at most `limit` lines of `width` characters and counts omitted lines. */
-function lines(
-  text: string,
-  limit: number,
-  width: number,
-  shape: (line: string, width: number) => string[],
-): string[] {
-  const all = printable(text)
-    .trimEnd()
-    .split("\n")
-    .flatMap((line) => shape(line.replaceAll("\t", "    "), width));
-  if (all.length <= limit) return all;
-  const before = Math.ceil((limit - 1) / 2);
-  const after = Math.floor((limit - 1) / 2);
-  return [
-    ...all.slice(0, before),
-    `… ${all.length - before - after} more lines …`,
-    ...all.slice(all.length - after),
-  ];
-}
-
-/** Cuts a line of output or code at the width. */
-function cut(line: string, width: number): string[] {
-  const characters = Array.from(line);
-  return [characters.length > width ? `${characters.slice(0, width - 1).join("")}…` : line];
-}
-
-/** Wraps prose at spaces and splits longer words. */
-function wrap(line: string, width: number): string[] {
-  const done: string[] = [];
-  let current = "";
-  for (const word of line.split(" ").flatMap((part) => pieces(part, width))) {
-    if (current !== "" && current.length + 1 + word.length > width) {
-      done.push(current);
-      current = word;
-    } else current = current === "" ? word : `${current} ${word}`;
-  }
-  return [...done, current];
-}
-
-function pieces(word: string, width: number): string[] {
-  const characters = Array.from(word);
-  if (characters.length <= width) return [word];
-  return Array.from({ length: Math.ceil(characters.length / width) }, (_, at) =>
-    characters.slice(at * width, (at + 1) * width).join(""),
-  );
 }

@@ -1,5 +1,6 @@
 import type { Event, Stats } from "@sandpiper/wire";
 import { executionStatus } from "./follow.ts";
+import { inertLine } from "./inert.ts";
 import { printEvent } from "./print-event.ts";
 import { formatDuration, type Paint } from "./style.ts";
 
@@ -107,7 +108,7 @@ export class Progress {
 
   #draw(): void {
     const spinner = frames[this.#frame++ % frames.length];
-    const line = `${spinner} ${formatDuration(this.elapsed)}, ${formatUsage(this.usage)}, ${this.#doing}`;
+    const line = `${spinner} ${formatDuration(this.elapsed)}, ${formatUsage(this.usage)}, ${inertLine(this.#doing)}`;
     this.#stream.write(
       `\r\x1b[K${this.#paint("dim", line.slice(0, Math.max((this.#stream.columns || 100) - 1, 10)))}`,
     );

@@ -7,6 +7,7 @@ import { type ReplayReport, replay } from "../recording/replay.ts";
 import { formatReport } from "../recording/report.ts";
 import { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
+import { inert, inertJson } from "./inert.ts";
 import { loadConfig, openPlatform } from "./local-platform.ts";
 import { onStop } from "./signals.ts";
 import { createTemporaryFolder } from "./temporary-folder.ts";
@@ -24,7 +25,7 @@ export interface ReplayCommandOptions {
  */
 export async function replayCommand(file: string, options: ReplayCommandOptions): Promise<number> {
   const report = await replayFile(file, options);
-  process.stdout.write(options.json ? `${JSON.stringify(report, undefined, 2)}\n` : formatReport(report));
+  process.stdout.write(options.json ? `${inertJson(report, 2)}\n` : inert(formatReport(report)));
   return report.divergences.length === 0 ? exitCodes.ok : exitCodes.failed;
 }
 

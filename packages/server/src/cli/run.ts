@@ -7,6 +7,7 @@ import { confirm } from "./confirm.ts";
 import { connect } from "./connect.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { runGit } from "./git.ts";
+import { inertLine } from "./inert.ts";
 import { getInvoker } from "./invoker.ts";
 import { formatUsage, Progress } from "./progress.ts";
 import { onStop } from "./signals.ts";
@@ -97,13 +98,15 @@ async function work(client: Client, task: Task, options: RunCommandOptions): Pro
     const patch = await collectChanges(client, started, changes);
     progress.stop();
     process.stderr.write(
-      `${paint("bold", `The run ${endings[status] ?? `is ${status}`}`)} after ${formatDuration(progress.elapsed)}: ${formatUsage(progress.usage)}\n`,
+      `${paint("bold", `The run ${endings[status] ?? `is ${inertLine(status)}`}`)} after ${formatDuration(progress.elapsed)}: ${formatUsage(progress.usage)}\n`,
     );
     await show(patch);
     const applied =
       patch && options.apply ? await applyPatch(changes, patch, task.folder, options.yes === true) : false;
     if (patch && !applied && process.stdout.isTTY && !options.repo)
-      process.stderr.write(`The folder ${task.folder} is unchanged; --apply applies the changes.\n`);
+      process.stderr.write(
+        `The folder ${inertLine(task.folder)} is unchanged; --apply applies the changes.\n`,
+      );
     return interrupted ? exitCodes.interrupted : status === "finished" ? exitCodes.ok : exitCodes.failed;
   } catch (error) {
     if (!task.model && /^No model is configured/.test((error as Error).message))
@@ -113,7 +116,8 @@ async function work(client: Client, task: Task, options: RunCommandOptions): Pro
     progress.stop();
     restore();
     await changes?.close();
-    if (started && options.keep) process.stderr.write(`The sandbox ${started.sandbox.id} keeps running.\n`);
+    if (started && options.keep)
+      process.stderr.write(`The sandbox ${inertLine(started.sandbox.id)} keeps running.\n`);
     else if (started) await client.deleteSandbox(started.sandbox.id).catch(() => {});
   }
 }
@@ -123,17 +127,19 @@ async function show(patch: Patch | undefined): Promise<void> {
     process.stderr.write("Nothing changed.\n");
     return;
   }
-  process.stdout.write(process.stdout.isTTY ? await patch.display(true) : await patch.text());
+  process.stdout.write(
+    process.stdout.isTTY ? await patch.display(createPaint(process.stdout)) : await patch.text(),
+  );
 }
 
 /** Returns whether the patch was applied. */
 async function applyPatch(changes: Changes, patch: Patch, folder: string, yes: boolean): Promise<boolean> {
   if (!yes && process.stdin.isTTY) {
-    const answer = await ask(`Apply these changes to ${folder}? [y/N] `);
+    const answer = await ask(`Apply these changes to ${inertLine(folder)}? [y/N] `);
     if (!/^y(es)?$/i.test(answer ?? "")) return false;
   }
   await changes.apply(patch);
-  process.stderr.write(`Applied to ${folder}.\n`);
+  process.stderr.write(`Applied to ${inertLine(folder)}.\n`);
   return true;
 }
 

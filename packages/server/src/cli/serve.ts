@@ -1,3 +1,4 @@
+import { inertLine } from "./inert.ts";
 import { loadConfig, openPlatform } from "./local-platform.ts";
 import { onStop } from "./signals.ts";
 
@@ -5,7 +6,7 @@ import { onStop } from "./signals.ts";
 export async function serve(): Promise<void> {
   const config = loadConfig();
   const platform = await openPlatform(config);
-  const lines = [`Sandpiper serves ${platform.url}`, `Data folder: ${config.dataDir}`];
+  const lines = [`Sandpiper serves ${platform.url}`, `Data folder: ${inertLine(config.dataDir)}`];
   if (platform.newApiKey) lines.push(`API key (shown only this once): ${platform.newApiKey}`);
   process.stdout.write(`${lines.join("\n")}\n`);
   await waitForSignal((signal) =>

@@ -11,13 +11,6 @@ export function createPaint(stream: NodeJS.WritableStream): Paint {
 
 export const plain: Paint = (_style, text) => text;
 
-/** Makes untrusted text safe for a terminal: shows control characters except newlines and tabs. */
-export function printable(text: string): string {
-  return text
-    .replace(/\r\n?/g, "\n")
-    .replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, "�");
-}
-
 /** Formats milliseconds: `8 ms`, `1.4 s`, `2 min 05 s`. */
 export function formatDuration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
