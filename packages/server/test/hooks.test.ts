@@ -271,7 +271,7 @@ test("an agent may inspect the project before it decides; without a decision wit
   ]);
 });
 
-test("hooks that hang, flood, die, print nonsense or cannot start are reported and block nothing", async () => {
+test("hooks after a call that hang, flood, die, print nonsense or cannot start are reported and block nothing", async () => {
   const hooks = [
     "sleep 60 & sleep 60",
     "head -c 3000000 /dev/zero | tr '\\\\0' x; head -c 3000000 /dev/zero >&2",
@@ -283,11 +283,8 @@ test("hooks that hang, flood, die, print nonsense or cannot start are reported a
   const slow = { matcher: "terminal", hooks: [{ command: "sleep 2; touch async-done", async: true }] };
   const id = await start("Work", {
     hook_config: {
-      pre_tool_use: [
-        slow,
-        { matcher: "terminal", hooks },
-        { matcher: "(a+)+$", hooks: [{ command: "touch never" }] },
-      ],
+      pre_tool_use: [slow, { matcher: "(a+)+$", hooks: [{ command: "touch never" }] }],
+      post_tool_use: [{ matcher: "terminal", hooks }],
     },
     replies: [reply.toolCalls([terminal("echo survived")])],
   });
@@ -311,6 +308,23 @@ test("hooks that hang, flood, die, print nonsense or cannot start are reported a
   );
   await until(async () => (await bash(`ls /workspace/p${folders}`)).includes("async-done"));
   expect(await bash(`pgrep sleep || :; ls /workspace/p${folders}`)).toBe("async-done\n");
+});
+
+test("a guard that is killed, cannot run or does not end blocks the call", async () => {
+  const guard = `case $(cat) in *one*) kill -9 $$;; *two*) /no/such/program;; *three*) sleep 60;; esac`;
+  const calls = ["one", "two", "three", "four"].map((word) => reply.toolCalls([terminal(`echo ${word}`)]));
+  const id = await start("Work", {
+    hook_config: { pre_tool_use: [{ matcher: "terminal", hooks: [{ command: guard, timeout: 1 }] }] },
+    replies: calls,
+  });
+  const all = await waitForEnd(id);
+  expect(hooksOf(all)).toMatchObject([
+    { blocked: true, exit_code: 137, reason: expect.stringContaining("killed by signal 9") },
+    { blocked: true, exit_code: 127, reason: expect.stringContaining("could not be run") },
+    { blocked: true, exit_code: 124, reason: expect.stringContaining("longer than 1 s") },
+    { blocked: false, exit_code: 0 },
+  ]);
+  expect(all.filter(({ kind }) => kind === "UserRejectObservation")).toHaveLength(3);
 });
 
 test("a broken or too long hooks file is reported once, and the run continues", async () => {

@@ -2,7 +2,7 @@ import { errorText } from "@sandpiper/core/errors";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import type { HookDefinition } from "./config.ts";
-import { type HookOutcome, undecided } from "./verdict.ts";
+import { findDeath, type HookOutcome, undecided } from "./verdict.ts";
 
 /** Bytes kept of each output. */
 const maxOutput = 200_000;
@@ -36,12 +36,13 @@ export async function runCommandHook(
       { input: context.input, maxOutputBytes: maxOutput, timeoutMs, signal },
     );
     const { code, stdout, stderr, timedOut } = await withDeadline(work, timeoutMs, signal);
-    const error = `The hook took longer than ${hook.timeout} s and was ended.`;
     const outputs = { stdout: stdout.toString(), stderr: stderr.toString() };
-    return timedOut ? { exitCode: 124, ...outputs, error } : { exitCode: code, ...outputs };
+    const error = timedOut ? `The hook took longer than ${hook.timeout} s and was ended.` : findDeath(code);
+    const exitCode = timedOut ? 124 : code;
+    return error === undefined ? { exitCode, ...outputs } : { exitCode, ...outputs, error, died: true };
   } catch (error) {
     signal.throwIfAborted();
-    return undecided(`The hook could not be run: ${errorText(error)}`, 127);
+    return { ...undecided(`The hook could not be run: ${errorText(error)}`, 127), died: true };
   }
 }
 

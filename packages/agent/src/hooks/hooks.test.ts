@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { mergeHookConfigs, parseHookConfig } from "./config.ts";
 import { cut, limitInput } from "./hook-input.ts";
 import { matchTool } from "./matcher.ts";
-import { decide } from "./verdict.ts";
+import { decide, findDeath } from "./verdict.ts";
 
 test.each([
   ["*", "terminal", true],
@@ -97,7 +97,30 @@ test.each([
     { success: true, blocked: false },
   ],
 ])("%j decides %j", (outcome, expected) => {
-  expect(decide({ stderr: "", ...outcome })).toEqual(expected);
+  expect(decide({ stderr: "", ...outcome }, { guards: true })).toEqual(expected);
+});
+
+test.each([
+  [0, undefined],
+  [1, undefined],
+  [2, undefined],
+  [124, undefined],
+  [126, "could not be run"],
+  [127, "could not be run"],
+  [128, undefined],
+  [137, "killed by signal 9"],
+  [139, "killed by signal 11"],
+  [192, "killed by signal 64"],
+  [255, undefined],
+])("a command that ends with %i: %j", (code, expected) => {
+  expect(findDeath(code)).toEqual(expected && expect.stringContaining(expected));
+});
+
+test("the death of a command blocks what it guards, and nothing else", () => {
+  const outcome = { exitCode: 137, stdout: '{"decision":"allow"}', stderr: "", error: "Killed.", died: true };
+  expect(decide(outcome, { guards: true })).toMatchObject({ success: false, blocked: true });
+  expect(decide(outcome, { guards: true }).reason).toContain("Killed. A hook that guards this");
+  expect(decide(outcome, { guards: false })).toEqual({ success: false, blocked: false });
 });
 
 test.each([

@@ -10,7 +10,8 @@ export interface HookVerdict {
 
 /**
  * The hooks of a conversation (agent-behaviour.md section 9). Each call runs the matching hooks and
- * appends a HookExecutionEvent for each; a failing hook blocks nothing. Throws the signal's reason.
+ * appends a HookExecutionEvent for each. A hook that fails blocks nothing, but a command that dies
+ * before a tool or a message blocks it. Throws the signal's reason.
  */
 export interface Hooks {
   /** On the first run since the server loaded the conversation. */

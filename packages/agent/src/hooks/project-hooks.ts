@@ -41,6 +41,9 @@ const eventTypes: Record<HookEvent, EventType> = {
   stop: "Stop",
 };
 
+/** Events that a hook allows or blocks before anything happens. */
+const guarded: readonly HookEvent[] = ["pre_tool_use", "user_prompt_submit"];
+
 /** Runs the hooks of an event one after the other, until one blocks. */
 export class ProjectHooks implements Hooks {
   readonly #config: HookConfig;
@@ -148,7 +151,9 @@ export class ProjectHooks implements Hooks {
 
   /** The event of one execution, cut and masked. */
   #record(event: HookEvent, hook: HookDefinition, input: HookInput, subject: Subject, outcome: HookOutcome) {
-    const { success, blocked, reason, additionalContext } = decide(outcome);
+    const { success, blocked, reason, additionalContext } = decide(outcome, {
+      guards: guarded.includes(event),
+    });
     const said = maskDeep(
       {
         hook_command: hook.command,

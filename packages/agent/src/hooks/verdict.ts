@@ -7,6 +7,8 @@ export interface HookOutcome {
   stderr: string;
   /** Why there is no decision, for example a time-out. */
   error?: string;
+  /** The command did not get to its end: a guard that dies must not let the event pass. */
+  died?: boolean;
 }
 
 /** A hook that came to no decision: nothing is blocked. */
@@ -24,18 +26,38 @@ export interface HookDecision {
 /** Exit code with which a command blocks (agent-behaviour.md section 9). */
 const blockingCode = 2;
 
+/** Exit codes of a shell: a command that cannot be run or is missing, and 128 + the signal. */
+const unrunCodes = [126, 127];
+const signalCodes = { first: 129, last: 192 };
+
+/** Why a command with this exit code did not get to its end; undefined when it did. */
+export function findDeath(exitCode: number): string | undefined {
+  if (unrunCodes.includes(exitCode)) return "The hook's command could not be run.";
+  const { first, last } = signalCodes;
+  if (exitCode < first || exitCode > last) return undefined;
+  return `The hook was killed by signal ${exitCode - first + 1}.`;
+}
+
 /**
  * Reads a decision: exit code 2 blocks; with 0, stdout may hold JSON with `decision: deny` or
- * `block`, `continue: false`, `reason`, `additionalContext`.
+ * `block`, `continue: false`, `reason`, `additionalContext`. The death of a command blocks an event
+ * that it guards.
  */
-export function decide({ exitCode, stdout, stderr, error }: HookOutcome): HookDecision {
+export function decide(
+  { exitCode, stdout, stderr, error, died = false }: HookOutcome,
+  { guards }: { guards: boolean },
+): HookDecision {
   const said = exitCode === 0 || exitCode === blockingCode ? extractJson(stdout) : {};
   const nested = isObject(said.hookSpecificOutput) ? said.hookSpecificOutput : {};
   const decision = text(said.decision)?.toLowerCase();
+  const isFailedGuard = guards && died;
   const blocked =
-    error === undefined &&
-    (exitCode === blockingCode || decision === "deny" || decision === "block" || said.continue === false);
-  const reason = text(said.reason) ?? text(said.stopReason) ?? (blocked ? text(stderr) : undefined);
+    isFailedGuard ||
+    (error === undefined &&
+      (exitCode === blockingCode || decision === "deny" || decision === "block" || said.continue === false));
+  const reason = isFailedGuard
+    ? `${error ?? "The hook did not decide."} A hook that guards this and does not decide blocks it.`
+    : (text(said.reason) ?? text(said.stopReason) ?? (blocked ? text(stderr) : undefined));
   const additionalContext = text(said.additionalContext) ?? text(nested.additionalContext);
   return {
     success: exitCode === 0 && error === undefined,
