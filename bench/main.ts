@@ -14,8 +14,10 @@ import { benchSandboxes } from "./sandboxes.ts";
 import { benchScale } from "./scale.ts";
 import { benchServer } from "./server.ts";
 import { benchSockets } from "./sockets.ts";
+import { benchStart } from "./start.ts";
 
 const groups = {
+  start: benchStart,
   sandboxes: benchSandboxes,
   lifecycle: benchLifecycle,
   files: benchFiles,

@@ -7,8 +7,10 @@ import { fileURLToPath } from "node:url";
 import { startProgram, stopProgram } from "./process.ts";
 
 const key = "sp_bench-key-0123456789abcdefghijklmnopqrstuvwx";
-const serverMain = fileURLToPath(new URL("../scripts/server-main", import.meta.url));
-const main = execFileSync(serverMain, { encoding: "utf8" }).trim();
+/** The file that starts the command line, as `bin/sandpiper` finds it. */
+export const serverMain = execFileSync(fileURLToPath(new URL("../scripts/server-main", import.meta.url)), {
+  encoding: "utf8",
+}).trim();
 
 /** A server in its own process with its own data folder. */
 export interface BenchServer {
@@ -33,7 +35,7 @@ export async function startBenchServer(prepare?: (dataDir: string) => Promise<vo
     SANDPIPER_LOG_LEVEL: "error",
     SANDPIPER_MAX_REQUESTS: "1000000",
   };
-  const { child, match } = await startProgram([main, "serve"], env, /http:\/\/[\w.:]+\d/);
+  const { child, match } = await startProgram([serverMain, "serve"], env, /http:\/\/[\w.:]+\d/);
   const url = match[0];
   const headers = { "X-Session-API-Key": key };
   const ask = async (method: string, path: string) => {

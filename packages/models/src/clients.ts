@@ -7,18 +7,19 @@ import { LRUCache } from "lru-cache";
  * creating one builds and compiles schemas, which takes longer than a call's own work.
  */
 export class Clients {
-  readonly #made = new LRUCache<string, LanguageModelV4>({ max: 50 });
+  readonly #made = new LRUCache<string, Promise<LanguageModelV4>>({ max: 50 });
 
   /**
    * Returns the client for these parts, or creates it. The parts are JSON that includes keys, so
    * only their digest is kept.
    */
-  of(parts: readonly unknown[], make: () => LanguageModelV4): LanguageModelV4 {
+  of(parts: readonly unknown[], make: () => Promise<LanguageModelV4>): Promise<LanguageModelV4> {
     const key = hash("sha256", JSON.stringify(parts), "base64");
     const known = this.#made.get(key);
     if (known) return known;
     const client = make();
     this.#made.set(key, client);
+    client.catch(() => this.#made.delete(key));
     return client;
   }
 }

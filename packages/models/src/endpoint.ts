@@ -1,8 +1,3 @@
-import { createAmazonBedrock } from "@ai-sdk/amazon-bedrock";
-import { createAnthropic } from "@ai-sdk/anthropic";
-import { createGoogle } from "@ai-sdk/google";
-import { createOpenAI } from "@ai-sdk/openai";
-import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { guardedFetch } from "./guarded-fetch.ts";
 import { markCacheableBody } from "./openai-cache.ts";
@@ -16,30 +11,39 @@ const noKey = "none";
 
 /**
  * The AI SDK's client for an address. Every option is set, so that the SDK reads nothing from the
- * environment.
+ * environment. A provider's SDK is loaded with its first client: a server seldom needs all of them.
  */
-export function openEndpoint(
+export async function openEndpoint(
   address: ModelAddress,
   fetch: typeof globalThis.fetch,
   { marksCache = true }: { marksCache?: boolean } = {},
-): LanguageModelV4 {
+): Promise<LanguageModelV4> {
   const { modelId, baseUrl: baseURL } = address;
   const guarded = guardedFetch(fetch);
   const apiKey = address.apiKey ?? noKey;
   switch (address.wire) {
-    case "anthropic":
+    case "anthropic": {
+      const { createAnthropic } = await import("@ai-sdk/anthropic");
       return createAnthropic({ baseURL, apiKey, fetch: guarded })(modelId);
-    case "google":
+    }
+    case "google": {
+      const { createGoogle } = await import("@ai-sdk/google");
       return createGoogle({ baseURL, apiKey, fetch: guarded })(modelId);
+    }
     case "bedrock":
       return openBedrock(address, guarded);
-    case "responses":
+    case "responses": {
+      const { createOpenAI } = await import("@ai-sdk/openai");
       return createOpenAI({ baseURL, apiKey, fetch: guarded }).responses(modelId);
+    }
   }
   // The SDK's OpenAI client knows what OpenAI's models refuse; other endpoints get plain chat
   // completions.
-  if (baseURL === providers.openai?.baseUrl)
+  if (baseURL === providers.openai?.baseUrl) {
+    const { createOpenAI } = await import("@ai-sdk/openai");
     return createOpenAI({ baseURL, apiKey, fetch: guarded }).chat(modelId);
+  }
+  const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
   return createOpenAICompatible({
     name: "compatible",
     baseURL,
@@ -53,10 +57,11 @@ export function openEndpoint(
 }
 
 /** An empty key keeps the SDK from reading the environment. */
-function openBedrock(
+async function openBedrock(
   { modelId, baseUrl: baseURL, apiKey = "", aws }: ModelAddress,
   fetch: typeof globalThis.fetch,
-): LanguageModelV4 {
+): Promise<LanguageModelV4> {
+  const { createAmazonBedrock } = await import("@ai-sdk/amazon-bedrock");
   const { accessKeyId = noKey, secretAccessKey = noKey, sessionToken } = aws?.access ?? {};
   const credentials = { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) };
   const region = aws?.region ?? "us-east-1";

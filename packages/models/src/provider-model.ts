@@ -29,7 +29,7 @@ const minHeaderSecret = 6;
 export interface ProviderModelDeps {
   address: ModelAddress;
   /** The client of the endpoint, with or without cache marks of its own. */
-  endpoint: (marksCache: boolean) => LanguageModelV4;
+  endpoint: (marksCache: boolean) => Promise<LanguageModelV4>;
   times: CallTimes;
   /** Of these, those that are part of a request. */
   options: CallOptions;
@@ -124,7 +124,7 @@ export class ProviderModel implements Model {
     const follow = () => stop.abort(signal.reason);
     signal.addEventListener("abort", follow, { once: true });
     try {
-      const client = endpoint(options.caching !== false && !without.cache);
+      const client = await endpoint(options.caching !== false && !without.cache);
       const { stream } = await client.doStream({ ...parameters, abortSignal: stop.signal });
       for await (const part of stream) {
         clearTimeout(idle);

@@ -2,6 +2,7 @@ import { Command } from "commander";
 import { keepCompiledCode } from "./cli/compile-cache.ts";
 import { CliError, exitCodes } from "./cli/errors.ts";
 import { inert } from "./cli/inert.ts";
+import { keepBundle } from "./cli/keep-bundle.ts";
 import { nameSourcesInStacks } from "./cli/stack-sources.ts";
 import { formatVariablesHelp } from "./config/documentation.ts";
 import { platformVersion } from "./config/version.ts";
@@ -165,7 +166,10 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) =>
   process.exit(error.code === "EPIPE" ? exitCodes.ok : exitCodes.failed),
 );
 
-if (import.meta.url.endsWith(".js")) nameSourcesInStacks();
+if (import.meta.url.endsWith(".js")) {
+  nameSourcesInStacks();
+  keepBundle();
+}
 keepCompiledCode();
 try {
   await commands().parseAsync();

@@ -1,4 +1,4 @@
-import { type Dispatcher, errors } from "undici";
+import type { Agent, Dispatcher } from "undici";
 import { PlatformError } from "../errors.ts";
 import { isReachable, parseRanges } from "./addresses.ts";
 import { checkedAgent, checkLiteral, isIn } from "./agents.ts";
@@ -28,10 +28,14 @@ export function createOutbound({
   resolve = systemResolve(),
 }: OutboundOptions): Outbound & { close(): Promise<void> } {
   const exempt = parseRanges(allowPrivate);
-  const way = (isAllowed: (address: string) => boolean) => ({
-    isAllowed,
-    agent: checkedAgent(resolve, isAllowed),
-  });
+  const way = (isAllowed: (address: string) => boolean) => {
+    let agent: Promise<Agent> | undefined;
+    return {
+      isAllowed,
+      agent: () => (agent ??= checkedAgent(resolve, isAllowed)),
+      close: async () => (await agent)?.destroy(),
+    };
+  };
   const anywhere = way((address) => isReachable(address, exempt));
   const allowedOnly = way(isIn(exempt));
 
@@ -42,7 +46,7 @@ export function createOutbound({
   ): Promise<Dispatcher.ResponseData> => {
     const { isAllowed, agent } = request.secret && url.protocol === "http:" ? allowedOnly : anywhere;
     checkLiteral(url, isAllowed);
-    const answer = await agent.request({
+    const answer = await (await agent()).request({
       origin: url.origin,
       path: url.pathname + url.search,
       method: (request.method ?? "GET") as Dispatcher.HttpMethod,
@@ -81,7 +85,7 @@ export function createOutbound({
       checkLiteral(readUrl(text), anywhere.isAllowed);
     },
     async close() {
-      await Promise.all([anywhere.agent.destroy(), allowedOnly.agent.destroy()]);
+      await Promise.all([anywhere.close(), allowedOnly.close()]);
     },
   };
 }
@@ -109,10 +113,9 @@ function explained(error: unknown, host: string, own: AbortSignal | undefined, d
   if (error instanceof PlatformError) return error;
   if (own?.aborted) return own.reason as Error;
   if (deadline.aborted) return new PlatformError("HostTimeout", { host });
-  if (error instanceof errors.InvalidArgumentError) {
-    return new PlatformError("RequestInvalid");
-  }
   const { code } = error as NodeJS.ErrnoException;
+  // undici's InvalidArgumentError.
+  if (code === "UND_ERR_INVALID_ARG") return new PlatformError("RequestInvalid");
   return new PlatformError(
     "HostUnreachable",
     { host, detail: code ? ` (${code})` : "" },

@@ -18,7 +18,9 @@ const parts: Record<string, string> = {
  * converted to the types of the schema. Errors are InvalidInput.
  */
 export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
-  const validator = Compile(schema);
+  // Compiled on first use: there are hundreds, and a server needs few of them.
+  let compiled: Validator | undefined;
+  const validator = () => (compiled ??= Compile(schema));
   const part = parts[httpPart ?? "body"] ?? "body";
   const optional = (schema as { default?: unknown }).default !== undefined;
   return (data: unknown) => {
@@ -27,7 +29,7 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
       const nul = Object.keys(texts).find((name) =>
         [texts[name]].flat().some((text) => String(text).includes("\0")),
       );
-      if (nul === undefined) return check(validator, texts, part);
+      if (nul === undefined) return check(validator(), texts, part);
       return {
         error: new InvalidInput([
           { loc: [part, nul], msg: "Input holds a NUL character", type: "string_type" },
@@ -38,7 +40,7 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
     if (data === null && optional) return { value: {} };
     if (data === null)
       return { error: new InvalidInput([{ loc: ["body"], msg: "Field required", type: "missing" }]) };
-    return check(validator, data, part);
+    return check(validator(), data, part);
   };
 };
 
