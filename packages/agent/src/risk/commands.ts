@@ -39,36 +39,57 @@ const maxCommands = 4_000;
 const maxBefore = 20;
 const maxWrappers = 20;
 
-/** The commands of a script and of nested scripts, such as `$(…)`, `sh -c` and heredocs. */
+/**
+ * Steps that reading a script may take: a step reads one character of a script, of a word, or of an
+ * argument of a command. Nested commands read their part of the text again.
+ */
+const maxSteps = (chars: number) => Math.min(20_000 + 16 * chars, 400_000);
+
+/** How often the parser reads a word that has expansions, on average. */
+const expansionReads = 4;
+
+/**
+ * The commands of a script and of nested scripts, such as `$(…)`, `sh -c` and heredocs. Takes
+ * linear time: reading stops when a bound is exceeded.
+ */
 export function parseShellScript(text: string): ShellScript {
-  const reader = new Reader(20_000 + 4 * text.length);
-  if (!withinStack(() => reader.script(text, 0, []))) reader.result.complete = false;
+  const reader = new Reader(maxSteps(text.length));
+  try {
+    if (!withinStack(() => reader.script(text, 0, []))) reader.result.complete = false;
+  } catch (error) {
+    if (!(error instanceof BoundExceeded)) throw error;
+    reader.result.complete = false;
+  }
   return reader.result;
 }
 
+class BoundExceeded extends Error {}
+
 class Reader {
   readonly result: ShellScript = { commands: [], redirects: [], complete: true };
-  /** Characters that inner scripts may still have. */
-  #charsLeft: number;
+  #stepsLeft: number;
 
-  constructor(maxChars: number) {
-    this.#charsLeft = maxChars;
+  constructor(steps: number) {
+    this.#stepsLeft = steps;
   }
 
   script(text: string, depth: number, before: readonly ShellCommand[]): ShellCommand[] {
-    this.#charsLeft -= text.length;
-    const parsed = this.#charsLeft < 0 ? undefined : parseShell(text);
-    if (parsed) return this.#node(parsed, depth, before);
-    this.result.complete = false;
-    return [];
+    this.#take(text.length);
+    const parsed = parseShell(text);
+    if (!parsed) throw new BoundExceeded();
+    return this.#node(parsed, depth, before);
+  }
+
+  #take(steps: number): void {
+    this.#stepsLeft -= steps;
+    if (this.#stepsLeft < 0) throw new BoundExceeded();
   }
 
   /** Reads a node. Returns the commands that write to its output. */
   #node(node: SyntaxNode, depth: number, before: readonly ShellCommand[]): ShellCommand[] {
-    if (depth > maxDepth || this.result.commands.length > maxCommands) {
-      this.result.complete = false;
-      return [];
-    }
+    if (depth > maxDepth || this.result.commands.length > maxCommands) throw new BoundExceeded();
+    // The parser reads a word's expansions when they are asked for.
+    if (node.type === "Word") this.#take(node.text.length * (/[$`]/.test(node.text) ? expansionReads : 1));
     if (node.type === "Command") return this.#command(node, depth, before);
     if (node.type === "Redirect") this.result.redirects.push(...redirectsOf([node]));
     return this.#children(node, depth, before);
@@ -102,10 +123,8 @@ class Reader {
     depth: number,
     context: Pick<ShellCommand, "redirects" | "input" | "nested" | "before">,
   ): ShellCommand[] {
-    if (depth > maxDepth) {
-      this.result.complete = false;
-      return [];
-    }
+    if (depth > maxDepth) throw new BoundExceeded();
+    this.#take(words.reduce((sum, word) => sum + word.length + 1, 0));
     const command = { ...unwrap(words), ...context };
     this.result.commands.push(command);
     const inner = [command];

@@ -214,6 +214,14 @@ const hostile = [
   ".env.",
   ":(){",
   "a(){a|",
+  "find . -exec find ",
+  "env -S ",
+  "fd -x ",
+  "sudo nice timeout 5 ",
+  "cat <<A ",
+  "<<A \\\n",
+  '"${a:-',
+  '${a:-"$(b ',
 ];
 
 test.each(hostile)("a script of many %j takes steps in proportion to its length", (piece) => {
@@ -231,7 +239,15 @@ test.each(hostile)("a script of many %j takes steps in proportion to its length"
 });
 
 test("a script that is too long or too deeply nested is not harmless", () => {
-  for (const script of ["$(".repeat(50), `${"{ ".repeat(500)}:${"; }".repeat(500)}`, "x".repeat(400_000)])
+  const heredocs = `cat ${"<<A ".repeat(200)}`;
+  const executions = "find . -exec ".repeat(8_000);
+  for (const script of [
+    "$(".repeat(50),
+    heredocs,
+    executions,
+    `${"{ ".repeat(500)}:${"; }".repeat(500)}`,
+    "x".repeat(400_000),
+  ])
     expect([script.slice(0, 10), judgeScript(script).findings]).toEqual([
       script.slice(0, 10),
       ["unreadable"],

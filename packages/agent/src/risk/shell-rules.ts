@@ -47,12 +47,12 @@ const rules: readonly [RiskFinding, Rule][] = [
   ["change-system", { command: changesSystem, redirect: writesTo(isSystemPath) }],
   ["run-later", { command: runsLater, redirect: writesTo(isStartupPath) }],
   ["publish", { command: publishes }],
-  ["unreadable", { script: ({ complete }) => !complete }],
 ];
 
-/** What the rules find in a shell script. */
+/** What the rules find in a shell script; one that exceeds a bound of the reader is unreadable. */
 export function judgeScript(text: string): { findings: RiskFinding[]; script: ShellScript } {
   const script = parseShellScript(text);
+  if (!script.complete) return { findings: ["unreadable"], script };
   const findings = rules.filter(([, rule]) => applies(rule, script)).map(([finding]) => finding);
   return { findings, script };
 }
