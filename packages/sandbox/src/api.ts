@@ -18,7 +18,7 @@ export interface Sandboxes {
   getSpec(row: SandboxRow): SandboxSpec;
   /**
    * Stores a STARTING record, and prepares and starts in the background; `statusDetail` shows the
-   * progress. Throws SandboxSpecNotFound, SnapshotNotFound.
+   * progress. Throws SandboxSpecNotFound, SnapshotNotFound, TooManySandboxes.
    */
   create(userId: string, specId?: string, options?: CreateOptions): Promise<SandboxRow>;
   /** Undefined for an unknown id and for another user's. */
@@ -80,7 +80,7 @@ export interface Snapshots {
   /**
    * Takes constant time. Where the engine must stop a running sandbox for it, the sandbox is
    * started again, and open shells keep their directory and environment. Throws SandboxNotFound,
-   * SandboxFailed.
+   * TooManySnapshots, SandboxFailed.
    */
   create(userId: string, sandboxId: string): Promise<SnapshotRow>;
   /** Undefined for an unknown id and for another user's. */

@@ -50,8 +50,10 @@ export interface SandboxDriver {
    * called. This is the only network access of a sandbox.
    */
   listen(id: string, port: number, accept: (connection: Duplex) => void): Promise<{ close(): void }>;
-  /** Current usage. Throws SandboxNotFound. */
-  usage(id: string): Promise<SandboxUsage>;
+  /**
+   * Current usage. Files above a bound need not be counted. Throws SandboxNotFound, SandboxFailed.
+   */
+  usage(id: string, bounds?: FileBounds): Promise<SandboxUsage>;
   /** Removes the data of unknown sandboxes and snapshots; called periodically. */
   reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void>;
   /** Releases the driver's own resources. Sandboxes continue to run. */
@@ -69,10 +71,20 @@ export interface DriverSandbox {
   state: "running" | "paused" | "stopped";
 }
 
-export interface SandboxUsage {
-  memoryBytes: number;
-  /** Size of the writable layer. */
+/** The files that a sandbox has added to its image, those that its snapshots keep included. */
+export interface FileUsage {
+  /** Bytes on the disk. */
   diskBytes: number;
+  /** Files, folders and links; 0 where the engine does not count them. */
+  files: number;
+  /** The files could not be counted in time: both numbers are lower bounds. */
+  isPartial: boolean;
+}
+
+export type FileBounds = Pick<FileUsage, "diskBytes" | "files">;
+
+export interface SandboxUsage extends FileUsage {
+  memoryBytes: number;
   /** CPU time since the start of the processes, ms. */
   cpuMs: number;
   pids: number;

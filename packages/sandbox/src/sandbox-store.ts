@@ -53,6 +53,7 @@ export interface SnapshotStore {
   get(id: string): SnapshotRow | undefined;
   /** Newest first. */
   search(filter: { userId: string }, page: PageRequest): PageResult<SnapshotRow>;
+  count(filter: { userId: string }): number;
   ids(): string[];
   remove(id: string): Promise<void>;
 }

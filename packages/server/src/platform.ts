@@ -1,4 +1,3 @@
-import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { hiddenSecret } from "@sandpiper/agent/masking/output-mask";
 import { SkillLibrary } from "@sandpiper/agent/skills/library/library";
@@ -20,6 +19,7 @@ import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { SandboxDriver, SandboxSpec } from "@sandpiper/sandbox/driver";
 import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
 import { EgressProxy } from "@sandpiper/sandbox/network/proxy/egress-proxy";
+import { getDiskSpace } from "@sandpiper/sandbox/service/disk-space";
 import { SandboxService } from "@sandpiper/sandbox/service/service";
 import { BashService } from "@sandpiper/sandbox/shell/commands/service";
 import { loadSpecs } from "@sandpiper/sandbox/specs/load-specs";
@@ -163,7 +163,8 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
           deleteAfterMs: config.deleteAfterMs,
         },
         maxPerUser: config.maxSandboxes,
-        space: () => getFreeSpace(config.dataDir),
+        quotas: config.sandboxQuotas,
+        space: () => getDiskSpace(config.dataDir),
         reapIntervalMs,
         logger,
       });
@@ -311,11 +312,6 @@ function chooseSpec(
 ): SandboxSpec | undefined {
   if (sandbox_base_container_image) return createImageSpec(sandbox_base_container_image, specs[0]!);
   return specs.find(({ id }) => id === default_sandbox_spec_id);
-}
-
-async function getFreeSpace(folder: string): Promise<{ free: number; total: number }> {
-  const { bavail, blocks, bsize } = await statfs(folder);
-  return { free: bavail * bsize, total: blocks * bsize };
 }
 
 /** Connections that the system keeps until they are accepted, so that a burst need not retry. */

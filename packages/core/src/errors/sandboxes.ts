@@ -16,6 +16,14 @@ export const sandboxesErrors = {
   SandboxSpecNotFound: {
     UnknownSandboxSpec: "There is no sandbox spec {id}.",
   },
+  TooManySandboxes: {
+    TooManyKeptSandboxes:
+      "You have {max} sandboxes, running and paused ones together, which is the limit of this server: delete some that you no longer need.",
+  },
+  TooManySnapshots: {
+    TooManyUserSnapshots:
+      "You have {max} snapshots, which is the limit of this server: delete some that you no longer need.",
+  },
   SnapshotNotFound: {
     UnknownSnapshot: "There is no snapshot {id}.",
   },

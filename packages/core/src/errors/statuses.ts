@@ -35,6 +35,8 @@ export const statuses = {
   TurnUnfinished: 409,
   TurnFailed: 502,
   TurnTimeout: 504,
+  TooManySandboxes: 409,
+  TooManySnapshots: 409,
   SandboxNotRunning: 409,
   SandboxForeign: 403,
   SandboxFailed: 503,

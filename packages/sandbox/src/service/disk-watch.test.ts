@@ -13,16 +13,27 @@ function watch(limits: Record<string, number>) {
     looks: [] as string[],
     stopped: [] as [string, string][],
     free: 100 * 2 ** 30,
+    files: {} as Record<string, number>,
+    freeFiles: 900_000,
+    /** Sandboxes whose files cannot be counted in time, and whose count never ends. */
+    partial: new Set<string>(),
+    endless: new Set<string>(),
   };
   const disk = new DiskWatch({
-    running: () => Object.entries(limits).map(([id, limitBytes]) => ({ id, limitBytes })),
+    running: () => Object.entries(limits).map(([id, limitBytes]) => ({ id, userId: id[0]!, limitBytes })),
+    maxFiles: 1_000,
     usage: async (id): Promise<SandboxUsage> => {
       state.looks.push(id);
       if (state.sizes[id] === undefined) throw new Error("gone");
-      return { diskBytes: state.sizes[id]!, cpuMs: state.cpu[id] ?? 0, memoryBytes: 1, pids: 1 };
+      if (state.endless.has(id)) await new Promise(() => {});
+      const counted = { files: state.files[id] ?? 1, isPartial: state.partial.has(id) };
+      return { diskBytes: state.sizes[id]!, ...counted, cpuMs: state.cpu[id] ?? 0, memoryBytes: 1, pids: 1 };
     },
     stop: async (id, reason) => void state.stopped.push([id, reason]),
-    space: async () => ({ free: state.free, total: 200 * 2 ** 30 }),
+    space: async () => ({
+      diskBytes: { free: state.free, total: 200 * 2 ** 30 },
+      files: { free: state.freeFiles, total: 1_000_000 },
+    }),
     now: () => state.time,
     logger: { warn() {} },
   });
@@ -43,7 +54,12 @@ test("only a sandbox over its limit is stopped, with a sentence that says what t
   state.sizes.big = 11 * MB;
   await tick(4_000);
   expect(state.stopped).toEqual([
-    ["big", expect.stringMatching(/11\.0 MB of the 10\.0 MB.*resume it and delete.*within 60 s\.$/)],
+    [
+      "big",
+      expect.stringMatching(
+        /11\.0 MB of the 10\.0 MB.*snapshots included; resume it and delete.*within 60 s\.$/,
+      ),
+    ],
   ]);
 });
 
@@ -88,4 +104,42 @@ test("when the disk is nearly full, each tick stops the sandbox that grows faste
   expect(state.stopped).toEqual([
     ["fast", expect.stringMatching(/disk of the server is nearly full.*then resume it\.$/)],
   ]);
+});
+
+test("a sandbox with too many files is stopped, and so is one whose files cannot be counted twice in a row", async () => {
+  const { state, tick } = watch({ many: MB, fits: MB, slow: MB });
+  state.sizes = { many: 1, fits: 1, slow: 1 };
+  state.files = { many: 1_001, fits: 1_000 };
+  state.partial.add("slow");
+  await tick(0);
+  expect(state.stopped).toEqual([
+    ["many", expect.stringMatching(/more than the 1000 files.*within 60 s\.$/)],
+  ]);
+  await tick(4_000);
+  expect(state.stopped.slice(1)).toEqual([
+    ["many", expect.anything()],
+    ["slow", expect.stringMatching(/could not be counted twice/)],
+  ]);
+});
+
+test("counts that do not end delay only other sandboxes of their user", async () => {
+  const ids = ["x1", "x2", "x3", "x4", "x5", "other"];
+  const { state, tick } = watch(Object.fromEntries(ids.map((id) => [id, MB])));
+  state.sizes = Object.fromEntries(ids.map((id) => [id, 2 * MB]));
+  for (const id of ids.slice(0, 5)) state.endless.add(id);
+  expect((await tick(0)).toSorted()).toEqual(["other", "x1", "x2", "x3", "x4"]);
+  expect(state.stopped.map(([id]) => id)).toEqual(["other"]);
+  expect(await tick(4_000)).toEqual(["other"]);
+});
+
+test("the sandbox that adds files fastest is stopped when the disk has few left, and a drop is urgent", async () => {
+  const { disk, state, tick } = watch({ big: 2 ** 40, files: 2 ** 40 });
+  state.sizes = { big: MB, files: MB };
+  await tick(0);
+  expect(await disk.isUrgent()).toBe(false);
+  state.freeFiles = 99_000;
+  expect(await disk.isUrgent()).toBe(true);
+  Object.assign(state, { sizes: { big: 9 * MB, files: MB }, files: { big: 1, files: 900 } });
+  await tick(500);
+  expect(state.stopped).toEqual([["files", expect.stringMatching(/nearly full/)]]);
 });

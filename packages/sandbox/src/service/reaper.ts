@@ -13,6 +13,9 @@ export interface ReaperDeps {
   intervalMs: number;
 }
 
+/** Interval of the looks at the free disk space, ms. */
+const pulseMs = 250;
+
 /**
  * Checks all sandboxes every few seconds: pauses, hibernates and deletes idle ones, stops those
  * that grow too large, and has the engine remove orphans.
@@ -20,6 +23,7 @@ export interface ReaperDeps {
 export class Reaper {
   readonly #deps: ReaperDeps;
   #timer: NodeJS.Timeout | undefined;
+  #pulse: NodeJS.Timeout | undefined;
   #round: Promise<void> | undefined;
 
   constructor(deps: ReaperDeps) {
@@ -28,7 +32,9 @@ export class Reaper {
 
   start(): void {
     const { intervalMs } = this.#deps;
-    if (intervalMs > 0) this.#timer = setInterval(() => void this.tick(), intervalMs).unref();
+    if (intervalMs === 0) return;
+    this.#timer = setInterval(() => void this.tick(), intervalMs).unref();
+    this.#pulse = setInterval(() => void this.#lookAtDisk(), pulseMs).unref();
   }
 
   /** Runs one round, or waits for the round in progress. Never rejects. */
@@ -46,7 +52,16 @@ export class Reaper {
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    clearInterval(this.#pulse);
     await this.#round;
+  }
+
+  /** Runs a round at once when the free space shrinks quickly. */
+  async #lookAtDisk(): Promise<void> {
+    const { disk, logger } = this.#deps;
+    await logFailure(logger, "free disk space not read", async () => {
+      if (await disk.isUrgent()) await this.tick();
+    });
   }
 
   async #check(): Promise<void> {

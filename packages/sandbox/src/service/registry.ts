@@ -14,6 +14,8 @@ export interface SandboxRegistryDeps {
   snapshots: Pick<SnapshotService, "hold" | "release">;
   /** Milliseconds since the epoch. */
   now: () => number;
+  /** Sandboxes of a user in any state; 0: no limit. */
+  maxPerUser: number;
 }
 
 type Listener = Parameters<Sandboxes["onChange"]>[0];
@@ -63,7 +65,9 @@ export class SandboxRegistry {
     return state;
   }
 
+  /** Throws TooManySandboxes. */
   async create(row: SandboxRow): Promise<void> {
+    this.#checkQuota(row.userId);
     const state = this.admit(row);
     try {
       await this.#deps.store.create(row);
@@ -110,6 +114,13 @@ export class SandboxRegistry {
   /** The sandbox has its own copy of the files of its snapshot now. */
   async releaseSnapshot({ id, snapshotId }: SandboxRow): Promise<void> {
     if (snapshotId !== null) await this.#deps.snapshots.release(snapshotId, id);
+  }
+
+  #checkQuota(userId: string): void {
+    const { maxPerUser: max } = this.#deps;
+    if (max === 0) return;
+    const count = [...this.states.values()].filter((state) => state.userId === userId).length;
+    if (count >= max) throw new PlatformError("TooManyKeptSandboxes", { max });
   }
 
   #notify(change: Parameters<Listener>[0]): void {

@@ -94,8 +94,8 @@ export async function notifyBeforeStop({ leases }: SandboxRuntimeState, timeoutM
 /** The running sandboxes whose files have a limit. */
 export function* listRunning(
   states: ReadonlyMap<string, SandboxRuntimeState>,
-): Iterable<{ id: string; limitBytes: number }> {
-  for (const { id, status, incarnation, diskLimit } of states.values())
+): Iterable<{ id: string; userId: string; limitBytes: number }> {
+  for (const { id, userId, status, incarnation, diskLimit } of states.values())
     if (status === "RUNNING" && incarnation !== undefined && diskLimit !== undefined)
-      yield { id, limitBytes: diskLimit };
+      yield { id, userId, limitBytes: diskLimit };
 }

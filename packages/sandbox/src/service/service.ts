@@ -8,6 +8,7 @@ import type { PreparedSpec, SandboxDriver, SandboxSpec } from "../driver.ts";
 import type { Egress } from "../network/api.ts";
 import type { Sandbox } from "../sandbox.ts";
 import type { SandboxRow, SandboxStore, SnapshotStore } from "../sandbox-store.ts";
+import type { DiskSpace } from "./disk-space.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { SandboxHandles } from "./handles.ts";
 import type { IdlePolicy } from "./idle.ts";
@@ -34,8 +35,9 @@ export interface SandboxServiceOptions {
   idle?: IdlePolicy;
   /** Running sandboxes of a user; 0: no limit. */
   maxPerUser?: number;
-  /** Space on the filesystem that holds the sandboxes, bytes. */
-  space?: () => Promise<{ free: number; total: number } | undefined>;
+  quotas?: Partial<SandboxQuotas>;
+  /** Space on the filesystem that holds the sandboxes. */
+  space?: () => Promise<DiskSpace | undefined>;
   logger: Pick<Logger, "info" | "warn" | "error">;
   startTimeoutMs?: number;
   prepareTimeoutMs?: number;
@@ -45,6 +47,16 @@ export interface SandboxServiceOptions {
   now?: () => number;
   /** Milliseconds of a monotonic clock. */
   steady?: () => number;
+}
+
+/** What users and sandboxes may keep on the disk; 0: no limit. */
+export interface SandboxQuotas {
+  /** Files, folders and links of a sandbox. */
+  files: number;
+  /** Snapshots of a user. */
+  snapshots: number;
+  /** Sandboxes of a user in any state. */
+  sandboxes: number;
 }
 
 const never: IdlePolicy = { pauseAfterMs: 0, hibernateAfterMs: 0, deleteAfterMs: 0 };
@@ -70,6 +82,7 @@ export class SandboxService implements Sandboxes {
     const { driver, store, egress, logger, now = Date.now } = options;
     const { startTimeoutMs = 30_000, prepareTimeoutMs = 1_200_000 } = options;
     this.#options = options;
+    const quotas: SandboxQuotas = { files: 0, snapshots: 0, sandboxes: 0, ...options.quotas };
     const processes = new SandboxProcesses({ driver, egress, logger, startTimeoutMs, prepareTimeoutMs });
     this.snapshots = new SnapshotService({
       driver,
@@ -77,6 +90,7 @@ export class SandboxService implements Sandboxes {
       sandboxes: this.#ids,
       removeSandbox: (id) => processes.remove(id),
       now,
+      maxPerUser: quotas.snapshots,
       withStopped: (userId, id, work) => this.#withStopped(userId, id, work),
     });
     const mutex = this.#mutex;
@@ -85,6 +99,7 @@ export class SandboxService implements Sandboxes {
       ids: this.#ids,
       snapshots: this.snapshots,
       now,
+      maxPerUser: quotas.sandboxes,
     });
     const { maxPerUser = 0 } = options;
     const suspender = new SandboxSuspender({ registry, processes, driver, mutex, logger, maxPerUser });
@@ -111,7 +126,8 @@ export class SandboxService implements Sandboxes {
     const orphans = new Orphans({ driver, egress, known, logger, steady });
     this.#disk = new DiskWatch({
       running: () => listRunning(states),
-      usage: (id) => driver.usage(id),
+      usage: (id, bounds) => driver.usage(id, bounds),
+      maxFiles: quotas.files || Number.MAX_SAFE_INTEGER,
       stop: (id, reason) => mutex.run(id, () => suspender.stop(id, reason)),
       space: options.space ?? (async () => undefined),
       now: steady,

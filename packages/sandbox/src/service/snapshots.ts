@@ -15,6 +15,8 @@ export interface SnapshotServiceDeps {
   store: SnapshotStore;
   /** Milliseconds since the epoch. */
   now: () => number;
+  /** Snapshots of a user; 0: no limit. */
+  maxPerUser: number;
   /** Runs work on a user's sandbox that may end its processes. */
   withStopped: <T>(userId: string, sandboxId: string, work: (row: SandboxRow) => Promise<T>) => Promise<T>;
 }
@@ -32,7 +34,9 @@ export class SnapshotService implements Snapshots {
   }
 
   create(userId: string, sandboxId: string): Promise<SnapshotRow> {
-    const { driver, store, now, withStopped } = this.#deps;
+    const { driver, store, now, withStopped, maxPerUser: max } = this.#deps;
+    if (max > 0 && store.count({ userId }) >= max)
+      return Promise.reject(new PlatformError("TooManyUserSnapshots", { max }));
     return withStopped(userId, sandboxId, async ({ spec }) => {
       const row: SnapshotRow = { id: newSnapshotId(), userId, sandboxId, spec, createdAt: now() };
       this.ids.add(row.id);

@@ -1,5 +1,6 @@
 import type { LogLevel } from "@sandpiper/core/log/log";
 import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/engine";
+import type { SandboxQuotas } from "@sandpiper/sandbox/service/service";
 
 /** Configuration of a server, read from the environment once (see `readConfig`). */
 export interface Config {
@@ -30,6 +31,8 @@ export interface Config {
   logLevel: LogLevel;
   /** Default limits of specs. */
   limits: { memoryBytes: number; pids: number; cpus: number; diskBytes: number };
+  /** Files, snapshots and sandboxes that are kept. */
+  sandboxQuotas: SandboxQuotas;
   /** Time without use after which a sandbox is paused, ms; 0: never. */
   idlePauseMs: number;
   /** Time after the pause until a sandbox is hibernated, ms; 0: never. */

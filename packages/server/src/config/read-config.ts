@@ -28,6 +28,11 @@ export function readConfig(env: Environment): Config {
       cpus: value(variables.cpus),
       diskBytes: value(variables.diskBytes),
     },
+    sandboxQuotas: {
+      files: value(variables.files),
+      snapshots: value(variables.maxSnapshots),
+      sandboxes: value(variables.maxKeptSandboxes),
+    },
     idlePauseMs: value(variables.idlePauseMs),
     hibernateAfterMs: value(variables.hibernateAfterMs),
     deleteAfterMs: value(variables.deleteAfterMs),

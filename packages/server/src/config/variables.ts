@@ -167,6 +167,31 @@ export const variables = {
     must: `${sizeMust}, from 1M to 16T`,
     parse: (text) => parseBytes(text, mebibyte, 16_384 * gibibyte),
   }),
+  files: defineVariable<number>({
+    name: "SANDPIPER_FILES",
+    description:
+      "Files, folders and links that a sandbox creates or changes, at most a quarter of those of the disk; 0 is no limit",
+    defaultText: "1000000",
+    defaultValue: () => 1_000_000,
+    must: "a whole number from 0 to 1000000000",
+    parse: (text) => parseInteger(text, 0, 1_000_000_000),
+  }),
+  maxSnapshots: defineVariable<number>({
+    name: "SANDPIPER_MAX_SNAPSHOTS",
+    description: "Snapshots of a user; 0 is no limit",
+    defaultText: "100",
+    defaultValue: () => 100,
+    must: "a whole number from 0 to 1000000",
+    parse: (text) => parseInteger(text, 0, 1_000_000),
+  }),
+  maxKeptSandboxes: defineVariable<number>({
+    name: "SANDPIPER_MAX_KEPT_SANDBOXES",
+    description: "Sandboxes of a user in any state, paused ones included; 0 is no limit",
+    defaultText: "2000",
+    defaultValue: () => 2_000,
+    must: "a whole number from 0 to 1000000",
+    parse: (text) => parseInteger(text, 0, 1_000_000),
+  }),
   idlePauseMs: defineVariable<number>({
     name: "SANDPIPER_IDLE_PAUSE",
     description: "Seconds without use after which a sandbox is paused; 0 never pauses",

@@ -263,3 +263,33 @@ test("a sandbox over its disk limit is stopped with a reason, and has a minute a
   await bench.pass(70_000);
   expect(row(id)).toMatchObject({ status: "RUNNING", statusDetail: null });
 });
+
+test("snapshots do not empty what the limits count, and empty files count", async () => {
+  const limits = { ...testSpec.limits, diskBytes: 4 * 2 ** 20 };
+  service = await bench.serve({ specs: [{ ...testSpec, limits }], quotas: { files: 300 } });
+  const [full, crowded] = [await service.create("me"), await service.create("me")];
+  for (let round = 0; round < 2; round++) {
+    await sh(await service.running(full.id), `head -c 3000000 /dev/zero >${round}; sync ${round}`);
+    await service.snapshots.create("me", full.id);
+    await sh(await service.running(full.id), `rm ${round}`);
+  }
+  await sh(await service.running(crowded.id), "for i in $(seq 400); do : >$i; done");
+  await bench.pass(5_000);
+  for (const [{ id }, words] of [
+    [full, /files take .* of the 4\.0 MB .*snapshots/],
+    [crowded, /more than the 300 files/],
+  ] as const)
+    expect(row(id)).toMatchObject({ status: "PAUSED", statusDetail: expect.stringMatching(words) });
+});
+
+test("a user has a limited number of snapshots and of sandboxes", async () => {
+  service = await bench.serve({ quotas: { snapshots: 1, sandboxes: 2 } });
+  const [{ id }] = [await service.create("me"), await service.create("me")];
+  await expect(service.create("me")).rejects.toMatchObject({ code: "TooManySandboxes", status: 409 });
+  await service.running(id);
+  const snapshot = await service.snapshots.create("me", id);
+  await expect(service.snapshots.create("me", id)).rejects.toMatchObject({ code: "TooManySnapshots" });
+  await service.snapshots.remove("me", snapshot.id);
+  await service.snapshots.create("me", id);
+  await service.create("other");
+});

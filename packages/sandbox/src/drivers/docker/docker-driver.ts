@@ -237,14 +237,14 @@ export class DockerDriver implements SandboxDriver {
 
   async usage(id: string): Promise<SandboxUsage> {
     const { Id, State, SizeRw } = await this.#inspect(id, true);
-    const diskBytes = SizeRw ?? 0;
-    if (!State.Running) return { diskBytes, memoryBytes: 0, cpuMs: 0, pids: 0 };
+    const kept = { diskBytes: SizeRw ?? 0, files: 0, isPartial: false };
+    if (!State.Running) return { ...kept, memoryBytes: 0, cpuMs: 0, pids: 0 };
     const stats = await this.#requireOpen().containers.stats(this.#engine.docker.getContainer(Id));
     const { usage = 0, stats: parts } = stats.memory_stats;
     // The kernel reclaims inactive file cache by itself.
     const cache = parts?.total_inactive_file ?? parts?.inactive_file ?? 0;
     return {
-      diskBytes,
+      ...kept,
       memoryBytes: Math.max(0, usage - cache),
       cpuMs: Math.round((stats.cpu_stats.cpu_usage?.total_usage ?? 0) / 1e6),
       pids: countPids(stats),

@@ -157,9 +157,33 @@ describe.each(await workingRuntimes())("files and processes of sandboxes over %s
       cpuMs: 0,
       pids: 0,
       diskBytes: expect.any(Number),
+      files: expect.any(Number),
+      isPartial: false,
     });
     await driver.remove("one");
     await expect(driver.usage("one")).rejects.toMatchObject({ code: "SandboxNotFound" });
+  });
+
+  test("counts files and bytes of its snapshots too, and ends the count at a bound", async () => {
+    await driver.start({ id: "one", spec: testSpec });
+    const empty = await driver.usage("one");
+    await run(
+      driver,
+      "one",
+      "mkdir d; for i in $(seq 50); do : >d/$i; done; head -c 3000000 /dev/zero >big; sync big",
+    );
+    await driver.snapshot("one", "kept");
+    await driver.start({ id: "one", spec: testSpec });
+    await run(driver, "one", "rm -r d big; head -c 3000000 /dev/zero >again; sync again");
+    for (const id of ["one", "fork"]) {
+      if (id === "fork") await driver.start({ id, spec: testSpec, snapshot: "kept" });
+      const { diskBytes, files, isPartial } = await driver.usage(id);
+      expect([files - empty.files >= 52, isPartial]).toEqual([true, false]);
+      expect(diskBytes - empty.diskBytes).toBeGreaterThanOrEqual(id === "fork" ? 3e6 : 6e6);
+    }
+    expect((await driver.usage("one", { diskBytes: 2 ** 40, files: 10 })).files).toBeGreaterThan(10);
+    for (const id of ["one", "fork"]) await driver.remove(id);
+    await driver.removeSnapshot("kept");
   });
 
   test("counts deleted open files once, and no files in memory", async () => {

@@ -7,6 +7,7 @@ import type { Logger } from "@sandpiper/core/log/logger";
 import type {
   DriverSandbox,
   ExecRequest,
+  FileBounds,
   PreparedSpec,
   PrepareOptions,
   SandboxDriver,
@@ -34,7 +35,8 @@ import { ImageStore } from "./images/image-store.ts";
 import { prepareSpec } from "./images/prepare-spec.ts";
 import { killOrphanedStarts } from "./launch/orphaned-starts.ts";
 import { prepareSeccompFilter, type SeccompFilter, type TrialResult } from "./launch/seccomp-filter.ts";
-import { DiskUsage, deletedOpenBytes } from "./storage/disk-usage.ts";
+import { deletedOpenBytes } from "./storage/deleted-files.ts";
+import { DiskUsage } from "./storage/disk-usage.ts";
 import type { StoredSandbox } from "./storage/records.ts";
 import { openRuntimeDir } from "./storage/runtime-dir.ts";
 import { SandboxFiles } from "./storage/sandbox-files.ts";
@@ -54,6 +56,7 @@ interface Engine {
   runtime: Runtime;
   groups: ProcessGroups;
   files: SandboxFiles;
+  disk: DiskUsage;
   containers: OciContainers;
   seccomp: SeccompFilter;
   executor: Executor;
@@ -70,7 +73,6 @@ export class OciDriver implements SandboxDriver {
   readonly #runtimeName: string | undefined;
   readonly #logger: Logger | undefined;
   readonly #listeners = new Listeners();
-  readonly #disk = new DiskUsage();
   readonly #images: ImageStore;
   /** Trial sandboxes of `open`. */
   readonly #trials = new Set<string>();
@@ -109,7 +111,8 @@ export class OciDriver implements SandboxDriver {
     await killOrphanedStarts(containers.stateDir);
     const options = { runtime, runtimeArgv: containers.argv, limits, installation: groups.name };
     const executor = new Executor(options);
-    const engine: Engine = { runtime, groups, files, containers, seccomp: { section: {} }, executor };
+    const disk = new DiskUsage(files.layers.folder);
+    const engine: Engine = { runtime, groups, files, disk, containers, seccomp: { section: {} }, executor };
     this.#engine = engine;
     try {
       engine.seccomp = await prepareSeccompFilter({
@@ -222,13 +225,13 @@ export class OciDriver implements SandboxDriver {
     return { pid, isMember: (one) => group.has(one) };
   }
 
-  async usage(id: string): Promise<SandboxUsage> {
-    const { files, groups } = this.#requireOpen();
-    const { upper } = this.#getRecord(files, id);
+  async usage(id: string, bounds: FileBounds = unbounded): Promise<SandboxUsage> {
+    const { files, groups, disk } = this.#requireOpen();
+    const { upper, layers } = this.#getRecord(files, id);
     const group = groups.get(id);
-    const layerBytes = await this.#disk.measure(files.layers.path(upper));
+    const kept = await disk.measure(upper, layers, bounds);
     const deletedBytes = await deletedOpenBytes(group.members(), getSandboxIdBase());
-    return { ...group.usage(), diskBytes: layerBytes + deletedBytes };
+    return { ...group.usage(), ...kept, diskBytes: kept.diskBytes + deletedBytes };
   }
 
   async reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void> {
@@ -312,6 +315,8 @@ export class OciDriver implements SandboxDriver {
     engine.executor.release(id);
   }
 }
+
+const unbounded: FileBounds = { diskBytes: Number.MAX_SAFE_INTEGER, files: Number.MAX_SAFE_INTEGER };
 
 const noCgroupsWarning =
   "This server may not create control groups: memory and processes are limited for each process and user of a sandbox, CPUs are not.";

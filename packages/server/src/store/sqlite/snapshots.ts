@@ -9,6 +9,7 @@ type Stored = Selectable<SnapshotRecord>;
 export const snapshotQueries = {
   get: "SELECT * FROM snapshots WHERE id = ?",
   search: "SELECT * FROM snapshots WHERE user_id = ? ORDER BY created_at DESC, number DESC LIMIT ? OFFSET ?",
+  count: "SELECT count(*) AS count FROM snapshots WHERE user_id = ?",
 } as const;
 
 export class SqliteSnapshots implements SnapshotStore {
@@ -43,6 +44,10 @@ export class SqliteSnapshots implements SnapshotStore {
       offset,
     );
     return toPage(rows.map(fromStored), page);
+  }
+
+  count({ userId }: { userId: string }): number {
+    return this.#context.reader.get<{ count: number }>(snapshotQueries.count, userId)!.count;
   }
 
   ids(): string[] {

@@ -1,118 +1,80 @@
-import { closeSync, openSync, readdirSync, readlinkSync, readSync, statSync } from "node:fs";
 import { PlatformError } from "@sandpiper/core/errors";
-import { getMemoryDevice } from "../../../kernel/files.ts";
+import { LRUCache } from "lru-cache";
+import type { FileBounds, FileUsage } from "../../../driver.ts";
 import { runProgram } from "../container/runtime.ts";
 
-const folderTimeoutMs = 60_000;
-
-/** Measures folders; concurrent calls for one folder share a measurement. */
-export class DiskUsage {
-  readonly #running = new Map<string, Promise<number>>();
-
-  /**
-   * Bytes that a folder takes on its filesystem; hard links count once, links are not followed. A
-   * separate process measures, so that many files do not block the server. Throws SandboxFailed.
-   */
-  measure(folder: string): Promise<number> {
-    const running = this.#running.get(folder);
-    if (running) return running;
-    const work = measureFolder(folder).finally(() => this.#running.delete(folder));
-    this.#running.set(folder, work);
-    return work;
-  }
-}
-
-async function measureFolder(folder: string): Promise<number> {
-  const result = await runProgram(["du", "-sx", "--block-size=1", "--", folder], {
-    timeoutMs: folderTimeoutMs,
-  });
-  // du reports files that disappear meanwhile and still prints the sum.
-  const size = /^(\d+)\t/.exec(result.output)?.[1];
-  if (size === undefined)
-    throw new PlatformError("DiskUsageFailed", {
-      reason: result.reason || `du ended with code ${result.code}`,
-    });
-  return Number(size);
-}
-
-const deletedTimeoutMs = 20_000;
-/** Up to these counts a look from here takes less time than the start of a process. */
-const fewProcesses = 8;
-const fewDescriptors = 64;
-const fewMapBytes = 65_536;
-const deletedMark = " (deleted)";
-
-/** Arguments: least owner; ignored devices, between commas; process ids. Counts a file once. */
-const script = `owner=$1 devices=$2; shift 2
-for pid; do printf '/proc/%s/fd\\0/proc/%s/map_files\\0' "$pid" "$pid"; done |
-xargs -0 -n 64 sh -c 'exec find "$@" -mindepth 1 -maxdepth 1 -lname "* (deleted)" -print0' sh 2>/dev/null |
-xargs -0 -r stat -L -c '%h %u %d %i %b %B' 2>/dev/null |
-awk -v owner="$owner" -v devices=",$devices," '
-  $1 == 0 && $2 >= owner && index(devices, "," $3 ",") == 0 && !(($3, $4) in seen) { seen[$3, $4]; sum += $5 * $6 }
-  END { printf "%.0f\\n", sum }'`;
-
-let memory: number | undefined;
+/** Time for one walk, s; what was counted until then is a lower bound. */
+const walkSeconds = 30;
+/** Sealed layers whose counts are kept. */
+const maxKept = 100_000;
 
 /**
- * Bytes on disk of deleted files of owners from the host id `idBase` on that processes of a sandbox
- * hold open or mapped. Infinity when there are too many descriptors.
+ * Arguments: seconds, most bytes, most files, folder of the layers, layers. Prints a line with the
+ * counts of each layer, and ends early once their sum is over a bound.
  */
-export async function deletedOpenBytes(pids: number[], idBase: number): Promise<number> {
-  if (pids.length <= fewProcesses && !pids.some(mayHoldDeleted)) return 0;
-  memory ??= getMemoryDevice();
-  const devices = [memory, ...memoryFolders(pids)].join(",");
-  const argv = ["sh", "-c", script, "sh", String(idBase), devices, ...pids.map(String)];
-  const result = await runProgram(argv, { timeoutMs: deletedTimeoutMs });
-  const sum = /^(\d+)\n$/.exec(result.output)?.[1];
-  return sum === undefined ? Number.POSITIVE_INFINITY : Number(sum);
-}
+const script = `seconds=$1 bytes=$2 files=$3; cd -- "$4" || exit; shift 4
+{ timeout -s KILL "$seconds" find "$@" -xdev -printf '%H %y %n %b %D:%i\\n' 2>/dev/null; echo "end $?"; } |
+awk -v bytes="$bytes" -v files="$files" '
+  $1 == "end" { late = $2 > 123; next }
+  $2 != "d" && $3 > 1 && seen[$5]++ { next }
+  { sum[$1] += $4 * 512; count[$1]++; if ((all += $4 * 512) > bytes || ++number > files) exit }
+  END { for (layer in count) printf "%s %.0f %d %d\\n", layer, sum[layer], count[layer], late }' 2>/dev/null`;
 
-/** False only when the process certainly holds no deleted file. */
-function mayHoldDeleted(pid: number): boolean {
-  try {
-    const folder = `/proc/${pid}/fd`;
-    const descriptors = readdirSync(folder);
-    if (descriptors.length > fewDescriptors) return true;
-    return descriptors.some((name) => isDeleted(`${folder}/${name}`)) || mayMapDeleted(pid);
-  } catch {
-    // The process has ended.
-    return false;
+/** Measures layers in separate processes, so that many files do not block the server. */
+export class DiskUsage {
+  readonly #folder: string;
+  readonly #running = new Map<string, Promise<FileUsage>>();
+  /** Layers that never change again; each is walked once. */
+  readonly #sealed = new LRUCache<string, FileUsage>({ max: maxKept });
+
+  /** `folder` has the layers. */
+  constructor(folder: string) {
+    this.#folder = folder;
   }
-}
 
-/** Also true when the list of mappings is longer than `fewMapBytes`. */
-function mayMapDeleted(pid: number): boolean {
-  const text = Buffer.alloc(fewMapBytes);
-  const fd = openSync(`/proc/${pid}/maps`, "r");
-  try {
-    // The kernel returns about 4 KB at a time.
-    for (let length = 0; length < text.length; ) {
-      const more = readSync(fd, text, length, text.length - length, null);
-      if (more === 0) return text.subarray(0, length).includes(`${deletedMark}\n`);
-      length += more;
+  /**
+   * The sum of a layer that may change and of the sealed layers below it. Hard links count once.
+   * Concurrent calls for one layer share a walk. Throws SandboxFailed.
+   */
+  measure(upper: string, sealed: readonly string[], bounds: FileBounds): Promise<FileUsage> {
+    const running = this.#running.get(upper);
+    if (running) return running;
+    const work = this.#measure(upper, sealed, bounds).finally(() => this.#running.delete(upper));
+    this.#running.set(upper, work);
+    return work;
+  }
+
+  async #measure(upper: string, sealed: readonly string[], bounds: FileBounds): Promise<FileUsage> {
+    const known = sealed.flatMap((layer) => this.#sealed.get(layer) ?? []);
+    const walked = await this.#walk([upper, ...sealed.filter((layer) => !this.#sealed.has(layer))], bounds);
+    const found = sum([...walked.values()]);
+    const isWhole = !found.isPartial && found.diskBytes <= bounds.diskBytes && found.files <= bounds.files;
+    if (isWhole) for (const [layer, usage] of walked) if (layer !== upper) this.#sealed.set(layer, usage);
+    return sum([found, ...known]);
+  }
+
+  async #walk(layers: string[], { diskBytes, files }: FileBounds): Promise<Map<string, FileUsage>> {
+    const args = [walkSeconds, diskBytes, files, this.#folder].map(String);
+    const result = await runProgram(["sh", "-c", script, "sh", ...args, ...layers], {
+      timeoutMs: (walkSeconds + 5) * 1_000,
+    });
+    const usages = new Map<string, FileUsage>();
+    for (const line of result.output.split("\n")) {
+      const [, layer, bytes, count, late] = /^(\S+) (\d+) (\d+) ([01])$/.exec(line) ?? [];
+      if (layer)
+        usages.set(layer, { diskBytes: Number(bytes), files: Number(count), isPartial: late === "1" });
     }
-    return true;
-  } finally {
-    closeSync(fd);
+    if (usages.size > 0) return usages;
+    throw new PlatformError("DiskUsageFailed", {
+      reason: result.reason || `the count of its files ended with code ${result.code}`,
+    });
   }
 }
 
-function isDeleted(path: string): boolean {
-  try {
-    return readlinkSync(path).endsWith(deletedMark);
-  } catch {
-    return false;
-  }
-}
-
-/** Devices of the tmpfs folders inside the sandbox. */
-function memoryFolders(pids: number[]): number[] {
-  for (const pid of pids) {
-    try {
-      return ["dev", "dev/shm"].map((folder) => statSync(`/proc/${pid}/root/${folder}`).dev);
-    } catch {
-      // The process has ended.
-    }
-  }
-  return [];
+function sum(parts: readonly FileUsage[]): FileUsage {
+  return {
+    diskBytes: parts.reduce((total, { diskBytes }) => total + diskBytes, 0),
+    files: parts.reduce((total, { files }) => total + files, 0),
+    isPartial: parts.some(({ isPartial }) => isPartial),
+  };
 }

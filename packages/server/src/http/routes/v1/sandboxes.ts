@@ -70,7 +70,7 @@ export function sandboxRoutes(
         body: Type.Object(SandboxStartRequest.properties, { default: {} }),
         response: { 200: SandboxInfo },
       },
-      { failures: [404, 503] },
+      { failures: [404, 409, 503] },
     ),
     async (request) => {
       const { sandbox_spec_id, snapshot_id } = request.query;
