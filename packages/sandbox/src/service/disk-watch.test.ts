@@ -21,7 +21,6 @@ function watch(limits: Record<string, number>) {
   };
   const disk = new DiskWatch({
     running: () => Object.entries(limits).map(([id, limitBytes]) => ({ id, userId: id[0]!, limitBytes })),
-    maxFiles: 1_000,
     usage: async (id): Promise<SandboxUsage> => {
       state.looks.push(id);
       if (state.sizes[id] === undefined) throw new Error("gone");
@@ -30,10 +29,13 @@ function watch(limits: Record<string, number>) {
       return { diskBytes: state.sizes[id]!, ...counted, cpuMs: state.cpu[id] ?? 0, memoryBytes: 1, pids: 1 };
     },
     stop: async (id, reason) => void state.stopped.push([id, reason]),
-    space: async () => ({
-      diskBytes: { free: state.free, total: 200 * 2 ** 30 },
-      files: { free: state.freeFiles, total: 1_000_000 },
-    }),
+    disk: {
+      maxFiles: 1_000,
+      space: async () => ({
+        diskBytes: { free: state.free, total: 200 * 2 ** 30 },
+        files: { free: state.freeFiles, total: 1_000_000 },
+      }),
+    },
     now: () => state.time,
     logger: { warn() {} },
   });

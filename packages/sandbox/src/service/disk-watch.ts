@@ -15,12 +15,15 @@ export interface WatchedSandbox {
 export interface DiskWatchDeps {
   running: () => Iterable<WatchedSandbox>;
   usage: (id: string, bounds: FileBounds) => Promise<SandboxUsage>;
-  /** Files, folders and links that a sandbox may have. */
-  maxFiles: number;
   /** Stops a sandbox; `reason` is a sentence for its user. */
   stop: (id: string, reason: string) => Promise<void>;
-  /** Space on the filesystem that holds the sandboxes; undefined when it is unknown. */
-  space: () => Promise<DiskSpace | undefined>;
+  /** The filesystem that holds the sandboxes. */
+  disk: {
+    /** Undefined when it is unknown. */
+    space: () => Promise<DiskSpace | undefined>;
+    /** Files, folders and links that a sandbox may have. */
+    maxFiles: number;
+  };
   now: () => number;
   logger: Pick<Logger, "warn">;
 }
@@ -79,14 +82,14 @@ export class DiskWatch {
 
   /** True when the free space has shrunk so much since the last tick that the next is due. */
   async isUrgent(): Promise<boolean> {
-    return hasShrunk(this.#space, await this.#deps.space());
+    return hasShrunk(this.#space, await this.#deps.disk.space());
   }
 
   /** Measures the sandboxes that are due. Slow measurements end after it. */
   async tick(): Promise<void> {
-    const { now, running, maxFiles } = this.#deps;
+    const { now, running, disk } = this.#deps;
     const before = this.#space;
-    const space = await this.#deps.space();
+    const space = await disk.space();
     this.#space = space;
     const scarce = findScarce(space);
     const measureAll = scarce !== undefined || hasShrunk(before, space);
@@ -100,7 +103,7 @@ export class DiskWatch {
       .filter(({ at }) => measureAll || at <= now())
       .sort((a, b) => a.at - b.at);
     const fitting: string[] = [];
-    const files = maxFilesOf(space, maxFiles);
+    const files = maxFilesOf(space, disk.maxFiles);
     const work = due.map(async (sandbox) => {
       if (!(await this.#measure(sandbox, files))) fitting.push(sandbox.id);
     });

@@ -87,8 +87,7 @@ export class SandboxService implements Sandboxes {
     this.snapshots = new SnapshotService({
       driver,
       store: store.snapshots,
-      sandboxes: this.#ids,
-      removeSandbox: (id) => processes.remove(id),
+      temporary: { ids: this.#ids, remove: (id) => processes.remove(id) },
       now,
       maxPerUser: quotas.snapshots,
       withStopped: (userId, id, work) => this.#withStopped(userId, id, work),
@@ -127,9 +126,11 @@ export class SandboxService implements Sandboxes {
     this.#disk = new DiskWatch({
       running: () => listRunning(states),
       usage: (id, bounds) => driver.usage(id, bounds),
-      maxFiles: quotas.files || Number.MAX_SAFE_INTEGER,
       stop: (id, reason) => mutex.run(id, () => suspender.stop(id, reason)),
-      space: options.space ?? (async () => undefined),
+      disk: {
+        space: options.space ?? (async () => undefined),
+        maxFiles: quotas.files || Number.MAX_SAFE_INTEGER,
+      },
       now: steady,
       logger,
     });

@@ -8,10 +8,13 @@ import { type OpenedSnapshot, openSnapshot } from "./opened-snapshot.ts";
 
 export interface SnapshotServiceDeps {
   driver: Pick<SandboxDriver, "snapshot" | "removeSnapshot" | "start" | "exec" | "shell">;
-  /** Ids of sandboxes that the engine may know. */
-  sandboxes: Set<string>;
-  /** Removes a sandbox that has no record. Never rejects. */
-  removeSandbox: (id: string) => Promise<void>;
+  /** Sandboxes without a record, by which snapshots are read. */
+  temporary: {
+    /** Ids of sandboxes that the engine may know. */
+    ids: Set<string>;
+    /** Never rejects. */
+    remove: (id: string) => Promise<void>;
+  };
   store: SnapshotStore;
   /** Milliseconds since the epoch. */
   now: () => number;
@@ -70,8 +73,8 @@ export class SnapshotService implements Snapshots {
 
   async open(userId: string, id: string): Promise<OpenedSnapshot> {
     const row = this.require(userId, id);
-    const { driver, sandboxes: ids, removeSandbox: remove } = this.#deps;
-    return openSnapshot({ driver, ids, snapshots: this, remove }, row);
+    const { driver, temporary } = this.#deps;
+    return openSnapshot({ driver, ...temporary, snapshots: this }, row);
   }
 
   async remove(userId: string, id: string): Promise<void> {

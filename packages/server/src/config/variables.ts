@@ -1,8 +1,18 @@
 import { join } from "node:path";
-import { parseRanges } from "@sandpiper/core/outbound/addresses";
-import { parseSize } from "@sandpiper/core/size";
 import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/engine";
 import type { WebhookFormat } from "./config.ts";
+import {
+  isIpv6,
+  parseBytes,
+  parseDockerHost,
+  parseDuration,
+  parseFilePath,
+  parseInteger,
+  parseOrigins,
+  parsePublicUrl,
+  parseRangeList,
+  parseWebUrl,
+} from "./value-parsers.ts";
 
 /** Environment of a process, as `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -340,71 +350,4 @@ export const otherVariables: readonly {
 
 function defineVariable<T>(definition: Variable<T>): Variable<T> {
   return definition;
-}
-
-function parseInteger(text: string, min: number, max: number): number | undefined {
-  if (!/^\d{1,15}$/.test(text)) return undefined;
-  const value = Number(text);
-  return value >= min && value <= max ? value : undefined;
-}
-
-function parseBytes(text: string, min: number, max: number): number | undefined {
-  const value = parseSize(text);
-  return value !== undefined && value >= min && value <= max ? value : undefined;
-}
-
-/** Milliseconds of a whole number of units. */
-function parseDuration(text: string, max: number, unitMs: number): number | undefined {
-  const count = parseInteger(text, 0, max);
-  return count === undefined ? undefined : count * unitMs;
-}
-
-function parseFilePath(text: string): string | undefined {
-  return text.includes("\0") || text.endsWith("/") ? undefined : text;
-}
-
-function parseDockerHost(text: string): DockerHost | undefined {
-  const socketPath = /^(?:unix:\/\/)?(\/[^\0]*[^\0/])$/.exec(text)?.[1];
-  if (socketPath !== undefined) return { socketPath };
-  const url = /^(tcp|https?):\/\//.test(text) ? parsePlainUrl(text.replace(/^tcp:/, "http:")) : undefined;
-  if (url?.pathname !== "/") return undefined;
-  const protocol = url.protocol === "https:" ? "https" : "http";
-  return {
-    protocol,
-    host: url.hostname.replace(/^\[|\]$/g, ""),
-    port: Number(url.port || (protocol === "https" ? 2376 : 2375)),
-  };
-}
-
-function isIpv6(text: string): boolean {
-  return text.includes(":") && URL.canParse(`http://[${text}]/`);
-}
-
-function parseWebUrl(text: string): URL | undefined {
-  const url = URL.parse(text);
-  return url && /^https?:$/.test(url.protocol) && !url.username && !url.password ? url : undefined;
-}
-
-function parsePlainUrl(text: string): URL | undefined {
-  return /[?#\s]/.test(text) ? undefined : parseWebUrl(text);
-}
-
-function parsePublicUrl(text: string): string | undefined {
-  return parsePlainUrl(text)?.href.replace(/\/+$/, "");
-}
-
-function parseRangeList(text: string): string[] | undefined {
-  const parts = text.split(",").map((part) => part.trim());
-  try {
-    parseRanges(parts);
-    return parts;
-  } catch {
-    return undefined;
-  }
-}
-
-function parseOrigins(text: string): string[] | undefined {
-  const parts = text.split(",").map((part) => part.trim());
-  const urls = parts.map((part) => parsePlainUrl(part));
-  return urls.every((url) => url?.pathname === "/") ? urls.map((url) => url!.origin) : undefined;
 }
