@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { openNullDevice } from "@sandpiper/sandbox/kernel/null-device";
 
 /**
  * A small bash that times commands itself, excluding this process's share, which would be larger (a
@@ -10,7 +11,8 @@ export class TimedShell {
 
   constructor() {
     this.#child = spawn("bash", ["--norc", "--noprofile"], {
-      stdio: ["pipe", "pipe", "inherit"],
+      // A runtime that is timed makes the sandbox's user the owner of its stdin.
+      stdio: ["pipe", "pipe", "inherit", openNullDevice()],
       env: { PATH: process.env.PATH, LC_ALL: "C" },
     });
     this.#child.stdout!.setEncoding("utf8");
@@ -23,7 +25,7 @@ export class TimedShell {
     const answer = once(this.#child.stdout!, "data");
     this.#child.stdin!.write(
       [
-        `began=$EPOCHREALTIME; { ${text}\n} </dev/null >"$log" 2>&1; code=$?; ended=$EPOCHREALTIME`,
+        `began=$EPOCHREALTIME; { ${text}\n} <&3 3<&- >"$log" 2>&1; code=$?; ended=$EPOCHREALTIME`,
         'echo "$code $((${ended/./} - ${began/./})) $(base64 -w0 "$log")"\n',
       ].join("\n"),
     );

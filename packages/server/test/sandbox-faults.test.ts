@@ -25,10 +25,10 @@ let models: ModelServer;
 let script: Script;
 let first = 0;
 
-/** A crun whose `run` fails while the file `broken` exists. */
+/** A crun whose `--log FILE … run` fails while the file `broken` exists. */
 const runtime = (folder: string) => `#!/bin/sh
 for word; do
-  if [ "$word" = run ] && [ -e "${folder}/broken" ]; then echo "mount proc to proc: Operation not permitted" >&2; exit 1; fi
+  if [ "$word" = run ] && [ -e "${folder}/broken" ]; then echo "mount proc to proc: Operation not permitted" >"$2"; exit 1; fi
 done
 exec crun "$@"
 `;

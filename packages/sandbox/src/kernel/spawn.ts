@@ -1,7 +1,8 @@
-import { closeSync, constants } from "node:fs";
+import { closeSync } from "node:fs";
 import { Socket } from "node:net";
 import { call, native, systemError } from "./libc.ts";
 import { openNullDevice } from "./null-device.ts";
+import { setOomScore } from "./oom-score.ts";
 
 /**
  * posix_spawn takes a time that does not depend on this process's memory: Node's own spawn copies
@@ -13,9 +14,6 @@ const posixSpawn = native(
 const actionsInit = native("int posix_spawn_file_actions_init(void *actions)");
 const actionsDestroy = native("int posix_spawn_file_actions_destroy(void *actions)");
 const addDup2 = native("int posix_spawn_file_actions_adddup2(void *actions, int fd, int as)");
-const addOpen = native(
-  "int posix_spawn_file_actions_addopen(void *actions, int fd, const char *path, int flags, unsigned int mode)",
-);
 const attributesInit = native("int posix_spawnattr_init(void *attributes)");
 const attributesDestroy = native("int posix_spawnattr_destroy(void *attributes)");
 const setFlags = native("int posix_spawnattr_setflags(void *attributes, short flags)");
@@ -41,6 +39,8 @@ export interface SpawnRequest {
   argv: string[];
   /** Default: PATH only, because the server's environment holds secrets. */
   env?: Record<string, string>;
+  /** Out-of-memory score of the program and its descendants; see `setOomScore`. */
+  oomScore?: number;
 }
 
 export interface Spawned {
@@ -59,21 +59,9 @@ export interface Spawned {
 export type Descriptor = "null" | "in" | "out" | "both";
 
 /**
- * Starts a program in its own session with default signals; stdout and stderr go to a new file.
- * Throws ENOENT, EACCES, ….
- */
-export function spawnDetached(request: SpawnRequest & { outputFile: string }): Spawned {
-  const { O_WRONLY, O_CREAT, O_TRUNC } = constants;
-  return start(request, 3, (actions) => {
-    addDup2(actions, openNullDevice(), 0);
-    addOpen(actions, 1, request.outputFile, O_WRONLY | O_CREAT | O_TRUNC, 0o600);
-    addDup2(actions, 1, 2);
-  });
-}
-
-/**
- * Like `spawnDetached`, with these descriptors from 0 on; `pipes` are the other ends, null for
- * `null`.
+ * Starts a program in its own session with default signals and these descriptors from 0 on; `pipes`
+ * are the other ends, null for `null`. None leads to a file: processes of a sandbox inherit them,
+ * and its root could write to the file without a limit. Throws ENOENT, EACCES, ….
  */
 export function spawnPiped(
   request: SpawnRequest & { descriptors: Descriptor[] },
@@ -105,7 +93,11 @@ export function spawnPiped(
 /**
  * The program inherits the descriptor `lifeline`; its other end closes when all holders have ended.
  */
-function start({ argv, env }: SpawnRequest, lifeline: number, describe: (actions: Buffer) => void): Spawned {
+function start(
+  { argv, env, oomScore }: SpawnRequest,
+  lifeline: number,
+  describe: (actions: Buffer) => void,
+): Spawned {
   const actions = Buffer.alloc(structBytes);
   const attributes = Buffer.alloc(structBytes);
   const signals = Buffer.alloc(structBytes);
@@ -130,6 +122,7 @@ function start({ argv, env }: SpawnRequest, lifeline: number, describe: (actions
     const failed = posixSpawn(out, argv[0], actions, attributes, [...argv, null], [...variables, null]);
     if (failed !== 0) throw systemError(`spawn ${argv[0]}`, failed);
     pid = out[0]!;
+    if (oomScore !== undefined) setOomScore(pid, oomScore);
   } catch (error) {
     closeSync(reading);
     throw error;

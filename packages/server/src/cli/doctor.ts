@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { isRootless } from "@sandpiper/sandbox/drivers/common/uid-range";
 import type { Config } from "../config/config.ts";
+import { examineMachine } from "./doctor-machine.ts";
 import { examineSandboxes } from "./doctor-sandboxes.ts";
 import { exitCodes } from "./errors.ts";
 import { type DoctorFinding, finding } from "./finding.ts";
@@ -50,6 +51,7 @@ export async function examine(config: Config): Promise<DoctorFinding[]> {
   return [
     checkNode(),
     await checkRoot(),
+    ...examineMachine(config),
     ...(await examineSandboxes(config)),
     await checkDataFolder(config),
     await checkDisk(config),

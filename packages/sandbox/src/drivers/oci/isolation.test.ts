@@ -1,21 +1,27 @@
-import { existsSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openTestDriver, run, testSpec, workingRuntimes } from "../../../test/support/oci.ts";
+import { canFixOomScores } from "../../kernel/oom-score.ts";
+import { getInstallationGroup } from "./cgroup/cgroups.ts";
 import type { OciDriver } from "./oci-driver.ts";
 
 const secretName = "SANDPIPER_TEST_ENVIRONMENT_SECRET";
 
 describe.each(await workingRuntimes())("a sandbox of %s", (runtime) => {
   let driver: OciDriver;
+  let dir: string;
   let end: () => Promise<void>;
   const inside = (command: string) => run(driver, "one", command);
 
+  const root = { name: "root", uid: 0, gid: 0, home: "/root" };
+
   beforeAll(async () => {
     process.env[secretName] = "of the server";
-    ({ driver, end } = await openTestDriver(runtime));
+    ({ driver, dir, end } = await openTestDriver(runtime));
     await Promise.all([
       driver.start({ id: "one", spec: testSpec }),
       driver.start({ id: "two", spec: testSpec }),
+      driver.start({ id: "root", spec: { ...testSpec, user: root, command: ["sleep", "1000"] } }),
     ]);
   });
   afterAll(async () => {
@@ -52,6 +58,43 @@ describe.each(await workingRuntimes())("a sandbox of %s", (runtime) => {
     expect((await shell.exit).code).toBe(1);
     const { uid, mode } = statSync("/dev/null");
     expect([uid, mode & 0o777]).toEqual([before.uid, 0o666]);
+  });
+
+  test("gives root no descriptor of a file of the machine", async () => {
+    // The runtime runs the first command, a warm shell the later ones.
+    const write =
+      "for f in /proc/[0-9]*/fd/*; do [ -f $f ] && head -c 1000000 /dev/zero >$f && echo $f; done 2>/dev/null";
+    const ways = [
+      await run(driver, "root", write),
+      await run(driver, "root", write),
+      await run(driver, "root", write),
+      await run(driver, "root", { argv: ["sh", "-c", write], tty: { cols: 80, rows: 24 } }),
+    ];
+    expect(ways.map(({ out }) => out)).toEqual(["", "", "", ""]);
+  });
+
+  test("cannot protect its processes from a lack of memory", async () => {
+    const lower = "echo 499 >/proc/$p/oom_score_adj; cat /proc/$p/oom_score_adj";
+    const attempt = async (id: string, pid: number | "self") => {
+      const { out } = await run(driver, id, `p=${pid}; ${pid === "self" ? "p=$$; " : ""}${lower}`);
+      return out;
+    };
+    // Where the server's root lacks a capability, it raises the score later.
+    const expected = canFixOomScores() ? "500\n" : "499\n";
+    // The runtime runs the first command of a sandbox, a warm shell the later ones.
+    for (let round = 0; round < 3; round++) expect(await attempt("root", "self")).toBe(expected);
+    expect(await attempt("one", 1)).toBe("500\n");
+    expect(await attempt("root", 1)).toBe(expected);
+    await driver.usage("root");
+    expect((await run(driver, "root", "cat /proc/1/oom_score_adj")).out).toBe("500\n");
+    const tty = { argv: ["sh", "-c", "cat /proc/$$/oom_score_adj"], tty: { cols: 80, rows: 24 } };
+    expect((await run(driver, "one", tty)).out).toBe("500\r\n");
+  });
+
+  test("leaves process ids to the machine, however many sandboxes there are", () => {
+    const folder = existsSync("/sys/fs/cgroup/cgroup.controllers") ? "" : "/pids";
+    const own = readFileSync(`/sys/fs/cgroup${folder}${getInstallationGroup(dir)}/pids.max`, "latin1");
+    expect(Number(own)).toBeLessThan(Number(readFileSync("/proc/sys/kernel/pid_max", "latin1")));
   });
 
   test("has ids that no user of the host has", async () => {

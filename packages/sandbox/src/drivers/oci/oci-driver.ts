@@ -17,6 +17,7 @@ import type {
   SandboxUsage,
   StartRequest,
 } from "../../driver.ts";
+import { raiseOomScores } from "../../kernel/oom-score.ts";
 import { insideFolder } from "../common/busybox.ts";
 import { idPattern } from "../common/commands.ts";
 import { inspectHost } from "../common/host.ts";
@@ -28,7 +29,7 @@ import { NamespaceGroups } from "./cgroup/namespace-processes.ts";
 import type { ProcessGroups } from "./cgroup/process-groups.ts";
 import { OciContainers } from "./container/containers.ts";
 import { Executor } from "./container/exec.ts";
-import { readProcessLimits } from "./container/rlimits.ts";
+import { type ProcessLimits, readProcessLimits } from "./container/rlimits.ts";
 import { findRuntime, type Runtime } from "./container/runtime.ts";
 import { stopGroup } from "./container/stop.ts";
 import { ImageStore } from "./images/image-store.ts";
@@ -54,6 +55,7 @@ export interface OciDriverOptions {
 /** Set by `open`. */
 interface Engine {
   runtime: Runtime;
+  limits: ProcessLimits;
   groups: ProcessGroups;
   files: SandboxFiles;
   disk: DiskUsage;
@@ -112,7 +114,8 @@ export class OciDriver implements SandboxDriver {
     const options = { runtime, runtimeArgv: containers.argv, limits, installation: groups.name };
     const executor = new Executor(options);
     const disk = new DiskUsage(files.layers.folder);
-    const engine: Engine = { runtime, groups, files, disk, containers, seccomp: { section: {} }, executor };
+    const base = { runtime, limits, groups, files, disk, containers, executor };
+    const engine: Engine = { ...base, seccomp: { section: {} } };
     this.#engine = engine;
     try {
       engine.seccomp = await prepareSeccompFilter({
@@ -226,11 +229,13 @@ export class OciDriver implements SandboxDriver {
   }
 
   async usage(id: string, bounds: FileBounds = unbounded): Promise<SandboxUsage> {
-    const { files, groups, disk } = this.#requireOpen();
+    const { files, groups, limits, disk } = this.#requireOpen();
     const { upper, layers } = this.#getRecord(files, id);
     const group = groups.get(id);
+    const members = group.members();
+    if (!limits.oomScoreIsFixed) raiseOomScores(members, limits.oomScore);
     const kept = await disk.measure(upper, layers, bounds);
-    const deletedBytes = await deletedOpenBytes(group.members(), getSandboxIdBase());
+    const deletedBytes = await deletedOpenBytes(members, getSandboxIdBase());
     return { ...group.usage(), ...kept, diskBytes: kept.diskBytes + deletedBytes };
   }
 

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import {
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   realpathSync,
@@ -56,6 +57,7 @@ export class Cgroups implements ProcessGroups {
   constructor(dir: string) {
     this.#path = getInstallationGroup(dir);
     this.name = basename(this.#path);
+    limitProcesses(this.#path);
   }
 
   get(id: string): ProcessGroup {
@@ -210,6 +212,26 @@ class Cgroup implements ProcessGroup {
     if (isV2()) return /^frozen 1$/m.test(readFileSync(`${mount}${this.#path}/cgroup.events`, "latin1"));
     const state = readFileSync(`${mount}/freezer${this.#path}/freezer.state`, "latin1").trim();
     return state === "FROZEN" ? true : state === "THAWED" ? false : undefined;
+  }
+}
+
+/** Share of the machine's process ids that all sandboxes of an installation may use together. */
+export const processShare = 0.75;
+
+/**
+ * Creates the group of an installation with a limit for all its sandboxes, so that the machine can
+ * always start processes. Without the permission only each sandbox has a limit.
+ */
+function limitProcesses(path: string): void {
+  const ids = readNumber("/proc/sys/kernel/pid_max");
+  const threads = readNumber("/proc/sys/kernel/threads-max");
+  const folder = isV2() ? mount + path : `${mount}/pids${path}`;
+  try {
+    if (isV2()) writeFileSync(`${mount}/cgroup.subtree_control`, "+pids");
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(`${folder}/pids.max`, String(Math.floor(Math.min(ids, threads) * processShare)));
+  } catch {
+    // The machine has no such controller.
   }
 }
 

@@ -5,7 +5,6 @@ import {
   makeBaseEnvironment,
   maskedPaths,
   readonlyPaths,
-  sandboxOomScore,
 } from "../../common/isolation.ts";
 import type { ProcessLimits } from "./rlimits.ts";
 
@@ -57,7 +56,6 @@ export function makeRuntimeConfig(input: ConfigInput): object {
       : {
           ...makeProcessConfig(spec, { argv: init, cwd: "/" }, limits),
           user: { uid: 0, gid: 0 },
-          oomScoreAdj: limits.oomScoreAdj(0),
         },
     root: { path: input.rootfs, readonly: false },
     hostname: id,
@@ -121,10 +119,12 @@ export function makeProcessConfig(spec: PreparedSpec, input: ProcessInput, limit
     cwd: input.cwd ?? spec.workingDir,
     capabilities: noCapabilities,
     noNewPrivileges: true,
-    oomScoreAdj: limits.oomScoreAdj(sandboxOomScore),
+    oomScoreAdj: limits.oomScore,
     rlimits: [
       { type: "RLIMIT_NOFILE", hard: limits.openFiles, soft: limits.openFiles },
       { type: "RLIMIT_CORE", hard: 0, soft: 0 },
     ],
   };
 }
+
+export type ProcessConfig = ReturnType<typeof makeProcessConfig>;

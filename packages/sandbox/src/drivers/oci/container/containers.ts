@@ -67,8 +67,7 @@ export class OciContainers {
 
   /** Runtime and its general options, before a command. */
   get argv(): string[] {
-    const { runtime, groups } = this.#options;
-    return [runtime.path, ...groups.runtimeArgs(runtime.kind), "--root", this.stateDir];
+    return this.#argv();
   }
 
   /** Folder for the short-lived files of commands; sandboxes cannot see it. */
@@ -107,7 +106,7 @@ export class OciContainers {
     const configFile = join(box, "config.json");
     writeFileSync(configFile, JSON.stringify(config), { mode: 0o600 });
     const keyring = runtime.kind === "runc" ? ["--no-new-keyring"] : [];
-    const outputFile = join(box, "runtime.log");
+    const logFile = join(box, "runtime.log");
     const code = await this.#launcher.launch({
       target,
       lower,
@@ -115,15 +114,21 @@ export class OciContainers {
       work: layers.workPath(record.upper),
       injected: injectedPaths(start, idBase),
       root: { uid: idBase, gid: idBase },
-      argv: [...this.argv, "run", "--detach", ...keyring, ...groups.runArgs(id), "--bundle", box, id],
-      outputFile,
+      argv: [
+        ...this.#argv(logFile),
+        "run",
+        "--detach",
+        ...keyring,
+        ...groups.runArgs(id),
+        "--bundle",
+        box,
+        id,
+      ],
+      oomScore: limits.oomScore,
       timeoutMs: commandTimeoutMs,
     });
     if (code !== 0) {
-      const reason =
-        code === 124
-          ? `no answer within ${commandTimeoutMs / 1000} s`
-          : findLastMessage(readFileSync(outputFile, "utf8").slice(-8_192));
+      const reason = code === 124 ? `no answer within ${commandTimeoutMs / 1000} s` : readLogEnd(logFile);
       throw runtimeError("start", runtime, { code, reason });
     }
     const group = groups.get(id);
@@ -168,6 +173,13 @@ export class OciContainers {
   /** Called when no sandbox is left. */
   removeFolder(): void {
     rmSync(this.#options.runtimeDir, { recursive: true, force: true });
+  }
+
+  /** The runtime logs to a file that the sandbox does not inherit. */
+  #argv(logFile?: string): string[] {
+    const { runtime, groups } = this.#options;
+    const log = logFile === undefined ? [] : ["--log", logFile];
+    return [runtime.path, ...log, ...groups.runtimeArgs(runtime.kind), "--root", this.stateDir];
   }
 
   #makeBox(id: string): string {
@@ -225,6 +237,15 @@ function injectedPaths({ record: { spec }, isNew, files }: ContainerStart, idBas
       .map((path) => ({ path, owner: user, mode: 0o755 })),
     ...injected,
   ];
+}
+
+/** The last message of a runtime's log; empty when it has none. */
+function readLogEnd(file: string): string {
+  try {
+    return findLastMessage(readFileSync(file, "utf8").slice(-8_192));
+  } catch {
+    return "";
+  }
 }
 
 function isFiltered(pid: number): boolean {

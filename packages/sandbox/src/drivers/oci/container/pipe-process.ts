@@ -4,7 +4,7 @@ import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
 import { type Descriptor, spawnPiped } from "../../../kernel/spawn.ts";
 import { toExitStatus, toRefusedExitCode } from "../../common/commands.ts";
 import { sendSignal } from "../../common/processes.ts";
-import type { makeProcessConfig } from "./config.ts";
+import type { ProcessConfig } from "./config.ts";
 import { ExecFiles } from "./exec-files.ts";
 import { captureOutput, drainOutput } from "./output-pipe.ts";
 import { findLastMessage, type Runtime } from "./runtime.ts";
@@ -26,7 +26,7 @@ const adoptPipes = ["/bin/sh", "-c", 'exec "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&-', "s
  */
 export function execPiped(
   folder: string,
-  process: ReturnType<typeof makeProcessConfig>,
+  process: ProcessConfig,
   kind: Runtime["kind"],
   command: (files: ExecFiles) => string[],
 ): SandboxProcess {
@@ -39,7 +39,7 @@ export function execPiped(
     : ["in", "out", "out"];
   let child: ReturnType<typeof spawnPiped>;
   try {
-    child = spawnPiped({ argv, descriptors });
+    child = spawnPiped({ argv, descriptors, oomScore: process.oomScoreAdj });
   } catch (cause) {
     files.finish();
     throw new PlatformError("CommandFailed", { reason: errorText(cause) }, { cause });

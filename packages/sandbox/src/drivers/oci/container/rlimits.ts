@@ -1,12 +1,20 @@
 import { readFileSync } from "node:fs";
+import { canFixOomScores } from "../../../kernel/oom-score.ts";
+import { sandboxOomScore } from "../../common/isolation.ts";
 
-const maxOpenFiles = 65_536;
+/**
+ * Open files of a process. Compilers, watchers and databases need thousands; all processes of a
+ * sandbox together must not reach the machine's limit.
+ */
+export const maxOpenFiles = 16_384;
 
 /** Limits of every process in a sandbox that depend on this machine. */
 export interface ProcessLimits {
   openFiles: number;
-  /** The closest possible value: a server cannot protect a process better than itself. */
-  oomScoreAdj(wanted: number): number;
+  /** `sandboxOomScore`, or more: a server cannot protect a process better than itself. */
+  oomScore: number;
+  /** False when processes can lower their score, which the server then raises from time to time. */
+  oomScoreIsFixed: boolean;
 }
 
 export function readProcessLimits(): ProcessLimits {
@@ -14,6 +22,7 @@ export function readProcessLimits(): ProcessLimits {
   const line = /^Max open files\s+\d+\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"));
   return {
     openFiles: Math.min(maxOpenFiles, line ? Number(line[1]) : 1_024),
-    oomScoreAdj: (wanted) => Math.max(wanted, own),
+    oomScore: Math.max(sandboxOomScore, own),
+    oomScoreIsFixed: canFixOomScores(),
   };
 }

@@ -2,8 +2,10 @@ import { writeSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
 import { spawn } from "@lydell/node-pty";
 import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
+import { setOomScore } from "../../../kernel/oom-score.ts";
 import { toExitStatus, toRefusedExitCode } from "../../common/commands.ts";
 import { OutputStream } from "../../common/output-stream.ts";
+import type { ProcessConfig } from "./config.ts";
 import { ExecFiles } from "./exec-files.ts";
 import { Signals } from "./signals.ts";
 import { ownTerminal, TtyResizer, type TtySize } from "./terminal.ts";
@@ -18,7 +20,7 @@ const retryWriteMs = 5;
  */
 export function execTty(
   folder: string,
-  process: object,
+  process: ProcessConfig,
   size: TtySize,
   command: (files: ExecFiles) => string[],
   repair: { owner: number; run: (argv: string[]) => Promise<unknown> } | undefined,
@@ -26,6 +28,7 @@ export function execTty(
   const files = new ExecFiles(folder, process);
   const argv = command(files);
   const pty = spawn(argv[0]!, argv.slice(1), { ...size, name: "xterm-256color", cwd: "/", encoding: null });
+  setOomScore(pty.pid, process.oomScoreAdj);
   const stdout = new OutputStream(pty);
   const signals = new Signals(files.started, pty.pid, () => pty.kill("SIGKILL"));
   const started = files.started.then((pid) => {

@@ -13,8 +13,8 @@ export interface LaunchRequest {
   /** Owner of injected files, host ids. */
   root: { uid: number; gid: number };
   argv: string[];
-  /** Receives the output of the command. */
-  outputFile: string;
+  /** Out-of-memory score of the command and its descendants. */
+  oomScore: number;
   timeoutMs: number;
 }
 

@@ -7,7 +7,7 @@ import { RootFolder } from "../../../kernel/files-in-root.ts";
 import { mountIdMapped } from "../../../kernel/id-mapped.ts";
 import { keepMountsHere, mountOverlay, unmount } from "../../../kernel/mounts.ts";
 import { unshareMounts } from "../../../kernel/namespaces.ts";
-import { spawnDetached } from "../../../kernel/spawn.ts";
+import { spawnPiped } from "../../../kernel/spawn.ts";
 import { sendSignal } from "../../common/processes.ts";
 import type {
   InjectedPath,
@@ -54,8 +54,8 @@ async function launch(request: LaunchRequest): Promise<LaunchResult> {
 }
 
 /** Kills a command that times out; the caller removes a container that it created nevertheless. */
-function run({ argv, outputFile, timeoutMs }: LaunchRequest): Promise<number> {
-  const { pid, exit } = spawnDetached({ argv, outputFile });
+function run({ argv, oomScore, timeoutMs }: LaunchRequest): Promise<number> {
+  const { pid, exit } = spawnPiped({ argv, oomScore, descriptors: ["null", "null", "null"] });
   return new Promise((resolve) => {
     const timer = setTimeout(() => {
       sendSignal(-pid, "SIGKILL");

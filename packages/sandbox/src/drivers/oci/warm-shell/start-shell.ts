@@ -1,6 +1,7 @@
 import { spawnPiped } from "../../../kernel/spawn.ts";
 import { insideBusybox } from "../../common/busybox.ts";
 import { sendSignal } from "../../common/processes.ts";
+import type { ProcessConfig } from "../container/config.ts";
 import { ExecFiles } from "../container/exec-files.ts";
 import { ShellChannel } from "./shell-channel.ts";
 import { type ShellTarget, WarmShell } from "./warm-shell.ts";
@@ -17,14 +18,18 @@ export const shellArgv = [insideBusybox, "sh", "-c", `exec ${insideBusybox} sh <
  */
 export async function startShell(
   folder: string,
-  process: object,
+  process: ProcessConfig,
   command: (files: ExecFiles) => string[],
   target: ShellTarget,
 ): Promise<WarmShell | undefined> {
   const files = new ExecFiles(folder, process);
   const argv = command(files);
   try {
-    const child = spawnPiped({ argv, descriptors: ["null", "null", "null", "both"] });
+    const child = spawnPiped({
+      argv,
+      oomScore: process.oomScoreAdj,
+      descriptors: ["null", "null", "null", "both"],
+    });
     const channel = new ShellChannel(child.pipes[3]!);
     const timer = setTimeout(() => sendSignal(child.pid, "SIGKILL"), startTimeoutMs);
     const code = await child.exit;
