@@ -185,6 +185,10 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     expect(await inside("cat /tmp/half; ls -A /tmp | grep write")).toBe("complete");
   });
 
+  test("asks to try again when the stop of the sandbox ended the script", async () => {
+    await expect(runScript(sandbox, "kill -TERM $$", [])).rejects.toThrow("it may be stopping");
+  });
+
   test("leaves nothing of an upload when the server dies in the middle", async () => {
     await inside("mkdir -p /tmp/orphans");
     // The script's output is not read, as after a kill of the server.

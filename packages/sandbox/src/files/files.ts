@@ -148,9 +148,14 @@ export async function runScript(
   return result;
 }
 
+/** Exit code of a script that SIGTERM ended: the stop of a sandbox sends it. */
+const terminatedCode = 143;
+
 /** Throws SandboxFailed when a script's exit code comes from the end of its sandbox. */
 export async function checkAlive(sandbox: CommandRunner, code: number): Promise<void> {
   if (code < 126) return;
+  // A snapshot starts the sandbox again, so that a later probe would succeed.
+  if (code === terminatedCode) throw new PlatformError("SandboxRunsNoCommands");
   const probe = { ...toScriptCommand(sandbox, ":", []), cwd: "/" };
   const { code: probeCode } = await runToEnd(sandbox, probe, { timeoutMs: scriptTimeoutMs });
   if (probeCode !== 0) throw new PlatformError("SandboxRunsNoCommands");
