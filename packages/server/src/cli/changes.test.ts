@@ -205,3 +205,30 @@ test("the shown diff hides nothing of what is applied, and the patch itself is e
   await changes.apply(patch!);
   expect(await readFile(join(root, "a.sh"), "utf8")).toBe(text);
 });
+
+test("changes that git itself would use are not applied, and nothing is", async () => {
+  for (const path of ["git~1/hooks/pre-commit", "sub/.git /config", "GITMOD~1"]) {
+    const root = await folder({ "a.txt": "one\n" });
+    const { changes, patch } = await workOn(root, (copy) => write(copy, { "a.txt": "two\n", [path]: "x\n" }));
+    await expect(changes.apply(patch!)).rejects.toThrow(JSON.stringify(path));
+    expect(await readFile(join(root, "a.txt"), "utf8")).toBe("one\n");
+    expect(await listFiles(root)).toEqual(["a.txt"]);
+  }
+});
+
+test("a folder that git would take for a repository is not applied", async () => {
+  const root = await folder({ "a.txt": "one\n" });
+  const { changes, patch } = await workOn(root, async (copy) => {
+    shell(copy, "git init -q --bare pack && git -C pack config core.fsmonitor 'touch /tmp/never' && touch pack/refs/x");
+    await write(copy, { "pack/objects/x": "" });
+  });
+  await expect(changes.apply(patch!)).rejects.toThrow('git would take the folder "pack" for a repository');
+});
+
+test("programs in the git configuration of the folder do not run", async () => {
+  const root = await folder({ "a.txt": "one\n", b: "b\n" });
+  shell(root, `${repository} && git config core.fsmonitor 'touch ran; false' && git config core.untrackedCache true`);
+  const { changes, patch } = await workOn(root, (copy) => write(copy, { "a.txt": "two\n" }));
+  await changes.apply(patch!);
+  expect(await listFiles(root)).toEqual(["a.txt", "b"]);
+});

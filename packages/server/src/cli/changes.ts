@@ -5,6 +5,7 @@ import { CliError } from "./errors.ts";
 import { formatDiff } from "./format-diff.ts";
 import { isolatedGit, runGit } from "./git.ts";
 import type { Invoker } from "./invoker.ts";
+import { checkPatchPaths } from "./patch-paths.ts";
 import type { Paint } from "./style.ts";
 import { createTemporaryFolder, type TemporaryFolder } from "./temporary-folder.ts";
 import { listFiles } from "./tree.ts";
@@ -56,8 +57,11 @@ export class Changes {
       this.#git(["diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", ...options, ...trees]);
     const file = join(this.#scratch.path, "changes.patch");
     await diff("-p", "--binary", "--full-index", `--output=${file}`);
+    const names = (...args: string[]) => this.#git([...args, "-r", "-z", "--name-only"]).then(split);
     return {
       file,
+      changed: await names("diff-tree", "--no-renames", ...trees),
+      all: await names("ls-tree", "--full-tree", after),
       text: () => readFile(file),
       display: async (paint) => formatDiff((await diff("-p", "--stat")).toString(), paint),
     };
@@ -65,9 +69,10 @@ export class Changes {
 
   /**
    * Applies a patch completely or not at all. Throws CliError when the folder was changed meanwhile
-   * in a conflicting way.
+   * in a conflicting way, and for paths that git itself would use (`checkPatchPaths`).
    */
   async apply(patch: Patch): Promise<void> {
+    checkPatchPaths(patch.changed, patch.all);
     const apply = (...options: string[]) =>
       this.#git(["apply", "--whitespace=nowarn", ...options], {
         cwd: this.#folder,
@@ -111,7 +116,8 @@ export class Changes {
       { mode: 0o644 },
     );
     await chmod(join(this.#gitDir, "info"), 0o755);
-    const tracked = await runGit(["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"], {
+    // A program that the configuration of a downloaded folder names must not run.
+    const tracked = await runGit(["-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--ignored", "--exclude-standard"], {
       cwd: this.#folder,
       user: this.#user,
       accept: [128, 129],
@@ -155,6 +161,9 @@ export class Changes {
 export interface Patch {
   /** The patch in the form that `git apply` takes, binary files included. */
   file: string;
+  /** Relative paths of the changed files, and of all files after the changes. */
+  changed: string[];
+  all: string[];
   text(): Promise<Buffer>;
   /** For people: a summary, then the diff, with every character visible. */
   display(paint: Paint): Promise<string>;
