@@ -87,6 +87,8 @@ export interface PlatformOptions {
   adaptTools?: AdaptTools;
   chooseTools?: typeof chooseTools;
   sandboxes?: Sandboxes;
+  /** The way of the server's own requests; default: to all public and allowed addresses. */
+  outbound?: ReturnType<typeof createOutbound>;
   /** How long callbacks collect events, ms. */
   batchDelayMs?: number;
 }
@@ -147,7 +149,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       if (env[fromEnv]) mask.registerSecret(env[fromEnv]);
     const egress = await EgressProxy.open({ dir: join(config.dataDir, "network"), logger, env, secrets });
     opened.push(() => egress.close());
-    const outbound = createOutbound({ allowPrivate: config.outboundPrivate });
+    const outbound = options.outbound ?? createOutbound({ allowPrivate: config.outboundPrivate });
     opened.push(() => outbound.close());
     const sandboxes =
       options.sandboxes ??

@@ -1,4 +1,7 @@
+import { once } from "node:events";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
@@ -10,7 +13,7 @@ import {
 import type { RecordedCall, RecordingHeader, RecordingLine } from "@sandpiper/wire";
 import { RecordingLine as LineSchema, parseId } from "@sandpiper/wire";
 import { Compile } from "typebox/schema";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { replayFile } from "../src/cli/replay.ts";
 import { sdkRequest, startAgentServer } from "./support/agent-server.ts";
 import { Command } from "./support/command.ts";
@@ -234,6 +237,43 @@ test("a replay reports differences: a result, a missing call, a prompt, a tool, 
     recorded: expect.stringMatching(/none/),
     replayed: expect.stringMatching(/^a note/),
   });
+}, 60_000);
+
+test("a replay asks no address that its recording names", async () => {
+  const { text } = await recorded("hostile.jsonl", [finish("Done.")]);
+  let asked = 0;
+  const trap = createServer((_request, response) => {
+    asked++;
+    response.writeHead(404).end();
+  }).listen(0, "127.0.0.1");
+  await once(trap, "listening");
+  const { port } = trap.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}/mcp`;
+  const [first = "", ...rest] = text.split("\n");
+  const header = JSON.parse(first);
+  const { conversation } = header;
+  conversation.settings = {
+    ...conversation.settings,
+    registered_marketplaces: [{ name: "a", source: url, auto_load: true }],
+    sandbox_base_container_image: `127.0.0.1:${port}/image:latest`,
+    agent_settings_diff: { ...conversation.settings.agent_settings_diff, mcp_config: { settings: { url } } },
+  };
+  const skill = { name: "s", type: "repo", content: "x", triggers: [], source: "project", description: null };
+  conversation.context = {
+    ...conversation.context,
+    mcpServers: { plugin: { url } },
+    skills: [{ ...skill, location: null, mcpServers: { skill: { url } } }],
+  };
+  const file = join(folder, "hostile.jsonl");
+  await writeFile(file, [JSON.stringify(header), ...rest].join("\n"));
+  vi.stubEnv("SANDPIPER_OUTBOUND_PRIVATE", "127.0.0.0/8");
+  try {
+    expect((await replayFile(file, {})).calls).toEqual([{ usage_id: "agent", recorded: 1, replayed: 1 }]);
+    expect(asked).toBe(0);
+  } finally {
+    vi.unstubAllEnvs();
+    trap.close();
+  }
 }, 60_000);
 
 test("forks, cloned repositories and older conversations are reported as incomplete recordings", async () => {

@@ -219,7 +219,10 @@ test("changes that git itself would use are not applied, and nothing is", async 
 test("a folder that git would take for a repository is not applied", async () => {
   const root = await folder({ "a.txt": "one\n" });
   const { changes, patch } = await workOn(root, async (copy) => {
-    shell(copy, "git init -q --bare pack && git -C pack config core.fsmonitor 'touch /tmp/never' && touch pack/refs/x");
+    shell(
+      copy,
+      "git init -q --bare pack && git -C pack config core.fsmonitor 'touch /tmp/never' && touch pack/refs/x",
+    );
     await write(copy, { "pack/objects/x": "" });
   });
   await expect(changes.apply(patch!)).rejects.toThrow('git would take the folder "pack" for a repository');
@@ -227,7 +230,10 @@ test("a folder that git would take for a repository is not applied", async () =>
 
 test("programs in the git configuration of the folder do not run", async () => {
   const root = await folder({ "a.txt": "one\n", b: "b\n" });
-  shell(root, `${repository} && git config core.fsmonitor 'touch ran; false' && git config core.untrackedCache true`);
+  shell(
+    root,
+    `${repository} && git config core.fsmonitor 'touch ran; false' && git config core.untrackedCache true`,
+  );
   const { changes, patch } = await workOn(root, (copy) => write(copy, { "a.txt": "two\n" }));
   await changes.apply(patch!);
   expect(await listFiles(root)).toEqual(["a.txt", "b"]);

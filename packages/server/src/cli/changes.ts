@@ -117,11 +117,14 @@ export class Changes {
     );
     await chmod(join(this.#gitDir, "info"), 0o755);
     // A program that the configuration of a downloaded folder names must not run.
-    const tracked = await runGit(["-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--ignored", "--exclude-standard"], {
-      cwd: this.#folder,
-      user: this.#user,
-      accept: [128, 129],
-    });
+    const tracked = await runGit(
+      ["-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--ignored", "--exclude-standard"],
+      {
+        cwd: this.#folder,
+        user: this.#user,
+        accept: [128, 129],
+      },
+    );
     this.#tracked = new Set(split(tracked));
     this.#before = await this.#snapshot(this.#folder, "before");
   }

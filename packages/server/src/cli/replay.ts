@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { closedOutbound } from "@sandpiper/core/outbound/closed";
 import type { Config } from "../config/config.ts";
 import type { Platform } from "../platform.ts";
 import { RecordingUnusable, readRecording } from "../recording/read.ts";
@@ -64,8 +65,8 @@ export async function replayFile(
     };
     return await replay(recording, {
       start: async (parts) => {
-        // An empty environment: the replay needs no key of a model or a host.
-        platform = await openPlatform(config, { env: {}, ...parts });
+        // An empty environment, and no requests: what a recording names is neither known nor asked.
+        platform = await openPlatform(config, { env: {}, outbound: closedOutbound, ...parts });
         return platform;
       },
       specId: spec,

@@ -1,3 +1,4 @@
+import { isObject } from "@sandpiper/core/is-object";
 import {
   ConfirmationPolicy,
   type RecordingHeader,
@@ -56,14 +57,42 @@ export function toReplayedConversation(
     config,
     agent: config.ownAgent ? omitServers(agent as AgentDocument) : undefined,
     ...(conversation.context && {
-      context: { document: { ...conversation.context, problems: [...notes] }, activated: [] },
+      context: {
+        document: { ...withoutServers(conversation.context), problems: [...notes] },
+        activated: [],
+      },
     }),
   };
 }
 
+/** The settings that a recording has; others would name addresses, images and commands. */
+const replayedSettings = ["max_budget_per_task", "disabled_skills"];
+const replayedAgentSettings = [
+  "tools",
+  "tool_concurrency_limit",
+  "enable_sub_agents",
+  "enable_switch_llm_tool",
+  "condenser",
+];
+
 /** The recorded settings as a V1 change; undefined when they are invalid. */
 export function parseSettings(settings: Record<string, unknown>): SettingsV1Update | undefined {
-  return Check(SettingsV1Update, settings) ? (settings as SettingsV1Update) : undefined;
+  const { agent_settings_diff: agent } = settings;
+  const change = {
+    ...pick(settings, replayedSettings),
+    ...(isObject(agent) && { agent_settings_diff: pick(agent, replayedAgentSettings) }),
+  };
+  return Check(SettingsV1Update, change) ? change : undefined;
+}
+
+function pick(fields: Record<string, unknown>, names: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).filter(([name]) => names.includes(name)));
+}
+
+/** The context without the MCP servers of plugins and skills. */
+function withoutServers({ mcpServers: _servers, skills, ...context }: Record<string, unknown>) {
+  const described = Array.isArray(skills) ? skills.filter(isObject) : [];
+  return { ...context, skills: described.map(({ mcpServers: _own, ...skill }) => skill) };
 }
 
 /** MCP servers are not started: the results of their tools are in the recording. */
