@@ -20,11 +20,11 @@ export interface RemoteAddress {
 
 /**
  * The URL and headers of a remote server with secrets filled in. A user's server needs a network; a
- * plugin's must also pass the sandbox's policy. A secret only goes to its allowed hosts. Throws
- * McpFailed.
+ * plugin's must also pass the sandbox's policy. A secret only goes to its allowed hosts, and a
+ * `withheld` configuration gets none. Throws McpFailed.
  */
 export function resolveAddress(
-  { name, server, from }: ServerSpec,
+  { name, server, from, withheld }: ServerSpec,
   { secrets, policy }: { secrets: readonly SandboxSecret[]; policy: NetworkPolicy },
 ): RemoteAddress {
   const used = new Set<SandboxSecret>();
@@ -44,6 +44,7 @@ export function resolveAddress(
     headers: mapValues(server.headers ?? {}, fill),
     auth: fillAuth(server.auth, fill),
   });
+  if (withheld !== undefined && used.size > 0) throw problem(withheld);
   const [unknown] = missing;
   if (unknown !== undefined)
     throw problem(`Its configuration names \${${unknown}}, and there is no secret of that name.`);
@@ -101,11 +102,14 @@ function mayReceive(
   from: ServerSpec["from"],
 ): boolean {
   const { host, port } = toTarget(url);
+  if (from === "user") return !hosts || hosts.some((pattern) => matchesHost(pattern, host));
+  // As the egress proxy does for the sandbox: never over plain HTTP.
+  if (url.protocol !== "https:") return false;
   if (hosts) return hosts.some((pattern) => matchesHost(pattern, host));
-  return from === "user" || (policy.mode === "allowlist" && url.protocol === "https:" && port === 443);
+  return policy.mode === "allowlist" && port === 443;
 }
 
-function toTarget(url: URL): { host: string; port: number } {
+export function toTarget(url: URL): { host: string; port: number } {
   const port = Number(url.port || (url.protocol === "https:" ? 443 : 80));
   return { host: canonicalHost(url.hostname) ?? url.hostname, port };
 }

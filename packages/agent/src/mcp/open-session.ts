@@ -4,6 +4,7 @@ import type { NetworkPolicy } from "@sandpiper/sandbox/driver";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { type RemoteAddress, resolveAddress } from "./addresses.ts";
+import type { PolicedOutbounds } from "./policed-outbound.ts";
 import { refusedStatus } from "./remote-fetch.ts";
 import { remoteTransport } from "./remote-transport.ts";
 import { startServer } from "./sandbox-server.ts";
@@ -13,7 +14,10 @@ import { McpSession } from "./session.ts";
 import { GuardedTransport } from "./transport.ts";
 
 export interface McpDeps {
+  /** The way to servers of the user's configuration. */
   outbound: Pick<Outbound, "fetch">;
+  /** The way to all other servers. */
+  policed: Pick<PolicedOutbounds, "within">;
   /** Waits until the sandbox runs. Throws SandboxFailed, SandboxNotFound. */
   sandbox(): Promise<Sandbox>;
   workingDir: string;
@@ -46,9 +50,11 @@ async function openStdio(spec: ServerSpec, around: McpDeps, options: Options): P
 }
 
 async function openRemoteFrom(spec: ServerSpec, around: McpDeps, options: Options): Promise<McpSession> {
-  const address = resolveAddress(spec, { secrets: around.secrets(), policy: around.policy() });
+  const policy = around.policy();
+  const address = resolveAddress(spec, { secrets: around.secrets(), policy });
   for (const value of address.hidden) around.onSecret?.(value);
-  return openRemote(spec, address, { outbound: around.outbound, ...options });
+  const outbound = spec.from === "user" ? around.outbound : around.policed.within(policy);
+  return openRemote(spec, address, { outbound, ...options });
 }
 
 /** Connects over the configured protocol, else the current one, then SSE. Throws as `open` does. */

@@ -7,9 +7,11 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type RemoteMcp, startRemoteMcp } from "../../test/support/remote-mcp.ts";
 import type { ToolContext } from "../tools/tool.ts";
 import { type McpDeps, sessionOpener } from "./open-session.ts";
+import { PolicedOutbounds } from "./policed-outbound.ts";
 import { callTimeout, getMaxSilence, openTimeout, type ServerSpec } from "./server-spec.ts";
 import { McpConnections } from "./servers.ts";
 
+const policed = new PolicedOutbounds();
 const outbound = createOutbound({ allowPrivate: ["127.0.0.0/8"] });
 const value = "planted-value-of-a-secret";
 const secret: SandboxSecret = { name: "API_KEY", variable: "API_KEY", description: null, hosts: null, value };
@@ -34,12 +36,14 @@ afterEach(async () => {
 afterAll(async () => {
   await remote.close();
   await outbound.close();
+  await policed.close();
 });
 
 function serversOf(around: Partial<McpDeps> = {}): McpConnections {
   const servers = new McpConnections(
     sessionOpener({
       outbound,
+      policed,
       sandbox: () => Promise.reject(new Error("There is no sandbox here.")),
       workingDir: "/",
       secrets: () => [secret],

@@ -2,14 +2,17 @@ import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createOutbound } from "@sandpiper/core/outbound/outbound";
 import { until } from "@sandpiper/core/test/support/until";
+import type { NetworkPolicy } from "@sandpiper/sandbox/driver";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type RemoteMcp, startRemoteMcp } from "../../test/support/remote-mcp.ts";
 import type { Tool, ToolContext } from "../tools/tool.ts";
 import { type McpDeps, sessionOpener } from "./open-session.ts";
+import { PolicedOutbounds } from "./policed-outbound.ts";
 import type { ServerSpec } from "./server-spec.ts";
 import { McpConnections } from "./servers.ts";
 
+const policed = new PolicedOutbounds();
 const outbound = createOutbound({ allowPrivate: ["127.0.0.0/8"] });
 const value = "planted-value-of-a-secret";
 const secret: SandboxSecret = { name: "API_KEY", variable: "API_KEY", description: null, hosts: null, value };
@@ -34,12 +37,14 @@ afterEach(async () => {
 afterAll(async () => {
   await remote.close();
   await outbound.close();
+  await policed.close();
 });
 
 function serversOf(around: Partial<McpDeps> = {}): McpConnections {
   const servers = new McpConnections(
     sessionOpener({
       outbound,
+      policed,
       sandbox: () => Promise.reject(new Error("There is no sandbox here.")),
       workingDir: "/",
       secrets: () => [secret],
@@ -172,6 +177,7 @@ test("a plugin's server is reached and receives secrets only if the sandbox's po
     mode: "allowlist" as const,
     allow: [{ host: "127.0.0.1", ports: [port], methods: null }],
     credentials: [],
+    private: ["127.0.0.0/8"],
   });
   const servers = serversOf({ policy });
   expect(await servers.prepare([spec({ url: remote.url }, plugin)], never)).toEqual([]);
@@ -180,6 +186,53 @@ test("a plugin's server is reached and receives secrets only if the sandbox's po
     never,
   );
   expect(kept).toContain("The secret API_KEY may not go to 127.0.0.1");
+});
+
+test("a plugin's server reaches only what the proxy lets the sandbox reach, at every request", async () => {
+  const plugin = { from: "plugin" as const };
+  const { port } = new URL(remote.url);
+  const refusalOf = async (policy: Partial<NetworkPolicy>, url = remote.url) => {
+    const whole: NetworkPolicy = { mode: "open", allow: [], credentials: [], ...policy };
+    return (await serversOf({ policy: () => whole }).prepare([spec({ url }, plugin)], never)).join();
+  };
+  // The operator's own requests may go to loopback, those of the sandbox may not.
+  expect(await serversOf().prepare([spec({ url: remote.url })], never)).toEqual([]);
+  expect(await refusalOf({})).toContain("127.0.0.1 is a private or reserved address");
+  expect(await refusalOf({}, `http://localhost:${port}/mcp`)).toContain("localhost is a private");
+  expect(await refusalOf({}, `http://[::ffff:127.0.0.1]:${port}/mcp`)).toContain("is a private");
+  expect(await refusalOf({ private: ["10.0.0.0/8"] })).toContain("is a private or reserved address");
+  expect(await refusalOf({ private: ["127.0.0.0/8"] })).toBe("");
+  expect(await refusalOf({ mode: "none" })).toContain("The network of this sandbox is off.");
+  const rule = { host: "127.0.0.1", ports: [Number(port)], methods: ["POST"] };
+  const [get] = await Promise.all([
+    serversOf({
+      policy: () => ({ mode: "allowlist", allow: [rule], credentials: [], private: ["127.0.0.0/8"] }),
+    }).prepare([spec({ url: remote.url, transport: "sse" }, plugin)], never),
+  ]);
+  expect(get.join()).toContain("does not allow GET to 127.0.0.1");
+});
+
+test("a configuration without permission gets no secret, in its address, headers or login", async () => {
+  const withheld = "The repository was not accepted.";
+  const policy = (): NetworkPolicy => ({
+    mode: "open",
+    allow: [],
+    credentials: [],
+    private: ["127.0.0.0/8"],
+  });
+  const given = { from: "plugin" as const, withheld };
+  const refusalOf = async (server: ServerSpec["server"]) =>
+    (await serversOf({ policy }).prepare([spec(server, given)], never)).join();
+  for (const server of [
+    { url: `${remote.url}?key=\${API_KEY}` },
+    { url: remote.url, headers: { a: "$API_KEY" } },
+    { url: remote.url, headers: { a: "${API_KEY:-none}" } },
+    { url: remote.url, auth: { strategy: "bearer" as const, value: "${API_KEY}" } },
+    { url: remote.url, auth: { strategy: "basic" as const, username: "$API_KEY", password: "x" } },
+    { url: remote.url, auth: { strategy: "header" as const, headers: { a: "$API_KEY" } } },
+  ])
+    expect(await refusalOf(server), JSON.stringify(server)).toContain(withheld);
+  expect(await refusalOf({ url: remote.url })).toBe("");
 });
 
 test.each([

@@ -6,6 +6,8 @@ export interface ServerSpec {
   server: McpServer;
   /** A plugin (or skill) is less trusted than the user. */
   from: "user" | "plugin";
+  /** Why its configuration may use no secret; undefined when it may. */
+  withheld?: string;
 }
 
 /** Default and longest silence of a call, ms. */

@@ -9,6 +9,7 @@ export const outboundErrors = {
     AddressInvalid: "The address must begin with https:// or http:// and name a host.",
     AddressHasUserInfo: "The address of {host} contains a user name or password: send it in a header.",
     RequestInvalid: "The request has a header or a method that HTTP does not allow.",
+    PolicyRefused: "{refusal}",
     NoNetwork: "{host} is not asked: a replay makes no requests of its own.",
     AddressPrivate:
       "{host} is a private or reserved address: the operator can allow its range with SANDPIPER_OUTBOUND_PRIVATE.",

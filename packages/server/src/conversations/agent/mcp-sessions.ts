@@ -1,4 +1,5 @@
 import { sessionOpener } from "@sandpiper/agent/mcp/open-session";
+import { PolicedOutbounds } from "@sandpiper/agent/mcp/policed-outbound";
 import type { Outbound } from "@sandpiper/core/outbound/api";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
@@ -20,6 +21,7 @@ export interface McpSessionsDeps {
 /** Opens sessions with the MCP servers of conversations. */
 export class McpSessions {
   readonly #deps: McpSessionsDeps;
+  readonly #policed = new PolicedOutbounds();
 
   constructor(deps: McpSessionsDeps) {
     this.#deps = deps;
@@ -30,6 +32,7 @@ export class McpSessions {
     const { userId, sandboxId } = row;
     return sessionOpener({
       outbound,
+      policed: this.#policed,
       sandbox: () => sandbox(row),
       workingDir: row.config.workingDir,
       secrets: () => secrets.forSandbox(userId, sandboxId),
@@ -39,5 +42,9 @@ export class McpSessions {
       },
       onSecret: (value) => registerSecret?.(value, userId),
     });
+  }
+
+  close(): Promise<void> {
+    return this.#policed.close();
   }
 }

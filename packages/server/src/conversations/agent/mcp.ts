@@ -86,6 +86,7 @@ export class McpTools implements ToolSource {
 
   close(): void {
     for (const id of [...this.#connections.keys()]) this.drop(id);
+    void this.#deps.sessions.close();
   }
 
   #getOrCreate(row: Row): Connection {
