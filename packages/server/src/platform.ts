@@ -7,6 +7,7 @@ import { createLogger } from "@sandpiper/core/log/log";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { asFetch } from "@sandpiper/core/outbound/as-fetch";
 import { createOutbound } from "@sandpiper/core/outbound/outbound";
+import { findUpstreamProxy } from "@sandpiper/core/outbound/upstream-proxy";
 import { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import { SecretMask } from "@sandpiper/core/secrets/mask";
@@ -23,6 +24,7 @@ import { getDiskSpace } from "@sandpiper/sandbox/service/disk-space";
 import { SandboxService } from "@sandpiper/sandbox/service/service";
 import { BashService } from "@sandpiper/sandbox/shell/commands/service";
 import { loadSpecs } from "@sandpiper/sandbox/specs/load-specs";
+import { Registries } from "@sandpiper/sandbox/specs/registries";
 import { createImageSpec } from "@sandpiper/sandbox/specs/specs";
 import type { SettingsView } from "@sandpiper/wire";
 import type { DestinationStream } from "pino";
@@ -149,15 +151,18 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       if (env[fromEnv]) mask.registerSecret(env[fromEnv]);
     const egress = await EgressProxy.open({ dir: join(config.dataDir, "network"), logger, env, secrets });
     opened.push(() => egress.close());
-    const outbound = options.outbound ?? createOutbound({ allowPrivate: config.outboundPrivate });
+    const outbound =
+      options.outbound ??
+      createOutbound({ allowPrivate: config.outboundPrivate, proxy: findUpstreamProxy(env) });
     opened.push(() => outbound.close());
+    const registries = new Registries({ outbound, allowed: config.registries, specs });
     const sandboxes =
       options.sandboxes ??
       new SandboxService({
-        driver: await createDriver(config, logger),
+        driver: await createDriver(config, { registries, logger }),
         store,
         specs,
-        defaultSpec: (userId) => chooseSpec(settings.view(userId), specs),
+        defaultSpec: (userId) => chooseSpec(settings.view(userId), specs, registries),
         egress,
         idle: {
           pauseAfterMs: config.idlePauseMs,
@@ -294,14 +299,15 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
 
 async function createDriver(
   { driver, dataDir, runtime, registryAuth, dockerHost }: Config,
-  logger: Logger,
+  { registries, logger }: { registries: Registries; logger: Logger },
 ): Promise<SandboxDriver> {
   if (driver === "docker") {
     // Loading the client library takes a tenth of the start.
     const { DockerDriver } = await import("@sandpiper/sandbox/drivers/docker/docker-driver");
-    return new DockerDriver({ dir: join(dataDir, "docker"), host: dockerHost, authFile: registryAuth });
+    const dir = join(dataDir, "docker");
+    return new DockerDriver({ dir, host: dockerHost, authFile: registryAuth, registries });
   }
-  return new OciDriver({ dir: join(dataDir, "sandboxes"), runtime, registryAuth, logger });
+  return new OciDriver({ dir: join(dataDir, "sandboxes"), runtime, registryAuth, registries, logger });
 }
 
 /**
@@ -311,8 +317,10 @@ async function createDriver(
 function chooseSpec(
   { sandbox_base_container_image, default_sandbox_spec_id }: SettingsView,
   specs: SandboxSpec[],
+  registries: Registries,
 ): SandboxSpec | undefined {
-  if (sandbox_base_container_image) return createImageSpec(sandbox_base_container_image, specs[0]!);
+  if (sandbox_base_container_image)
+    return createImageSpec(sandbox_base_container_image, specs[0]!, registries);
   return specs.find(({ id }) => id === default_sandbox_spec_id);
 }
 

@@ -204,8 +204,10 @@ test("kill -9 during an image download: the next server continues it, and a dele
   // A registry that accepts connections and never answers.
   const registry: Server = createServer(() => {});
   await new Promise<void>((resolve) => registry.listen(0, "127.0.0.1", resolve));
-  const image = `127.0.0.1:${(registry.address() as { port: number }).port}/slow:1`;
-  let process = await startServerProcess(dataDir);
+  const host = `127.0.0.1:${(registry.address() as { port: number }).port}`;
+  const image = `${host}/slow:1`;
+  const env = { SANDPIPER_REGISTRIES: host };
+  let process = await startServerProcess(dataDir, env);
   try {
     await process.call("POST", "/api/settings", { sandbox_base_container_image: image });
     const { body: task } = await process.call("POST", "/api/v1/app-conversations", {});
@@ -213,7 +215,7 @@ test("kill -9 during an image download: the next server continues it, and a dele
       (await process.call("GET", `/api/v1/app-conversations/start-tasks?ids=${task.id}`)).body[0];
     await until(async () => ((await asked()).status === "WAITING_FOR_SANDBOX" ? true : undefined));
     await process.end("SIGKILL");
-    process = await startServerProcess(dataDir);
+    process = await startServerProcess(dataDir, env);
     const { sandbox_id: id, status } = await asked();
     expect(["WAITING_FOR_SANDBOX", "ERROR"]).toContain(status);
     expect((await process.call("DELETE", `/api/v1/sandboxes/${id}?sandbox_id=${id}`)).status).toBe(200);

@@ -92,6 +92,12 @@ export const driversErrors = {
     RegistryPlainHttp:
       "The registry {registry} speaks plain HTTP, which is accepted from loopback addresses only.",
     RegistryUntrusted: "The certificate of the registry {registry} is not trusted here: {reason}.",
+    RegistryAddressPrivate:
+      "{host} is a private or reserved address, so no image is fetched from there: the operator can name it in SANDPIPER_REGISTRIES, or its range in SANDPIPER_OUTBOUND_PRIVATE.",
+    RegistryNotAllowed:
+      "Images of the registry {registry} are not allowed here: the operator names the registries in SANDPIPER_REGISTRIES ({allowed}).",
+    EngineRegistryUnchecked:
+      "The container engine asks registries by itself, and its requests cannot be checked: the operator can name {registry} in SANDPIPER_REGISTRIES, or pull the image into the engine.",
     RegistryAuthUnreadable: "The file with registry credentials {path} cannot be read: {reason}.",
     DockerNeedsImage:
       "The docker driver starts sandboxes from images only, not from {given}: give the spec an image, or use the oci driver.",

@@ -1,3 +1,6 @@
+import type { Socket } from "node:net";
+import type { Destination } from "./dial.ts";
+
 /**
  * Sends the server's requests to addresses that users name: git providers, callbacks, MCP servers.
  * Private, loopback, link-local and reserved addresses are refused unless the operator allows their
@@ -18,6 +21,12 @@ export interface Outbound {
    * user information, or a forbidden literal address; only `fetch` looks names up.
    */
   check(url: string): void;
+  /**
+   * Connects to a checked address, for a program that the server starts. `trusted`: the operator
+   * named this host, so that it may have any address. Throws PlatformError OutboundRefused or
+   * OutboundFailed.
+   */
+  connect(destination: Destination, options?: { trusted?: boolean }): Promise<Socket>;
 }
 
 export interface OutboundRequest {

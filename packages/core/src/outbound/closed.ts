@@ -9,6 +9,9 @@ export const closedOutbound: Outbound & { close(): Promise<void> } = {
   check(url) {
     throw refusal(url);
   },
+  async connect({ host }) {
+    throw new PlatformError("NoNetwork", { host });
+  },
   async close() {},
 };
 

@@ -1,11 +1,14 @@
+import { isIP } from "node:net";
 import type { Agent, Dispatcher } from "undici";
 import { PlatformError } from "../errors.ts";
 import { isReachable, parseRanges } from "./addresses.ts";
 import { checkedAgent, checkLiteral, isIn } from "./agents.ts";
 import type { Outbound, OutboundRequest } from "./api.ts";
 import { toResponse } from "./body.ts";
+import { dial } from "./dial.ts";
 import { followRedirect } from "./redirect.ts";
 import { type Resolve, systemResolve } from "./resolve.ts";
+import { connectThrough, isDirect, type UpstreamProxy } from "./upstream-proxy.ts";
 
 const defaultTimeoutMs = 15_000;
 const defaultMaxBytes = 8 * 1024 * 1024;
@@ -20,12 +23,15 @@ export interface OutboundOptions {
   allowPrivate: readonly string[];
   /** Addresses of names; default: the machine's hosts file and name servers. */
   resolve?: Resolve;
+  /** The operator's own proxy, which `connect` goes through. */
+  proxy?: UpstreamProxy | undefined;
 }
 
 /** Makes the guarded way out. `close` ends its connections. */
 export function createOutbound({
   allowPrivate,
   resolve = systemResolve(),
+  proxy,
 }: OutboundOptions): Outbound & { close(): Promise<void> } {
   const exempt = parseRanges(allowPrivate);
   const way = (isAllowed: (address: string) => boolean) => {
@@ -83,6 +89,15 @@ export function createOutbound({
     },
     check(text) {
       checkLiteral(readUrl(text), anywhere.isAllowed);
+    },
+    async connect(destination, { trusted = false } = {}) {
+      const isAllowed = trusted ? () => true : anywhere.isAllowed;
+      const { host } = destination;
+      if (!proxy || isDirect(proxy, host)) return dial(destination, { resolve, isAllowed });
+      // Behind a proxy the machine may not know public names, but it knows its own network's.
+      const known = isIP(host) ? [host] : await resolve(host).catch(() => []);
+      if (known.length > 0 && !known.some(isAllowed)) throw new PlatformError("AddressPrivate", { host });
+      return connectThrough(proxy, destination);
     },
     async close() {
       await Promise.all([anywhere.close(), allowedOnly.close()]);

@@ -15,6 +15,10 @@ const setsockopt = native(
   "int setsockopt(int fd, int level, int name, const void *value, unsigned int length)",
 );
 const close = native("int close(int fd)");
+const ioctl = native("int ioctl(int fd, unsigned long request, const void *value)");
+
+const SIOCSIFFLAGS = 0x8914;
+const IFF_UP_AND_RUNNING = 0x41;
 
 /**
  * Creates a non-blocking TCP socket in the calling thread's network namespace. The caller closes
@@ -39,6 +43,20 @@ export function listenOnLoopback(port: number, backlog = 128): number {
   } catch (error) {
     close(fd);
     throw error;
+  }
+}
+
+/** Starts the loopback interface of the calling thread's network namespace. */
+export function raiseLoopback(): void {
+  const fd = createTcpSocket();
+  try {
+    // `struct ifreq`: a name of 16 bytes, then the flags.
+    const request = Buffer.alloc(40);
+    request.write("lo", 0, "latin1");
+    request.writeUInt16LE(IFF_UP_AND_RUNNING, 16);
+    call("ioctl", () => ioctl(fd, SIOCSIFFLAGS, request));
+  } finally {
+    close(fd);
   }
 }
 

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { getDigest, parseImageReference, pinImage } from "./image-reference.ts";
+import { Registries } from "./registries.ts";
 import { createHostSpec, createImageSpec, parseHostUser } from "./specs.ts";
 
 const digest = `sha256:${"0123456789abcdef".repeat(4)}`;
@@ -97,7 +98,7 @@ test("any text is refused with an error, or parsed to a stable result", () => {
 
 test("a user's image gets everything else from the default spec", () => {
   const host = createHostSpec({ memoryBytes: 1, pids: 2, cpus: 3, diskBytes: 4 });
-  const spec = createImageSpec("debian:12", { ...host, env: { A: "1" }, command: ["x"] });
+  const spec = createImageSpec("debian:12", { ...host, env: { A: "1" }, command: ["x"] }, new Registries());
   expect(spec).toEqual({
     ...host,
     id: "debian:12",
@@ -106,7 +107,7 @@ test("a user's image gets everything else from the default spec", () => {
     user: null,
   });
   for (const reference of ["oci:/srv/image", "docker-archive:/etc/passwd", "a b"])
-    expect(() => createImageSpec(reference, host)).toThrow(
+    expect(() => createImageSpec(reference, host, new Registries())).toThrow(
       expect.objectContaining({
         code: "SandboxSpecUnusable",
         message: expect.stringContaining("The setting sandbox_base_container_image cannot be used: "),

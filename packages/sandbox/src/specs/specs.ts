@@ -1,6 +1,7 @@
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { NetworkPolicy, PreparedSpec, SandboxLimits, SandboxSpec, SandboxUser } from "../driver.ts";
 import { parseImageReference } from "./image-reference.ts";
+import type { Registries } from "./registries.ts";
 
 /** The image does not decide it: a conversation begins before its image is available. */
 export const defaultWorkingDir = "/workspace/project";
@@ -36,10 +37,16 @@ export function parseHostUser(text: string | null): SandboxUser {
  * The spec for a user's setting `sandbox_base_container_image`, otherwise like `defaults`. Users
  * may not use local images. Throws SandboxSpecUnusable with the name of the setting.
  */
-export function createImageSpec(reference: string, defaults: SandboxSpec): SandboxSpec {
+export function createImageSpec(
+  reference: string,
+  defaults: SandboxSpec,
+  registries: Pick<Registries, "checkUser">,
+): SandboxSpec {
   try {
-    const { source, name } = parseImageReference(reference);
-    if (source !== "registry") throw new Error(`${JSON.stringify(name)} is not an image in a registry.`);
+    const image = parseImageReference(reference);
+    if (image.source !== "registry")
+      throw new Error(`${JSON.stringify(image.name)} is not an image in a registry.`);
+    registries.checkUser(image.registry);
   } catch (error) {
     throw new PlatformError("ImageSettingUnusable", { reason: errorText(error) });
   }

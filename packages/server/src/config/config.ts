@@ -22,6 +22,8 @@ export interface Config {
    * tools' default.
    */
   registryAuth: string | undefined;
+  /** Registries of users' images; undefined: the default of the driver. */
+  registries: string[] | undefined;
   /** Engine of the docker driver; undefined: DOCKER_HOST, else the usual socket. */
   dockerHost: DockerHost | undefined;
   /** OCI runtime by name or path; undefined: crun, else runc. */

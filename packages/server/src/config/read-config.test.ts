@@ -17,6 +17,7 @@ test("an empty environment gives the documented defaults", () => {
     driver: "oci",
     specsFile: undefined,
     registryAuth: undefined,
+    registries: undefined,
     dockerHost: undefined,
     runtime: undefined,
     bodyLimit: 33_554_432,
@@ -72,6 +73,7 @@ test("every variable is read", () => {
     SANDPIPER_MAX_REQUESTS: "50",
     SANDPIPER_TRUSTED_PROXIES: "10.1.0.0/16,127.0.0.1/32",
     SANDPIPER_OUTBOUND_PRIVATE: "10.1.0.0/16, fd00::/8,127.0.0.1",
+    SANDPIPER_REGISTRIES: "docker.io, *.example.com,registry.lan:5000",
     SANDPIPER_SKILLS: "skills",
     SANDPIPER_WEBHOOK_URL: "https://hooks.example/events?team=1",
     SANDPIPER_WEBHOOK_SECRET: "0123456789abcdef",
@@ -92,6 +94,7 @@ test("every variable is read", () => {
     driver: "docker",
     specsFile: `${process.cwd()}/specs.json`,
     registryAuth: "/etc/sandpiper/auth.json",
+    registries: ["docker.io", "*.example.com", "registry.lan:5000"],
     dockerHost: { protocol: "http", host: "::1", port: 2375 },
     runtime: "/usr/bin/crun",
     bodyLimit: 1_048_576,
@@ -129,6 +132,7 @@ test.each([
 
 const wrong: [string, string[]][] = [
   ["SANDPIPER_HOST", ["a b", "localhost:3000", "http://localhost", "-x", "[::1]"]],
+  ["SANDPIPER_REGISTRIES", ["https://docker.io", "docker.io/library", "*", "a b", "docker.io,,x.io"]],
   ["SANDPIPER_PORT", ["-1", "65536", "3000.5", "0x10", "http", "1e3", "9".repeat(40)]],
   ["SANDPIPER_DATA", ["/", "//", "a\0b"]],
   [

@@ -18,6 +18,7 @@ export function readConfig(env: Environment): Config {
     driver: value(variables.driver),
     specsFile: toAbsolute(value(variables.specsFile)),
     registryAuth: toAbsolute(value(variables.registryAuth)),
+    registries: value(variables.registries),
     dockerHost: value(variables.dockerHost),
     runtime: value(variables.runtime),
     bodyLimit: value(variables.bodyLimit),

@@ -112,6 +112,15 @@ export const variables = {
     must: "the path of a file",
     parse: parseFilePath,
   }),
+  registries: defineVariable<string[] | undefined>({
+    name: "SANDPIPER_REGISTRIES",
+    description:
+      "Image registries that users may choose images from, separated by commas; a named one may have a private address",
+    defaultText: "all public ones; with the docker driver docker.io",
+    defaultValue: () => undefined,
+    must: "a list of registries such as docker.io, *.example.com or registry.example.com:5000, separated by commas",
+    parse: parseRegistryList,
+  }),
   dockerHost: defineVariable<DockerHost | undefined>({
     name: "SANDPIPER_DOCKER_HOST",
     description: "Address of the docker driver's engine",
@@ -347,6 +356,13 @@ export const otherVariables: readonly {
     defaultText: "off",
   },
 ];
+
+function parseRegistryList(text: string): string[] | undefined {
+  const names = text.split(",").map((name) => name.trim());
+  const isRegistry = (name: string) =>
+    /^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:\d{1,5})?$/.test(name);
+  return names.every(isRegistry) ? names : undefined;
+}
 
 function defineVariable<T>(definition: Variable<T>): Variable<T> {
   return definition;

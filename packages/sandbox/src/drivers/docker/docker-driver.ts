@@ -16,6 +16,7 @@ import type {
   SandboxUsage,
   StartRequest,
 } from "../../driver.ts";
+import { Registries } from "../../specs/registries.ts";
 import { insideBusybox } from "../common/busybox.ts";
 import { checkCommand, idPattern } from "../common/commands.ts";
 import { Listeners } from "../common/sockets/listeners.ts";
@@ -38,6 +39,8 @@ export interface DockerDriverOptions {
   host?: DockerHost | undefined;
   /** As Docker's config.json; undefined: the files of `docker login` and `skopeo login`. */
   authFile?: string | undefined;
+  /** Registries that the engine may ask; default: its own default. */
+  registries?: Registries | undefined;
   /** Timeout for an ordinary request to the engine, ms. */
   timeoutMs?: number;
 }
@@ -87,7 +90,8 @@ export class DockerDriver implements SandboxDriver {
     if (!programs) throw new PlatformError("DockerInitMissing");
     if (!info.SecurityOptions?.some((option) => /^name=seccomp(?!.*unconfined)/.test(option)))
       throw new PlatformError("DockerSeccompOff");
-    const installation = loadInstallationId(this.#options.dir);
+    const { dir, authFile, registries = new Registries() } = this.#options;
+    const installation = loadInstallationId(dir);
     const local = isOnThisMachine(info);
     const direct = local && process.getuid?.() === 0;
     const binds = local ? programs : [];
@@ -96,7 +100,7 @@ export class DockerDriver implements SandboxDriver {
     const containers = new DockerContainers(this.#engine, { installation, binds, info });
     this.#opened = {
       containers,
-      images: new Images(this.#engine, installation, this.#options.authFile),
+      images: new Images(this.#engine, { installation, authFile, registries }),
       snapshots: new DockerSnapshots(this.#engine, installation),
       signaller: direct ? new DirectSignaller() : new ShellSignaller(this.#engine, this.#shell ?? ["sh"]),
       copies: local ? [] : programs,
@@ -225,7 +229,7 @@ export class DockerDriver implements SandboxDriver {
 
   async listen(id: string, port: number, accept: (connection: Duplex) => void): Promise<{ close(): void }> {
     const { pid, isMember, container } = await this.#firstProcess(id);
-    const listener = await listenInside(pid, port, accept, isMember);
+    const listener = await listenInside(pid, port, accept, { isMember });
     return this.#listeners.add(id, listener, (abortSignal, onEnd) => {
       const ended = this.#engine.docker
         .getContainer(container)

@@ -2,29 +2,35 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { SingleFlight } from "@sandpiper/core/scheduling/single-flight";
 import type { ImageInspectInfo } from "dockerode";
 import type { PreparedSpec, PrepareOptions, SandboxSpec, SandboxUser } from "../../driver.ts";
+import type { Registries } from "../../specs/registries.ts";
 import type { Engine } from "./engine.ts";
 import { type EngineImage, parseEngineImage, pinReference, toEngineName } from "./engine-image.ts";
 import { findImageUser } from "./image-user.ts";
 import { pullImage } from "./pull-image.ts";
 
+export interface ImagesOptions {
+  installation: string;
+  authFile: string | undefined;
+  registries: Registries;
+}
+
 /** Prepares specs by the images of an engine. */
 export class Images {
   readonly #engine: Engine;
-  readonly #installation: string;
-  readonly #authFile: string | undefined;
+  readonly #options: ImagesOptions;
   readonly #fetches = new SingleFlight<void>();
   /** By image id and user text. */
   readonly #users = new Map<string, SandboxUser>();
 
-  constructor(engine: Engine, installation: string, authFile: string | undefined) {
+  constructor(engine: Engine, options: ImagesOptions) {
     this.#engine = engine;
-    this.#installation = installation;
-    this.#authFile = authFile;
+    this.#options = options;
   }
 
   /**
-   * Uses an image that the engine has, as `docker run` does, and fetches any other. The reference
-   * is pinned by the registry's digest, or by the engine's id when the image has none.
+   * Uses an image that the engine has, as `docker run` does, and fetches any other of a registry
+   * that the engine may ask. The reference is pinned by the registry's digest, or by the engine's
+   * id when the image has none.
    */
   async prepare(spec: SandboxSpec, options: PrepareOptions): Promise<PreparedSpec> {
     const { root, user } = spec;
@@ -63,8 +69,10 @@ export class Images {
 
   async #fetchImage(image: EngineImage, options: PrepareOptions): Promise<ImageInspectInfo> {
     if (image.source === "engine") throw new PlatformError("EngineImageMissing", { image: image.id });
+    const { authFile, registries } = this.#options;
+    registries.checkEngine(image.registry);
     await this.#fetches.run(toEngineName(image), options, (onProgress, signal) =>
-      pullImage(this.#engine, image, this.#authFile, { onProgress, signal }),
+      pullImage(this.#engine, image, authFile, { onProgress, signal }),
     );
     const found = await this.#inspect(image);
     if (!found) throw new PlatformError("EngineImageMissing", { image: toEngineName(image) });
@@ -74,7 +82,8 @@ export class Images {
   async #user(id: string, text: string, reference: string): Promise<SandboxUser> {
     const key = `${id} ${text}`;
     const known =
-      this.#users.get(key) ?? (await findImageUser(this.#engine, this.#installation, id, text, reference));
+      this.#users.get(key) ??
+      (await findImageUser(this.#engine, this.#options.installation, id, text, reference));
     this.#users.set(key, known);
     return known;
   }

@@ -10,6 +10,7 @@ import { startTestEngine, type TestEngine } from "../../../test/support/docker-e
 import { busyboxImage, importTestImages } from "../../../test/support/docker-image.ts";
 import { startTestRegistry, type TestRegistry } from "../../../test/support/docker-registry.ts";
 import type { SandboxSpec } from "../../driver.ts";
+import { Registries } from "../../specs/registries.ts";
 import { createHostSpec } from "../../specs/specs.ts";
 import { findCredentials } from "./credentials.ts";
 import { DockerDriver } from "./docker-driver.ts";
@@ -23,6 +24,9 @@ let engine: TestEngine;
 let registry: TestRegistry;
 let driver: DockerDriver;
 let digest: string;
+/** A registry that accepts connections and never answers. */
+const silent = createServer(() => {});
+const silentAddress = () => `127.0.0.1:${(silent.address() as AddressInfo).port}`;
 const authFile = () => join(dir, "auth.json");
 const specOf = (reference: string): SandboxSpec => ({
   ...createHostSpec(suiteLimits),
@@ -37,7 +41,15 @@ beforeAll(async () => {
   [engine, registry] = await Promise.all([startTestEngine(), startTestRegistry(htpasswd)]);
   await importTestImages(engine.engine.docker);
   writeAuth(right);
-  driver = new DockerDriver({ dir, host: { socketPath: engine.socketPath }, authFile: authFile() });
+  silent.listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  const registries = new Registries({ allowed: [registry.address, silentAddress()] });
+  driver = new DockerDriver({
+    dir,
+    host: { socketPath: engine.socketPath },
+    authFile: authFile(),
+    registries,
+  });
   await driver.open();
   const { docker } = engine.engine;
   const name = `${registry.address}/team/app`;
@@ -51,6 +63,7 @@ afterAll(async () => {
   await driver?.close();
   await engine?.end();
   await registry?.end();
+  silent.close();
   rmSync(dir, { recursive: true, force: true });
 });
 
@@ -127,16 +140,27 @@ test("reports a failed fetch in one sentence", async () => {
 
 test("lets one caller abort while others wait", async () => {
   await forget();
-  const server = createServer(() => {}).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const reference = `127.0.0.1:${(server.address() as AddressInfo).port}/never/answers:1`;
+  const reference = `${silentAddress()}/never/answers:1`;
   const giveUp = new AbortController();
   const waiting = driver.prepare(specOf(reference), {
     signal: giveUp.signal,
     onProgress: () => giveUp.abort(new Error("enough")),
   });
   await expect(waiting).rejects.toThrow("enough");
-  server.close();
+});
+
+test("does not let the engine ask a registry that the operator did not name", async () => {
+  let connections = 0;
+  const inside = createServer(() => connections++).listen(0, "127.0.0.1");
+  await once(inside, "listening");
+  const { port } = inside.address() as AddressInfo;
+  for (const registry of [`127.0.0.1:${port}`, `localhost:${port}`, "169.254.169.254", "registry.test"])
+    await expect(driver.prepare(specOf(`${registry}/x:1`))).rejects.toMatchObject({
+      code: "SandboxSpecUnusable",
+      message: `The container engine asks registries by itself, and its requests cannot be checked: the operator can name ${registry} in SANDPIPER_REGISTRIES, or pull the image into the engine.`,
+    });
+  expect(connections).toBe(0);
+  inside.close();
 });
 
 test("reads credentials in the formats of docker and skopeo", () => {

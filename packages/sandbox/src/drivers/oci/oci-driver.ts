@@ -18,6 +18,7 @@ import type {
   StartRequest,
 } from "../../driver.ts";
 import { raiseOomScores } from "../../kernel/oom-score.ts";
+import type { Registries } from "../../specs/registries.ts";
 import { insideFolder } from "../common/busybox.ts";
 import { idPattern } from "../common/commands.ts";
 import { inspectHost } from "../common/host.ts";
@@ -49,6 +50,8 @@ export interface OciDriverOptions {
   runtime?: string | undefined;
   /** File with the credentials for image registries; undefined: the default of skopeo. */
   registryAuth?: string | undefined;
+  /** Where images come from; default: public registries. */
+  registries?: Registries | undefined;
   logger?: Logger | undefined;
 }
 
@@ -88,6 +91,7 @@ export class OciDriver implements SandboxDriver {
       dir: join(options.dir, "images"),
       idBase: getSandboxIdBase(),
       authFile: options.registryAuth,
+      registries: options.registries,
       logger: options.logger,
     });
   }
@@ -217,7 +221,7 @@ export class OciDriver implements SandboxDriver {
 
   async listen(id: string, port: number, accept: (connection: Duplex) => void): Promise<{ close(): void }> {
     const { pid, isMember } = this.#findMember(id);
-    return this.#listeners.add(id, await listenInside(pid, port, accept, isMember));
+    return this.#listeners.add(id, await listenInside(pid, port, accept, { isMember }));
   }
 
   /** A process of a running sandbox, and a test for its membership. Throws SandboxNotRunning. */

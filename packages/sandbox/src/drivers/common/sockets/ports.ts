@@ -31,6 +31,12 @@ export async function connectInside(pid: number, port: number, isMember?: IsMemb
   }
 }
 
+export interface ListenOptions {
+  isMember?: IsMember | undefined;
+  /** Starts the loopback interface, which a new network namespace has stopped. */
+  raise?: boolean;
+}
+
 /**
  * Listens on 127.0.0.1 of the network namespace of a process. The open socket keeps the namespace
  * alive. Throws SandboxNotRunning when the process has ended, PortUnreachable when the port is in
@@ -40,12 +46,14 @@ export async function listenInside(
   pid: number,
   port: number,
   accept: (connection: Duplex) => void,
-  isMember?: IsMember,
+  { isMember, raise = false }: ListenOptions = {},
 ): Promise<{ close(): void }> {
-  const fd = await socketInside(pid, isMember, { listen: port }).catch((cause: NodeJS.ErrnoException) => {
-    if (cause.code !== "EADDRINUSE") throw cause;
-    throw new PlatformError("PortInUse", { port }, { cause });
-  });
+  const fd = await socketInside(pid, isMember, { listen: port, raise }).catch(
+    (cause: NodeJS.ErrnoException) => {
+      if (cause.code !== "EADDRINUSE") throw cause;
+      throw new PlatformError("PortInUse", { port }, { cause });
+    },
+  );
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (connection) => {
     connection.on("error", () => connection.destroy());
     accept(connection);

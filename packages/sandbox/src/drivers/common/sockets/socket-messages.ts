@@ -1,7 +1,10 @@
-import { createTcpSocket, listenOnLoopback } from "../../../kernel/sockets.ts";
+import { createTcpSocket, listenOnLoopback, raiseLoopback } from "../../../kernel/sockets.ts";
 
-/** A socket that listens on a port of 127.0.0.1, or an unconnected one for IPv4 or IPv6. */
-export type SocketKind = { listen: number } | { connect: 4 | 6 };
+/**
+ * A socket that listens on a port of 127.0.0.1, or an unconnected one for IPv4 or IPv6. `raise`
+ * first starts the loopback interface, which a new network namespace has stopped.
+ */
+export type SocketKind = { listen: number; raise?: boolean } | { connect: 4 | 6 };
 
 /** `network` is an open network namespace of this process. */
 export interface SocketRequest {
@@ -17,5 +20,7 @@ export type SocketResult = { number: number } & (
 
 /** Creates a socket in the network namespace of the calling thread. Throws EADDRINUSE. */
 export function createSocket(kind: SocketKind): number {
-  return "listen" in kind ? listenOnLoopback(kind.listen) : createTcpSocket(kind.connect);
+  if ("connect" in kind) return createTcpSocket(kind.connect);
+  if (kind.raise) raiseLoopback();
+  return listenOnLoopback(kind.listen);
 }

@@ -5,10 +5,10 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ImageReference } from "../../../specs/image-reference.ts";
-import { toFetchError } from "../../common/images/problems.ts";
+import { isLoopback, type Registries } from "../../../specs/registries.ts";
 import { getUsableSpace, guardDisk } from "./disk-guard.ts";
 import { type Manifest, parseImageConfig, parseManifest } from "./image-config.ts";
-import { runTool } from "./run-tool.ts";
+import { runSkopeo } from "./run-skopeo.ts";
 
 /** A manifest, or an index of several manifests. */
 export interface ManifestBytes {
@@ -30,6 +30,7 @@ export interface ImageSourceOptions {
   authFile: string | undefined;
   /** Timeout for an answer of a registry, ms. */
   answerTimeoutMs: number;
+  registries: Registries;
 }
 
 /** Longest pause of a download, ms. */
@@ -121,8 +122,8 @@ export class ImageSource {
         source,
         "oci:.:image",
       ];
-      const result = await runTool(argv, { cwd: to.folder, signal: AbortSignal.any([signal, abort.signal]) });
-      if (!result.ok) throw toFetchError(image, result);
+      const either = AbortSignal.any([signal, abort.signal]);
+      await runSkopeo(argv, image, this.#options.registries, { cwd: to.folder, signal: either });
     } finally {
       clearInterval(timer);
       progress.stop();
@@ -137,9 +138,8 @@ export class ImageSource {
   async #inspect(image: ImageReference, args: string[], signal: AbortSignal): Promise<Buffer> {
     const auth = this.#options.authFile ? ["--authfile", this.#options.authFile] : [];
     const argv = [...this.#skopeo("inspect", image, "--tls-verify"), ...auth, ...args];
-    const result = await runTool(argv, { timeoutMs: this.#options.answerTimeoutMs, signal });
-    if (!result.ok) throw toFetchError(image, result);
-    return result.stdout;
+    const { registries, answerTimeoutMs: timeoutMs } = this.#options;
+    return runSkopeo(argv, image, registries, { timeoutMs, signal });
   }
 
   #skopeo(command: string, image: ImageReference, verifyOption: string): string[] {
@@ -226,10 +226,6 @@ function toSource(image: ImageReference, digest: string | undefined): string {
 
 function computeDigest(bytes: Buffer): string {
   return `sha256:${createHash("sha256").update(bytes).digest("hex")}`;
-}
-
-function isLoopback(registry: string): boolean {
-  return /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/.test(registry);
 }
 
 /** True with an administrator's policy on image signatures; skopeo refuses to work without one. */

@@ -15,6 +15,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { freePort, password, skopeo, TestRegistry } from "../../../../test/support/image-registry.ts";
 import { getDigest } from "../../../specs/image-reference.ts";
+import { Registries } from "../../../specs/registries.ts";
 import { ImageStore, type ImageStoreOptions } from "./image-store.ts";
 
 const idBase = 0x1000_0000;
@@ -36,8 +37,12 @@ afterEach(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-async function open(options: Partial<ImageStoreOptions> = {}): Promise<ImageStore> {
-  const opened = new ImageStore({ dir: join(dir, "images"), idBase, ...options });
+/** The operator named the registry of this test, and further ones on these ports. */
+async function open(options: Partial<ImageStoreOptions> = {}, ports: number[] = []): Promise<ImageStore> {
+  const registries = new Registries({
+    allowed: [registry.host, ...ports.map((port) => `localhost:${port}`)],
+  });
+  const opened = new ImageStore({ dir: join(dir, "images"), idBase, registries, ...options });
   await opened.open();
   return opened;
 }
@@ -139,7 +144,8 @@ test("the progress of a slow download is reported in layers and megabytes", asyn
   await new Promise<void>((resolve) => slow.listen(0, "127.0.0.1", resolve));
   const { port } = slow.address() as { port: number };
   const lines: string[] = [];
-  await store.prepare(`localhost:${port}/${name}`, { onProgress: (line) => lines.push(line) });
+  const images = await open({}, [port]);
+  await images.prepare(`localhost:${port}/${name}`, { onProgress: (line) => lines.push(line) });
   await new Promise((resolve) => slow.close(resolve));
   const fetching = lines.filter((line) => line.startsWith("fetching"));
   expect(fetching.length).toBeGreaterThan(1);
@@ -245,7 +251,9 @@ test("invalid, unknown and unreachable images are refused within seconds, with o
   expect(await refusal(`${registry.host}/nothing`)).toContain("has no image");
   expect(await refusal(`${registry.host}/scratch:2`)).toContain("has no image");
   expect(await refusal(`${registry.host}/scratch@sha256:${"0".repeat(64)}`)).toContain("has no image");
-  expect(await refusal(`localhost:${port}/x`)).toMatch(/localhost:\d+ cannot be reached/);
+  expect(await refusal(`localhost:${port}/x`, await open({}, [port]))).toMatch(
+    /localhost:\d+ cannot be reached/,
+  );
   expect(await refusal("oci:/nonexistent")).toContain("does not exist");
   expect(await refusal("docker-archive:/etc/passwd")).toContain("cannot be read as an image");
   expect(() => store.layerPath(`x@sha256:${"0".repeat(64)}`)).toThrow(/not on this machine/);
@@ -256,7 +264,7 @@ test("a registry that accepts connections and never answers causes a timeout", a
   const server = createServer((socket) => sockets.push(socket.on("error", () => {})));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as { port: number };
-  const impatient = await open({ answerTimeoutMs: 300 });
+  const impatient = await open({ answerTimeoutMs: 300 }, [port]);
   try {
     expect(await refusal(`localhost:${port}/x`, impatient)).toContain("does not answer");
   } finally {

@@ -20,6 +20,7 @@ import {
   parseImageReference,
   pinImage,
 } from "../../../specs/image-reference.ts";
+import { Registries } from "../../../specs/registries.ts";
 import { RegistryUnreachable } from "../../common/images/problems.ts";
 import { ImageSource, type ManifestBytes } from "./image-source.ts";
 import { runTool } from "./run-tool.ts";
@@ -35,6 +36,8 @@ export interface ImageStoreOptions {
   logger?: Logger | undefined;
   /** Timeout for an answer of a registry, ms. Default 15 s. */
   answerTimeoutMs?: number;
+  /** Default: public ones only. */
+  registries?: Registries | undefined;
 }
 
 /** An image that is unpacked on this machine. */
@@ -67,11 +70,12 @@ export class ImageStore {
   readonly #prepares = new SingleFlight<PreparedImage>();
   readonly #unpacks = new SingleFlight<StoredImage>();
 
-  constructor({ dir, idBase, authFile, logger, answerTimeoutMs = 15_000 }: ImageStoreOptions) {
+  constructor({ dir, idBase, authFile, logger, ...options }: ImageStoreOptions) {
+    const { answerTimeoutMs = 15_000, registries = new Registries() } = options;
     this.#dir = dir;
     this.#idBase = idBase;
     this.#logger = logger;
-    this.#source = new ImageSource({ authFile, answerTimeoutMs });
+    this.#source = new ImageSource({ authFile, answerTimeoutMs, registries });
   }
 
   /** Creates the folders and removes incomplete files of an earlier process. */
