@@ -10,7 +10,6 @@ import type {
   SandboxInfo,
   SandboxSpecInfo,
 } from "@sandpiper/wire";
-import { textContent } from "@sandpiper/wire";
 import { CliError } from "./errors.ts";
 
 /** A client of the platform's HTTP API. Methods throw CliError. */
@@ -146,7 +145,7 @@ export class Client {
 
   /** Sends a message and runs the agent. */
   async say(id: string, text: string): Promise<void> {
-    const message = { role: "user", content: [textContent(text)], run: true };
+    const message = { role: "user", content: [{ type: "text", text }], run: true };
     await this.#json("POST", `/api/conversations/${id}/events`, { json: message });
   }
 

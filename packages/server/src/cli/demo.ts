@@ -11,7 +11,8 @@ import type { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { isolatedGit, runGit } from "./git.ts";
 import { inertLine } from "./inert.ts";
-import { loadConfig, localClient, openPlatform, probePort } from "./local-platform.ts";
+import { loadConfig } from "./load-config.ts";
+import { openAccess, openPlatform, probePort } from "./local-platform.ts";
 import { formatUsage, Progress } from "./progress.ts";
 import { waitForSignal } from "./serve.ts";
 import { onStop } from "./signals.ts";
@@ -40,7 +41,7 @@ export async function demo(options: DemoOptions): Promise<number> {
   let platform: Platform | undefined;
   try {
     platform = await openPlatform(config);
-    const { client, key, release } = await localClient(platform);
+    const { client, key, release } = await openAccess(platform, { dataDir: config.dataDir, stays: false });
     const { run, passed } = await runDemo(platform, client, {
       folder: folder.path,
       text: taskText,

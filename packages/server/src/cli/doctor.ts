@@ -11,7 +11,8 @@ import { examineSandboxes } from "./doctor-sandboxes.ts";
 import { exitCodes } from "./errors.ts";
 import { type DoctorFinding, finding } from "./finding.ts";
 import { inertJson, inertLine } from "./inert.ts";
-import { loadConfig, probePort } from "./local-platform.ts";
+import { loadConfig } from "./load-config.ts";
+import { probePort } from "./local-platform.ts";
 import { createPaint } from "./style.ts";
 
 const lowDiskBytes = 1024 ** 3;

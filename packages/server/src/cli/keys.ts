@@ -15,7 +15,7 @@ import { defaultUser, userNamePattern } from "../users/default-user.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { parseExpiry } from "./expiry.ts";
 import { inertJson, inertLine } from "./inert.ts";
-import { loadConfig } from "./local-platform.ts";
+import { loadConfig } from "./load-config.ts";
 
 /** `sandpiper keys list` */
 export async function listKeys({ user }: { user?: string }): Promise<void> {

@@ -1,23 +1,11 @@
 import { createServer } from "node:net";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Config } from "../config/config.ts";
-import { listUnknownVariables, readConfig } from "../config/read-config.ts";
-import type { Environment } from "../config/variables.ts";
 import type { Platform, PlatformOptions } from "../platform.ts";
 import { defaultUser } from "../users/default-user.ts";
 import { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
-import { inertLine } from "./inert.ts";
-
-/** Reads the configuration. Throws CliError for invalid values; warns about unknown variables. */
-export function loadConfig(env: Environment = process.env): Config {
-  for (const warning of listUnknownVariables(env)) process.stderr.write(`sandpiper: ${inertLine(warning)}\n`);
-  try {
-    return readConfig(env);
-  } catch (error) {
-    throw new CliError((error as Error).message, { cause: error, exitCode: exitCodes.usage });
-  }
-}
+import { publishServer, withdrawServer } from "./server-file.ts";
 
 /**
  * Starts the platform in this process. Throws CliError for problems of the machine or the
@@ -41,19 +29,38 @@ export async function openPlatform(config: Config, options: PlatformOptions = {}
   }
 }
 
+/** How commands of this user reach a platform in this process. */
+export interface LocalAccess {
+  client: Client;
+  key: string;
+  /** Removes the key and the file. */
+  release(): Promise<void>;
+}
+
+const keyPrefix = "command line, process ";
+
 /**
- * Creates a client with a temporary key for a platform in this process; `release` removes the key.
+ * Creates a temporary key for a platform in this process, and publishes both in the data folder for
+ * other commands. `stays`: the platform serves until it is stopped.
  */
-export async function localClient(
+export async function openAccess(
   platform: Platform,
-): Promise<{ client: Client; key: string; release(): Promise<void> }> {
-  const name = `command line, process ${process.pid}`;
-  const key = await platform.apiKeys.create(defaultUser, name);
-  const release = async () => {
-    for (const { id } of platform.apiKeys.list().filter((row) => row.name === name))
-      await platform.apiKeys.remove(id);
+  { dataDir, stays }: { dataDir: string; stays: boolean },
+): Promise<LocalAccess> {
+  const { apiKeys, url } = platform;
+  // One process uses a data folder, so the keys of others are left over.
+  const removeKeys = async () => {
+    for (const { id, name } of apiKeys.list(defaultUser))
+      if (name.startsWith(keyPrefix)) await apiKeys.remove(id);
   };
-  return { client: new Client(platform.url, key), key, release };
+  await removeKeys();
+  const key = await apiKeys.create(defaultUser, `${keyPrefix}${process.pid}`);
+  publishServer(dataDir, { url, key, stays });
+  const release = async () => {
+    withdrawServer(dataDir);
+    await removeKeys();
+  };
+  return { client: new Client(url, key), key, release };
 }
 
 /** True when a server can listen there, else the error. */

@@ -52,7 +52,7 @@ export async function run(text: string, options: RunCommandOptions): Promise<num
   try {
     const folder = clone ? await cloneInto(clone.path, options.repo!) : resolve(options.dir ?? ".");
     await checkFolder(folder);
-    const connection = await connect();
+    const connection = await connect({ works: true });
     try {
       return await work(connection.client, { folder, text, model: options.model }, options);
     } finally {

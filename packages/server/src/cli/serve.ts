@@ -1,17 +1,20 @@
 import { inertLine } from "./inert.ts";
-import { loadConfig, openPlatform } from "./local-platform.ts";
+import { loadConfig } from "./load-config.ts";
+import { openAccess, openPlatform } from "./local-platform.ts";
 import { onStop } from "./signals.ts";
 
 /** Runs the platform until a signal ends it. */
 export async function serve(): Promise<void> {
   const config = loadConfig();
   const platform = await openPlatform(config);
+  const access = await openAccess(platform, { dataDir: config.dataDir, stays: true });
   const lines = [`Sandpiper serves ${platform.url}`, `Data folder: ${inertLine(config.dataDir)}`];
   if (platform.newApiKey) lines.push(`API key (shown only this once): ${platform.newApiKey}`);
   process.stdout.write(`${lines.join("\n")}\n`);
   await waitForSignal((signal) =>
     process.stderr.write(`${signal}: shutting down; a second signal ends the server at once\n`),
   );
+  await access.release();
   await platform.close();
 }
 

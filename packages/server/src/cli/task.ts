@@ -1,5 +1,4 @@
 import type { Event, ExecutionStatus, SandboxInfo } from "@sandpiper/wire";
-import { textContent } from "@sandpiper/wire";
 import type { Changes, Patch } from "./changes.ts";
 import type { Client } from "./client.ts";
 import { extractTar } from "./extract.ts";
@@ -59,7 +58,7 @@ export async function followTask(
   const id = await client.startConversation(
     {
       sandbox_id: run.sandbox.id,
-      initial_message: { role: "user", content: [textContent(task.text)], run: true },
+      initial_message: { role: "user", content: [{ type: "text", text: task.text }], run: true },
       ...(task.model && { llm_model: task.model }),
     },
     signal,
