@@ -16,7 +16,7 @@ export function describeIsolation(context: SuiteContext): void {
 
   test("shows only its own processes, host name and loopback", async () => {
     const { out } = await inside(
-      "hostname; ls /sys/class/net; ls -d /proc/[0-9]* | wc -l; tail -n +2 /proc/net/route | wc -l",
+      "hostname; tail -n +3 /proc/net/dev | tr -d ' ' | cut -d: -f1; ls -d /proc/[0-9]* | wc -l; tail -n +2 /proc/net/route | wc -l",
     );
     const [hostname, network, processes, routes] = out.trim().split("\n");
     expect([hostname, network, Number(routes)]).toEqual(["one", "lo", 0]);
@@ -37,6 +37,19 @@ export function describeIsolation(context: SuiteContext): void {
     );
     expect(out).not.toMatch(/^\/|root:|SANDPIPER|VITEST/m);
     expect((await inside(`ls ${process.cwd()}`)).code).not.toBe(0);
+  });
+
+  test("shows nothing of the machine's hardware, disks and kernel, but what programs need", async () => {
+    const files = "cmdline iomem ioports modules partitions diskstats swaps config.gz kallsyms interrupts";
+    const folders = "firmware module block bus dev class/dmi devices/virtual/dmi devices/pci0000:00";
+    const { out } = await inside(
+      `cd /proc; cat ${files} bus/*/* fs/*/* driver/* tty/* pressure/* 2>/dev/null; cd /sys; ls -A ${folders} 2>/dev/null | grep -v ':$'`,
+    );
+    expect(out.trim()).toBe("");
+    const needed = "head -qn1 /proc/cpuinfo /proc/meminfo /proc/stat /proc/loadavg";
+    expect((await inside(`${needed}; ls /sys/devices/system/cpu`)).out).toMatch(
+      /processor.*MemTotal.*cpu .*\bcpu0\b/s,
+    );
   });
 
   test("refuses writes to files of other users", async () => {

@@ -1,11 +1,22 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { neededSysPaths } from "./isolation.ts";
+
+/** A read-only mount in a sandbox. */
+export interface BindMount {
+  /** Path on this machine; null: an empty folder. */
+  source: string | null;
+  destination: string;
+  recursive?: boolean;
+}
 
 /** Resources of this machine for sandboxes; inspected once. */
 export interface HostResources {
   /** Path of a static init, or null. */
   init: string | null;
-  /** Mounted read-only into `host` sandboxes. */
-  binds: { source: string; destination: string; recursive?: boolean }[];
+  /** Mounts of `host` sandboxes, parents first. */
+  binds: BindMount[];
+  /** Parts of /sys in every sandbox. */
+  sysBinds: BindMount[];
 }
 
 /** Debian's package `catatonit`. */
@@ -14,12 +25,30 @@ export const hostInitPath = "/usr/bin/catatonit";
 export function inspectHost(): HostResources {
   return {
     init: existsSync(hostInitPath) ? hostInitPath : null,
-    binds: ["/usr", ...etcFolders()].map((path) => ({
+    binds: [...bindAll(["/usr"]), ...localMounts(), ...bindAll(etcFolders())],
+    sysBinds: bindAll(neededSysPaths),
+  };
+}
+
+/** Mounts of the paths that exist. */
+function bindAll(paths: string[]): BindMount[] {
+  return paths
+    .filter((path) => existsSync(path))
+    .map((path) => ({
       source: path,
       destination: path,
       ...(hasMountsBelow(path) ? { recursive: true } : {}),
-    })),
-  };
+    }));
+}
+
+const localFolder = "/usr/local";
+/** The usual place of the Go toolchain. */
+const sharedLocalFolders = [`${localFolder}/go`];
+
+/** Hides what the machine's owner installed by hand, except toolchains. */
+function localMounts(): BindMount[] {
+  if (!existsSync(localFolder)) return [];
+  return [{ source: null, destination: localFolder }, ...bindAll(sharedLocalFolders)];
 }
 
 /** Folders of the host's /etc that are bound read-only into `host` sandboxes if they exist. */
@@ -27,7 +56,7 @@ const sharedEtcFolders = ["alternatives", "ssl/certs", "maven"];
 
 function etcFolders(): string[] {
   const java = readdirSync("/etc").filter((name) => /^java-.*openjdk$/.test(name));
-  return [...sharedEtcFolders, ...java].map((name) => `/etc/${name}`).filter((path) => existsSync(path));
+  return [...sharedEtcFolders, ...java].map((name) => `/etc/${name}`);
 }
 
 function hasMountsBelow(path: string): boolean {

@@ -1,30 +1,26 @@
 import type { PreparedSpec } from "../../driver.ts";
 
-/** Paths of /proc and /sys that reveal facts about the machine; older engines mask fewer. */
-export const maskedPaths = [
-  "/proc/acpi",
-  "/proc/asound",
-  "/proc/interrupts",
-  "/proc/kallsyms",
-  "/proc/kcore",
-  "/proc/keys",
-  "/proc/key-users",
-  "/proc/latency_stats",
-  "/proc/sched_debug",
-  "/proc/scsi",
-  "/proc/timer_list",
-  "/proc/timer_stats",
-  "/sys/devices/virtual/powercap",
-  "/sys/firmware",
-];
+/**
+ * Paths of /proc that tell about the machine: its hardware, disks, kernel configuration, load and
+ * other processes. What programs need stays: `cpuinfo`, `meminfo`, `stat`, `loadavg`, `vmstat`, ….
+ */
+export const maskedProcPaths = `
+    acpi asound buddyinfo bus cmdline config.gz consoles devices diskstats driver fs interrupts iomem
+    ioports irq kallsyms kcore key-users keys latency_stats locks mdstat misc modules partitions
+    pressure sched_debug schedstat scsi softirqs swaps timer_list timer_stats tty zoneinfo
+  `
+  .trim()
+  .split(/\s+/)
+  .map((name) => `/proc/${name}`);
 
-export const readonlyPaths = [
-  "/proc/bus",
-  "/proc/fs",
-  "/proc/irq",
-  "/proc/pressure",
-  "/proc/sys",
-  "/proc/sysrq-trigger",
+export const readonlyPaths = ["/proc/sys", "/proc/sysrq-trigger"];
+
+/** Folders of /sys that programs need: processors, memory nodes and page sizes. */
+export const neededSysPaths = [
+  "/sys/devices/system/cpu",
+  "/sys/devices/system/node",
+  "/sys/kernel/mm/hugepages",
+  "/sys/kernel/mm/transparent_hugepage",
 ];
 
 /** Under memory pressure the kernel kills sandboxed processes before the server. */

@@ -4,7 +4,7 @@ import {
   formatEnvironment,
   getShmBytes,
   makeBaseEnvironment,
-  maskedPaths,
+  maskedProcPaths,
   readonlyPaths,
   sandboxOomScore,
   toCpuQuota,
@@ -22,6 +22,22 @@ export const labels = {
   /** `yes`: a container for reading an image's files. */
   helper: "sandpiper.helper",
 } as const;
+
+/** Readable for the machine's root only, which root inside is without a user namespace. */
+const rootOnlyProcPaths = "kmsg kpagecgroup kpagecount kpageflags pagetypeinfo slabinfo vmallocinfo"
+  .split(" ")
+  .map((name) => `/proc/${name}`);
+
+/** An engine mounts all of /sys, so that only known parts can be hidden. */
+const maskedSysPaths = `
+    block bus class/block class/dmi class/nvme class/power_supply class/scsi_host class/thermal dev
+    devices/LNXSYSTM:00 devices/pci0000:00 devices/platform devices/pnp0 devices/virtual/block
+    devices/virtual/dmi devices/virtual/powercap devices/virtual/thermal firmware hypervisor kernel/btf
+    kernel/debug kernel/iommu_groups kernel/irq kernel/security kernel/slab kernel/tracing module power
+  `
+  .trim()
+  .split(/\s+/)
+  .map((name) => `/sys/${name}`);
 
 export interface ContainerInput {
   id: string;
@@ -84,7 +100,7 @@ export function makeContainerOptions(input: ContainerInput): ContainerCreateOpti
       Ulimits: [{ Name: "core", Soft: 0, Hard: 0 }],
       Binds: input.binds.map(({ source, destination }) => `${source}:${destination}:ro`),
       ...(input.diskLimit ? { StorageOpt: { size: String(diskBytes) } } : {}),
-      MaskedPaths: maskedPaths,
+      MaskedPaths: [...maskedProcPaths, ...rootOnlyProcPaths, ...maskedSysPaths],
       ReadonlyPaths: readonlyPaths,
     },
   };

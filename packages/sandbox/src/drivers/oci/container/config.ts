@@ -1,9 +1,10 @@
 import type { PreparedSpec } from "../../../driver.ts";
+import type { BindMount } from "../../common/host.ts";
 import {
   formatEnvironment,
   getShmBytes,
   makeBaseEnvironment,
-  maskedPaths,
+  maskedProcPaths,
   readonlyPaths,
 } from "../../common/isolation.ts";
 import type { ProcessLimits } from "./rlimits.ts";
@@ -14,13 +15,6 @@ export const idRangeSize = 65_536;
 const initPath = "/run/init";
 /** Replaces catatonit when that is not installed. */
 const shellInit = ["/bin/sh", "-c", "trap : TERM; while :; do sleep 86400 & wait $!; done"];
-
-/** A bind mount, read-only: host path and path inside. */
-export interface BindMount {
-  source: string;
-  destination: string;
-  recursive?: boolean;
-}
 
 export interface ConfigInput {
   id: string;
@@ -69,10 +63,8 @@ export function makeRuntimeConfig(input: ConfigInput): object {
         `nosuid,noexec,newinstance,ptmxmode=0666,mode=0620,gid=5,max=${maxTerminals}`,
       ),
       mount("/dev/shm", "tmpfs", "shm", `nosuid,nodev,mode=1777,size=${getShmBytes(spec)}`),
-      mount("/sys", "sysfs", "sysfs", "nosuid,noexec,nodev,ro"),
-      ...binds.map(({ source, destination, recursive }) =>
-        mount(destination, "bind", source, recursive ? "rbind,rro,rnosuid,rnodev" : "bind,ro,nosuid,nodev"),
-      ),
+      mount("/sys", "tmpfs", "tmpfs", "nosuid,noexec,nodev,ro,mode=755,size=64k"),
+      ...binds.map(bindMount),
     ],
     annotations: "compiled" in input.seccomp ? { "run.oci.seccomp_bpf_data": input.seccomp.compiled } : {},
     linux: {
@@ -81,10 +73,15 @@ export function makeRuntimeConfig(input: ConfigInput): object {
       ...input.group,
       namespaces: ["pid", "network", "ipc", "uts", "mount", "user", "cgroup"].map((type) => ({ type })),
       ...("section" in input.seccomp ? { seccomp: input.seccomp.section } : {}),
-      maskedPaths,
+      maskedPaths: maskedProcPaths,
       readonlyPaths,
     },
   };
+}
+
+function bindMount({ source, destination, recursive }: BindMount): object {
+  if (source === null) return mount(destination, "tmpfs", "tmpfs", "nosuid,nodev,ro,mode=755,size=4k");
+  return mount(destination, "bind", source, recursive ? "rbind,rro,rnosuid,rnodev" : "bind,ro,nosuid,nodev");
 }
 
 function mount(destination: string, type: string, source: string, options: string): object {

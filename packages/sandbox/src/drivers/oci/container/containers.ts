@@ -4,14 +4,14 @@ import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { SandboxFile } from "../../../driver.ts";
 import { openUserNamespace } from "../../../kernel/id-mapped.ts";
-import type { HostResources } from "../../common/host.ts";
+import type { BindMount, HostResources } from "../../common/host.ts";
 import type { ProcessGroups } from "../cgroup/process-groups.ts";
 import { Launcher } from "../launch/launcher.ts";
 import type { InjectedPath, LowerLayer } from "../launch/launcher-messages.ts";
 import type { SeccompFilter } from "../launch/seccomp-filter.ts";
 import type { Layers } from "../storage/layers.ts";
 import type { StoredSandbox } from "../storage/records.ts";
-import { type BindMount, idRangeSize, makeRuntimeConfig } from "./config.ts";
+import { idRangeSize, makeRuntimeConfig } from "./config.ts";
 import type { ProcessLimits } from "./rlimits.ts";
 import { findLastMessage, type Runtime, runProgram } from "./runtime.ts";
 
@@ -99,7 +99,12 @@ export class OciContainers {
       idBase,
       group: groups.linuxSection(id, spec.limits),
       init: host.init,
-      binds: [...(spec.root.kind === "host" ? host.binds : []), ...start.binds, ...writeNameFiles(box, id)],
+      binds: [
+        ...(spec.root.kind === "host" ? host.binds : []),
+        ...host.sysBinds,
+        ...start.binds,
+        ...writeNameFiles(box, id),
+      ],
       seccomp: start.seccomp,
       limits,
     });
