@@ -55,6 +55,7 @@ function unsafePrints(code: string, own: readonly string[]): string[] {
   const found: string[] = [];
   const sourceOf = (node: Node) => code.slice(node.start, node.end);
   const check = (node: Node): void => {
+    if (/\.length$/.test(sourceOf(node))) return;
     switch (node.type) {
       case "Literal":
         return;

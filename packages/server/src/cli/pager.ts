@@ -1,0 +1,70 @@
+import { spawn } from "node:child_process";
+import { getInvoker } from "./invoker.ts";
+
+/** Leave and enter the second screen of the terminal. */
+const enterScreen = "\x1b[?1049h";
+const leaveScreen = "\x1b[?1049l";
+
+/** Shows lines on the terminal, with $PAGER or page by page, until the reader ends it. */
+export async function page(lines: readonly string[]): Promise<void> {
+  const program = process.env.PAGER?.trim();
+  if (!program || !(await runPager(program, lines))) await showPages(lines);
+}
+
+/** Returns false when the program could not show the lines. */
+function runPager(program: string, lines: readonly string[]): Promise<boolean> {
+  const user = getInvoker();
+  const child = spawn("/bin/sh", ["-c", program], {
+    stdio: ["pipe", 2, 2],
+    ...(user && { uid: user.uid, gid: user.gid, env: { ...process.env, HOME: user.home } }),
+  });
+  // The reader may end the pager before it has read everything.
+  child.stdin!.on("error", () => {});
+  child.stdin!.end(`${lines.join("\n")}\n`);
+  return new Promise((resolve) => {
+    child.once("error", () => resolve(false));
+    child.once("close", (code) => resolve(code === 0));
+  });
+}
+
+/** Pages with the keys of `more`: Space, Enter, b and q. */
+async function showPages(lines: readonly string[]): Promise<void> {
+  const { stdin, stderr } = process;
+  const rows = Math.max((stderr.rows || 24) - 1, 2);
+  const last = Math.max(lines.length - rows, 0);
+  let top = 0;
+  const draw = () => {
+    const shown = lines.slice(top, top + rows);
+    const place = `lines ${top + 1} to ${top + shown.length} of ${lines.length}`;
+    const keys = "Space: next, b: back, q: end";
+    stderr.write(`\x1b[2J\x1b[H${shown.join("\n")}\n`);
+    stderr.write(`${place} (${keys})`.slice(0, (stderr.columns || 80) - 1));
+  };
+  stderr.write(enterScreen);
+  stdin.setRawMode(true).resume();
+  try {
+    draw();
+    await new Promise<void>((resolve) => {
+      const press = (data: Buffer) => {
+        for (const key of data.toString()) {
+          if (key === "q" || key === "\x03" || key === "\x04") {
+            stdin.off("data", press);
+            resolve();
+            return;
+          }
+          if (key === " ") top = Math.min(top + rows, last);
+          else if (key === "\r" || key === "j") top = Math.min(top + 1, last);
+          else if (key === "b") top = Math.max(top - rows, 0);
+          else if (key === "k") top = Math.max(top - 1, 0);
+          else if (key === "G") top = last;
+          else if (key === "g") top = 0;
+        }
+        draw();
+      };
+      stdin.on("data", press);
+    });
+  } finally {
+    stdin.setRawMode(false).pause();
+    stderr.write(leaveScreen);
+  }
+}
