@@ -82,7 +82,7 @@ const written = (name: string) => readFile(join(dir, "project", name), "utf8").c
 test("y approves the waiting actions, and earlier events are shown once", async () => {
   const local = run();
   await local.shows(
-    /One action waits for approval \(risk: high\)\..*│ echo risky > risky\.txt.*Run\? \[y\/N/,
+    /One action waits for approval \(risk: high\)\..*│ echo risky > risky\.txt.*Run\? \[y\/N/s,
   );
   local.pty.write("y\r");
   await local.shows(/it ended with 0/);

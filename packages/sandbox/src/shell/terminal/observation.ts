@@ -70,9 +70,6 @@ export const notes = {
   busy: (running: string) =>
     `The command was NOT run: the earlier command ${brief(running)} is still running. ${options}`,
   idle: "Nothing is running in the terminal, so there is no output to wait for and nothing that takes input. Send a command.",
-  several: (commands: string[]) =>
-    `Only one command is run at a time; these are ${commands.length}:\n${commands.map((command, index) => `${index + 1}. ${brief(command)}`).join("\n")}\n` +
-    "Nothing was run. Chain them with && or ;, or send them one after the other.",
   literal:
     "This is a Python or JSON value, not a shell command; nothing was run. " +
     "To run Python, write a script file and run it, or give it to python3 in a heredoc.",

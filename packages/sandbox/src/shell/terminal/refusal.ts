@@ -1,12 +1,9 @@
 import { notes } from "./observation.ts";
-import { splitCommands } from "./split.ts";
 
 /** Why a command is not run, else undefined (agent-behaviour.md section 13, is_error results). */
 export function findRefusal(command: string): string | undefined {
   if (command.includes("\0")) return notes.nul;
-  if (isLiteral(command)) return notes.literal;
-  const commands = splitCommands(command);
-  return commands.length > 1 ? notes.several(commands) : undefined;
+  return isLiteral(command) ? notes.literal : undefined;
 }
 
 /** True for a Python or JSON value or text. `[ a = b ]` and `{ a; }` are shell. */

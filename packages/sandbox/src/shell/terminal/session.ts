@@ -250,20 +250,39 @@ export class TerminalSession {
   /** Ends the running command, if necessary with its shell. */
   async #interrupt(shell: Shell): Promise<void> {
     // A key before the shell has read the command makes the terminal drop the command without an
-    // end marker.
+    // end marker. A slow host may take longer than this wait.
     await shell.wait({ begin: true, signal: this.#keyDeadline(AbortSignal.timeout(interruptTimeoutMs)) });
     const limit = AbortSignal.timeout(interruptTimeoutMs);
     for (const key of ["\x03", "\x03", "\x1c"]) {
       shell.send(key);
       const waited = await shell.wait({ signal: this.#keyDeadline(limit) });
-      if (waited !== "aborted") {
-        await shell.take();
-        return;
-      }
+      if (waited === "aborted" && shell.started) continue;
+      await shell.take();
+      if (await this.#absorbKeys(shell)) return;
+      break;
     }
     shell.kill();
     this.#shell = undefined;
     this.#lost = true;
+  }
+
+  /**
+   * A key that was sent when the command had already ended can act after its end, on a slow host:
+   * the shell would drop the next command. Runs nothing until that works. False when it does not.
+   */
+  async #absorbKeys(shell: Shell): Promise<boolean> {
+    const { exitCode } = shell.status;
+    const limit = AbortSignal.timeout(interruptTimeoutMs);
+    while (!shell.ended && !limit.aborted) {
+      shell.start(":");
+      const waited = await shell.wait({ signal: this.#keyDeadline(limit) });
+      await shell.take();
+      if (waited === "aborted") shell.send("\x03");
+      if (waited !== "ended" || shell.status.exitCode !== 0) continue;
+      shell.status = { ...shell.status, exitCode };
+      return true;
+    }
+    return false;
   }
 
   /**
