@@ -33,70 +33,38 @@ test("very short values are not masked, because they would mask ordinary text", 
   expect(maskOf("a", "", "12345").mask("a 12345")).toBe("a 12345");
 });
 
-test("a secret that arrives in chunks is masked, wherever it is split", () => {
-  const text = "start secret-one middle secret-one-longer secret-two end secret-";
-  fc.assert(
-    fc.property(fc.array(fc.nat(text.length), { maxLength: 12 }), (cuts) => {
-      const mask = maskOf("secret-one", "secret-one-longer", "secret-two");
-      const stream = mask.stream();
-      const places = [...cuts.sort((a, b) => a - b), text.length];
-      let shown = "";
-      let from = 0;
-      for (const to of places) {
-        shown += stream.write(text.slice(from, to));
-        from = to;
-      }
-      expect(shown + stream.end()).toBe(mask.mask(text));
-    }),
-    { numRuns: 1000 },
-  );
-});
-
-test("a stream holds back only what may be the beginning of a secret", () => {
-  const stream = maskOf("secret-one").stream();
-  expect(stream.write("hello ")).toBe("hello ");
-  expect(stream.write("secr")).toBe("");
-  expect(stream.write("ets")).toBe("secret");
-  expect(stream.end()).toBe("s");
-});
-
-test("random secrets in random text are always masked, in one chunk or in many", () => {
+test("random secrets in random text are always masked", () => {
   const letters = fc.constantFrom("a", "b", "c");
   const secret = fc.string({ unit: letters, minLength: 6, maxLength: 9 });
   fc.assert(
     fc.property(
       fc.array(secret, { minLength: 1, maxLength: 3 }),
       fc.string({ unit: letters, maxLength: 60 }),
-      fc.nat(7),
-      (secrets, text, size) => {
-        const mask = maskOf(...secrets);
-        const stream = mask.stream();
-        let shown = "";
-        for (let at = 0; at < text.length; at += size + 1)
-          shown += stream.write(text.slice(at, at + size + 1));
-        shown += stream.end();
-        for (const value of secrets)
-          for (const result of [shown, mask.mask(text)]) expect(result).not.toContain(value);
+      (secrets, text) => {
+        const shown = maskOf(...secrets).mask(text);
+        for (const value of secrets) expect(shown).not.toContain(value);
       },
     ),
     { numRuns: 1000 },
   );
 });
 
-test("too many values are dropped, the oldest first, without filling the memory or exposing values of other users", () => {
+test("too many values are dropped in time, the oldest first, without filling the memory or exposing values of other users", () => {
   const mask = new SecretMask({ maxCharacters: 4 * 1_100 });
   mask.registerSecret("key-of-the-operator");
   mask.registerSecret("secret-of-ann", "ann");
   mask.registerSecret("the-first-one", "bob");
   mask.registerSecret("the-second-one", "bob");
-  for (let index = 0; index < 6; index++) {
+  for (let index = 0; index < 20; index++) {
     mask.registerSecret(`filler-${index}-${"x".repeat(10)}`, "bob");
     mask.registerSecret("the-first-one", "bob");
   }
   expect(mask.mask("the-first-one the-second-one")).toBe("********** the-second-one");
   expect(mask.mask("key-of-the-operator secret-of-ann")).toBe("********** **********");
   mask.registerSecret("y".repeat(4000), "bob");
-  expect(mask.mask(`${"y".repeat(4000)} the-first-one`)).toBe("********** the-first-one");
+  expect(mask.mask(`${"y".repeat(4000)} filler-0-${"x".repeat(10)}`)).toBe(
+    `********** filler-0-${"x".repeat(10)}`,
+  );
 });
 
 test("an owner's texts mask only the owner's and the operator's secrets and keys, and no placeholder for a missing key", () => {

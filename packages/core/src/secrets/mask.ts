@@ -1,16 +1,17 @@
 import { maskText } from "@sandpiper/wire";
 import { LRUCache } from "lru-cache";
+import { EncodingTrie } from "./encoding-trie.ts";
+import { toCharCodes } from "./normalised-text.ts";
+import { minEncodingLength } from "./secret-encodings.ts";
 import { SecretMatcher } from "./secret-matcher.ts";
-
-/** Shorter values are too common in ordinary text to be replaced everywhere. */
-const minLength = 6;
+import { addRange, replaceRanges, type TextRange } from "./text-ranges.ts";
 
 /**
  * Maximum characters of one owner's values: frequent changes must neither fill the memory nor push
  * out secrets of others.
  */
 const maxCharacters = 4 * 1024 * 1024;
-/** Added to the length of each value, because every value costs time for each log line. */
+/** Added to the length of each value, because a short one takes memory too. */
 const valueCost = 1024;
 
 /**
@@ -26,9 +27,11 @@ const keysOf = (owner: string) => `keys of ${owner}`;
 const maxMatchers = 200;
 
 interface Owned {
-  /** Values, the one that was registered longest ago first, each with its forms. */
-  values: Map<string, string[]>;
+  /** Values with their costs, the one that was registered longest ago first. */
+  values: Map<string, number>;
   characters: number;
+  /** Characters of dropped values that the owner's matcher still knows. */
+  dropped: number;
 }
 
 /** Knows the secrets of a process and takes them out of text: the one place that masks. */
@@ -36,7 +39,11 @@ export class SecretMask {
   readonly #owners = new Map<string, Owned>();
   readonly #maxCharacters: number;
   readonly #matchers = new LRUCache<string, SecretMatcher>({ max: maxMatchers });
-  #longest = 0;
+  /** Characters of all values. */
+  #characters = 0;
+  /** The values in the forms that logs may have; rebuilt when most of them were dropped. */
+  #logged = new EncodingTrie();
+  #loggedCharacters = 0;
 
   constructor(options: { maxCharacters?: number } = {}) {
     this.#maxCharacters = options.maxCharacters ?? maxCharacters;
@@ -48,27 +55,20 @@ export class SecretMask {
    * oldest are dropped; registering a value again makes it the newest.
    */
   registerSecret(value: string, owner = ""): void {
-    if (value.length < minLength) return;
-    const own: Owned = this.#owners.get(owner) ?? { values: new Map(), characters: 0 };
+    if (value.length < minEncodingLength) return;
+    const own: Owned = this.#owners.get(owner) ?? { values: new Map(), characters: 0, dropped: 0 };
     this.#owners.set(owner, own);
     const known = own.values.get(value);
-    const forms = known ?? [
-      ...new Set([value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value.toWellFormed())]),
-    ];
+    const cost = known ?? valueCost + value.length;
     own.values.delete(value);
-    own.values.set(value, forms);
-    if (known) return;
-    if (owner === "") this.#matchers.clear();
-    else this.#matchers.delete(owner);
-    if (owner.startsWith(keysOf(""))) this.#matchers.delete(owner.slice(keysOf("").length));
-    own.characters += cost(forms);
-    this.#longest = Math.max(this.#longest, ...forms.map((form) => form.length));
-    if (owner === "") return;
-    for (const [oldest, old] of own.values) {
-      if (own.characters <= this.#maxCharacters || oldest === value) break;
-      own.values.delete(oldest);
-      own.characters -= cost(old);
-    }
+    own.values.set(value, cost);
+    if (known !== undefined) return;
+    own.characters += cost;
+    this.#characters += cost;
+    if (owner !== "") this.#dropOldest(own, value);
+    this.#addToMatchers(value, owner, own);
+    if (own.dropped > this.#maxCharacters) own.dropped = 0;
+    this.#addToLogged(value, cost);
   }
 
   /** As `registerSecret`, for a key that the server uses for an owner, such as that of a model. */
@@ -78,13 +78,26 @@ export class SecretMask {
 
   /**
    * A matcher for the secrets and keys of an owner and those without owner, in any encoding.
-   * Secrets of other owners are excluded, because a caller could otherwise guess them. Cached until
-   * a secret is registered.
+   * Secrets of other owners are excluded, because a caller could otherwise guess them. It also
+   * finds the secrets that are registered later.
    */
   matcher(owner: string): SecretMatcher {
     const matcher = this.#matchers.get(owner) ?? this.#newMatcher(owner);
     this.#matchers.set(owner, matcher);
     return matcher;
+  }
+
+  /** The text with every secret replaced; secrets that overlap or touch become one mask. */
+  mask(text: string): string {
+    const codes = toCharCodes(text);
+    const ranges: TextRange[] = [];
+    this.#logged.find(
+      codes,
+      codes.length,
+      () => true,
+      (from, to) => addRange(ranges, from, to),
+    );
+    return replaceRanges(text, ranges, maskText);
   }
 
   #newMatcher(owner: string): SecretMatcher {
@@ -93,76 +106,39 @@ export class SecretMask {
     return new SecretMatcher([...valuesOf(owner), ...keys]);
   }
 
-  /** The text with every secret replaced; secrets that overlap or touch become one mask. */
-  mask(text: string): string {
-    let masked = "";
-    let done = 0;
-    for (const [from, to] of this.#ranges(text)) {
-      masked += text.slice(done, from) + maskText;
-      done = to;
+  #dropOldest(own: Owned, newest: string): void {
+    for (const [oldest, cost] of own.values) {
+      if (own.characters <= this.#maxCharacters || oldest === newest) break;
+      own.values.delete(oldest);
+      own.characters -= cost;
+      own.dropped += cost;
+      this.#characters -= cost;
     }
-    return masked + text.slice(done);
   }
 
-  /**
-   * Masks a text that arrives in chunks, including secrets that are split between them. `write`
-   * returns the text that is safe to show and holds back a possible beginning of a secret; `end`
-   * returns the rest.
-   */
-  stream(): { write(piece: string): string; end(): string } {
-    let held = "";
-    return {
-      write: (piece) => {
-        held += piece;
-        const cut = this.#safeLength(held);
-        const shown = this.mask(held.slice(0, cut));
-        held = held.slice(cut);
-        return shown;
-      },
-      end: () => {
-        const shown = this.mask(held);
-        held = "";
-        return shown;
-      },
-    };
+  /** Adds a value to the matchers that are ready: a new matcher takes long for many values. */
+  #addToMatchers(value: string, owner: string, { dropped }: Owned): void {
+    const isKeys = owner.startsWith(keysOf(""));
+    const reader = isKeys ? owner.slice(keysOf("").length) : owner;
+    if (dropped > this.#maxCharacters) this.#matchers.delete(reader);
+    if ((isKeys || owner === "") && word.test(value)) return;
+    const readers = owner === "" ? this.#matchers.values() : [this.#matchers.peek(reader)];
+    for (const matcher of readers) matcher?.add(value);
   }
 
-  *#forms(): Generator<string> {
-    for (const { values } of this.#owners.values()) for (const forms of values.values()) yield* forms;
-  }
-
-  /** Places of secrets in order, merged where they overlap or touch. */
-  #ranges(text: string): [number, number][] {
-    const found: [number, number][] = [];
-    for (const value of this.#forms()) {
-      for (let at = text.indexOf(value); at >= 0; at = text.indexOf(value, at + 1))
-        found.push([at, at + value.length]);
-    }
-    const merged: [number, number][] = [];
-    for (const range of found.sort((a, b) => a[0] - b[0])) {
-      const last = merged.at(-1);
-      if (last && range[0] <= last[1]) last[1] = Math.max(last[1], range[1]);
-      else merged.push(range);
-    }
-    return merged;
-  }
-
-  /** Length of the part of a text that later text cannot make part of a secret. */
-  #safeLength(text: string): number {
-    let cut = text.length;
-    for (let from = Math.max(0, text.length - this.#longest + 1); from < text.length; from++) {
-      const tail = text.slice(from);
-      if (this.#forms().some((value) => value.length > tail.length && value.startsWith(tail))) {
-        cut = from;
-        break;
-      }
-    }
-    // The held-back text must not split a secret that is already complete.
-    for (const [from, to] of this.#ranges(text)) if (from < cut && cut < to) cut = from;
-    return cut;
+  #addToLogged(value: string, cost: number): void {
+    this.#loggedCharacters += cost;
+    if (this.#loggedCharacters <= 2 * this.#characters + this.#maxCharacters)
+      return addForms(this.#logged, value);
+    this.#logged = new EncodingTrie();
+    this.#loggedCharacters = this.#characters;
+    for (const { values } of this.#owners.values())
+      for (const one of values.keys()) addForms(this.#logged, one);
   }
 }
 
-function cost(forms: readonly string[]): number {
-  return forms.reduce((sum, form) => sum + form.length, valueCost);
+/** Adds the forms that logs may have: the value as it is, in JSON and in URLs. */
+function addForms(trie: EncodingTrie, value: string): void {
+  for (const form of [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value.toWellFormed())])
+    trie.add(form);
 }

@@ -5,6 +5,9 @@ import { hideSecrets, SecretStream } from "./secret-stream.ts";
 
 const token = "ghp_wJalrXUtnFEMI/K7MDENG+bPxRfiCYzEXAMPLE?&=é";
 const by = "<hidden>";
+const encodeEach = (encode: (code: number) => string) =>
+  Array.from(token, (char) => encode(char.charCodeAt(0))).join("");
+const encodeBytes = (encode: (byte: number) => string) => Array.from(Buffer.from(token), encode).join("");
 const hide = (text: string, ...values: string[]) => hideSecrets(new SecretMatcher(values), text, by);
 
 test.each([
@@ -20,8 +23,39 @@ test.each([
   ["as hexadecimal digits", Buffer.from(token).toString("hex")],
   ["as capital hexadecimal digits", Buffer.from(token).toString("hex").toUpperCase()],
   ["folded", token.replaceAll(/.{7}/g, "$&\n")],
+  ["in decimal entities", encodeEach((code) => `&#${code};`)],
+  ["in hexadecimal entities without semicolons", encodeEach((code) => `&#X${code.toString(16)} `)],
+  ["in entities of entities", encodeEach((code) => `&amp;#${code};`)],
+  [
+    "in named entities",
+    token
+      .replaceAll("&", "&amp;")
+      .replaceAll("=", "&equals;")
+      .replaceAll("_", "&lowbar;")
+      .replaceAll("/", "&sol;")
+      .replaceAll("+", "&plus;")
+      .replaceAll("?", "&quest;"),
+  ],
+  ["with a colour for each character", token.replaceAll(/./g, "\u001b[38;5;12m$&\u001b[0m")],
+  ["with colours in JSON", token.replaceAll(/./g, "\\u001b[31m$&\\u001b(B")],
+  ["with colours of a shell script", token.replaceAll(/./g, "\\e[1m$&\\033[0m")],
+  ["in octal escapes", encodeBytes((byte) => `\\${byte.toString(8).padStart(3, "0")}`)],
+  ["in hexadecimal escapes", encodeEach((code) => `\\x{${code.toString(16)}}`)],
+  ["in Unicode escapes", encodeEach((code) => `\\u{${code.toString(16)}}`)],
+  ["in long Unicode escapes", encodeEach((code) => `\\U${code.toString(16).padStart(8, "0")}`)],
+  ["in JSON in JSON", encodeEach((code) => `\\\\u${code.toString(16).padStart(4, "0")}`)],
+  ["in a URL in a URL", encodeURIComponent(encodeURIComponent(token))],
+  ["in the Unicode escapes of old URLs", encodeEach((code) => `%u${code.toString(16).padStart(4, "0")}`)],
+  ["with invisible characters", token.replaceAll(/./g, "$&\u200b\u00ad")],
+  ["as hexadecimal pairs", encodeBytes((byte) => `${byte.toString(16).padStart(2, "0")} `).trim()],
+  ["as pairs with colons", encodeBytes((byte) => `:${byte.toString(16).padStart(2, "0")}`).slice(1)],
+  ["as a list of bytes", [...Buffer.from(token)].join(", ")],
+  ["as a list in C", encodeBytes((byte) => `, 0x${byte.toString(16).padStart(2, "0")}`).slice(4)],
+  ["as octal bytes", encodeBytes((byte) => ` ${byte.toString(8).padStart(3, "0")}`).slice(1)],
 ])("a secret is found %s", (_, shown) => {
-  expect(hide(`a ${shown} b`, token)).toBe(`a ${by} b`);
+  expect(hide(`a ${shown} b`, token)).toMatch(
+    /^a (?:0x)?(?:\x1b\[[0-9;]*m|\\u001b\[31m|\\e\[1m)?<hidden>\S{0,8} {1,2}b$/,
+  );
 });
 
 test("a secret is found in base64 wherever it begins in the encoded bytes, in both alphabets, and broken into lines", () => {
@@ -99,6 +133,21 @@ test("a stream releases text that cannot start a secret, and drops released text
   const endless = new SecretStream(new SecretMatcher(["aaaaaa"]), by);
   const shown = Array.from({ length: 50 }, () => endless.write("a".repeat(1000))).join("");
   expect(shown + endless.end()).toBe(by);
+});
+
+test("a stream hides a part of a secret that another secret begins with, and shows what follows", () => {
+  const stream = new SecretStream(new SecretMatcher(["abcdefgh", "efghijkl"]), by);
+  expect(["abcdefgh", "i", "z"].map((piece) => stream.write(piece)).join("") + stream.end()).toBe(`${by}iz`);
+});
+
+test("a long secret that arrives one character at a time shows at most its first characters, and is one mask", () => {
+  const long = Array.from({ length: 90 }, (_, index) => (index * 7919).toString(36)).join("");
+  for (const patient of [false, true]) {
+    const stream = new SecretStream(new SecretMatcher([long]), by, { patient });
+    const shown = Array.from(`x ${long} y`, (char) => stream.write(char)).join("") + stream.end();
+    expect(shown).toBe(`x ${patient ? "" : long.slice(0, 3)}${by} y`);
+  }
+  expect(hide(`x ${long.slice(0, 100)} y`, long)).not.toContain(long.slice(0, 50));
 });
 
 test("a secret that is split over two outputs appears in neither", () => {

@@ -1,8 +1,9 @@
-import { mergeRanges, type SecretMatcher, type TextRange } from "./secret-matcher.ts";
+import type { SecretMatcher } from "./secret-matcher.ts";
+import { mergeRanges, replaceRanges, type TextRange } from "./text-ranges.ts";
 
 /** Takes secrets out of a whole text. */
 export function hideSecrets(matcher: SecretMatcher, text: string, by: string): string {
-  return replaceRanges(text, matcher.ranges(text), by, 0);
+  return replaceRanges(text, matcher.ranges(text), by);
 }
 
 /**
@@ -56,7 +57,9 @@ export class SecretStream {
     // Secrets that were known earlier are already masked.
     const start = this.#known > this.#sent ? ranges[0]![1] : this.#sent;
     let result = replaceRanges(text, upTo(ranges, cut), this.#by, Math.min(start, cut), cut);
-    const across = ranges.find(([from, to]) => from < cut && to > cut);
+    // A range is masked in the result, or was before.
+    const isMasked = (from: number) => from < cut || (from === 0 && this.#known > 0);
+    const across = ranges.find(([from, to]) => isMasked(from) && to > cut);
     if (!hold && cut < text.length && !across) result += this.#by;
     const open = more ? Math.min(cut, this.#matcher.openFrom(text)) : text.length;
     this.#tail = text.slice(open);
@@ -68,22 +71,4 @@ export class SecretStream {
 
 function upTo(ranges: readonly TextRange[], end: number): TextRange[] {
   return ranges.filter(([from]) => from < end).map(([from, to]): TextRange => [from, Math.min(to, end)]);
-}
-
-/** A part of a text, each range in it replaced. */
-function replaceRanges(
-  text: string,
-  ranges: readonly TextRange[],
-  by: string,
-  start: number,
-  end = text.length,
-): string {
-  let result = "";
-  let done = start;
-  for (const [from, to] of ranges) {
-    if (to <= start) continue;
-    result += text.slice(done, Math.max(from, done)) + by;
-    done = to;
-  }
-  return result + text.slice(done, end);
 }
