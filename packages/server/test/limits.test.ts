@@ -166,3 +166,27 @@ async function annsKey(): Promise<string> {
   expect(await command.exit, command.stderr).toBe(0);
   return command.stdout.trim();
 }
+
+test("more starts than sandboxes may run wait for their turn, which their tasks show, and all succeed", async () => {
+  script = () => reply.text("Done.");
+  await start({ SANDPIPER_MAX_SANDBOXES: "2" });
+  await useModel(server.call);
+  const message = { content: [{ type: "text", text: "Work" }] };
+  const starts = await Promise.all(
+    Array.from({ length: 4 }, () =>
+      server.call("POST", "/api/v1/app-conversations", { initial_message: message }),
+    ),
+  );
+  const details = new Set<string>();
+  const ended = await Promise.all(
+    starts.map(({ body: { id } }) =>
+      until(async () => {
+        const [found] = (await server.call("GET", `/api/v1/app-conversations/start-tasks?ids=${id}`)).body;
+        if (found.detail) details.add(found.detail);
+        return ["READY", "ERROR"].includes(found.status) ? found : undefined;
+      }),
+    ),
+  );
+  expect(ended.map((task) => [task.status, task.detail])).toEqual(Array(4).fill(["READY", null]));
+  expect([...details]).toContainEqual(expect.stringMatching(/^Waiting in position \d: all 2 sandboxes/));
+}, 60_000);

@@ -35,6 +35,8 @@ export const sandboxesErrors = {
     SandboxStartInterrupted: "The server is stopping; the start continues when it is back.",
     SandboxStartTimeout:
       "The sandbox did not start within {seconds} s; look at the server's log, and at the load and free memory of the machine.",
+    SandboxesInUse:
+      "All {max} sandboxes that you may run at a time are in use: pause or delete one, or try again when one is idle.",
     SandboxNoLongerRuns: "The sandbox {id} no longer runs; try again.",
     SandboxRestarted: "The sandbox {id} has been restarted; try again.",
     SandboxDeletedMeanwhile: "The sandbox {id} has been deleted.",

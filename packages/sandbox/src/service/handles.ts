@@ -111,8 +111,10 @@ export class SandboxHandles {
       return await call();
     } catch (error) {
       if (!isNotRunning(error)) throw error;
-      if (state.status === "RUNNING" && state.incarnation === sandbox.incarnation)
+      if (state.status === "RUNNING" && state.incarnation === sandbox.incarnation) {
         state.incarnation = undefined;
+        state.hasSlot = false;
+      }
       throw new PlatformError("SandboxProcessesGone", { reason: error.message }, { cause: error });
     }
   }

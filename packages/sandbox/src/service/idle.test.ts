@@ -2,14 +2,7 @@ import type { Duplex } from "node:stream";
 import { stub } from "@sandpiper/core/test/support/stub";
 import { expect, test } from "vitest";
 import { type IdlePolicy, nextIdleStep } from "./idle.ts";
-import {
-  hasTraffic,
-  isBusy,
-  newRuntimeState,
-  notifyBeforeStop,
-  type SandboxRuntimeState,
-} from "./runtime-state.ts";
-import { chooseEvictions } from "./suspender.ts";
+import { hasTraffic, newRuntimeState, notifyBeforeStop, type SandboxRuntimeState } from "./runtime-state.ts";
 
 const policy: IdlePolicy = { pauseAfterMs: 100, hibernateAfterMs: 50, deleteAfterMs: 1_000 };
 
@@ -50,25 +43,6 @@ test("0 switches each step off", () => {
   const off = { pauseAfterMs: 0, hibernateAfterMs: 0, deleteAfterMs: 0 };
   expect(nextIdleStep(live(), off, 1e12)).toBeUndefined();
   expect(nextIdleStep(live({ status: "PAUSED" }), off, 1e12)).toBeUndefined();
-});
-
-test("idle sandboxes are evicted before busy ones, the least recently used first", () => {
-  const idle = live({ id: "idle", lastUsedAt: 5 } as Partial<SandboxRuntimeState>);
-  const older = live({ id: "older", lastUsedAt: 3 } as Partial<SandboxRuntimeState>);
-  const busy = live({ id: "busy", lastUsedAt: 1, runningCommands: 1 } as Partial<SandboxRuntimeState>);
-  const starting = live({ status: "STARTING", incarnation: undefined });
-  const strange = live({ userId: "other" } as Partial<SandboxRuntimeState>);
-  const paused = live({ status: "PAUSED", hasSlot: false });
-  const all = [idle, busy, older, starting, strange, paused];
-  const next = live({ status: "STARTING", incarnation: undefined, hasSlot: false });
-  const ids = (max: number) => chooseEvictions(all, next, max).map(({ id }) => id);
-  expect(isBusy(busy)).toBe(true);
-  expect(ids(0)).toEqual([]);
-  expect(ids(5)).toEqual([]);
-  expect(ids(4)).toEqual(["older"]);
-  expect(ids(3)).toEqual(["older", "idle"]);
-  // A starting sandbox keeps its slot and is never paused.
-  expect(ids(1)).toEqual(["older", "idle", "busy"]);
 });
 
 test("bytes that pass through a connection are traffic once", () => {

@@ -18,6 +18,7 @@ import { SandboxProcesses } from "./processes.ts";
 import { Reaper } from "./reaper.ts";
 import { newSandboxRow, SandboxRegistry } from "./registry.ts";
 import { isBusy, type Lease, listRunning } from "./runtime-state.ts";
+import { SandboxSlots } from "./slots.ts";
 import { SnapshotService } from "./snapshots.ts";
 import { SandboxStarter } from "./starter.ts";
 import { SandboxSuspender } from "./suspender.ts";
@@ -58,6 +59,9 @@ export interface SandboxQuotas {
   /** Sandboxes of a user in any state. */
   sandboxes: number;
 }
+
+/** How long a use of a paused sandbox waits until its user may run another one, ms. */
+const wakeWaitMs = 60_000;
 
 const never: IdlePolicy = { pauseAfterMs: 0, hibernateAfterMs: 0, deleteAfterMs: 0 };
 
@@ -101,9 +105,18 @@ export class SandboxService implements Sandboxes {
       maxPerUser: quotas.sandboxes,
     });
     const { maxPerUser = 0 } = options;
-    const suspender = new SandboxSuspender({ registry, processes, driver, mutex, logger, maxPerUser });
+    const suspender = new SandboxSuspender({ registry, processes, driver, logger });
+    const slots = new SandboxSlots({
+      states: registry.states,
+      maxPerUser,
+      pauseIdle: (id) =>
+        mutex.run(id, async () => {
+          const state = registry.states.get(id);
+          if (state && !isBusy(state)) await suspender.pause(registry.require(id));
+        }),
+    });
     const getSpec = (row: SandboxRow) => this.getSpec(row);
-    const starter = new SandboxStarter({ registry, processes, suspender, mutex, getSpec, logger });
+    const starter = new SandboxStarter({ registry, processes, slots, mutex, getSpec, logger });
     const whenDue = (id: string, isDue: () => boolean, work: () => Promise<void>) =>
       mutex.run(id, async () => (isDue() ? work() : undefined));
     const { states } = registry;
@@ -218,7 +231,7 @@ export class SandboxService implements Sandboxes {
         // Only its user resumes a sandbox that was stopped for a reason.
         if (row.status === "ERROR" || (row.status === "PAUSED" && row.statusDetail !== null))
           throw new PlatformError("SandboxHasFailed", { reason: row.statusDetail });
-        await this.#starter.start(row);
+        await this.#starter.start(row, undefined, wakeWaitMs);
       });
     }
     return this.#handles.open(registry.require(id), beforeWake);
@@ -298,7 +311,8 @@ export class SandboxService implements Sandboxes {
    */
   async #pauseIdle(id: string): Promise<void> {
     await this.#suspender.pause(this.#registry.require(id));
-    if (isBusy(this.#registry.states.get(id)!)) await this.#starter.start(this.#registry.require(id));
+    if (isBusy(this.#registry.states.get(id)!))
+      await this.#starter.start(this.#registry.require(id), undefined, wakeWaitMs);
   }
 
   /** Runs work that may end the processes, and starts those of a running sandbox again. */
@@ -308,6 +322,7 @@ export class SandboxService implements Sandboxes {
     return this.#mutex.run(id, async () => {
       const row = this.#registry.requireOwned(userId, id);
       const state = this.#registry.states.get(id)!;
+      const { hasSlot } = state;
       if (row.status === "ERROR" || !row.prepared)
         throw new PlatformError("SandboxNeverRan", { id, reason: row.statusDetail });
       await this.#processes.beforeStop(state);
@@ -315,8 +330,10 @@ export class SandboxService implements Sandboxes {
         return await work(row);
       } finally {
         const engineState = (await driver.list()).find((one) => one.id === id)?.state;
-        if (engineState !== "running" && engineState !== "paused") this.#processes.markStopped(state);
-        else if (row.status === "PAUSED" && engineState === "running") await driver.pause(id);
+        if (engineState !== "running" && engineState !== "paused") {
+          this.#processes.markStopped(state);
+          state.hasSlot = hasSlot;
+        } else if (row.status === "PAUSED" && engineState === "running") await driver.pause(id);
         if (row.status === "RUNNING" && state.incarnation === undefined)
           await this.#starter.start(row, "stopped").catch((error) => {
             logger.warn({ sandbox: id, reason: errorText(error) }, "sandbox restart failed");

@@ -6,12 +6,12 @@ import type { SandboxRow } from "../sandbox-store.ts";
 import type { SandboxProcesses } from "./processes.ts";
 import type { SandboxRegistry } from "./registry.ts";
 import type { SandboxRuntimeState } from "./runtime-state.ts";
-import type { SandboxSuspender } from "./suspender.ts";
+import type { SandboxSlots } from "./slots.ts";
 
 export interface SandboxStarterDeps {
   registry: SandboxRegistry;
   processes: SandboxProcesses;
-  suspender: SandboxSuspender;
+  slots: SandboxSlots;
   mutex: KeyedMutex;
   getSpec: (row: SandboxRow) => SandboxSpec;
   logger: Pick<Logger, "warn">;
@@ -49,14 +49,18 @@ export class SandboxStarter {
       });
   }
 
-  /** Makes a sandbox run. A failure becomes the record's ERROR. */
-  async start(row: SandboxRow, engineState?: EngineState): Promise<void> {
-    const { registry, processes, suspender } = this.#deps;
+  /**
+   * Makes a sandbox run. A STARTING sandbox waits until its user may run another one, others up to
+   * `waitMs`. Failures become the record's ERROR, except that there was no slot in time.
+   */
+  async start(row: SandboxRow, engineState?: EngineState, waitMs = 0): Promise<void> {
+    const { registry, processes } = this.#deps;
     const { id } = row;
     const state = registry.states.get(id)!;
+    const hasRun = row.prepared && row.status !== "STARTING";
     try {
       const prepared = row.prepared ? (row.spec as PreparedSpec) : await this.#prepare(row, state);
-      await suspender.evictFor(state);
+      await this.#takeSlot(state, hasRun ? waitMs : Number.POSITIVE_INFINITY);
       const { incarnation, spec } = await processes.start(state, row, prepared, engineState);
       await registry.change(id, {
         ...{ status: "RUNNING", statusDetail: null, incarnation, snapshotId: null },
@@ -67,13 +71,14 @@ export class SandboxStarter {
       state.incarnation = incarnation;
       state.diskLimit = spec.limits.diskBytes;
       state.storedUseAt = state.lastUsedAt;
-      // Sandboxes that started concurrently could not be paused before.
-      void suspender.evictFor(state);
     } catch (error) {
+      const isRefused = hasRun && !state.hasSlot;
       state.hasSlot = false;
       // A start cut off by the shutdown or a deletion leaves the record as it is.
       this.#closing.signal.throwIfAborted();
       state.removal.signal.throwIfAborted();
+      // Without a slot it stays what it was, and a later use tries again.
+      if (isRefused) throw error;
       const known = error instanceof PlatformError;
       const failure = known
         ? error
@@ -116,12 +121,28 @@ export class SandboxStarter {
     this.#closing.abort(new PlatformError("SandboxStartInterrupted"));
   }
 
+  async #takeSlot(state: SandboxRuntimeState, waitMs: number): Promise<void> {
+    const { registry, slots } = this.#deps;
+    await slots.take(state, {
+      signal: this.#ending(state),
+      waitMs,
+      onWait: (position, max) => {
+        const statusDetail = `Waiting in position ${position}: all ${max} sandboxes that you may run at a time are in use.`;
+        if (state.status === "STARTING") registry.change(state.id, { statusDetail }).catch(() => {});
+      },
+    });
+  }
+
+  /** Aborted by the deletion of the sandbox and by the end of the server. */
+  #ending(state: SandboxRuntimeState): AbortSignal {
+    return AbortSignal.any([state.removal.signal, this.#closing.signal]);
+  }
+
   async #prepare(row: SandboxRow, state: SandboxRuntimeState): Promise<PreparedSpec> {
     const { registry, processes, getSpec } = this.#deps;
     const { id } = row;
     if (row.status !== "STARTING") await registry.change(id, { status: "STARTING", statusDetail: null });
-    const signal = AbortSignal.any([state.removal.signal, this.#closing.signal]);
-    return processes.prepare(getSpec(row), signal, (text) => {
+    return processes.prepare(getSpec(row), this.#ending(state), (text) => {
       registry.change(id, { statusDetail: text }).catch(() => {});
     });
   }

@@ -1,20 +1,16 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
-import type { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { SandboxDriver } from "../driver.ts";
 import type { SandboxRow } from "../sandbox-store.ts";
 import type { SandboxProcesses } from "./processes.ts";
 import type { SandboxRegistry } from "./registry.ts";
-import { cutConnections, isBusy, type SandboxRuntimeState } from "./runtime-state.ts";
+import { cutConnections } from "./runtime-state.ts";
 
 export interface SandboxSuspenderDeps {
   registry: SandboxRegistry;
   processes: SandboxProcesses;
   driver: Pick<SandboxDriver, "pause" | "resume">;
-  mutex: KeyedMutex;
   logger: Pick<Logger, "warn">;
-  /** Running sandboxes of a user; 0: no limit. */
-  maxPerUser: number;
 }
 
 /** Pauses and stops sandboxes. Callers of `pause` and `stop` hold the mutex of the sandbox. */
@@ -61,38 +57,4 @@ export class SandboxSuspender {
     });
     logger.warn({ sandbox: id, reason }, "sandbox stopped");
   }
-
-  /**
-   * Takes a slot for a sandbox and pauses others of its user that exceed the limit. Never rejects.
-   */
-  async evictFor(state: SandboxRuntimeState): Promise<void> {
-    const { registry, mutex, maxPerUser } = this.#deps;
-    const others = chooseEvictions(registry.states.values(), state, maxPerUser);
-    state.hasSlot = true;
-    for (const other of others) other.hasSlot = false;
-    const pauses = others.map(async ({ id }) => mutex.run(id, () => this.pause(registry.require(id))));
-    for (const [index, { status }] of (await Promise.allSettled(pauses)).entries())
-      if (status === "rejected") others[index]!.hasSlot = others[index]!.status === "RUNNING";
-  }
-}
-
-/**
- * The sandboxes of a user to pause so that `starting` and the others are at most `max` (0: no
- * limit), in the order of the pauses: idle ones first, then the least recently used (app-server.md
- * section 4, reuse rule 4). Starting sandboxes count but are never chosen, so no start waits for
- * another start.
- */
-export function chooseEvictions(
-  all: Iterable<SandboxRuntimeState>,
-  starting: SandboxRuntimeState,
-  max: number,
-): SandboxRuntimeState[] {
-  if (max <= 0) return [];
-  const others = [...all].filter((one) => one.userId === starting.userId && one !== starting && one.hasSlot);
-  const excess = others.length + 1 - max;
-  if (excess <= 0) return [];
-  return others
-    .filter(({ status, incarnation }) => status === "RUNNING" && incarnation !== undefined)
-    .sort((a, b) => Number(isBusy(a)) - Number(isBusy(b)) || a.lastUsedAt - b.lastUsedAt)
-    .slice(0, excess);
 }

@@ -239,7 +239,7 @@ export const variables = {
   maxSandboxes: defineVariable<number>({
     name: "SANDPIPER_MAX_SANDBOXES",
     description:
-      "Running sandboxes of a user; beyond that, the sandbox that was idle longest is paused; 0 is no limit",
+      "Running sandboxes of a user; beyond that, the one that was idle longest is paused, or a new one waits; 0 is no limit",
     defaultText: "0",
     defaultValue: () => 0,
     must: "a whole number from 0 to 1000000",

@@ -233,6 +233,34 @@ test("the number of running sandboxes of a user is limited; the least recently u
     .toBe(2);
 });
 
+test("a sandbox in use is never paused for another one, which waits in order or is refused", async () => {
+  service = await bench.serve({ maxPerUser: 1 });
+  const { id: used } = await service.create("me");
+  const process = await (await service.running(used)).exec({ argv: ["sleep", "100"] });
+  const [next, last] = [await service.create("me"), await service.create("me")];
+  const waiting = (position: number) => ({
+    status: "STARTING",
+    statusDetail: `Waiting in position ${position}: all 1 sandboxes that you may run at a time are in use.`,
+  });
+  await expect.poll(() => row(next.id)).toMatchObject(waiting(1));
+  await expect.poll(() => row(last.id)).toMatchObject(waiting(2));
+  expect(row(used)?.status).toBe("RUNNING");
+  const release = service.acquire(next.id, { busy: () => true, beforeStop: async () => {} });
+  process.kill();
+  expect((await service.running(next.id)).id).toBe(next.id);
+  expect(row(used)?.status).toBe("PAUSED");
+  await expect.poll(() => row(last.id)).toMatchObject(waiting(1));
+  await expect(service.resume("me", used)).rejects.toMatchObject({
+    code: "SandboxFailed",
+    message: expect.stringMatching(/^All 1 sandboxes .* are in use: /),
+  });
+  expect(row(used)).toMatchObject({ status: "PAUSED", statusDetail: null });
+  await service.remove("me", last.id);
+  release();
+  await service.resume("me", used);
+  expect([row(used)?.status, row(next.id)?.status]).toEqual(["RUNNING", "PAUSED"]);
+});
+
 test("a sandbox that could not be deleted can still be used", async () => {
   service = await bench.serve();
   const { id } = await service.create("me");

@@ -11,7 +11,7 @@ import type { TaskFeed } from "./task-feed.ts";
 const maxAttempts = 5;
 
 export interface StartPreparationDeps {
-  sandboxes: Pick<StartSandboxes, "block" | "enter" | "wait">;
+  sandboxes: Pick<StartSandboxes, "block" | "enter" | "hold" | "wait">;
   projects: StartProjects;
   messages: StartMessages;
   failures: Pick<StartFailures, "end">;
@@ -36,6 +36,7 @@ export class StartPreparation {
     const { sandboxes, projects, messages, failures, closing } = this.#deps;
     const { preparesFirst } = start.work;
     // The tools of a run that a client starts wait for the project.
+    const endHold = sandboxes.hold(start);
     const release = preparesFirst ? sandboxes.block(start) : () => {};
     let sandbox: Sandbox;
     try {
@@ -48,6 +49,7 @@ export class StartPreparation {
       throw error;
     } finally {
       release();
+      endHold();
     }
     void messages.deliverPending(start);
     if (!preparesFirst) await projects.collectLate(start, sandbox, !messages.isEmpty(start));

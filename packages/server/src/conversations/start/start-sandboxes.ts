@@ -10,7 +10,7 @@ import type { Start } from "./start-plans.ts";
 import type { TaskFeed } from "./task-feed.ts";
 
 export interface StartSandboxesDeps {
-  sandboxes: Pick<Sandboxes, "create" | "onChange" | "resolveSpec" | "running">;
+  sandboxes: Pick<Sandboxes, "acquire" | "create" | "onChange" | "resolveSpec" | "running">;
   workspaces: Pick<Workspaces, "getOrCreate">;
   tasks: Pick<TaskFeed, "update">;
   /** Aborted at shutdown. */
@@ -55,6 +55,11 @@ export class StartSandboxes {
   async enter({ conversation }: Start): Promise<void> {
     const { workspaces, closing } = this.#deps;
     await abortable(workspaces.getOrCreate(conversation).sandbox(), closing);
+  }
+
+  /** Keeps the sandbox from being paused for another one until the returned function is called. */
+  hold({ conversation: { sandboxId } }: Start): () => void {
+    return this.#deps.sandboxes.acquire(sandboxId, { busy: () => true, beforeStop: async () => {} });
   }
 
   /** Blocks the sandbox for the conversation's tools until the returned function is called. */
