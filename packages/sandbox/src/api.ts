@@ -24,7 +24,6 @@ export interface Sandboxes {
   /** Undefined for an unknown id and for another user's. */
   get(userId: string, id: string): SandboxRow | undefined;
   search(userId: string, page: PageRequest): PageResult<SandboxRow>;
-  bySessionKey(key: string): SandboxRow | undefined;
   /**
    * Waits until the sandbox runs: awaits a start, resumes a PAUSED sandbox, and restarts ended
    * processes on the sandbox's files. Counts as use. `beforeWake` is awaited before each resume,

@@ -31,7 +31,6 @@ export interface SandboxStore {
   /** Throws SandboxNotFound. */
   update(id: string, change: SandboxChange): Promise<void>;
   get(id: string): SandboxRow | undefined;
-  bySessionKey(key: string): SandboxRow | undefined;
   search(filter: { userId: string }, page: PageRequest): PageResult<SandboxRow>;
   all(): SandboxRow[];
   remove(id: string): Promise<void>;

@@ -48,12 +48,14 @@ import type { Store } from "./store/store.ts";
 import { openVault } from "./store/vault.ts";
 import type { ApiKeys, Secrets, Settings } from "./users/api.ts";
 import { StoredApiKeys } from "./users/api-keys.ts";
+import { StoredCredentialSources } from "./users/credential-sources.ts";
 import { DailyBudget } from "./users/daily-budget.ts";
 import { defaultUser } from "./users/default-user.ts";
 import { EncryptedValues } from "./users/encrypted-values.ts";
 import { KeyCache } from "./users/key-cache.ts";
 import { StoredLogins } from "./users/logins.ts";
 import { ProviderAccessTokens } from "./users/provider-access.ts";
+import { SandboxGrants } from "./users/sandbox-grants.ts";
 import { StoredSecrets } from "./users/secrets.ts";
 import { StoredSettings } from "./users/settings/settings.ts";
 
@@ -134,6 +136,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     const keyCache = new KeyCache(store.apiKeys);
     const apiKeys = new StoredApiKeys(store.apiKeys, keyCache);
     const logins = new StoredLogins(store.logins, keyCache);
+    const sources = new StoredCredentialSources({ keys: store.apiKeys, logins: store.logins }, keyCache);
     if (config.apiKey) await apiKeys.adopt(defaultUser, "environment", config.apiKey);
     const settings = new StoredSettings(store.settings, {
       providerHosts: (userId) => secrets.providerHosts(userId),
@@ -256,11 +259,13 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     const services: HttpServices = {
       config,
       secrets,
-      providerAccess: new ProviderAccessTokens(vault.derive("provider access")),
+      providerAccess: new ProviderAccessTokens(vault.derive("provider access"), sources),
       settings,
       encryptedValues: new EncryptedValues(vault),
       apiKeys,
       logins,
+      sources,
+      grants: new SandboxGrants({ sandboxes, sources }),
       conversations,
       recordings,
       callbacks,

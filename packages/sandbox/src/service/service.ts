@@ -214,10 +214,6 @@ export class SandboxService implements Sandboxes {
     return this.#options.store.sandboxes.search({ userId }, page);
   }
 
-  bySessionKey(key: string): SandboxRow | undefined {
-    return this.#options.store.sandboxes.bySessionKey(key);
-  }
-
   async running(id: string, beforeWake?: () => Promise<void>): Promise<Sandbox> {
     const registry = this.#registry;
     this.#use.note(id);

@@ -22,6 +22,7 @@ import type {
 } from "@sandpiper/wire";
 import type { ConversationFilter, ConversationPage, ConversationRow } from "../store/conversation-store.ts";
 import type { StartTaskFilter } from "../store/start-task-store.ts";
+import type { Viewer } from "../users/api.ts";
 
 /**
  * The conversations of all users. Ids are dashed; the id of another user's conversation is unknown.
@@ -56,7 +57,7 @@ export interface Conversations {
    * Changes the given fields; null clears one (app-server.md section 2.6). Throws
    * ConversationNotFound, InvalidParameter.
    */
-  update(userId: string, id: string, change: AppConversationUpdateRequest): Promise<AppConversation>;
+  update(viewer: Viewer, id: string, change: AppConversationUpdateRequest): Promise<AppConversation>;
   /** The skills in the sandbox now, and the skills of the agent. Throws what `exec` throws. */
   skills(row: ConversationRow, sandbox: CommandRunner): Promise<Skill[]>;
   /**
@@ -107,11 +108,11 @@ export interface ConversationStarts {
 }
 
 export interface ConversationQueries {
-  search(filter: ConversationFilter, page: PageRequest): PageResult<AppConversation>;
+  search(filter: ConversationFilter, page: PageRequest, viewer: Viewer): PageResult<AppConversation>;
   /** The page as JSON; cached until the next write. */
-  searchJson(filter: ConversationFilter, page: PageRequest): string;
+  searchJson(filter: ConversationFilter, page: PageRequest, viewer: Viewer): string;
   count(filter: ConversationFilter): number;
-  batch(userId: string, ids: readonly (string | undefined)[]): (AppConversation | null)[];
+  batch(viewer: Viewer, ids: readonly (string | undefined)[]): (AppConversation | null)[];
   get(userId: string, id: string): ConversationRow | undefined;
   /** The rows behind `search`. */
   rows(filter: ConversationFilter, page: ConversationPage): PageResult<ConversationRow>;

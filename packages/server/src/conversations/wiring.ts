@@ -254,9 +254,9 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       stop: async (id) => goals.stop(access.requireLocal(id)),
       resume: async (id) => goals.resume(access.requireWithSandbox(id)),
     },
-    async update(userId, id, change) {
-      await details.patch(access.requireOwned(userId, id), change);
-      return reads.present([access.requireOwned(userId, id)])[0]!;
+    async update(viewer, id, change) {
+      await details.patch(access.requireOwned(viewer.userId, id), change);
+      return reads.present([access.requireOwned(viewer.userId, id)], viewer)[0]!;
     },
     skills: (row, files) => knowledge.listSkills(row, files),
     switchProfile: async (userId, id, profile) => switchProfile(userId, id, profile),

@@ -53,6 +53,7 @@ import { webhookRoutes } from "./routes/v1/webhooks.ts";
 import { authHook, createAuthenticator } from "./server/auth.ts";
 import { ConnectionGuard } from "./server/connections/connection-guard.ts";
 import { connectionLimits, readDescriptorLimit } from "./server/connections/connection-limits.ts";
+import { LiveCredentials } from "./server/connections/live-credentials.ts";
 import { installErrors, respondToClientError, sendError } from "./server/errors.ts";
 import { installBodyParsers } from "./server/json.ts";
 import { RequestLimit } from "./server/limits/request-limit.ts";
@@ -87,7 +88,8 @@ export function buildApp(services: HttpServices): App {
     trustedProxies: parseRanges(config.trustedProxies),
     logger: services.logger,
   });
-  const previews = createPreviews({ ...services, connections }, authenticator, () => app.server);
+  const live = new LiveCredentials(services.sources);
+  const previews = createPreviews({ ...services, connections, live }, authenticator, () => app.server);
   const app: App = Fastify({
     loggerInstance: services.logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -127,7 +129,7 @@ export function buildApp(services: HttpServices): App {
   });
   // CORS registers its hooks first, so that refusals carry its headers too.
   app.after(() => {
-    app.addHook("onRequest", authHook({ authenticator, limit, connections }));
+    app.addHook("onRequest", authHook({ authenticator, limit, connections, live }));
     app.addHook("onRequest", rejectUnknownPath);
     installReadOnly(app);
     if (config.logLevel === "debug") logRequests(app);
@@ -173,7 +175,7 @@ export function buildApp(services: HttpServices): App {
     agentCreateRoutes(app, services);
     agentEventRoutes(app, services);
     agentServerRoutes(app, services);
-    eventStreamRoutes(app, services, authenticator, { quota: followers });
+    eventStreamRoutes(app, services, { quota: followers });
     agentFileRoutes(app, services);
     openAiRoutes(app, services);
     agentBashRoutes(app, services);
@@ -184,8 +186,10 @@ export function buildApp(services: HttpServices): App {
     requests: limit,
     quota: followers,
     connections,
+    live,
   });
   app.addHook("preClose", async () => {
+    live.close();
     previews.close();
     setTimeout(() => app.server.closeAllConnections(), closeTimeoutMs).unref();
     await sockets.close();

@@ -26,6 +26,7 @@ export interface ApiKeyStore {
     options?: { unique?: boolean },
   ): Promise<ApiKeyRow>;
   find(key: string): ApiKeyRow | undefined;
+  get(id: string): ApiKeyRow | undefined;
   /** Oldest first; of all users without `userId`. */
   list(userId?: string): ApiKeyRow[];
   touch(id: string, usedAt: number): Promise<void>;
@@ -39,6 +40,8 @@ export interface LoginStore {
   create(login: { keyId: string; expiresAt: number }, token: string, keep: number): Promise<void>;
   /** The key and the expiry of a login that is valid at `now`. */
   find(token: string, now: number): { key: ApiKeyRow; expiresAt: number } | undefined;
+  /** The same by the SHA-256 of the token. */
+  findByHash(hash: Uint8Array, now: number): { key: ApiKeyRow; expiresAt: number } | undefined;
   remove(token: string): Promise<void>;
 }
 

@@ -1,3 +1,4 @@
+import { hexId } from "@sandpiper/wire";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createTestStore } from "../../test/support/store.ts";
 import type { Store } from "../store/store.ts";
@@ -88,6 +89,7 @@ test("a new key needs an unused name, and may expire or be read-only", async () 
     keyId: row.id,
     readOnly: true,
     keyExpiresAt: soon,
+    source: `k${hexId(row.id)}`,
   });
   await expect(keys.add("ann", { name: "reader", expiresAt: null, readOnly: false })).rejects.toMatchObject({
     code: "KeyExists",
@@ -144,12 +146,15 @@ test("a login authenticates like its key, expires by itself and with the key, an
   const holder = shared.authenticate(key)!;
   const first = await logins.begin(holder);
   const second = await logins.begin(holder);
-  expect(logins.authenticate(first.token)).toEqual(holder);
+  expect(logins.authenticate(first.token)).toEqual({
+    ...holder,
+    source: expect.stringMatching(/^l[\w-]{43}$/),
+  });
   expect(shared.authenticate(first.token)).toBeUndefined();
   expect(logins.authenticate(key)).toBeUndefined();
   await logins.end(first.token);
   expect(logins.authenticate(first.token)).toBeUndefined();
-  expect(logins.authenticate(second.token)).toEqual(holder);
+  expect(logins.authenticate(second.token)).toMatchObject({ keyId: row.id });
   await shared.remove(row.id);
   expect(logins.authenticate(second.token)).toBeUndefined();
 });
@@ -159,7 +164,7 @@ test("a login expires no later than its key, and the oldest of too many is remov
   const logins = new StoredLogins(store.logins, memory);
   const soon = Date.now() + 60_000;
   const { row } = await keys.add("ann", { name: "browser", expiresAt: soon, readOnly: false });
-  const holder = { userId: "ann", keyId: row.id, readOnly: false, keyExpiresAt: soon };
+  const holder = { userId: "ann", keyId: row.id, readOnly: false, keyExpiresAt: soon, source: "" };
   const first = await logins.begin(holder);
   expect(first.expiresAt).toBe(soon);
   const later = [];

@@ -3,6 +3,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { ApiKeyRow, ApiKeyStore } from "../store/user-store.ts";
 import type { ApiKeyOptions, ApiKeys, KeyHolder } from "./api.ts";
+import { sourceOf } from "./credential-sources.ts";
 import { KeyCache } from "./key-cache.ts";
 
 /** Maximum number of keys of a user. */
@@ -23,7 +24,7 @@ export class StoredApiKeys implements ApiKeys {
   authenticate(key: string): KeyHolder | undefined {
     return this.#memory.resolve("key", key, () => {
       const row = this.#store.find(key);
-      return row && { key: row, expiresAt: row.expiresAt };
+      return row && { key: row, expiresAt: row.expiresAt, source: sourceOf.key(row.id) };
     });
   }
 

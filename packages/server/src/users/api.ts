@@ -231,6 +231,22 @@ export interface KeyHolder {
   readonly readOnly: boolean;
   /** When the key expires, ms since the epoch; null: never. */
   readonly keyExpiresAt: number | null;
+  /**
+   * The name of the key, or of the login that was made with it, inside of credentials that are made
+   * from either. It grants nothing.
+   */
+  readonly source: string;
+}
+
+/** For whom credentials are put into a response. */
+export type Viewer = Pick<KeyHolder, "userId" | "source">;
+
+/** Keys and logins as the sources of other credentials, which end with them. */
+export interface CredentialSources {
+  /** The holder of a source; undefined when it was revoked, logged out or has expired. */
+  holder(source: string): KeyHolder | undefined;
+  /** Calls the listener after this process has changed keys or logins. */
+  onChange(listener: () => void): void;
 }
 
 export interface ApiKeyOptions {

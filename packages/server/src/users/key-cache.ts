@@ -24,6 +24,7 @@ export class KeyCache {
   readonly #keys: Pick<ApiKeyStore, "touch">;
   readonly #clock: () => number;
   readonly #known = new LRUCache<string, { holder: KeyHolder; until: number; expiresAt: number }>({ max });
+  readonly #listeners = new Set<() => void>();
   readonly #touched = new LRUCache<string, number>({ max });
 
   /** `clock` returns monotonic milliseconds. */
@@ -33,12 +34,13 @@ export class KeyCache {
   }
 
   /**
-   * The holder of a key or login; undefined when it is unknown or expired. `find` asks the store.
+   * The holder of a key, a login, or a name of either (`KeyHolder.source`); undefined when it is
+   * unknown or expired. `find` asks the store.
    */
   resolve(
-    kind: "key" | "login",
+    kind: "key" | "login" | "source",
     text: string,
-    find: () => { key: ApiKeyRow; expiresAt: number | null } | undefined,
+    find: () => { key: ApiKeyRow; expiresAt: number | null; source: string } | undefined,
   ): KeyHolder | undefined {
     if (text.length === 0 || text.length > maxKeyLength) return undefined;
     const name = kind + hashKey(text).toString("latin1");
@@ -51,14 +53,27 @@ export class KeyCache {
     const { id: keyId, userId, readOnly } = found.key;
     const expiresAt = Math.min(found.expiresAt ?? Infinity, found.key.expiresAt ?? Infinity);
     if (expiresAt <= Date.now()) return undefined;
-    const holder = Object.freeze({ userId, keyId, readOnly, keyExpiresAt: found.key.expiresAt });
+    const holder = Object.freeze({
+      userId,
+      keyId,
+      readOnly,
+      keyExpiresAt: found.key.expiresAt,
+      source: found.source,
+    });
     this.#known.set(name, { holder, until: now + cacheMs, expiresAt });
     this.#touch(keyId, now);
     return holder;
   }
 
+  /** Forgets all holders, after keys or logins have changed. */
   clear(): void {
     this.#known.clear();
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** Calls the listener after each `clear`. */
+  onClear(listener: () => void): void {
+    this.#listeners.add(listener);
   }
 
   #touch(keyId: string, now: number): void {

@@ -1,6 +1,8 @@
 import { randomBytes } from "node:crypto";
+import { hashKey } from "../store/key-hash.ts";
 import type { LoginStore } from "../store/user-store.ts";
 import type { KeyHolder, Logins } from "./api.ts";
+import { sourceOf } from "./credential-sources.ts";
 import type { KeyCache } from "./key-cache.ts";
 
 /** Lifetime of a login. */
@@ -27,7 +29,10 @@ export class StoredLogins implements Logins {
   }
 
   authenticate(token: string): KeyHolder | undefined {
-    return this.#memory.resolve("login", token, () => this.#store.find(token, Date.now()));
+    return this.#memory.resolve("login", token, () => {
+      const found = this.#store.find(token, Date.now());
+      return found && { ...found, source: sourceOf.login(hashKey(token)) };
+    });
   }
 
   async end(token: string): Promise<void> {

@@ -1,23 +1,33 @@
 import { type ProviderType, providerTypes } from "@sandpiper/wire";
 import { jwtVerify, SignJWT } from "jose";
+import type { CredentialSources, Viewer } from "./api.ts";
 
 /** How long an access token is valid. */
 const lifetimeSeconds = 14 * 24 * 3600;
 const algorithm = "HS256";
 
-/** Signed `X-Access-Token`s, each for one provider token of one user (app-server.md section 8). */
+/**
+ * Signed `X-Access-Token`s, each for one provider token of one user (app-server.md section 8). They
+ * end with the key or login that they were issued to.
+ */
 export class ProviderAccessTokens {
   readonly #key: Uint8Array;
 
+  readonly #sources: Pick<CredentialSources, "holder">;
+
   /** `key` has 32 bytes and is used for nothing else. */
-  constructor(key: Uint8Array) {
+  constructor(key: Uint8Array, sources: Pick<CredentialSources, "holder">) {
     this.#key = key;
+    this.#sources = sources;
   }
 
   /** `expiresAt` is in ms since the epoch. */
-  async issue(userId: string, provider: ProviderType): Promise<{ token: string; expiresAt: number }> {
+  async issue(
+    { userId, source }: Viewer,
+    provider: ProviderType,
+  ): Promise<{ token: string; expiresAt: number }> {
     const expires = Math.floor(Date.now() / 1000) + lifetimeSeconds;
-    const claims = { user_id: userId, provider_type: provider };
+    const claims = { user_id: userId, provider_type: provider, source };
     const token = await new SignJWT(claims)
       .setProtectedHeader({ alg: algorithm })
       .setAudience("provider-token")
@@ -27,7 +37,8 @@ export class ProviderAccessTokens {
   }
 
   /**
-   * The claims of a token; undefined when it is expired or was not signed here for this purpose.
+   * The claims of a token; undefined when it or its source has ended, or when it was not signed
+   * here for this purpose.
    */
   async verify(token: string): Promise<{ userId: string; provider: ProviderType } | undefined> {
     const options = { algorithms: [algorithm], audience: "provider-token", requiredClaims: ["exp"] };
@@ -36,6 +47,9 @@ export class ProviderAccessTokens {
       () => undefined,
     );
     const provider = providerTypes.find((type) => type === claims?.provider_type);
-    return provider && typeof claims?.user_id === "string" ? { userId: claims.user_id, provider } : undefined;
+    const holder = typeof claims?.source === "string" ? this.#sources.holder(claims.source) : undefined;
+    return provider && holder && holder.userId === claims?.user_id
+      ? { userId: holder.userId, provider }
+      : undefined;
   }
 }

@@ -60,7 +60,7 @@ export class RecordTarget implements FuzzTarget {
       wrong: "sp_no-such-key",
       stranger: strangerKey,
       "read-only": this.#readOnlyKey,
-      sandbox: this.server.sandboxes.get(mine, "sandbox-1")?.sessionKey,
+      sandbox: this.server.sandboxes.get(mine, "sandbox-1") && this.server.sessionKey("sandbox-1"),
       owner: key,
     };
     return keys[credential];
@@ -78,7 +78,7 @@ export class RecordTarget implements FuzzTarget {
       ["sandbox-3", mine, "PAUSED"],
       ["sandbox-4", mine, "ERROR"],
     ] as const) {
-      server.sandboxes.add({ id, userId, status, sessionKey: `session-key-${id}` });
+      server.sandboxes.add({ id, userId, status });
     }
     for (const [userId, sandboxId] of [
       [mine, "sandbox-1"],

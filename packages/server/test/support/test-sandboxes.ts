@@ -74,7 +74,6 @@ export class SandboxRecords implements Sandboxes {
       [...this.rows.values()].filter((row) => row.userId === userId),
       page,
     );
-  bySessionKey = (sessionKey: string) => [...this.rows.values()].find((row) => row.sessionKey === sessionKey);
   async running(): Promise<Sandbox> {
     throw new PlatformError("SandboxFailed", "There is no engine in this test.");
   }

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ModelRequest, ModelResponse } from "@sandpiper/models/model";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { emptyUsage, type NewEvent, newId } from "@sandpiper/wire";
 import { WebSocket } from "ws";
 import type { Config } from "../../src/config/config.ts";
@@ -13,6 +14,7 @@ import { startPlatform } from "../../src/platform.ts";
 import type { ConversationConfig } from "../../src/store/conversation-store.ts";
 import { emptyConfig } from "../../src/store/empty-config.ts";
 import { defaultUser } from "../../src/users/default-user.ts";
+import { makeSessionKey } from "../../src/users/sandbox-grants.ts";
 import { SandboxRecords } from "./test-sandboxes.ts";
 
 /**
@@ -79,6 +81,12 @@ export async function startServer(change: Partial<Config> = {}) {
   await services.apiKeys.adopt(defaultUser, "first", key);
   await services.apiKeys.adopt("stranger", "second", strangerKey);
   const url = getPublicUrl(config, app.server);
+  /** The session key of a sandbox that its user sees with a key. */
+  const sessionKey = (id: string, by?: string) => {
+    const row = sandboxes.rows.get(id)!;
+    const { source } = services.apiKeys.authenticate(by ?? (row.userId === "stranger" ? strangerKey : key))!;
+    return makeSessionKey({ row, source });
+  };
 
   return {
     ...services,
@@ -88,6 +96,12 @@ export async function startServer(change: Partial<Config> = {}) {
       model.thinking = false;
       await platform.close();
       await rm(dataDir, { recursive: true, force: true });
+    },
+    sessionKey,
+    /** Adds a sandbox's record, and returns it with the session key that its user sees. */
+    addSandbox(change: Partial<SandboxRow> = {}): SandboxRow {
+      const row = sandboxes.add(change);
+      return { ...row, sessionKey: sessionKey(row.id) };
     },
     /** Stores a conversation. */
     async addConversation(userId = defaultUser, sandboxId = "sandbox-1"): Promise<string> {

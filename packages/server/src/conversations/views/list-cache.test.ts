@@ -30,6 +30,8 @@ beforeEach(async () => {
 });
 afterEach(() => opened.close());
 
+const viewer = { userId: "default", source: "k0" };
+
 function present(rows: readonly ConversationRow[]) {
   const { conversations, sandboxes } = opened.store;
   const children = conversations.listChildren(rows.map(({ id }) => id));
@@ -39,6 +41,7 @@ function present(rows: readonly ConversationRow[]) {
       children: children.get(row.id) ?? [],
       model: conversationModel(row, settings).model,
       publicUrl: "http://server",
+      source: viewer.source,
     }),
   );
 }
@@ -73,7 +76,7 @@ test("a page is built once until the next write", async () => {
   const row = await addConversation();
   const ask = () => {
     made = [];
-    expect(JSON.parse(lists.page(all, { limit: 3 }))).toEqual(truth(all, 3));
+    expect(JSON.parse(lists.page(all, { limit: 3 }, viewer))).toEqual(truth(all, 3));
     return made;
   };
   expect(ask()).toEqual([row.id]);
@@ -134,7 +137,7 @@ test("every write is visible in every page at once", async () => {
     if (ids.size < 5) await add(null);
     await writes[Math.floor(random() * writes.length)]!();
     for (const filter of filters)
-      expect(JSON.parse(lists.page(filter, { limit: 8 }))).toEqual(truth(filter, 8));
+      expect(JSON.parse(lists.page(filter, { limit: 8 }, viewer))).toEqual(truth(filter, 8));
   }
 });
 

@@ -3,11 +3,12 @@ import type { AppConversation } from "@sandpiper/wire";
 import { LRUCache } from "lru-cache";
 import type { ConversationFilter, ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
+import type { Viewer } from "../../users/api.ts";
 
 export interface ListCacheDeps {
   store: Pick<Store, "conversations" | "version">;
   /** Keeps the order of the rows. */
-  present(rows: readonly ConversationRow[]): AppConversation[];
+  present(rows: readonly ConversationRow[], viewer: Viewer): AppConversation[];
 }
 
 /** Conversation pages as JSON for polling clients, kept until the next write to the store. */
@@ -23,14 +24,14 @@ export class ListCache {
   }
 
   /** `{"items": […], "next_page_id": …}` */
-  page(filter: ConversationFilter, request: PageRequest): string {
+  page(filter: ConversationFilter, request: PageRequest, viewer: Viewer): string {
     const { store, present } = this.#deps;
     const version = store.version();
-    const key = JSON.stringify([filter, request]);
+    const key = JSON.stringify([filter, request, viewer.source]);
     const cached = this.#pages.get(key);
     if (cached?.version === version) return cached.json;
     const { items, nextPageId } = store.conversations.search(filter, request);
-    const json = JSON.stringify({ items: present(items), next_page_id: nextPageId });
+    const json = JSON.stringify({ items: present(items, viewer), next_page_id: nextPageId });
     this.#pages.set(key, { json, version }, { size: json.length });
     return json;
   }

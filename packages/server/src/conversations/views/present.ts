@@ -11,6 +11,7 @@ import { hexId, isoTime } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import { createdBy } from "../../users/default-user.ts";
+import { makeSessionKey } from "../../users/sandbox-grants.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 
 /** A conversation as V1 clients see it (app-server.md section 2.1). */
@@ -21,6 +22,8 @@ export function presentConversation(
     children: readonly string[];
     model: string | undefined;
     publicUrl: string;
+    /** The key or login that the caller used. */
+    source: string;
   },
 ): AppConversation {
   const { config, summary } = row;
@@ -51,7 +54,7 @@ export function presentConversation(
     conversation_url: running
       ? `${toAgentServerUrl(facts.publicUrl, row.sandboxId)}/api/conversations/${hexId(row.id)}`
       : null,
-    session_api_key: running?.sessionKey ?? null,
+    session_api_key: running ? makeSessionKey({ row: running, source: facts.source }) : null,
     acp_server: null,
     launched_agent_profile: launched ? { agent_profile_id: launched.id, revision: launched.revision } : null,
   };

@@ -9,7 +9,7 @@ import type {
 } from "../../store/conversation-store.ts";
 import type { StartTaskRow, StartTaskStore } from "../../store/start-task-store.ts";
 import type { Store } from "../../store/store.ts";
-import type { Settings } from "../../users/api.ts";
+import type { Settings, Viewer } from "../../users/api.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import { conversationModel } from "../agent/agent-config.ts";
 import type { ConversationStarts } from "../api.ts";
@@ -33,16 +33,16 @@ export class ConversationReads {
 
   constructor(deps: ReadsDeps) {
     this.#deps = deps;
-    this.#lists = new ListCache({ store: deps.store, present: (rows) => this.present(rows) });
+    this.#lists = new ListCache({ store: deps.store, present: (rows, viewer) => this.present(rows, viewer) });
   }
 
-  search(filter: ConversationFilter, page: PageRequest): PageResult<AppConversation> {
+  search(filter: ConversationFilter, page: PageRequest, viewer: Viewer): PageResult<AppConversation> {
     const { items, nextPageId } = this.rows(filter, page);
-    return { items: this.present(items), nextPageId };
+    return { items: this.present(items, viewer), nextPageId };
   }
 
-  searchJson(filter: ConversationFilter, page: PageRequest): string {
-    return this.#lists.page(filter, page);
+  searchJson(filter: ConversationFilter, page: PageRequest, viewer: Viewer): string {
+    return this.#lists.page(filter, page, viewer);
   }
 
   rows(filter: ConversationFilter, page: ConversationPage): PageResult<ConversationRow> {
@@ -53,10 +53,13 @@ export class ConversationReads {
     return this.#deps.store.conversations.count(filter);
   }
 
-  batch(userId: string, ids: readonly (string | undefined)[]): (AppConversation | null)[] {
-    const rows = ids.map((id) => (id ? this.get(userId, id) : undefined));
+  batch(viewer: Viewer, ids: readonly (string | undefined)[]): (AppConversation | null)[] {
+    const rows = ids.map((id) => (id ? this.get(viewer.userId, id) : undefined));
     const presented = new Map(
-      this.present(rows.filter((row) => row !== undefined)).map((item) => [item.id, item]),
+      this.present(
+        rows.filter((row) => row !== undefined),
+        viewer,
+      ).map((item) => [item.id, item]),
     );
     return rows.map((row) => (row ? (presented.get(hexId(row.id)) ?? null) : null));
   }
@@ -73,7 +76,7 @@ export class ConversationReads {
   }
 
   /** Keeps the order of the rows. */
-  present(rows: readonly ConversationRow[]): AppConversation[] {
+  present(rows: readonly ConversationRow[], { source }: Viewer): AppConversation[] {
     const { store, sandboxes, settings, publicUrl } = this.#deps;
     // Clients treat every listed child as a conversation that the user opened, so sub-agents are
     // left out.
@@ -87,6 +90,7 @@ export class ConversationReads {
         children: children.get(row.id) ?? [],
         model: conversationModel(row, settings).model,
         publicUrl: publicUrl(),
+        source,
       }),
     );
   }

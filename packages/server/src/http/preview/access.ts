@@ -1,15 +1,13 @@
 import type { IncomingMessage } from "node:http";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
-import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
+import type { SandboxGrant, SandboxGrants } from "../../users/sandbox-grants.ts";
 import { type Authenticator, getKeys } from "../server/auth.ts";
 import type { PreviewTarget } from "./address.ts";
 import { parseSessionTokens } from "./cookies.ts";
-import { verifyToken } from "./token.ts";
 
 /** How a caller gained access to a preview. Only a `cookie` is sent without the page's intent. */
-export interface PreviewAccess {
-  row: SandboxRow;
+export interface PreviewAccess extends SandboxGrant {
   by: "key" | "link" | "path" | "cookie";
 }
 
@@ -22,7 +20,11 @@ export function authorizePreview(
   request: IncomingMessage,
   target: PreviewTarget,
   upgrading: boolean,
-  { sandboxes, authenticator }: { sandboxes: Pick<Sandboxes, "get">; authenticator: Authenticator },
+  {
+    sandboxes,
+    grants,
+    authenticator,
+  }: { sandboxes: Pick<Sandboxes, "get">; grants: SandboxGrants; authenticator: Authenticator },
 ): PreviewAccess {
   const principal = authenticator.byHeaders(request.headers);
   if (principal?.readOnly) {
@@ -33,17 +35,17 @@ export function authorizePreview(
       (principal.sandboxId ?? target.sandboxId) === target.sandboxId &&
       sandboxes.get(principal.userId, target.sandboxId);
     if (!row) throw new PlatformError("SandboxUnknown");
-    return { row, by: "key" };
+    return { row, source: principal.source, by: "key" };
   }
-  const inPath = target.sessionToken && verifyToken(target.sessionToken, "session", target, sandboxes);
-  if (inPath) return { row: inPath, by: "path" };
-  const link = target.linkToken && verifyToken(target.linkToken, "link", target, sandboxes);
-  if (link) return { row: link, by: "link" };
+  const inPath = target.sessionToken && grants.byToken(target.sessionToken, "session", target);
+  if (inPath) return { ...inPath, by: "path" };
+  const link = target.linkToken && grants.byToken(target.linkToken, "link", target);
+  if (link) return { ...link, by: "link" };
   if (target.form === "host") {
     for (const token of parseSessionTokens(request.headers.cookie)) {
-      const row = verifyToken(token, "session", target, sandboxes);
-      if (!row) continue;
-      if (isOwnRequest(request, target, upgrading)) return { row, by: "cookie" };
+      const grant = grants.byToken(token, "session", target);
+      if (!grant) continue;
+      if (isOwnRequest(request, target, upgrading)) return { ...grant, by: "cookie" };
       throw new PlatformError("PreviewFromOtherSite");
     }
   }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import { PlatformError } from "@sandpiper/core/errors";
-import { isToken, type SandboxPort } from "./token.ts";
+import { isToken, type SandboxPort } from "../../users/sandbox-grants.ts";
 
 /** A preview has its own host name, or a path on the server's host. */
 export type PreviewForm = "host" | "path";

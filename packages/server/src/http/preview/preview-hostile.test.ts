@@ -2,11 +2,12 @@ import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { connect } from "node:net";
 import { buffer } from "node:stream/consumers";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { echo, navigation, PreviewBench } from "../../../test/support/preview.ts";
 import { key, strangerKey } from "../../../test/support/test-server.ts";
-import { makeToken } from "./token.ts";
+import { makeToken as makeGrantToken, type TokenPurpose } from "../../users/sandbox-grants.ts";
 
 let bench: PreviewBench;
 let host: string;
@@ -19,6 +20,8 @@ beforeAll(async () => {
 afterAll(() => bench.close());
 
 const row = (id = "sbx-one") => bench.server.sandboxes.rows.get(id)!;
+const makeToken = (of: SandboxRow, port: number, purpose: TokenPurpose, expires: number, by = key) =>
+  makeGrantToken({ row: of, source: bench.server.apiKeys.authenticate(by)!.source }, port, purpose, expires);
 const later = () => Date.now() + 60_000;
 
 test("a request without a key gets an error page and nothing of the app", async () => {
@@ -44,7 +47,7 @@ test("a request without a key gets an error page and nothing of the app", async 
 });
 
 test("keys of the user and the sandbox open a preview and never reach the app; other keys get 404", async () => {
-  for (const own of [key, row().sessionKey]) {
+  for (const own of [key, bench.server.sessionKey("sbx-one")]) {
     for (const headers of [{ "x-session-api-key": own }, { authorization: `Bearer ${own}` }]) {
       for (const [path, to] of [
         ["/", { host }],
@@ -61,7 +64,7 @@ test("keys of the user and the sandbox open a preview and never reach the app; o
   expect(both.text).not.toContain(strangerKey);
   const foreign = await bench.call("/", { host, headers: { authorization: "Basic YTpi" } });
   expect(JSON.parse(foreign.text).headers.authorization).toBe("Basic YTpi");
-  for (const other of [strangerKey, row("sbx-two").sessionKey]) {
+  for (const other of [strangerKey, bench.server.sessionKey("sbx-two")]) {
     expect((await bench.call("/", { host, key: other })).status).toBe(404);
     expect((await bench.call("/preview/sbx-one/8000/", { key: other })).status).toBe(404);
     expect((await bench.call("/api/v1/sandboxes/sbx-one/preview?port=8000", { key: other })).status).toBe(
@@ -102,6 +105,8 @@ test("a token opens one port of one sandbox for one purpose until it expires", a
     expect(await status(forged)).toEqual([401, 401, 401]);
     const stolen = makeToken({ ...row(), userId: "stranger" }, 8000, purpose, later());
     expect(await status(stolen)).toEqual([401, 401, 401]);
+    const byStranger = makeToken(row(), 8000, purpose, later(), strangerKey);
+    expect(await status(byStranger)).toEqual([401, 401, 401]);
   }
 });
 

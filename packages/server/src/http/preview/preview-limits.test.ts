@@ -79,12 +79,19 @@ async function limited(
     ask: (to: string) => Promise<{ status: number | undefined; answer: IncomingMessage }>,
   ) => Promise<void>,
 ): Promise<void> {
-  const { config, sandboxes, logger } = bench.server;
+  const { config, sandboxes, grants, logger } = bench.server;
   const authenticator = createAuthenticator(bench.server);
   const limits = { ...previewLimits, ...change };
   const server = createServer((request, response) => void previews.request(request, response));
   const previews = createPreviews(
-    { config, sandboxes, logger, connections: { identify: () => {} } },
+    {
+      config,
+      sandboxes,
+      grants,
+      logger,
+      connections: { identify: () => {} },
+      live: { hold: () => () => {} },
+    },
     authenticator,
     () => server,
     limits,

@@ -4,8 +4,10 @@ import type { Duplex } from "node:stream";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { splice } from "@sandpiper/core/http-proxy";
 import { newId } from "@sandpiper/wire";
+import { makeToken } from "../../users/sandbox-grants.ts";
 import type { Authenticator } from "../server/auth.ts";
 import type { ConnectionGuard } from "../server/connections/connection-guard.ts";
+import type { LiveCredentials } from "../server/connections/live-credentials.ts";
 import type { HttpServices } from "../server/services.ts";
 import { getPublicUrl } from "../server/urls.ts";
 import { authorizePreview, isAppAuthorization, type PreviewAccess } from "./access.ts";
@@ -16,7 +18,6 @@ import { forwardPreview, type OnUpgrade } from "./forward.ts";
 import { buildRequestHeaders } from "./request-headers.ts";
 import { buildResponseHeaders, getCorsHeaders } from "./response-headers.ts";
 import { hasBody, respondEmpty, respondWithError } from "./responses.ts";
-import { makeToken } from "./token.ts";
 
 export interface PreviewLimits {
   /** How long a sandbox may take to wake and accept a connection, ms. */
@@ -46,14 +47,15 @@ export interface Previews {
  * credential, and its responses cannot affect the platform's pages.
  */
 export function createPreviews(
-  services: Pick<HttpServices, "config" | "sandboxes" | "logger"> & {
+  services: Pick<HttpServices, "config" | "sandboxes" | "grants" | "logger"> & {
     connections: Pick<ConnectionGuard, "identify">;
+    live: Pick<LiveCredentials, "hold">;
   },
   authenticator: Authenticator,
   server: () => Server,
   limits: PreviewLimits = previewLimits,
 ): Previews {
-  const { config, sandboxes, logger, connections } = services;
+  const { config, sandboxes, grants, logger, connections, live } = services;
   /** By sandbox, including those that are being opened. */
   const open = new Map<string, Set<Entry>>();
   let closing = false;
@@ -61,6 +63,7 @@ export function createPreviews(
 
   const connect = async (
     { sandboxId, port }: PreviewTarget,
+    source: string,
     response: ServerResponse,
   ): Promise<Duplex | undefined> => {
     if (closing) throw new PlatformError("ServerClosing");
@@ -70,7 +73,9 @@ export function createPreviews(
     }
     const entry: Entry = { end: () => response.destroy() };
     open.set(sandboxId, siblings.add(entry));
+    const release = live.hold(source, () => entry.end());
     const over = () => {
+      release();
       siblings.delete(entry);
       if (siblings.size === 0 && open.get(sandboxId) === siblings) open.delete(sandboxId);
     };
@@ -99,7 +104,11 @@ export function createPreviews(
     if (onUpgrade && (request.method !== "GET" || hasBody(request))) {
       throw new PlatformError("WebSocketRequestInvalid");
     }
-    const access = authorizePreview(request, target, onUpgrade !== undefined, { sandboxes, authenticator });
+    const access = authorizePreview(request, target, onUpgrade !== undefined, {
+      sandboxes,
+      grants,
+      authenticator,
+    });
     connections.identify(request.socket, access.row.userId);
     if (access.by === "link" && !onUpgrade && isNavigation(request))
       return startSession(request, response, target, access);
@@ -110,7 +119,7 @@ export function createPreviews(
     if (target.form === "path" && request.headers["service-worker"] !== undefined) {
       throw new PlatformError("ServiceWorkerInPathPreview");
     }
-    const connection = await connect(target, response);
+    const connection = await connect(target, access.source, response);
     if (!connection) return;
     const rules = {
       target,
@@ -219,10 +228,10 @@ function startSession(
   request: IncomingMessage,
   response: ServerResponse,
   target: PreviewTarget,
-  { row }: PreviewAccess,
+  access: PreviewAccess,
 ): void {
   const expires = Date.now() + sessionMs;
-  const token = makeToken(row, target.port, "session", expires);
+  const token = makeToken(access, target.port, "session", expires);
   if (target.form === "host") {
     const location = target.origin + target.appPath;
     return respondEmpty(request, response, 303, {

@@ -31,7 +31,12 @@ export function previewRoutes(
       const row = sandboxes.get(principal.userId, normalizeSandboxId(params.sandbox_id));
       if (!row || (principal.sandboxId ?? row.id) !== row.id) throw new PlatformError("SandboxUnknown");
       const expires = Math.floor(Date.now() / 1000) * 1000 + linkMs;
-      const { url, pathUrl } = makePreviewLinks(row, query.port, getPublicUrl(config, app.server), expires);
+      const { url, pathUrl } = makePreviewLinks(
+        { row, source: principal.source },
+        query.port,
+        getPublicUrl(config, app.server),
+        expires,
+      );
       reply
         .header("cache-control", "no-store")
         .send({ url, path_url: pathUrl, expires_at: isoTime(expires) });

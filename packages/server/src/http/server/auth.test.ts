@@ -82,14 +82,14 @@ test("a key is taken from X-Session-API-Key and from Authorization: Bearer", asy
   expect((await bearer(`bearer ${key}`)).status).toBe(200);
   expect((await bearer(`Basic ${key}`)).status).toBe(401);
   const both = await server.call("GET", "/api/keys", {
-    key: "session-key-1",
+    key: server.sessionKey("sandbox-1"),
     headers: { authorization: `Bearer ${key}` },
   });
   expect(both.status).toBe(200);
 });
 
 test("a sandbox's session key opens the conversations of that sandbox and nothing else", async () => {
-  const session = { key: "session-key-1" };
+  const session = { key: server.sessionKey("sandbox-1") };
   const get = async (path: string) => (await server.call("GET", path, session)).status;
   expect(await get(`/api/conversations/${conversation}`)).toBe(200);
   expect(await get(`/api/conversations/${conversation}/events/search`)).toBe(200);
@@ -132,5 +132,6 @@ test("keys never reach the log", async () => {
   });
   const log = server.logs.join("");
   expect(log).toContain("/api/nothing?session_api_key=***&limit=1");
-  for (const secret of [key, strangerKey, "a-wrong-key", "session-key-1"]) expect(log).not.toContain(secret);
+  for (const secret of [key, strangerKey, "a-wrong-key", server.sessionKey("sandbox-1")])
+    expect(log).not.toContain(secret);
 });

@@ -1,13 +1,15 @@
-import type { IncomingHttpHeaders } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { ApiKeys, Logins } from "../../users/api.ts";
+import type { ApiKeys, KeyHolder, Logins } from "../../users/api.ts";
+import type { SandboxGrant, SandboxGrants } from "../../users/sandbox-grants.ts";
 import { parseLoginTokens } from "../routes/account/login/cookie.ts";
 import { isFromOwnPage } from "../routes/account/login/same-origin.ts";
 import { getPrefixSandbox } from "../routes/agent-server/view.ts";
 import { authenticateWorkspaceCookie } from "../routes/agent-server/workspace-cookie.ts";
 import type { ConnectionGuard } from "./connections/connection-guard.ts";
+import type { LiveCredentials } from "./connections/live-credentials.ts";
 import type { RequestLimit } from "./limits/request-limit.ts";
 import type { Principal } from "./principal.ts";
 import { decodePath } from "./urls.ts";
@@ -66,7 +68,8 @@ export interface Authenticator {
 export interface AuthenticatorDeps {
   apiKeys: ApiKeys;
   logins: Logins;
-  sandboxes: Sandboxes;
+  grants: SandboxGrants;
+  sandboxes: Pick<Sandboxes, "get">;
   config: { publicUrl: string | undefined };
 }
 
@@ -74,12 +77,17 @@ export interface AuthenticatorDeps {
 export function createAuthenticator({
   apiKeys,
   logins,
+  grants,
   sandboxes,
   config,
 }: AuthenticatorDeps): Authenticator {
   const bySession = (key: string): Principal | undefined => {
-    const row = sandboxes.bySessionKey(key);
-    return row && { userId: row.userId, sandboxId: row.id };
+    const grant = grants.bySessionKey(key);
+    return grant && toPrincipal(grant);
+  };
+  const withSandbox = (user: KeyHolder, keys: readonly string[]): Principal => {
+    const beside = keys.map(bySession).find((session) => session?.userId === user.userId);
+    return beside?.sandboxId === undefined ? user : { ...user, besideSandboxId: beside.sandboxId };
   };
   return {
     byKey: (key) => apiKeys.authenticate(key) ?? bySession(key),
@@ -87,7 +95,7 @@ export function createAuthenticator({
       const keys = getKeys(headers);
       for (const key of keys) {
         const user = apiKeys.authenticate(key);
-        if (user) return user;
+        if (user) return keys.length === 1 ? user : withSandbox(user, keys);
       }
       for (const key of keys) {
         const session = bySession(key);
@@ -105,8 +113,8 @@ export function createAuthenticator({
       return undefined;
     },
     byWorkspaceCookie({ cookie }, only) {
-      const row = authenticateWorkspaceCookie(cookie, only, sandboxes);
-      return row && { userId: row.userId, sandboxId: row.id, readOnly: true };
+      const grant = authenticateWorkspaceCookie(cookie, only, grants);
+      return grant && { ...toPrincipal(grant), readOnly: true };
     },
     scopeToSandbox(sandboxId, caller) {
       if (caller?.sandboxId !== undefined) return caller.sandboxId === sandboxId ? caller : undefined;
@@ -115,6 +123,10 @@ export function createAuthenticator({
       return { ...caller, sandboxId };
     },
   };
+}
+
+function toPrincipal({ row, source }: SandboxGrant): Principal {
+  return { userId: row.userId, sandboxId: row.id, source };
 }
 
 /** The keys in a request's headers. */
@@ -134,9 +146,9 @@ export function getKeys(headers: IncomingHttpHeaders): string[] {
  * PlatformError Unauthorized, ReadOnlyKey, CrossOrigin, TooManyRequests.
  */
 export function authHook(guards: RequestGuards) {
-  return (request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void => {
+  return (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
     try {
-      authorizeRequest(request, guards);
+      authorizeRequest(request, reply.raw, guards);
       done();
     } catch (error) {
       done(error as Error);
@@ -148,11 +160,13 @@ interface RequestGuards {
   authenticator: Authenticator;
   limit: RequestLimit;
   connections: ConnectionGuard;
+  live: LiveCredentials;
 }
 
 function authorizeRequest(
   request: FastifyRequest,
-  { authenticator, limit, connections }: RequestGuards,
+  response: ServerResponse,
+  { authenticator, limit, connections, live }: RequestGuards,
 ): void {
   const { raw } = request;
   const config = request.routeOptions.config;
@@ -171,6 +185,18 @@ function authorizeRequest(
     throw new PlatformError("KeyReadOnly");
   }
   request.principal = principal;
+  response.once(
+    "close",
+    live.hold(principal.source, () => endTransfer(raw, response)),
+  );
+}
+
+/**
+ * Ends a transfer whose credential has ended. A response that has not begun is sent, for example
+ * the one to the request that revoked its own key.
+ */
+function endTransfer(request: IncomingMessage, response: ServerResponse): void {
+  if (response.headersSent || !request.complete) request.destroy();
 }
 
 /**

@@ -1,8 +1,8 @@
 import type { Server } from "node:http";
-import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { toAgentServerUrl } from "@sandpiper/sandbox/service/agent-server-url";
 import type { ExposedUrl } from "@sandpiper/wire";
 import type { Config } from "../../config/config.ts";
+import type { SandboxGrant } from "../../users/sandbox-grants.ts";
 import { makePreviewLinks } from "../preview/links.ts";
 import { getPublicUrl } from "./urls.ts";
 
@@ -16,15 +16,15 @@ const halfDayMs = 12 * 60 * 60 * 1000;
  * of the worker ports, which a browser opens without a key. Links work for 12 to 24 hours and
  * change only twice a day, so that polling clients do not reload the page.
  */
-export function getExposedUrls(row: SandboxRow, config: Config, server: Server): ExposedUrl[] {
+export function getExposedUrls(grant: SandboxGrant, config: Config, server: Server): ExposedUrl[] {
   const url = getPublicUrl(config, server);
   const { port, protocol } = new URL(url);
   const urlPort = port === "" ? (protocol === "https:" ? 443 : 80) : Number(port);
   const expires = (Math.floor(Date.now() / halfDayMs) + 2) * halfDayMs;
   const workers = Object.entries(workerPorts).map(([name, port]) => ({
     name,
-    url: makePreviewLinks(row, port, url, expires).url,
+    url: makePreviewLinks(grant, port, url, expires).url,
     port,
   }));
-  return [{ name: "AGENT_SERVER", url: toAgentServerUrl(url, row.id), port: urlPort }, ...workers];
+  return [{ name: "AGENT_SERVER", url: toAgentServerUrl(url, grant.row.id), port: urlPort }, ...workers];
 }

@@ -15,9 +15,10 @@ import type { Conversations } from "../../conversations/api.ts";
 import type { GitHosting } from "../../git/api.ts";
 import type { Recordings } from "../../recording/export.ts";
 import type { EventLog } from "../../store/event-log.ts";
-import type { ApiKeys, Logins, Secrets, Settings } from "../../users/api.ts";
+import type { ApiKeys, CredentialSources, Logins, Secrets, Settings } from "../../users/api.ts";
 import type { EncryptedValues } from "../../users/encrypted-values.ts";
 import type { ProviderAccessTokens } from "../../users/provider-access.ts";
+import type { SandboxGrants } from "../../users/sandbox-grants.ts";
 
 /** Everything that routes and sockets use. */
 export interface HttpServices {
@@ -28,6 +29,9 @@ export interface HttpServices {
   providerAccess: ProviderAccessTokens;
   apiKeys: ApiKeys;
   logins: Logins;
+  /** What other credentials were made from, and the credentials of sandboxes. */
+  sources: CredentialSources;
+  grants: SandboxGrants;
   conversations: Conversations;
   recordings: Pick<Recordings, "export">;
   callbacks: Callbacks;

@@ -16,7 +16,7 @@ import { attachSockets } from "./server.ts";
 
 test("a client that does not read is disconnected with little buffered, and others get everything", async () => {
   const server = await startServer();
-  const { id, sessionKey } = server.sandboxes.add();
+  const { id, sessionKey } = server.addSandbox();
   const history = await SandboxHistory.load(join(server.config.dataDir, "bash", id), historyLimits);
   const command = hexId(newId());
   const row = { id: command, command: "print", cwd: null, timeout: 300 };

@@ -140,12 +140,12 @@ test("a key is read from a header or the query; invalid keys and other conversat
   const id = await server.addConversation();
   const status = async (...given: Parameters<typeof open>) => (await open(...given).response).status;
   expect(await status(id, `?session_api_key=${key}`, {})).toBe(200);
-  expect(await status(id, "?session_api_key=session-key-1", {})).toBe(200);
+  expect(await status(id, `?session_api_key=${server.sessionKey("sandbox-1")}`, {})).toBe(200);
   expect(await status(id, "", { authorization: `Bearer ${key}` })).toBe(200);
   expect(await status(id, "", {})).toBe(401);
   expect(await status(id, "?session_api_key=wrong", {})).toBe(401);
   expect(await status(id, `?session_api_key=${strangerKey}`, {})).toBe(404);
-  expect(await status(id, "?session_api_key=session-key-2", {})).toBe(404);
+  expect(await status(id, `?session_api_key=${server.sessionKey("sandbox-2")}`, {})).toBe(404);
   expect(await status(newId())).toBe(404);
   expect(await status("no-id")).toBe(404);
   // Other routes ignore a key in the query.

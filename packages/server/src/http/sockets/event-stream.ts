@@ -3,7 +3,6 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import type { FastifyReply } from "fastify";
 import { requireConversation } from "../routes/account/conversation-access.ts";
-import { type Authenticator, findCaller } from "../server/auth.ts";
 import { InvalidInput, type Issue } from "../server/invalid-input.ts";
 import type { App, HttpServices } from "../server/services.ts";
 import { encodeServerSentEvent } from "./encode.ts";
@@ -14,7 +13,7 @@ import { type OutboxLimits, outboxLimits } from "./outbox.ts";
 export interface EventStreamOptions extends OutboxLimits {
   /** Streams and sockets per user. */
   quota: KeyedSemaphore;
-  /** Interval of comments, which keep the stream alive, and of key checks, ms. */
+  /** Interval of comments, which keep the stream alive, ms. */
   beatMs: number;
 }
 
@@ -33,7 +32,6 @@ const headers = {
 export function eventStreamRoutes(
   app: App,
   services: Pick<HttpServices, "conversations" | "events" | "logger" | "scheduler">,
-  authenticator: Authenticator,
   options: Partial<EventStreamOptions> & Pick<EventStreamOptions, "quota">,
 ): void {
   const { conversations } = services;
@@ -57,14 +55,7 @@ export function eventStreamRoutes(
     if (!leave) throw new PlatformError("TooManyStreams");
     const response = sendHead(reply);
     open.add(response);
-    const isKnown = () => {
-      try {
-        return findCaller(request, authenticator) !== undefined;
-      } catch {
-        return false;
-      }
-    };
-    const beat = setInterval(() => (isKnown() ? response.write(":\n\n") : response.end()), limits.beatMs);
+    const beat = setInterval(() => response.write(":\n\n"), limits.beatMs);
     response.once("close", () => {
       clearInterval(beat);
       open.delete(response);

@@ -6,11 +6,17 @@ import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { WebSocketServer } from "ws";
 import type { Authenticator } from "../server/auth.ts";
 import type { ConnectionGuard } from "../server/connections/connection-guard.ts";
+import type { LiveCredentials } from "../server/connections/live-credentials.ts";
 import { rawResponse } from "../server/errors.ts";
 import { getClientAddress, type RequestLimit } from "../server/limits/request-limit.ts";
 import type { Principal } from "../server/principal.ts";
 import type { HttpServices } from "../server/services.ts";
-import { type AuthenticatedSocket, authenticateSocket, type Credential } from "./authenticate.ts";
+import {
+  type AuthenticatedSocket,
+  authenticateSocket,
+  type Credential,
+  rejectSocket,
+} from "./authenticate.ts";
 import { type BashSocketLimits, serveBashSocket } from "./bash-socket.ts";
 import { type EventSocketLimits, maxFollowers, serveEventSocket } from "./event-socket.ts";
 import { parseHandshake, type SocketTarget } from "./handshake.ts";
@@ -29,6 +35,8 @@ export interface SocketOptions extends EventSocketLimits, TerminalLimits, BashSo
   closeMs: number;
   /** Told which connections showed a valid credential. */
   connections: Pick<ConnectionGuard, "identify">;
+  /** Ends sockets whose credential has ended. */
+  live: Pick<LiveCredentials, "hold">;
   /** Limits handshakes together with requests. */
   requests: RequestLimit | undefined;
   /** Handles an upgrade that is not for this server, and returns whether it did. */
@@ -68,6 +76,7 @@ export function attachSockets(
     stallTimeoutMs: 30_000,
     requests: undefined,
     connections: { identify: () => {} },
+    live: { hold: () => () => {} },
     handleOther: () => false,
     ...options,
   };
@@ -147,6 +156,10 @@ export function attachSockets(
         ...limits,
         serve: (caller, credential) => {
           limits.connections.identify(connection, caller.userId);
+          socket.once(
+            "close",
+            limits.live.hold(caller.source, () => rejectSocket(socket)),
+          );
           serve({ socket, connection, caller, credential }, target);
         },
         onError,

@@ -63,7 +63,10 @@ test("sockets per user are limited; other users and later sockets are not affect
   };
   const open = [new TestSocket(own, `${path}?session_api_key=${key}`), byFrame()];
   await Promise.all(open.map((socket) => socket.until(isFullState)));
-  for (const socket of [new TestSocket(own, `${path}?session_api_key=session-key-1`), byFrame()]) {
+  for (const socket of [
+    new TestSocket(own, `${path}?session_api_key=${own.sessionKey("sandbox-1")}`),
+    byFrame(),
+  ]) {
     expect((await socket.closed).code).toBe(1013);
     expect(socket.frames).toEqual([]);
   }

@@ -42,7 +42,7 @@ test("a key in the query or a header opens the socket, and the first frame is th
   for (const socket of [
     connect(id),
     connect(hexId(id), `?session_api_key=${key}`, {}),
-    connect(id, "?session_api_key=session-key-1", {}),
+    connect(id, `?session_api_key=${server.sessionKey("sandbox-1")}`, {}),
     connect(id, "", { authorization: `Bearer ${key}` }),
   ]) {
     await socket.until(() => true);
@@ -72,7 +72,7 @@ test("without a key in the handshake the first frame must bring one; later auth 
   const socket = connect(id, "", {});
   await once(socket.socket, "open");
   expect(socket.frames).toEqual([]);
-  socket.send(auth("session-key-1"));
+  socket.send(auth(server.sessionKey("sandbox-1")));
   await socket.until(isFullState);
   socket.send(auth("whatever"));
   await server.addMessages(id, "live");
@@ -93,7 +93,7 @@ test("sockets of an unknown conversation, another user's or another sandbox's cl
     connect(newId()),
     connect("not-a-uuid"),
     connect(id, "", { "x-session-api-key": strangerKey }),
-    connect(id, "", { "x-session-api-key": "session-key-2" }),
+    connect(id, "", { "x-session-api-key": server.sessionKey("sandbox-2") }),
   ]) {
     expect(await socket.closed).toEqual({ code: 4004, reason: "Conversation not found" });
   }

@@ -28,7 +28,7 @@ test("an active terminal keeps its sandbox awake; an idle one is paused with it,
   const { id } = await sandboxes.create("me");
   const limits = { terminals: new KeyedSemaphore([1]), busyMs };
   const services = { sandboxes, logger: pino({ level: "silent" }) };
-  const caller = { userId: "me", sandboxId: id };
+  const caller = { userId: "me", sandboxId: id, source: "" };
   sockets.on("connection", (socket) =>
     serveTerminal({ socket, caller, credential: () => caller }, new URLSearchParams(), services, limits),
   );

@@ -67,6 +67,14 @@ export class SqliteApiKeys implements ApiKeyStore {
     return stored && toApiKey(stored);
   }
 
+  get(id: string): ApiKeyRow | undefined {
+    const stored = this.#context.reader.get<StoredKey>(
+      `SELECT ${apiKeyColumns} FROM api_keys WHERE id = ?`,
+      id,
+    );
+    return stored && toApiKey(stored);
+  }
+
   list(userId?: string): ApiKeyRow[] {
     const { reader } = this.#context;
     const rows =

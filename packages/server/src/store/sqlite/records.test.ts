@@ -94,18 +94,14 @@ test("open start tasks are those that are neither READY nor ERROR", async () => 
   expect(store.startTasks.listOpen()).toEqual(open);
 });
 
-test("a sandbox is found by id and by its session key, also after a restart", async () => {
+test("a sandbox is found by id, also after a restart", async () => {
   const { dir, remove } = temporaryFolder();
   const row = sandbox();
   const first = await openStore(dir);
   await first.sandboxes.create(row);
-  expect(first.sandboxes.bySessionKey(row.sessionKey)).toEqual(row);
   await first.close();
   const second = await openStore(dir);
   expect(second.sandboxes.get(row.id)).toEqual(row);
-  expect(second.sandboxes.bySessionKey(row.sessionKey)).toEqual(row);
-  expect(second.sandboxes.bySessionKey(`${row.sessionKey}x`)).toBeUndefined();
-  expect(second.sandboxes.bySessionKey("")).toBeUndefined();
   await second.close();
   remove();
 });
@@ -132,7 +128,6 @@ test("sandboxes are updated, listed by user, newest first, and removed", async (
   });
   await store.sandboxes.remove(rows[0]!.id);
   expect(store.sandboxes.get(rows[0]!.id)).toBeUndefined();
-  expect(store.sandboxes.bySessionKey(rows[0]!.sessionKey)).toBeUndefined();
 });
 
 test("snapshots are listed by user, newest first, and removed", async () => {

@@ -10,11 +10,10 @@ type Stored = Selectable<SandboxRecord>;
 
 export const sandboxQueries = {
   get: "SELECT * FROM sandboxes WHERE id = ?",
-  bySessionKey: "SELECT * FROM sandboxes WHERE session_key_hash = ?",
   search: "SELECT * FROM sandboxes WHERE user_id = ? ORDER BY created_at DESC, number DESC LIMIT ? OFFSET ?",
 } as const;
 
-/** Session keys are stored encrypted, to show them to the owner, and as a hash for look-ups. */
+/** Sandboxes. The key from which callers' session keys are made is encrypted. */
 export class SqliteSandboxes implements SandboxStore {
   readonly #context: StoreContext;
 
@@ -66,11 +65,6 @@ export class SqliteSandboxes implements SandboxStore {
     return stored && this.#fromStored(stored);
   }
 
-  bySessionKey(key: string): SandboxRow | undefined {
-    const stored = this.#context.reader.get<Stored>(sandboxQueries.bySessionKey, hashKey(key));
-    return stored && this.#fromStored(stored, key);
-  }
-
   search(filter: { userId: string }, page: PageRequest): PageResult<SandboxRow> {
     const offset = pageOffset(page.pageId);
     const rows = this.#context.reader.all<Stored>(
@@ -93,7 +87,7 @@ export class SqliteSandboxes implements SandboxStore {
     await this.#context.writer.run(compile(this.#context.build.deleteFrom("sandboxes").where("id", "=", id)));
   }
 
-  #fromStored(stored: Stored, knownKey?: string): SandboxRow {
+  #fromStored(stored: Stored): SandboxRow {
     return {
       id: stored.id,
       userId: stored.user_id,
@@ -101,7 +95,7 @@ export class SqliteSandboxes implements SandboxStore {
       status: stored.status,
       statusDetail: stored.status_detail,
       incarnation: stored.incarnation,
-      sessionKey: knownKey ?? this.#context.vault.decrypt(stored.session_key, keyPlace(stored.id)),
+      sessionKey: this.#context.vault.decrypt(stored.session_key, keyPlace(stored.id)),
       createdAt: stored.created_at,
       spec: stored.spec === null ? null : JSON.parse(stored.spec),
       prepared: stored.prepared !== 0,

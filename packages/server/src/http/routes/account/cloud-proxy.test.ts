@@ -13,7 +13,7 @@ let id: string;
 let session: string;
 beforeAll(async () => {
   server = await startServer();
-  const sandbox = server.sandboxes.add();
+  const sandbox = server.addSandbox();
   session = sandbox.sessionKey;
   id = await server.addConversation(defaultUser, sandbox.id);
   await server.addMessages(id, "one", "two");

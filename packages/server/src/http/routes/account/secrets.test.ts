@@ -225,8 +225,8 @@ test("a sandbox's key reads only the secrets of its sandbox", async () => {
   await server.secrets.setProviders("default", new Map([["github", { token: goodToken, host: null }]]));
   await add("A_TOKEN", { description: "of A" });
   await add("B_TOKEN");
-  const row = server.sandboxes.add();
-  const other = server.sandboxes.add();
+  const row = server.addSandbox();
+  const other = server.addSandbox();
   const url = `/api/v1/sandboxes/${row.id}/settings/secrets`;
   await server.secrets.putConversation(
     { userId: "default", conversationId: "c", sandboxId: row.id },

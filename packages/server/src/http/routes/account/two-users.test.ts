@@ -187,13 +187,14 @@ function withoutIds(text: string, things: Things): string {
 }
 
 test.each([
-  ["another user's key", strangerKey],
-  ["the key of another user's sandbox", "session-key-2"],
-  ["the key of another sandbox of the same user", "session-key-3"],
-])("on every route, %s gets the same for the user's ids as for unknown ids", async (who, caller) => {
+  ["another user's key", () => strangerKey],
+  ["the key of another user's sandbox", () => server.sessionKey("sandbox-2")],
+  ["the key of another sandbox of the same user", () => server.sessionKey("sandbox-3")],
+])("on every route, %s gets the same for the user's ids as for unknown ids", async (who, makeCaller) => {
+  const caller = makeCaller();
   let compared = 0;
   for (const operation of operations) {
-    if (caller === "session-key-3" && ofTheUser.test(operation.path)) continue;
+    if (caller === server.sessionKey("sandbox-3") && ofTheUser.test(operation.path)) continue;
     // The user's own key opens the user's sandboxes and names; a sandbox's key only those of its
     // sandbox.
     const theirs = await call(operation, own, caller);
@@ -282,7 +283,7 @@ test("another user's sockets and previews are unknown", async () => {
     const socket = new TestSocket(server, `/sockets/events/${id}?session_api_key=${caller}`);
     return [await socket.closed, socket.frames];
   };
-  for (const caller of [strangerKey, "session-key-2", "session-key-3"]) {
+  for (const caller of [strangerKey, server.sessionKey("sandbox-2"), server.sessionKey("sandbox-3")]) {
     const theirs = await closed(own.conversation, caller);
     expect(theirs).toEqual(await closed(unknown.conversation, caller));
     expect(theirs).toEqual([{ code: 4004, reason: "Conversation not found" }, []]);

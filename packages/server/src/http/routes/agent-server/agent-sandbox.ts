@@ -2,7 +2,6 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import type { FastifyRequest } from "fastify";
-import { getKeys } from "../../server/auth.ts";
 import { normalizeSandboxId } from "../v1/sandboxes.ts";
 
 /**
@@ -10,16 +9,12 @@ import { normalizeSandboxId } from "../v1/sandboxes.ts";
  * added by a proxy, else the one in the query. Throws BadRequest, SandboxNotFound.
  */
 export function requireAgentSandbox(
-  sandboxes: Sandboxes,
+  sandboxes: Pick<Sandboxes, "get">,
   request: FastifyRequest,
   named: string | undefined,
 ): SandboxRow {
-  const { userId, sandboxId: own } = request.principal;
-  for (const key of own === undefined ? getKeys(request.headers) : []) {
-    const row = sandboxes.bySessionKey(key);
-    if (row?.userId === userId) return row;
-  }
-  const id = own ?? (named === undefined ? undefined : normalizeSandboxId(named));
+  const { userId, sandboxId, besideSandboxId } = request.principal;
+  const id = sandboxId ?? besideSandboxId ?? (named === undefined ? undefined : normalizeSandboxId(named));
   if (id === undefined) {
     throw new PlatformError("SandboxNotNamed");
   }

@@ -42,13 +42,16 @@ test("moves and forks are refused to other users, sandboxes and read-only keys, 
     ["fork", {}],
   ] as const) {
     expect([path, (await post(`${id}/${path}`, body, strangerKey)).status]).toEqual([path, 404]);
-    expect([path, (await post(`${id}/${path}`, body, "session-key-2")).status]).toEqual([path, 404]);
+    expect([path, (await post(`${id}/${path}`, body, server.sessionKey("sandbox-2"))).status]).toEqual([
+      path,
+      404,
+    ]);
     expect([path, (await post(`${id}/${path}`, body, readOnly)).status]).toEqual([path, 403]);
     expect([path, (await post(`${newId()}/${path}`, body)).status]).toEqual([path, 404]);
     expect([path, (await post(`${gone}/${path}`, body)).status]).toEqual([path, 410]);
   }
   expect((await post(`${pursued}/navigate`, { event_id: null })).body.detail).toMatch(/goal/);
-  const { body } = await post(`${pursued}/fork`, {}, "session-key-1");
+  const { body } = await post(`${pursued}/fork`, {}, server.sessionKey("sandbox-1"));
   expect(body).toMatchObject({ agent_state: {}, forked_from_conversation_id: pursued });
 });
 

@@ -16,7 +16,7 @@ let server: TestServer;
 let key: string;
 beforeAll(async () => {
   server = await startServer({ bodyLimit: 32 * 2 ** 20 });
-  key = server.sandboxes.add().sessionKey!;
+  key = server.addSandbox().sessionKey!;
 });
 afterAll(() => server.close());
 

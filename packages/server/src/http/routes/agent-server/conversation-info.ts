@@ -1,6 +1,7 @@
 import { type AppConversation, hexId, parseId } from "@sandpiper/wire";
 import type { Conversations } from "../../../conversations/api.ts";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
+import type { Viewer } from "../../../users/api.ts";
 import type { Principal } from "../../server/principal.ts";
 import { toLegacyConversation, toLegacyStart } from "../v0/legacy-conversation.ts";
 
@@ -10,9 +11,10 @@ type Reads = Pick<Conversations, "reads" | "live">;
 export function toConversationInfo(
   conversations: Reads,
   row: ConversationRow,
+  viewer: Viewer,
   options?: { skills: boolean },
 ) {
-  const [shown] = conversations.reads.batch(row.userId, [row.id]);
+  const [shown] = conversations.reads.batch(viewer, [row.id]);
   return { ...conversations.reads.info(row, options), ...toLegacy(conversations, shown!) };
 }
 

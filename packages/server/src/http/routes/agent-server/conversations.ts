@@ -54,7 +54,7 @@ export function agentConversationRoutes(
     ({ principal, params, query }) => {
       const row = visibleConversation(conversations, principal, params.conversation_id);
       const shown = row
-        ? toConversationInfo(conversations, row, { skills: query.include_skills })
+        ? toConversationInfo(conversations, row, principal, { skills: query.include_skills })
         : findStartingInfo(conversations, principal, params);
       if (!shown) throw new PlatformError("ConversationUnknown");
       return shown;

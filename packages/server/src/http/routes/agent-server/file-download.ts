@@ -73,8 +73,8 @@ export function agentFileDownloadRoutes(
       },
     },
     ({ principal, params }, reply) => {
-      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
-      const [shown] = conversations.reads.batch(userId, [id]);
+      const { id } = requireConversation(conversations, principal, params.conversation_id);
+      const [shown] = conversations.reads.batch(principal, [id]);
       reply.headers(getDownloadHeaders(`${hexId(id)}.zip`)).send(conversationArchive(events, id, shown!));
     },
   );

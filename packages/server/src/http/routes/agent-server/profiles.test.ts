@@ -6,7 +6,7 @@ let own: { id: string; sessionKey: string };
 
 beforeAll(async () => {
   server = await startServer();
-  own = server.sandboxes.add();
+  own = server.addSandbox();
 });
 afterAll(() => server.close());
 

@@ -13,8 +13,8 @@ let strangers: { id: string; sessionKey: string };
 
 beforeAll(async () => {
   server = await startServer();
-  own = server.sandboxes.add();
-  strangers = server.sandboxes.add({ userId: "stranger" });
+  own = server.addSandbox();
+  strangers = server.addSandbox({ userId: "stranger" });
 });
 afterAll(() => server.close());
 

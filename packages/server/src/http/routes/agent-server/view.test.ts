@@ -17,8 +17,8 @@ let conversation: string;
 
 beforeAll(async () => {
   server = await startServer();
-  own = server.sandboxes.add();
-  other = server.sandboxes.add();
+  own = server.addSandbox();
+  other = server.addSandbox();
   conversation = await server.addConversation(undefined, own.id);
 });
 afterAll(() => server.close());

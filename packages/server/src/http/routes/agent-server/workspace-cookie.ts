@@ -1,6 +1,4 @@
-import type { Sandboxes } from "@sandpiper/sandbox/api";
-import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
-import { makeToken, verifyToken } from "../../preview/token.ts";
+import { makeToken, type SandboxGrant, type SandboxGrants } from "../../../users/sandbox-grants.ts";
 
 /** Lifetime of the cookie, seconds. */
 const lifeSeconds = 30 * 24 * 3_600;
@@ -15,11 +13,11 @@ export interface CookieScope {
 /**
  * The Set-Cookie header that lets a browser read files of one sandbox's workspaces, also in frames
  * and images, which send no key (agent-server.md section 1). It contains no key, grants nothing
- * else, and ends with the sandbox or after a month.
+ * else, and ends with the sandbox, with the caller's key or login, or after a month.
  */
-export function makeWorkspaceCookie(row: SandboxRow, scope: CookieScope): string {
-  const token = makeToken(row, 0, "workspace", Date.now() + lifeSeconds * 1_000);
-  return formatCookie(`${row.id}~${token}`, scope, lifeSeconds);
+export function makeWorkspaceCookie(grant: SandboxGrant, scope: CookieScope): string {
+  const token = makeToken(grant, 0, "workspace", Date.now() + lifeSeconds * 1_000);
+  return formatCookie(`${grant.row.id}~${token}`, scope, lifeSeconds);
 }
 
 /** The Set-Cookie header that deletes the cookie. */
@@ -36,14 +34,14 @@ function formatCookie(value: string, { path, secure }: CookieScope, seconds: num
 export function authenticateWorkspaceCookie(
   header: string | undefined,
   only: string | undefined,
-  sandboxes: Pick<Sandboxes, "get">,
-): SandboxRow | undefined {
+  grants: Pick<SandboxGrants, "byToken">,
+): SandboxGrant | undefined {
   if (!header?.includes(name)) return undefined;
   for (const text of header.split(";").slice(0, 100)) {
     const [, id, token] = /^\s*oh_workspace_session_key=([\w-]{1,64})~(\S+)\s*$/.exec(text) ?? [];
     if (id === undefined || (only !== undefined && id !== only)) continue;
-    const row = verifyToken(token!, "workspace", { sandboxId: id, port: 0 }, sandboxes);
-    if (row) return row;
+    const grant = grants.byToken(token!, "workspace", { sandboxId: id, port: 0 });
+    if (grant) return grant;
   }
   return undefined;
 }

@@ -39,7 +39,7 @@ export function workspaceSessionRoutes(
       const row = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
       reply
         .code(204)
-        .header("set-cookie", makeWorkspaceCookie(row, scope(request)))
+        .header("set-cookie", makeWorkspaceCookie({ row, source: request.principal.source }, scope(request)))
         .send(null);
     },
   );

@@ -106,19 +106,21 @@ test("only callers with write access can chat in a conversation; others get 404"
     return [status, body.error.code];
   };
   expect(await refused(null)).toEqual([401, "invalid_api_key"]);
-  expect(await refused("session-key-1", "/agent/sandbox-2/v1/chat/completions")).toEqual([
+  expect(await refused(server.sessionKey("sandbox-1"), "/agent/sandbox-2/v1/chat/completions")).toEqual([
     401,
     "invalid_api_key",
   ]);
   expect(await refused(key, "/agent/sandbox-2/v1/chat/completions")).toEqual([404, "sandbox_not_found"]);
   for (const id of [await server.addConversation("stranger", "sandbox-2"), "none", "../x"])
     expect(await refused(key, undefined, id)).toEqual([404, "conversation_not_found"]);
-  expect(await refused("session-key-2")).toEqual([404, "model_not_found"]);
+  expect(await refused(server.sessionKey("sandbox-2"))).toEqual([404, "model_not_found"]);
   const readOnly = await read(
     server.call("POST", "/api/keys", { body: { name: "reader", read_only: true } }),
   );
   expect(await refused(readOnly.body.key)).toEqual([403, "read_only_key"]);
-  const listed = await read(server.call("GET", "/agent/sandbox-1/v1/models", { key: "session-key-1" }));
+  const listed = await read(
+    server.call("GET", "/agent/sandbox-1/v1/models", { key: server.sessionKey("sandbox-1") }),
+  );
   expect(listed.body.data.map(({ id }: { id: string }) => id)).toEqual(["default", "openhands_named"]);
 });
 

@@ -74,7 +74,10 @@ export function legacySandboxRoutes(
     ),
     ({ principal, params }) => {
       const { sandbox } = find(principal, params);
-      const urls = sandbox?.status === "RUNNING" ? getExposedUrls(sandbox, config, app.server) : [];
+      const urls =
+        sandbox?.status === "RUNNING"
+          ? getExposedUrls({ row: sandbox, source: principal.source }, config, app.server)
+          : [];
       const workers = urls.filter(({ name }) => name.startsWith("WORKER_"));
       return { hosts: Object.fromEntries(workers.map(({ url, port }) => [url, port])) };
     },

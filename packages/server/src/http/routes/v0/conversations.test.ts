@@ -6,7 +6,7 @@ import { defaultUser } from "../../../users/default-user.ts";
 let server: TestServer;
 beforeAll(async () => {
   server = await startServer();
-  server.sandboxes.add();
+  server.addSandbox();
 });
 afterAll(() => server.close());
 const get = (path: string, key?: string) => read(server.call("GET", path, key ? { key } : {}));
@@ -14,7 +14,7 @@ const post = (path: string, body: unknown = {}) => read(server.call("POST", path
 
 test("a conversation has both shapes, by the user's key and by its sandbox's", async () => {
   const id = await server.addConversation();
-  const { sessionKey } = server.sandboxes.rows.get("sandbox-1")!;
+  const sessionKey = server.sessionKey("sandbox-1");
   const legacy = {
     conversation_id: hexId(id),
     title: `Conversation ${id.slice(0, 5)}`,
@@ -49,7 +49,7 @@ test("the status reflects the sandbox, and a stopped sandbox shows no URL and no
     ERROR: "ERROR",
     GONE: "ARCHIVED",
   })) {
-    if (status !== "GONE") server.sandboxes.add({ id: `is-${status}`, status: status as "PAUSED" });
+    if (status !== "GONE") server.addSandbox({ id: `is-${status}`, status: status as "PAUSED" });
     const id = await server.addConversation(defaultUser, `is-${status}`);
     const { body } = await get(`/api/conversations/${id}`);
     expect(body).toMatchObject({ status: shown, runtime_status: null, url: null, session_api_key: null });
@@ -58,7 +58,7 @@ test("the status reflects the sandbox, and a stopped sandbox shows no URL and no
 
 test("conversations are listed newest first, by page, repository and trigger, each as when it is read alone", async () => {
   const user = "stranger";
-  server.sandboxes.add({ id: "theirs", userId: user });
+  server.addSandbox({ id: "theirs", userId: user });
   const { config } = server.store.conversations.get(await server.addConversation())!;
   const ids: string[] = [];
   for (let number = 0; number < 25; number++) {
@@ -110,7 +110,7 @@ test("conversations are listed newest first, by page, repository and trigger, ea
 });
 
 test("with ids conversations are read in the agent server's shape; a session key sees those of its sandbox and no V0 list", async () => {
-  const other = server.sandboxes.add({ id: "other" });
+  const other = server.addSandbox({ id: "other" });
   const mine = await server.addConversation();
   const elsewhere = await server.addConversation(defaultUser, other.id);
   const path = `/api/conversations?ids=${hexId(mine)}&ids=${newId()}&ids=${elsewhere}`;
@@ -125,7 +125,7 @@ test("a conversation is renamed and deleted by its user only", async () => {
   const path = `/api/conversations/${hexId(id)}`;
   const call = (method: string, body?: unknown, key?: string) =>
     read(server.call(method, path, { body, ...(key && { key }) }));
-  const { sessionKey } = server.sandboxes.add({ id: "another" });
+  const { sessionKey } = server.addSandbox({ id: "another" });
   for (const [key, patched, deleted] of [
     [strangerKey, { status: 404 }, { status: 404 }],
     // The key of another sandbox gets the agent server's response.
@@ -160,7 +160,9 @@ test("the sandbox is named, stopped and started", async () => {
     ...answer,
     conversation_status: "RUNNING",
   });
-  expect((await get(`${base}/vscode-url`, sandbox.sessionKey)).body).toEqual({ vscode_url: null });
+  expect((await get(`${base}/vscode-url`, server.sessionKey("stoppable"))).body).toEqual({
+    vscode_url: null,
+  });
   server.sandboxes.rows.delete("stoppable");
   expect((await post(`${base}/start`)).status).toBe(410);
 });
@@ -239,7 +241,7 @@ test("the V0 start makes a V1 conversation that can be read at once", async () =
 });
 
 test("git and uploads of a sandbox need its key, or its id with the user's key", async () => {
-  const { sessionKey } = server.sandboxes.rows.get("sandbox-1")!;
+  const sessionKey = server.sessionKey("sandbox-1");
   expect(await get("/api/git/changes/%2Fworkspace%2Fproject")).toMatchObject({
     status: 400,
     body: { detail: expect.stringContaining("sandbox_id") },

@@ -55,7 +55,7 @@ export function legacyConversationRoutes(
   ) => {
     const { selected_repository: selectedRepository } = query;
     const filter = { userId: principal.userId, includeSubConversations: false, selectedRepository, trigger };
-    const { items, nextPageId } = conversations.reads.search(filter, pageRequest(query));
+    const { items, nextPageId } = conversations.reads.search(filter, pageRequest(query), principal);
     return { results: items.map((item) => toLegacy(conversations, item)), next_page_id: nextPageId };
   };
 
@@ -112,8 +112,8 @@ export function legacyConversationRoutes(
       { errors },
     ),
     async ({ principal, params, body }, reply) => {
-      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
-      await conversations.update(userId, id, { title: body.title });
+      const { id } = requireConversation(conversations, principal, params.conversation_id);
+      await conversations.update(principal, id, { title: body.title });
       sendJson(reply, "true");
       return reply;
     },

@@ -13,6 +13,7 @@ import {
 } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import type { ConversationFilter } from "../../../store/conversation-store.ts";
+import type { Viewer } from "../../../users/api.ts";
 import { sendBody, sendJson } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import { pageKeys, pageRequest, parseIds, parseTimeParam, Time } from "../../server/params.ts";
@@ -46,10 +47,14 @@ export function appConversationRoutes(
   { conversations }: Pick<HttpServices, "conversations">,
 ): void {
   const route = makeRoute(["app conversations"]);
-  const search = (userId: string, query: Static<typeof SearchQuery>) =>
+  const search = (viewer: Viewer, query: Static<typeof SearchQuery>) =>
     conversations.reads.searchJson(
-      { ...toFilter(userId, query), includeSubConversations: query.include_sub_conversations ?? false },
+      {
+        ...toFilter(viewer.userId, query),
+        includeSubConversations: query.include_sub_conversations ?? false,
+      },
       pageRequest(query),
+      viewer,
     );
 
   app.post(
@@ -81,7 +86,7 @@ export function appConversationRoutes(
       response: { 200: AppConversationPage },
     }),
     (request, reply) => {
-      sendJson(reply, search(request.principal.userId, request.query));
+      sendJson(reply, search(request.principal, request.query));
     },
   );
   app.get(
@@ -105,9 +110,9 @@ export function appConversationRoutes(
     ),
     (request, reply) => {
       const { ids } = request.query;
-      const { userId } = request.principal;
-      if (ids === undefined) sendJson(reply, search(userId, request.query));
-      else reply.send(conversations.reads.batch(userId, parseIds(ids, 99)));
+      const { principal } = request;
+      if (ids === undefined) sendJson(reply, search(principal, request.query));
+      else reply.send(conversations.reads.batch(principal, parseIds(ids, 99)));
     },
   );
   app.patch(
@@ -119,11 +124,11 @@ export function appConversationRoutes(
     }),
     (request) => {
       const id = parseId(request.params.conversation_id);
-      const { userId } = request.principal;
-      if (id === undefined || !conversations.reads.get(userId, id)) {
+      const { principal } = request;
+      if (id === undefined || !conversations.reads.get(principal.userId, id)) {
         throw new PlatformError("AppConversationUnknown");
       }
-      return conversations.update(userId, id, request.body);
+      return conversations.update(principal, id, request.body);
     },
   );
   app.delete(

@@ -23,8 +23,8 @@ export function conversationDownloadRoutes(
       },
     },
     ({ principal, params }, reply) => {
-      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
-      const [shown] = conversations.reads.batch(userId, [id]);
+      const { id } = requireConversation(conversations, principal, params.conversation_id);
+      const [shown] = conversations.reads.batch(principal, [id]);
       reply
         .headers(getDownloadHeaders(`conversation_${hexId(id)}.zip`))
         .send(conversationArchive(events, id, shown!));

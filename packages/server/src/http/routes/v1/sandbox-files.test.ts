@@ -27,7 +27,7 @@ const inside = async (command: string) => (await run(driver, "files", command)).
 beforeAll(async () => {
   [server, { driver, end }] = await Promise.all([startServer(), openTestDriver()]);
   await driver.start({ id: "files", spec });
-  ({ id, sessionKey } = server.sandboxes.add());
+  ({ id, sessionKey } = server.addSandbox());
   server.sandboxes.running = async () =>
     stub({
       id,
@@ -264,8 +264,8 @@ test("links and dots lead only to the sandbox's own files", async () => {
 });
 
 test("are accessible only to the sandbox's user and its own session key", async () => {
-  const other = server.sandboxes.add({ userId: "someone" });
-  const second = server.sandboxes.add();
+  const other = server.addSandbox({ userId: "stranger" });
+  const second = server.addSandbox();
   const status = async (key: string) =>
     (await send("GET", at("/etc/hosts"), { headers: { "x-session-api-key": key } })).status;
   expect(await status(sessionKey)).toBe(200);

@@ -19,7 +19,7 @@ const network: NetworkPolicy = {
 
 test("the network of a sandbox is shown only to its user, without secrets", async () => {
   const spec: SandboxSpec = { ...server.sandboxes.specs()[0]!, network };
-  const { id, sessionKey } = server.sandboxes.add({ spec });
+  const { id, sessionKey } = server.addSandbox({ spec });
   const url = `/api/v1/sandboxes/${id}/network`;
   expect(await read(server.call("GET", url))).toEqual({
     status: 200,
@@ -39,7 +39,7 @@ test("the network of a sandbox is shown only to its user, without secrets", asyn
 });
 
 test("decisions are listed by page, newest first, until the sandbox is deleted", async () => {
-  const { id } = server.sandboxes.add();
+  const { id } = server.addSandbox();
   const url = `/api/v1/sandboxes/${id}/network/decisions`;
   expect(await read(server.call("GET", url))).toEqual({
     status: 200,

@@ -12,7 +12,9 @@ import {
 } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { Config } from "../../../config/config.ts";
+import type { Viewer } from "../../../users/api.ts";
 import { createdBy } from "../../../users/default-user.ts";
+import { makeSessionKey, type SandboxGrant } from "../../../users/sandbox-grants.ts";
 import { getExposedUrls } from "../../server/exposed-urls.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import { checkCount, PageQuery, pageRequest, toWirePage } from "../../server/params.ts";
@@ -26,14 +28,14 @@ export function sandboxRoutes(
   { sandboxes, config }: Pick<HttpServices, "sandboxes" | "config">,
 ): void {
   const route = makeRoute(["sandboxes"]);
-  const info = (row: SandboxRow) => toSandboxInfo(row, config, app.server);
+  const info = (row: SandboxRow, { source }: Viewer) => toSandboxInfo({ row, source }, config, app.server);
 
   app.get(
     "/api/v1/sandboxes/search",
     route("List sandboxes", { querystring: PageQuery, response: { 200: SandboxPage } }),
     (request) => {
       const { items, nextPageId } = sandboxes.search(request.principal.userId, pageRequest(request.query));
-      return toWirePage({ items: items.map(info), nextPageId });
+      return toWirePage({ items: items.map((row) => info(row, request.principal)), nextPageId });
     },
   );
   app.get(
@@ -51,7 +53,7 @@ export function sandboxRoutes(
       const rows = request.query.id.map((id) =>
         sandboxes.get(request.principal.userId, normalizeSandboxId(id)),
       );
-      return rows.map((row) => (row ? info(row) : null));
+      return rows.map((row) => (row ? info(row, request.principal) : null));
     },
   );
   app.post(
@@ -79,7 +81,7 @@ export function sandboxRoutes(
         ...(snapshot_id !== undefined && { snapshotId: snapshot_id }),
         ...(network && { network: toNetworkPolicy(network) }),
       });
-      return info(row);
+      return info(row, request.principal);
     },
   );
   const verbs = {
@@ -117,15 +119,16 @@ export function normalizeSandboxId(text: string): string {
 }
 
 /** Converts a sandbox to its wire form. */
-export function toSandboxInfo(row: SandboxRow, config: Config, server: Server): SandboxInfo {
+export function toSandboxInfo(grant: SandboxGrant, config: Config, server: Server): SandboxInfo {
+  const { row } = grant;
   const running = row.status === "RUNNING";
   return {
     id: row.id,
     created_by_user_id: createdBy(row.userId),
     sandbox_spec_id: row.specId,
     status: row.status,
-    session_api_key: running ? row.sessionKey : null,
-    exposed_urls: running ? getExposedUrls(row, config, server) : null,
+    session_api_key: running ? makeSessionKey(grant) : null,
+    exposed_urls: running ? getExposedUrls(grant, config, server) : null,
     created_at: isoTime(row.createdAt),
     status_detail: row.statusDetail,
   };

@@ -155,7 +155,7 @@ test("a marketplace registered with auto_load is listed for its user, and its sk
     "review user",
   ]);
   expect(asked).not.toContain("/a/asleep/archive/HEAD.tar.gz");
-  const id = await server.addConversation("default", server.sandboxes.add().id);
+  const id = await server.addConversation("default", server.addSandbox().id);
   const say = (text: string) =>
     server.call("POST", `/api/conversations/${id}/events`, {
       body: { content: [{ type: "text", text }], run: false },
@@ -177,7 +177,7 @@ test("clients of a sandbox's agent server load skills with their texts, and list
   });
   const registered = { name: "theirs", source: source("/a/theirs"), auto_load: true };
   await server.call("POST", "/api/v1/settings", { body: { registered_marketplaces: [registered] } });
-  const { sessionKey } = server.sandboxes.add();
+  const { sessionKey } = server.addSandbox();
   const call = async (method: string, path: string, body?: object) =>
     (await read(server.call(method, path, { body, key: sessionKey }))).body;
   const { skills, sources } = await call("POST", "/api/skills", { load_project: false, load_user: false });

@@ -33,7 +33,11 @@ afterAll(() => server.close());
 
 test("a conversation is listed as soon as its start is answered", async () => {
   const task = await server.conversations.starts.start("default", { title: "At once" });
-  const { items } = server.conversations.reads.search({ userId: "default" }, { limit: 100 });
+  const { items } = server.conversations.reads.search(
+    { userId: "default" },
+    { limit: 100 },
+    { userId: "default", source: "" },
+  );
   expect(items.map(({ title }) => title)).toContain("At once");
   expect(task.status).toBe("WORKING");
 });

@@ -70,7 +70,7 @@ test("the response has flat and nested settings, and secrets only for the user's
     },
   });
 
-  const own = server.sandboxes.add();
+  const own = server.addSandbox();
   const { status, body } = await exposed(own.sessionKey);
   expect(status).toBe(200);
   expect([...Value.Errors(UserInfo, body)]).toEqual([]);
@@ -89,9 +89,9 @@ test("secrets are not shown to other callers", async () => {
     expect(given).toBe(status);
     expect(JSON.stringify(body)).not.toContain("planted");
   };
-  const own = server.sandboxes.add();
-  const paused = server.sandboxes.add({ status: "PAUSED" });
-  const foreign = server.sandboxes.add({ userId: "stranger" });
+  const own = server.addSandbox();
+  const paused = server.addSandbox({ status: "PAUSED" });
+  const foreign = server.addSandbox({ userId: "stranger" });
   await refused(exposed(), 401);
   await refused(exposed("unknown-session-key"), 401);
   await refused(exposed(key), 401);

@@ -7,7 +7,7 @@ import type { App, HttpServices } from "../../server/services.ts";
 /** `GET /api/v1/users/me` (app-server.md section 7, remote-clients.md section 9). */
 export function usersMeRoutes(
   app: App,
-  { settings, sandboxes }: Pick<HttpServices, "settings" | "sandboxes">,
+  { settings, grants }: Pick<HttpServices, "settings" | "grants">,
 ): void {
   app.get(
     "/api/v1/users/me",
@@ -26,7 +26,7 @@ export function usersMeRoutes(
     },
     (request, reply) => {
       const exposeSecrets = request.query.expose_secrets;
-      if (exposeSecrets) requireSandboxKey(request, sandboxes);
+      if (exposeSecrets) requireSandboxKey(request, grants);
       reply.header("cache-control", "no-store");
       return settings.me(request.principal.userId, { exposeSecrets });
     },
@@ -37,13 +37,10 @@ export function usersMeRoutes(
  * Only programs in the user's sandboxes may read secrets. Throws PlatformError Unauthorized,
  * SandboxForeign, ReadOnlyKey.
  */
-function requireSandboxKey(
-  { principal, headers }: FastifyRequest,
-  sandboxes: HttpServices["sandboxes"],
-): void {
+function requireSandboxKey({ principal, headers }: FastifyRequest, grants: HttpServices["grants"]): void {
   if (principal.readOnly) throw new PlatformError("KeyReadOnlyForSecrets");
   const key = headers["x-session-api-key"];
-  const row = typeof key === "string" && key !== "" ? sandboxes.bySessionKey(key) : undefined;
+  const row = typeof key === "string" && key !== "" ? grants.bySessionKey(key)?.row : undefined;
   if (row?.status !== "RUNNING") {
     throw new PlatformError("SecretsNeedSessionKey");
   }

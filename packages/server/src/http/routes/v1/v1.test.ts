@@ -77,7 +77,7 @@ test("a sandbox shows its key and its address while it runs, and only then", asy
   const [running] = (await get(`/api/v1/sandboxes?id=${id}`)).body;
   expect(running).toMatchObject({
     status: "RUNNING",
-    session_api_key: server.sandboxes.rows.get(id)!.sessionKey,
+    session_api_key: server.sessionKey(id),
   });
   expect(running.exposed_urls).toEqual([
     { name: "AGENT_SERVER", url: `${server.url}/agent/${id}`, port: server.port },
@@ -93,7 +93,7 @@ test("a sandbox shows its key and its address while it runs, and only then", asy
 });
 
 test("a sandbox is deleted by the query's id, else by the path's", async () => {
-  const [one, two] = [server.sandboxes.add(), server.sandboxes.add()];
+  const [one, two] = [server.addSandbox(), server.addSandbox()];
   expect(await read(server.call("DELETE", `/api/v1/sandboxes/ignored?sandbox_id=${one.id}`))).toEqual({
     status: 200,
     body: { success: true },

@@ -48,10 +48,7 @@ export function webhookSecretRoutes(
       response: { 200: ProviderAccess },
     }),
     async (request) => {
-      const { token, expiresAt } = await providerAccess.issue(
-        request.principal.userId,
-        request.body.provider,
-      );
+      const { token, expiresAt } = await providerAccess.issue(request.principal, request.body.provider);
       return { access_token: token, expires_at: isoTime(expiresAt) };
     },
   );

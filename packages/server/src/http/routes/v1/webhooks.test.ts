@@ -8,8 +8,8 @@ let otherKey: string;
 
 beforeAll(async () => {
   server = await startServer();
-  sandboxKey = server.sandboxes.add().sessionKey;
-  otherKey = server.sandboxes.add().sessionKey;
+  sandboxKey = server.addSandbox().sessionKey;
+  otherKey = server.addSandbox().sessionKey;
 });
 afterAll(() => server.close());
 

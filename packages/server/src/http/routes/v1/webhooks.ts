@@ -16,13 +16,13 @@ const maxBodyBytes = 16 * 1024 * 1024;
  */
 export function webhookRoutes(
   app: App,
-  { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
+  { conversations, grants }: Pick<HttpServices, "conversations" | "grants">,
 ): void {
   const route = makeRoute(["webhooks"], { access: "agent", failures: [404, 409] });
 
   const reporter = ({ headers }: FastifyRequest): SandboxRow => {
     const key = headers["x-session-api-key"];
-    const row = typeof key === "string" ? sandboxes.bySessionKey(key) : undefined;
+    const row = typeof key === "string" ? grants.bySessionKey(key)?.row : undefined;
     if (!row) throw new PlatformError("KeyRequired");
     return row;
   };
