@@ -170,6 +170,39 @@ test("SIGTERM ends the server with status 0 while a tool runs, and the next serv
   await waitForEnd(id);
 });
 
+test("a conversation that was running at three kills in a row is stored as failed, and a message continues it", async () => {
+  let isPoison = true;
+  // Each kill comes before the answer, so that a new process would ask the model again.
+  script = () => (isPoison ? reply.hang() : finish("Done."));
+  const { id } = await startConversation(server.call, "Work");
+  const asked = (count: number) => until(async () => models.requests.length >= count || undefined);
+  await asked(1);
+  await restart();
+  await asked(2);
+  // A clean shutdown does not count.
+  expect(await server.end("SIGTERM")).toBe(0);
+  server = await startServerProcess(dataDir);
+  await asked(3);
+  await restart();
+  await asked(4);
+  await restart();
+  await waitForEnd(id, "error");
+  expect((await events(id)).at(-1)).toMatchObject({
+    kind: "ConversationErrorEvent",
+    code: "TurnFailed",
+    detail: expect.stringMatching(/ended 3 times in a row/),
+  });
+  expect(models.requests).toHaveLength(4);
+
+  const message = { role: "user", content: [{ type: "text", text: "Go on" }], run: true };
+  await server.call("POST", `/api/conversations/${id}/events`, message);
+  await asked(5);
+  isPoison = false;
+  await restart();
+  await waitForEnd(id);
+  expect(models.requests).toHaveLength(6);
+});
+
 test("a second server on the same data folder is refused with one sentence", async () => {
   await expect(startServerProcess(dataDir)).rejects.toThrow(/ended with 2.*in use/s);
 });

@@ -122,6 +122,10 @@ export const conversationsErrors = {
   TooManyRequests: {
     TooManyQuestions: "Too many questions wait for an answer: try again later.",
   },
+  TurnFailed: {
+    RunEndsServer:
+      "The server ended {max} times in a row without a clean shutdown while this conversation was running, so the run is not continued. A new message or a run continues it.",
+  },
   ModelFailed: {
     SummaryInterrupted: "The summary was interrupted.",
     HistoryRefused: "The model does not accept this conversation, and it could not be summarised: {reason}",

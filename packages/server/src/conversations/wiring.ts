@@ -46,6 +46,7 @@ import { handleSandboxPauses } from "./run/sandbox-pause.ts";
 import { SubAgentDefinitions } from "./run/sub-agent-definitions.ts";
 import { SubAgentRunner } from "./run/sub-agent-runner.ts";
 import { generateTitle } from "./run/titles.ts";
+import { failAfterUncleanEnds } from "./run/unclean-ends.ts";
 import { createRuns } from "./run/wiring.ts";
 import { Workspaces } from "./run/workspaces.ts";
 import { createStarts } from "./start/wiring.ts";
@@ -215,6 +216,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   });
   const reads = new ConversationReads({ store, sandboxes, settings, agents, histories, publicUrl });
 
+  let isOpen = false;
   return {
     reads,
     commands,
@@ -277,13 +279,17 @@ export function createConversations(deps: ConversationsDeps): Conversations {
         abortCall: (id) => runner.abortCall(id),
       });
       const running = store.conversations.listRunning().filter(({ config }) => !config.external);
-      for (const row of sortForWake(running, events)) runner.wake(row.id);
+      const awake = await failAfterUncleanEnds({ store, logger }, running);
+      for (const row of sortForWake(awake, events)) runner.wake(row.id);
       goals.open();
+      isOpen = true;
     },
     async close(graceMs) {
       for (const part of [titles, plugins, questions, sideCalls, announcements]) part.close();
       const ended = runner.close(graceMs).then(() => toolsets.close());
       await Promise.all([ended, starting.close(), goals.close()]);
+      if (isOpen) await store.conversations.markCleanEnd();
+      isOpen = false;
     },
   };
 }

@@ -191,6 +191,14 @@ export interface ConversationStore {
   remove(id: string, endsStart?: string): Promise<boolean>;
   /** Conversations with the status `running`, which a restart resumes. */
   listRunning(): ConversationRow[];
+  /**
+   * Counts, at a start, an unclean end of the server for each running conversation. Returns how
+   * many there were in a row, by id: a clean end takes its one back, and a user message or another
+   * status resets the count.
+   */
+  countUncleanEnds(): Promise<Map<string, number>>;
+  /** Takes back, at a clean end, what the next start counts. */
+  markCleanEnd(): Promise<void>;
   /** Conversations whose goal is `running`. */
   listWithGoal(): ConversationRow[];
   listBySandbox(sandboxId: string): ConversationRow[];

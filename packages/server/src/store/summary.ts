@@ -9,18 +9,25 @@ import {
 } from "@sandpiper/wire";
 import type { ConversationSummary } from "./conversation-store.ts";
 
+type SummaryChange = Partial<ConversationSummary> & {
+  cost?: number;
+  /** A user message, or the end of a run. */
+  resetsUncleanEnds?: boolean;
+};
+
 /**
  * Changes of the summary by a batch of events; the last record of a key wins. `cost` is in USD and
  * leaves out sub-agents (usage ids `task:…`), whose conversations report it themselves.
  */
-export function summarizeEvents(
-  events: readonly NewEvent[],
-): Partial<ConversationSummary> & { cost?: number } {
-  const change: Partial<ConversationSummary> & { cost?: number } = {};
+export function summarizeEvents(events: readonly NewEvent[]): SummaryChange {
+  const change: SummaryChange = {};
   for (const event of events) {
+    if (event.kind === "MessageEvent" && event.source === "user") change.resetsUncleanEnds = true;
     if (event.kind !== "ConversationStateUpdateEvent") continue;
-    if (event.key === "execution_status" && isExecutionStatus(event.value))
+    if (event.key === "execution_status" && isExecutionStatus(event.value)) {
       change.executionStatus = event.value;
+      change.resetsUncleanEnds ||= event.value !== "running";
+    }
     if (event.key !== "stats" || !isStats(event.value)) continue;
     change.stats = event.value;
     change.metrics = totalMetrics(event.value);

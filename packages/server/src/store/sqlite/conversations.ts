@@ -21,7 +21,7 @@ import type { Statement } from "./protocol.ts";
 import { type ConversationRecord, compile, type Tables } from "./tables.ts";
 import { UniqueViolation } from "./writer-client.ts";
 
-type Stored = Omit<ConversationRecord, "execution_status" | "metrics" | "head" | "stats"> & {
+type Stored = Omit<ConversationRecord, "execution_status" | "metrics" | "head" | "stats" | "unclean_ends"> & {
   head: string | null;
   stats: string | null;
   execution_status: ConversationRow["summary"]["executionStatus"];
@@ -46,6 +46,7 @@ export const conversationQueries = {
   childrenWithoutTasks: `SELECT id, parent_id FROM conversations
     WHERE parent_id IN (SELECT value FROM json_each(?)) AND config -> '$.task' IS NULL ORDER BY parent_id, created_at, number`,
   running: "SELECT * FROM conversations WHERE execution_status = 'running' ORDER BY number",
+  uncleanEnds: "SELECT id, unclean_ends FROM conversations WHERE execution_status = 'running'",
   withGoal: "SELECT * FROM conversations WHERE config ->> '$.goal.status' = 'running' ORDER BY number",
   bySandbox: "SELECT * FROM conversations WHERE sandbox_id = ? ORDER BY created_at DESC, number DESC",
 } as const;
@@ -220,6 +221,23 @@ export class SqliteConversations implements ConversationStore {
 
   listRunning(): ConversationRow[] {
     return this.#context.reader.all<Stored>(conversationQueries.running).map(fromStored);
+  }
+
+  async countUncleanEnds(): Promise<Map<string, number>> {
+    await this.#addUncleanEnds(1);
+    const rows = this.#context.reader.all<{ id: string; unclean_ends: number }>(
+      conversationQueries.uncleanEnds,
+    );
+    return new Map(rows.map(({ id, unclean_ends: ends }) => [id, ends]));
+  }
+
+  markCleanEnd(): Promise<void> {
+    return this.#addUncleanEnds(-1);
+  }
+
+  async #addUncleanEnds(count: number): Promise<void> {
+    const sql = "UPDATE conversations SET unclean_ends = unclean_ends + ? WHERE execution_status = 'running'";
+    await this.#context.writer.run({ sql, parameters: [count] });
   }
 
   listWithGoal(): ConversationRow[] {

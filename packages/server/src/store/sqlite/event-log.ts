@@ -104,6 +104,7 @@ export class SqliteEventLog implements EventLog {
       nowMicros: this.#context.clock() * 1000,
       events: drafts.map(({ id, kind, listed, body }) => ({ id, kind, listed, body })),
       executionStatus: change.executionStatus ?? null,
+      resetsUncleanEnds: change.resetsUncleanEnds === true,
       metrics: change.metrics ? JSON.stringify(change.metrics) : null,
       stats: change.stats ? JSON.stringify(change.stats) : null,
       cost: change.cost ?? null,

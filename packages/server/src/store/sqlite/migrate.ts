@@ -5,12 +5,13 @@ import { sandboxLifecycle } from "./migrations/002-sandbox-lifecycle.ts";
 import { platform } from "./migrations/003-platform.ts";
 import { agentServer } from "./migrations/004-agent-server.ts";
 import { agent } from "./migrations/005-agent.ts";
+import { uncleanEnds } from "./migrations/006-unclean-ends.ts";
 
 /**
  * In order; the schema version of a database (`user_version`) is the number of migrations that it
  * has seen.
  */
-const migrations: readonly string[] = [initial, sandboxLifecycle, platform, agentServer, agent];
+const migrations: readonly string[] = [initial, sandboxLifecycle, platform, agentServer, agent, uncleanEnds];
 
 /**
  * Migrates a database to the current schema, one transaction per migration. Throws ConfigInvalid

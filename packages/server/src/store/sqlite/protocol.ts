@@ -17,6 +17,8 @@ export interface AppendJob {
   nowMicros: number;
   events: { id: string; kind: string; listed: boolean; body: string }[];
   executionStatus: string | null;
+  /** The unclean ends of the conversation count from 0 again. */
+  resetsUncleanEnds: boolean;
   /** MetricsSnapshot as JSON. */
   metrics: string | null;
   /** Metrics by usage id as JSON. */

@@ -42,6 +42,7 @@ export interface ConversationRecord {
   metrics: Generated<string | null>;
   head: Generated<string | null>;
   stats: Generated<string | null>;
+  unclean_ends: Generated<number>;
 }
 
 export interface StartTaskRecord {

@@ -75,7 +75,7 @@ const insertCall = prepare("INSERT INTO model_calls (conversation, seq, json) VA
 const removePending = prepare("DELETE FROM pending_messages WHERE id = ?");
 const updateLog = prepare(
   `UPDATE conversations SET last_seq = ?, last_listed = ?, last_micros = ?, updated_at = max(updated_at, ?),
-     execution_status = coalesce(?, execution_status), metrics = coalesce(?, metrics), stats = coalesce(?, stats)
+     execution_status = coalesce(?, execution_status), unclean_ends = iif(?, 0, unclean_ends), metrics = coalesce(?, metrics), stats = coalesce(?, stats)
    WHERE number = ?`,
 );
 // External agents are not paid for here; the cost of sub-agents counts in their own conversations.
@@ -229,6 +229,7 @@ function append(job: AppendJob): AppendResult {
     lastMicros,
     updatedAt,
     job.executionStatus,
+    job.resetsUncleanEnds ? 1 : 0,
     job.metrics,
     job.stats,
     log.number,
