@@ -27,7 +27,7 @@ export function installOpenApi(app: App): { agentServer: () => OpenApiDocument }
   const routes: RouteOptions[] = [];
   const agentRoutes: RouteOptions[] = [];
   app.addHook("onRoute", (route) => {
-    if (route.url.startsWith("/docs")) route.config = { ...route.config, access: "public" };
+    if (route.url.startsWith("/docs")) route.config = { ...route.config, access: "public", cacheable: true };
     else if (!route.schema || (route.schema as { hide?: boolean }).hide) return;
     else if (isAgentView(route)) agentRoutes.push(route);
     else routes.push(route);

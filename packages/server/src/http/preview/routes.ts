@@ -37,9 +37,7 @@ export function previewRoutes(
         getPublicUrl(config, app.server),
         expires,
       );
-      reply
-        .header("cache-control", "no-store")
-        .send({ url, path_url: pathUrl, expires_at: isoTime(expires) });
+      reply.send({ url, path_url: pathUrl, expires_at: isoTime(expires) });
     },
   );
 }

@@ -88,6 +88,22 @@ test("a key is taken from X-Session-API-Key and from Authorization: Bearer", asy
   expect(both.status).toBe(200);
 });
 
+test("no cache keeps a response of a documented route", async () => {
+  const document = (await read(server.call("GET", "/openapi.json"))).body;
+  const kept: string[] = [];
+  for (const [path, methods] of Object.entries<any>(document.paths)) {
+    const url = path.replaceAll(/\{\w+\}/g, conversation);
+    for (const caller of "get" in methods ? [key, null] : []) {
+      const answer = await server.call("GET", url, { key: caller });
+      if (answer.headers.get("cache-control") !== "no-store") kept.push(path);
+      await answer.body?.cancel();
+    }
+  }
+  expect(kept).toEqual([]);
+  const docs = await server.call("GET", "/docs/static/index.html", { key: null });
+  expect(docs.headers.get("cache-control")).toMatch(/^public/);
+});
+
 test("a sandbox's session key opens the conversations of that sandbox and nothing else", async () => {
   const session = { key: server.sessionKey("sandbox-1") };
   const get = async (path: string) => (await server.call("GET", path, session)).status;

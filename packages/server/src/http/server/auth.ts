@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Config } from "../../config/config.ts";
 import type { ApiKeys, KeyHolder, Logins } from "../../users/api.ts";
 import type { SandboxGrant, SandboxGrants } from "../../users/sandbox-grants.ts";
 import { parseLoginTokens } from "../routes/account/login/cookie.ts";
@@ -12,6 +13,7 @@ import type { ConnectionGuard } from "./connections/connection-guard.ts";
 import type { LiveCredentials } from "./connections/live-credentials.ts";
 import type { RequestLimit } from "./limits/request-limit.ts";
 import type { Principal } from "./principal.ts";
+import { makeIsSecure } from "./secure-scheme.ts";
 import { decodePath } from "./urls.ts";
 
 /**
@@ -23,6 +25,8 @@ export type AccessLevel = "public" | "user" | "agent";
 declare module "fastify" {
   interface FastifyContextConfig {
     access?: AccessLevel;
+    /** Caches may keep the response, which is the same for everybody. */
+    cacheable?: true;
     /**
      * The response grants access beyond reading (a session key, a link): refused to read-only keys.
      */
@@ -49,7 +53,7 @@ export interface Authenticator {
    * CrossOrigin when a page of another site sent the request.
    */
   byCookie(
-    request: { method?: string | undefined; headers: IncomingHttpHeaders },
+    request: Pick<IncomingMessage, "method" | "headers" | "socket">,
     upgrading: boolean,
   ): Principal | undefined;
   /**
@@ -70,7 +74,7 @@ export interface AuthenticatorDeps {
   logins: Logins;
   grants: SandboxGrants;
   sandboxes: Pick<Sandboxes, "get">;
-  config: { publicUrl: string | undefined };
+  config: Pick<Config, "publicUrl" | "trustedProxies">;
 }
 
 /** The only code that maps keys, session keys and cookies to callers. */
@@ -81,6 +85,7 @@ export function createAuthenticator({
   sandboxes,
   config,
 }: AuthenticatorDeps): Authenticator {
+  const isSecure = makeIsSecure(config);
   const bySession = (key: string): Principal | undefined => {
     const grant = grants.bySessionKey(key);
     return grant && toPrincipal(grant);
@@ -103,8 +108,9 @@ export function createAuthenticator({
       }
       return undefined;
     },
-    byCookie({ method = "GET", headers }, upgrading) {
-      for (const token of parseLoginTokens(headers.cookie)) {
+    byCookie(request, upgrading) {
+      const { method = "GET", headers } = request;
+      for (const token of parseLoginTokens(headers.cookie, isSecure(request))) {
         const holder = logins.authenticate(token);
         if (!holder) continue;
         if (isFromOwnPage({ method, headers, publicUrl: config.publicUrl, upgrading })) return holder;
@@ -147,6 +153,8 @@ export function getKeys(headers: IncomingHttpHeaders): string[] {
  */
 export function authHook(guards: RequestGuards) {
   return (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
+    // Responses show keys, secrets and work of users; files of workspaces override this.
+    if (!request.routeOptions.config.cacheable) reply.header("cache-control", "no-store");
     try {
       authorizeRequest(request, reply.raw, guards);
       done();

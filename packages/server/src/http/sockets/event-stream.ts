@@ -19,7 +19,6 @@ export interface EventStreamOptions extends OutboxLimits {
 
 const headers = {
   "content-type": "text/event-stream; charset=utf-8",
-  "cache-control": "no-store",
   // Stops proxies from buffering events.
   "x-accel-buffering": "no",
 };

@@ -30,7 +30,7 @@ export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">):
       const { userId, keyExpiresAt = null } = request.principal;
       const expiresAt = resolveExpiry(expires_at, keyExpiresAt);
       const { key, row } = await apiKeys.add(userId, { name, expiresAt, readOnly: read_only === true });
-      reply.code(201).header("cache-control", "no-store");
+      reply.code(201);
       return { ...toApiKey(row), key };
     },
   );

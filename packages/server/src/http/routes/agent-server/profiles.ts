@@ -51,12 +51,10 @@ export function agentLlmProfileRoutes(
       { params, headers: ExposeSecrets, response: { 200: ProfileDetail } },
       { failures: [404] },
     ),
-    (request, reply) => {
-      reply.header("cache-control", "no-store");
-      return profiles.get(request.principal.userId, request.params.name, {
+    (request) =>
+      profiles.get(request.principal.userId, request.params.name, {
         exposed: parseExposure(request, encryptedValues),
-      });
-    },
+      }),
   );
   app.post(
     `${base}/:name`,

@@ -7,7 +7,7 @@ import {
   NewMcpServer,
   SettingsSchema,
 } from "@sandpiper/wire";
-import type { FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { agentSchema, conversationSchema } from "../../../users/settings/schema.ts";
 import { toJsonSchema } from "../../openapi/schema.ts";
@@ -37,15 +37,13 @@ export function agentSettingsRoutes(
   });
   const own = settings.agentServer;
 
-  const show = (request: FastifyRequest, reply: FastifyReply) => {
-    reply.header("cache-control", "no-store");
-    return own.view(request.principal.userId, parseExposure(request, encryptedValues));
-  };
+  const show = (request: FastifyRequest) =>
+    own.view(request.principal.userId, parseExposure(request, encryptedValues));
 
   app.get(
     "/api/settings",
     readRoute("Load settings", { headers: ExposeSecrets, response: { 200: AgentServerSettings } }),
-    (request, reply) => show(request, reply),
+    (request) => show(request),
   );
   app.patch(
     "/api/settings",
@@ -53,12 +51,12 @@ export function agentSettingsRoutes(
       body: AgentServerSettingsUpdate,
       response: { 200: AgentServerSettings },
     }),
-    async (request, reply) => {
+    async (request) => {
       const { userId } = request.principal;
       if (!fields.some((field) => request.body[field] !== undefined))
         throw new PlatformError("NothingToChange", { fields: fields.join(", ") });
       await own.update(userId, encryptedValues.decryptAll(userId, request.body));
-      return show(request, reply);
+      return show(request);
     },
   );
   app.post(
@@ -75,7 +73,7 @@ export function agentSettingsRoutes(
         request.params.settings_key,
         encryptedValues.decryptAll(userId, request.body),
       );
-      return reply.code(201).send(show(request, reply));
+      return reply.code(201).send(show(request));
     },
   );
   app.patch(
@@ -85,22 +83,22 @@ export function agentSettingsRoutes(
       body: McpServerPatch,
       response: { 200: AgentServerSettings },
     }),
-    async (request, reply) => {
+    async (request) => {
       const { userId } = request.principal;
       await own.patchMcpServer(
         userId,
         request.params.settings_key,
         encryptedValues.decryptAll(userId, request.body),
       );
-      return show(request, reply);
+      return show(request);
     },
   );
   app.delete(
     "/api/settings/mcp/:settings_key",
     route("Remove an MCP server", { params: ServerPath, response: { 200: AgentServerSettings } }),
-    async (request, reply) => {
+    async (request) => {
       await own.removeMcpServer(request.principal.userId, request.params.settings_key);
-      return show(request, reply);
+      return show(request);
     },
   );
   for (const [name, schema] of [

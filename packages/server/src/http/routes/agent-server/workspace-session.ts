@@ -2,8 +2,8 @@ import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { getKeys } from "../../server/auth.ts";
 import { makeRoute } from "../../server/make-route.ts";
+import { makeIsSecure } from "../../server/secure-scheme.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { isSecure } from "../account/login/cookie.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
 import { SandboxQuery } from "./file-paths.ts";
 import { getPrefixSandbox } from "./view.ts";
@@ -17,14 +17,13 @@ export function workspaceSessionRoutes(
   { sandboxes, config }: Pick<HttpServices, "sandboxes" | "config">,
 ): void {
   const route = makeRoute(["agent server"]);
+  const isSecure = makeIsSecure(config);
   const scope = (request: FastifyRequest): CookieScope => {
     const viewed = getPrefixSandbox(request.raw);
     return {
       path: `${viewed === undefined ? "" : `/agent/${viewed}`}/api/conversations`,
       // Browsers accept these cookies from loopback without https.
-      secure:
-        isSecure({ protocol: request.protocol, publicUrl: config.publicUrl }) ||
-        loopback.test(request.hostname),
+      secure: isSecure(request.raw) || loopback.test(request.hostname),
     };
   };
 

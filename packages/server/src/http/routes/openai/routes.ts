@@ -190,6 +190,6 @@ function appendToSuffix(settings: Services["settings"], userId: string, text: st
 }
 
 function sendStream(reply: FastifyReply, chunks: AsyncIterable<string>): FastifyReply {
-  reply.header("cache-control", "no-cache").header("x-accel-buffering", "no").type("text/event-stream");
+  reply.header("x-accel-buffering", "no").type("text/event-stream");
   return reply.send(Readable.from(chunks, { objectMode: false }));
 }

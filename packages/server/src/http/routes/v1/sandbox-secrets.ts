@@ -65,7 +65,6 @@ export function sendSecret(
   value: string,
 ): void {
   reply.header("content-type", "text/plain; charset=utf-8");
-  reply.header("cache-control", "no-store");
   reply.header("x-content-type-options", "nosniff");
   reply.send(value);
 }

@@ -24,10 +24,9 @@ export function usersMeRoutes(
         response: { 200: UserInfo },
       },
     },
-    (request, reply) => {
+    (request) => {
       const exposeSecrets = request.query.expose_secrets;
       if (exposeSecrets) requireSandboxKey(request, grants);
-      reply.header("cache-control", "no-store");
       return settings.me(request.principal.userId, { exposeSecrets });
     },
   );

@@ -1,20 +1,9 @@
-import type { IncomingHttpHeaders } from "node:http";
-
 /** The `__Host-` prefix stops neighbouring hosts from setting this cookie over https. */
 const secureName = "__Host-sandpiper_login";
 const plainName = "sandpiper_login";
 
-export interface RequestContext {
-  headers: IncomingHttpHeaders;
-  /** The request's scheme, from the connection or a trusted proxy. */
-  protocol: string;
-  publicUrl: string | undefined;
-}
-
-/** Whether browsers reach the server over https. */
-export function isSecure({ protocol, publicUrl }: Pick<RequestContext, "protocol" | "publicUrl">): boolean {
-  return publicUrl === undefined ? protocol === "https" : publicUrl.startsWith("https:");
-}
+/** Maximum number of login cookies of a request that are looked up. */
+const maxTokens = 4;
 
 /** The Set-Cookie header of a login that ends at `expiresAt` (ms since the epoch). */
 export function makeLoginCookie(token: string, secure: boolean, expiresAt: number): string {
@@ -31,14 +20,17 @@ function formatCookie(value: string, secure: boolean, seconds: number): string {
   return secure ? `${secureName}=${value}; ${attributes}; Secure` : `${plainName}=${value}; ${attributes}`;
 }
 
-/** The login tokens in a Cookie header; those of the https-only name come first. */
-export function parseLoginTokens(header: string | undefined): string[] {
+/**
+ * The login tokens in a Cookie header. Over https only the name counts that neighbouring hosts
+ * cannot set: they would log a visitor into their account.
+ */
+export function parseLoginTokens(header: string | undefined, secure: boolean): string[] {
   if (header === undefined || !header.includes(plainName)) return [];
-  const values = (name: string) =>
-    header
-      .split(";")
-      .map((text) => text.trim())
-      .filter((text) => text.startsWith(`${name}=`))
-      .map((text) => text.slice(name.length + 1));
-  return [...values(secureName), ...values(plainName)].filter((value) => value !== "").slice(0, 4);
+  const prefix = `${secure ? secureName : plainName}=`;
+  return header
+    .split(";")
+    .map((text) => text.trim())
+    .filter((text) => text.startsWith(prefix) && text.length > prefix.length)
+    .map((text) => text.slice(prefix.length))
+    .slice(0, maxTokens);
 }

@@ -64,17 +64,34 @@ test("a program gets a cookie for a key: random, HttpOnly, SameSite=Strict, and 
   );
   const headers = { cookie: secureCookie!.split(";")[0]!, origin: "https://sandpiper.example" };
   expect((await at("/api/keys", { headers })).status).toBe(200);
+  // A neighbouring host can set the plain name, and would log the visitor into its own account.
+  const planted = headers.cookie.replace("__Host-", "");
+  expect((await at("/api/keys", { headers: { ...headers, cookie: planted } })).status).toBe(401);
+  expect(await (await at("/login", { headers: { cookie: planted } })).text()).toContain("<form");
+  const socket = new TestSocket({ url: `http://127.0.0.1:${secure.port}` }, "/sockets/events/x", {
+    ...headers,
+    cookie: planted,
+  });
+  await once(socket.socket, "open");
+  socket.send({ role: "user", content: [] });
+  expect((await socket.closed).code).toBe(4001);
   await secure.close();
 });
 
-test("only a trusted proxy's https makes the cookie Secure", async () => {
+test("only a trusted proxy's https makes the cookie Secure, and its plain name void", async () => {
   const forwarded = { "x-forwarded-proto": "https" };
   expect((await call("POST", "/login", forwarded, { key })).headers.getSetCookie()[0]).not.toContain(
     "Secure",
   );
   const behind = await startServer({ trustedProxies: ["127.0.0.1/32"] });
   const answer = await behind.call("POST", "/login", { key: null, headers: forwarded, body: { key } });
-  expect(answer.headers.getSetCookie()[0]).toMatch(/^__Host-.*Secure$/);
+  const [cookie] = answer.headers.getSetCookie();
+  expect(cookie).toMatch(/^__Host-.*Secure$/);
+  const plain = cookie!.split(";")[0]!.replace("__Host-", "");
+  const ask = (headers: Record<string, string>) => behind.call("GET", "/api/keys", { key: null, headers });
+  expect((await ask({ cookie: `__Host-${plain}`, ...forwarded })).status).toBe(200);
+  expect((await ask({ cookie: plain, ...forwarded })).status).toBe(401);
+  expect((await ask({ cookie: plain })).status).toBe(200);
   await behind.close();
 });
 
@@ -90,7 +107,7 @@ test("the page has no script, loads nothing, and its form logs a browser in and 
   expect(html).not.toMatch(/<script|src=|https?:/);
 
   const entered = await form(`key=${key}`, { ...own, origin: server.url });
-  expect([entered.status, entered.headers.get("location")]).toEqual([303, "login"]);
+  expect([entered.status, entered.headers.get("location")]).toEqual([303, "./"]);
   const cookie = entered.headers.getSetCookie()[0]!.split(";")[0]!;
   const welcome = await (await call("GET", "/login", { cookie })).text();
   expect(welcome).toMatch(/logged in as default\..*action="logout"/);
@@ -101,9 +118,29 @@ test("the page has no script, loads nothing, and its form logs a browser in and 
     redirect: "manual",
     headers: { "content-type": "application/x-www-form-urlencoded", cookie, ...own },
   });
-  expect([left.status, left.headers.get("location")]).toEqual([303, "login"]);
+  expect([left.status, left.headers.get("location")]).toEqual([303, "./"]);
   expect(left.headers.getSetCookie().every((text) => text.includes("Max-Age=0"))).toBe(true);
   expect((await call("GET", "/api/keys", { cookie, ...own })).status).toBe(401);
+});
+
+test("the start page tells a person what runs here and where to log in; programs get 404 as before", async () => {
+  const page = await call("GET", "/", { accept: "text/html,application/xhtml+xml,*/*;q=0.8" });
+  expect([page.status, page.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+  expect(page.headers.get("content-security-policy")).toMatch(/^default-src 'none'/);
+  const html = await page.text();
+  expect(html).toMatch(/<html lang="en">.*<title>Sandpiper<\/title>.*<main><h1>Sandpiper<\/h1>/);
+  expect(html).toMatch(
+    /Sandpiper \d+\.\d+\.\d+.*<a href="login">Log in<\/a>.*<a href="docs">.*docs\/README\.md/,
+  );
+  const cookie = await logIn(readerKey);
+  const known = await (await call("GET", "/", { accept: "text/html", cookie, ...own })).text();
+  expect(known).toMatch(/logged in as default\. The key is read-only\..*action="logout"/);
+  for (const accept of ["*/*", "application/json"]) {
+    const answer = await read(call("GET", "/", { accept }));
+    expect(answer).toEqual({ status: 404, body: { detail: "Not Found" } });
+  }
+  const session = { key: server.sessionKey("sandbox-1"), headers: { accept: "text/html" } };
+  expect((await read(server.call("GET", "/", session))).body.title).toBe("Sandpiper");
 });
 
 test("a wrong key is answered with the page and a reason, or with JSON", async () => {

@@ -20,7 +20,6 @@ export const pageHeaders = {
   "content-security-policy": policy,
   "referrer-policy": "same-origin",
   "x-content-type-options": "nosniff",
-  "cache-control": "no-store",
 } as const;
 
 /** The login form; `problem` says why the last key was rejected. */
@@ -36,12 +35,28 @@ export function renderWelcomePage(user: string, readOnly: boolean): string {
   const rights = readOnly ? " The key is read-only." : "";
   return renderPage(
     "Logged in",
-    `<p>This browser is logged in as ${escapeHtml(user)}.${rights}</p><p><a href="./">Go on</a> · <a href="docs">API documentation</a></p><form method="post" action="logout"><button>Log out</button></form>`,
+    `<p>This browser is logged in as ${escapeHtml(user)}.${rights}</p><p><a href="./">Go on</a> · <a href="docs">API documentation</a></p>${logOutForm}`,
   );
 }
 
+/** The start page; `holder` is the browser's login. */
+export function renderStartPage(
+  version: string,
+  holder: { userId: string; readOnly: boolean } | undefined,
+): string {
+  const access = holder
+    ? `<p>This browser is logged in as ${escapeHtml(holder.userId)}.${holder.readOnly ? " The key is read-only." : ""}</p>${logOutForm}`
+    : `<p><a href="login">Log in</a> with an API key. <code>sandpiper keys create</code> makes one.</p>`;
+  return renderPage(
+    "Sandpiper",
+    `<p>This server lets software agents work in isolated sandboxes. It runs Sandpiper ${escapeHtml(version)}.</p>${access}<ul><li><a href="docs">API documentation</a> of this server</li><li>Documentation: <code>docs/README.md</code> in the folder of the installation; <code>docs/clients.md</code> says how to connect a web interface or an SDK</li></ul>`,
+  );
+}
+
+const logOutForm = '<form method="post" action="logout"><button>Log out</button></form>';
+
 function renderPage(title: string, content: string): string {
-  return `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title} · Sandpiper</title><style>${style}</style><h1>${title}</h1>${content}</html>\n`;
+  return `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title === "Sandpiper" ? title : `${title} · Sandpiper`}</title><style>${style}</style><main><h1>${title}</h1>${content}</main></html>\n`;
 }
 
 function escapeHtml(text: string): string {

@@ -2,14 +2,16 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { isoTime, LoginAnswer, LoginRequest, Success } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
+import { platformVersion } from "../../../../config/version.ts";
 import type { KeyHolder } from "../../../../users/api.ts";
 import { createdBy } from "../../../../users/default-user.ts";
 import { toClientNetwork } from "../../../server/limits/request-limit.ts";
 import { TokenBucketLimiter } from "../../../server/limits/token-bucket-limiter.ts";
 import { makeRoute } from "../../../server/make-route.ts";
+import { makeIsSecure } from "../../../server/secure-scheme.ts";
 import type { App, HttpServices } from "../../../server/services.ts";
-import { isSecure, makeClearingCookies, makeLoginCookie, parseLoginTokens } from "./cookie.ts";
-import { pageHeaders, renderLoginPage, renderWelcomePage } from "./page.ts";
+import { makeClearingCookies, makeLoginCookie, parseLoginTokens } from "./cookie.ts";
+import { pageHeaders, renderLoginPage, renderStartPage, renderWelcomePage } from "./page.ts";
 import { isFromOwnPage } from "./same-origin.ts";
 
 /** Failed logins per address: ten at once, then ten per minute. */
@@ -39,8 +41,10 @@ function registerRoutes(
 ): void {
   const route = makeRoute(["login"]);
   const failures = new TokenBucketLimiter(failedLogins);
-  const holderOf = ({ headers }: FastifyRequest): KeyHolder | undefined =>
-    parseLoginTokens(headers.cookie)
+  const isSecure = makeIsSecure(config);
+  const tokensOf = ({ raw }: FastifyRequest) => parseLoginTokens(raw.headers.cookie, isSecure(raw));
+  const holderOf = (request: FastifyRequest): KeyHolder | undefined =>
+    tokensOf(request)
       .map((token) => logins.authenticate(token))
       .find((holder) => holder !== undefined);
 
@@ -59,15 +63,21 @@ function registerRoutes(
   const logIn = async (holder: KeyHolder, request: FastifyRequest, reply: FastifyReply): Promise<number> => {
     await endLogins(request);
     const { token, expiresAt } = await logins.begin(holder);
-    const secure = isSecure({ protocol: request.protocol, publicUrl: config.publicUrl });
-    reply.header("set-cookie", makeLoginCookie(token, secure, expiresAt)).header("cache-control", "no-store");
+    reply.header("set-cookie", makeLoginCookie(token, isSecure(request.raw), expiresAt));
     return expiresAt;
   };
 
-  const endLogins = async ({ headers }: FastifyRequest): Promise<void> => {
-    for (const token of parseLoginTokens(headers.cookie)) await logins.end(token);
+  const endLogins = async (request: FastifyRequest): Promise<void> => {
+    for (const token of tokensOf(request)) await logins.end(token);
   };
 
+  app.get("/", { config: { access: "public" }, schema: { hide: true } as object }, (request, reply) => {
+    // Only a browser asks for a page: programs get what they got before there was one.
+    if (!/\btext\/html\b/.test(request.headers.accept ?? "")) {
+      return reply.code(404).send({ detail: "Not Found" });
+    }
+    sendPage(reply, 200, renderStartPage(platformVersion, holderOf(request)));
+  });
   app.get(
     "/login",
     route(
@@ -126,7 +136,7 @@ function registerRoutes(
     async (request, reply) => {
       checkOrigin(request, config.publicUrl);
       await endLogins(request);
-      reply.header("set-cookie", makeClearingCookies()).header("cache-control", "no-store");
+      reply.header("set-cookie", makeClearingCookies());
       if (request.headers["content-type"]?.startsWith(formType)) return redirectToPage(reply);
       return reply.send({ success: true });
     },
@@ -138,9 +148,9 @@ function sendPage(reply: unknown, status: number, html: string): FastifyReply {
   return (reply as FastifyReply).code(status).headers(pageHeaders).send(html);
 }
 
-/** Redirects after a form, so that a reload does not submit it again. */
+/** Redirects to the start page after a form, so that a reload does not submit it again. */
 function redirectToPage(reply: unknown): FastifyReply {
-  return (reply as FastifyReply).code(303).header("location", "login").send();
+  return (reply as FastifyReply).code(303).header("location", "./").send();
 }
 
 /**
