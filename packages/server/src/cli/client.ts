@@ -30,7 +30,7 @@ export class Client {
 
   /** The working folder of the spec that a sandbox was made from. */
   async workingDir(specId: string): Promise<string> {
-    const [spec] = await this.#json<(SandboxSpecInfo | null)[]>(
+    const [spec] = await this.json<(SandboxSpecInfo | null)[]>(
       "GET",
       `/api/v1/sandbox-specs?id=${encodeURIComponent(specId)}`,
     );
@@ -40,12 +40,12 @@ export class Client {
 
   /** Starts a sandbox and resolves when it runs. */
   async startSandbox(signal?: AbortSignal): Promise<SandboxInfo> {
-    let sandbox = await this.#json<SandboxInfo>("POST", "/api/v1/sandboxes");
+    let sandbox = await this.json<SandboxInfo>("POST", "/api/v1/sandboxes");
     await pollUntil(async () => {
       if (sandbox.status === "RUNNING") return true;
       if (sandbox.status !== "STARTING")
         throw new CliError(sandbox.status_detail || `The sandbox did not start: it is ${sandbox.status}.`);
-      const [now] = await this.#json<(SandboxInfo | null)[]>(
+      const [now] = await this.json<(SandboxInfo | null)[]>(
         "GET",
         `/api/v1/sandboxes?id=${encodeURIComponent(sandbox.id)}`,
       );
@@ -79,7 +79,7 @@ export class Client {
 
   /** Starts a conversation; returns its id once the agent has its task. */
   async startConversation(request: AppConversationStartRequest, signal?: AbortSignal): Promise<string> {
-    let task = await this.#json<AppConversationStartTask>("POST", "/api/v1/app-conversations", {
+    let task = await this.json<AppConversationStartTask>("POST", "/api/v1/app-conversations", {
       json: request,
       signal,
     });
@@ -88,7 +88,7 @@ export class Client {
         throw new CliError(task.detail || "The conversation could not be started.");
       if (task.status === "READY" && task.app_conversation_id) return true;
       const path = `/api/v1/app-conversations/start-tasks?ids=${task.id}`;
-      const [now] = await this.#json<(AppConversationStartTask | null)[]>("GET", path);
+      const [now] = await this.json<(AppConversationStartTask | null)[]>("GET", path);
       if (!now) throw new CliError("The start of the conversation disappeared.");
       task = now;
       return false;
@@ -97,7 +97,7 @@ export class Client {
   }
 
   async conversation(id: string): Promise<AppConversation> {
-    const [conversation] = await this.#json<(AppConversation | null)[]>(
+    const [conversation] = await this.json<(AppConversation | null)[]>(
       "GET",
       `/api/v1/app-conversations?ids=${id}`,
     );
@@ -112,7 +112,7 @@ export class Client {
     do {
       const query: string = page === null ? "" : `&page_id=${encodeURIComponent(page)}`;
       const path = `/api/v1/conversation/${id}/events/search?limit=100&sort_order=TIMESTAMP${query}`;
-      const result: PageOf<Event> = await this.#json<PageOf<Event>>("GET", path);
+      const result: PageOf<Event> = await this.json<PageOf<Event>>("GET", path);
       events.push(...result.items);
       page = result.next_page_id;
     } while (page !== null);
@@ -131,14 +131,14 @@ export class Client {
 
   /** Approves the actions that wait for confirmation. */
   async approve(id: string): Promise<void> {
-    await this.#json("POST", `/api/conversations/${id}/events/respond_to_confirmation`, {
+    await this.json("POST", `/api/conversations/${id}/events/respond_to_confirmation`, {
       json: { accept: true },
     });
   }
 
   /** Rejects the actions that wait for confirmation; the agent then waits for a message. */
   async reject(id: string): Promise<void> {
-    await this.#json("POST", `/api/conversations/${id}/events/respond_to_confirmation`, {
+    await this.json("POST", `/api/conversations/${id}/events/respond_to_confirmation`, {
       json: { accept: false },
     });
   }
@@ -146,7 +146,7 @@ export class Client {
   /** Sends a message and runs the agent. */
   async say(id: string, text: string): Promise<void> {
     const message = { role: "user", content: [{ type: "text", text }], run: true };
-    await this.#json("POST", `/api/conversations/${id}/events`, { json: message });
+    await this.json("POST", `/api/conversations/${id}/events`, { json: message });
   }
 
   /** Interrupts the model call and the tools. */
@@ -154,7 +154,8 @@ export class Client {
     await this.#request("POST", `/api/conversations/${id}/interrupt`);
   }
 
-  async #json<T>(
+  /** Sends a request and reads its JSON answer; `json` is the body. */
+  async json<T>(
     method: string,
     path: string,
     options: { json?: unknown; signal?: AbortSignal | undefined } = {},

@@ -92,6 +92,7 @@ async function work(client: Client, task: Task, options: RunCommandOptions): Pro
     progress.doing("asks the model");
     const status = await followTask(client, task, started, (event) => progress.event(event), {
       signal: abort.signal,
+      onStart: (id) => progress.print(paint("dim", `conversation ${id}`)),
       ...(canAsk() && { confirm: (id) => progress.without(() => confirm(client, id, paint)) }),
     });
     progress.doing("fetches the changes");

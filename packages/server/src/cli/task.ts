@@ -51,7 +51,11 @@ export async function followTask(
   task: Task,
   run: TaskRun,
   onEvent: (event: Event) => void,
-  options: { signal?: AbortSignal; confirm?: (conversationId: string) => Promise<boolean> } = {},
+  options: {
+    signal?: AbortSignal;
+    onStart?: (conversationId: string) => void;
+    confirm?: (conversationId: string) => Promise<boolean>;
+  } = {},
 ): Promise<ExecutionStatus> {
   const { signal, confirm } = options;
   const begin = performance.now();
@@ -64,6 +68,7 @@ export async function followTask(
     signal,
   );
   run.conversationId = id;
+  options.onStart?.(id);
   const seen = new Set<string>();
   let status = await followRun(client, id, onEvent, signal, seen);
   while (status === "waiting_for_confirmation" && confirm && (await confirm(id)))

@@ -1,0 +1,45 @@
+import type { Event } from "@sandpiper/wire";
+import { connect } from "./connect.ts";
+import { findConversation } from "./conversations.ts";
+import { CliError, exitCodes } from "./errors.ts";
+import { followRun } from "./follow.ts";
+import { inertJson } from "./inert.ts";
+import { printEvent } from "./print-event.ts";
+import { onStop } from "./signals.ts";
+import { createPaint } from "./style.ts";
+
+export interface LogsOptions {
+  follow?: boolean;
+  json?: boolean;
+}
+
+/** `sandpiper logs`: the events of a conversation; `follow`: new ones too, until the run ends. */
+export async function logs(text: string, { follow, json }: LogsOptions): Promise<void> {
+  const { client, close } = await connect();
+  const abort = new AbortController();
+  const restore = onStop(() =>
+    abort.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted })),
+  );
+  try {
+    const { id, created_at } = await findConversation(client, text);
+    const print = json ? printJson : printer(Date.parse(created_at));
+    if (follow) await followRun(client, id, print, abort.signal);
+    else for (const event of await client.events(id)) print(event);
+  } finally {
+    restore();
+    await close();
+  }
+}
+
+function printJson(event: Event): void {
+  if (event.kind !== "StreamingDeltaEvent") process.stdout.write(`${inertJson(event)}\n`);
+}
+
+function printer(began: number): (event: Event) => void {
+  const paint = createPaint(process.stdout);
+  return (event) => {
+    const elapsed = Math.max(Date.parse(`${event.timestamp}Z`) - began, 0);
+    const columns = process.stdout.columns || 100;
+    for (const line of printEvent(event, { elapsed, columns, paint })) process.stdout.write(`${line}\n`);
+  };
+}

@@ -1,0 +1,40 @@
+import type { Command } from "commander";
+import { formatVariablesHelp } from "../../config/documentation.ts";
+
+/** `serve`, `demo` and `doctor`. */
+export function addMachineCommands(program: Command): void {
+  program
+    .command("serve")
+    .description("start the platform and serve until a signal ends it")
+    .addHelpText(
+      "after",
+      () => `
+Examples:
+  sandpiper serve
+  SANDPIPER_HOST=0.0.0.0 SANDPIPER_PORT=8080 sandpiper serve
+
+${formatVariablesHelp()}`,
+    )
+    .action(async () => {
+      const { serve } = await import("../serve.ts");
+      await serve();
+    });
+  program
+    .command("demo")
+    .description("repair a small project with the built-in demo model, live, then keep serving")
+    .option("--exit", "exit instead of serving; the exit code is 0 only if the test passes in the sandbox")
+    .addHelpText("after", "\nExample:\n  sandpiper demo --exit")
+    .action(async (options) => {
+      const { demo } = await import("../demo.ts");
+      process.exitCode = await demo(options);
+    });
+  program
+    .command("doctor")
+    .description("check what this machine can do, with advice on missing parts")
+    .option("--json", "print JSON")
+    .addHelpText("after", "\nExample:\n  sandpiper doctor")
+    .action(async (options) => {
+      const { doctor } = await import("../doctor.ts");
+      process.exitCode = await doctor(options);
+    });
+}

@@ -1,0 +1,78 @@
+import { text as readText } from "node:stream/consumers";
+import { SettingsUpdate, type SettingsView } from "@sandpiper/wire";
+import { connect } from "./connect.ts";
+import { CliError, exitCodes } from "./errors.ts";
+import { inertJson, inertLine } from "./inert.ts";
+import { askHidden } from "./line-editor/ask-hidden.ts";
+
+/** Fields of the answer that are no settings. */
+const described = ["secrets_store", "provider_tokens_set"];
+
+/** `sandpiper settings get`: one setting, or all that have a value. */
+export async function getSettings(name: string | undefined, { json }: { json?: boolean }): Promise<void> {
+  const { client, close } = await connect();
+  try {
+    const all: Partial<SettingsView> = await client.json("GET", "/api/settings");
+    for (const field of described) delete all[field as keyof SettingsView];
+    if (name !== undefined) {
+      if (!Object.hasOwn(all, name)) throw unknown(name, Object.keys(all));
+      const value = all[name as keyof SettingsView];
+      process.stdout.write(`${json ? inertJson(value) : format(value)}\n`);
+    } else if (json) process.stdout.write(`${inertJson(all, 2)}\n`);
+    else
+      for (const [field, value] of Object.entries(all))
+        if (value !== null) process.stdout.write(`${field}=${format(value)}\n`);
+  } finally {
+    await close();
+  }
+}
+
+/**
+ * `sandpiper settings set`: a value that is not given is asked for without echo, or read from
+ * standard input, so that a key is in no history of a shell.
+ */
+export async function setSetting(name: string, given: string | undefined): Promise<void> {
+  const schema = (SettingsUpdate.properties as Record<string, object>)[name];
+  if (!schema) throw unknown(name, Object.keys(SettingsUpdate.properties));
+  const text = given ?? (process.stdin.isTTY ? await askHidden(`${name}: `) : await readText(process.stdin));
+  if (text === undefined) throw new CliError("Interrupted.", { exitCode: exitCodes.interrupted });
+  const value = given === undefined ? text.trim() : text;
+  const { client, close } = await connect();
+  try {
+    const json = { [name]: acceptsText(schema) ? value : parseValue(name, value) };
+    await client.json("POST", "/api/settings", { json });
+  } finally {
+    await close();
+  }
+}
+
+function format(value: unknown): string {
+  return typeof value === "string" ? inertLine(value) : inertJson(value);
+}
+
+/** Whether a schema, or a part of its union, is a text. */
+function acceptsText(schema: object): boolean {
+  const { type, enum: values, anyOf } = schema as { type?: unknown; enum?: unknown[]; anyOf?: object[] };
+  return type === "string" || values !== undefined || (anyOf?.some(acceptsText) ?? false);
+}
+
+/** A number, true, false or null; JSON for lists and objects. */
+function parseValue(name: string, text: string): unknown {
+  if (text === "") return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new CliError(`${name} takes a number, true, false, null or other JSON, not ${inertJson(text)}.`, {
+      exitCode: exitCodes.usage,
+    });
+  }
+}
+
+function unknown(name: string, names: readonly string[]): CliError {
+  const close = names.filter((other) => other.includes(name) || name.includes(other));
+  const hint = close.length > 0 ? ` Did you mean ${close.slice(0, 3).join(", ")}?` : "";
+  return new CliError(
+    `There is no setting ${inertJson(name)}.${hint} "sandpiper settings get --json" lists all.`,
+    { exitCode: exitCodes.usage },
+  );
+}
