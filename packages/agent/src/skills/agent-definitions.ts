@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import { mapYielding } from "@sandpiper/core/scheduling/yielding";
 import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import { emitFunction, readRecords } from "./file-records.ts";
-import { isList, isText, parseText, readList, splitFrontMatter, wrongFields } from "./front-matter.ts";
+import { FrontMatterReader, isList, isText, parseText, readList, wrongFields } from "./front-matter.ts";
 import { isReadme, maxFileBytes } from "./skill-files.ts";
 
 /** A sub-agent of a project, a plugin or the home folder (agent-behaviour.md section 12). */
@@ -76,8 +76,9 @@ export async function loadAgentDefinitions(
   const { stdout } = await runScript(sandbox, findScript, args, { timeoutMs, maxOutputBytes: maxBytes });
   const files = readRecords(stdout).filter(({ path }) => !isReadme(path));
   const definitions = new Map<string, AgentDefinition>();
+  const reader = new FrontMatterReader();
   for (const found of await mapYielding(files, ({ path, content }) =>
-    parseAgentDefinition(path, content, tell),
+    parseAgentDefinition(path, content, tell, reader),
   ))
     if (found && !definitions.has(found.name) && definitions.size < maxDefinitions)
       definitions.set(found.name, found);
@@ -89,10 +90,11 @@ export function parseAgentDefinition(
   path: string,
   text: string,
   report: (sentence: string) => void = () => {},
+  reader = new FrontMatterReader(),
 ): AgentDefinition | undefined {
   const reportProblem = (what: string) => void report(`${path.slice(0, 500)}: ${what}`);
   if (text.includes("\0")) return reportProblem("it is not text, and describes no sub-agent.");
-  const { facts, body, broken } = splitFrontMatter(text);
+  const { facts, body, broken } = reader.split(text);
   const systemPrompt = body.trim();
   const name = parseText(facts.name, maxName) ?? basename(path).replace(/\.md$/i, "").slice(0, maxName);
   if (systemPrompt === "")

@@ -2,6 +2,7 @@ import { posix } from "node:path";
 import { mapYielding } from "@sandpiper/core/scheduling/yielding";
 import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import { emitFunction, type FoundFile, readRecords } from "./file-records.ts";
+import { type FrontMatterCache, FrontMatterReader } from "./front-matter.ts";
 import { parseSkill } from "./parse.ts";
 import { mergeSkills, type Skill } from "./skill.ts";
 import { isReadme, maxBytes, maxFileBytes, maxSkills, removeSkillParts } from "./skill-files.ts";
@@ -76,6 +77,8 @@ export interface LoadSkillsOptions {
   model?: string | undefined;
   /** Plugin folders in the sandbox. */
   plugins?: readonly string[];
+  /** Front matter of earlier loads. */
+  frontMatter?: FrontMatterCache | undefined;
 }
 
 export interface SkillLoadResult {
@@ -110,7 +113,8 @@ export async function loadProject(
     .slice(0, maxNested);
   const files = [...removeSkillParts(found.filter(({ kind }) => kind !== "nested")), ...nested];
   const problems: string[] = [];
-  const read = await mapYielding(files, (file) => readSkill(file, workingDir, problems));
+  const reader = new FrontMatterReader(options.frontMatter);
+  const read = await mapYielding(files, (file) => readSkill(file, { workingDir, problems, reader }));
   const skills = mergeSkills(read.filter((skill) => skill !== undefined));
   if (skills.length > maxSkills) problems.push(`Of ${skills.length} skills and rules ${maxSkills} are used.`);
   const more = problems.length - maxProblems;
@@ -125,8 +129,7 @@ export async function loadProject(
 
 function readSkill(
   { kind, path, content }: FoundFile,
-  workingDir: string,
-  problems: string[],
+  { workingDir, problems, reader }: { workingDir: string; problems: string[]; reader: FrontMatterReader },
 ): Skill | undefined {
   const isCut = Buffer.byteLength(content) > maxFileBytes;
   const report = (what: string) => problems.push(`${path.slice(0, 500)}: ${what}`);
@@ -137,7 +140,7 @@ function readSkill(
   if (isCut) report(`it is longer than ${maxFileBytes / 1024} KiB, and the rest is left out.`);
   const whole = content.replace(unseen, "");
   const text = isCut ? `${whole.slice(0, maxFileBytes)}\n[The rest is left out. Read ${path}.]` : whole;
-  const skill = parseSkill(path, text, kind === "user" ? "user" : "project");
+  const skill = parseSkill(path, text, kind === "user" ? "user" : "project", { reader });
   if (!skill) return undefined;
   if (skill.problem !== undefined) report(skill.problem);
   if (kind === "nested") return folderRule(skill, path, workingDir);

@@ -1,6 +1,6 @@
 import { basename, dirname } from "node:path";
 import { isObject } from "@sandpiper/core/is-object";
-import { isList, isText, parseText, readList, splitFrontMatter, wrongFields } from "./front-matter.ts";
+import { FrontMatterReader, isList, isText, parseText, readList, wrongFields } from "./front-matter.ts";
 import type { Skill, SkillSource } from "./skill.ts";
 import { isSkillFile } from "./skill-files.ts";
 
@@ -22,6 +22,13 @@ const alwaysOn: Record<string, string> = {
   ".cursorrules": "cursorrules",
 };
 
+export interface ParseSkillOptions {
+  /** Where the agent can read the file; null: nowhere. */
+  location?: string | null;
+  /** Shared by the files of one load. */
+  reader?: FrontMatterReader;
+}
+
 /**
  * Parses a skill file (agent-behaviour.md section 8). SKILL.md is named after its folder, AGENTS.md
  * and the like always apply, `paths` makes a rule. Undefined without text.
@@ -30,9 +37,9 @@ export function parseSkill(
   path: string,
   text: string,
   source: SkillSource,
-  location: string | null = path,
+  { location = path, reader = new FrontMatterReader() }: ParseSkillOptions = {},
 ): Skill | undefined {
-  const { facts, body, broken } = splitFrontMatter(text);
+  const { facts, body, broken } = reader.split(text);
   const content = body.trim().slice(0, maxContent);
   if (content === "") return undefined;
   const file = basename(path);

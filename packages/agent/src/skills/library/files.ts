@@ -1,4 +1,5 @@
 import { mapYielding } from "@sandpiper/core/scheduling/yielding";
+import { FrontMatterReader } from "../front-matter.ts";
 import { parseSkill } from "../parse.ts";
 import { mergeSkills, type Skill, type SkillSource } from "../skill.ts";
 import { isReadme, isSkillFile, maxSkills, removeSkillParts } from "../skill-files.ts";
@@ -18,8 +19,9 @@ export function mayHoldSkill(path: string): boolean {
 
 /** Parses skills, the first of each name. The agent cannot read their files in a sandbox. */
 export async function parseSkills(files: readonly SkillText[], source: SkillSource): Promise<Skill[]> {
+  const reader = new FrontMatterReader();
   const skills = await mapYielding(removeSkillParts(files), ({ path, content }) =>
-    parseSkill(path, content, source, null),
+    parseSkill(path, content, source, { location: null, reader }),
   );
   return mergeSkills(skills.filter((skill) => skill !== undefined)).slice(0, maxSkills);
 }

@@ -2,6 +2,7 @@ import { loadHooks } from "@sandpiper/agent/hooks/load";
 import { getPlanPath } from "@sandpiper/agent/prompt/planning";
 import { systemPromptEvent } from "@sandpiper/agent/prompt/prompt";
 import { loadAgentDefinitions } from "@sandpiper/agent/skills/agent-definitions";
+import { FrontMatterCache } from "@sandpiper/agent/skills/front-matter";
 import { loadProject, loadSkills } from "@sandpiper/agent/skills/load";
 import { loadMemory, type Memory, memoryBlock } from "@sandpiper/agent/skills/memory";
 import { rulesFor, touchedPaths } from "@sandpiper/agent/skills/path-rules";
@@ -41,6 +42,7 @@ const maxProblems = 10;
 export class ProjectKnowledge {
   readonly contexts: ProjectContexts;
   readonly #deps: ProjectKnowledgeDeps;
+  readonly #frontMatter = new FrontMatterCache();
   /** Loaded memories for prompts that are about to be written. */
   readonly #memories = new Map<string, Memory>();
 
@@ -61,7 +63,7 @@ export class ProjectKnowledge {
     const warnings: string[] = [];
     const warn = (text: string) => void (warnings.length < maxProblems && warnings.push(text));
     const [project, mcpServers, hooks, agents] = await Promise.all([
-      loadProject(sandbox, { workingDir, model, plugins }),
+      loadProject(sandbox, { workingDir, model, plugins, frontMatter: this.#frontMatter }),
       loadPluginServers(sandbox, plugins),
       loadHooks(sandbox, { workingDir, plugins }),
       loadAgentDefinitions(sandbox, { workingDir, plugins, report: warn }).catch(() => []),
@@ -95,7 +97,10 @@ export class ProjectKnowledge {
   /** The skills that are in the sandbox now and those of the context. Throws what `exec` throws. */
   async listSkills(row: ConversationRow, sandbox: CommandRunner): Promise<Skill[]> {
     const { model } = this.#deps.agents.model(row);
-    return this.skills(row, await loadSkills(sandbox, { workingDir: row.config.workingDir, model }));
+    return this.skills(
+      row,
+      await loadSkills(sandbox, { workingDir: row.config.workingDir, model, frontMatter: this.#frontMatter }),
+    );
   }
 
   /** The enabled skills of a conversation, `live` ones first. */
