@@ -21,6 +21,8 @@ export interface CallFailure {
   unreachable?: boolean;
   /** The provider is unreachable and may be back in some minutes. */
   away?: boolean;
+  /** The provider gave no answer in time. */
+  timedOut?: boolean;
   /** The prompt is larger than the model's context window. */
   tooLong?: boolean;
 }
@@ -32,7 +34,8 @@ export class CallTimeout extends Error {}
 export class EmptyResponse extends Error {}
 
 export function toCallFailure(error: unknown): CallFailure {
-  if (error instanceof CallTimeout) return { message: error.message, retryable: true, away: true };
+  if (error instanceof CallTimeout)
+    return { message: error.message, retryable: true, away: true, timedOut: true };
   if (error instanceof EmptyResponse || error instanceof BrokenStream)
     return { message: error.message, retryable: true };
   if (APICallError.isInstance(error)) return describeCallError(error);
@@ -216,7 +219,20 @@ export function toModelError(
   const hint = failure.status === 401 || failure.status === 403 ? " - check llm_api_key" : "";
   const message = secrets.reduce(maskKey, failure.message).slice(0, 1000);
   const detail = `${times}${status}: ${message}${hint}`;
-  return new PlatformError(failure.tooLong ? "PromptTooLong" : "ModelCallFailed", { model, detail });
+  return new PlatformError(errorKey(failure), { model, detail });
+}
+
+/** The statuses by which a provider rejects the key, the account, or the name of the model. */
+const refusedSettings = new Set([401, 402, 403, 404]);
+
+/**
+ * What callers see of a failure: the settings of the user are a client error, everything else is
+ * the provider's.
+ */
+function errorKey({ tooLong, timedOut, status = 0 }: CallFailure) {
+  if (tooLong) return "PromptTooLong";
+  if (timedOut || status === 504) return "ModelCallTimedOut";
+  return refusedSettings.has(status) ? "ModelCallRefused" : "ModelCallFailed";
 }
 
 /** Takes a key out of a text, in the forms in which endpoints echo it. */

@@ -179,15 +179,20 @@ test("earlier messages and the system prompt are sent with the first message", a
 test("a failed turn gets a clear error that clients do not retry", async () => {
   say(reply.error(401, { error: { message: "bad key" } }));
   const failed = await complete({ messages: [{ role: "user", content: "Try" }] });
-  expect([failed.status, failed.headers.get("x-should-retry")]).toEqual([502, "false"]);
+  expect([failed.status, failed.headers.get("x-should-retry")]).toEqual([400, "false"]);
   expect(await bodyOf(failed)).toEqual({
-    error: { message: expect.stringMatching(/key/i), type: "server_error", param: null, code: "turn_failed" },
+    error: {
+      message: expect.stringMatching(/key/i),
+      type: "invalid_request_error",
+      param: null,
+      code: "model_refused",
+    },
   });
   say(reply.error(401, { error: { message: "bad key" } }));
   const streamed = await complete({ stream: true, messages: [{ role: "user", content: "Try" }] });
   const text = await streamed.text();
   expect([streamed.status, streamed.headers.get("content-type")]).toEqual([200, "text/event-stream"]);
-  expect(text).toContain('"code":"turn_failed"');
+  expect(text).toContain('"code":"model_refused"');
   expect(text).not.toContain("[DONE]");
 
   await server.call("POST", "/api/settings", { confirmation_mode: true });

@@ -25,7 +25,13 @@ export const modelsErrors = {
   ContextWindowExceeded: {
     PromptTooLong: "The model {model} failed{detail}",
   },
+  ModelRefused: {
+    ModelCallRefused: "The model {model} failed{detail}",
+  },
   ModelFailed: {
     ModelCallFailed: "The model {model} failed{detail}",
+  },
+  ModelTimeout: {
+    ModelCallTimedOut: "The model {model} failed{detail}",
   },
 } as const satisfies ErrorTexts;

@@ -17,6 +17,8 @@ let agent: AgentServer;
 /** The verdicts of the judge, in order. */
 let verdicts: string[];
 let summaries: (string | undefined)[];
+/** The status by which the provider refuses every call. */
+let refusal: number | undefined;
 let [atOnce, mostAtOnce] = [0, 0];
 /** Questions are answered once it is open. */
 let gate = Promise.resolve();
@@ -33,6 +35,7 @@ beforeAll(async () => {
   models = await startModelServer(async (request) => {
     const { system, messages } = request;
     const last = messages.at(-1)!;
+    if (refusal !== undefined) return reply.error(refusal, "not like this");
     if (last.text.includes("What is")) return answer();
     if (system.includes("You name conversations")) {
       return last.text.includes("unnamed")
@@ -58,6 +61,7 @@ afterAll(async () => {
 beforeEach(() => {
   verdicts = [];
   summaries = [];
+  refusal = undefined;
 });
 
 const message = (text: string) => ({ role: "user", content: [{ type: "text", text }], run: true });
@@ -133,6 +137,20 @@ test("after condensation the model reads the summary instead of the condensed ev
   expect(read[1]).toContain("SUMMARY OF IT");
   expect(read.join("\n")).not.toContain("echo second");
   expect(read.at(-1)).toBe("go on");
+});
+
+test.each([
+  [401, 400],
+  [404, 400],
+  [400, 502],
+])("a provider's %i is a %i for questions and for summaries", async (status, expected) => {
+  const id = await conversation("run: echo first", "run: echo second");
+  refusal = status;
+  const question = { question: "What is it?" };
+  expect((await agent.call("POST", `/api/conversations/${id}/ask_agent`, question)).status).toBe(expected);
+  const condensed = await agent.call("POST", `/api/conversations/${id}/condense`);
+  expect(condensed.status).toBe(expected);
+  expect(condensed.body.detail).toMatch(/^The history could not be summarised: .*HTTP \d+\): not like this/);
 });
 
 test("a failed condensation is reported, and the conversation continues without it", async () => {

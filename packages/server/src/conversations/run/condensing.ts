@@ -1,5 +1,4 @@
 import { listed } from "@sandpiper/agent/loop/records";
-import { condensationFailed } from "@sandpiper/agent/prompt/view";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
@@ -15,7 +14,8 @@ interface CondensingDeps {
 /**
  * Condenses the history (agent-server.md section 3, condense): a running conversation does so with
  * its next step, a sleeping one is woken and awaited. Does nothing when the history is short.
- * Throws ModelFailed when there is no summary, ConversationNotFound when it is deleted meanwhile.
+ * Throws what the model call throws, BudgetReached, and ConversationNotFound when it is deleted
+ * meanwhile.
  */
 export async function condense(
   { store, histories, runner }: CondensingDeps,
@@ -26,19 +26,17 @@ export async function condense(
   if (row.summary.executionStatus === "running") return void (await store.events.append(id, [request]));
   if (!(await histories.canCondense(row))) return;
   const over = Promise.withResolvers<void>();
-  // The run ends with the summary, or with the error that says why there is none.
+  // The run ends with the summary, or with the reason why there is none.
   const unfollow = store.events.follow(id, (records) => {
     for (const { event } of records) {
       if (event.kind === "Condensation") over.resolve();
-      if (event.kind !== "ConversationErrorEvent" || event.code !== condensationFailed) continue;
-      over.reject(new PlatformError("ModelFailed", event.detail));
     }
   });
   try {
     await store.events.append(id, [request]);
-    void runner.condense(id).then(() => {
+    void runner.condense(id).then((failure) => {
       const isKnown = store.conversations.get(id) !== undefined;
-      over.reject(new PlatformError(isKnown ? "SummaryInterrupted" : "ConversationUnknown"));
+      over.reject(failure ?? new PlatformError(isKnown ? "SummaryInterrupted" : "ConversationUnknown"));
     });
     await over.promise;
   } finally {

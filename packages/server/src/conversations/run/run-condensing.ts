@@ -46,6 +46,7 @@ export class RunCondensing {
   #tokensBefore = 0;
   #eventsBefore = 0;
   #hasReported = false;
+  #requestFailure: PlatformError | undefined;
 
   constructor(deps: RunCondensingDeps) {
     const { userId, log, agent } = deps;
@@ -64,13 +65,18 @@ export class RunCondensing {
     return true;
   }
 
+  /** Why the last summary that a client requested was not made. */
+  get requestFailure(): PlatformError | undefined {
+    return this.#requestFailure;
+  }
+
   /**
    * Condenses a sleeping conversation on request. `refusal` says why its model must not be called.
    */
   async onRequest(refusal: string | undefined): Promise<void> {
     const { view } = this.#deps.log.follower;
     const need = view.condensationRequested ? this.#findNeed(undefined) : undefined;
-    if (need && refusal !== undefined) await this.#reportFailure(refusal);
+    if (need && refusal !== undefined) await this.#reportFailure(new PlatformError("BudgetReached", refusal));
     else if (need) await this.#condense(need, undefined);
   }
 
@@ -178,7 +184,7 @@ export class RunCondensing {
     this.#eventsBefore = view.eventCount * (1 + minimumProgress);
     // A history that is too short to condense is sent as it is.
     if (isAsked || (!this.#hasReported && !(failure instanceof HistoryTooShort)))
-      await this.#reportFailure(errorText(failure));
+      await this.#reportFailure(failure, isAsked);
     if (!isAsked) this.#hasReported = true;
   }
 
@@ -217,8 +223,9 @@ export class RunCondensing {
     return new PlatformError(this.#isRefused ? "HistoryRefused" : "HistoryTooLong", { reason });
   }
 
-  #reportFailure(reason: string): Promise<void> {
-    const detail = `The history could not be summarised: ${reason}`;
+  #reportFailure(failure: unknown, isAsked = true): Promise<void> {
+    const detail = `The history could not be summarised: ${errorText(failure)}`;
+    if (isAsked) this.#requestFailure = toPlatformError(failure, detail);
     const event = {
       kind: "ConversationErrorEvent",
       source: "environment",
@@ -227,6 +234,11 @@ export class RunCondensing {
     } as const;
     return this.#deps.log.append([listed(event)]).then(() => {});
   }
+}
+
+/** The same code with the text of the event. */
+function toPlatformError(failure: unknown, detail: string): PlatformError {
+  return new PlatformError(failure instanceof PlatformError ? failure.code : "ModelFailed", detail);
 }
 
 class HistoryTooShort extends PlatformError {

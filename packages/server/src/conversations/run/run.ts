@@ -91,6 +91,11 @@ export class Run {
     });
   }
 
+  /** Why a summary that a client requested was not made. */
+  get summaryFailure(): PlatformError | undefined {
+    return this.#condensing.requestFailure;
+  }
+
   abort(cause: AbortCause): void {
     this.#abort.abort(cause);
   }

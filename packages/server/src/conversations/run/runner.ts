@@ -37,7 +37,7 @@ export class Runner {
   /** Ids of the approved open actions for the next run, by conversation. */
   readonly #approved = new Map<string, ReadonlySet<string>>();
   /** Callers that wait for a sleeping conversation to be condensed. */
-  readonly #condensations = new Map<string, (() => void)[]>();
+  readonly #condensations = new Map<string, ((failure?: PlatformError) => void)[]>();
   #closing = false;
 
   constructor(deps: RunnerDeps) {
@@ -97,16 +97,16 @@ export class Runner {
     void run.done.then((complete) => {
       // The ending run has not read a request that was appended last.
       const wantsSummary = !isForSummary && run.follower.view.condensationRequested;
-      this.#onEnded(row, complete, run.follower.state.stats, wantsSummary);
+      this.#onEnded(row, complete, wantsSummary, run);
     });
   }
 
   /**
-   * Wakes a sleeping conversation to condense it. Resolves when it rests, with or without a
-   * summary.
+   * Wakes a sleeping conversation to condense it. Resolves when it rests, with a summary or
+   * with the reason why there is none, if that is known.
    */
-  condense(conversationId: string): Promise<void> {
-    if (this.#closing) return Promise.resolve();
+  condense(conversationId: string): Promise<PlatformError | undefined> {
+    if (this.#closing) return Promise.resolve(undefined);
     return new Promise((resolve) => {
       this.#condensations.set(conversationId, [...(this.#condensations.get(conversationId) ?? []), resolve]);
       this.wake(conversationId);
@@ -114,10 +114,10 @@ export class Runner {
     });
   }
 
-  #resolveCondensations(conversationId: string): void {
+  #resolveCondensations(conversationId: string, failure?: PlatformError): void {
     const waiting = this.#condensations.get(conversationId) ?? [];
     this.#condensations.delete(conversationId);
-    for (const resolve of waiting) resolve();
+    for (const resolve of waiting) resolve(failure);
   }
 
   /** Aborts the model call of a paused run. A tool call continues when its sandbox does. */
@@ -173,14 +173,15 @@ export class Runner {
     workspaces.close();
   }
 
-  #onEnded(row: ConversationRow, complete: boolean, stats: Stats, wantsSummary: boolean): void {
+  #onEnded(row: ConversationRow, complete: boolean, wantsSummary: boolean, run: Run): void {
+    const { stats } = run.follower.state;
     const { store, runs, workspaces, listener } = this.#deps;
     const { id } = row;
     runs.remove(row);
     // A message may have woken the conversation during its removal.
     if (!store.conversations.get(id)) workspaces.remove(id);
     const continuesForSummary = complete && wantsSummary && this.#condensations.has(id) && !this.#closing;
-    if (!continuesForSummary) this.#resolveCondensations(id);
+    if (!continuesForSummary) this.#resolveCondensations(id, run.summaryFailure);
     if (this.#closing) return;
     this.#wakeNext(row.userId);
     // A message or run command that arrived while the run was ending is in the row's status.

@@ -23,7 +23,7 @@ export function agentSideCallRoutes(
 ): void {
   const base = "/api/conversations/:conversation_id";
   const params = ConversationPath;
-  const route = makeRoute(["agent server"], { access: "agent", failures: [400, 409, 410, 429, 502] });
+  const route = makeRoute(["agent server"], { access: "agent", failures: [400, 409, 410, 429, 502, 504] });
 
   app.post(
     `${base}/ask_agent`,

@@ -1,4 +1,4 @@
-import { PlatformError } from "@sandpiper/core/errors";
+import { type ErrorCode, PlatformError } from "@sandpiper/core/errors";
 import { type CompletionUsage, type Content, contentText, type Event, newId } from "@sandpiper/wire";
 import type { Conversations, Frame } from "../../../conversations/api.ts";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
@@ -33,7 +33,7 @@ export class Turn {
   #failure: PlatformError | undefined;
   /** The agent's last message to the user. */
   #answer = "";
-  #error = "";
+  #error: PlatformError | undefined;
   /** Text of the current step so far, from deltas. */
   #step = "";
   /** Text that the client has not read yet. */
@@ -131,7 +131,7 @@ export class Turn {
         if (event.action?.kind === "FinishAction") this.#addMessage(event.action.message);
         return;
       case "ConversationErrorEvent":
-        this.#error = event.detail;
+        this.#error = toTurnFailure(event);
         return;
       case "ConversationStateUpdateEvent":
         if (event.key === "full_state")
@@ -174,11 +174,7 @@ export class Turn {
   #onStatus(status: string): void {
     if (status === "running") return;
     if (status === "error" || status === "stuck")
-      this.stop(
-        this.#error
-          ? new PlatformError("TurnFailedWith", { detail: this.#error })
-          : new PlatformError("TurnEnded", { status }),
-      );
+      this.stop(this.#error ?? new PlatformError("TurnEnded", { status }));
     else if (status === "waiting_for_confirmation") this.stop(new PlatformError("TurnNeedsConfirmation"));
     else if (status !== "finished") this.stop(new PlatformError("TurnStopped", { status }));
     this.#close();
@@ -193,6 +189,21 @@ export class Turn {
     this.#wake();
   }
 }
+
+/** The error that ended a turn, with the status that every route gives to its cause. */
+function toTurnFailure({ code, detail }: { code: string; detail: string }): PlatformError {
+  if (/^(?:Max|Daily)BudgetReached$/.test(code)) return new PlatformError("BudgetReached", detail);
+  if (causes.has(code)) return new PlatformError(code as ErrorCode, detail);
+  return new PlatformError("TurnFailedWith", { detail });
+}
+
+/** Codes of failed model calls in `ConversationErrorEvent`s. */
+const causes: ReadonlySet<string> = new Set<ErrorCode>([
+  "ModelNotConfigured",
+  "ModelRefused",
+  "ModelFailed",
+  "ModelTimeout",
+]);
 
 function getUsage({ summary }: ConversationRow): CompletionUsage {
   const { prompt_tokens = 0, completion_tokens = 0 } = summary.metrics?.accumulated_token_usage ?? {};
