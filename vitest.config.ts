@@ -25,7 +25,8 @@ const ownWorker = [
 const machineClock = [
   "packages/agent/src/browser/browser{,-faults}.test.ts",
   "packages/sandbox/src/drivers/oci/images/image-store.test.ts",
-  "packages/sandbox/src/network/proxy/egress-{proxy,rules,sandbox,tls}.test.ts",
+  "packages/sandbox/src/network/proxy/{egress-{proxy,rules,sandbox,tls},user-secrets}.test.ts",
+  "packages/server/test/sandboxes/service-secrets.test.ts",
   "packages/server/test/start-repository.test.ts",
   "packages/server/test/agent-server/plugins.test.ts",
 ];

@@ -1,4 +1,4 @@
-import { readdirSync, renameSync, rmSync, statSync, symlinkSync, utimesSync } from "node:fs";
+import { mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, utimesSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Plugin, rolldown } from "rolldown";
@@ -11,8 +11,10 @@ import { type Plugin, rolldown } from "rolldown";
 
 const root = fileURLToPath(new URL("../", import.meta.url));
 const builds = join(root, ".cache/bundle");
-const started = new Date();
-const folder = join(builds, `${started.getTime()}-${process.pid}`);
+const folder = join(builds, `${Date.now()}-${process.pid}`);
+mkdirSync(folder, { recursive: true });
+/** By the clock of the filesystem, which also dates the sources. */
+const started = statSync(folder).mtime;
 
 /** A process marks its build as used every six hours (`keepBundle`); others are removed, ms. */
 const maxAgeMs = 24 * 3_600_000;

@@ -79,7 +79,7 @@ test("the launcher works from any folder, through a link, and in a clone whose p
 });
 
 test("a changed source is bundled again, and stacks name the sources", async () => {
-  const source = join(clone, "packages/server/src/cli/local-platform.ts");
+  const source = join(clone, "packages/server/src/cli/load-config.ts");
   const bundled = async () => (await call(join(clone, "scripts/server-main"), [])).stdout.trim();
   const env = { SANDPIPER_PORT: "http", SANDPIPER_DEBUG: "1", SANDPIPER_DATA: join(base, "data") };
   const stack = async () => (await call(join(clone, "bin/sandpiper"), ["serve"], { env })).stderr;
