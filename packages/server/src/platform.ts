@@ -130,7 +130,12 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       create: !sqliteStoreExists(config.dataDir),
     });
     const scheduler = new EventLoopScheduler();
-    const store = await openSqliteStore({ dir: config.dataDir, vault, scheduler });
+    const store = await openSqliteStore({
+      dir: config.dataDir,
+      vault,
+      scheduler,
+      quotas: config.storageQuotas,
+    });
     opened.push(() => store.close());
 
     const keyCache = new KeyCache(store.apiKeys);

@@ -190,3 +190,26 @@ test("more starts than sandboxes may run wait for their turn, which their tasks 
   expect(ended.map((task) => [task.status, task.detail])).toEqual(Array(4).fill(["READY", null]));
   expect([...details]).toContainEqual(expect.stringMatching(/^Waiting in position \d: all 2 sandboxes/));
 }, 60_000);
+
+test("a conversation that has stored its quota ends in an error that says so, and can be deleted", async () => {
+  script = () => reply.text("x".repeat(2 ** 20));
+  await start({ SANDPIPER_CONVERSATION_STORAGE: "1M" });
+  await useModel(server.call);
+  const { id } = await startConversation(server.call, "Talk");
+  await status(id, "error");
+  expect((await errors(server.call, id))[0]).toMatchObject({
+    code: "StorageQuotaReached",
+    detail: expect.stringMatching(/^The conversation has stored as much .*: continue in a new one\.$/),
+  });
+  const content = [{ type: "text", text: "y".repeat(2 ** 20) }];
+  const answer = await server.call("POST", `/api/conversations/${id}/events`, {
+    role: "user",
+    content,
+    run: true,
+  });
+  expect([answer.status, JSON.stringify(answer.body)]).toEqual([
+    507,
+    expect.stringContaining("in a new one"),
+  ]);
+  expect((await server.call("DELETE", `/api/v1/app-conversations/${id}`)).status).toBe(200);
+}, 60_000);

@@ -62,6 +62,7 @@ export const statuses = {
   UnsupportedMediaType: 415,
   PathNotFound: 404,
   StorageFull: 507,
+  StorageQuotaReached: 507,
   StorageBusy: 503,
   OutboundRefused: 422,
   OutboundFailed: 502,

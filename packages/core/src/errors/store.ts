@@ -23,6 +23,12 @@ export const storeErrors = {
     ConversationLogFull: "The conversation has reached the maximum number of events: start another one.",
     DiskFull: "The disk of the data folder is full: nothing was stored; make room and try again.",
   },
+  StorageQuotaReached: {
+    ConversationStorageFull:
+      "The conversation has stored as much as a conversation of this server may: continue in a new one.",
+    UserStorageFull:
+      "Your conversations have stored as much as a user of this server may: delete some that you no longer need.",
+  },
   StorageBusy: {
     DatabaseLocked: "Another program has locked the database: nothing was stored; try again.",
   },

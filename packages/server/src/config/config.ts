@@ -1,6 +1,7 @@
 import type { LogLevel } from "@sandpiper/core/log/log";
 import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/engine";
 import type { SandboxQuotas } from "@sandpiper/sandbox/service/service";
+import type { StorageQuotas } from "./storage-quotas.ts";
 
 /** Configuration of a server, read from the environment once (see `readConfig`). */
 export interface Config {
@@ -35,6 +36,8 @@ export interface Config {
   limits: { memoryBytes: number; pids: number; cpus: number; diskBytes: number };
   /** Files, snapshots and sandboxes that are kept. */
   sandboxQuotas: SandboxQuotas;
+  /** What users may store in conversations. */
+  storageQuotas: StorageQuotas;
   /** Time without use after which a sandbox is paused, ms; 0: never. */
   idlePauseMs: number;
   /** Time after the pause until a sandbox is hibernated, ms; 0: never. */

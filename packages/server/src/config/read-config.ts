@@ -34,6 +34,10 @@ export function readConfig(env: Environment): Config {
       snapshots: value(variables.maxSnapshots),
       sandboxes: value(variables.maxKeptSandboxes),
     },
+    storageQuotas: {
+      conversationBytes: value(variables.conversationStorage),
+      userBytes: value(variables.userStorage),
+    },
     idlePauseMs: value(variables.idlePauseMs),
     hibernateAfterMs: value(variables.hibernateAfterMs),
     deleteAfterMs: value(variables.deleteAfterMs),

@@ -15,6 +15,11 @@ export function parseBytes(text: string, min: number, max: number): number | und
   return value !== undefined && value >= min && value <= max ? value : undefined;
 }
 
+/** Bytes from 1 MiB to 16 TiB; 0: no limit. */
+export function parseQuota(text: string): number | undefined {
+  return text === "0" ? 0 : parseBytes(text, 2 ** 20, 2 ** 44);
+}
+
 /** Milliseconds of a whole number of units. */
 export function parseDuration(text: string, max: number, unitMs: number): number | undefined {
   const count = parseInteger(text, 0, max);

@@ -10,6 +10,7 @@ import {
   parseInteger,
   parseOrigins,
   parsePublicUrl,
+  parseQuota,
   parseRangeList,
   parseWebUrl,
 } from "./value-parsers.ts";
@@ -194,6 +195,23 @@ export const variables = {
     defaultValue: () => 1_000_000,
     must: "a whole number from 0 to 1000000000",
     parse: (text) => parseInteger(text, 0, 1_000_000_000),
+  }),
+  conversationStorage: defineVariable<number>({
+    name: "SANDPIPER_CONVERSATION_STORAGE",
+    description: "Events and model calls that a conversation stores; 0 is no limit",
+    defaultText: "1G",
+    defaultValue: () => gibibyte,
+    must: `0, or ${sizeMust}, from 1M to 16T`,
+    parse: parseQuota,
+  }),
+  userStorage: defineVariable<number>({
+    name: "SANDPIPER_USER_STORAGE",
+    description:
+      "What the conversations of a user store together, without the files of sandboxes; 0 is no limit",
+    defaultText: "20G",
+    defaultValue: () => 20 * gibibyte,
+    must: `0, or ${sizeMust}, from 1M to 16T`,
+    parse: parseQuota,
   }),
   maxSnapshots: defineVariable<number>({
     name: "SANDPIPER_MAX_SNAPSHOTS",

@@ -8,7 +8,7 @@ export interface EventLog {
    * Appends records in one transaction, which also updates the conversation's summary, and resolves
    * when they survive a power loss. Assigns sequence numbers (1, 2, …) and strictly increasing
    * timestamps, then calls followers in order. Concurrent appends share one sync. Stores nothing if
-   * it throws ConversationNotFound, StorageFull or MessageDelivered.
+   * it throws ConversationNotFound, StorageFull, StorageQuotaReached or MessageDelivered.
    */
   append(
     conversationId: string,

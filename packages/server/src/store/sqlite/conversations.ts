@@ -112,7 +112,7 @@ export class SqliteConversations implements ConversationStore {
         const { id: conversationId, userId, createdAt } = row;
         statements.push(insertPending(build, { ...row.message, conversationId, userId, createdAt }));
       }
-      await writer.run(...statements);
+      await writer.add(row.userId, ...statements);
     } catch (error) {
       if (error instanceof UniqueViolation) {
         throw new PlatformError("ConversationIdTaken", { id: row.id });

@@ -18,6 +18,9 @@ import { summarizeEvents } from "../summary.ts";
 import type { StoreContext } from "./context.ts";
 import { eventKey, maxSeq } from "./event-key.ts";
 
+/** Kinds that record how a run ends. */
+const endings: ReadonlySet<string> = new Set(["PauseEvent", "InterruptEvent", "ConversationErrorEvent"]);
+
 type Listener = (records: readonly LogRecord[]) => void;
 
 /** Statements of the log; a test checks that their plans are index searches without sorting. */
@@ -110,6 +113,7 @@ export class SqliteEventLog implements EventLog {
       cost: change.cost ?? null,
       delivers: options.delivers ?? null,
       calls: (options.calls ?? []).map((call) => JSON.stringify(call)),
+      isEnding: records.some(({ event }) => endings.has(event.kind)),
       ...(navigate !== undefined && {
         navigate: navigate === null ? null : this.#findTarget(conversationId, navigate),
       }),

@@ -6,12 +6,21 @@ import { platform } from "./migrations/003-platform.ts";
 import { agentServer } from "./migrations/004-agent-server.ts";
 import { agent } from "./migrations/005-agent.ts";
 import { uncleanEnds } from "./migrations/006-unclean-ends.ts";
+import { storedBytes } from "./migrations/007-stored-bytes.ts";
 
 /**
  * In order; the schema version of a database (`user_version`) is the number of migrations that it
  * has seen.
  */
-const migrations: readonly string[] = [initial, sandboxLifecycle, platform, agentServer, agent, uncleanEnds];
+const migrations: readonly string[] = [
+  initial,
+  sandboxLifecycle,
+  platform,
+  agentServer,
+  agent,
+  uncleanEnds,
+  storedBytes,
+];
 
 /**
  * Migrates a database to the current schema, one transaction per migration. Throws ConfigInvalid

@@ -1,6 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
+import type { StorageQuotas } from "../../config/storage-quotas.ts";
 import type { Store } from "../store.ts";
 import type { Vault } from "../vault.ts";
 import { SqliteApiKeys } from "./api-keys.ts";
@@ -35,6 +36,8 @@ export interface SqliteStoreOptions {
   /** Must have the key that the data was encrypted with. */
   vault: Vault;
   scheduler?: EventLoopScheduler;
+  /** Default: no limits. */
+  quotas?: StorageQuotas;
   /** Milliseconds since the epoch. */
   clock?: () => number;
 }
@@ -47,6 +50,7 @@ export async function openSqliteStore({
   dir,
   vault,
   scheduler,
+  quotas,
   clock = Date.now,
 }: SqliteStoreOptions): Promise<Store> {
   const folder = claimFolder(dir);
@@ -54,7 +58,7 @@ export async function openSqliteStore({
   try {
     const database = prepareDatabase(folder.database, dir, vault);
     try {
-      writer = await WriterClient.start(folder.database, { scheduler });
+      writer = await WriterClient.start(folder.database, { scheduler, ...(quotas && { quotas }) });
     } finally {
       database.close();
     }

@@ -19,7 +19,7 @@ export class SqlitePendingMessages implements PendingMessageStore {
   }
 
   async create(row: PendingMessageRow): Promise<void> {
-    await this.#context.writer.run(insertPending(this.#context.build, row));
+    await this.#context.writer.add(row.userId, insertPending(this.#context.build, row));
   }
 
   listByConversation(conversationId: string): PendingMessageRow[] {

@@ -1,3 +1,4 @@
+import type { StorageQuotas } from "../../config/storage-quotas.ts";
 import type { Span } from "../branch.ts";
 
 /**
@@ -29,6 +30,8 @@ export interface AppendJob {
   delivers: string | null;
   /** Model calls as JSON. */
   calls: string[];
+  /** The events record how a run ends, which is possible in a full conversation too. */
+  isEnding: boolean;
   /** Parent of the events with its listed index; null: none. Fails while the conversation runs. */
   navigate?: { eventId: string; index: number } | null;
 }
@@ -45,6 +48,8 @@ export interface CopyJob {
 /** Runs statements in one transaction. Result: the number of rows that the last one changed. */
 export interface RunJob {
   type: "run";
+  /** The user whose quota must have room for the statements. */
+  userId?: string;
   statements: Statement[];
 }
 
@@ -72,6 +77,7 @@ export type WriteFailure =
   | { reason: "log-full" }
   | { reason: "delivered-already" }
   | { reason: "conversation-running" }
+  | { reason: "quota"; quota: keyof StorageQuotas }
   /** `errcode` is SQLite's (extended) result code, 0 for other errors. */
   | { reason: "error"; errcode: number; message: string };
 

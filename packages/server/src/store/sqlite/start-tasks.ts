@@ -14,6 +14,16 @@ export const startTaskQueries = {
   open: "SELECT * FROM start_tasks WHERE status NOT IN ('READY', 'ERROR') ORDER BY number",
 } as const;
 
+/** Ended tasks of a user that are kept, and the bytes of their requests. */
+const maxEnded = 1_000;
+const maxEndedBytes = 64 * 2 ** 20;
+
+const removeOld = `DELETE FROM start_tasks WHERE number IN
+  (SELECT number FROM
+    (SELECT number, row_number() OVER newest AS count, sum(octet_length(request)) OVER newest AS bytes
+     FROM start_tasks WHERE user_id = ?1 AND status IN ('READY', 'ERROR') WINDOW newest AS (ORDER BY created_at DESC, number DESC))
+   WHERE count > ?2 OR bytes > ?3)`;
+
 export class SqliteStartTasks implements StartTaskStore {
   readonly #context: StoreContext;
 
@@ -33,7 +43,10 @@ export class SqliteStartTasks implements StartTaskStore {
       created_at: row.createdAt,
       updated_at: row.updatedAt,
     });
-    await this.#context.writer.run(compile(insert));
+    await this.#context.writer.add(row.userId, compile(insert), {
+      sql: removeOld,
+      parameters: [row.userId, maxEnded, maxEndedBytes],
+    });
   }
 
   async update(

@@ -1,6 +1,7 @@
 import { Worker } from "node:worker_threads";
 import { PlatformError } from "@sandpiper/core/errors";
 import { EventLoopScheduler, type TimeSlicedQueue } from "@sandpiper/core/scheduling/event-loop-scheduler";
+import type { StorageQuotas } from "../../config/storage-quotas.ts";
 import {
   type AppendJob,
   type AppendResult,
@@ -15,6 +16,8 @@ import {
   type WriteFailure,
 } from "./protocol.ts";
 
+const unlimited: StorageQuotas = { conversationBytes: 0, userBytes: 0 };
+
 /** A write that violates a constraint, such as a second row with the same id. */
 export class UniqueViolation extends Error {}
 
@@ -27,6 +30,7 @@ export interface WriterOptions {
   /** How long a write waits for another program's lock. */
   busyMs?: number;
   scheduler?: EventLoopScheduler | undefined;
+  quotas?: StorageQuotas;
 }
 
 /**
@@ -47,10 +51,10 @@ export class WriterClient {
   /** Starts the thread for a migrated database. */
   static async start(
     file: string,
-    { busyMs = 30_000, scheduler = new EventLoopScheduler() }: WriterOptions = {},
+    { busyMs = 30_000, scheduler = new EventLoopScheduler(), quotas = unlimited }: WriterOptions = {},
   ): Promise<WriterClient> {
     const worker = new Worker(new URL("./writer.ts", import.meta.url), {
-      workerData: { file, busyMs },
+      workerData: { file, busyMs, quotas },
       name: "store-writer",
     });
     await new Promise<void>((resolve, reject) => {
@@ -78,6 +82,7 @@ export class WriterClient {
     });
   }
 
+  /** Throws ConversationNotFound, StorageFull, StorageQuotaReached, MessageDelivered. */
   append(job: Omit<AppendJob, "type">): Promise<AppendResult> {
     return this.#send({ type: "append", ...job }) as Promise<AppendResult>;
   }
@@ -93,6 +98,11 @@ export class WriterClient {
    */
   run(...statements: Statement[]): Promise<number> {
     return this.#send({ type: "run", statements }) as Promise<number>;
+  }
+
+  /** Like `run`, for rows that a user adds. Throws StorageQuotaReached too. */
+  add(userId: string, ...statements: Statement[]): Promise<number> {
+    return this.#send({ type: "run", userId, statements }) as Promise<number>;
   }
 
   /** Writes the queue, then ends the thread. */
@@ -145,6 +155,8 @@ function toError(failure: WriteFailure): Error {
       return new PlatformError("PendingMessageDelivered");
     case "conversation-running":
       return new PlatformError("NavigatedWhileRunning");
+    case "quota":
+      return new PlatformError(failure.quota === "userBytes" ? "UserStorageFull" : "ConversationStorageFull");
     case "error":
       if (isDiskFullCode(failure.errcode)) {
         return new PlatformError("DiskFull");

@@ -1,6 +1,7 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { eventTime } from "@sandpiper/wire/common/time";
+import type { StorageQuotas } from "../../config/storage-quotas.ts";
 import { serializeEvent } from "../event-json.ts";
 import { eventKey, maxSeq } from "./event-key.ts";
 import {
@@ -10,8 +11,10 @@ import {
   endsTransaction,
   type Job,
   type Result,
+  type RunJob,
   type WriteFailure,
 } from "./protocol.ts";
+import { findExceeded, type Stored } from "./quotas.ts";
 
 /**
  * The thread with the writing connection. All queued jobs share one transaction and one sync (group
@@ -28,8 +31,11 @@ class JobFailed extends Error {
   }
 }
 
+/** What an event takes besides its text, with its index entries, bytes. */
+const rowBytes = 128;
+
 const port = parentPort as MessagePort;
-const { file, busyMs } = workerData as { file: string; busyMs: number };
+const { file, busyMs, quotas } = workerData as { file: string; busyMs: number; quotas: StorageQuotas };
 const database = new DatabaseSync(file, { timeout: busyMs });
 database.exec("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = 67108864");
 // Each event changes a table and four indexes: a larger cache (KiB) and rarer checkpoints (pages)
@@ -52,7 +58,9 @@ const savepoint = prepare("SAVEPOINT job");
 const release = prepare("RELEASE job");
 const undo = prepare("ROLLBACK TO job");
 const findLog = prepare(
-  "SELECT number, last_seq, last_listed, last_micros, head FROM conversations WHERE id = ?",
+  `SELECT number, last_seq, last_listed, last_micros, head, stored_bytes AS conversationBytes,
+     coalesce((SELECT bytes FROM stored_bytes s WHERE s.user_id = c.user_id), 0) AS userBytes
+   FROM conversations c WHERE id = ?`,
 );
 const insertEvent = prepare(
   "INSERT INTO events (key, conversation, listed_index, id, kind, timestamp, json) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -68,14 +76,22 @@ const copyEvents = prepare(
    SELECT ? + listed_index, ?, ? + listed_index, id, kind, timestamp, json FROM events
    WHERE conversation = ? AND listed_index BETWEEN ? AND ?`,
 );
-const endCopy = prepare(
-  "UPDATE conversations SET last_seq = ?, last_listed = ?, last_micros = ? WHERE number = ?",
+const sumCopy = prepare(
+  `SELECT coalesce(sum(octet_length(json)), 0) AS bytes FROM events
+   WHERE conversation = ? AND listed_index BETWEEN ? AND ?`,
 );
+const endCopy = prepare(
+  `UPDATE conversations SET last_seq = ?, last_listed = ?, last_micros = ?, stored_bytes = stored_bytes + ?
+   WHERE number = ?`,
+);
+const addBytes = prepare("UPDATE conversations SET stored_bytes = stored_bytes + ? WHERE number = ?");
+const findUserBytes = prepare("SELECT bytes FROM stored_bytes WHERE user_id = ?");
 const insertCall = prepare("INSERT INTO model_calls (conversation, seq, json) VALUES (?, ?, ?)");
 const removePending = prepare("DELETE FROM pending_messages WHERE id = ?");
 const updateLog = prepare(
   `UPDATE conversations SET last_seq = ?, last_listed = ?, last_micros = ?, updated_at = max(updated_at, ?),
-     execution_status = coalesce(?, execution_status), unclean_ends = iif(?, 0, unclean_ends), metrics = coalesce(?, metrics), stats = coalesce(?, stats)
+     execution_status = coalesce(?, execution_status), unclean_ends = iif(?, 0, unclean_ends), metrics = coalesce(?, metrics), stats = coalesce(?, stats),
+     stored_bytes = stored_bytes + ?
    WHERE number = ?`,
 );
 // External agents are not paid for here; the cost of sub-agents counts in their own conversations.
@@ -164,7 +180,27 @@ function attemptWithSavepoint(job: Job): Result {
 
 function perform(job: Job): AppendResult | number {
   if (job.type === "append") return append(job);
-  return job.type === "copy" ? copy(job) : job.statements.map(run).at(-1)!;
+  if (job.type === "copy") return copy(job);
+  if (job.userId !== undefined) {
+    const found = findUserBytes.get(job.userId) as { bytes: number } | undefined;
+    requireRoom({ conversationBytes: 0, userBytes: found?.bytes ?? 0 }, sizeOf(job), false);
+  }
+  return job.statements.map(run).at(-1)!;
+}
+
+/** Throws JobFailed when further bytes exceed a quota. */
+function requireRoom(stored: Stored, bytes: number, isEnding: boolean): void {
+  const quota = findExceeded(stored, bytes, quotas, isEnding);
+  if (quota) throw new JobFailed({ reason: "quota", quota });
+}
+
+/** Bytes of the texts of statements. */
+function sizeOf({ statements }: RunJob): number {
+  const values = statements.flatMap(({ parameters }) => parameters);
+  return values.reduce<number>(
+    (sum, value) => sum + (typeof value === "string" ? Buffer.byteLength(value) : 0),
+    0,
+  );
 }
 
 function run(statement: {
@@ -174,7 +210,7 @@ function run(statement: {
   return Number(prepare(statement.sql).run(...statement.parameters).changes);
 }
 
-interface Log {
+interface Log extends Stored {
   number: number;
   last_seq: number;
   last_listed: number;
@@ -192,6 +228,9 @@ function append(job: AppendJob): AppendResult {
   if (job.delivers !== null && removePending.run(job.delivers).changes === 0) {
     throw new JobFailed({ reason: "delivered-already" });
   }
+  const texts = [...job.calls, ...job.events.map(({ body }) => body)];
+  const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text) + rowBytes, 0);
+  requireRoom(log, bytes, job.isEnding);
   const micros = Math.max(job.nowMicros, log.last_micros + 1);
   const stamps = {
     seq: log.last_seq + 1,
@@ -199,7 +238,10 @@ function append(job: AppendJob): AppendResult {
     head: navigate === undefined ? log.head : (navigate?.eventId ?? ""),
   };
   for (const call of job.calls) insertCall.run(log.number, log.last_seq + job.events.length, call);
-  if (job.events.length === 0) return stamps;
+  if (job.events.length === 0) {
+    addBytes.run(bytes, log.number);
+    return stamps;
+  }
   if (navigate !== undefined) insertNavigation.run(log.number, log.last_listed, navigate?.index ?? 0, micros);
 
   let listed = log.last_listed;
@@ -232,6 +274,7 @@ function append(job: AppendJob): AppendResult {
     job.resetsUncleanEnds ? 1 : 0,
     job.metrics,
     job.stats,
+    bytes,
     log.number,
   );
   if (head !== log.head) moveHead.run(head, log.number);
@@ -243,6 +286,10 @@ function copy({ conversationId, sourceId, span, nowMicros }: CopyJob): number {
   const source = findLog.get(sourceId) as Log | undefined;
   const log = findLog.get(conversationId) as Log | undefined;
   if (!source || !log) throw new JobFailed({ reason: "conversation-not-found" });
+  const { bytes } = sumCopy.get(source.number, span.first, span.last) as { bytes: number };
+  // The copy has no user yet.
+  const { conversationBytes } = log;
+  requireRoom({ conversationBytes, userBytes: source.userBytes + conversationBytes }, bytes, false);
   const shift = log.last_seq + 1 - span.first;
   const copied = copyEvents.run(
     eventKey(log.number, shift),
@@ -253,7 +300,7 @@ function copy({ conversationId, sourceId, span, nowMicros }: CopyJob): number {
     span.last,
   );
   const last = log.last_seq + Number(copied.changes);
-  endCopy.run(last, last, Math.max(nowMicros, source.last_micros + 1), log.number);
+  endCopy.run(last, last, Math.max(nowMicros, source.last_micros + 1), bytes, log.number);
   return Number(copied.changes);
 }
 

@@ -1,0 +1,115 @@
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { failure } from "@sandpiper/agent/loop/status";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { conversationRow, message, temporaryFolder } from "../../../test/support/store.ts";
+import type { Store } from "../store.ts";
+import { openVault } from "../vault.ts";
+import { sqliteStoreExists } from "./folder.ts";
+import { openSqliteStore } from "./open.ts";
+
+const MB = 2 ** 20;
+let dir: string;
+let remove: () => void;
+let store: Store;
+
+async function open(quotas = { conversationBytes: MB, userBytes: 1.5 * MB }): Promise<void> {
+  const vault = await openVault(join(dir, "vault.key"), { create: !sqliteStoreExists(dir) });
+  store = await openSqliteStore({ dir, vault, quotas });
+}
+
+beforeEach(async () => {
+  ({ dir, remove } = temporaryFolder());
+  await open();
+});
+afterEach(async () => {
+  await store.close();
+  remove();
+});
+
+const large = message("x".repeat(100_000));
+const quotaReached = { code: "StorageQuotaReached", status: 507 };
+
+/** Bytes that the store counts for a user. */
+function counted(userId = "default"): number {
+  const database = new DatabaseSync(join(dir, "store", "sandpiper.db"), { readOnly: true });
+  const row = database.prepare("SELECT bytes FROM stored_bytes WHERE user_id = ?").get(userId);
+  database.close();
+  return Number(row?.bytes ?? 0);
+}
+
+/** Appends until the quota is reached; the number of stored events. */
+async function fill(id: string): Promise<number> {
+  for (let count = 0; ; count++) {
+    const error = await store.events.append(id, [large]).then(
+      () => undefined,
+      (reason) => reason,
+    );
+    if (!error) continue;
+    expect(error).toMatchObject(quotaReached);
+    return count;
+  }
+}
+
+test("a conversation at its quota refuses events, records how it ends, and leaves others alone", async () => {
+  const [full, other] = [conversationRow(), conversationRow()];
+  for (const row of [full, other]) await store.conversations.create(row);
+  expect(await fill(full.id)).toBe(10);
+  await store.events.append(full.id, failure("StorageQuotaReached", "It is full."));
+  expect(store.conversations.get(full.id)!.summary.executionStatus).toBe("error");
+  await store.events.append(other.id, [large]);
+  await store.close();
+  await open();
+  await expect(store.events.append(full.id, [large])).rejects.toMatchObject(quotaReached);
+});
+
+test("a user at the quota can only delete, which makes room; other users are not affected", async () => {
+  const rows = [conversationRow(), conversationRow(), conversationRow({ userId: "other" })];
+  for (const row of rows) await store.conversations.create(row);
+  await fill(rows[0]!.id);
+  expect(await fill(rows[1]!.id)).toBeLessThan(10);
+  const config = { ...conversationRow().config, systemMessageSuffix: "x".repeat(200_000) };
+  await expect(store.conversations.create(conversationRow({ config }))).rejects.toMatchObject(quotaReached);
+  await expect(store.conversations.copyLog(rows[0]!.id, [{ first: 1, last: 5 }])).rejects.toMatchObject(
+    quotaReached,
+  );
+  await store.events.append(rows[2]!.id, [large]);
+  await store.conversations.remove(rows[0]!.id);
+  await store.events.append(rows[1]!.id, [large]);
+  for (const { id } of rows) if (store.conversations.get(id)) await store.conversations.remove(id);
+  expect([counted(), counted("other")]).toEqual([0, 0]);
+});
+
+test("what forks, pending messages, contexts and changes store is counted, and again when it is removed", async () => {
+  const row = conversationRow();
+  await store.conversations.create(row);
+  const empty = counted();
+  await store.events.append(row.id, [large, large]);
+  expect(counted() - empty).toBeGreaterThan(200_000);
+  const before = counted();
+  const fork = conversationRow();
+  const log = await store.conversations.copyLog(row.id, [{ first: 1, last: 2 }]);
+  await store.conversations.create(fork, undefined, { log, head: null, metrics: null });
+  expect(counted() - before).toBeGreaterThan(200_000);
+  await store.contexts.put(row.id, { text: "x".repeat(50_000) });
+  await store.contexts.put(row.id, { text: "x" });
+  await store.conversations.update(row.id, { config: { tags: { big: "x".repeat(50_000) } } });
+  const content = [{ type: "text", text: "x".repeat(50_000), cache_prompt: false }] as const;
+  const pending = { id: "p", userId: "default", conversationId: row.id, createdAt: 1, content: [...content] };
+  await store.pendingMessages.create(pending);
+  expect(counted() - before).toBeGreaterThan(300_000);
+  for (const { id } of [row, fork]) await store.conversations.remove(id);
+  expect(counted()).toBe(0);
+});
+
+test("the oldest ended start tasks of a user are removed beyond a number", async () => {
+  const task = (number: number, status: "WORKING" | "READY") => ({
+    ...{ id: `task-${number}`, userId: "default", conversationId: `c-${number}`, sandboxId: null },
+    ...{ status, detail: null, createdAt: number, updatedAt: number, request: {} },
+  });
+  await store.startTasks.create(task(0, "WORKING"));
+  await Promise.all(Array.from({ length: 1_002 }, (_, at) => store.startTasks.create(task(at + 1, "READY"))));
+  await store.startTasks.create(task(2_000, "WORKING"));
+  const left = [0, 1, 2, 3, 1_002, 2_000].filter((number) => store.startTasks.get(`task-${number}`));
+  expect(left).toEqual([0, 3, 1_002, 2_000]);
+});
