@@ -68,6 +68,10 @@ export interface CreateOptions {
   after?: Promise<void>;
   /** Replaces the network of the spec; the spec's credentials stay. */
   network?: Partial<Pick<NetworkPolicy, "mode" | "allow">>;
+  /** Rules besides those of the network; a network of mode `none` becomes an allowlist. */
+  allow?: NetworkPolicy["allow"];
+  /** Variables besides those of the spec. */
+  env?: Record<string, string>;
   /**
    * The sandbox begins with the files of this snapshot, and has its spec unless `specId` names one.
    */

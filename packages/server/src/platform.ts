@@ -170,6 +170,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
         driver: await createDriver(config, { registries, logger }),
         store,
         specs,
+        imageSpec: (reference) => createImageSpec(reference, specs[0]!, registries),
         defaultSpec: (userId) => chooseSpec(settings.view(userId), specs, registries),
         egress,
         idle: {

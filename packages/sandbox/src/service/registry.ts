@@ -132,9 +132,12 @@ export class SandboxRegistry {
 export function newSandboxRow(
   userId: string,
   spec: SandboxSpec,
-  options: Pick<CreateOptions, "id" | "network" | "snapshotId"> & { prepared: boolean; now: number },
+  options: Pick<CreateOptions, "id" | "network" | "allow" | "env" | "snapshotId"> & {
+    prepared: boolean;
+    now: number;
+  },
 ): SandboxRow {
-  const { id = newSandboxId(), network, snapshotId = null, prepared, now } = options;
+  const { id = newSandboxId(), snapshotId = null, prepared, now } = options;
   return {
     id,
     userId,
@@ -144,9 +147,17 @@ export function newSandboxRow(
     incarnation: randomUUID(),
     sessionKey: randomBytes(32).toString("base64url"),
     createdAt: now,
-    spec: network ? { ...spec, network: { ...spec.network, ...network } } : spec,
+    spec: { ...spec, env: { ...spec.env, ...options.env }, network: toNetwork(spec, options) },
     prepared,
     snapshotId,
     lastUsedAt: now,
   };
+}
+
+function toNetwork(spec: SandboxSpec, { network, allow = [] }: Pick<CreateOptions, "network" | "allow">) {
+  const own = { ...spec.network, ...network };
+  if (allow.length === 0) return own;
+  // Rules of a network without access do not apply.
+  const [mode, rules] = own.mode === "none" ? (["allowlist", []] as const) : [own.mode, own.allow];
+  return { ...own, mode, allow: [...rules, ...allow] };
 }

@@ -24,6 +24,9 @@ import { SandboxStarter } from "./starter.ts";
 import { SandboxSuspender } from "./suspender.ts";
 import { SandboxUse } from "./use.ts";
 
+/** Begins the id of a spec that is an image: `docker://python:3.13`. */
+const imagePrefix = "docker://";
+
 export interface SandboxServiceOptions {
   driver: SandboxDriver;
   store: { sandboxes: SandboxStore; snapshots: SnapshotStore };
@@ -31,6 +34,8 @@ export interface SandboxServiceOptions {
   specs: SandboxSpec[];
   /** The default spec of a user; undefined: the first of `specs`. */
   defaultSpec?: (userId: string) => SandboxSpec | undefined;
+  /** The spec of an image that a user names. Throws SandboxSpecUnusable. */
+  imageSpec?: (reference: string) => SandboxSpec;
   /** Network access of sandboxes; without it there is none. */
   egress?: Egress;
   idle?: IdlePolicy;
@@ -182,7 +187,8 @@ export class SandboxService implements Sandboxes {
   }
 
   resolveSpec(userId: string, specId?: string): SandboxSpec {
-    const { specs, defaultSpec } = this.#options;
+    const { specs, defaultSpec, imageSpec } = this.#options;
+    if (specId?.startsWith(imagePrefix) && imageSpec) return imageSpec(specId.slice(imagePrefix.length));
     if (specId === undefined) return defaultSpec?.(userId) ?? specs[0]!;
     const spec = specs.find(({ id }) => id === specId);
     if (!spec) throw new PlatformError("UnknownSandboxSpec", { id: specId });

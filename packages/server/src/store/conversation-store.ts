@@ -41,6 +41,8 @@ export interface ConversationConfig {
   systemMessageSuffix: string | null;
   workingDir: string;
   maxIterations: number;
+  /** The conversation's own budget, USD; a lower one of the user's settings wins. */
+  maxBudget?: number | null;
   /** Agent profile at the start; `disabledSkills` are those of the profile. */
   launchedProfile?: { id: string; revision: number } | undefined;
   disabledSkills?: readonly string[] | undefined;

@@ -45,6 +45,7 @@ export const appServer: readonly Deliberate[] = [
   ["* /api/v1/app-conversations*: *initial_message.sender: ours alone", extension],
   ["* /api/v1/app-conversations*: *network: ours alone", extension],
   ["* /api/v1/app-conversations*: *sandbox_spec_id: ours alone", extension],
+  ["* /api/v1/app-conversations*: *max_budget_per_task: ours alone", extension],
   ["* /api/v1/app-conversations*: *tags: ours alone", extension],
   ["*task_type: also CREATE_MICROAGENT", "V0 clients send it"],
   [
@@ -53,6 +54,8 @@ export const appServer: readonly Deliberate[] = [
   ],
   ["POST /api/v1/sandboxes: query snapshot_id: ours alone", extension],
   ["POST /api/v1/sandboxes: body network: ours alone", extension],
+  ["POST /api/v1/sandboxes: body allow: ours alone", extension],
+  ["POST /api/v1/sandboxes: body env: ours alone", extension],
   [
     "DELETE /api/v1/sandboxes/{id}: query sandbox_id: not required",
     "the path's id is taken where the query has none",

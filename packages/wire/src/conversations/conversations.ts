@@ -97,6 +97,9 @@ const StartSecrets = Type.Record(
   { maxProperties: 100, writeOnly: true, additionalProperties: false },
 );
 
+/** A budget of one conversation; an extension. */
+const budget = Type.Number({ exclusiveMinimum: 0, maximum: 1_000_000, description: "USD" });
+
 /** The example of a start in the API document. */
 export const startExamples = [
   {
@@ -136,6 +139,7 @@ export const AppConversationStartRequest = Type.Object(
     tags: Type.Optional(Nullable(Tags)),
     sandbox_spec_id: Type.Optional(Nullable(Type.String())),
     network: Type.Optional(Nullable(NetworkOverride)),
+    max_budget_per_task: Type.Optional(Nullable(budget)),
   },
   { examples: startExamples },
 );
@@ -150,6 +154,7 @@ export const AppConversationUpdateRequest = Type.Object({
   selected_repository: Type.Optional(Nullable(Type.String({ maxLength: 512 }))),
   selected_branch: Type.Optional(Nullable(Type.String({ maxLength: 255 }))),
   git_provider: Type.Optional(Nullable(ProviderType)),
+  max_budget_per_task: Type.Optional(Nullable(budget)),
 });
 
 export const startTaskStatuses = [

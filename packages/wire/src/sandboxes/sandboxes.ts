@@ -28,35 +28,54 @@ export const SandboxInfo = Type.Object({
 
 const hostPattern = "^(\\*\\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$";
 
+/** A host that a sandbox may reach; by default at the ports 80 and 443. */
+export const NetworkRule = Type.Object({
+  host: Type.String({
+    pattern: hostPattern,
+    description: "example.com, or *.example.com for every name below it",
+  }),
+  ports: Type.Optional(
+    Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }), { minItems: 1, maxItems: 100 }),
+  ),
+  methods: Type.Optional(
+    Nullable(Type.Array(Type.String({ pattern: "^[A-Z]{1,20}$" }), { minItems: 1, maxItems: 20 })),
+  ),
+});
+
 /**
  * Overrides the network of the sandbox's spec; an extension. `allow` applies to `allowlist`;
  * without it the spec's rules stay.
  */
 export const NetworkOverride = Type.Object({
   mode: StringEnum(["none", "allowlist", "open"]),
+  allow: Type.Optional(Nullable(Type.Array(NetworkRule, { maxItems: 1_000 }))),
+});
+
+/** Body of `POST /api/v1/sandboxes`; an extension, the contract has none. */
+export const SandboxStartRequest = Type.Object({
+  network: Type.Optional(Nullable(NetworkOverride)),
   allow: Type.Optional(
     Nullable(
-      Type.Array(
-        Type.Object({
-          host: Type.String({
-            pattern: hostPattern,
-            description: "example.com, or *.example.com for every name below it",
-          }),
-          ports: Type.Optional(
-            Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }), { minItems: 1, maxItems: 100 }),
-          ),
-          methods: Type.Optional(
-            Nullable(Type.Array(Type.String({ pattern: "^[A-Z]{1,20}$" }), { minItems: 1, maxItems: 20 })),
-          ),
-        }),
-        { maxItems: 1_000 },
+      Type.Array(NetworkRule, {
+        maxItems: 1_000,
+        description: "rules besides those of the network; a network of mode none becomes an allowlist",
+      }),
+    ),
+  ),
+  env: Type.Optional(
+    Nullable(
+      Type.Record(
+        Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$" }),
+        Type.String({ maxLength: 65_536, pattern: "^[^\\0]*$" }),
+        {
+          maxProperties: 100,
+          additionalProperties: false,
+          description: "variables besides those of the spec; secrets belong into the secrets of the user",
+        },
       ),
     ),
   ),
 });
-
-/** Body of `POST /api/v1/sandboxes`; an extension, the contract has none. */
-export const SandboxStartRequest = Type.Object({ network: Type.Optional(Nullable(NetworkOverride)) });
 
 /** The files of a sandbox as they were once; an extension. */
 export const SnapshotInfo = Type.Object({
@@ -80,6 +99,7 @@ export const SandboxSpecPage = Page(SandboxSpecInfo);
 export const SnapshotPage = Page(SnapshotInfo);
 
 export type ExposedUrl = Static<typeof ExposedUrl>;
+export type NetworkRule = Static<typeof NetworkRule>;
 export type NetworkOverride = Static<typeof NetworkOverride>;
 export type SnapshotInfo = Static<typeof SnapshotInfo>;
 export type SandboxInfo = Static<typeof SandboxInfo>;

@@ -91,6 +91,7 @@ function parseConversationUpdate(
   if (repository === null && (branch || provider)) throw new PlatformError("BranchWithoutRepository");
   const config: ConversationChange["config"] = {};
   if (change.public !== undefined) config.public = change.public;
+  if (change.max_budget_per_task !== undefined) config.maxBudget = change.max_budget_per_task;
   if (provider !== undefined) config.gitProvider = provider;
   if (typeof repository === "string") {
     const { gitProvider = row.config.gitProvider } = config;

@@ -21,7 +21,7 @@ export class RunBudget {
   constructor(deps: RunBudgetDeps, row: ConversationRow) {
     this.#deps = deps;
     this.#first = row;
-    this.usd = deps.settings.agent(row.userId).maxBudgetPerTask;
+    this.usd = lower(deps.settings.agent(row.userId).maxBudgetPerTask, row.config.maxBudget ?? null);
   }
 
   /** Which budget is spent, and the message for the user; `stats`: the conversation's metrics. */
@@ -49,4 +49,8 @@ export class RunBudget {
     }
     return sum;
   }
+}
+
+function lower(first: number | null, second: number | null): number | null {
+  return first === null || second === null ? (first ?? second) : Math.min(first, second);
 }

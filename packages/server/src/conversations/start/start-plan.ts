@@ -101,6 +101,7 @@ export function planStart(
       request.system_message_suffix ?? profile?.system_message_suffix ?? preferences.systemMessageSuffix,
     workingDir: "",
     maxIterations: preferences.maxIterations,
+    ...(request.max_budget_per_task && { maxBudget: request.max_budget_per_task }),
     ...(profile && {
       launchedProfile: { id: profile.id, revision: profile.revision },
       disabledSkills: profile.disabled_skills,

@@ -24,14 +24,16 @@ export function sandboxSpecRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
   );
   app.get(
     "/api/v1/sandbox-specs",
-    route("Read specs by id; null for unknown ones", {
+    route("Read specs by id, such as that of an image (docker://python:3.13); null for unknown ones", {
       querystring: Type.Object({ id: Type.Array(Type.String()) }),
       response: { 200: Type.Array(Nullable(SandboxSpecInfo)) },
     }),
     (request) => {
       checkCount(request.query.id, 100);
       const specs = new Map(sandboxes.specs().map((spec) => [spec.id, info(spec)]));
-      return request.query.id.map((id) => specs.get(id) ?? null);
+      const image = (id: string) =>
+        id.startsWith("docker://") ? info(sandboxes.resolveSpec(request.principal.userId, id)) : null;
+      return request.query.id.map((id) => specs.get(id) ?? image(id));
     },
   );
 }

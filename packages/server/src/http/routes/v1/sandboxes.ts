@@ -1,6 +1,6 @@
 import type { Server } from "node:http";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
-import { toNetworkPolicy } from "@sandpiper/sandbox/specs/network-override";
+import { toNetworkPolicy, toRules } from "@sandpiper/sandbox/specs/network-override";
 import {
   isoTime,
   Nullable,
@@ -62,7 +62,9 @@ export function sandboxRoutes(
       "Start a sandbox",
       {
         querystring: Type.Object({
-          sandbox_spec_id: Type.Optional(Type.String()),
+          sandbox_spec_id: Type.Optional(
+            Type.String({ description: "id of a spec, or an image in a registry: docker://python:3.13" }),
+          ),
           snapshot_id: Type.Optional(
             Type.String({
               description: "start with the files of this snapshot, and by default its spec",
@@ -76,10 +78,12 @@ export function sandboxRoutes(
     ),
     async (request) => {
       const { sandbox_spec_id, snapshot_id } = request.query;
-      const { network } = request.body;
+      const { network, allow, env } = request.body;
       const row = await sandboxes.create(request.principal.userId, sandbox_spec_id, {
         ...(snapshot_id !== undefined && { snapshotId: snapshot_id }),
         ...(network && { network: toNetworkPolicy(network) }),
+        ...(allow && { allow: toRules(allow) }),
+        ...(env && { env }),
       });
       return info(row, request.principal);
     },
