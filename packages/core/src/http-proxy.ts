@@ -21,11 +21,12 @@ interface Upstream extends Duplex {
 /**
  * Joins two connections until both have ended, one has failed, or nothing has moved for `idleMs`.
  * Each half is closed as its sender closes it. `onDone` is called once the server's end is closed.
+ * What the server sends passes `through`.
  */
 export function splice(
   client: Duplex,
   server: Upstream,
-  { idleMs, onDone = () => {} }: { idleMs?: number; onDone?: () => void } = {},
+  { idleMs, onDone = () => {}, through }: { idleMs?: number; onDone?: () => void; through?: Duplex } = {},
 ): void {
   const cut = () => {
     client.destroy();
@@ -34,13 +35,15 @@ export function splice(
   if (idleMs !== undefined) server.setTimeout?.(idleMs, cut);
   server.once("error", cut).once("close", () => {
     // The server's last bytes may still be on their way to a slow client.
-    if (server.readableEnded) client.end();
-    else cut();
+    if (!server.readableEnded) cut();
+    else if (!through) client.end();
     onDone();
   });
   client.once("error", cut).once("close", cut);
+  through?.once("error", cut);
   if (server.destroyed || client.destroyed) {
     cut();
     onDone();
-  } else client.pipe(server).pipe(client);
+  } else if (through) client.pipe(server).pipe(through).pipe(client);
+  else client.pipe(server).pipe(client);
 }

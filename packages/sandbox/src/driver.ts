@@ -181,6 +181,8 @@ export interface CredentialRule {
   hosts: string[];
   /** The server's environment variable that holds the secret. */
   fromEnv: string;
+  /** Headers, in lower case, that may carry it besides those for authentication. */
+  headers?: readonly string[];
 }
 
 export interface ExecRequest {

@@ -1,10 +1,13 @@
 import { createHmac } from "node:crypto";
-import { Transform } from "node:stream";
 import type { CredentialRule } from "../driver.ts";
 import type { ProxiedSandbox, SecretLookup } from "./api.ts";
+import { minSecretLength } from "./masking/patterns.ts";
+import { ResponseMask } from "./masking/response-mask.ts";
+import { SentSecrets } from "./masking/sent-secrets.ts";
 import { findRules, matchesHost } from "./policy/policy.ts";
 import { Refusal } from "./proxy/refusal.ts";
 import type { Target } from "./proxy/target.ts";
+import type { RawHeaders } from "./raw-headers.ts";
 import type { SandboxSecret } from "./sandbox-secret.ts";
 
 /** Prefix of every placeholder. */
@@ -27,68 +30,58 @@ interface Secret {
   placeholder: string;
   /** Undefined when the server's variable is not set. */
   value: string | undefined;
+  /** Headers that may carry it in addition to those for authentication. */
+  headers: readonly string[];
+  /** The host that it is for is named, so that everything from there is masked. */
+  isNamed: boolean;
   /** The server's variable, for the message about a missing value. */
   fromEnv?: string;
 }
 
-/** Headers in Node's raw form: name, value, name, value, …. */
-export type RawHeaders = string[];
-
 /** The secrets of one sandbox for one target. */
 export class HostCredentials {
   readonly #secrets: Secret[];
-  /** Sent values: secrets, and their encoding in Basic authorization. */
-  readonly #sent = new Set<string>();
+  readonly #sent: SentSecrets;
 
-  constructor(secrets: Secret[]) {
+  constructor(secrets: Secret[], sent: SentSecrets) {
     this.#secrets = secrets;
+    this.#sent = sent;
   }
 
-  /** Replaces placeholders by secrets. Throws Refusal for a missing secret. */
+  /**
+   * Replaces placeholders by secrets in the headers that may carry them. Throws Refusal for a
+   * missing secret, and for a placeholder in another header.
+   */
   inject(headers: RawHeaders): RawHeaders {
-    return headers.map((text, index) => (index % 2 === 0 ? text : this.#injectValue(text)));
-  }
-
-  /** True when a secret was sent. */
-  get hasSent(): boolean {
-    return this.#sent.size > 0;
-  }
-
-  /** Masks secrets in response headers. */
-  maskHeaders(headers: RawHeaders): RawHeaders {
-    const shown = [...this.#secrets.map(({ value }) => value ?? ""), ...this.#sent].filter(canBeMasked);
-    return headers.map((text) =>
-      shown.reduce((masked, value) => masked.replaceAll(value, "*".repeat(value.length)), text),
+    return headers.map((text, index) =>
+      index % 2 === 0 ? text : this.#injectValue(headers[index - 1]!, text),
     );
   }
 
-  /** Masks secrets in a response body and keeps its length. */
-  maskBody(): Transform {
-    return maskBytes([...this.#sent].filter(canBeMasked).map((value) => Buffer.from(value, "latin1")));
-  }
-
-  #injectValue(text: string): string {
+  #injectValue(header: string, text: string): string {
     const [, scheme, encoded] = /^(basic\s+)([\w+/=-]+)$/i.exec(text) ?? [];
     if (encoded !== undefined) {
       const plain = Buffer.from(encoded, "base64").toString("latin1");
-      const filled = this.#fill(plain);
-      if (filled === plain) return text;
-      const sent = Buffer.from(filled, "latin1").toString("base64");
-      this.#sent.add(sent);
-      return `${scheme}${sent}`;
+      const filled = this.#fill(header, plain);
+      return filled === plain ? text : `${scheme}${Buffer.from(filled, "latin1").toString("base64")}`;
     }
-    const filled = this.#fill(text);
+    const filled = this.#fill(header, text);
     // Only Basic authorization can encode any byte.
     if (filled !== text && /[^\t\x20-\x7e\x80-\xff]/.test(filled))
       throw new Refusal(502, "A secret of several lines cannot be sent in a header.");
     return filled;
   }
 
-  #fill(text: string): string {
+  #fill(header: string, text: string): string {
     if (!text.includes(prefix)) return text;
     let filled = text;
-    for (const { name, placeholder: wanted, value, fromEnv } of this.#secrets) {
+    for (const { name, placeholder: wanted, value, fromEnv, headers } of this.#secrets) {
       if (!filled.includes(wanted)) continue;
+      if (!mayCarry(header, headers))
+        throw new Refusal(
+          403,
+          `The secret ${name} is sent in headers for authentication only: to send it in ${header.slice(0, 100)}, name this header in the secret's headers.`,
+        );
       if (!value)
         throw new Refusal(
           502,
@@ -111,6 +104,7 @@ export class SandboxCredentials {
   readonly #secrets: SecretLookup | undefined;
   /** Cache by variable. */
   readonly #placeholders = new Map<string, string>();
+  readonly #sent = new SentSecrets();
 
   constructor(sandbox: ProxiedSandbox, env: NodeJS.ProcessEnv, secrets: SecretLookup | undefined) {
     const { policy, token } = sandbox;
@@ -125,6 +119,8 @@ export class SandboxCredentials {
           fromEnv,
           placeholder: toPlaceholder(name, token),
           value: toHeaderBytes(env[fromEnv]),
+          headers: rule.headers ?? [],
+          isNamed: true,
         },
       };
     });
@@ -137,19 +133,34 @@ export class SandboxCredentials {
 
   /** The secrets for one request to a target; undefined when there are none. */
   forTarget(target: Target): HostCredentials | undefined {
+    const found = this.#secretsFor(target);
+    return found.length > 0 ? new HostCredentials(found, this.#sent) : undefined;
+  }
+
+  /** The mask of a response; undefined when there is no secret that it could show. */
+  maskFor(target: Target): ResponseMask | undefined {
+    const found = this.#secretsFor(target);
+    if (found.length === 0 && this.#sent.isEmpty) return undefined;
+    const values = (named: boolean) =>
+      found.flatMap(({ value, isNamed }) =>
+        isNamed === named && value !== undefined && value.length >= minSecretLength ? [value] : [],
+      );
+    return new ResponseMask({ sent: this.#sent, always: values(true), inHeaders: values(false) });
+  }
+
+  #secretsFor(target: Target): Secret[] {
     const own = this.#userSecrets(target).map(
-      ({ variable, value, outgoingValue = value }): Secret => ({
+      ({ variable, value, outgoingValue = value, hosts, headers }): Secret => ({
         name: variable,
         placeholder: this.#placeholder(variable),
         value: toHeaderBytes(outgoingValue),
+        headers: headers ?? [],
+        isNamed: hosts !== null,
       }),
     );
     // A user's secret replaces the operator's of the same name.
-    const found = [
-      ...own,
-      ...this.#policySecrets(target).filter(({ name }) => !own.some((one) => one.name === name)),
-    ];
-    return found.length > 0 ? new HostCredentials(found) : undefined;
+    const ofPolicy = this.#policySecrets(target).filter(({ name }) => !own.some((one) => one.name === name));
+    return [...own, ...ofPolicy];
   }
 
   #policySecrets({ host }: Target): Secret[] {
@@ -178,40 +189,15 @@ export class SandboxCredentials {
   }
 }
 
-/** Shorter values occur in ordinary text. */
-function canBeMasked(value: string): boolean {
-  return value.length >= 6;
-}
-
 /** A secret as header value: one character per byte, without trailing line break. */
 function toHeaderBytes(value: string | undefined): string | undefined {
   return value === undefined ? undefined : Buffer.from(value.trim()).toString("latin1");
 }
 
-/** Replaces secrets in a stream by stars. Holds back only a possible beginning of a secret. */
-function maskBytes(secrets: Buffer[]): Transform {
-  let held: Buffer = Buffer.alloc(0);
-  return new Transform({
-    transform(piece: Buffer, _encoding, done) {
-      const bytes = Buffer.concat([held, piece]);
-      for (const secret of secrets) {
-        for (let at = bytes.indexOf(secret); at >= 0; at = bytes.indexOf(secret, at + secret.length))
-          bytes.fill("*", at, at + secret.length);
-      }
-      const keep = Math.max(0, ...secrets.map((secret) => overlapLength(bytes, secret)));
-      held = bytes.subarray(bytes.length - keep);
-      done(null, bytes.subarray(0, bytes.length - keep));
-    },
-    flush(done) {
-      done(null, held);
-    },
-  });
-}
+/** Headers that exist to carry a credential: a server has no reason to show them to others. */
+const authenticationHeader =
+  /^(?:[a-z0-9]+[-_])*(?:authorization|api[-_]?key|(?:access|application|auth|subscription)[-_]key|token)$/i;
 
-/** Length of the longest suffix of `bytes` that is a prefix of `secret`. */
-function overlapLength(bytes: Buffer, secret: Buffer): number {
-  for (let length = Math.min(secret.length - 1, bytes.length); length > 0; length--) {
-    if (bytes.compare(secret, 0, length, bytes.length - length) === 0) return length;
-  }
-  return 0;
+function mayCarry(header: string, further: readonly string[]): boolean {
+  return authenticationHeader.test(header) || further.includes(header.toLowerCase());
 }

@@ -3,6 +3,8 @@ export interface SecretInfo {
   description: string | null;
   /** Hosts (`*.example.com`) that may get it; null: hosts of allow rules, on port 443. */
   hosts: readonly string[] | null;
+  /** Headers, in lower case, that may carry it besides those for authentication. */
+  headers?: readonly string[] | null;
 }
 
 /** A secret in one sandbox. */

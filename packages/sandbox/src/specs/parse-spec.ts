@@ -92,15 +92,22 @@ function parseNetwork(written: WrittenNetwork, defaults: SpecDefaults, invalid: 
       `must be a host such as "github.com" or "*.example.com:443", or "${defaultsWord}"`,
     );
   });
-  const credentials = (written.credentials ?? []).map(({ name, hosts, from_env: fromEnv }, index) => {
-    const path = `network.credentials[${index}]`;
-    const wrong = hosts.findIndex((host) => !isHostPattern(host));
-    if (wrong !== -1)
-      throw invalid(`${path}.hosts[${wrong}]`, `must be a host such as "github.com", without a port`);
-    if (!defaults.env[fromEnv])
-      throw invalid(`${path}.from_env`, `names ${fromEnv}, which the server's environment does not have`);
-    return { name, hosts: hosts.map((host) => host.toLowerCase()), fromEnv };
-  });
+  const credentials = (written.credentials ?? []).map(
+    ({ name, hosts, from_env: fromEnv, headers }, index) => {
+      const path = `network.credentials[${index}]`;
+      const wrong = hosts.findIndex((host) => !isHostPattern(host));
+      if (wrong !== -1)
+        throw invalid(`${path}.hosts[${wrong}]`, `must be a host such as "github.com", without a port`);
+      if (!defaults.env[fromEnv])
+        throw invalid(`${path}.from_env`, `names ${fromEnv}, which the server's environment does not have`);
+      return {
+        name,
+        hosts: hosts.map((host) => host.toLowerCase()),
+        fromEnv,
+        ...(headers && { headers: headers.map((header) => header.toLowerCase()) }),
+      };
+    },
+  );
   const ranges = written.private ?? [];
   const wrong = ranges.findIndex((range) => !isRange(range));
   if (wrong !== -1)

@@ -9,6 +9,7 @@ const absolutePath = "^/[^\\0]*$";
 const variableName = "^[A-Za-z_][A-Za-z0-9_]*$";
 const specId = "^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}$";
 const method = "^[A-Za-z]{1,32}$";
+const headerName = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$";
 const typeNames: Record<string, string> = {
   string: "a text",
   integer: "a whole number",
@@ -22,6 +23,7 @@ const meanings: Record<string, string> = {
   [variableName]: "the name of an environment variable",
   [specId]: "1 to 255 letters, digits, and . _ : / @ -",
   [method]: "an HTTP method",
+  [headerName]: "the name of a header",
 };
 
 const Text = Type.String({ minLength: 1, maxLength: 4_096, pattern: "^[^\\0]*$" });
@@ -47,7 +49,12 @@ const Network = Type.Object(
     credentials: Type.Optional(
       Type.Array(
         Type.Object(
-          { name: VariableName, hosts: Type.Array(Text, { minItems: 1 }), from_env: VariableName },
+          {
+            name: VariableName,
+            hosts: Type.Array(Text, { minItems: 1 }),
+            from_env: VariableName,
+            headers: Type.Optional(Type.Array(Type.String({ pattern: headerName }))),
+          },
           strict,
         ),
       ),

@@ -23,11 +23,12 @@ export interface DerivedSecrets {
 export function deriveSecrets({ custom, providers }: SecretsDocument): DerivedSecrets {
   const named = Object.entries(custom)
     .map(
-      ([name, { value, description, hosts }]): SandboxSecret => ({
+      ([name, { value, description, hosts, headers = null }]): SandboxSecret => ({
         name,
         variable: name,
         description,
         hosts,
+        headers: headers?.map((header) => header.toLowerCase()) ?? null,
         value,
       }),
     )
@@ -47,14 +48,19 @@ export function deriveSecrets({ custom, providers }: SecretsDocument): DerivedSe
     };
   });
   return {
-    list: named.map(({ name, description, hosts }) => ({ name, description, hosts })),
+    list: named.map(({ name, description, hosts, headers = null }) => ({
+      name,
+      description,
+      hosts,
+      headers,
+    })),
     providers: new Map(tokens),
     providerHosts: Object.freeze(Object.fromEntries(tokens.map(([type, { host }]) => [type, host]))),
     forSandboxes: overlaySecrets(ofProviders, named),
   };
 }
 
-/** Adds a conversation's secrets; each takes the hosts of the secret that it replaces. */
+/** Adds a conversation's secrets; each takes the hosts and headers of the one that it replaces. */
 export function addConversationSecrets(
   secrets: readonly SandboxSecret[],
   values: Readonly<Record<string, string>>,
@@ -68,6 +74,7 @@ export function addConversationSecrets(
       variable: name,
       description: described ?? other?.description ?? null,
       hosts: other?.hosts ?? null,
+      headers: other?.headers ?? null,
       value,
     };
   });

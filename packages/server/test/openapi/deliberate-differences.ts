@@ -65,7 +65,10 @@ export const appServer: readonly Deliberate[] = [
     "the path's id is taken where the query has none",
   ],
   ["*body hosts: ours alone", extension],
+  ["POST /api/v1/secrets: body headers: ours alone", extension],
+  ["PUT /api/v1/secrets/{secret_id}: body headers: ours alone", extension],
   ["GET /api/v1/secrets/search: answer items[].hosts: ours alone", extension],
+  ["GET /api/v1/secrets/search: answer items[].headers: ours alone", extension],
   [
     "POST /api/v1/secrets/git-providers: body mcp_config.*",
     "the three lists of V0; the map of V1 belongs to the settings",

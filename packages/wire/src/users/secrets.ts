@@ -25,22 +25,39 @@ const Hosts = Type.Optional(
   ),
 );
 
+const HeaderNames = Type.Optional(
+  Nullable(
+    Type.Array(Type.String({ minLength: 1, maxLength: 100, pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" }), {
+      maxItems: 16,
+      description:
+        "an extension: request headers in which the egress proxy may send the value besides those for authentication (`Authorization`, `X-API-Key`, …)",
+    }),
+  ),
+);
+
 /** Body of `POST /api/v1/secrets` (app-server.md section 6). */
 export const CustomSecretCreate = Type.Object({
   name: SecretName,
   description: Description,
   value: Value,
   hosts: Hosts,
+  headers: HeaderNames,
 });
 
 /** Body of `PUT /api/v1/secrets/{id}`: what is left out stays as it is. */
-export const CustomSecretUpdate = Type.Object({ name: SecretName, description: Description, hosts: Hosts });
+export const CustomSecretUpdate = Type.Object({
+  name: SecretName,
+  description: Description,
+  hosts: Hosts,
+  headers: HeaderNames,
+});
 
 /** A secret as clients see it. */
 export const CustomSecretInfo = Type.Object({
   name: Type.String(),
   description: Nullable(Type.String()),
   hosts: Nullable(Type.Array(Type.String())),
+  headers: Nullable(Type.Array(Type.String())),
 });
 export const CustomSecretPage = Page(CustomSecretInfo);
 

@@ -1,8 +1,9 @@
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
 import { type Duplex, pipeline } from "node:stream";
 import { splice } from "@sandpiper/core/http-proxy";
-import type { HostCredentials, RawHeaders } from "../credentials.ts";
+import type { ResponseMask } from "../masking/response-mask.ts";
 import { judgeMethod } from "../policy/policy.ts";
+import type { RawHeaders } from "../raw-headers.ts";
 import { Exchange, toReasonPhrase } from "./exchange.ts";
 import { keepEndToEnd, serializeHeaders } from "./headers.ts";
 import { Refusal } from "./refusal.ts";
@@ -30,7 +31,7 @@ export function forwardRequest(route: ProxyRoute, request: IncomingMessage, resp
     else refuse(response, refusal, !request.complete);
   };
   const attempt = (again: boolean) => {
-    const { upstream, credentials } = open(route, request, exchange);
+    const { upstream, mask } = open(route, request, exchange);
     // A server may close a kept connection just when it is reused.
     upstream.on("error", (error) =>
       again && upstream.reusedSocket && !response.headersSent ? guard(() => attempt(false)) : fail(error),
@@ -39,9 +40,7 @@ export function forwardRequest(route: ProxyRoute, request: IncomingMessage, resp
       socket.destroy();
       fail(new Refusal(502, `${route.target.host} switched to another protocol without a request.`));
     });
-    upstream.on("response", (answer) =>
-      guard(() => respond(answer, credentials, request, response, exchange)),
-    );
+    upstream.on("response", (answer) => guard(() => respond(answer, mask, request, response, exchange)));
     // The response to an aborted request arrives as a response or an error.
     if (again) upstream.end();
     else pipeline(request, upstream, () => {});
@@ -59,27 +58,31 @@ export function forwardRequest(route: ProxyRoute, request: IncomingMessage, resp
 
 function respond(
   answer: IncomingMessage,
-  credentials: HostCredentials | undefined,
+  mask: ResponseMask | undefined,
   request: IncomingMessage,
   response: ServerResponse,
   exchange: Exchange,
 ): void {
-  const headers = keepEndToEnd(
-    credentials?.maskHeaders(answer.rawHeaders) ?? answer.rawHeaders,
-    "content-length",
-  );
+  const hasContent = request.method !== "HEAD" && ![204, 304].includes(answer.statusCode!);
+  const decoders = (hasContent && mask?.decoders(answer)) || [];
+  const dropped = decoders.length > 0 ? ["content-length", "content-encoding"] : ["content-length"];
+  const headers = keepEndToEnd(mask?.texts(answer.rawHeaders) ?? answer.rawHeaders, ...dropped);
   response.sendDate = false;
-  response.writeHead(answer.statusCode!, toReasonPhrase(answer.statusMessage ?? ""), [
+  response.writeHead(answer.statusCode!, getReason(answer, mask), [
     ...headers,
-    ...lengthHeader(answer),
+    ...(decoders.length > 0 ? [] : lengthHeader(answer)),
   ]);
   const done = (error: unknown) => {
     exchange.end(error ? "The response was cut off." : null);
     // After an early response the rest of the request must not block the connection.
     if (!request.complete) request.destroy();
   };
-  if (credentials?.hasSent) pipeline(answer, credentials.maskBody(), response, done);
+  if (mask?.masksBodies) pipeline([answer, ...decoders, mask.body(), response], done);
   else pipeline(answer, response, done);
+}
+
+function getReason({ statusMessage = "" }: IncomingMessage, mask: ResponseMask | undefined): string {
+  return toReasonPhrase(mask?.texts([statusMessage])[0] ?? statusMessage);
 }
 
 /** Forwards a WebSocket handshake and joins the connections if the server agrees. Never throws. */
@@ -92,11 +95,11 @@ export function forwardUpgrade(
   const exchange = new Exchange(route.session, request.method!, route.target);
   const fail = (error: unknown) => refuseRaw(client, exchange.fail(error));
   try {
-    const { upstream, credentials } = open(route, request, exchange);
+    const { upstream, mask } = open(route, request, exchange);
     const startLine = (answer: IncomingMessage) =>
-      `HTTP/1.1 ${answer.statusCode} ${toReasonPhrase(answer.statusMessage ?? "")}\r\n`;
-    const headers = (answer: IncomingMessage) =>
-      keepEndToEnd(credentials?.maskHeaders(answer.rawHeaders) ?? answer.rawHeaders);
+      `HTTP/1.1 ${answer.statusCode} ${getReason(answer, mask)}\r\n`;
+    const headers = (answer: IncomingMessage, ...dropped: string[]) =>
+      keepEndToEnd(mask?.texts(answer.rawHeaders) ?? answer.rawHeaders, ...dropped);
     upstream.on("error", fail);
     upstream.on("upgrade", (answer, socket, first) => {
       client.write(
@@ -104,13 +107,24 @@ export function forwardUpgrade(
       );
       if (first.length > 0) socket.unshift(first);
       if (head.length > 0) client.unshift(head);
-      splice(client, socket, { idleMs, onDone: () => exchange.end() });
+      // A WebSocket may show what another request sends meanwhile.
+      const through = mask?.frames();
+      splice(client, socket, { idleMs, onDone: () => exchange.end(), ...(through && { through }) });
     });
     upstream.on("response", (answer) => {
-      client.write(
-        `${startLine(answer)}${serializeHeaders([...headers(answer), "Connection", "close"])}\r\n`,
-      );
-      pipeline(answer, client, () => exchange.end("The server did not agree to a WebSocket."));
+      try {
+        const decoders = mask?.decoders(answer) ?? [];
+        const dropped = decoders.length > 0 ? ["content-length", "content-encoding"] : [];
+        client.write(
+          `${startLine(answer)}${serializeHeaders([...headers(answer, ...dropped), "Connection", "close"])}\r\n`,
+        );
+        const body = mask?.masksBodies ? [mask.body()] : [];
+        const done = () => exchange.end("The server did not agree to a WebSocket.");
+        pipeline([answer, ...decoders, ...body, client], done);
+      } catch (error) {
+        fail(error);
+        answer.destroy();
+      }
     });
     client.once("close", () => upstream.destroy());
     upstream.end();
@@ -129,11 +143,11 @@ function open({ session, target, path, secure }: ProxyRoute, request: IncomingMe
   const credentials = secure ? session.credentials.forTarget(target) : undefined;
   const own = keepEndToEnd(request.rawHeaders, "host", "content-length");
   const filled = credentials ? credentials.inject(own) : own;
+  const mask = session.credentials.maskFor(target);
   const upgrade = request.headers.upgrade ? ["Connection", "Upgrade", "Upgrade", "websocket"] : [];
   const headers: RawHeaders = [
     ...["Host", toAuthority(target, secure ? 443 : 80)],
-    // A compressed body cannot be masked.
-    ...(credentials?.hasSent ? dropHeader(filled, "accept-encoding") : filled),
+    ...(mask ? mask.withoutEvading(filled) : filled),
     ...framingHeaders(request),
     ...upgrade,
   ];
@@ -146,7 +160,7 @@ function open({ session, target, path, secure }: ProxyRoute, request: IncomingMe
   upstream.on("timeout", () =>
     upstream.destroy(new Refusal(504, `${target.host} did not answer for ${idleMs / 60_000} minutes.`)),
   );
-  return { upstream, credentials };
+  return { upstream, mask };
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {
@@ -162,10 +176,6 @@ function framingHeaders(request: IncomingMessage): RawHeaders {
 function lengthHeader({ headers }: IncomingMessage): RawHeaders {
   const length = headers["transfer-encoding"] === undefined ? headers["content-length"] : undefined;
   return length === undefined ? [] : ["Content-Length", length];
-}
-
-function dropHeader(headers: RawHeaders, name: string): RawHeaders {
-  return headers.filter((_text, index) => headers[index - (index % 2)]!.toLowerCase() !== name);
 }
 
 export function refuse(response: ServerResponse, { status, message }: Refusal, last = false): void {

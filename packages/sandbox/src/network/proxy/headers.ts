@@ -1,5 +1,5 @@
 import { hopByHopHeaders } from "@sandpiper/core/http-proxy";
-import type { RawHeaders } from "../credentials.ts";
+import type { RawHeaders } from "../raw-headers.ts";
 
 /** Drops hop-by-hop headers and the named ones. */
 export function keepEndToEnd(headers: RawHeaders, ...without: string[]): RawHeaders {

@@ -54,11 +54,12 @@ const add = (name: string, more: object = {}) => call("POST", "/api/v1/secrets",
 const names = async (query = "") => (await call("GET", `/api/v1/secrets/search${query}`)).body;
 
 test("a secret is stored, listed without its value, renamed, replaced and removed", async () => {
-  expect(await add("A_TOKEN", { description: "of A", hosts: ["*.a.example"] })).toMatchObject({
+  const about = { description: "of A", hosts: ["*.a.example"], headers: ["X-Signature"] };
+  expect(await add("A_TOKEN", about)).toMatchObject({
     status: 201,
     body: { message: expect.any(String) },
   });
-  const a = { name: "A_TOKEN", description: "of A", hosts: ["*.a.example"] };
+  const a = { name: "A_TOKEN", ...about, headers: ["x-signature"] };
   expect(await names()).toEqual({ items: [a], next_page_id: null });
   expect((await call("POST", "/api/v1/secrets", { name: "A_TOKEN", value: "other" })).status).toBe(201);
   expect(server.secrets.value("default", "A_TOKEN")).toBe("other");

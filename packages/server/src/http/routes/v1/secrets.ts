@@ -30,9 +30,11 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
       const found = secrets
         .list(request.principal.userId)
         .filter(({ name }) => name > after && name.includes(part));
-      const items = found
-        .slice(0, limit)
-        .map(({ hosts, ...info }) => ({ ...info, hosts: hosts && [...hosts] }));
+      const items = found.slice(0, limit).map(({ hosts, headers = null, ...info }) => ({
+        ...info,
+        hosts: hosts && [...hosts],
+        headers: headers && [...headers],
+      }));
       return toWirePage({ items, nextPageId: found.length > limit ? items.at(-1)!.name : null });
     },
   );
