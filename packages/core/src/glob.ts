@@ -32,7 +32,7 @@ function parseGlob(pattern: string, extended: boolean): Word[] {
   const words = pattern
     .replace(/^\//, "")
     .split("/")
-    .map((word) => (word === "**" ? word : (word.match(extended ? /\[[^\]]+\]|[\s\S]/g : /[\s\S]/g) ?? [])));
+    .map((word) => (word === "**" ? word : (word.match(extended ? /\[[^[\]]+\]|[\s\S]/g : /[\s\S]/g) ?? [])));
   return pattern.includes("/") ? words : ["**", ...words];
 }
 
@@ -83,7 +83,7 @@ function expandBraces(pattern: string): string[] {
   const open = [pattern];
   while (open.length > 0 && done.length + open.length <= maxAlternatives) {
     const one = open.shift()!;
-    const [whole, inside] = /\{([^{}]*,[^{}]*)\}/.exec(one) ?? [];
+    const [whole, inside] = /\{([^{},]*,[^{}]*)\}/.exec(one) ?? [];
     if (whole === undefined) done.push(one);
     else open.push(...inside!.split(",").map((part) => one.replace(whole, () => part)));
   }

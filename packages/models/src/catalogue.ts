@@ -138,7 +138,7 @@ export function lookUpModel(name: string): CatalogueEntry | undefined {
   const base = name
     .toLowerCase()
     .replace(/^.*\//, "")
-    .replace(/[@:].*$/, "")
+    .replace(/[@:].*/, "")
     .replace(/^(?:[a-z-]+\.)?(?:anthropic|openai)\.(.*?)(?:-v\d+)?$/, "$1")
     .replace(/-(latest|\d{8}|\d{4}-\d{2}-\d{2})$/, "");
   return (

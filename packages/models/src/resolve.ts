@@ -1,4 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
+import { trimTail } from "@sandpiper/core/trim";
 import { type BedrockEndpoint, bedrockModelId, resolveBedrock } from "./aws.ts";
 import type { ModelConfig } from "./model.ts";
 import { isOpenAiReasoner } from "./openai-models.ts";
@@ -125,7 +126,7 @@ export function normaliseBaseUrl(text: string, provider: string, wire: Wire): st
   if (url.username || url.password) {
     throw new PlatformError("ModelAddressUserInfo");
   }
-  const path = url.pathname.replace(/\/+$/, "").replace(/\/(chat\/completions|responses|messages)$/, "");
+  const path = trimTail(url.pathname, "/").replace(/\/(chat\/completions|responses|messages)$/, "");
   if (wire === "bedrock") return url.origin + path;
   const version = provider === "azure" ? "/openai/v1" : wire === "google" ? "/v1beta" : "/v1";
   return url.origin + (path === "" || (provider === "azure" && path === "/openai") ? version : path);
@@ -135,7 +136,7 @@ export function normaliseBaseUrl(text: string, provider: string, wire: Wire): st
 export function isProviderUrl(model: string, baseUrl: string): boolean {
   const entry = providers[splitName(model.trim(), false).provider];
   if (!entry?.baseUrl || !URL.canParse(baseUrl)) return false;
-  const plain = (text: string) => text.replace(/\/+$/, "");
+  const plain = (text: string) => trimTail(text, "/");
   return plain(baseUrl) === entry.baseUrl || plain(baseUrl) === new URL(entry.baseUrl).origin;
 }
 

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { collaboratorProblems } from "../../../scripts/check/collaborators.ts";
 import { importProblems } from "../../../scripts/check/imports.ts";
 import { lengthProblems } from "../../../scripts/check/lengths.ts";
+import { regexProblems } from "../../../scripts/check/regexes.ts";
 
 const conversations = "packages/server/src/conversations";
 const file = (path: string, ...imports: string[]) => ({
@@ -10,6 +11,25 @@ const file = (path: string, ...imports: string[]) => ({
 });
 
 describe("the structure check", () => {
+  test.each([
+    ["nested quantifiers", "const a = /^(?:a+)+$/;"],
+    ["adjacent quantifiers", "const a = /^\\w*\\d*x/;"],
+    ["a tail that is tried from each character", "const a = text.replace(/\\/+$/, '');"],
+    ["a constant text", 'const a = new RegExp("^(?:a+)+$");'],
+    ["a template with constants", "const b = String.raw`\\s*`; const a = new RegExp(`^${b}${b}x$`);"],
+    ["a joined list", 'const b = ["x", "(?:y+)+z"]; const a = new RegExp(b.join("|"));'],
+  ])("refuses a regular expression that is not linear: %s", (_name, text) => {
+    expect(regexProblems([{ path: "packages/core/src/a.ts", text }])).not.toEqual([]);
+  });
+
+  test("allows regular expressions that are linear, and what is outside of packages", () => {
+    const text = "const a = [/^\\w+\\.\\d+$/, /[a-z]+/g, new RegExp(`^${name}[a-z]{1,60}:`)];";
+    const bad = "const a = /(?:a+)+$/;";
+    expect(regexProblems([{ path: "packages/core/src/a.ts", text }])).toEqual([]);
+    for (const path of ["scripts/a.ts", "packages/core/src/a.test.ts"])
+      expect(regexProblems([{ path, text: bad }])).toEqual([]);
+  });
+
   test.each([
     ["wire -> server", file("packages/wire/src/a.ts", "@sandpiper/server/platform")],
     ["core -> models", file("packages/core/src/a.ts", "@sandpiper/models/model")],

@@ -1,3 +1,4 @@
+import { trimTail } from "@sandpiper/core/trim";
 import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import { emitFunction, readRecords } from "../skills/file-records.ts";
 import { type HookConfig, mergeHookConfigs, parseHookConfig } from "./config.ts";
@@ -39,7 +40,7 @@ export async function loadHooks(
   sandbox: CommandRunner,
   { workingDir, plugins = [] }: { workingDir: string | undefined; plugins?: readonly string[] },
 ): Promise<LoadedHooks> {
-  const args = [workingDir?.replace(/\/+$/, "") ?? "", String(maxBytes + 1), ...plugins];
+  const args = [trimTail(workingDir ?? "", "/"), String(maxBytes + 1), ...plugins];
   const { stdout } = await runScript(sandbox, findScript, args, { timeoutMs, maxOutputBytes: 20 * maxBytes });
   const configs: HookConfig[] = [];
   const problems: string[] = [];

@@ -181,7 +181,9 @@ function destroysRemote(command: ShellCommand): boolean {
   if (git.args.includes("--dry-run") || git.args.includes("-n")) return false;
   return git.args.some(
     (arg, index) =>
-      /^--(?:force(?:-with-lease|-if-includes)?|mirror|delete|prune)(?:=|$)|^-[a-z]*[fd][a-z]*$/.test(arg) ||
+      /^--(?:force(?:-with-lease|-if-includes)?|mirror|delete|prune)(?:=|$)|^-(?=[a-z]*$)[abceg-z]*[fd]/.test(
+        arg,
+      ) ||
       // `+main`, `:branch`
       (index > 0 && /^(?:\+[^+]|:[^/])/.test(arg)),
   );

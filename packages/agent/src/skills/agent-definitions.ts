@@ -1,5 +1,6 @@
 import { basename } from "node:path";
 import { mapYielding } from "@sandpiper/core/scheduling/yielding";
+import { trimTail } from "@sandpiper/core/trim";
 import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import { emitFunction, readRecords } from "./file-records.ts";
 import { FrontMatterReader, isList, isText, parseText, readList, wrongFields } from "./front-matter.ts";
@@ -72,7 +73,7 @@ export async function loadAgentDefinitions(
   options: LoadAgentDefinitionsOptions,
 ): Promise<AgentDefinition[]> {
   const { workingDir, plugins = [], report: tell } = options;
-  const args = [workingDir.replace(/\/+$/, "") || "/", String(maxFileBytes), ...plugins];
+  const args = [trimTail(workingDir, "/") || "/", String(maxFileBytes), ...plugins];
   const { stdout } = await runScript(sandbox, findScript, args, { timeoutMs, maxOutputBytes: maxBytes });
   const files = readRecords(stdout).filter(({ path }) => !isReadme(path));
   const definitions = new Map<string, AgentDefinition>();

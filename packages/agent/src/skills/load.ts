@@ -1,5 +1,6 @@
 import { posix } from "node:path";
 import { mapYielding } from "@sandpiper/core/scheduling/yielding";
+import { trimTail } from "@sandpiper/core/trim";
 import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import { emitFunction, type FoundFile, readRecords } from "./file-records.ts";
 import { type FrontMatterCache, FrontMatterReader } from "./front-matter.ts";
@@ -101,7 +102,7 @@ export async function loadProject(
   options: LoadSkillsOptions,
 ): Promise<SkillLoadResult> {
   const { model = "", plugins = [] } = options;
-  const workingDir = options.workingDir.replace(/\/+$/, "") || "/";
+  const workingDir = trimTail(options.workingDir, "/") || "/";
   const args = [workingDir, String(maxFileBytes + 1), ...plugins];
   const { stdout } = await runScript(sandbox, findSkillsScript, args, {
     timeoutMs,

@@ -1,3 +1,4 @@
+import { trimTail } from "@sandpiper/core/trim";
 import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import { readRecords } from "./file-records.ts";
 
@@ -32,7 +33,7 @@ export async function loadMemory(
   workingDir: string,
   signal?: AbortSignal,
 ): Promise<Memory> {
-  const folder = workingDir.replace(/\/+$/, "") || "/";
+  const folder = trimTail(workingDir, "/") || "/";
   const { stdout } = await runScript(sandbox, readScript, [folder], {
     timeoutMs,
     maxOutputBytes: 3 * maxBytes,
@@ -61,7 +62,7 @@ function lastLines(text: string, room: number): string {
 
 /** The prompt's block with the notes and how to keep them. */
 export function memoryBlock({ notes }: Memory, workingDir: string): string {
-  const folder = workingDir.replace(/\/+$/, "");
+  const folder = trimTail(workingDir, "/");
   const texts = notes.map(({ path, text }) => `[BEGIN ${path}]\n${text}\n[END ${path}]`);
   return `<MEMORY>
 What earlier conversations noted. It may be out of date: check it where it matters.

@@ -9,7 +9,7 @@ const resourceCapability = 1n << 24n;
  */
 export function canFixOomScores(): boolean {
   const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "latin1"))?.[1];
-  const isInitial = /^\s*0\s+0\s+4294967295$/m.test(readFileSync("/proc/self/uid_map", "latin1"));
+  const isInitial = /^ {0,20}0 {1,20}0 {1,20}4294967295$/m.test(readFileSync("/proc/self/uid_map", "latin1"));
   return isInitial && (BigInt(`0x${effective ?? "0"}`) & resourceCapability) !== 0n;
 }
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import { trimTail } from "@sandpiper/core/trim";
 import { hexId } from "@sandpiper/wire";
 import type { Batch } from "./batch.ts";
 import { type DeliveryOutcome, type Endpoint, post } from "./endpoint.ts";
@@ -97,7 +98,7 @@ function send(
   signal: AbortSignal,
 ): Promise<DeliveryOutcome> {
   const address = new URL(url);
-  address.pathname = `${address.pathname.replace(/\/+$/, "")}/${path}`;
+  address.pathname = `${trimTail(address.pathname, "/")}/${path}`;
   return post(
     outbound,
     address.href,

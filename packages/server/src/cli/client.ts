@@ -1,6 +1,7 @@
 import { Readable } from "node:stream";
 import type { ReadableStream } from "node:stream/web";
 import { setTimeout as sleep } from "node:timers/promises";
+import { trimTail } from "@sandpiper/core/trim";
 import type {
   AppConversation,
   AppConversationStartRequest,
@@ -19,7 +20,7 @@ export class Client {
   readonly #key: string;
 
   constructor(url: string, key: string) {
-    this.url = url.replace(/\/+$/, "");
+    this.url = trimTail(url, "/");
     this.#key = key;
   }
 

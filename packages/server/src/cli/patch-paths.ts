@@ -1,10 +1,8 @@
+import { trimTail } from "@sandpiper/core/trim";
 import { CliError } from "./errors.ts";
 
 /** Code points that a file system may leave out when it compares names (HFS+). */
 const ignored = /[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g;
-
-/** Stream names, trailing dots and trailing blanks, which Windows leaves out of names. */
-const windowsTail = /(?::.*|[. ]+)$/s;
 
 /** The folder of git, and short names of Windows for it and for files that git reads. */
 const always = /^(?:\.git|git(?:mod|att|ign)?~\d+|gi[0-9a-f]{4}~\d+)$/;
@@ -34,8 +32,9 @@ export function checkPatchPaths(changed: readonly string[], all: readonly string
 
 /** Whether a part of a path is git's folder in any notation, or hides the name of a file of git. */
 export function isOfGit(part: string): boolean {
-  let plain = part.replace(ignored, "").normalize("NFKC").toLowerCase();
-  while (windowsTail.test(plain)) plain = plain.replace(windowsTail, "");
+  const shown = part.replace(ignored, "").normalize("NFKC").toLowerCase();
+  // Windows leaves the names of streams, and dots and blanks at the end, out of names.
+  const plain = trimTail(shown.split(":", 1)[0]!, ". ");
   return always.test(plain) || (disguised.test(plain) && plain !== part);
 }
 

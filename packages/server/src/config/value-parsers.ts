@@ -1,5 +1,6 @@
 import { parseRanges } from "@sandpiper/core/outbound/addresses";
 import { parseSize } from "@sandpiper/core/size";
+import { trimTail } from "@sandpiper/core/trim";
 import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/engine";
 
 /** Parsers of the values of variables; each gives undefined for an invalid text. */
@@ -57,7 +58,8 @@ function parsePlainUrl(text: string): URL | undefined {
 }
 
 export function parsePublicUrl(text: string): string | undefined {
-  return parsePlainUrl(text)?.href.replace(/\/+$/, "");
+  const url = parsePlainUrl(text);
+  return url && trimTail(url.href, "/");
 }
 
 export function parseRangeList(text: string): string[] | undefined {

@@ -11,7 +11,12 @@ export function parsePageNumber({ from }: GitPageQuery): number {
 /** The next page number of a `Link` header (GitHub, Forgejo). */
 export function parseNextLink(headers: Headers): string | null {
   const link = headers.get("link") ?? "";
-  return /<[^>]*[?&]page=(\d{1,6})[^>]*>;\s*rel="?next/.exec(link)?.[1] ?? null;
+  for (const entry of link.split("<").slice(1)) {
+    const end = entry.indexOf(">");
+    if (end < 0 || !/^; {0,8}rel="?next/.test(entry.slice(end + 1))) continue;
+    return /[?&]page=(\d{1,6})/.exec(entry.slice(0, end))?.[1] ?? null;
+  }
+  return null;
 }
 
 /** Slices a list in memory; cursors are offsets. */

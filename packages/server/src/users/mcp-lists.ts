@@ -1,4 +1,5 @@
 import { isKeyed, maxServerNameLength, restore } from "@sandpiper/agent/mcp/config";
+import { trimBoth } from "@sandpiper/core/trim";
 import type { McpAuth, McpConfig, McpServer, McpServers } from "@sandpiper/wire";
 import { maskText } from "@sandpiper/wire";
 
@@ -99,7 +100,7 @@ function stdioServer({ command, args, env }: Stdio, stored: McpServer | undefine
 /** The host of a URL as the name of a server. */
 function toHostName(url: string): string {
   const host = URL.canParse(url) ? new URL(url).hostname : "";
-  return host.replaceAll(/[^A-Za-z0-9_-]+/g, "-").replaceAll(/^-+|-+$/g, "") || "server";
+  return trimBoth(host.replaceAll(/[^A-Za-z0-9_-]+/g, "-"), "-") || "server";
 }
 
 /** The wanted name, numbered if it is taken. `__proto__` is not allowed as a key in JSON bodies. */

@@ -1,5 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import { trimBoth, trimTail } from "@sandpiper/core/trim";
 import type { MarketplacePluginPreview, MarketplaceRegistration } from "@sandpiper/wire";
 import type { Skill } from "../skill.ts";
 import { readArchive } from "./archive.ts";
@@ -25,7 +26,7 @@ export async function fetchMarketplace(
   outbound: Outbound,
   registration: MarketplaceRegistration,
 ): Promise<Marketplace> {
-  const root = (registration.repo_path ?? "").replace(/^\/+|\/+$/g, "");
+  const root = trimBoth(registration.repo_path ?? "", "/");
   const inRoot = (path: string) => root === "" || path.startsWith(`${root}/`);
   const relative = (path: string) => (root === "" ? path : path.slice(root.length + 1));
   const isWanted = (path: string) =>
@@ -93,7 +94,7 @@ function archiveUrls({ source, ref }: Pick<MarketplaceRegistration, "source" | "
   if (!url || !/^https?:$/.test(url.protocol))
     throw invalid("its source is neither owner/repo nor the web address of a repository");
   if (url.username || url.password) throw invalid("its source holds a user or a password");
-  const path = url.pathname.replace(/\/+$/, "").replace(/\.git$/, "");
+  const path = trimTail(url.pathname, "/").replace(/\.git$/, "");
   const parts = path.split("/").slice(1);
   if (parts.length < 2 || parts.some((part) => part === "" || part.startsWith(".")))
     throw invalid("its source names no repository");

@@ -1,4 +1,5 @@
 import { extname } from "node:path";
+import { trimTail } from "@sandpiper/core/trim";
 import type { Listing } from "@sandpiper/sandbox/files/files";
 import type { Content } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
@@ -35,7 +36,7 @@ export function viewText(path: string, text: string, range: readonly number[] | 
 
 /** Entries of a folder, two levels deep. */
 export function viewDirectory(path: string, listing: Listing): Content[] {
-  const folder = path.replace(/\/+$/, "");
+  const folder = trimTail(path, "/");
   const entries = listing.entries.map((entry) => `${folder}/${entry.path}${entry.directory ? "/" : ""}\n`);
   const hidden =
     listing.hidden > 0

@@ -1,3 +1,5 @@
+import { trimTail } from "@sandpiper/core/trim";
+
 /** Maximum length of a line that awaits carriage returns and backspaces, characters. */
 const maxLineChars = 65_536;
 
@@ -60,7 +62,7 @@ function toPlainLines(text: string): string {
  * applied.
  */
 function overwrite(line: string): string {
-  const shown = line.replace(/\r+$/, "");
+  const shown = trimTail(line, "\r");
   const last = shown.slice(shown.lastIndexOf("\r") + 1);
   if (!last.includes("\b")) return last;
   const characters: string[] = [];

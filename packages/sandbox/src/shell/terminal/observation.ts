@@ -91,6 +91,11 @@ export const notes = {
 };
 
 function brief(command: string): string {
-  const line = command.trim().replace(/\s*\n\s*/g, " ");
+  const line = command
+    .trim()
+    .split("\n")
+    .map((text) => text.trim())
+    .filter((text) => text !== "")
+    .join(" ");
   return `\`${line.length > 200 ? `${line.slice(0, 200)}...` : line}\``;
 }

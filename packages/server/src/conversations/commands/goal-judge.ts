@@ -30,9 +30,9 @@ export class GoalJudge {
 
 /** The verdict in a judge's answer; an unreadable answer counts as not done and as feedback. */
 function parseVerdict(answer: string): { done: boolean; feedback: string } {
-  const [json] = /\{[\s\S]*\}/.exec(answer) ?? [];
+  const json = answer.slice(answer.indexOf("{"), answer.lastIndexOf("}") + 1);
   try {
-    const { done, feedback } = JSON.parse(json ?? "") as { done?: unknown; feedback?: unknown };
+    const { done, feedback } = JSON.parse(json) as { done?: unknown; feedback?: unknown };
     return { done: done === true, feedback: typeof feedback === "string" ? feedback : "" };
   } catch {
     return { done: false, feedback: answer };

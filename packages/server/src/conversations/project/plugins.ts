@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { posix } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
+import { trimTail } from "@sandpiper/core/trim";
 import type { Content, PluginSpec, ProviderType } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import type { ProviderToken } from "../../users/api.ts";
@@ -32,7 +33,7 @@ export function parsePlugin(spec: PluginSpec, tokens: ReadonlyMap<ProviderType, 
 
 function parsePluginUrl(text: string): ProjectRepository {
   const url = URL.parse(text);
-  const path = url?.pathname.replace(/^\/|\/+$|\.git\/*$/g, "") ?? "";
+  const path = trimTail(url?.pathname.slice(1) ?? "", "/").replace(/\.git$/, "");
   const folder = path.split("/").at(-1) ?? "";
   const plain =
     url?.protocol === "https:" &&

@@ -96,11 +96,19 @@ export function parseTitle(text: string, max = maxTitleChars): string | undefine
     .replace(/[\x00-\x1f\x7f]/g, " ")
     .replace(/\s+/g, " ")
     .trim();
-  const plain = line.replace(/^(["'`*]+)(.*)\1$/, "$2").trim();
+  const plain = unquote(line).trim();
   const characters = [...plain];
   if (characters.length === 0) return undefined;
   if (characters.length <= max) return plain;
   return max > 3 ? `${characters.slice(0, max - 3).join("")}...` : characters.slice(0, max).join("");
+}
+
+/** Removes quotes or marks that a text begins and ends with. */
+function unquote(text: string): string {
+  const [marks = ""] = /^["'`*]{1,8}/.exec(text) ?? [];
+  for (let count = marks.length; count > 0; count--)
+    if (text.length >= 2 * count && text.endsWith(marks.slice(0, count))) return text.slice(count, -count);
+  return text;
 }
 
 /**

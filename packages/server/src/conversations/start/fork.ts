@@ -1,6 +1,7 @@
 import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import { nudge, stateRecord } from "@sandpiper/agent/loop/records";
 import { PlatformError } from "@sandpiper/core/errors";
+import { trimTail } from "@sandpiper/core/trim";
 import type { ForkConversationRequest } from "@sandpiper/wire";
 import { hexId, parseId } from "@sandpiper/wire";
 import type { Callbacks } from "../../callbacks/api.ts";
@@ -41,7 +42,7 @@ export async function forkConversation(
   if (!path) throw new PlatformError("EventUnknown");
 
   const { goal: _, worktree, ...config } = source.config;
-  const ownFolder = `${config.workingDir.replace(/\/+$/, "")}-${hexId(id).slice(0, 8)}`;
+  const ownFolder = `${trimTail(config.workingDir, "/")}-${hexId(id).slice(0, 8)}`;
   const snapshot = findSnapshot({ events, sandboxes: deps.sandboxes }, source, path);
   const copied = snapshot !== undefined && (await copyFiles(deps, snapshot, source, ownFolder));
   const workingDir = copied ? ownFolder : config.workingDir;

@@ -106,7 +106,7 @@ function parsePathForm(url: string, own: URL): PreviewTarget | { location: strin
 
 /** Splits a first segment `~token` off a path. */
 function splitSessionToken(path: string): [token: string | undefined, rest: string] {
-  const found = /^\/~([^/]+)(.*)$/s.exec(path);
+  const found = /^\/~([^/]+)(.*)/s.exec(path);
   return found && isToken(found[1]!) ? [found[1], found[2]!] : [undefined, path];
 }
 

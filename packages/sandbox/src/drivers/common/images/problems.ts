@@ -1,4 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
+import { trimTail } from "@sandpiper/core/trim";
 import type { ImageReference } from "../../../specs/image-reference.ts";
 
 /** The registry does not answer, so the image may be available later. */
@@ -52,7 +53,7 @@ export function toFetchError(
 
 /** The last part of a chain of Go errors, without the queries of URLs, which may hold tokens. */
 export function shortenReason(problem: string): string {
-  const text = problem.replace(/\?[^\s"]*/g, "").replace(/[.\s]+$/, "");
+  const text = trimTail(problem.replace(/\?[^\s"]*/g, ""), ". \t\r\n");
   const parts = text.split(": ");
   return parts.slice(-2).join(": ").slice(-300) || "it ended without a message";
 }

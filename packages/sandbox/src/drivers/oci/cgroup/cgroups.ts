@@ -252,7 +252,7 @@ function readNumber(path: string, pattern = /^(\d+)/): number {
 async function warmMoves(): Promise<void> {
   try {
     const own = readFileSync("/proc/self/cgroup", "latin1");
-    const path = (isV2() ? /^0::(.*)$/m : /^\d+:(?:.*,)?freezer(?:,.*)?:(.*)$/m).exec(own)?.[1];
+    const path = (isV2() ? /^0::(.*)$/m : /^\d+:(?:[^:\n]*,)?freezer(?:,[^:\n]*)?:(.*)/m).exec(own)?.[1];
     if (path !== undefined) await writeFile(`${stateFolder(path)}/cgroup.procs`, String(process.pid));
   } catch {
     // Without the permission the runtime takes the delay itself.

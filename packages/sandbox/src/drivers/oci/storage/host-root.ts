@@ -14,6 +14,7 @@ import {
 } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
+import { trimBoth } from "@sandpiper/core/trim";
 import type { PreparedSpec } from "../../../driver.ts";
 import type { Layers } from "./layers.ts";
 
@@ -146,7 +147,7 @@ function isLink(path: string): boolean {
 }
 
 function trim(path: string): string {
-  return normalize(`/${path}`).replace(/^\/+|\/+$/g, "");
+  return trimBoth(normalize(`/${path}`), "/");
 }
 
 /** `/a/b` becomes `a`, `a/b`. */

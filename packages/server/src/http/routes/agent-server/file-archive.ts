@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { basename } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
+import { trimTail } from "@sandpiper/core/trim";
 import { packArchive } from "@sandpiper/sandbox/files/archives";
 import { stat } from "@sandpiper/sandbox/files/files";
 import { type ArchivedRepository, findRepository, gitDelta } from "@sandpiper/sandbox/files/git/archive";
@@ -73,7 +74,7 @@ export function agentArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "
         const content = await packArchive(sandbox, folder, {
           gzip: true,
           named: true,
-          excludes: [...excludes.map((text) => text.replace(/(?<=.)\/+$/, "")), ...privateFiles],
+          excludes: [...excludes.map((text) => trimTail(text, "/") || text), ...privateFiles],
         });
         // An error before the first byte still gets an error response.
         await toBadRequest(once(content, "readable"));

@@ -1,4 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
+import { trimTail } from "@sandpiper/core/trim";
 import { createFolder, listSubfolders } from "@sandpiper/sandbox/files/folder-pages";
 import { HomeResponse, SubdirectoryPage, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
@@ -72,7 +73,7 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
 }
 
 function joinPath(folder: string, name: string): string {
-  return `${folder.replace(/\/+$/, "")}/${name}`;
+  return `${trimTail(folder, "/")}/${name}`;
 }
 
 /** A missing or unreadable home has no folders. */

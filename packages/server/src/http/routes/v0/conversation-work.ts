@@ -1,4 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
+import { trimTail } from "@sandpiper/core/trim";
 import { readFile } from "@sandpiper/sandbox/files/files";
 import { listFolder } from "@sandpiper/sandbox/files/folder-pages";
 import { gitChanges, gitDiff } from "@sandpiper/sandbox/files/git/git";
@@ -52,7 +53,7 @@ export function legacyWorkRoutes(
       const { entries } = await listFolder(sandbox, resolveInside(row.config.workingDir, query.path ?? ""), {
         limit: maxNames,
       });
-      const before = query.path ? `${query.path.replace(/\/+$/, "")}/` : "";
+      const before = query.path ? `${trimTail(query.path, "/")}/` : "";
       return entries.map(({ name, kind }) => `${before}${name}${kind === "directory" ? "/" : ""}`);
     },
   );
