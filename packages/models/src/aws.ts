@@ -73,10 +73,7 @@ export function resolveBedrock(
     variable("AWS_REGION") ??
     variable("AWS_DEFAULT_REGION") ??
     "us-east-1";
-  // It becomes part of a host's name.
-  if (!/^[a-z0-9-]{1,40}$/.test(region)) {
-    throw new PlatformError("AwsRegionInvalid");
-  }
+  checkRegion(region);
   const official = `https://bedrock-runtime.${region}.amazonaws.com${region.startsWith("cn-") ? ".cn" : ""}`;
   const place = { region, baseUrl: baseUrl ?? official };
   if (given.apiKey) return { ...place, apiKey: given.apiKey };
@@ -112,4 +109,9 @@ function environmentAccess(
     apiKey: undefined,
     access: { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) },
   };
+}
+
+/** Refuses what cannot be a part of a host's name. Throws ModelNotConfigured. */
+export function checkRegion(region: string): void {
+  if (!/^[a-z0-9-]{1,40}$/.test(region.trim())) throw new PlatformError("AwsRegionInvalid");
 }

@@ -44,7 +44,8 @@ export function withExtraHeaders(
   };
 }
 
-function checkHeaders(headers: Readonly<Record<string, string>>): void {
+/** Refuses additional headers that cannot be sent. Throws ModelNotConfigured. */
+export function checkHeaders(headers: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(headers)) {
     const shown = JSON.stringify(name.slice(0, 100));
     if (!/^[!#$%&'*+.^_`|~\w-]+$/.test(name) || connectionHeaders.test(name)) {

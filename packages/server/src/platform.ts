@@ -144,6 +144,12 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     const sources = new StoredCredentialSources({ keys: store.apiKeys, logins: store.logins }, keyCache);
     if (config.apiKey) await apiKeys.adopt(defaultUser, "environment", config.apiKey);
     const settings = new StoredSettings(store.settings, {
+      checks: {
+        image: (reference) => void createImageSpec(reference, specs[0]!, registries),
+        spec: (id) => {
+          if (!specs.some((spec) => spec.id === id)) throw new PlatformError("SettingSpecUnknown");
+        },
+      },
       providerHosts: (userId) => secrets.providerHosts(userId),
       onSecret: (value, userId) => mask.registerKey(value, userId),
     });

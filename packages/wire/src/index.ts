@@ -38,6 +38,7 @@ export * from "./sandboxes/sandboxes.ts";
 export * from "./sandboxes/terminal.ts";
 export * from "./settings/agent-profiles.ts";
 export * from "./settings/catalogue.ts";
+export * from "./settings/ignored-settings.ts";
 export * from "./settings/llm.ts";
 export * from "./settings/mcp.ts";
 export * from "./settings/mcp-test.ts";

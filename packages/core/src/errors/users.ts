@@ -18,6 +18,10 @@ export const usersErrors = {
     AgentProfileWithoutLlm:
       "The agent profile '{name}' names the LLM profile '{llm}', which does not exist: save it first.",
     ActiveAgentProfileUnknown: "active_agent_profile_id: there is no agent profile with this id.",
+    SettingUnusable: "{name}: {reason}",
+    SettingControlCharacter: "The text holds a line break or another character that cannot be used here.",
+    SettingSpecUnknown: "There is no sandbox spec of this name: GET /api/v1/sandbox-specs/search lists them.",
+    McpAddressInvalid: "The text is no address: write it like https://host/path.",
     SettingsTooLong: "The settings would be longer than 2 MiB: shorten or remove some of them.",
     TooManyMcpServers: "A user can have {max} MCP servers: remove some first.",
     TooManyWorkspaces: "A user can have {max} saved folders: remove some first.",

@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { findClosestName } from "@sandpiper/core/closest-name";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Config, WebhookFormat } from "./config.ts";
 import { type Environment, otherVariables, type Variable, variables } from "./variables.ts";
@@ -76,10 +77,8 @@ export function listUnknownVariables(env: Environment): string[] {
     .filter((name) => name.startsWith("SANDPIPER_") && !known.includes(name))
     .sort()
     .map((name) => {
-      const meant = known
-        .map((other) => ({ other, distance: editDistance(name, other) }))
-        .sort((a, b) => a.distance - b.distance)[0]!;
-      return `The variable ${name} is unknown and has no effect${meant.distance <= 3 ? `; did you mean ${meant.other}?` : "."}`;
+      const meant = findClosestName(name, known);
+      return `The variable ${name} is unknown and has no effect${meant === undefined ? "." : `; did you mean ${meant}?`}`;
     });
 }
 
@@ -94,17 +93,4 @@ function readVariable<T>(variable: Variable<T>, env: Environment): T {
     throw new PlatformError("ConfigInvalid", `${variable.name} must be ${variable.must}${shown}.`);
   }
   return value;
-}
-
-/** Levenshtein distance of two short texts. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      next[j] = Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1));
-    }
-    row = next;
-  }
-  return row[b.length]!;
 }

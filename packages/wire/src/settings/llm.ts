@@ -79,8 +79,12 @@ export const LlmConfig = Type.Object({
   reasoning_summary: nullable(StringEnum(["auto", "concise", "detailed"]), maybe),
   enable_encrypted_reasoning: flag(true),
   prompt_cache_retention: nullable(Type.String({ maxLength: 64 }), { default: "24h", ...maybe }),
-  extended_thinking_budget: nullable(Type.Integer(), { default: 200_000, ...maybe }),
-  seed: nullable(Type.Integer(), maybe),
+  extended_thinking_budget: nullable(Type.Integer({ minimum: 0, maximum: 1_000_000_000 }), {
+    default: 200_000,
+    ...maybe,
+  }),
+  // Larger numbers lose digits in JSON.
+  seed: nullable(Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }), maybe),
   usage_id: Type.String({ maxLength: 256, default: "default", ...maybe }),
   litellm_extra_body: Type.Record(Type.String(), Type.Unknown(), { default: {}, ...maybe }),
   fallback_strategy: nullable(

@@ -21,7 +21,10 @@ export const CondenserSettings = Type.Object({
     default: 240,
     ...shown({ label: "Max size", ...on }),
   }),
-  max_tokens: nullable(Type.Integer({ minimum: 1 }), shown({ label: "Max tokens", ...on })),
+  max_tokens: nullable(
+    Type.Integer({ minimum: 1, maximum: 1_000_000_000 }),
+    shown({ label: "Max tokens", ...on }),
+  ),
   keep_first: Type.Integer({
     minimum: 0,
     maximum: 1_000_000,
@@ -147,7 +150,7 @@ export const MarketplaceRegistration = Type.Object({
 /** The settable fields of V1 besides `agent_settings` and `conversation_settings`. */
 export const PlainSettings = Type.Object({
   language: optionalText(),
-  user_version: Nullable(Type.Integer({ minimum: 0 })),
+  user_version: Nullable(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
   remote_runtime_resource_factor: Nullable(Type.Integer({ minimum: 0, maximum: 1024 })),
   enable_sound_notifications: Type.Boolean({ default: false }),
   enable_proactive_conversation_starters: Type.Boolean({ default: true }),

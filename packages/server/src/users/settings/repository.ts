@@ -1,6 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { DocumentStore } from "../../store/user-store.ts";
+import { checkChange, type SettingChecks } from "./checks.ts";
 import { type SettingsDocument, upgradeDocument } from "./document.ts";
 import { listDocumentSecrets } from "./v1.ts";
 
@@ -16,13 +17,24 @@ const emptyDocument: SettingsDocument = Object.freeze({});
 export class SettingsRepository {
   readonly #store: DocumentStore;
   readonly #onSecret: (value: string, userId: string) => void;
+  readonly #checks: SettingChecks;
   readonly #read = new WeakMap<object, SettingsDocument>();
   readonly #changes = new KeyedMutex();
 
   /** `onSecret` is called for every secret of a document when it is first read. */
-  constructor(store: DocumentStore, onSecret: (value: string, userId: string) => void = () => {}) {
+  constructor(
+    store: DocumentStore,
+    {
+      onSecret = () => {},
+      checks = { image: () => {}, spec: () => {} },
+    }: {
+      onSecret?: ((value: string, userId: string) => void) | undefined;
+      checks?: SettingChecks | undefined;
+    } = {},
+  ) {
     this.#store = store;
     this.#onSecret = onSecret;
+    this.#checks = checks;
   }
 
   /** The document of a user; empty when nothing is stored. */
@@ -44,7 +56,8 @@ export class SettingsRepository {
 
   /**
    * Stores the document that `change` returns and resolves with its `result`. A change that throws
-   * stores nothing. Throws InvalidParameter when the document would be too long.
+   * stores nothing. Throws InvalidParameter when the document would be too long, and when a changed
+   * value could not be used.
    */
   change<Result>(
     userId: string,
@@ -57,7 +70,9 @@ export class SettingsRepository {
     userId: string,
     change: (document: SettingsDocument) => { document: SettingsDocument; result: Result },
   ): Promise<Result> {
-    const { document, result } = change(this.get(userId));
+    const before = this.get(userId);
+    const { document, result } = change(before);
+    checkChange(before, document, this.#checks);
     if (JSON.stringify(document).length > maxLength) throw new PlatformError("SettingsTooLong");
     for (const secret of listDocumentSecrets(document)) this.#onSecret(secret, userId);
     await this.#store.put(userId, document as Record<string, unknown>);

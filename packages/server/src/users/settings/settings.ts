@@ -16,6 +16,7 @@ import { StoredLlmProfiles, toModelConfig } from "../profiles.ts";
 import { toUserInfo } from "../user-info.ts";
 import { StoredWorkspaces } from "../workspaces.ts";
 import { AgentServerSettingsView } from "./agent-server.ts";
+import type { SettingChecks } from "./checks.ts";
 import { SettingsRepository } from "./repository.ts";
 import { mergeV0, viewV0 } from "./v0.ts";
 import { type MergeV1Options, mergeV1, viewV1 } from "./v1.ts";
@@ -33,6 +34,7 @@ export interface SettingsDeps {
   providerHosts?: (userId: string) => ProviderHosts;
   /** Called for every secret that is stored or read. */
   onSecret?: (value: string, userId: string) => void;
+  checks?: SettingChecks;
 }
 
 /** Settings in a store of encrypted documents. */
@@ -44,8 +46,11 @@ export class StoredSettings implements Settings {
   readonly #documents: SettingsRepository;
   readonly #providerHosts: (userId: string) => ProviderHosts;
 
-  constructor(store: DocumentStore, { providerHosts = () => noProviders, onSecret }: SettingsDeps = {}) {
-    this.#documents = new SettingsRepository(store, onSecret);
+  constructor(
+    store: DocumentStore,
+    { providerHosts = () => noProviders, onSecret, checks }: SettingsDeps = {},
+  ) {
+    this.#documents = new SettingsRepository(store, { onSecret, checks });
     this.#providerHosts = providerHosts;
     this.profiles = new StoredLlmProfiles(this.#documents);
     this.agentProfiles = new StoredAgentProfiles(this.#documents);

@@ -125,7 +125,7 @@ test("invalid changes get a readable error and change nothing", async () => {
   const foreign = "sealed-v1:".padEnd(80, "A");
   for (const [status, body] of [
     [400, {}],
-    [400, { unknown: 1 }],
+    [422, { unknown: 1 }],
     [422, { agent_settings_diff: "x" }],
     [422, { agent_settings_diff: { llm: { num_retries: -1 } } }],
     [422, { agent_settings_diff: { llm: { api_key: foreign } } }],

@@ -13,6 +13,7 @@ import { agentSchema, conversationSchema } from "../../../users/settings/schema.
 import { toJsonSchema } from "../../openapi/schema.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { refuseUnknownSettings } from "../../server/unknown-settings.ts";
 import { parseExposure } from "./exposure.ts";
 
 const { properties = {} } = toJsonSchema(AgentServerSettingsUpdate);
@@ -47,10 +48,13 @@ export function agentSettingsRoutes(
   );
   app.patch(
     "/api/settings",
-    route("Change settings: the diffs are merged, null resets, a masked secret keeps the stored one", {
-      body: AgentServerSettingsUpdate,
-      response: { 200: AgentServerSettings },
-    }),
+    {
+      preValidation: refuseUnknownSettings(AgentServerSettingsUpdate),
+      ...route("Change settings: the diffs are merged, null resets, a masked secret keeps the stored one", {
+        body: AgentServerSettingsUpdate,
+        response: { 200: AgentServerSettings },
+      }),
+    },
     async (request) => {
       const { userId } = request.principal;
       if (!fields.some((field) => request.body[field] !== undefined))

@@ -4,6 +4,7 @@ import { Type } from "typebox";
 import { sendJson } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { refuseUnknownSettings } from "../../server/unknown-settings.ts";
 
 /** V0 settings (platform.md sections 2.1 and 4.1, app-server.md section 5 "V0 settings"). */
 export function settingsRoutes(app: App, { settings }: Pick<HttpServices, "settings">): void {
@@ -17,10 +18,13 @@ export function settingsRoutes(app: App, { settings }: Pick<HttpServices, "setti
   );
   app.post(
     "/api/settings",
-    route("Store settings; absent fields keep their values", {
-      body: SettingsUpdate,
-      response: { 200: Type.Object({ message: Type.String() }) },
-    }),
+    {
+      preValidation: refuseUnknownSettings(SettingsUpdate),
+      ...route("Store settings; absent fields keep their values, and unknown ones are refused", {
+        body: SettingsUpdate,
+        response: { 200: Type.Object({ message: Type.String() }) },
+      }),
+    },
     async (request) => {
       await settings.update(request.principal.userId, request.body);
       return { message: "Settings stored" };

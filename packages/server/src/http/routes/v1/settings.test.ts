@@ -126,8 +126,7 @@ test("fields that only the server writes are ignored", async () => {
     search_api_key_set: true,
     inherited_marketplaces: [{ name: "x", source: "y" }],
     provider_tokens_set: { github: null },
-    nonsense: { deep: [1] },
-    agent_settings_diff: { nonsense: 1, schema_version: 99, llm: { nonsense: 1 } },
+    agent_settings_diff: { schema_version: 99, llm: { is_subscription: true } },
   };
   const before = (await get()).body;
   expect((await post(body)).status).toBe(200);

@@ -6,6 +6,7 @@ import { agentSchema, conversationSchema } from "../../../users/settings/schema.
 import { sendJson } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { refuseUnknownSettings } from "../../server/unknown-settings.ts";
 import { testMcpServer } from "../account/test-mcp-server.ts";
 
 const base = "/api/v1/settings";
@@ -38,7 +39,7 @@ export function settingsV1Routes(
   app.post(
     base,
     {
-      preValidation: rejectWholeSettings,
+      preValidation: [rejectWholeSettings, refuseUnknownSettings(SettingsV1Update)],
       ...route(
         "Store settings: top-level fields are replaced, `agent_settings_diff` and `conversation_settings_diff` are merged",
         { body: SettingsV1Update, response: { 200: Message } },
