@@ -22,6 +22,9 @@ if (import.meta.url.endsWith(".js")) {
   nameSourcesInStacks();
   keepBundle();
 }
+// After SIGHUP, the terminal is gone.
+process.stderr.on("error", () => {});
+
 keepCompiledCode();
 try {
   await createProgram().parseAsync();

@@ -15,7 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { Changes } from "./changes.ts";
+import { ApplyConflict, Changes } from "./changes.ts";
 import { extractTar } from "./extract.ts";
 import { plain } from "./style.ts";
 import { listFiles, packFolder } from "./tree.ts";
@@ -237,4 +237,23 @@ test("programs in the git configuration of the folder do not run", async () => {
   const { changes, patch } = await workOn(root, (copy) => write(copy, { "a.txt": "two\n" }));
   await changes.apply(patch!);
   expect(await listFiles(root)).toEqual(["a.txt", "b"]);
+});
+
+test("a merge keeps both sides: clean where they differ, with markers where they meet, all or nothing", async () => {
+  const root = await folder({ "a.txt": "1\n2\n3\n4\n5\n6\n7\n", "b.txt": "b\n" });
+  const { changes, patch } = await workOn(root, (copy) =>
+    write(copy, { "a.txt": "1\n2\n3\n4\n5\n6\nagent\n", "b.txt": "agent\n", "new.txt": "n\n" }),
+  );
+  await write(root, { "a.txt": "user\n2\n3\n4\n5\n6\n7\n", "b.txt": "user\n" });
+  await expect(changes.apply(patch!)).rejects.toBeInstanceOf(ApplyConflict);
+  expect(await changes.merge(patch!)).toEqual(["b.txt"]);
+  expect(await readFile(join(root, "a.txt"), "utf8")).toBe("user\n2\n3\n4\n5\n6\nagent\n");
+  expect(await readFile(join(root, "b.txt"), "utf8")).toMatch(/^<{7} .*\nuser\n={7}\nagent\n>{7} .*\n$/);
+  expect(await readFile(join(root, "new.txt"), "utf8")).toBe("n\n");
+
+  const other = await folder({ "a.txt": "1\n", "gone.txt": "g\n" });
+  const second = await workOn(other, (copy) => write(copy, { "a.txt": "2\n", "gone.txt": "changed\n" }));
+  await rm(join(other, "gone.txt"));
+  await expect(second.changes.merge(second.patch!)).rejects.toThrow(/gone\.txt/);
+  expect(await readFile(join(other, "a.txt"), "utf8")).toBe("1\n");
 });

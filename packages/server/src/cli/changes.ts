@@ -10,6 +10,13 @@ import type { Paint } from "./style.ts";
 import { createTemporaryFolder, type TemporaryFolder } from "./temporary-folder.ts";
 import { listFiles } from "./tree.ts";
 
+interface ChangesParts {
+  scratch: TemporaryFolder;
+  folder: string;
+  user: Invoker | undefined;
+  signal: AbortSignal | undefined;
+}
+
 /**
  * Finds and applies an agent's changes to a copy of a folder, with a temporary git repository, so
  * it works for any folder. Ignored files (`.gitignore`) are left out unless the folder's own
@@ -19,21 +26,25 @@ export class Changes {
   readonly #scratch: TemporaryFolder;
   readonly #folder: string;
   readonly #user: Invoker | undefined;
+  /** Ends the preparation; the end of a run is not interrupted. */
+  #signal: AbortSignal | undefined;
   #tracked: Set<string> = new Set();
   #before = "";
 
-  private constructor(scratch: TemporaryFolder, folder: string, user: Invoker | undefined) {
+  private constructor({ scratch, folder, user, signal }: ChangesParts) {
     this.#scratch = scratch;
     this.#folder = folder;
     this.#user = user;
+    this.#signal = signal;
   }
 
   /** Takes a snapshot of the folder. */
-  static async since(folder: string, user?: Invoker): Promise<Changes> {
+  static async since(folder: string, user?: Invoker, signal?: AbortSignal): Promise<Changes> {
     const scratch = await createTemporaryFolder("changes", user);
-    const changes = new Changes(scratch, folder, user);
+    const changes = new Changes({ scratch, folder, user, signal });
     try {
       await changes.#prepare();
+      changes.#signal = undefined;
       return changes;
     } catch (error) {
       await changes.close();
@@ -69,27 +80,51 @@ export class Changes {
 
   /**
    * Applies a patch completely or not at all. Throws CliError when the folder was changed meanwhile
-   * in a conflicting way, and for paths that git itself would use (`checkPatchPaths`).
+   * in a conflicting way (ApplyConflict), and for paths that git itself would use (`checkPatchPaths`).
    */
   async apply(patch: Patch): Promise<void> {
     checkPatchPaths(patch.changed, patch.all);
-    const apply = (...options: string[]) =>
-      this.#git(["apply", "--whitespace=nowarn", ...options], {
-        cwd: this.#folder,
-        env: { GIT_WORK_TREE: this.#folder },
-        input: createReadStream(patch.file),
-      });
     try {
-      await apply("--check");
+      await this.#apply(patch, ["--check"]);
     } catch (error) {
-      throw new CliError(
-        `The folder was changed during the run and conflicts with the changes; nothing was applied. ${(error as Error).message}`,
-        {
-          cause: error,
-        },
+      throw new ApplyConflict(
+        `The folder was changed during the run and conflicts with the changes; nothing was applied. ${(error as Error).message.trim().replace(/\.?$/, ".")}`,
+        { cause: error },
       );
     }
-    await apply();
+    await this.#apply(patch, []);
+  }
+
+  /**
+   * Merges a patch into the folder and leaves conflict markers where both changed; returns the
+   * paths with conflicts. Throws CliError, and then changes nothing, when a file is gone.
+   */
+  async merge(patch: Patch): Promise<string[]> {
+    checkPatchPaths(patch.changed, patch.all);
+    await this.#snapshot(this.#folder, "now");
+    const env = { GIT_INDEX_FILE: join(this.#scratch.path, "now.index") };
+    try {
+      await this.#apply(patch, ["--3way"], env);
+      return [];
+    } catch (error) {
+      // git ends with 1 both when it left markers and when it changed nothing.
+      const unmerged = split(
+        await this.#git(["diff", "--name-only", "-z", "--diff-filter=U"], {
+          cwd: this.#folder,
+          env: { ...env, GIT_WORK_TREE: this.#folder },
+        }),
+      );
+      if (unmerged.length === 0) throw error;
+      return [...new Set(unmerged)];
+    }
+  }
+
+  #apply(patch: Patch, options: string[], env: Record<string, string> = {}): Promise<Buffer> {
+    return this.#git(["apply", "--whitespace=nowarn", ...options], {
+      cwd: this.#folder,
+      env: { GIT_WORK_TREE: this.#folder, ...env },
+      input: createReadStream(patch.file),
+    });
   }
 
   async close(): Promise<void> {
@@ -155,10 +190,14 @@ export class Changes {
       cwd: this.#scratch.path,
       ...options,
       env,
+      signal: this.#signal,
       user: this.#user && { ...this.#user, home: this.#scratch.path },
     });
   }
 }
+
+/** The folder was changed during the run, so that a patch does not fit. */
+export class ApplyConflict extends CliError {}
 
 /** A change of a folder. */
 export interface Patch {

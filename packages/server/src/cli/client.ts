@@ -39,10 +39,10 @@ export class Client {
     return spec.working_dir;
   }
 
-  /** Starts a sandbox and resolves when it runs. */
+  /** Starts a sandbox and resolves when it runs; deletes it when it does not. */
   async startSandbox(signal?: AbortSignal): Promise<SandboxInfo> {
     let sandbox = await this.json<SandboxInfo>("POST", "/api/v1/sandboxes");
-    await pollUntil(async () => {
+    const starting = pollUntil(async () => {
       if (sandbox.status === "RUNNING") return true;
       if (sandbox.status !== "STARTING")
         throw new CliError(sandbox.status_detail || `The sandbox did not start: it is ${sandbox.status}.`);
@@ -54,6 +54,10 @@ export class Client {
       sandbox = now;
       return sandbox.status === "RUNNING";
     }, signal);
+    await starting.catch(async (error: unknown) => {
+      await this.deleteSandbox(sandbox.id).catch(() => {});
+      throw error;
+    });
     return sandbox;
   }
 

@@ -115,7 +115,7 @@ async function runDemo(
   let changes: Changes | undefined;
   try {
     changes = await Changes.since(task.folder);
-    run = await prepareTask(client, task, abort.signal);
+    run = await prepareTask(client, task, { signal: abort.signal });
     progress.print(
       paint(
         "dim",

@@ -24,11 +24,12 @@ const passing = /^(?:paint|row|join|padEnd|padStart|trimEnd|slice|map)$/;
 const ownValues: Readonly<Record<string, readonly string[]>> = {
   "attach.ts": ["resetModes", "data"],
   "confirm.ts": ["what", "risk"],
-  "connect.ts": ["platform.newApiKey"],
   "keys.ts": ["key", "user", "whose"],
   "progress.ts": ["spinner", "lines", "line"],
   // The patch for a file or a pipe is exact.
-  "run.ts": ["patch.text", "endings[status]"],
+  "hand-over.ts": ["patch.text"],
+  "own-platform.ts": ["platform.newApiKey"],
+  "run.ts": ["endings[status]"],
   "serve.ts": ["platform.newApiKey", "platform.url", "lines", "signal"],
 };
 

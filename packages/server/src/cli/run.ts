@@ -1,16 +1,17 @@
 import { join, resolve } from "node:path";
 import type { ExecutionStatus } from "@sandpiper/wire";
-import { ask, canAsk } from "./ask.ts";
-import { Changes, checkFolder, type Patch } from "./changes.ts";
+import { canAsk } from "./ask.ts";
+import { Changes, checkFolder } from "./changes.ts";
 import type { Client } from "./client.ts";
 import { confirm } from "./confirm.ts";
 import { connect } from "./connect.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { runGit } from "./git.ts";
+import { handOver } from "./hand-over.ts";
 import { inertLine } from "./inert.ts";
+import { Interruption } from "./interruption.ts";
 import { getInvoker } from "./invoker.ts";
 import { formatUsage, Progress } from "./progress.ts";
-import { onStop } from "./signals.ts";
 import { createPaint, formatDuration } from "./style.ts";
 import { collectChanges, followTask, prepareTask, type Task, type TaskRun } from "./task.ts";
 import { createTemporaryFolder } from "./temporary-folder.ts";
@@ -20,6 +21,7 @@ export interface RunCommandOptions {
   repo?: string;
   model?: string;
   apply?: boolean;
+  merge?: boolean;
   yes?: boolean;
   keep?: boolean;
 }
@@ -48,40 +50,44 @@ export async function run(text: string, options: RunCommandOptions): Promise<num
     throw new CliError("--apply needs a local folder: clone the repository and use --dir.", {
       exitCode: exitCodes.usage,
     });
-  const clone = options.repo ? await createTemporaryFolder("clone", getInvoker()) : undefined;
-  try {
-    const folder = clone ? await cloneInto(clone.path, options.repo!) : resolve(options.dir ?? ".");
-    await checkFolder(folder);
-    const connection = await connect({ works: true });
+  const interruption = new Interruption();
+  return interruption.during(async () => {
+    const { signal } = interruption;
+    const clone = options.repo ? await createTemporaryFolder("clone", getInvoker()) : undefined;
     try {
-      return await work(connection.client, { folder, text, model: options.model }, options);
+      const folder = clone ? await cloneInto(clone.path, options.repo!, signal) : resolve(options.dir ?? ".");
+      await checkFolder(folder);
+      const connection = await connect({ works: true });
+      try {
+        signal.throwIfAborted();
+        const task = { folder, text, model: options.model };
+        return await work(connection.client, task, options, interruption);
+      } finally {
+        await connection.close();
+      }
     } finally {
-      await connection.close();
+      await clone?.remove();
     }
-  } finally {
-    await clone?.remove();
-  }
+  });
 }
 
-async function work(client: Client, task: Task, options: RunCommandOptions): Promise<number> {
+async function work(
+  client: Client,
+  task: Task,
+  options: RunCommandOptions,
+  interruption: Interruption,
+): Promise<number> {
   const paint = createPaint(process.stderr);
   const user = getInvoker();
-  const progress = new Progress(process.stderr, paint, "starts a sandbox");
-  const abort = new AbortController();
+  const { signal } = interruption;
+  const progress = new Progress(process.stderr, paint, "reads the folder");
   let started: TaskRun | undefined;
-  let interrupted = false;
-  const restore = onStop(() => {
-    interrupted = true;
-    progress.print(paint("yellow", "Interrupting the agent; a second Ctrl-C quits at once."));
-    // Before the conversation exists, abort at once.
-    if (started?.conversationId)
-      client.interrupt(started.conversationId).catch((error) => abort.abort(error));
-    else abort.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted }));
-  });
   let changes: Changes | undefined;
+  let keep = options.keep === true;
   try {
-    changes = await Changes.since(task.folder, user);
-    started = await prepareTask(client, task, abort.signal);
+    changes = await Changes.since(task.folder, user, signal);
+    progress.doing("starts a sandbox");
+    started = await prepareTask(client, task, { signal, onStep: (text) => progress.doing(text) });
     const { sandboxStart, upload } = started.timings;
     progress.print(
       paint(
@@ -89,64 +95,68 @@ async function work(client: Client, task: Task, options: RunCommandOptions): Pro
         `sandbox started in ${formatDuration(sandboxStart)}, folder copied in ${formatDuration(upload)}`,
       ),
     );
-    progress.doing("asks the model");
+    progress.doing("starts the conversation");
+    interruption.gently = () => interrupt(client, started!, progress, interruption);
     const status = await followTask(client, task, started, (event) => progress.event(event), {
-      signal: abort.signal,
-      onStart: (id) => progress.print(paint("dim", `conversation ${id}`)),
+      signal,
+      onStart: (id) => progress.print(paint("dim", `conversation ${inertLine(id)}`)),
       ...(canAsk() && { confirm: (id) => progress.without(() => confirm(client, id, paint)) }),
     });
     progress.doing("fetches the changes");
-    const patch = await collectChanges(client, started, changes);
+    const patch = await collectChanges(client, started, changes).catch((error: Error) => {
+      keep = true;
+      error.message += " The sandbox is kept, because it has the changes.";
+      throw error;
+    });
     progress.stop();
     process.stderr.write(
       `${paint("bold", `The run ${endings[status] ?? `is ${inertLine(status)}`}`)} after ${formatDuration(progress.elapsed)}: ${formatUsage(progress.usage)}\n`,
     );
-    await show(patch);
-    const applied =
-      patch && options.apply ? await applyPatch(changes, patch, task.folder, options.yes === true) : false;
-    if (patch && !applied && process.stdout.isTTY && !options.repo)
-      process.stderr.write(
-        `The folder ${inertLine(task.folder)} is unchanged; --apply applies the changes.\n`,
-      );
-    return interrupted ? exitCodes.interrupted : status === "finished" ? exitCodes.ok : exitCodes.failed;
+    const complete = await handOver(changes, patch, {
+      folder: task.folder,
+      user,
+      isOwn: !options.repo,
+      apply: options.apply === true,
+      yes: options.yes === true,
+      merge: options.merge === true,
+    });
+    if (interruption.happened) return exitCodes.interrupted;
+    return status === "finished" && complete ? exitCodes.ok : exitCodes.failed;
   } catch (error) {
     if (!task.model && /^No model is configured/.test((error as Error).message))
       throw new CliError(`${(error as Error).message} For one run, use --model.`, { cause: error });
     throw error;
   } finally {
     progress.stop();
-    restore();
     await changes?.close();
-    if (started && options.keep)
+    if (started && keep)
       process.stderr.write(`The sandbox ${inertLine(started.sandbox.id)} keeps running.\n`);
     else if (started) await client.deleteSandbox(started.sandbox.id).catch(() => {});
   }
 }
 
-async function show(patch: Patch | undefined): Promise<void> {
-  if (!patch) {
-    process.stderr.write("Nothing changed.\n");
+/** Stops the agent; the run then ends with its changes so far. Before there is one, all ends. */
+function interrupt(
+  client: Client,
+  { conversationId }: TaskRun,
+  progress: Progress,
+  interruption: Interruption,
+): void {
+  if (!conversationId) {
+    interruption.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted }));
     return;
   }
-  process.stdout.write(
-    process.stdout.isTTY ? await patch.display(createPaint(process.stdout)) : await patch.text(),
-  );
-}
-
-/** Returns whether the patch was applied. */
-async function applyPatch(changes: Changes, patch: Patch, folder: string, yes: boolean): Promise<boolean> {
-  if (!yes && process.stdin.isTTY) {
-    const answer = await ask(`Apply these changes to ${inertLine(folder)}? [y/N] `);
-    if (!/^y(es)?$/i.test(answer ?? "")) return false;
-  }
-  await changes.apply(patch);
-  process.stderr.write(`Applied to ${inertLine(folder)}.\n`);
-  return true;
+  progress.print("Interrupting the agent; a second Ctrl-C quits at once.");
+  client.interrupt(conversationId).catch((error: Error) => interruption.abort(error));
 }
 
 /** Clones as the user, with the user's git and credentials. */
-async function cloneInto(parent: string, repo: string): Promise<string> {
+async function cloneInto(parent: string, repo: string, signal: AbortSignal): Promise<string> {
   const folder = join(parent, "repository");
-  await runGit(["clone", "--quiet", "--", repo, folder], { user: getInvoker(), stderr: "inherit" });
+  await runGit(["clone", "--quiet", "--", repo, folder], {
+    user: getInvoker(),
+    stderr: "inherit",
+    signal,
+  });
   return folder;
 }

@@ -27,13 +27,21 @@ export interface TaskRun {
   conversationId: string | undefined;
 }
 
-/** Starts a sandbox with a copy of the folder; removes it when the upload fails. */
-export async function prepareTask(client: Client, task: Task, signal?: AbortSignal): Promise<TaskRun> {
+/**
+ * Starts a sandbox with a copy of the folder; removes it when the upload fails. `onStep` gets what
+ * it does now.
+ */
+export async function prepareTask(
+  client: Client,
+  task: Task,
+  { signal, onStep }: { signal?: AbortSignal; onStep?: (text: string) => void } = {},
+): Promise<TaskRun> {
   const begin = performance.now();
   const sandbox = await client.startSandbox(signal);
   const started = performance.now();
   try {
     const workingDir = await client.workingDir(sandbox.sandbox_spec_id);
+    onStep?.("copies the folder");
     await client.upload(sandbox.id, workingDir, packFolder(task.folder), signal);
     const timings = { sandboxStart: started - begin, upload: performance.now() - started, run: 0 };
     return { sandbox, workingDir, timings, conversationId: undefined };

@@ -9,6 +9,7 @@ export function addWorkCommands(program: Command): void {
       .description("let an agent work on a copy of a folder and show its changes"),
   )
     .option("-a, --apply", "apply the changes to the folder; asks first on a terminal")
+    .option("--merge", "with --apply, merge into files that changed meanwhile and leave conflict markers")
     .option("-y, --yes", "do not ask")
     .option("-k, --keep", "do not delete the sandbox at the end")
     .addHelpText(

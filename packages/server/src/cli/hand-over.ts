@@ -1,0 +1,88 @@
+import { ask, canAsk } from "./ask.ts";
+import { ApplyConflict, type Changes, type Patch } from "./changes.ts";
+import { inertLine } from "./inert.ts";
+import type { Invoker } from "./invoker.ts";
+import { keepPatch } from "./keep-patch.ts";
+import { page } from "./pager.ts";
+import { createPaint } from "./style.ts";
+
+export interface HandOver {
+  /** The folder that the changes belong to. */
+  folder: string;
+  user: Invoker | undefined;
+  /** The folder is the user's, so that changes can be applied to it. */
+  isOwn: boolean;
+  apply: boolean;
+  /** Do not ask. */
+  yes: boolean;
+  /** Merge into files that changed meanwhile, with conflict markers. */
+  merge: boolean;
+}
+
+/**
+ * Prints the changes of a run, and applies them to the folder if that is wanted. Nothing is lost:
+ * changes that were only shown are kept in a file. Returns false when the changes should have been
+ * applied completely and were not.
+ */
+export async function handOver(
+  changes: Changes,
+  patch: Patch | undefined,
+  options: HandOver,
+): Promise<boolean> {
+  const { folder, apply, yes, isOwn, user } = options;
+  if (!patch) {
+    process.stderr.write("Nothing changed.\n");
+    return true;
+  }
+  const isShown = process.stdout.isTTY === true;
+  process.stdout.write(isShown ? await patch.display(createPaint(process.stdout)) : await patch.text());
+  if (!apply || !(yes || !process.stdin.isTTY || (await isApproved(patch, folder)))) {
+    if (isShown && isOwn) {
+      const file = await keepPatch(patch, folder, user);
+      process.stderr.write(
+        `The folder ${inertLine(folder)} is unchanged. The changes are in ${inertLine(file)}; apply them with: git apply ${inertLine(file)}\n`,
+      );
+    }
+    return true;
+  }
+  try {
+    await changes.apply(patch);
+  } catch (error) {
+    if (error instanceof ApplyConflict && (await mayMerge(error, options)))
+      return mergeChanges(changes, patch, options);
+    const file = await keepPatch(patch, folder, user);
+    const how = error instanceof ApplyConflict ? `; commit your own, then apply these with: git apply --3way ${file}` : "";
+    (error as Error).message += ` The changes are in ${file}${how}`;
+    throw error;
+  }
+  process.stderr.write(`Applied to ${inertLine(folder)}.\n`);
+  return true;
+}
+
+/** Asks about what was shown; where the output goes elsewhere, it is shown first. */
+async function isApproved(patch: Patch, folder: string): Promise<boolean> {
+  for (let seen = process.stdout.isTTY === true; ; seen = true) {
+    const answer = (await ask(`Apply these changes to ${inertLine(folder)}? [y/N, v to view] `)) ?? "";
+    const agrees = /^y(es)?$/i.test(answer);
+    if (!/^v(iew)?$/i.test(answer) && (seen || !agrees)) return agrees;
+    await page((await patch.display(createPaint(process.stderr))).split("\n"));
+  }
+}
+
+async function mayMerge(conflict: ApplyConflict, { merge, yes }: HandOver): Promise<boolean> {
+  if (merge || yes || !canAsk()) return merge;
+  process.stderr.write(`${inertLine(conflict.message)}\n`);
+  const answer = await ask(
+    "Merge them and leave conflict markers, or keep them in a file? [m to merge, Enter to keep] ",
+  );
+  return /^m(erge)?$/i.test(answer ?? "");
+}
+
+async function mergeChanges(changes: Changes, patch: Patch, { folder, user }: HandOver): Promise<boolean> {
+  const file = await keepPatch(patch, folder, user);
+  const conflicts = await changes.merge(patch);
+  process.stderr.write(`Merged into ${inertLine(folder)}.\n`);
+  for (const path of conflicts) process.stderr.write(`Conflict markers: ${inertLine(path)}\n`);
+  if (conflicts.length > 0) process.stderr.write(`The changes alone are in ${inertLine(file)}.\n`);
+  return conflicts.length === 0;
+}

@@ -1,0 +1,123 @@
+import { execFileSync } from "node:child_process";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import {
+  type ModelRequestSeen,
+  type ModelServer,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { LocalTerminal } from "./support/local-terminal.ts";
+import { startTestPlatform, type TestPlatform } from "./support/platform.ts";
+import { obey } from "./support/script.ts";
+
+/** What `sandpiper run` does with changes that cannot be applied, and with runs that are stopped. */
+
+const program = fileURLToPath(new URL("../../../bin/sandpiper", import.meta.url));
+let server: TestPlatform;
+let models: ModelServer;
+let dir: string;
+let project: string;
+/** Runs on this machine when the agent asks the model. */
+let meanwhile = async () => {};
+const open: LocalTerminal[] = [];
+
+beforeAll(async () => {
+  models = await startModelServer(async (request: ModelRequestSeen) => {
+    await meanwhile();
+    return obey(request);
+  });
+  server = await startTestPlatform();
+  await server.call("POST", "/api/settings", {
+    llm_model: "openai/scripted",
+    llm_api_key: "sk-test-of-applying",
+    llm_base_url: models.url,
+  });
+});
+beforeEach(async () => {
+  meanwhile = async () => {};
+  dir = await mkdtemp(join(tmpdir(), "sandpiper-apply-"));
+  project = join(dir, "project");
+  await mkdir(project);
+  await writeFile(join(project, "a.txt"), "old\n");
+  shell("git init -q && git add -A && git -c user.name=t -c user.email=t@example.com commit -qm start");
+});
+afterEach(async () => {
+  for (const one of open.splice(0)) one.kill("SIGKILL");
+  await rm(dir, { recursive: true, force: true });
+});
+afterAll(async () => {
+  await server.stop();
+  await models.close();
+});
+
+function run(options: string): LocalTerminal {
+  return start(`"${program}" run "run: echo agent > a.txt" --dir "${project}" ${options}; echo "it ended with $?"`);
+}
+
+function start(line: string): LocalTerminal {
+  const env = {
+    PATH: process.env.PATH!,
+    HOME: dir,
+    TERM: "xterm",
+    SANDPIPER_URL: server.url,
+    SANDPIPER_API_KEY: server.key,
+  };
+  const local = new LocalTerminal(line, env);
+  open.push(local);
+  return local;
+}
+
+const shell = (script: string) =>
+  execFileSync("sh", ["-ec", script], { cwd: project, encoding: "utf8", stdio: "pipe" });
+const text = () => readFile(join(project, "a.txt"), "utf8");
+const sandboxes = async () => (await server.call("GET", "/api/v1/sandboxes/search")).body.items;
+const userEdits = () => writeFile(join(project, "a.txt"), "user\n");
+const keptFile = (shown: string) => /The changes are in (\S+\.patch)/.exec(shown.replaceAll(/\r\n/g, ""))![1]!;
+
+test("changes that conflict are kept in a file, and the sentence says how to apply them", async () => {
+  meanwhile = userEdits;
+  const local = run("--apply --yes");
+  await local.shows(/it ended with 1/);
+  expect(local.shown.replaceAll("\r\n", "")).toMatch(/nothing was applied\..*git apply --3way \S+\.patch/);
+  expect(await text()).toBe("user\n");
+  const file = keptFile(local.shown);
+  expect(file.startsWith(join(dir, ".local/state/sandpiper/patches/project-"))).toBe(true);
+  shell("git -c user.name=t -c user.email=t@example.com commit -qam user");
+  expect(() => shell(`git apply --3way ${file}`)).toThrow(/with conflicts/);
+  expect(await text()).toMatch(/<{7}.*user.*={7}.*agent.*>{7}/s);
+});
+
+test("a person may merge them instead, and gets conflict markers", async () => {
+  meanwhile = userEdits;
+  const local = run("--apply");
+  await local.shows(/Apply these changes/);
+  local.pty.write("y\r");
+  await local.shows(/m to merge/);
+  local.pty.write("m\r");
+  await local.shows(/Conflict markers: a\.txt.*it ended with 1/s);
+  expect(await text()).toMatch(/<{7}.*user.*={7}.*agent.*>{7}/s);
+});
+
+test("changes that are not wanted now are kept in a file", async () => {
+  const local = run("--apply");
+  await local.shows(/Apply these changes/);
+  local.pty.write("\r");
+  await local.shows(/it ended with 0/);
+  expect(await readFile(keptFile(local.shown), "utf8")).toMatch(/^\+agent$/m);
+  expect(await text()).toBe("old\n");
+});
+
+test("Ctrl-C and the end of the terminal during the preparation end with 130 and leave no sandbox", async () => {
+  for (const stop of ["\x03", "SIGHUP"]) {
+    const local = start(`exec "${program}" run Task --dir "${project}"`);
+    await local.shows(/reads the folder|starts a sandbox/);
+    if (stop === "\x03") local.pty.write(stop);
+    else process.kill(local.pty.pid, stop);
+    expect(await local.exit).toBe(130);
+    expect(local.shown).not.toMatch(/asks the model/);
+    await expect.poll(sandboxes).toEqual([]);
+  }
+});
