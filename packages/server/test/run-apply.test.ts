@@ -54,7 +54,9 @@ afterAll(async () => {
 });
 
 function run(options: string): LocalTerminal {
-  return start(`"${program}" run "run: echo agent > a.txt" --dir "${project}" ${options}; echo "it ended with $?"`);
+  return start(
+    `"${program}" run "run: echo agent > a.txt" --dir "${project}" ${options}; echo "it ended with $?"`,
+  );
 }
 
 function start(line: string): LocalTerminal {
@@ -75,7 +77,8 @@ const shell = (script: string) =>
 const text = () => readFile(join(project, "a.txt"), "utf8");
 const sandboxes = async () => (await server.call("GET", "/api/v1/sandboxes/search")).body.items;
 const userEdits = () => writeFile(join(project, "a.txt"), "user\n");
-const keptFile = (shown: string) => /The changes are in (\S+\.patch)/.exec(shown.replaceAll(/\r\n/g, ""))![1]!;
+const keptFile = (shown: string) =>
+  /The changes are in (\S+\.patch)/.exec(shown.replaceAll(/\r\n/g, ""))![1]!;
 
 test("changes that conflict are kept in a file, and the sentence says how to apply them", async () => {
   meanwhile = userEdits;

@@ -1,7 +1,7 @@
 import type { AppConversation, PageOf } from "@sandpiper/wire";
 import type { Client } from "./client.ts";
 import { CliError } from "./errors.ts";
-import { inertJson } from "./inert.ts";
+import { inertJson, inertLine } from "./inert.ts";
 
 /** Conversations of a page. */
 const pageSize = 100;
@@ -64,5 +64,5 @@ export function describeStatus({ execution_status, sandbox_status }: AppConversa
 
 /** The part of an id that people read. */
 export function shortId(id: string): string {
-  return id.slice(0, 8);
+  return inertLine(id.slice(0, 8));
 }

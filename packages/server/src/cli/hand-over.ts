@@ -51,7 +51,10 @@ export async function handOver(
     if (error instanceof ApplyConflict && (await mayMerge(error, options)))
       return mergeChanges(changes, patch, options);
     const file = await keepPatch(patch, folder, user);
-    const how = error instanceof ApplyConflict ? `; commit your own, then apply these with: git apply --3way ${file}` : "";
+    const how =
+      error instanceof ApplyConflict
+        ? `; commit your own, then apply these with: git apply --3way ${file}`
+        : "";
     (error as Error).message += ` The changes are in ${file}${how}`;
     throw error;
   }

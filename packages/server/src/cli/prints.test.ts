@@ -17,7 +17,7 @@ interface Node {
 
 /** Their results are inert, or contain no text of others. */
 const safeCalls =
-  /^(?:inert|inertLine|inertJson|format[A-Z]\w*|display|report|summary|keyTable|printEvent|max|toLocaleString|toFixed|errorText)$/;
+  /^(?:inert|inertLine|inertJson|format[A-Z]\w*|display|report|summary|shortId|format|keyTable|printEvent|max|toLocaleString|toFixed|errorText)$/;
 /** Results of these are as safe as what they are given. */
 const passing = /^(?:paint|row|join|padEnd|padStart|trimEnd|slice|map)$/;
 /** Values that only the program makes, by the file that prints them. */
@@ -28,8 +28,12 @@ const ownValues: Readonly<Record<string, readonly string[]>> = {
   "progress.ts": ["spinner", "lines", "line"],
   // The patch for a file or a pipe is exact.
   "hand-over.ts": ["patch.text"],
+  "logs.ts": ["line"],
   "own-platform.ts": ["platform.newApiKey"],
   "run.ts": ["endings[status]"],
+  "settings.ts": ["field"],
+  "show.ts": ["lines", "shown"],
+  "stop.ts": ["done"],
   "serve.ts": ["platform.newApiKey", "platform.url", "lines", "signal"],
 };
 
