@@ -13,7 +13,7 @@ import { LocalTerminal } from "./support/local-terminal.ts";
 import { startTestPlatform, type TestPlatform } from "./support/platform.ts";
 import { obey } from "./support/script.ts";
 
-/** What `sandpiper run` does with changes that cannot be applied, and with runs that are stopped. */
+/** Changes of `sandpiper run` that cannot be applied, and runs that are stopped. */
 
 const program = fileURLToPath(new URL("../../../bin/sandpiper", import.meta.url));
 let server: TestPlatform;

@@ -79,8 +79,9 @@ export class Changes {
   }
 
   /**
-   * Applies a patch completely or not at all. Throws CliError when the folder was changed meanwhile
-   * in a conflicting way (ApplyConflict), and for paths that git itself would use (`checkPatchPaths`).
+   * Applies a patch completely or not at all. Throws ApplyConflict when the folder was changed
+   * meanwhile in a conflicting way, and CliError for paths that git itself would use
+   * (`checkPatchPaths`).
    */
   async apply(patch: Patch): Promise<void> {
     checkPatchPaths(patch.changed, patch.all);
