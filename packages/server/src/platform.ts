@@ -46,6 +46,7 @@ import { sqliteStoreExists } from "./store/sqlite/folder.ts";
 import { openSqliteStore } from "./store/sqlite/open.ts";
 import type { Store } from "./store/store.ts";
 import { openVault } from "./store/vault.ts";
+import { StoredAcceptances } from "./users/acceptances.ts";
 import type { ApiKeys, Secrets, Settings } from "./users/api.ts";
 import { StoredApiKeys } from "./users/api-keys.ts";
 import { StoredCredentialSources } from "./users/credential-sources.ts";
@@ -163,7 +164,17 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     const specs = loadSpecs(config, env);
     for (const { fromEnv } of specs.flatMap(({ network }) => network.credentials))
       if (env[fromEnv]) mask.registerSecret(env[fromEnv]);
-    const egress = await EgressProxy.open({ dir: join(config.dataDir, "network"), logger, env, secrets });
+    const acceptances = new StoredAcceptances({
+      store: store.behaviours,
+      publicUrl: () => getPublicUrl(config, app.server),
+    });
+    const egress = await EgressProxy.open({
+      ...{ dir: join(config.dataDir, "network"), logger, env },
+      secrets: {
+        forSandbox: (userId, sandboxId) => secrets.forSandbox(userId, sandboxId),
+        withheld: (userId, sandboxId) => acceptances.withheld(userId, sandboxId),
+      },
+    });
     opened.push(() => egress.close());
     const outbound =
       options.outbound ??
@@ -248,6 +259,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       outbound,
       settings,
       secrets,
+      acceptances,
       toolsFor: options.chooseTools ?? chooseTools,
       adaptTools: options.adaptTools,
       mask,
@@ -278,6 +290,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       logins,
       sources,
       grants: new SandboxGrants({ sandboxes, sources }),
+      acceptances,
       conversations,
       recordings,
       callbacks,

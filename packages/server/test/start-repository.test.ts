@@ -9,6 +9,7 @@ import {
   startModelServer,
 } from "@sandpiper/models/test/support/model-server";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { acceptRepository } from "./support/accept-repository.ts";
 import { type GitServer, startGitServer } from "./support/git-server.ts";
 import { type Json, removeSandboxes, startConversation, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
@@ -118,6 +119,8 @@ git checkout -q -b mine && echo x >x && git add x && git commit -qm x && cat /tm
     git_provider: "github",
   };
   git.git("secret/widgets", "config", "http.receivepack", "true");
+  // It pushes with the token, which the repository's scripts could use, too.
+  await acceptRepository(server.call, fields);
   const { id, text } = await agentSees(command.replace("\n", "; "), fields);
   const lines = text.split("\n");
   expect(lines.slice(0, 6)).toEqual([
@@ -248,7 +251,7 @@ test("a child whose parent is deleted while it is started leaves nothing behind"
     plugins: [{ source: "open/tool" }],
   };
   const { body } = await server.call("POST", "/api/v1/app-conversations", fields);
-  await until(async () => (await task(body.id)).status === "SETTING_UP_SKILLS" || undefined);
+  await until(async () => (await task(body.id)).detail === "Fetching plugins." || undefined);
   expect((await server.call("DELETE", `/api/v1/app-conversations/${parent.id}`)).status).toBe(200);
   release();
   const end = await over(body.id);
@@ -293,7 +296,7 @@ const inState = (id: string, status: string) =>
 const held = [
   ["PREPARING_REPOSITORY", { selected_branch: "main" }, "secret/widgets"],
   ["RUNNING_SETUP_SCRIPT", { selected_branch: "slow" }, undefined],
-  ["SETTING_UP_SKILLS", { selected_branch: "main", plugins: [{ source: "open/tool" }] }, "open/tool"],
+  ["PREPARING_REPOSITORY", { selected_branch: "main", plugins: [{ source: "open/tool" }] }, "open/tool"],
 ] as const;
 
 test.each(held)(

@@ -48,6 +48,7 @@ export * from "./settings/settings.ts";
 export * from "./settings/settings-v1.ts";
 export * from "./settings/skills.ts";
 export * from "./settings/web-client.ts";
+export * from "./users/behaviours.ts";
 export * from "./users/keys.ts";
 export * from "./users/secrets.ts";
 export * from "./users/workspaces.ts";

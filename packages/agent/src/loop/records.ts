@@ -1,5 +1,12 @@
 import type { ModelResponse } from "@sandpiper/models/model";
-import { addTokens, emptyUsage, type NewEvent, type Stats, textContent } from "@sandpiper/wire";
+import {
+  addTokens,
+  emptyUsage,
+  type MessageEvent,
+  type NewEvent,
+  type Stats,
+  textContent,
+} from "@sandpiper/wire";
 import type { NewRecord } from "./log-record.ts";
 
 export function listed(event: NewEvent): NewRecord {
@@ -25,6 +32,21 @@ export function nudge(text: string): NewRecord {
     activated_skills: [],
     extended_content: [],
   });
+}
+
+/** A message for people: clients show it, and the model does not read it. */
+export function notice(text: string): NewRecord {
+  return listed({
+    kind: "MessageEvent",
+    source: "environment",
+    llm_message: { role: "assistant", content: [textContent(text)] },
+    activated_skills: [],
+    extended_content: [],
+  });
+}
+
+export function isNotice({ source, llm_message }: MessageEvent): boolean {
+  return source === "environment" && llm_message.role === "assistant";
 }
 
 /** Adds a model call to the metrics of a usage id (agent-behaviour.md section 7). */

@@ -9,6 +9,7 @@ import type {
 } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { hookContext } from "../hooks/hooks.ts";
+import { isNotice } from "../loop/records.ts";
 import { toolRegistry } from "../tools/registry.ts";
 import { MessageList } from "./message-list.ts";
 import { PinnedMessages } from "./pinned-messages.ts";
@@ -117,7 +118,7 @@ export class View {
         this.systemTokens = this.system.reduce((sum, text) => sum + textTokens(text), 0);
         return;
       case "MessageEvent":
-        return this.#addMessage(event);
+        return isNotice(event) ? undefined : this.#addMessage(event);
       case "ActionEvent":
         return this.#addCall(event);
       case "ObservationEvent": {

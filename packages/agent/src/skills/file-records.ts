@@ -15,6 +15,7 @@ export interface FoundFile {
   kind: string;
   path: string;
   content: string;
+  bytes: Buffer;
 }
 
 /** Parses the output of `emit` up to the first incomplete record. */
@@ -28,7 +29,8 @@ export function readRecords(output: Buffer): FoundFile[] {
     if (kind === undefined || size === undefined || path === undefined) break;
     at = end + 1 + Number(size);
     if (at > output.length) break;
-    found.push({ kind, path, content: output.toString("utf8", end + 1, at) });
+    const bytes = output.subarray(end + 1, at);
+    found.push({ kind, path, content: bytes.toString("utf8"), bytes });
   }
   return found;
 }

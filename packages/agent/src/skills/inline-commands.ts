@@ -43,6 +43,12 @@ export async function withCommandOutput(text: string, context: InlineContext): P
   return done.join("");
 }
 
+/** The commands of a skill's text. */
+export function inlineCommands(text: string): string[] {
+  const open = [...fencedParts(text)].filter(({ isFenced }) => !isFenced);
+  return open.flatMap(({ part }) => [...part.matchAll(inline)].map(([, command = ""]) => command));
+}
+
 /** The parts of a text inside and outside of fenced blocks; an open block reaches the end. */
 function* fencedParts(text: string): Generator<{ part: string; isFenced: boolean }> {
   let isFenced = false;

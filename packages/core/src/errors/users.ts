@@ -51,6 +51,16 @@ export const usersErrors = {
   KeyExists: {
     KeyNameTaken: "There is a key with the name {name}.",
   },
+  BehaviourNotFound: {
+    BehaviourUnknown: "There is no behaviour with this digest: it was not found in one of your sandboxes.",
+  },
+  BehaviourRestricted: {
+    BehaviourNotAccepted:
+      "What {origin} does by itself was not accepted, so this sandbox gets no secrets: read and accept it at {link}",
+  },
+  TooManyAcceptances: {
+    TooManyAcceptancesStored: "A user can accept {max} repositories: withdraw an acceptance first.",
+  },
   CallbackNotFound: {
     CallbackUnknown: "Callback not found",
   },

@@ -15,6 +15,11 @@ export interface ProxiedSandbox {
 /** Looked up at every request, so that changes take effect at once. */
 export interface SecretLookup {
   forSandbox(userId: string, sandboxId: string): readonly SandboxSecret[];
+  /**
+   * Why a sandbox gets no secret now, neither of its user nor of its policy; undefined when it
+   * does.
+   */
+  withheld(userId: string, sandboxId: string): string | undefined;
 }
 
 /** `driver.listen` for one sandbox. */

@@ -42,10 +42,12 @@ interface Secret {
 export class HostCredentials {
   readonly #secrets: Secret[];
   readonly #sent: SentSecrets;
+  readonly #withheld: () => string | undefined;
 
-  constructor(secrets: Secret[], sent: SentSecrets) {
+  constructor(secrets: Secret[], sent: SentSecrets, withheld: () => string | undefined) {
     this.#secrets = secrets;
     this.#sent = sent;
+    this.#withheld = withheld;
   }
 
   /**
@@ -77,6 +79,8 @@ export class HostCredentials {
     let filled = text;
     for (const { name, placeholder: wanted, value, fromEnv, headers } of this.#secrets) {
       if (!filled.includes(wanted)) continue;
+      const refusal = this.#withheld();
+      if (refusal !== undefined) throw new Refusal(403, refusal);
       if (!mayCarry(header, headers))
         throw new Refusal(
           403,
@@ -102,6 +106,7 @@ export class SandboxCredentials {
   readonly #sandbox: ProxiedSandbox;
   readonly #rules: { rule: CredentialRule; secret: Secret }[];
   readonly #secrets: SecretLookup | undefined;
+  readonly #lookup: SecretLookup | undefined;
   /** Cache by variable. */
   readonly #placeholders = new Map<string, string>();
   readonly #sent = new SentSecrets();
@@ -109,6 +114,7 @@ export class SandboxCredentials {
   constructor(sandbox: ProxiedSandbox, env: NodeJS.ProcessEnv, secrets: SecretLookup | undefined) {
     const { policy, token } = sandbox;
     this.#sandbox = sandbox;
+    this.#lookup = secrets;
     this.#secrets = policy.userSecrets ? secrets : undefined;
     this.#rules = policy.credentials.map((rule) => {
       const { name, fromEnv } = rule;
@@ -134,7 +140,7 @@ export class SandboxCredentials {
   /** The secrets for one request to a target; undefined when there are none. */
   forTarget(target: Target): HostCredentials | undefined {
     const found = this.#secretsFor(target);
-    return found.length > 0 ? new HostCredentials(found, this.#sent) : undefined;
+    return found.length > 0 ? new HostCredentials(found, this.#sent, () => this.#withheld()) : undefined;
   }
 
   /** The mask of a response; undefined when there is no secret that it could show. */
@@ -161,6 +167,11 @@ export class SandboxCredentials {
     // A user's secret replaces the operator's of the same name.
     const ofPolicy = this.#policySecrets(target).filter(({ name }) => !own.some((one) => one.name === name));
     return [...own, ...ofPolicy];
+  }
+
+  #withheld(): string | undefined {
+    const { id, userId } = this.#sandbox;
+    return userId === undefined ? undefined : this.#lookup?.withheld(userId, id);
   }
 
   #policySecrets({ host }: Target): Secret[] {

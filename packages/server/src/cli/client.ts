@@ -6,6 +6,7 @@ import type {
   AppConversation,
   AppConversationStartRequest,
   AppConversationStartTask,
+  Behaviour,
   Event,
   PageOf,
   SandboxInfo,
@@ -80,6 +81,17 @@ export class Client {
     const response = await this.#request("GET", archivePath(sandboxId, path));
     if (!response.body) throw new CliError("The server sent no archive.");
     return Readable.fromWeb(response.body as ReadableStream);
+  }
+
+  /** What a folder in a sandbox does by itself; null when it only describes. */
+  findBehaviour(sandboxId: string, workingDir: string, origin: string): Promise<Behaviour | null> {
+    return this.json("POST", `/api/v1/sandboxes/${encodeURIComponent(sandboxId)}/behaviour`, {
+      json: { working_dir: workingDir, origin },
+    });
+  }
+
+  async acceptBehaviour(digest: string): Promise<void> {
+    await this.json("PUT", `/api/v1/behaviours/${encodeURIComponent(digest)}/acceptance`);
   }
 
   /** Starts a conversation; returns its id once the agent has its task. */

@@ -15,6 +15,7 @@ import { formatUsage, Progress } from "./progress.ts";
 import { createPaint, formatDuration } from "./style.ts";
 import { collectChanges, followTask, prepareTask, type Task, type TaskRun } from "./task.ts";
 import { createTemporaryFolder } from "./temporary-folder.ts";
+import { askTrust } from "./trust.ts";
 
 export interface RunCommandOptions {
   dir?: string;
@@ -24,6 +25,7 @@ export interface RunCommandOptions {
   merge?: boolean;
   yes?: boolean;
   keep?: boolean;
+  trust?: boolean;
 }
 
 /** Messages for statuses that need an explanation. */
@@ -95,6 +97,9 @@ async function work(
         `sandbox started in ${formatDuration(sandboxStart)}, folder copied in ${formatDuration(upload)}`,
       ),
     );
+    const origin = (options.repo ?? `folder ${task.folder}`).slice(0, 1000);
+    const { trust } = options;
+    await progress.without(() => askTrust(client, started!, origin, { trust, paint }));
     progress.doing("starts the conversation");
     interruption.gently = () => interrupt(client, started!, progress, interruption);
     const status = await followTask(client, task, started, (event) => progress.event(event), {

@@ -7,6 +7,7 @@ import type {
   AppConversationStartRequest,
   AppConversationStartTask,
   AppConversationUpdateRequest,
+  Behaviour,
   ConfirmationPolicy,
   Content,
   ConversationInfo,
@@ -23,6 +24,18 @@ import type {
 import type { ConversationFilter, ConversationPage, ConversationRow } from "../store/conversation-store.ts";
 import type { StartTaskFilter } from "../store/start-task-store.ts";
 import type { Viewer } from "../users/api.ts";
+
+/** A project in a sandbox. */
+export interface ProjectPlace {
+  userId: string;
+  sandboxId: string;
+  /** Folder of the project in the sandbox. */
+  workingDir: string;
+  /** Folders of its plugins in the sandbox. */
+  plugins: readonly string[];
+  /** Where it comes from, if that is known; default: its git remote. */
+  origin?: string | undefined;
+}
 
 /**
  * The conversations of all users. Ids are dashed; the id of another user's conversation is unknown.
@@ -60,6 +73,11 @@ export interface Conversations {
   update(viewer: Viewer, id: string, change: AppConversationUpdateRequest): Promise<AppConversation>;
   /** The skills in the sandbox now, and the skills of the agent. Throws what `exec` throws. */
   skills(row: ConversationRow, sandbox: CommandRunner): Promise<Skill[]>;
+  /**
+   * Finds what a project in a sandbox does by itself; undefined when it only describes. Throws what
+   * `exec` throws.
+   */
+  findBehaviour(place: ProjectPlace, sandbox: CommandRunner): Promise<Behaviour | undefined>;
   /**
    * Uses an LLM profile of the user from the next model call on. Throws ConversationNotFound,
    * ProfileNotFound.

@@ -8,7 +8,7 @@ import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { Callbacks } from "../callbacks/api.ts";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
-import type { Secrets, Settings } from "../users/api.ts";
+import type { Acceptances, Secrets, Settings } from "../users/api.ts";
 import type { DailyBudget } from "../users/daily-budget.ts";
 import { AgentConfigResolver, type AgentConfigResolverDeps } from "./agent/agent-config.ts";
 import { ClientSecrets } from "./agent/client-secrets.ts";
@@ -38,6 +38,7 @@ import { RunCommands } from "./commands/run-commands.ts";
 import { SecretAdditions } from "./commands/secret-additions.ts";
 import { Hub } from "./log/hub.ts";
 import { ConversationLookup } from "./lookup.ts";
+import { ProjectBehaviours } from "./project/behaviours.ts";
 import { PluginFetcher } from "./project/plugin-parts.ts";
 import { ActiveRuns } from "./run/active-runs.ts";
 import { condense } from "./run/condensing.ts";
@@ -60,6 +61,7 @@ export interface ConversationsDeps {
   outbound: Outbound;
   settings: Settings;
   secrets: Secrets;
+  acceptances: Acceptances;
   /** The tools of a conversation. */
   toolsFor: AgentConfigResolverDeps["toolsFor"];
   adaptTools?: AdaptTools | undefined;
@@ -87,7 +89,7 @@ export interface RunLimits {
  * Some parts need each other; they get closures, which must not be called during construction.
  */
 export function createConversations(deps: ConversationsDeps): Conversations {
-  const { store, scheduler, callbacks, sandboxes, outbound, settings, secrets } = deps;
+  const { store, scheduler, callbacks, sandboxes, outbound, settings, secrets, acceptances } = deps;
   const { mask, openModel, limits, publicUrl, logger, toolsFor, globalSkills, registerSecret } = deps;
   const { events } = store;
   const { dailyBudget } = limits;
@@ -108,7 +110,10 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   const knowledge = new ProjectKnowledge({ store, settings, agents, masks, secrets, globalSkills });
   const { contexts } = knowledge;
   const clientSecrets = new ClientSecrets({ store, secrets, outbound, publicUrl });
-  const plugins = new PluginFetcher({ sandboxes, settings, secrets });
+  const behaviours = new ProjectBehaviours({ acceptances });
+  const plugins = new PluginFetcher({ sandboxes, settings, secrets, behaviours });
+  const withheld = (row: Pick<ConversationRow, "userId" | "sandboxId">) =>
+    acceptances.withheld(row.userId, row.sandboxId);
 
   const runs = new ActiveRuns(limits.maxRuns);
   const workspaces = new Workspaces({
@@ -126,7 +131,8 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   const foundServers: ProjectKnowledge["servers"] = (row, invoked) => knowledge.servers(row, invoked);
   const mcp = new McpTools({
     agents,
-    findServers: (row, invoked) => resolveServerSpecs({ agents, settings, foundServers }, row, invoked),
+    findServers: (row, invoked) =>
+      resolveServerSpecs({ agents, settings, foundServers, withheld }, row, invoked),
     sessions: new McpSessions({ sandboxes, secrets, outbound, sandbox, registerSecret }),
   });
   const toolsets = new Toolsets(
@@ -150,9 +156,12 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     callbacks,
     sandboxes,
     settings,
+    secrets,
     agents,
     masks,
     knowledge,
+    behaviours,
+    acceptances,
     toolsets,
     runs,
     workspaces,
@@ -161,7 +170,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     onRest,
     logger,
   });
-  const definitions = new SubAgentDefinitions({ settings, contexts, workspaces });
+  const definitions = new SubAgentDefinitions({ settings, contexts, workspaces, behaviours, acceptances });
   const subAgents = new SubAgentRunner({ store, agents, definitions, runner, usage, commands });
   const judge = new GoalJudge({ histories, sideCalls });
   const goals = new Goals({ store, runs, announcements, judge, commands, logger });
@@ -190,7 +199,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   });
   const pluginAdditions = new PluginAdditions({ store, plugins, knowledge, announcements });
 
-  const waitsForTools = (row: Pick<ConversationRow, "id" | "userId" | "config">) =>
+  const waitsForTools = (row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">) =>
     mcp.hasServers(row) || knowledge.usesMemory(row);
   const starting = createStarts({
     store,
@@ -204,6 +213,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     masks,
     openModel,
     knowledge,
+    behaviours,
     runner,
     workspaces,
     announcements,
@@ -261,6 +271,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       return reads.present([access.requireOwned(viewer.userId, id)], viewer)[0]!;
     },
     skills: (row, files) => knowledge.listSkills(row, files),
+    findBehaviour: (place, files) => behaviours.find(place, files),
     switchProfile: async (userId, id, profile) => switchProfile(userId, id, profile),
     remove: async (userId, id, options) =>
       removeConversation(

@@ -7,6 +7,7 @@ import { documentRoutes, installOpenApi } from "./openapi/openapi.ts";
 import { createPreviews } from "./preview/preview.ts";
 import { previewRoutes } from "./preview/routes.ts";
 import { agentProfileRoutes } from "./routes/account/agent-profiles.ts";
+import { behaviourRoutes } from "./routes/account/behaviours.ts";
 import { cloudProxyRoutes } from "./routes/account/cloud-proxy.ts";
 import { healthRoutes } from "./routes/account/health.ts";
 import { keyRoutes } from "./routes/account/keys.ts";
@@ -136,6 +137,7 @@ export function buildApp(services: HttpServices): App {
     healthRoutes(app, services);
     loginRoutes(app, services);
     keyRoutes(app, services);
+    behaviourRoutes(app, services);
     organizationStubRoutes(app, services);
     cloudProxyRoutes(app, services);
     documentRoutes(app, agentServer);

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { isNotice } from "@sandpiper/agent/loop/records";
 import { View } from "@sandpiper/agent/prompt/view";
 import { errorText } from "@sandpiper/core/errors";
 import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
@@ -193,7 +194,10 @@ function firstNotes({ events }: Recording): string[] {
   const after = listed.slice(listed.findIndex(({ kind }) => kind === "MessageEvent") + 1);
   const end = after.findIndex(({ kind, source }) => kind !== "MessageEvent" || source !== "environment");
   const notes = end < 0 ? after : after.slice(0, end);
-  return notes.map((note) => contentText((note as MessageEvent).llm_message.content));
+  return notes
+    .map((note) => note as MessageEvent)
+    .filter((note) => !isNotice(note))
+    .map(({ llm_message }) => contentText(llm_message.content));
 }
 
 /** Filters secrets that the prompt names: the user may have added others since. */

@@ -1,4 +1,5 @@
 import type { SandboxStore, SnapshotStore } from "@sandpiper/sandbox/sandbox-store";
+import type { BehaviourStore } from "./behaviour-store.ts";
 import type { CallbackStore } from "./callback-store.ts";
 import type {
   ContextStore,
@@ -33,6 +34,7 @@ export interface Store {
   readonly logins: LoginStore;
   readonly spending: SpendingStore;
   readonly callbacks: CallbackStore;
+  readonly behaviours: BehaviourStore;
   /** Increases before the promise of a write resolves; a key for caches. */
   version(): number;
   /** Writes the queue and releases the files and the lock of the data folder. */

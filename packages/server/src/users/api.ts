@@ -6,6 +6,8 @@ import type {
   AgentProfileList,
   AgentServerSettings,
   AgentServerSettingsUpdate,
+  Behaviour,
+  BehaviourPart,
   CondenserSettings,
   LlmDiff,
   MarketplaceRegistration,
@@ -282,4 +284,39 @@ export interface Logins {
   /** The holder of the login's key; undefined when the login or its key has expired. */
   authenticate(token: string): KeyHolder | undefined;
   end(token: string): Promise<void>;
+}
+
+/** What a project in a sandbox does by itself. */
+export interface FoundBehaviour {
+  userId: string;
+  sandboxId: string;
+  /** Folder of the project in the sandbox. */
+  workingDir: string;
+  /** Where the project comes from; the origin that was found first for its folder stays. */
+  origin: string | undefined;
+  parts: readonly BehaviourPart[];
+}
+
+/**
+ * What projects may do: until a user has accepted all that the projects in a sandbox do by
+ * themselves, the sandbox gets no secrets. The one place that decides; others ask `withheld`.
+ */
+export interface Acceptances {
+  /** Stores what was found; undefined when the project only describes. */
+  record(found: FoundBehaviour): Promise<Behaviour | undefined>;
+  /**
+   * The sentence that says why a sandbox gets no secrets, with the link; undefined when it does.
+   * Cheap: call it for each use.
+   */
+  withheld(userId: string, sandboxId: string): string | undefined;
+  /** The newest behaviour in a sandbox that was not accepted. */
+  pending(userId: string, sandboxId: string): Behaviour | undefined;
+  /** Newest first; those that were found in one sandbox, or all found and accepted ones. */
+  list(userId: string, sandboxId?: string): Behaviour[];
+  /** Throws BehaviourNotFound, like `accept`. */
+  get(userId: string, digest: string): Behaviour;
+  /** Accepts a behaviour, once. Throws TooManyAcceptances. */
+  accept(userId: string, digest: string): Promise<Behaviour>;
+  /** Withdraws an acceptance, if there is one; running sandboxes lose their secrets at once. */
+  revoke(userId: string, digest: string): Promise<void>;
 }

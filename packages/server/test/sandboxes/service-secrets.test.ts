@@ -31,7 +31,14 @@ beforeAll(async () => {
   bench = await new ServiceBench().open();
   const { userSecrets: users, conversationSecrets: conversations } = bench.store;
   secrets = new StoredSecrets({ users, conversations, mask });
-  proxy = await TestProxy.open({ env: {}, resolve: async () => [address], secrets });
+  proxy = await TestProxy.open({
+    env: {},
+    resolve: async () => [address],
+    secrets: {
+      forSandbox: (userId, sandboxId) => secrets.forSandbox(userId, sandboxId),
+      withheld: () => undefined,
+    },
+  });
   service = await bench.serve({ specs, egress: proxy.proxy });
 });
 afterAll(async () => {

@@ -20,6 +20,7 @@ let proxy: TestProxy;
 const servers: Server[] = [];
 /** The user's secrets, as `forSandbox` returns them. */
 let stored: SandboxSecret[];
+let withheld: string | undefined;
 /** Authorization headers as the server got them, by path. */
 const seen = new Map<string, string | undefined>();
 
@@ -62,7 +63,10 @@ async function start(id: string, change: Partial<NetworkPolicy>): Promise<void> 
 const bearer = (url: string) => `curl -sS -m 10 -H "Authorization: Bearer $API_TOKEN" ${url}`;
 
 beforeAll(async () => {
-  const secrets = { forSandbox: (userId: string) => (userId === "ann" ? stored : []) };
+  const secrets = {
+    forSandbox: (userId: string) => (userId === "ann" ? stored : []),
+    withheld: () => withheld,
+  };
   proxy = await TestProxy.open({ env: {}, resolve: async () => [address], secrets });
   ({ driver, end } = await openTestDriver());
   servers.push(

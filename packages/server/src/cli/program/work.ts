@@ -12,6 +12,7 @@ export function addWorkCommands(program: Command): void {
     .option("--merge", "with --apply, merge into files that changed meanwhile and leave conflict markers")
     .option("-y, --yes", "do not ask")
     .option("-k, --keep", "do not delete the sandbox at the end")
+    .option("--trust", "let what the folder runs by itself (hooks, MCP servers of skills) use your secrets")
     .addHelpText(
       "after",
       `

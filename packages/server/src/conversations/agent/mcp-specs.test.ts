@@ -2,7 +2,7 @@ import { invalid, stub } from "@sandpiper/core/test/support/stub";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import { testSandbox } from "@sandpiper/sandbox/test/support/terminal-sandbox";
 import { expect, test } from "vitest";
-import { loadPluginServers } from "../project/plugin-parts.ts";
+import { loadPluginServers } from "../project/plugin-servers.ts";
 import { type McpSpecsDeps, parseServers, resolveServerSpecs } from "./mcp-specs.ts";
 
 const row = stub<Parameters<typeof resolveServerSpecs>[1]>({ id: "one", userId: "ann", config: {} });
@@ -15,11 +15,13 @@ function sources(
   own: unknown,
   plugins: Record<string, unknown> = {},
   refs: string[] | null = null,
+  { inside = [], withheld }: { inside?: string[]; withheld?: string } = {},
 ): McpSpecsDeps {
   return invalid<McpSpecsDeps>({
     agents: { clientAgent: () => (own === undefined ? undefined : { agent: { mcp_config: own } }) },
     settings: { mcpServers: () => stored, agentProfiles: { byId: () => ({ mcp_server_refs: refs }) } },
-    foundServers: () => plugins,
+    foundServers: () => ({ servers: plugins, inside: new Set(inside) }),
+    withheld: () => withheld,
   });
 }
 
@@ -36,6 +38,21 @@ test("enabled servers of the settings are joined by servers of plugins under unu
   const launched = stub<typeof row>({ ...row, config: { launchedProfile: { id: "p", revision: 1 } } });
   expect(resolveServerSpecs(sources(undefined, {}, []), launched)).toEqual([]);
   expect(resolveServerSpecs(sources(undefined, {}, ["kept"]), launched)).toHaveLength(1);
+});
+
+test("only servers from the sandbox lose their secrets before the user accepts them", () => {
+  const plugins = { ours: { command: "x" }, theirs: { command: "y" } };
+  const more = { inside: ["kept", "theirs"], withheld: "Not accepted." };
+  expect(
+    resolveServerSpecs(sources(undefined, plugins, null, more), row).map(({ name, withheld }) => [
+      name,
+      withheld,
+    ]),
+  ).toEqual([
+    ["kept", undefined],
+    ["ours", undefined],
+    ["theirs", "Not accepted."],
+  ]);
 });
 
 test("a client's agent has only its own servers; masked values come from the stored server of that name", () => {

@@ -5,8 +5,9 @@ import { Value } from "typebox/value";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { AgentConfigResolver } from "./agent-config.ts";
+import type { FoundServers } from "./project-knowledge.ts";
 
-type Row = Pick<ConversationRow, "id" | "userId" | "config">;
+type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
 /** Maximum servers of a conversation; a configuration may have more. */
 const maxServers = 30;
@@ -15,7 +16,9 @@ export interface McpSpecsDeps {
   agents: Pick<AgentConfigResolver, "clientAgent">;
   settings: Pick<Settings, "mcpServers" | "agentProfiles">;
   /** Servers of plugins and active skills; `invoked` names skills that the agent has just read. */
-  foundServers(row: Row, invoked: Iterable<string>): Readonly<Record<string, unknown>>;
+  foundServers(row: Row, invoked: Iterable<string>): FoundServers;
+  /** Why servers from the sandbox may use no secret; undefined when they may. */
+  withheld(row: Row): string | undefined;
 }
 
 /**
@@ -23,7 +26,7 @@ export interface McpSpecsDeps {
  * servers of plugins and skills are added under unused names. Invalid ones are omitted.
  */
 export function resolveServerSpecs(
-  { agents, settings, foundServers }: McpSpecsDeps,
+  { agents, settings, foundServers, withheld }: McpSpecsDeps,
   row: Row,
   invoked: Iterable<string> = [],
 ): ServerSpec[] {
@@ -31,8 +34,13 @@ export function resolveServerSpecs(
   const config = agents.clientAgent(row)?.agent?.mcp_config;
   const own = config ? parseServers(config, stored) : filterByProfile(stored, settings, row);
   const specs: ServerSpec[] = Object.entries(own).map(([name, server]) => ({ name, server, from: "user" }));
-  for (const [name, server] of Object.entries(parseServers(foundServers(row, invoked), {})))
-    if (!Object.hasOwn(own, name)) specs.push({ name, server, from: "plugin" });
+  const { servers, inside } = foundServers(row, invoked);
+  const reason = inside.size > 0 ? withheld(row) : undefined;
+  for (const [name, server] of Object.entries(parseServers(servers, {}))) {
+    if (Object.hasOwn(own, name)) continue;
+    const isWithheld = reason !== undefined && inside.has(name);
+    specs.push({ name, server, from: "plugin", ...(isWithheld && { withheld: reason }) });
+  }
   return specs
     .filter(({ server }) => server.enabled !== false && (server.url || server.command))
     .slice(0, maxServers);

@@ -12,7 +12,7 @@ type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 export interface McpToolsDeps {
   agents: Pick<AgentConfigResolver, "clientAgent" | "tools">;
   /** The servers of a conversation; `invoked` names skills that the agent has just read. */
-  findServers(row: Pick<Row, "id" | "userId" | "config">, invoked?: Iterable<string>): ServerSpec[];
+  findServers(row: Row, invoked?: Iterable<string>): ServerSpec[];
   sessions: McpSessions;
   /** How long servers stay connected after a run, ms; default 5 minutes. */
   lingerMs?: number;
@@ -46,7 +46,7 @@ export class McpTools implements ToolSource {
     return expression ? filterTools(tools, expression) : tools;
   }
 
-  hasServers(row: Pick<Row, "id" | "userId" | "config">): boolean {
+  hasServers(row: Row): boolean {
     return this.#deps.findServers(row).length > 0;
   }
 

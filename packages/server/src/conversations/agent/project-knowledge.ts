@@ -17,7 +17,8 @@ import { contentText, textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
-import { loadPluginServers, type PluginParts, withPlugins } from "../project/plugin-parts.ts";
+import { type PluginParts, withPlugins } from "../project/plugin-parts.ts";
+import { loadPluginServers } from "../project/plugin-servers.ts";
 import { ProjectContexts } from "../project/project-context.ts";
 import type { AgentConfigResolver } from "./agent-config.ts";
 import type { OutputMasks } from "./output-masks.ts";
@@ -34,6 +35,13 @@ export interface ProjectKnowledgeDeps {
 }
 
 type KnownRow = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
+
+/** MCP servers that a conversation found. */
+export interface FoundServers {
+  servers: Readonly<Record<string, unknown>>;
+  /** Names of those from its sandbox; the others come from the user or the operator. */
+  inside: ReadonlySet<string>;
+}
 
 /** Maximum notes about invalid sub-agent definitions. */
 const maxProblems = 10;
@@ -205,18 +213,26 @@ export class ProjectKnowledge {
   /**
    * The unchecked MCP servers of a conversation's plugins, and under unused names those of its
    * active skills: in the prompt, activated by a message, or read by the agent (`invoked`: not yet
-   * in the log).
+   * in the log). Those from its sandbox are named in `inside`.
    */
-  servers(
-    row: Pick<ConversationRow, "id" | "userId" | "config">,
-    invoked: Iterable<string>,
-  ): Readonly<Record<string, unknown>> {
+  servers(row: Pick<ConversationRow, "id" | "userId" | "config">, invoked: Iterable<string>): FoundServers {
     const { mcpServers = {}, folded } = this.contexts.get(row.id);
     const skills = this.skills(row).filter((skill) => skill.mcpServers);
-    if (skills.length === 0) return mcpServers;
+    if (skills.length === 0) return { servers: mcpServers, inside: new Set(Object.keys(mcpServers)) };
     const active = new Set([...this.activatedSkills(row.id), ...(folded?.invokedSkills ?? []), ...invoked]);
     const activeSkills = skills.filter(({ name, type }) => type === "repo" || active.has(name));
-    return Object.assign({}, ...activeSkills.toReversed().map((skill) => skill.mcpServers), mcpServers);
+    const found = new Map<string, { server: unknown; isInside: boolean }>();
+    const add = (servers: Readonly<Record<string, unknown>>, isInside: boolean) => {
+      for (const [name, server] of Object.entries(servers))
+        if (!found.has(name)) found.set(name, { server, isInside });
+    };
+    add(mcpServers, true);
+    for (const { mcpServers: own = {}, source } of activeSkills) add(own, source !== "global");
+    const entries = [...found];
+    return {
+      servers: Object.fromEntries(entries.map(([name, { server }]) => [name, server])),
+      inside: new Set(entries.flatMap(([name, { isInside }]) => (isInside ? [name] : []))),
+    };
   }
 
   /** Stores the skills that a logged message activated. */

@@ -4,12 +4,12 @@ import { loadHooks } from "@sandpiper/agent/hooks/load";
 import { loadSkills } from "@sandpiper/agent/skills/load";
 import { mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
-import type { CommandRunner } from "@sandpiper/sandbox/files/files";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
-import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import type { PluginSpec } from "@sandpiper/wire";
 import type { Secrets, Settings } from "../../users/api.ts";
+import type { ProjectBehaviours } from "./behaviours.ts";
 import { cloneRepository, type GitIdentity, getGitIdentity } from "./clone.ts";
+import { loadPluginServers } from "./plugin-servers.ts";
 import { type Plugin, parsePlugin, pluginFolder } from "./plugins.ts";
 import type { ProjectContext } from "./project-context.ts";
 
@@ -17,6 +17,7 @@ export interface PluginFetcherDeps {
   sandboxes: Pick<Sandboxes, "running">;
   settings: Pick<Settings, "agent">;
   secrets: Pick<Secrets, "providers">;
+  behaviours: Pick<ProjectBehaviours, "find">;
 }
 
 /** Where the plugins of a conversation are fetched. */
@@ -55,13 +56,14 @@ export class PluginFetcher {
     { userId, sandboxId, workingDir }: PluginTarget,
     specs: readonly PluginSpec[],
   ): Promise<PluginParts> {
-    const { sandboxes, settings, secrets } = this.#deps;
+    const { sandboxes, settings, secrets, behaviours } = this.#deps;
     const tokens = secrets.providers(userId);
     const plugins = specs.map((spec) => parsePlugin(spec, tokens));
     if (plugins.length === 0) return { folders: [], skills: [], hooks: {}, mcpServers: {}, problems: [] };
     const sandbox = await sandboxes.running(sandboxId);
     const identity = getGitIdentity(settings.agent(userId));
     const folders = await clonePlugins(sandbox, plugins, identity, this.#closing.signal);
+    await behaviours.find({ userId, sandboxId, workingDir, plugins: folders }, sandbox);
     const isFromPlugin = ({ location }: Skill) =>
       folders.some((folder) => location?.startsWith(`${folder}/`));
     const [found, hooks, mcpServers] = await Promise.all([
@@ -99,42 +101,6 @@ export async function clonePlugins(
     folders.push(posix.join(target, path));
   }
   return folders;
-}
-
-/** Maximum size of a `.mcp.json`, bytes. */
-const maxBytes = 262_144;
-
-const printScript = 'head -c "$2" -- "$1/.mcp.json" 2>/dev/null || :';
-
-/** The MCP servers in the `.mcp.json` files of plugins; the first server of a name wins. */
-export async function loadPluginServers(
-  sandbox: CommandRunner,
-  folders: readonly string[],
-): Promise<Record<string, unknown>> {
-  const found: Record<string, unknown> = {};
-  for (const folder of folders) {
-    const argv = [...(sandbox.shell ?? ["sh"]), "-c", printScript, "sh", folder, String(maxBytes)];
-    const limits = { timeoutMs: 10_000, maxOutputBytes: maxBytes };
-    const { stdout } = await runToEnd(sandbox, { argv, cwd: "/" }, limits);
-    for (const [name, server] of Object.entries(parseServersFile(stdout.toString(), folder)))
-      if (!Object.hasOwn(found, name)) found[name] = server;
-  }
-  return found;
-}
-
-function parseServersFile(text: string, folder: string): Record<string, unknown> {
-  try {
-    // Files refer to the plugin's folder by a variable.
-    const root = JSON.stringify(posix.normalize(folder)).slice(1, -1);
-    const json = text.replaceAll(/\$\{(?:CLAUDE_|OPENHANDS_)?PLUGIN_ROOT\}/g, () => root);
-    const file = JSON.parse(json) as Record<string, unknown>;
-    const servers = file.mcpServers ?? file;
-    return typeof servers === "object" && servers !== null && !Array.isArray(servers)
-      ? (servers as Record<string, unknown>)
-      : {};
-  } catch {
-    return {};
-  }
 }
 
 /** A context with the parts of plugins, which replace its parts of the same names. */

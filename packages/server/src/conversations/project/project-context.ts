@@ -24,6 +24,8 @@ export interface ProjectContext {
   pluginHooks?: HookConfig;
   /** Sentences about unusable parts that were not reported yet. */
   problems?: string[];
+  /** Digests of behaviours whose restriction was reported. */
+  noticed?: string[];
   /** Names of unknown tools that were reported. */
   missedTools?: string[];
   /** Facts folded from the log of a conversation at rest. */
@@ -86,6 +88,7 @@ export function toForkContext(document: unknown): unknown {
     folded: _folded,
     problems: _problems,
     missedTools: _missed,
+    noticed: _noticed,
     ...rest
   } = (document ?? {}) as Partial<ProjectContext>;
   return document === null ? null : rest;

@@ -9,6 +9,7 @@ import type { ActionEvent, MessageEvent, Observation } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import type { ProjectContexts } from "../project/project-context.ts";
+import type { Restrictions } from "./restrictions.ts";
 
 type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
@@ -16,12 +17,14 @@ export interface HookSessionsDeps {
   contexts: ProjectContexts;
   agents: Pick<AgentConfigResolver, "clientAgent">;
   addUsage(id: string, usageId: string, model: string, response: ModelResponse): Promise<void>;
+  restrictions: Pick<Restrictions, "find" | "isRestricted">;
 }
 
 /**
  * The hooks of conversations: the client's, else the project's, plus those of plugins. Project
  * hooks are read once, at the latest by the first tool call; later changes by the agent affect
- * later conversations.
+ * later conversations. In a sandbox that gets no secrets, the server asks no model for hooks from
+ * the sandbox.
  */
 export class HookSessions {
   readonly #deps: HookSessionsDeps;
@@ -70,18 +73,36 @@ export class HookSessions {
   #getConfig(row: Row): HookConfig | undefined {
     const { hooks, pluginHooks = {} } = this.#deps.contexts.get(row.id);
     const client = this.#deps.agents.clientAgent(row)?.hookConfig;
-    const own = client ? (toHookConfig(client) ?? {}) : hooks;
-    return own && mergeHookConfigs([own, pluginHooks]);
+    const isRestricted = this.#deps.restrictions.isRestricted(row);
+    const admit = (config: HookConfig) => (isRestricted ? commandHooks(config) : config);
+    const own = client ? (toHookConfig(client) ?? {}) : hooks && admit(hooks);
+    return own && mergeHookConfigs([own, admit(pluginHooks)]);
   }
 
   async #loadConfig(row: Row, { sandbox, append }: RunHooksDeps): Promise<HookConfig> {
     const cached = this.#getConfig(row);
     if (cached) return cached;
-    const { config, problems } = await loadHooks(await sandbox(), { workingDir: row.config.workingDir });
+    const place = await sandbox();
+    const { config, problems } = await loadHooks(place, { workingDir: row.config.workingDir });
+    const { restrictions } = this.#deps;
+    const notices = Object.keys(config).length > 0 ? await restrictions.find(row, place) : [];
     await this.#deps.contexts.change(row.id, (before) => ({ ...before, hooks: before.hooks ?? config }));
-    if (problems.length > 0) await append(problems.map(nudge));
+    const records = [...problems.map(nudge), ...notices];
+    if (records.length > 0) await append(records);
     return this.#getConfig(row) ?? config;
   }
+}
+
+/** The hooks that run in the sandbox: others ask the user's model. */
+function commandHooks(config: HookConfig): HookConfig {
+  const events = Object.entries(config).map(([event, matchers]) => {
+    const kept = matchers.map(({ matcher, hooks }) => ({
+      matcher,
+      hooks: hooks.filter(({ type }) => type === "command"),
+    }));
+    return [event, kept.filter(({ hooks }) => hooks.length > 0)] as const;
+  });
+  return Object.fromEntries(events.filter(([, matchers]) => matchers.length > 0));
 }
 
 interface LazyHooksDeps {

@@ -1,15 +1,18 @@
 import type { Hooks } from "@sandpiper/agent/hooks/hooks";
 import type { RunHooksDeps } from "@sandpiper/agent/hooks/project-hooks";
+import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import type { Tool } from "@sandpiper/agent/tools/tool";
 import type { Action, NewEvent, TextContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { FoldedFacts } from "../log/state.ts";
 import type { HookSessions } from "./hook-sessions.ts";
+import type { Restrictions } from "./restrictions.ts";
 
 export interface RunProjectDeps {
   knowledge: Pick<ProjectKnowledge, "systemPrompt" | "contexts" | "rulesFor">;
   hooks: Pick<HookSessions, "forRun">;
+  restrictions: Pick<Restrictions, "notices">;
 }
 
 /** The project of one run: what the prompt says about it, its rules and its hooks. */
@@ -30,6 +33,11 @@ export class RunProject {
   /** The rules for the files that an action touched, except the known ones. */
   rulesFor(action: Action, known: ReadonlySet<string>): TextContent[] {
     return this.#deps.knowledge.rulesFor(this.#row, action, known);
+  }
+
+  /** What the user should know about parts of the project that may not work yet. */
+  notices(): Promise<NewRecord[]> {
+    return this.#deps.restrictions.notices(this.#row);
   }
 
   openHooks(run: RunHooksDeps): Hooks {

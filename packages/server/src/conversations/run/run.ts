@@ -126,7 +126,8 @@ export class Run {
       await log.append([listed(project.systemPrompt(toolset.tools))]);
     }
     if (status !== "running") return this.#condensing.onRequest(budget.findSpent(state.stats)?.detail);
-    if (notes.length > 0) await this.#deps.log.append(notes.map(nudge));
+    const records = [...(await project.notices()), ...notes.map(nudge)];
+    if (records.length > 0) await log.append(records);
     await this.#hooks.sessionStart();
     await this.#settleOpenActions();
 

@@ -1,8 +1,10 @@
+import { isWeakMode } from "@sandpiper/agent/behaviour/behaviour";
 import { type AgentDefinition, loadAgentDefinitions } from "@sandpiper/agent/skills/agent-definitions";
 import { builtInSubAgents } from "@sandpiper/agent/sub-agents/built-in";
 import type { ListedAgent } from "@sandpiper/agent/tools/task";
 import type { ConversationRow } from "../../store/conversation-store.ts";
-import type { Settings } from "../../users/api.ts";
+import type { Acceptances, Settings } from "../../users/api.ts";
+import type { ProjectBehaviours } from "../project/behaviours.ts";
 import type { ProjectContexts } from "../project/project-context.ts";
 import type { Workspaces } from "./workspaces.ts";
 
@@ -10,6 +12,8 @@ export interface SubAgentDefinitionsDeps {
   settings: Pick<Settings, "profileModel">;
   contexts: Pick<ProjectContexts, "get">;
   workspaces: Pick<Workspaces, "getOrCreate">;
+  behaviours: Pick<ProjectBehaviours, "find">;
+  acceptances: Pick<Acceptances, "withheld">;
 }
 
 /** The sub-agents that an agent may call: those of its project and the built-in ones. */
@@ -40,15 +44,27 @@ export class SubAgentDefinitions {
   }
 
   async #load(row: ConversationRow): Promise<readonly AgentDefinition[]> {
-    const { contexts, workspaces } = this.#deps;
-    return loadAgentDefinitions(await workspaces.getOrCreate(row).sandbox(), {
-      workingDir: row.config.workingDir,
-      plugins: contexts.get(row.id).plugins ?? [],
-    });
+    const { contexts, workspaces, behaviours, acceptances } = this.#deps;
+    const { userId, sandboxId, config } = row;
+    const sandbox = await workspaces.getOrCreate(row).sandbox();
+    const { plugins = [] } = contexts.get(row.id);
+    const { workingDir } = config;
+    const found = await loadAgentDefinitions(sandbox, { workingDir, plugins });
+    if (!found.some(({ permissionMode }) => isWeakMode(permissionMode))) return found;
+    // The files may be newer than what was found at the start.
+    await behaviours.find({ userId, sandboxId, workingDir, plugins }, sandbox);
+    return acceptances.withheld(userId, sandboxId) === undefined ? found : found.map(withoutWeakMode);
   }
 
   #checkModel({ userId }: ConversationRow, { name, model }: AgentDefinition): string | undefined {
     if (!model || this.#deps.settings.profileModel(userId, model)?.model) return undefined;
     return `The sub-agent ${name} asks for the LLM profile ${model.slice(0, 60)}, which the settings do not have.`;
   }
+}
+
+/** The sub-agent asks as often as its parent. */
+function withoutWeakMode({ permissionMode, ...definition }: AgentDefinition): AgentDefinition {
+  return isWeakMode(permissionMode)
+    ? definition
+    : { ...definition, ...(permissionMode && { permissionMode }) };
 }

@@ -5,7 +5,7 @@ import type { OpenModel } from "@sandpiper/models/model";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { Callbacks } from "../../callbacks/api.ts";
 import type { Store } from "../../store/store.ts";
-import type { Settings } from "../../users/api.ts";
+import type { Acceptances, Secrets, Settings } from "../../users/api.ts";
 import type { DailyBudget } from "../../users/daily-budget.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import { ConversationModels } from "../agent/conversation-models.ts";
@@ -13,12 +13,14 @@ import type { OutputMasks } from "../agent/output-masks.ts";
 import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { Toolsets } from "../agent/toolset.ts";
 import type { Hub } from "../log/hub.ts";
+import type { ProjectBehaviours } from "../project/behaviours.ts";
 import type { ActiveRuns } from "./active-runs.ts";
 import { Announcements } from "./announcements.ts";
 import { ConversationUsage } from "./conversation-usage.ts";
 import { Histories } from "./histories.ts";
 import { HookSessions } from "./hook-sessions.ts";
 import { Questions } from "./questions.ts";
+import { Restrictions } from "./restrictions.ts";
 import { Run } from "./run.ts";
 import { RunAgent } from "./run-agent.ts";
 import { RunBudget } from "./run-budget.ts";
@@ -38,6 +40,9 @@ export interface RunsDeps {
   callbacks: Callbacks;
   sandboxes: Sandboxes;
   settings: Settings;
+  secrets: Pick<Secrets, "forSandbox">;
+  acceptances: Acceptances;
+  behaviours: ProjectBehaviours;
   agents: AgentConfigResolver;
   masks: OutputMasks;
   knowledge: ProjectKnowledge;
@@ -64,7 +69,8 @@ export interface RunServices {
 
 export function createRuns(deps: RunsDeps): RunServices {
   const { store, scheduler, hub, callbacks, sandboxes, settings, agents, masks, knowledge } = deps;
-  const { toolsets, runs, workspaces, openModel, dailyBudget, onRest, logger } = deps;
+  const { secrets, acceptances, behaviours, toolsets, runs, workspaces, openModel } = deps;
+  const { dailyBudget, onRest, logger } = deps;
   const models = new ConversationModels({ store, agents, masks, openModel });
   const contextLimits = new ContextLimits();
   const follower = (id: string) => runs.get(id)?.follower;
@@ -74,7 +80,9 @@ export function createRuns(deps: RunsDeps): RunServices {
   const pendingUsage = new SideCallUsage(store.events);
   const usage = new ConversationUsage({ store, runs, histories, pending: pendingUsage });
   const addUsage: ConversationUsage["add"] = (...call) => usage.add(...call);
-  const hooks = new HookSessions({ contexts: knowledge.contexts, agents, addUsage });
+  const { contexts } = knowledge;
+  const restrictions = new Restrictions({ acceptances, behaviours, contexts, secrets, sandboxes });
+  const hooks = new HookSessions({ contexts, agents, restrictions, addUsage });
 
   const openRun: RunnerDeps["openRun"] = (row, approved) => {
     const sideCallUsage = pendingUsage.getPending(row.id);
@@ -82,7 +90,7 @@ export function createRuns(deps: RunsDeps): RunServices {
       row,
       log: new RunLog({ store, scheduler, hub, sideCallUsage }, row.id),
       agent: new RunAgent({ store, agents, models, contextLimits }, row),
-      project: new RunProject({ knowledge, hooks }, row),
+      project: new RunProject({ knowledge, hooks, restrictions }, row),
       budget: new RunBudget({ store, settings, dailyBudget }, row),
       tools: {
         toolset: toolsets.forConversation(row),

@@ -15,6 +15,8 @@ export interface ProjectPreparation {
   joinsProject: boolean;
   identity: GitIdentity;
   fullClone: boolean;
+  /** Called with the plugins' folders before anything of the project runs. */
+  onFetched(plugins: readonly string[]): Promise<void>;
   /** Called before each state; an error ends the preparation. */
   onStep(status: StartTaskStatus, detail: string | null): Promise<void>;
   signal: AbortSignal;
@@ -27,15 +29,17 @@ export interface PreparedProject {
 }
 
 /**
- * Prepares a project inside a sandbox: clone, setup script, hooks, plugins (app-server.md section
- * 2.4). Every step can be repeated after a crash. Throws RepositoryFailed, what `exec` throws, and
- * the signal's reason.
+ * Prepares a project inside a sandbox: clone, plugins, setup script, hooks (app-server.md section
+ * 2.4). Plugins are fetched first, because a project that was not accepted takes the secrets from
+ * its sandbox. Every step can be repeated after a crash. Throws RepositoryFailed, what `exec`
+ * throws, and the signal's reason.
  */
 export async function prepareProject(
   sandbox: Sandbox,
   preparation: ProjectPreparation,
 ): Promise<PreparedProject> {
-  const { conversation, work, joinsProject, identity, fullClone: full, onStep, signal } = preparation;
+  const { conversation, work, joinsProject, identity, fullClone: full, signal } = preparation;
+  const { onFetched, onStep } = preparation;
   const { workingDir, selectedBranch: branch } = conversation.config;
   const { repository, plugins } = work;
   const notes: string[] = [];
@@ -49,6 +53,9 @@ export async function prepareProject(
     const request = { repository, target: workingDir, branch, newBranch, full, identity };
     await cloneRepository(sandbox, request, signal);
   }
+  if (plugins.length > 0) await onStep("PREPARING_REPOSITORY", "Fetching plugins.");
+  const folders = await clonePlugins(sandbox, plugins, identity, signal);
+  await onFetched(folders);
   await onStep("RUNNING_SETUP_SCRIPT", null);
   if (repository && !joinsProject) {
     const note = setupNote(await runSetupScript(sandbox, workingDir, conversation.id, signal));
@@ -57,8 +64,8 @@ export async function prepareProject(
   await onStep("SETTING_UP_GIT_HOOKS", null);
   if (repository) await installHooks(sandbox, workingDir, signal);
 
-  await onStep("SETTING_UP_SKILLS", plugins.length > 0 ? "Fetching plugins." : null);
-  return { plugins: await clonePlugins(sandbox, plugins, identity, signal), notes };
+  await onStep("SETTING_UP_SKILLS", null);
+  return { plugins: folders, notes };
 }
 
 const hooksTimeoutMs = 30_000;

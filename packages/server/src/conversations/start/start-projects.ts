@@ -5,6 +5,7 @@ import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
+import type { ProjectBehaviours } from "../project/behaviours.ts";
 import { getGitIdentity } from "../project/clone.ts";
 import { prepareProject } from "./prepare-project.ts";
 import type { Start } from "./start-plans.ts";
@@ -14,6 +15,7 @@ export interface StartProjectsDeps {
   store: Pick<Store, "conversations">;
   settings: Pick<Settings, "agent">;
   knowledge: Pick<ProjectKnowledge, "collect">;
+  behaviours: Pick<ProjectBehaviours, "find">;
   tasks: Pick<TaskFeed, "update">;
   /** Aborted at shutdown. */
   closing: AbortSignal;
@@ -30,7 +32,7 @@ export class StartProjects {
   /** Prepares the project and reads it for the prompt. Throws what `prepareProject` throws. */
   async prepare(start: Start, sandbox: Sandbox): Promise<void> {
     const row = this.requireRow(start);
-    const { settings, store, knowledge, tasks, closing: signal } = this.#deps;
+    const { settings, store, knowledge, behaviours, tasks, closing: signal } = this.#deps;
     const { conversation, work, task } = start;
     const preferences = settings.agent(conversation.userId);
     const parent = conversation.parentId ? store.conversations.get(conversation.parentId) : undefined;
@@ -40,6 +42,10 @@ export class StartProjects {
       joinsProject: parent?.config.workingDir === conversation.config.workingDir,
       identity: getGitIdentity(preferences),
       fullClone: preferences.gitFullClone,
+      onFetched: async (plugins) => {
+        const place = { ...toPlace(row), plugins, origin: work.repository?.url };
+        await behaviours.find(place, sandbox);
+      },
       onStep: async (status, detail) => {
         this.requireRow(start);
         await tasks.update(task.id, { status, detail });
@@ -52,10 +58,15 @@ export class StartProjects {
 
   /** Reads the project for later messages, which may name skills of the image. Never rejects. */
   async collectLate(start: Start, sandbox: Sandbox, late: boolean): Promise<void> {
-    const { store, knowledge } = this.#deps;
+    const { store, knowledge, behaviours } = this.#deps;
     const row = store.conversations.get(start.conversation.id);
     const options = { plugins: [], notes: [], late };
-    if (row) await knowledge.collect(row, sandbox, options).catch(() => {});
+    if (!row) return;
+    // What was not examined is not used.
+    await behaviours
+      .find({ ...toPlace(row), plugins: [] }, sandbox)
+      .then(() => knowledge.collect(row, sandbox, options))
+      .catch(() => {});
   }
 
   /** The current record. Throws when the conversation or its parent was deleted in the meantime. */
@@ -66,4 +77,8 @@ export class StartProjects {
     const what = row ? "The parent conversation" : "The conversation";
     throw new PlatformError("DeletedDuringStart", { what });
   }
+}
+
+function toPlace({ userId, sandboxId, config }: ConversationRow) {
+  return { userId, sandboxId, workingDir: config.workingDir };
 }

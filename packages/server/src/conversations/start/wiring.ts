@@ -12,6 +12,7 @@ import type { OutputMasks, OutputMasksDeps } from "../agent/output-masks.ts";
 import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { ConversationBranches, ConversationCommands, ConversationStarts } from "../api.ts";
 import type { PendingMessages } from "../commands/pending.ts";
+import type { ProjectBehaviours } from "../project/behaviours.ts";
 import type { PluginFetcher } from "../project/plugin-parts.ts";
 import type { Announcements } from "../run/announcements.ts";
 import type { Runner } from "../run/runner.ts";
@@ -44,6 +45,7 @@ export interface StartsDeps {
   masks: OutputMasks;
   openModel: OpenModel;
   knowledge: ProjectKnowledge;
+  behaviours: ProjectBehaviours;
   runner: Runner;
   workspaces: Workspaces;
   announcements: Announcements;
@@ -69,7 +71,7 @@ export interface StartServices {
 /** The ways in which conversations begin. */
 export function createStarts(deps: StartsDeps): StartServices {
   const { store, callbacks, sandboxes, settings, secrets, clientSecrets, plugins, mask, masks } = deps;
-  const { openModel, knowledge, runner, workspaces, announcements, commands, pending } = deps;
+  const { openModel, knowledge, behaviours, runner, workspaces, announcements, commands, pending } = deps;
   const { waitsForTools, replacements, publicUrl, logger } = deps;
   /** Creations with an id of the client. */
   const creations = new KeyedMutex();
@@ -80,7 +82,7 @@ export function createStarts(deps: StartsDeps): StartServices {
   const messages = new StartMessages({ store, settings, openModel, commands, pending, waitsForTools });
   const failures = new StartFailures({ store, sandboxes, runner, announcements });
   const places = new StartSandboxes({ sandboxes, workspaces, tasks, closing });
-  const projects = new StartProjects({ store, settings, knowledge, tasks, closing });
+  const projects = new StartProjects({ store, settings, knowledge, behaviours, tasks, closing });
   const preparation = new StartPreparation({
     sandboxes: places,
     projects,

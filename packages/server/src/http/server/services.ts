@@ -15,7 +15,7 @@ import type { Conversations } from "../../conversations/api.ts";
 import type { GitHosting } from "../../git/api.ts";
 import type { Recordings } from "../../recording/export.ts";
 import type { EventLog } from "../../store/event-log.ts";
-import type { ApiKeys, CredentialSources, Logins, Secrets, Settings } from "../../users/api.ts";
+import type { Acceptances, ApiKeys, CredentialSources, Logins, Secrets, Settings } from "../../users/api.ts";
 import type { EncryptedValues } from "../../users/encrypted-values.ts";
 import type { ProviderAccessTokens } from "../../users/provider-access.ts";
 import type { SandboxGrants } from "../../users/sandbox-grants.ts";
@@ -32,6 +32,7 @@ export interface HttpServices {
   /** What other credentials were made from, and the credentials of sandboxes. */
   sources: CredentialSources;
   grants: SandboxGrants;
+  acceptances: Acceptances;
   conversations: Conversations;
   recordings: Pick<Recordings, "export">;
   callbacks: Callbacks;

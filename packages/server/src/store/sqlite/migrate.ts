@@ -7,6 +7,7 @@ import { agentServer } from "./migrations/004-agent-server.ts";
 import { agent } from "./migrations/005-agent.ts";
 import { uncleanEnds } from "./migrations/006-unclean-ends.ts";
 import { storedBytes } from "./migrations/007-stored-bytes.ts";
+import { behaviours } from "./migrations/008-behaviours.ts";
 
 /**
  * In order; the schema version of a database (`user_version`) is the number of migrations that it
@@ -20,6 +21,7 @@ const migrations: readonly string[] = [
   agent,
   uncleanEnds,
   storedBytes,
+  behaviours,
 ];
 
 /**

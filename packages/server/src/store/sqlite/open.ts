@@ -5,6 +5,7 @@ import type { StorageQuotas } from "../../config/storage-quotas.ts";
 import type { Store } from "../store.ts";
 import type { Vault } from "../vault.ts";
 import { SqliteApiKeys } from "./api-keys.ts";
+import { SqliteBehaviours } from "./behaviours.ts";
 import { SqliteCallbacks } from "./callbacks.ts";
 import { SqliteConversationAgents } from "./conversation-agents.ts";
 import { SqliteConversationContexts } from "./conversation-contexts.ts";
@@ -119,6 +120,7 @@ function assemble(
     snapshots: new SqliteSnapshots(context),
     pendingMessages: new SqlitePendingMessages(context),
     contexts: new SqliteConversationContexts(context),
+    behaviours: new SqliteBehaviours(context),
     agents: new SqliteConversationAgents(context),
     settings: new EncryptedDocuments(context, "settings", "settings"),
     userSecrets: new EncryptedDocuments(context, "user_secrets", "secrets"),

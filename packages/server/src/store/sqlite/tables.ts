@@ -26,6 +26,27 @@ export interface Tables {
   api_keys: ApiKeyRecord;
   logins: { hash: Uint8Array; key_id: string; created_at: number; expires_at: number };
   callbacks: CallbackRecord;
+  behaviours: BehaviourRecord;
+  accepted_behaviours: AcceptedBehaviourRecord;
+}
+
+export interface BehaviourRecord {
+  number: Generated<number>;
+  holder: string;
+  user_id: string;
+  working_dir: string;
+  digest: string;
+  origin: string;
+  parts: string;
+}
+
+export interface AcceptedBehaviourRecord {
+  number: Generated<number>;
+  user_id: string;
+  digest: string;
+  origin: string;
+  parts: string;
+  accepted_at: number;
 }
 
 export interface ConversationRecord {

@@ -1,0 +1,112 @@
+import type { AcceptanceRow, BehaviourRow, BehaviourStore } from "../behaviour-store.ts";
+import type { StoreContext } from "./context.ts";
+import { compile, type Tables } from "./tables.ts";
+
+type Stored = Tables["behaviours"];
+type StoredAcceptance = Tables["accepted_behaviours"];
+
+export const behaviourQueries = {
+  list: "SELECT * FROM behaviours WHERE user_id = ? ORDER BY number DESC",
+  ofHolder: "SELECT * FROM behaviours WHERE holder = ? ORDER BY number DESC",
+  unaccepted: `SELECT * FROM behaviours b WHERE holder = ? AND NOT EXISTS
+    (SELECT 1 FROM accepted_behaviours a WHERE a.user_id = ? AND a.digest = b.digest) ORDER BY number DESC LIMIT 1`,
+  accepted: "SELECT * FROM accepted_behaviours WHERE user_id = ? ORDER BY number DESC",
+};
+
+/** Behaviours of projects, and what users have accepted of them. */
+export class SqliteBehaviours implements BehaviourStore {
+  readonly #context: StoreContext;
+
+  constructor(context: StoreContext) {
+    this.#context = context;
+  }
+
+  async add(
+    { holder, userId, workingDir, digest, origin, parts }: BehaviourRow,
+    keep: number,
+  ): Promise<void> {
+    const { build, writer } = this.#context;
+    const insert = build
+      .insertInto("behaviours")
+      .values({
+        holder,
+        user_id: userId,
+        working_dir: workingDir,
+        digest,
+        origin,
+        parts: JSON.stringify(parts),
+      })
+      .onConflict((conflict) => conflict.columns(["holder", "digest"]).doNothing());
+    const newest = build
+      .selectFrom("behaviours")
+      .select("number")
+      .where("holder", "=", holder)
+      .orderBy("number", "desc")
+      .limit(keep);
+    const trim = build
+      .deleteFrom("behaviours")
+      .where("holder", "=", holder)
+      .where("number", "not in", newest);
+    await writer.run(compile(insert), compile(trim));
+  }
+
+  list(userId: string, holder?: string): BehaviourRow[] {
+    const { reader } = this.#context;
+    const rows =
+      holder === undefined
+        ? reader.all<Stored>(behaviourQueries.list, userId)
+        : reader.all<Stored>(behaviourQueries.ofHolder, holder);
+    return rows.filter((row) => row.user_id === userId).map(toRow);
+  }
+
+  findUnaccepted(userId: string, holder: string): BehaviourRow | undefined {
+    const stored = this.#context.reader.get<Stored>(behaviourQueries.unaccepted, holder, userId);
+    return stored && toRow(stored);
+  }
+
+  findOrigin(holder: string, workingDir: string): string | undefined {
+    const rows = this.#context.reader.all<Stored>(behaviourQueries.ofHolder, holder);
+    return rows.find((row) => row.working_dir === workingDir)?.origin;
+  }
+
+  async accept({ userId, digest, origin, parts, acceptedAt }: AcceptanceRow): Promise<void> {
+    const { build, writer } = this.#context;
+    const insert = build
+      .insertInto("accepted_behaviours")
+      .values({ user_id: userId, digest, origin, parts: JSON.stringify(parts), accepted_at: acceptedAt })
+      .onConflict((conflict) => conflict.columns(["user_id", "digest"]).doNothing());
+    await writer.run(compile(insert));
+  }
+
+  async revoke(userId: string, digest: string): Promise<void> {
+    const { build, writer } = this.#context;
+    const removal = build
+      .deleteFrom("accepted_behaviours")
+      .where("user_id", "=", userId)
+      .where("digest", "=", digest);
+    await writer.run(compile(removal));
+  }
+
+  listAccepted(userId: string): AcceptanceRow[] {
+    return this.#context.reader
+      .all<StoredAcceptance>(behaviourQueries.accepted, userId)
+      .map(({ digest, origin, parts, accepted_at }) => ({
+        ...{ userId, digest, origin, acceptedAt: accepted_at },
+        parts: JSON.parse(parts) as AcceptanceRow["parts"],
+      }));
+  }
+}
+
+function toRow({
+  holder,
+  user_id,
+  working_dir,
+  digest,
+  origin,
+  parts,
+}: Omit<Stored, "number">): BehaviourRow {
+  return {
+    ...{ holder, userId: user_id, workingDir: working_dir, digest, origin },
+    parts: JSON.parse(parts) as BehaviourRow["parts"],
+  };
+}

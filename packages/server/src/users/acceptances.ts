@@ -1,0 +1,110 @@
+import { digestBehaviour } from "@sandpiper/agent/behaviour/behaviour";
+import { PlatformError } from "@sandpiper/core/errors";
+import { type Behaviour, type BehaviourPart, isoTime } from "@sandpiper/wire";
+import type { AcceptanceRow, BehaviourRow, BehaviourStore } from "../store/behaviour-store.ts";
+import type { Acceptances, FoundBehaviour } from "./api.ts";
+
+/** Acceptances of a user, and characters that each keeps of its parts. */
+const maxAcceptances = 500;
+const maxKeptText = 20_000;
+
+/** Behaviours that are kept of a sandbox, and characters and parts of each. */
+const maxFound = 10;
+const maxText = 1_048_576;
+const maxParts = 2_000;
+
+export interface StoredAcceptancesOptions {
+  store: BehaviourStore;
+  publicUrl: () => string;
+}
+
+/** Decides what projects may do: the one place that knows what users have accepted. */
+export class StoredAcceptances implements Acceptances {
+  readonly #options: StoredAcceptancesOptions;
+
+  constructor(options: StoredAcceptancesOptions) {
+    this.#options = options;
+  }
+
+  async record(found: FoundBehaviour): Promise<Behaviour | undefined> {
+    const { userId, sandboxId, workingDir, parts } = found;
+    if (parts.length === 0) return undefined;
+    const { store } = this.#options;
+    const origin = store.findOrigin(sandboxId, workingDir) ?? found.origin ?? `sandbox ${sandboxId}`;
+    const digest = digestBehaviour(origin, parts);
+    const shown = shorten(parts, maxText);
+    await store.add({ holder: sandboxId, userId, workingDir, digest, origin, parts: shown }, maxFound);
+    return this.get(userId, digest);
+  }
+
+  withheld(userId: string, sandboxId: string): string | undefined {
+    const found = this.pending(userId, sandboxId);
+    return (
+      found && new PlatformError("BehaviourNotAccepted", { origin: found.origin, link: found.link }).message
+    );
+  }
+
+  pending(userId: string, sandboxId: string): Behaviour | undefined {
+    const row = this.#options.store.findUnaccepted(userId, sandboxId);
+    return row && this.#present([row], undefined);
+  }
+
+  list(userId: string, sandboxId?: string): Behaviour[] {
+    const { store } = this.#options;
+    const accepted = new Map(store.listAccepted(userId).map((row) => [row.digest, row]));
+    const found = Map.groupBy(store.list(userId, sandboxId), ({ digest }) => digest);
+    const open = [...found].map(([digest, rows]) => this.#present(rows, accepted.get(digest)));
+    if (sandboxId !== undefined) return open;
+    const gone = [...accepted.values()].filter(({ digest }) => !found.has(digest));
+    return [...open, ...gone.map((row) => this.#present([], row))];
+  }
+
+  get(userId: string, digest: string): Behaviour {
+    const behaviour = this.list(userId).find((one) => one.digest === digest);
+    if (!behaviour) throw new PlatformError("BehaviourUnknown");
+    return behaviour;
+  }
+
+  async accept(userId: string, digest: string): Promise<Behaviour> {
+    const { store } = this.#options;
+    const { origin, parts, accepted_at } = this.get(userId, digest);
+    if (accepted_at === null) {
+      if (store.listAccepted(userId).length >= maxAcceptances)
+        throw new PlatformError("TooManyAcceptancesStored", { max: maxAcceptances });
+      const kept = shorten(parts, maxKeptText);
+      await store.accept({ userId, digest, origin, parts: kept, acceptedAt: Date.now() });
+    }
+    return this.get(userId, digest);
+  }
+
+  async revoke(userId: string, digest: string): Promise<void> {
+    await this.#options.store.revoke(userId, digest);
+  }
+
+  #present(found: readonly BehaviourRow[], accepted: AcceptanceRow | undefined): Behaviour {
+    const { digest, origin, parts } = (found[0] ?? accepted)!;
+    return {
+      ...{ digest, origin, parts },
+      accepted_at: accepted ? isoTime(accepted.acceptedAt) : null,
+      sandbox_ids: found.map(({ holder }) => holder).filter((holder) => !holder.startsWith("snap-")),
+      link: `${this.#options.publicUrl()}/behaviours/${digest}`,
+    };
+  }
+}
+
+/** Parts with at most `max` characters together; the digest covers the rest too. */
+function shorten(parts: readonly BehaviourPart[], max: number): BehaviourPart[] {
+  let room = max;
+  const shown = parts.slice(0, maxParts).map((part) => {
+    const text = part.text.slice(0, room);
+    room -= text.length;
+    const missing = part.text.length - text.length;
+    return missing > 0
+      ? { ...part, text: `${text}\n[${missing} more characters, which the digest covers]` }
+      : part;
+  });
+  const left = parts.length - shown.length;
+  if (left > 0)
+    shown.push({ kind: "file", source: "…", text: `${left} more parts, which the digest covers` });
+  return shown;
+}
