@@ -1,4 +1,5 @@
 import type { ExecRequest, PreparedSpec, SandboxProcess } from "./driver.ts";
+import type { NetworkProblem } from "./network/api.ts";
 
 /**
  * A handle of a running sandbox for tools and routes, bound to one incarnation. After a restart or
@@ -12,6 +13,11 @@ export interface Sandbox {
   /** argv prefix of a POSIX shell with file tools. Default: `sh`. */
   readonly shell?: string[] | undefined;
   exec(command: ExecRequest): Promise<SandboxProcess>;
+  /**
+   * Collects what the network refuses its programs, and connections that fail, until the returned
+   * function is called. Absent without a network.
+   */
+  watchNetwork?(): () => NetworkProblem[];
 }
 
 /** Result of a completed command. */

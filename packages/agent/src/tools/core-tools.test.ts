@@ -1,9 +1,13 @@
 import { stub } from "@sandpiper/core/test/support/stub";
+import type { NetworkProblem } from "@sandpiper/sandbox/network/api";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import type { Terminal } from "@sandpiper/sandbox/shell/terminal";
 import { contentText, type TerminalObservation } from "@sandpiper/wire";
 import { describe, expect, test } from "vitest";
 import { finishTool } from "./finish.ts";
 import { toolRegistry } from "./registry.ts";
 import { taskTrackerTool } from "./task-tracker.ts";
+import { terminalTool } from "./terminal.ts";
 import { thinkTool } from "./think.ts";
 import type { ToolContext } from "./tool.ts";
 
@@ -41,6 +45,35 @@ describe("what the model reads of a terminal's result", () => {
 
   test("has a header when it is an error", () =>
     expect(read({ is_error: true })).toMatch(/^\[This call failed\.\]\n\[before\]/));
+});
+
+test("a terminal's result says once what the network refused, and which rule would allow it", async () => {
+  const refusal = (host: string) =>
+    `The network policy of this sandbox allows no connection to ${host}:443: it would need a rule for ${host}:443, such as "${host}:443" in network.allow.`;
+  const problems = ["a.test", "told.test", "b.test"].map((host) => ({
+    host,
+    refused: true,
+    sentence: refusal(host),
+  }));
+  const observation: TerminalObservation = {
+    ...{ kind: "TerminalObservation", is_error: false, command: "x", exit_code: 56, timeout: false },
+    content: [{ type: "text", text: `curl: (56) response 403\n${refusal("told.test")}\n` }],
+    metadata: { exit_code: 56, pid: -1, prefix: "", suffix: "" },
+  };
+  let watches = 0;
+  const run = (found: NetworkProblem[]) =>
+    terminalTool.run(
+      { kind: "TerminalAction", command: "x", is_input: false, reset: false },
+      stub<ToolContext>({
+        terminal: async () => stub<Terminal>({ run: async () => observation }),
+        sandbox: async () => stub<Sandbox>({ watchNetwork: () => (watches++, () => found) }),
+      }),
+    );
+  expect(contentText((await run(problems)).content)).toBe(
+    `curl: (56) response 403\n${refusal("told.test")}\n[Network: ${refusal("a.test")}]\n[Network: ${refusal("b.test")}]`,
+  );
+  expect(await run([])).toBe(observation);
+  expect(watches).toBe(2);
 });
 
 test("task_tracker keeps the list of the conversation", async () => {

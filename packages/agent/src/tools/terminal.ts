@@ -1,3 +1,4 @@
+import type { NetworkProblem } from "@sandpiper/sandbox/network/api";
 import { quoteWord } from "@sandpiper/sandbox/shell/terminal/quote";
 import type { Content, TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { contentText, textContent } from "@sandpiper/wire";
@@ -71,9 +72,37 @@ export const terminalTool: Tool<TerminalAction, TerminalObservation> = {
 
   async run(action, context) {
     const terminal = await context.terminal();
-    return terminal.run(action, context.signal);
+    const { watchNetwork } = await context.sandbox();
+    const endWatch = watchNetwork?.();
+    try {
+      const observation = await terminal.run(action, context.signal);
+      return withNetworkProblems(observation, endWatch?.() ?? []);
+    } finally {
+      endWatch?.();
+    }
   },
 };
+
+/** Problems that are shown in full. */
+const shownProblems = 5;
+
+/**
+ * Adds what the network refused. Most programs show only a status such as "response 403", so that
+ * neither the model nor a reader learns what would have to be allowed.
+ */
+function withNetworkProblems(
+  observation: TerminalObservation,
+  problems: readonly NetworkProblem[],
+): TerminalObservation {
+  const output = contentText(observation.content);
+  const untold = problems.filter(({ sentence }) => !output.includes(sentence));
+  if (untold.length === 0) return observation;
+  const lines = untold.slice(0, shownProblems).map(({ sentence }) => `[Network: ${sentence}]`);
+  const more = untold.length - lines.length;
+  if (more > 0) lines.push(`[Network: ${more} other requests failed too.]`);
+  const text = [output.replace(/\n$/, ""), ...lines].filter(Boolean).join("\n");
+  return { ...observation, content: [textContent(text)] };
+}
 
 /** Output and facts of a command (agent-behaviour.md section 13). */
 function renderTerminal({ content, metadata }: TerminalObservation): Content[] {

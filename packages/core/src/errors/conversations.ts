@@ -95,6 +95,7 @@ export const conversationsErrors = {
     CloneTimeout: ({ name, seconds, full }: Name & { seconds: number; full: boolean }) =>
       `Cloning ${name} took longer than ${seconds} s${full ? "; a shallow clone (git_full_clone off in the settings) takes less" : ""}.`,
     CloneHostBlocked: "{name} cannot be cloned: the network policy of the sandbox does not allow {host}.",
+    CloneNetworkFailed: "{name} cannot be cloned: {reason}",
     CloneAccessDenied: ({
       name,
       host,

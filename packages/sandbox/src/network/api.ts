@@ -45,6 +45,15 @@ export interface Decision {
   durationMs: number;
 }
 
+/** A request that was refused, or whose connection failed. */
+export interface NetworkProblem {
+  host: string;
+  /** A rule of the network forbids it; false: the connection failed. */
+  refused: boolean;
+  /** What was asked for, why it failed, and which rule would allow it. */
+  sentence: string;
+}
+
 /** The only network access of a server's sandboxes. */
 export interface Egress {
   /**
@@ -66,6 +75,8 @@ export interface Egress {
   forget(id: string): Promise<void>;
   /** Removes the logs of all other sandboxes. */
   reap(known: ReadonlySet<string>): Promise<void>;
+  /** Collects each problem of a sandbox once, until the returned function is called. */
+  watchProblems(id: string): () => NetworkProblem[];
   /** When a call last found new traffic, ms since the epoch. */
   lastTraffic(id: string): number | undefined;
   /** Decisions before the `seq` `before`, newest first. Unknown ids have none. */

@@ -1,6 +1,7 @@
 import type { Duplex } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ExecRequest, PreparedSpec, SandboxDriver, SandboxProcess } from "../driver.ts";
+import type { Egress } from "../network/api.ts";
 import type { Sandbox } from "../sandbox.ts";
 import type { SandboxRow } from "../sandbox-store.ts";
 import type { SandboxRuntimeState } from "./runtime-state.ts";
@@ -14,8 +15,11 @@ export interface SandboxHandlesDeps {
   settled: (id: string) => Promise<void>;
   /** Makes a paused sandbox run. */
   wake: (id: string) => Promise<unknown>;
-  /** Variables that every command gets in addition to its own. */
-  environment: (row: SandboxRow) => Record<string, string>;
+  network: {
+    /** Variables that every command gets in addition to its own. */
+    environment: (row: SandboxRow) => Record<string, string>;
+    watchProblems?: Egress["watchProblems"] | undefined;
+  };
 }
 
 /** Handles of running sandboxes, and connections into them. Both count as use. */
@@ -29,16 +33,18 @@ export class SandboxHandles {
   /** A handle of the incarnation in the record; `beforeWake` as in `Sandboxes.running`. */
   open(row: SandboxRow, beforeWake?: () => Promise<void>): Sandbox {
     const { id, incarnation } = row;
+    const { environment, watchProblems } = this.#deps.network;
     return {
       id,
       incarnation,
       spec: row.spec as PreparedSpec,
       shell: this.#deps.driver.shell,
       exec: (command) => {
-        const env = { ...this.#deps.environment(row), ...command.env };
+        const env = { ...environment(row), ...command.env };
         const request = Object.keys(env).length > 0 ? { ...command, env } : command;
         return this.#exec(row, request, beforeWake);
       },
+      ...(watchProblems && { watchNetwork: () => watchProblems(id) }),
     };
   }
 

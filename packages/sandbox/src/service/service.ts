@@ -161,7 +161,10 @@ export class SandboxService implements Sandboxes {
       use: this.#use,
       settled: (id) => mutex.idle(id),
       wake: (id) => this.running(id),
-      environment: (row) => processes.environment(row, row.spec as PreparedSpec),
+      network: {
+        environment: (row) => processes.environment(row, row.spec as PreparedSpec),
+        watchProblems: egress && ((id) => egress.watchProblems(id)),
+      },
     });
     this.#registry = registry;
     this.#processes = processes;

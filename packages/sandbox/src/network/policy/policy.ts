@@ -20,8 +20,9 @@ export function judgeTarget(policy: NetworkPolicy, target: Target): Verdict {
     const missing = names
       ? `port ${target.port} in the rule for ${target.host}`
       : `a rule for ${toAuthority(target)}`;
+    const example = JSON.stringify(toAuthority(target));
     return {
-      refusal: `The network policy of this sandbox allows no connection to ${toAuthority(target)}: it would need ${missing}.`,
+      refusal: `The network policy of this sandbox allows no connection to ${toAuthority(target)}: it would need ${missing}, such as ${example} in network.allow.`,
       inspect: false,
     };
   }

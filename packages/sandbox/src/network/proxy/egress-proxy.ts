@@ -7,7 +7,7 @@ import { getCACertificates, TLSSocket } from "node:tls";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { type Resolve, systemResolve } from "@sandpiper/core/outbound/resolve";
 import type { NetworkPolicy, SandboxFile } from "../../driver.ts";
-import type { Decision, Egress, Listen, ProxiedSandbox, SecretLookup } from "../api.ts";
+import type { Decision, Egress, Listen, NetworkProblem, ProxiedSandbox, SecretLookup } from "../api.ts";
 import { toPlaceholders } from "../credentials.ts";
 import {
   browserPolicyFiles,
@@ -147,6 +147,10 @@ export class EgressProxy implements Egress, Inspector {
       name.replace(/\.jsonl(\.old)?$/, ""),
     );
     for (const id of new Set(ids)) if (!known.has(id)) await this.forget(id);
+  }
+
+  watchProblems(id: string): () => NetworkProblem[] {
+    return this.#sessions.get(id)?.session.watchProblems() ?? (() => []);
   }
 
   lastTraffic(id: string): number | undefined {

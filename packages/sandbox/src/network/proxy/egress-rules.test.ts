@@ -174,6 +174,29 @@ describe("an allowlist", () => {
     expect((await proxy.tunnel("list", "b.test:443")).status).toBe(403);
   });
 
+  test("reports what was refused or failed, completely and once, to those who watch", async () => {
+    const long = `${"a".repeat(60)}.${"b".repeat(60)}.${"c".repeat(60)}.${"d".repeat(60)}.test`;
+    const endWatch = proxy.proxy.watchProblems("list");
+    const needed = (host: string) =>
+      `The network policy of this sandbox allows no connection to ${host}:443: it would need a rule for ${host}:443, such as "${host}:443" in network.allow.`;
+    for (const host of ["b.test", "b.test", long])
+      expect((await proxy.tunnel("list", `${host}:443`)).status).toBe(403);
+    const { err } = await proxy.curl("list", "-v", `https://${long}/`);
+    expect(err).toContain(needed(long));
+    addressesOf = async () => [];
+    await proxy.curl("list", "http://gone.wild.test/");
+    addressesOf = async () => [address];
+    await proxy.curl("list", "http://a.test/");
+    expect(endWatch()).toEqual([
+      { host: "b.test", refused: true, sentence: needed("b.test") },
+      { host: long, refused: true, sentence: needed(long) },
+      { host: "gone.wild.test", refused: false, sentence: "The host gone.wild.test does not exist." },
+    ]);
+    await proxy.tunnel("list", "c.test:443");
+    expect(endWatch()).toHaveLength(3);
+    expect(proxy.proxy.watchProblems("unknown")()).toEqual([]);
+  });
+
   test("also applies to requests in a tunnel to port 80", async () => {
     const { socket } = await proxy.tunnel("list", "read.test:80");
     socket.write("POST / HTTP/1.1\r\nHost: read.test\r\nContent-Length: 0\r\n\r\n");

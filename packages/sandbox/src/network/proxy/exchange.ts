@@ -61,7 +61,10 @@ export function toRefusal(error: unknown): Refusal {
   return new Refusal(502, `The connection to the server failed (${code ?? errorText(error).slice(0, 100)}).`);
 }
 
+/** Enough for a refusal that names a host of 253 characters three times. */
+const maxReasonLength = 1_000;
+
 /** The reason phrase of a status line, which is all that many programs show. */
 export function toReasonPhrase(sentence: string): string {
-  return sentence.replace(/[^\x20-\x7e]/g, "?").slice(0, 200);
+  return sentence.replace(/[^\x20-\x7e]/g, "?").slice(0, maxReasonLength);
 }

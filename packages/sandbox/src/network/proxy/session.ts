@@ -6,7 +6,7 @@ import { connect as connectTls, type TLSSocket } from "node:tls";
 import { parseRanges } from "@sandpiper/core/outbound/addresses";
 import type { Resolve } from "@sandpiper/core/outbound/resolve";
 import type { NetworkPolicy } from "../../driver.ts";
-import type { Decision, ProxiedSandbox, SecretLookup } from "../api.ts";
+import type { Decision, NetworkProblem, ProxiedSandbox, SecretLookup } from "../api.ts";
 import { SandboxCredentials } from "../credentials.ts";
 import type { DecisionLog } from "../policy/decision-log.ts";
 import { dialForSandbox } from "./dial.ts";
@@ -30,6 +30,8 @@ const maxConnections = 256;
 const requestsPerSecond = 200;
 const burst = 400;
 const tlsTimeoutMs = 15_000;
+/** Problems that one watcher collects. */
+const maxProblems = 20;
 
 /** An attached sandbox: its permissions and open connections. */
 export class ProxySession {
@@ -45,6 +47,7 @@ export class ProxySession {
   readonly #trusted: string[];
   readonly #clients = new Set<Duplex>();
   readonly #upstreams = new Set<Socket>();
+  readonly #watchers = new Set<Map<string, NetworkProblem>>();
   #closed = false;
   /** Bytes of ended upstream connections, and the total at the last check. */
   #passed = 0;
@@ -148,7 +151,22 @@ export class ProxySession {
     return new UpstreamAgent((target) => (secure ? this.dialTls(target) : this.dial(target)), false);
   }
 
+  /** Collects each problem once, until the returned function is called. */
+  watchProblems(): () => NetworkProblem[] {
+    const found = new Map<string, NetworkProblem>();
+    this.#watchers.add(found);
+    return () => {
+      this.#watchers.delete(found);
+      return [...found.values()];
+    };
+  }
+
   record(decision: Omit<Decision, "seq">): void {
+    const { host, reason: sentence, address } = decision;
+    const refused = decision.decision === "refused";
+    if (sentence !== null && (refused || address === null))
+      for (const found of this.#watchers)
+        if (found.size < maxProblems) found.set(sentence, { host, refused, sentence });
     this.#log.add({ ...decision, host: decision.host.slice(0, 253), method: decision.method.slice(0, 32) });
   }
 

@@ -1,4 +1,5 @@
 import type { CommandRunner } from "@sandpiper/sandbox/files/files";
+import type { NetworkProblem } from "@sandpiper/sandbox/network/api";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ServiceBench, sh } from "../../../test/support/sandbox-service.ts";
@@ -31,6 +32,7 @@ async function clone(
   name: string,
   programs: Record<string, string>,
   target = `/tmp/${name}/work/tool`,
+  problems: NetworkProblem[] = [],
 ): Promise<void> {
   const folder = `/tmp/${name}/bin`;
   const own = "for one in sh mkdir ls rm rmdir mv sleep cat; do ln -sf $(command -v $one) .; done";
@@ -40,8 +42,9 @@ async function clone(
       sandbox,
       `cd ${folder} && printf '%s' '#!/bin/sh\n${text}\n' >${program} && chmod +x ${program}`,
     );
-  const files: CommandRunner = {
+  const files: CommandRunner & Pick<Sandbox, "watchNetwork"> = {
     ...sandbox,
+    watchNetwork: () => () => problems,
     // Not the resident one, which has programs of its own.
     shell: ["sh"],
     exec: (request) => sandbox.exec({ ...request, env: { ...request.env, PATH: folder } }),
@@ -96,6 +99,19 @@ test.each([
   ],
 ])("a git error (%s) becomes a sentence without credentials", async (name, text, message) => {
   await expect(clone(name, { git: `echo "${text}" >&2; exit 128` })).rejects.toMatchObject(failing(message));
+});
+
+test("the reason of a clone that the network fails is what the proxy says, not its status", async () => {
+  const said = (host: string, sentence: string) => ({ host, refused: false, sentence });
+  const problems = [
+    said("elsewhere.example", "The host elsewhere.example does not exist."),
+    said("git.example", "git.example cannot be reached on port 443 (ECONNREFUSED)."),
+  ];
+  const git = 'echo "fatal: unable to access: CONNECT tunnel failed, response 502" >&2; exit 128';
+  await expect(clone("gone", { git }, undefined, problems)).rejects.toMatchObject(
+    failing(/^ann\/tool cannot be cloned: git\.example cannot be reached on port 443 \(ECONNREFUSED\)\.$/),
+  );
+  await expect(clone("unknown", { git })).rejects.toMatchObject(failing(/response 502\.$/));
 });
 
 test("a target folder with other files is left unchanged", async () => {

@@ -1,6 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { PlatformError } from "@sandpiper/core/errors";
 import { type CommandRunner, toScriptCommand } from "@sandpiper/sandbox/files/files";
+import type { NetworkProblem } from "@sandpiper/sandbox/network/api";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 import type { AgentPreferences } from "../../users/api.ts";
 import type { ProjectRepository } from "./repository.ts";
@@ -92,7 +94,7 @@ trap - EXIT`;
  * existing clone is reused. Throws RepositoryFailed, what `exec` throws, and the signal's reason.
  */
 export async function cloneRepository(
-  sandbox: CommandRunner,
+  sandbox: CommandRunner & Pick<Sandbox, "watchNetwork">,
   request: CloneRequest,
   signal: AbortSignal,
 ): Promise<void> {
@@ -115,8 +117,24 @@ export async function cloneRepository(
     String(cloneSeconds),
   ]);
   const limits = { timeoutMs: (cloneSeconds + 10) * 1000, maxOutputBytes: 64 * 1024, signal };
-  const { code, stderr, stdout, timedOut } = await runToEnd(sandbox, { ...command, cwd: "/" }, limits);
-  if (code !== 0) throw toCloneError(timedOut ? codes.tooLong : code, `${stderr}${stdout}`, request);
+  const endWatch = sandbox.watchNetwork?.() ?? (() => []);
+  try {
+    const { code, stderr, stdout, timedOut } = await runToEnd(sandbox, { ...command, cwd: "/" }, limits);
+    if (code === 0) return;
+    // git shows only the status of a proxy's answer, which is the same for many reasons.
+    const problem = code === codes.clone ? findProblem(endWatch(), request) : undefined;
+    if (problem)
+      throw new PlatformError("CloneNetworkFailed", { name: repository.fullName, reason: problem });
+    throw toCloneError(timedOut ? codes.tooLong : code, `${stderr}${stdout}`, request);
+  } finally {
+    endWatch();
+  }
+}
+
+/** What the network said about the host of a clone, or about one that it led to. */
+function findProblem(problems: NetworkProblem[], { repository }: CloneRequest): string | undefined {
+  const { hostname } = new URL(repository.url);
+  return (problems.find(({ host }) => host === hostname) ?? problems.at(-1))?.sentence;
 }
 
 function toCloneError(code: number, output: string, request: CloneRequest): PlatformError {
@@ -138,7 +156,7 @@ function toCloneError(code: number, output: string, request: CloneRequest): Plat
   }
   if (/remote branch .* not found|could not find remote branch/i.test(output))
     return new PlatformError("BranchUnknown", { name, branch: String(branch) });
-  if (/CONNECT tunnel failed|response 403 after CONNECT|HTTP code 403 from proxy/i.test(output))
+  if (/CONNECT tunnel failed, response 403|response 403 after CONNECT|HTTP code 403 from proxy/i.test(output))
     return new PlatformError("CloneHostBlocked", { name, host });
   const isDenied =
     /could not read (Username|Password)|Authentication failed|returned error: 40[13]|not found|does not exist/i;
