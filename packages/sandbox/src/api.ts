@@ -72,6 +72,8 @@ export interface CreateOptions {
   allow?: NetworkPolicy["allow"];
   /** Variables besides those of the spec. */
   env?: Record<string, string>;
+  /** Replaces the working folder of the spec; an absolute path outside of system folders. */
+  workingDir?: string;
   /**
    * The sandbox begins with the files of this snapshot, and has its spec unless `specId` names one.
    */

@@ -124,3 +124,25 @@ test("Ctrl-C and the end of the terminal during the preparation end with 130 and
     await expect.poll(sandboxes).toEqual([]);
   }
 });
+
+test("the agent works at the same path, without the user's secret files, and nobody works in system folders", async () => {
+  await mkdir(join(project, ".venv"));
+  await writeFile(join(project, ".gitignore"), ".venv\n.env\n");
+  await writeFile(join(project, ".venv/tool"), `#!${project}/.venv/interpreter\n`, { mode: 0o755 });
+  await writeFile(join(project, ".venv/interpreter"), "#!/bin/sh\necho it runs\n", { mode: 0o755 });
+  await writeFile(join(project, ".env"), "SECRET=hidden\n");
+  await mkdir(join(project, "sub"));
+  const command = "run: (pwd; .venv/tool; cat .env; git log --oneline) > said.txt 2>&1";
+  const local = start(
+    `"${program}" run "${command}" --dir "${project}/sub" --apply --yes; echo "it ended with $?"`,
+  );
+  await local.shows(/it ended with 0/);
+  expect(local.shown).toMatch(/Not copied, because they may hold secrets: \.env\./);
+  const said = await readFile(join(project, "said.txt"), "utf8");
+  expect(said.startsWith(`${project}\nit runs\n`), said).toBe(true);
+  expect(said).toMatch(/\.env: No such file.*\n[0-9a-f]{7} start\n$/s);
+  expect(await readFile(join(project, ".env"), "utf8")).toBe("SECRET=hidden\n");
+
+  for (const working_dir of ["/etc/x", "/root", "/proc/1", "relative", "/a/../b", "/a\n"])
+    expect((await server.call("POST", "/api/v1/sandboxes", { working_dir })).status, working_dir).toBe(422);
+});

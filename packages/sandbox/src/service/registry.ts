@@ -132,7 +132,7 @@ export class SandboxRegistry {
 export function newSandboxRow(
   userId: string,
   spec: SandboxSpec,
-  options: Pick<CreateOptions, "id" | "network" | "allow" | "env" | "snapshotId"> & {
+  options: Pick<CreateOptions, "id" | "network" | "allow" | "env" | "workingDir" | "snapshotId"> & {
     prepared: boolean;
     now: number;
   },
@@ -147,7 +147,12 @@ export function newSandboxRow(
     incarnation: randomUUID(),
     sessionKey: randomBytes(32).toString("base64url"),
     createdAt: now,
-    spec: { ...spec, env: { ...spec.env, ...options.env }, network: toNetwork(spec, options) },
+    spec: {
+      ...spec,
+      workingDir: options.workingDir ?? spec.workingDir,
+      env: { ...spec.env, ...options.env },
+      network: toNetwork(spec, options),
+    },
     prepared,
     snapshotId,
     lastUsedAt: now,

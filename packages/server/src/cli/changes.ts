@@ -15,6 +15,8 @@ interface ChangesParts {
   folder: string;
   user: Invoker | undefined;
   signal: AbortSignal | undefined;
+  /** Whether the copy has a relative path of the folder. */
+  includes: (path: string) => boolean;
 }
 
 /**
@@ -28,20 +30,27 @@ export class Changes {
   readonly #user: Invoker | undefined;
   /** Ends the preparation; the end of a run is not interrupted. */
   #signal: AbortSignal | undefined;
+  readonly #includes: (path: string) => boolean;
   #tracked: Set<string> = new Set();
   #before = "";
 
-  private constructor({ scratch, folder, user, signal }: ChangesParts) {
+  private constructor({ scratch, folder, user, signal, includes }: ChangesParts) {
     this.#scratch = scratch;
     this.#folder = folder;
     this.#user = user;
     this.#signal = signal;
+    this.#includes = includes;
   }
 
   /** Takes a snapshot of the folder. */
-  static async since(folder: string, user?: Invoker, signal?: AbortSignal): Promise<Changes> {
+  static async since(
+    folder: string,
+    user?: Invoker,
+    signal?: AbortSignal,
+    includes = (_path: string) => true,
+  ): Promise<Changes> {
     const scratch = await createTemporaryFolder("changes", user);
-    const changes = new Changes({ scratch, folder, user, signal });
+    const changes = new Changes({ scratch, folder, user, signal, includes });
     try {
       await changes.#prepare();
       changes.#signal = undefined;
@@ -171,7 +180,7 @@ export class Changes {
 
   /** Stores the files of a folder; returns the id of their tree. */
   async #snapshot(folder: string, name: string): Promise<string> {
-    const files = await listFiles(folder);
+    const files = await listFiles(folder, folder === this.#folder ? this.#includes : undefined);
     const env = { GIT_WORK_TREE: folder, GIT_INDEX_FILE: join(this.#scratch.path, `${name}.index`) };
     const ignored = await this.#git(["check-ignore", "-z", "--stdin", "--no-index"], {
       cwd: folder,

@@ -41,8 +41,9 @@ export class Client {
   }
 
   /** Starts a sandbox and resolves when it runs; deletes it when it does not. */
-  async startSandbox(signal?: AbortSignal): Promise<SandboxInfo> {
-    let sandbox = await this.json<SandboxInfo>("POST", "/api/v1/sandboxes");
+  async startSandbox(signal?: AbortSignal, workingDir?: string): Promise<SandboxInfo> {
+    const json = workingDir === undefined ? {} : { working_dir: workingDir };
+    let sandbox = await this.json<SandboxInfo>("POST", "/api/v1/sandboxes", { json });
     const starting = pollUntil(async () => {
       if (sandbox.status === "RUNNING") return true;
       if (sandbox.status !== "STARTING")

@@ -5,6 +5,7 @@ import { Changes, checkFolder } from "./changes.ts";
 import type { Client } from "./client.ts";
 import { confirm } from "./confirm.ts";
 import { connect } from "./connect.ts";
+import { type CopySource, readSource } from "./copy-source.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { runGit } from "./git.ts";
 import { handOver } from "./hand-over.ts";
@@ -23,6 +24,8 @@ export interface RunCommandOptions {
   model?: string;
   apply?: boolean;
   merge?: boolean;
+  secrets?: boolean;
+  copyLimit?: string;
   yes?: boolean;
   keep?: boolean;
   trust?: boolean;
@@ -59,13 +62,15 @@ export async function run(text: string, options: RunCommandOptions): Promise<num
     try {
       const folder = clone ? await cloneInto(clone.path, options.repo!, signal) : resolve(options.dir ?? ".");
       await checkFolder(folder);
+      const source = await readSource(folder, options, signal);
       const connection = await connect({ works: true });
       try {
         signal.throwIfAborted();
-        const task = { folder, text, model: options.model };
+        const task = { folder: source.root, text: text + source.place, model: options.model, source };
         return await work(connection.client, task, options, interruption);
       } finally {
         await connection.close();
+        await source.close();
       }
     } finally {
       await clone?.remove();
@@ -75,7 +80,7 @@ export async function run(text: string, options: RunCommandOptions): Promise<num
 
 async function work(
   client: Client,
-  task: Task,
+  task: Task & { source: CopySource },
   options: RunCommandOptions,
   interruption: Interruption,
 ): Promise<number> {
@@ -87,7 +92,7 @@ async function work(
   let changes: Changes | undefined;
   let keep = options.keep === true;
   try {
-    changes = await Changes.since(task.folder, user, signal);
+    changes = await Changes.since(task.folder, user, signal, task.source.includes);
     progress.doing("starts a sandbox");
     started = await prepareTask(client, task, { signal, onStep: (text) => progress.doing(text) });
     const { sandboxStart, upload } = started.timings;

@@ -11,6 +11,13 @@ export function createPaint(stream: NodeJS.WritableStream): Paint {
 
 export const plain: Paint = (_style, text) => text;
 
+/** Formats bytes: `512 bytes`, `1.2 MB`, `5.0 GB`. */
+export function formatBytes(bytes: number): string {
+  const units = ["bytes", "KB", "MB", "GB", "TB"];
+  const power = Math.min(Math.floor(Math.log(Math.max(bytes, 1)) / Math.log(1024)), units.length - 1);
+  return `${power === 0 ? bytes : (bytes / 1024 ** power).toFixed(1)} ${units[power]}`;
+}
+
 /** Formats milliseconds: `8 ms`, `1.4 s`, `2 min 05 s`. */
 export function formatDuration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;

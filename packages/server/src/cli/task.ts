@@ -1,12 +1,17 @@
+import { Readable } from "node:stream";
 import type { Event, ExecutionStatus, SandboxInfo } from "@sandpiper/wire";
 import type { Changes, Patch } from "./changes.ts";
 import type { Client } from "./client.ts";
+import type { CopySource } from "./copy-source.ts";
 import { extractTar } from "./extract.ts";
 import { followRun } from "./follow.ts";
+import { formatBytes } from "./style.ts";
 import { packFolder } from "./tree.ts";
 
 export interface Task {
   folder: string;
+  /** What of the folder is copied; default: all of it. */
+  source?: Pick<CopySource, "parts" | "workingDir" | "bytes">;
   text: string;
   model: string | undefined;
 }
@@ -37,17 +42,34 @@ export async function prepareTask(
   { signal, onStep }: { signal?: AbortSignal; onStep?: (text: string) => void } = {},
 ): Promise<TaskRun> {
   const begin = performance.now();
-  const sandbox = await client.startSandbox(signal);
+  const {
+    workingDir: wanted,
+    parts = [{ from: task.folder, to: "." }],
+    bytes = 0,
+  }: Partial<CopySource> = task.source ?? {};
+  const sandbox = await client.startSandbox(signal, wanted);
   const started = performance.now();
   try {
-    const workingDir = await client.workingDir(sandbox.sandbox_spec_id);
-    onStep?.("copies the folder");
-    await client.upload(sandbox.id, workingDir, packFolder(task.folder), signal);
+    const workingDir = wanted ?? (await client.workingDir(sandbox.sandbox_spec_id));
+    let copied = 0;
+    const count = (more: number) => {
+      copied += more;
+      onStep?.(`copies the folder: ${formatBytes(copied)} of ${formatBytes(Math.max(bytes, copied))}`);
+    };
+    for (const { from, to, includes } of parts)
+      await client.upload(sandbox.id, to, Readable.from(counted(packFolder(from, includes), count)), signal);
     const timings = { sandboxStart: started - begin, upload: performance.now() - started, run: 0 };
     return { sandbox, workingDir, timings, conversationId: undefined };
   } catch (error) {
     await client.deleteSandbox(sandbox.id).catch(() => {});
     throw error;
+  }
+}
+
+async function* counted(stream: Readable, count: (bytes: number) => void): AsyncGenerator<Buffer> {
+  for await (const chunk of stream) {
+    count((chunk as Buffer).length);
+    yield chunk as Buffer;
   }
 }
 
@@ -95,6 +117,6 @@ export async function collectChanges(
   changes: Changes,
 ): Promise<Patch | undefined> {
   const target = await changes.target();
-  await extractTar(await client.download(run.sandbox.id, run.workingDir), target);
+  await extractTar(await client.download(run.sandbox.id, "."), target);
   return changes.compare(target);
 }

@@ -11,14 +11,17 @@ export function insideGitFolder(path: string): boolean {
 
 /**
  * Regular files and symbolic links below a folder, as sorted relative paths, without git's own
- * folders.
+ * folders and what `includes` refuses.
  */
-export async function listFiles(root: string): Promise<string[]> {
+export async function listFiles(
+  root: string,
+  includes: (path: string) => boolean = () => true,
+): Promise<string[]> {
   const found: string[] = [];
   const visit = async (folder: string): Promise<void> => {
     for (const entry of await readdir(join(root, folder), { withFileTypes: true })) {
       const path = folder ? `${folder}/${entry.name}` : entry.name;
-      if (insideGitFolder(entry.name)) continue;
+      if (insideGitFolder(entry.name) || !includes(path)) continue;
       if (entry.isDirectory()) await visit(path);
       else if (entry.isFile() || entry.isSymbolicLink()) found.push(path);
     }
@@ -29,12 +32,13 @@ export async function listFiles(root: string): Promise<string[]> {
 
 /**
  * Packs files, folders and symbolic links (never followed), with git's folders, as a tar stream.
- * Sockets, pipes, devices and owners are left out.
+ * Sockets, pipes, devices and owners are left out, and paths that `includes` refuses.
  */
-export function packFolder(root: string): Readable {
-  const filter = (_path: string, entry: unknown) => {
+export function packFolder(root: string, includes: (path: string) => boolean = () => true): Readable {
+  const filter = (path: string, entry: unknown) => {
     const stats = entry as Stats;
-    return stats.isFile() || stats.isDirectory() || stats.isSymbolicLink();
+    if (!stats.isFile() && !stats.isDirectory() && !stats.isSymbolicLink()) return false;
+    return includes(path.replace(/^\.\/|\/$/g, ""));
   };
   return Readable.from(create({ cwd: root, portable: true, filter }, ["."]));
 }

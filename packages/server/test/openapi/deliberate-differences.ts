@@ -54,6 +54,7 @@ export const appServer: readonly Deliberate[] = [
   ],
   ["POST /api/v1/sandboxes: query snapshot_id: ours alone", extension],
   ["POST /api/v1/sandboxes: body network: ours alone", extension],
+  ["POST /api/v1/sandboxes: body working_dir: ours alone", extension],
   ["POST /api/v1/sandboxes: body allow: ours alone", extension],
   ["POST /api/v1/sandboxes: body env: ours alone", extension],
   [

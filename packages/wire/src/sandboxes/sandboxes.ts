@@ -51,6 +51,10 @@ export const NetworkOverride = Type.Object({
   allow: Type.Optional(Nullable(Type.Array(NetworkRule, { maxItems: 1_000 }))),
 });
 
+/** An absolute, plain path of at most 40 folders that is not in a folder of the system. */
+const workingDirPattern =
+  "^(?!/(?:bin|boot|dev|etc|lib(?:|32|64|x32)|proc|root|run|sbin|sys|usr|var/run)(?:/|$))(?:/(?!\\.{1,2}(?:/|$))[^/\\u0000-\\u001f\\u007f]{1,60}){1,40}$";
+
 /** Body of `POST /api/v1/sandboxes`; an extension, the contract has none. */
 export const SandboxStartRequest = Type.Object({
   network: Type.Optional(Nullable(NetworkOverride)),
@@ -75,7 +79,22 @@ export const SandboxStartRequest = Type.Object({
       ),
     ),
   ),
+  working_dir: Type.Optional(
+    Nullable(
+      Type.String({
+        pattern: workingDirPattern,
+        maxLength: 1_000,
+        description: "folder in which agents work, outside of system folders; default: the spec's",
+      }),
+    ),
+  ),
 });
+export type SandboxStartRequest = Static<typeof SandboxStartRequest>;
+
+/** Whether a sandbox can have its working folder at this path. */
+export function isWorkingDir(path: string): boolean {
+  return path.length <= 1_000 && new RegExp(workingDirPattern).test(path);
+}
 
 /** The files of a sandbox as they were once; an extension. */
 export const SnapshotInfo = Type.Object({

@@ -53,6 +53,8 @@ function withWorkOptions(command: Command): Command {
   return command
     .option("-d, --dir <path>", "folder to work on (default: the current one)")
     .option("-r, --repo <url>", "git repository to clone, with your own git, and to work on")
+    .option("--secrets", "copy secret files (.env, keys) and home folders, too")
+    .option("--copy-limit <size>", "copy folders up to this size (default: 5G)")
     .option(
       "-m, --model <name>",
       "model, for example anthropic/claude-sonnet-4-5 (default: the model of the settings)",

@@ -21,6 +21,8 @@ import type { Layers } from "./layers.ts";
 const baseFolders = "usr proc sys dev dev/pts dev/shm etc etc/ssl var var/lib run mnt opt srv home".split(
   " ",
 );
+/** Layers that are kept although no sandbox uses them. */
+const maxKnownLayers = 32;
 /** Merged-usr links; each is created as the host has it. */
 const hostLinks = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 /** Host files that tools read and that reveal nothing about the host's users. */
@@ -37,7 +39,7 @@ export class HostRoot {
   readonly #idBase: number;
   /** Entries of every tree, read once from the machine. */
   readonly #machine: Entry[];
-  /** Names of existing layers, by user and working directory. */
+  /** Names of the layers used last, by user and working directory, which clients may choose. */
   readonly #made = new Map<string, string>();
 
   /** `idBase`: host id of every sandbox's root. `mounts`: mount points of each start. */
@@ -61,7 +63,9 @@ export class HostRoot {
       .digest("hex");
     const name = `h${hash.slice(0, 10)}`;
     if (!this.#layers.exists(name)) this.#make(this.#layers.path(name), entries, spec);
+    this.#made.delete(key);
     this.#made.set(key, name);
+    if (this.#made.size > maxKnownLayers) this.#made.delete(this.#made.keys().next().value!);
     return name;
   }
 

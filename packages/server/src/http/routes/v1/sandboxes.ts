@@ -78,10 +78,11 @@ export function sandboxRoutes(
     ),
     async (request) => {
       const { sandbox_spec_id, snapshot_id } = request.query;
-      const { network, allow, env } = request.body;
+      const { network, allow, env, working_dir: workingDir } = request.body;
       const row = await sandboxes.create(request.principal.userId, sandbox_spec_id, {
         ...(snapshot_id !== undefined && { snapshotId: snapshot_id }),
         ...(network && { network: toNetworkPolicy(network) }),
+        ...(workingDir && { workingDir }),
         ...(allow && { allow: toRules(allow) }),
         ...(env && { env }),
       });

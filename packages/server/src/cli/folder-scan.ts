@@ -1,0 +1,90 @@
+import type { Dirent } from "node:fs";
+import { lstat, open, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { isCredentialPath } from "@sandpiper/agent/risk/paths";
+
+/** What a folder holds, as far as a copy of it is concerned. */
+export interface FolderScan {
+  /** Files and links, left out ones not included. */
+  files: number;
+  /** Their size when they are copied; holes of sparse files count. */
+  bytes: number;
+  /** Size of each ignored folder and of each entry of the top level, by relative path. */
+  sizes: ReadonlyMap<string, number>;
+  /** Relative paths of files that hold keys or passwords and that git does not track. */
+  secrets: readonly string[];
+}
+
+export interface ScanOptions {
+  /** Relative paths of files that git tracks. */
+  tracked: ReadonlySet<string>;
+  /** Relative paths of folders that git ignores. */
+  ignored: ReadonlySet<string>;
+  /** Gets the numbers so far. */
+  onProgress?: (files: number, bytes: number) => void;
+  signal?: AbortSignal | undefined;
+}
+
+/** Files between two calls of `onProgress`. */
+const progressFiles = 2_000;
+/** Bytes of a file in which a private key or a token is looked for. */
+const probedBytes = 4_096;
+
+/** Reads the names and sizes of everything below a folder; links are not followed. */
+export async function scanFolder(root: string, options: ScanOptions): Promise<FolderScan> {
+  const { tracked, ignored, onProgress, signal } = options;
+  const sizes = new Map<string, number>();
+  const secrets: string[] = [];
+  let files = 0;
+  let bytes = 0;
+  const count = (path: string, owner: string, size: number) => {
+    files += 1;
+    bytes += size;
+    const top = path.split("/", 1)[0]!;
+    for (const name of new Set([top, owner])) sizes.set(name, (sizes.get(name) ?? 0) + size);
+    if (files % progressFiles === 0) onProgress?.(files, bytes);
+  };
+  const visit = async (folder: string, owner: string): Promise<void> => {
+    signal?.throwIfAborted();
+    for (const entry of await readdir(join(root, folder), { withFileTypes: true })) {
+      const path = folder ? `${folder}/${entry.name}` : entry.name;
+      if (entry.isDirectory()) {
+        if (isSecretFolder(path)) secrets.push(path);
+        else await visit(path, owner === "" && ignored.has(path) ? path : owner);
+      } else if (entry.isFile() || entry.isSymbolicLink()) {
+        const isSecret =
+          !tracked.has(path) && !/(?:^|\/)\.git\//.test(path) && (await holdsSecret(root, path, entry));
+        if (isSecret) secrets.push(path);
+        else count(path, owner || path.split("/", 1)[0]!, (await lstat(join(root, path))).size);
+      }
+    }
+  };
+  await visit("", "");
+  return { files, bytes, sizes, secrets };
+}
+
+function isSecretFolder(path: string): boolean {
+  return /(?:^|\/)\.(?:ssh|gnupg|aws|azure|password-store)$/.test(path);
+}
+
+const keyStores = /\.(?:p12|pfx|jks|keystore|kdbx|ppk)$/i;
+const keyFiles = /\.(?:pem|key)$|(?:^|\/)\.npmrc$/i;
+const secretText = /PRIVATE KEY-----|_auth(?:Token)? ?= ?[^$ ]/;
+
+async function holdsSecret(root: string, path: string, entry: Dirent): Promise<boolean> {
+  if (!entry.isFile()) return false;
+  if (isCredentialPath(`/${path}`) || isCredentialPath(`~/${path}`) || keyStores.test(path)) return true;
+  if (/(?:^|\/)(?:\.envrc|\.pypirc|terraform\.tfstate)$/.test(path)) return true;
+  return keyFiles.test(path) && secretText.test(await readBeginning(join(root, path)));
+}
+
+async function readBeginning(path: string): Promise<string> {
+  const file = await open(path).catch(() => undefined);
+  if (!file) return "";
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(probedBytes), 0, probedBytes, 0);
+    return buffer.toString("latin1", 0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
