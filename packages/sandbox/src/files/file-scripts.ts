@@ -63,20 +63,21 @@ export const makeFolderScript = `
 [ -d "$1" ] && exit 0
 exec mkdir -p -- "$1"`;
 
-/** Folders with content for tools only. */
-const toolFolders =
-  ".git node_modules .venv venv __pycache__ dist build .next .cache .pytest_cache .mypy_cache .turbo .parcel-cache target".split(
-    " ",
-  );
-
-/** Folder. Prints the files below it outside of tool folders, `./path` and a NUL each, unsorted. */
-export const treeScript = `
+/**
+ * Folder; a folder below it on each line of stdin, empty or with a slash at the end, escaped for
+ * `printf %b`. Prints for each its folders and a NUL, then its files and a NUL, as `namesScript`.
+ */
+export const folderContentScript = `
 [ -e "$1" ] || { ${examine}
 }
 [ -d "$1" ] || exit 41
 cd -- "$1" && [ -r . ] || { echo 'Permission denied' >&2; exit 45; }
-find . -mindepth 1 -maxdepth 15 -type d \\( ${toolFolders.map((name) => `-name ${name}`).join(" -o ")} \\) -prune -o -type f -print0 2>/dev/null
-exit 0`;
+while IFS= read -r line; do
+  (
+    cd -- "./$(printf %b "$line")" && find . -mindepth 1 -maxdepth 1 -type d -print0; printf '\\0'
+    cd . && find . -mindepth 1 -maxdepth 1 -type f -print0; printf '\\0'
+  ) </dev/null 2>/dev/null
+done`;
 
 /** Folder; NUL-terminated names on stdin. Prints type and mode (hex), size, time, name. */
 export const factsScript = `

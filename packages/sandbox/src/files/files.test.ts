@@ -9,7 +9,8 @@ import type { Sandbox } from "../sandbox.ts";
 import { packArchive, unpackArchive } from "./archives.ts";
 import { writeScript } from "./file-scripts.ts";
 import { list, readFile, runScript, stat, writeFile } from "./files.ts";
-import { createFolder, listSubfolders, listTree } from "./folder-pages.ts";
+import { createFolder, listSubfolders } from "./folder-pages.ts";
+import { listTree } from "./tree-listing.ts";
 
 let driver: OciDriver;
 let end: () => Promise<void>;
@@ -106,11 +107,23 @@ describe.each(["resident", "own"])("with the %s shell", (which) => {
     for (const name of [...names, ".git/HEAD", "a b/node_modules/x/y", `${deep(15)}/file`, "build/out"])
       await writeFile(sandbox, `/tmp/tree/${name}`, "");
     await inside("ln -s / /tmp/tree/link; ln -s -- -dash /tmp/tree/other; mkfifo /tmp/tree/pipe");
-    expect(await listTree(sandbox, "/tmp/tree", 10)).toEqual(names);
-    expect(await listTree(sandbox, "/tmp/tree", 2)).toEqual(names.slice(0, 2));
-    expect(await listTree(sandbox, "/tmp/tree/build", 2)).toEqual(["out"]);
-    await expect(listTree(sandbox, "/tmp/tree/-dash", 2)).rejects.toMatchObject({ code: "NotAFile" });
-    await expect(listTree(sandbox, "/tmp/none", 2)).rejects.toMatchObject({ code: "FileNotFound" });
+    const tree = (path: string, limit: number, after?: string) => listTree(sandbox, path, { limit, after });
+    expect(await tree("/tmp/tree", 10)).toEqual(names);
+    expect(await tree("/tmp/tree", 2)).toEqual(names.slice(0, 2));
+    for (const [index, name] of names.entries())
+      expect(await tree("/tmp/tree", 2, name)).toEqual(names.slice(index + 1, index + 3));
+    expect(await tree("/tmp/tree/build", 2)).toEqual(["out"]);
+    await expect(tree("/tmp/tree/-dash", 2)).rejects.toMatchObject({ code: "NotAFile" });
+    await expect(tree("/tmp/none", 2)).rejects.toMatchObject({ code: "FileNotFound" });
+    await expect(tree("/root", 2)).rejects.toMatchObject({ code: "FileForbidden" });
+  });
+
+  test("a page of a large tree reads only the folders before its end", async () => {
+    const began = performance.now();
+    const page = await listTree(sandbox, "/", { limit: 50 });
+    expect([page.length, page.some((name) => /^(proc|sys|dev|usr)\//.test(name))]).toEqual([50, false]);
+    expect(performance.now() - began).toBeLessThan(3_000);
+    expect(page).toEqual(page.toSorted());
   });
 
   test("refuses a NUL and an empty path", async () => {

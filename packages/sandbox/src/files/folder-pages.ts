@@ -6,7 +6,6 @@ import {
   namesScript,
   removeScript,
   subfoldersScript,
-  treeScript,
 } from "./file-scripts.ts";
 import {
   type CommandRunner,
@@ -76,23 +75,9 @@ export async function createFolder(sandbox: CommandRunner, path: string): Promis
   if (result.code !== 0) throw toFileError(path, "created", result);
 }
 
-/** Limit of a tree listing, ms: a sandbox can create endless trees. */
-const treeMs = 20_000;
-
-/**
- * The first `limit` files below a folder as sorted relative paths, without links, tool folders
- * (`.git`, `node_modules` …) and files more than 15 levels below. Stops after 20 s. Throws as
- * `listFolder`.
- */
-export function listTree(sandbox: CommandRunner, path: string, limit: number): Promise<string[]> {
-  return listLowestNames(sandbox, treeScript, [path], { count: limit, cutMs: treeMs });
-}
-
 interface NameSelection {
   count: number;
   after?: string | undefined;
-  /** Ends the listing after this time, ms; default: a slow sandbox is an error. */
-  cutMs?: number;
   /** Maps a name to the text that is compared and returned. */
   mark?: (name: string) => string;
 }
@@ -104,7 +89,7 @@ async function listLowestNames(
   sandbox: CommandRunner,
   text: string,
   [path, ...words]: [path: string, ...words: string[]],
-  { count, after, cutMs, mark = (name) => name }: NameSelection,
+  { count, after, mark = (name) => name }: NameSelection,
 ): Promise<string[]> {
   const process = await sandbox.exec(toScriptCommand(sandbox, text, [checkPath(path), ...words]));
   process.stdin.end();
@@ -113,7 +98,7 @@ async function listLowestNames(
     timedOut = true;
     process.kill();
   };
-  const timer = setTimeout(end, cutMs ?? scriptTimeoutMs);
+  const timer = setTimeout(end, scriptTimeoutMs);
   try {
     const errors = collect(process.stderr, 8_192);
     const lowest = new LowestNames(count, after);
@@ -127,8 +112,8 @@ async function listLowestNames(
       if (rest.length > 4_096) process.kill();
     }
     const code = exitCode(await process.exit);
-    if (timedOut && cutMs === undefined) throw new PlatformError("SandboxUnresponsive");
-    if (code !== 0 && !timedOut) throw toFileError(path, "listed", { code, stderr: (await errors).kept });
+    if (timedOut) throw new PlatformError("SandboxUnresponsive");
+    if (code !== 0) throw toFileError(path, "listed", { code, stderr: (await errors).kept });
     return lowest.sorted();
   } finally {
     clearTimeout(timer);

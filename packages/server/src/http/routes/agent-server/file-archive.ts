@@ -8,6 +8,7 @@ import { type ArchivedRepository, findRepository, gitDelta } from "@sandpiper/sa
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { StringEnum } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { endingWithClient } from "../../server/ending-with-client.ts";
 import { getDownloadHeaders } from "../../server/file-headers.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
@@ -66,7 +67,8 @@ export function agentArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "
     async (request, reply) => {
       const { format, base_ref, use_default_excludes, exclude = [], sandbox_id } = request.query;
       const folder = requireAbsolute(request.query.path);
-      const sandbox = await sandboxes.running(requireAgentSandbox(sandboxes, request, sandbox_id).id);
+      const { id } = requireAgentSandbox(sandboxes, request, sandbox_id);
+      const sandbox = endingWithClient(request, await sandboxes.running(id));
       await toBadRequest(requireFolder(sandbox, folder));
       const excludes = [...(use_default_excludes ? defaultExcludes : []), ...exclude];
       const repository = await toGitRefused(findRepository(sandbox, folder));

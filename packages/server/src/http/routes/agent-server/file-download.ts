@@ -3,6 +3,7 @@ import { hexId } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { conversationArchive } from "../../../conversations/views/archive.ts";
+import { endingWithClient } from "../../server/ending-with-client.ts";
 import { getDownloadHeaders } from "../../server/file-headers.ts";
 import { sendFile } from "../../server/file-response.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -32,7 +33,8 @@ export function agentFileDownloadRoutes(
 
   async function send(request: FastifyRequest, reply: FastifyReply, path: string, named: string | undefined) {
     requireAbsolute(path);
-    const sandbox = await sandboxes.running(requireAgentSandbox(sandboxes, request, named).id);
+    const { id } = requireAgentSandbox(sandboxes, request, named);
+    const sandbox = endingWithClient(request, await sandboxes.running(id));
     const file = await toBadRequest(download(sandbox, path));
     return sendFile(reply, file, { ...getDownloadHeaders(path), "content-type": bytes });
   }

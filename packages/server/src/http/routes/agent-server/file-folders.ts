@@ -3,6 +3,7 @@ import { trimTail } from "@sandpiper/core/trim";
 import { createFolder, listSubfolders } from "@sandpiper/sandbox/files/folder-pages";
 import { HomeResponse, SubdirectoryPage, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { endingWithClient } from "../../server/ending-with-client.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import { pageKeys, toWirePage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -37,7 +38,8 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
     }),
     async (request) => {
       const { include_hidden, sandbox_id } = request.query;
-      const sandbox = await sandboxes.running(requireAgentSandbox(sandboxes, request, sandbox_id).id);
+      const { id } = requireAgentSandbox(sandboxes, request, sandbox_id);
+      const sandbox = endingWithClient(request, await sandboxes.running(id));
       const { home } = sandbox.spec.user;
       const { names } = await listSubfolders(sandbox, home, {
         limit: maxFavorites,
@@ -59,7 +61,8 @@ export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
     async (request) => {
       const { path, page_id, limit, include_hidden, sandbox_id } = request.query;
       const folder = requireAbsolute(path);
-      const sandbox = await sandboxes.running(requireAgentSandbox(sandboxes, request, sandbox_id).id);
+      const { id } = requireAgentSandbox(sandboxes, request, sandbox_id);
+      const sandbox = endingWithClient(request, await sandboxes.running(id));
       const after = page_id === undefined ? undefined : Buffer.from(page_id, "base64url").toString();
       const { names, next } = await toBadRequest(
         listSubfolders(sandbox, folder, { limit, after, hidden: include_hidden }),

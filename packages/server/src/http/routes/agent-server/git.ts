@@ -6,6 +6,7 @@ import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { GitChange, GitDiff } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
+import { endingWithClient } from "../../server/ending-with-client.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
@@ -108,7 +109,8 @@ export async function inspectInSandbox<T>(
   named: string | undefined,
   look: (sandbox: Sandbox, path: string) => Promise<T>,
 ): Promise<T> {
-  const sandbox = await sandboxes.running(requireAgentSandbox(sandboxes, request, named).id);
+  const { id } = requireAgentSandbox(sandboxes, request, named);
+  const sandbox = endingWithClient(request, await sandboxes.running(id));
   return toGitRefused(look(sandbox, resolveInside(sandbox.spec.workingDir, path)));
 }
 

@@ -14,6 +14,7 @@ import {
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { parseHooksFile } from "../../../conversations/project/parse-hooks-file.ts";
+import { endingWithClient } from "../../server/ending-with-client.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
 
@@ -33,7 +34,8 @@ export function agentProjectRoutes(
     named: string | undefined,
     folder: string | null | undefined,
   ) => {
-    const sandbox = await sandboxes.running(requireAgentSandbox(sandboxes, request, named).id);
+    const { id } = requireAgentSandbox(sandboxes, request, named);
+    const sandbox = endingWithClient(request, await sandboxes.running(id));
     return { sandbox, folder: resolveInside(sandbox.spec.workingDir, folder ?? ".") };
   };
 

@@ -5,6 +5,7 @@ import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { getFrameAncestors } from "../../preview/preview.ts";
+import { endingWithClient } from "../../server/ending-with-client.ts";
 import { getInlineHeaders } from "../../server/file-headers.ts";
 import { sendFile } from "../../server/file-response.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -59,7 +60,7 @@ export function workspaceFileRoutes(
     if (!sandboxes.get(row.userId, row.sandboxId)) {
       throw new PlatformError("ConversationSandboxMissing");
     }
-    const sandbox = await sandboxes.running(row.sandboxId);
+    const sandbox = endingWithClient(request, await sandboxes.running(row.sandboxId));
     const headers = (name: string) =>
       getInlineHeaders(name, getFrameAncestors(getPublicUrl(config, app.server), config.corsOrigins));
     const found = await openFileOrFolder(sandbox, wanted);

@@ -6,10 +6,11 @@ import { gitChanges, gitDiff } from "@sandpiper/sandbox/files/git/git";
 import { resolveInside } from "@sandpiper/sandbox/files/resolve-inside";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { GitDiff } from "@sandpiper/wire";
+import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
+import { endingWithClient } from "../../server/ending-with-client.ts";
 import { makeRoute } from "../../server/make-route.ts";
-import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 import { requireRunning } from "../v1/conversation-sandbox.ts";
@@ -34,11 +35,12 @@ export function legacyWorkRoutes(
   const route = makeRoute(["legacy conversations"], { errors: "error", failures: [400, 409, 410, 502, 503] });
   const base = "/api/conversations/:conversation_id";
   const open = async (
-    principal: Principal,
+    request: FastifyRequest,
     path: { conversation_id: string },
   ): Promise<[Sandbox, ConversationRow]> => {
-    const row = requireConversation(conversations, principal, path.conversation_id);
-    return [await sandboxes.running(requireRunning(sandboxes, row).id), row];
+    const row = requireConversation(conversations, request.principal, path.conversation_id);
+    const sandbox = await sandboxes.running(requireRunning(sandboxes, row).id);
+    return [endingWithClient(request, sandbox), row];
   };
 
   app.get(
@@ -48,8 +50,9 @@ export function legacyWorkRoutes(
       querystring: Type.Object({ path: Type.Optional(Type.String()) }),
       response: { 200: Type.Array(Type.String()) },
     }),
-    async ({ principal, params, query }) => {
-      const [sandbox, row] = await open(principal, params);
+    async (request) => {
+      const { query } = request;
+      const [sandbox, row] = await open(request, request.params);
       const { entries } = await listFolder(sandbox, resolveInside(row.config.workingDir, query.path ?? ""), {
         limit: maxNames,
       });
@@ -68,8 +71,9 @@ export function legacyWorkRoutes(
       },
       { failures: [400, 403, 404, 409, 410, 415, 502, 503] },
     ),
-    async ({ principal, params, query }) => {
-      const [sandbox, row] = await open(principal, params);
+    async (request) => {
+      const { query } = request;
+      const [sandbox, row] = await open(request, request.params);
       const file = await readFile(sandbox, resolveInside(row.config.workingDir, query.file), {
         maxBytes: maxFileBytes,
       });
@@ -85,8 +89,8 @@ export function legacyWorkRoutes(
       params: ConversationPath,
       response: { 200: Type.Array(Type.Object({ status: Type.String(), path: Type.String() })) },
     }),
-    async ({ principal, params }) => {
-      const [sandbox, row] = await open(principal, params);
+    async (request) => {
+      const [sandbox, row] = await open(request, request.params);
       const changes = await gitChanges(sandbox, row.config.workingDir);
       return changes.map(({ status, path }) => ({ status: letters[status], path }));
     },
@@ -98,8 +102,9 @@ export function legacyWorkRoutes(
       querystring: Type.Object({ path: Type.String({ minLength: 1 }) }),
       response: { 200: GitDiff },
     }),
-    async ({ principal, params, query }) => {
-      const [sandbox, row] = await open(principal, params);
+    async (request) => {
+      const { query } = request;
+      const [sandbox, row] = await open(request, request.params);
       return gitDiff(sandbox, resolveInside(row.config.workingDir, query.path));
     },
   );
@@ -122,8 +127,8 @@ export function legacyWorkRoutes(
         }),
       },
     }),
-    async ({ principal, params }) => {
-      const [sandbox, row] = await open(principal, params);
+    async (request) => {
+      const [sandbox, row] = await open(request, request.params);
       const skills = await conversations.skills(row, sandbox);
       const show = ({ name, type, content, triggers }: (typeof skills)[number]) => ({
         name,

@@ -3,9 +3,10 @@ import { gitChanges, gitDiff } from "@sandpiper/sandbox/files/git/git";
 import { resolveInside } from "@sandpiper/sandbox/files/resolve-inside";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { GitChange, GitDiff } from "@sandpiper/wire";
+import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
+import { endingWithClient } from "../../server/ending-with-client.ts";
 import { makeRoute } from "../../server/make-route.ts";
-import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 import { requireRunning } from "./conversation-sandbox.ts";
@@ -37,10 +38,12 @@ export function conversationGitRoutes(
       querystring: Query,
       response: { 200: Type.Array(GitChange) },
     }),
-    ({ principal, params, query }) =>
-      readInSandbox(services, principal, params.conversation_id, query.path, (sandbox, path) =>
+    (request) => {
+      const { params, query } = request;
+      return readInSandbox(services, request, params.conversation_id, query.path, (sandbox, path) =>
         gitChanges(sandbox, path, query.ref),
-      ),
+      );
+    },
   );
   app.get(
     `${base}/diff`,
@@ -49,10 +52,12 @@ export function conversationGitRoutes(
       querystring: Query,
       response: { 200: GitDiff },
     }),
-    ({ principal, params, query }) =>
-      readInSandbox(services, principal, params.conversation_id, query.path, (sandbox, path) =>
+    (request) => {
+      const { params, query } = request;
+      return readInSandbox(services, request, params.conversation_id, query.path, (sandbox, path) =>
         gitDiff(sandbox, path, query.ref),
-      ),
+      );
+    },
   );
 }
 
@@ -62,18 +67,19 @@ export function conversationGitRoutes(
  */
 async function readInSandbox<T>(
   { conversations, sandboxes }: Pick<HttpServices, "conversations" | "sandboxes">,
-  principal: Principal,
+  request: FastifyRequest,
   id: string,
   path: string,
   read: (sandbox: Sandbox, path: string) => Promise<T>,
 ): Promise<T> {
-  const row = requireConversation(conversations, principal, id);
+  const row = requireConversation(conversations, request.principal, id);
   if (!sandboxes.get(row.userId, row.sandboxId)) {
     throw new PlatformError("ConversationSandboxMissing");
   }
   try {
     const { id: sandboxId } = requireRunning(sandboxes, row);
-    return await read(await sandboxes.running(sandboxId), resolveInside(row.config.workingDir, path));
+    const sandbox = endingWithClient(request, await sandboxes.running(sandboxId));
+    return await read(sandbox, resolveInside(row.config.workingDir, path));
   } catch (error) {
     if (!(error instanceof PlatformError && error.status === 503)) throw error;
     throw new PlatformError("GitSandboxUnreachable", { reason: error.message }, { cause: error });

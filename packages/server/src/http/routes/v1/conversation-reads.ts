@@ -1,10 +1,11 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { readFile } from "@sandpiper/sandbox/files/files";
-import { listTree } from "@sandpiper/sandbox/files/folder-pages";
 import { resolveInside } from "@sandpiper/sandbox/files/resolve-inside";
+import { listTree } from "@sandpiper/sandbox/files/tree-listing";
 import { ConversationHooks, ConversationSkills } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { parseHooksFile } from "../../../conversations/project/parse-hooks-file.ts";
+import { endingWithClient } from "../../server/ending-with-client.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
@@ -69,15 +70,20 @@ export function conversationReadRoutes(
             default: ".",
             description: "absolute, or relative to the conversation's working folder",
           }),
+          after: Type.Optional(
+            Type.String({ minLength: 1, description: "begin after this path, the last of the page before" }),
+          ),
         }),
         response: { 200: Type.Array(Type.String({ description: "relative to `path`" })) },
       },
       { failures: [403, 409, 410, 503] },
     ),
-    async ({ principal, params, query }) => {
+    async (request) => {
+      const { principal, params, query } = request;
       const row = requireConversation(conversations, principal, params.conversation_id);
-      const sandbox = await sandboxes.running(requireRunning(sandboxes, row).id);
-      return listTree(sandbox, resolveInside(row.config.workingDir, query.path), maxFiles);
+      const sandbox = endingWithClient(request, await sandboxes.running(requireRunning(sandboxes, row).id));
+      const page = { limit: maxFiles, after: query.after };
+      return listTree(sandbox, resolveInside(row.config.workingDir, query.path), page);
     },
   );
   app.get(

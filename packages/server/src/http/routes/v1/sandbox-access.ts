@@ -1,20 +1,23 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
-import type { Principal } from "../../server/principal.ts";
+import type { FastifyRequest } from "fastify";
+import { endingWithClient } from "../../server/ending-with-client.ts";
 import { normalizeSandboxId } from "./sandboxes.ts";
 
 /**
- * The sandbox of that id, for its user and its session key; wakes a paused one. Throws
+ * The sandbox of that id, for its user and its session key; wakes a paused one. What a GET request
+ * runs in it ends when the client leaves. Throws
  * SandboxNotFound, also for another user's sandbox, and what `running` throws.
  */
 export async function openSandbox(
   sandboxes: Sandboxes,
-  principal: Principal,
+  request: FastifyRequest,
   text: string,
 ): Promise<Sandbox> {
+  const { principal } = request;
   const row = sandboxes.get(principal.userId, normalizeSandboxId(text));
   if (!row || (principal.sandboxId !== undefined && principal.sandboxId !== row.id))
     throw new PlatformError("SandboxUnknown");
-  return sandboxes.running(row.id);
+  return endingWithClient(request, await sandboxes.running(row.id));
 }

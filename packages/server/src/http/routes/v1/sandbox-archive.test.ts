@@ -16,6 +16,8 @@ let server: TestServer;
 let folder: string;
 let id: string;
 let lastExit: Promise<unknown>;
+/** Runs instead of every command. */
+let instead: string[] | undefined;
 beforeAll(async () => {
   server = await startServer();
   folder = await mkdtemp(join(tmpdir(), "sandpiper-archive-"));
@@ -31,7 +33,8 @@ afterAll(async () => {
 
 /** Runs a sandbox's commands as local processes: this file tests the routes, not the isolation. */
 async function execHere({ argv }: ExecRequest): Promise<SandboxProcess> {
-  const child = spawn(argv[0]!, argv.slice(1), { cwd: folder });
+  const [program, ...args] = instead ?? argv;
+  const child = spawn(program!, args, { cwd: folder });
   const exit = new Promise<{ code: number | null; signal: string | null }>((resolve) => {
     child.on("close", (code, signal) => resolve({ code, signal }));
   });
@@ -79,6 +82,21 @@ test("a failure to pack or unpack gets 422 with a message", async () => {
   expect((await read(put("path=broken", "this is no tar"))).status).toBe(422);
   const missing = await read(server.call("GET", archive("path=not-there")));
   expect([missing.status, missing.body.detail]).toEqual([422, expect.stringContaining("not-there")]);
+});
+
+test("what a client asked to read ends when it leaves, also before the first byte", async () => {
+  instead = ["sleep", "1000"];
+  for (const path of [archive("path=."), archive("gzip=true"), `/api/v1/sandboxes/${id}/files?path=x`]) {
+    const leaving = new AbortController();
+    const before = lastExit;
+    const headers = { "x-session-api-key": key };
+    const answer = fetch(server.url + path, { headers, signal: leaving.signal });
+    await expect.poll(() => lastExit !== before).toBe(true);
+    leaving.abort();
+    await expect(answer).rejects.toThrow();
+    expect(await lastExit).toEqual({ code: null, signal: "SIGKILL" });
+  }
+  instead = undefined;
 });
 
 test("wrong types, unknown sandboxes and bad paths are refused", async () => {

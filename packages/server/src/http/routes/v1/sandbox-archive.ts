@@ -41,7 +41,7 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
       },
       async (request) => {
         if (!request.body) throw new PlatformError("MediaTypeUnsupported", { types: `${tar} or ${gzip}` });
-        const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
+        const sandbox = await openSandbox(sandboxes, request, request.params.sandbox_id);
         const compressed = request.headers["content-type"]?.startsWith(gzip) ?? false;
         await unpackArchive(sandbox, request.query.path, request.body as Readable, { gzip: compressed });
         return { success: true };
@@ -67,7 +67,7 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
       }),
     },
     async (request, reply) => {
-      const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
+      const sandbox = await openSandbox(sandboxes, request, request.params.sandbox_id);
       const { path, exclude, ...how } = request.query;
       const stream = await packArchive(sandbox, path, { ...how, excludes: exclude ?? [] });
       // An error before the first byte, such as a missing folder, still gets an error response.

@@ -32,7 +32,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       }),
     },
     async (request, reply) => {
-      const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
+      const sandbox = await openSandbox(sandboxes, request, request.params.sandbox_id);
       const file = await download(sandbox, request.query.path);
       return sendFile(reply, file, getDownloadHeaders(request.query.path));
     },
@@ -41,7 +41,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
     url,
     route("Size, type and time of a file of the sandbox", { params: SandboxPath, querystring: FileQuery }),
     async (request, reply) => {
-      const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
+      const sandbox = await openSandbox(sandboxes, request, request.params.sandbox_id);
       const file = await download(sandbox, request.query.path, "facts");
       return reply.headers(withFileHeaders(getDownloadHeaders(request.query.path), file, file.size)).send();
     },
@@ -66,7 +66,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
         ),
       },
       async (request) => {
-        const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
+        const sandbox = await openSandbox(sandboxes, request, request.params.sandbox_id);
         const length = request.headers["content-length"];
         const body = (request.body as Readable | undefined) ?? Readable.from([]);
         const size = length !== undefined ? Number(length) : request.body ? undefined : 0;
@@ -89,7 +89,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       response: { 200: Success },
     }),
     async (request) => {
-      const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
+      const sandbox = await openSandbox(sandboxes, request, request.params.sandbox_id);
       await remove(sandbox, request.query.path, request.query.recursive);
       return { success: true };
     },
@@ -102,7 +102,7 @@ export function sandboxFileRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       response: { 200: FilePage },
     }),
     async (request) => {
-      const sandbox = await openSandbox(sandboxes, request.principal, request.params.sandbox_id);
+      const sandbox = await openSandbox(sandboxes, request, request.params.sandbox_id);
       const { path, limit, page_id } = request.query;
       const after = page_id === undefined ? undefined : Buffer.from(page_id, "base64url").toString();
       const { entries, next } = await listFolder(sandbox, path, { limit, after });
