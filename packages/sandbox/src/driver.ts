@@ -173,6 +173,8 @@ export interface AllowRule {
    * HTTP methods, upper case; null allows all. For a rule with methods the proxy terminates TLS.
    */
   methods: string[] | null;
+  /** The operator named this host, so that it may have a private address. */
+  private?: true;
 }
 
 /** The variable `name` is a placeholder, replaced in requests to `hosts`. */

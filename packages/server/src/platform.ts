@@ -24,6 +24,7 @@ import { getDiskSpace } from "@sandpiper/sandbox/service/disk-space";
 import { SandboxService } from "@sandpiper/sandbox/service/service";
 import { BashService } from "@sandpiper/sandbox/shell/commands/service";
 import { loadSpecs } from "@sandpiper/sandbox/specs/load-specs";
+import { toMirrorConfig } from "@sandpiper/sandbox/specs/package-sources/mirrors";
 import { Registries } from "@sandpiper/sandbox/specs/registries";
 import { createImageSpec } from "@sandpiper/sandbox/specs/specs";
 import type { SettingsView } from "@sandpiper/wire";
@@ -161,7 +162,8 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       mask,
     });
 
-    const specs = loadSpecs(config, env);
+    const mirrors = toMirrorConfig(config.packageMirrors);
+    const specs = loadSpecs({ ...config, mirrors }, env);
     for (const { fromEnv } of specs.flatMap(({ network }) => network.credentials))
       if (env[fromEnv]) mask.registerSecret(env[fromEnv]);
     const acceptances = new StoredAcceptances({
@@ -169,7 +171,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       publicUrl: () => getPublicUrl(config, app.server),
     });
     const egress = await EgressProxy.open({
-      ...{ dir: join(config.dataDir, "network"), logger, env },
+      ...{ dir: join(config.dataDir, "network"), logger, env, files: mirrors.files },
       secrets: {
         forSandbox: (userId, sandboxId) => secrets.forSandbox(userId, sandboxId),
         withheld: (userId, sandboxId) => acceptances.withheld(userId, sandboxId),

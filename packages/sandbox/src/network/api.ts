@@ -65,7 +65,10 @@ export interface Egress {
   secretEnvironment(sandbox: ProxiedSandbox): Record<string, string>;
   /** The policy for a start: with access for the user's secrets, if there are any. */
   startPolicy(sandbox: ProxiedSandbox): NetworkPolicy;
-  /** Certificate files for `StartRequest.files`; empty unless the proxy must terminate TLS. */
+  /**
+   * Files for `StartRequest.files`: configuration of package managers, and certificates if the
+   * proxy must terminate TLS.
+   */
   files(sandbox: Pick<ProxiedSandbox, "policy">): SandboxFile[];
   /** Starts the access of its policy; ends an earlier one. Throws what `listen` throws. */
   attach(sandbox: ProxiedSandbox, listen: Listen): Promise<void>;

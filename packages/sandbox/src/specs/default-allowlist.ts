@@ -14,10 +14,22 @@ const gitHosts = [
   "git.sr.ht",
 ];
 
-/** Well-known git hosts, and this machine's package sources (apt, npm, pip). */
-export function buildDefaultAllowlist(env: Readonly<Record<string, string | undefined>>): AllowRule[] {
+/** Package registries and toolchains of Go, Rust, Ruby and Java. */
+const registries = [
+  ...["proxy.golang.org", "sum.golang.org"],
+  ...["crates.io", "index.crates.io", "static.crates.io", "static.rust-lang.org"],
+  ...["rubygems.org", "index.rubygems.org"],
+  ...["repo.maven.apache.org", "repo1.maven.org"],
+  ...["plugins.gradle.org", "plugins-artifacts.gradle.org", "services.gradle.org", "downloads.gradle.org"],
+];
+
+/** Well-known git hosts and registries, `mirrors`, and this machine's package sources. */
+export function buildDefaultAllowlist(
+  env: Readonly<Record<string, string | undefined>>,
+  mirrors: readonly AllowRule[] = [],
+): AllowRule[] {
   const rules = new Map<string, AllowRule>();
-  for (const host of gitHosts) rules.set(host, { host, ports: [443], methods: null });
+  for (const host of [...gitHosts, ...registries]) rules.set(host, { host, ports: [443], methods: null });
   for (const address of [...findAptAddresses(), ...findNpmAddresses(env), ...findPipAddresses(env)]) {
     const url = URL.parse(address);
     if (!url || !/^https?:$/.test(url.protocol) || url.hostname === "") continue;
@@ -27,5 +39,5 @@ export function buildDefaultAllowlist(env: Readonly<Record<string, string | unde
     if (!rule.ports.includes(port)) rule.ports.push(port);
     rules.set(host, rule);
   }
-  return [...rules.values()];
+  return [...rules.values(), ...mirrors];
 }

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { NetworkPolicy, SandboxSpec } from "../driver.ts";
 import { buildDefaultAllowlist } from "./default-allowlist.ts";
 import { clampLimits, getMachineLimits } from "./machine-limits.ts";
+import type { MirrorConfig } from "./package-sources/mirrors.ts";
 import { parseSpec } from "./parse-spec.ts";
 import { createHostSpec } from "./specs.ts";
 import { readSpecsFile, toSpecError } from "./specs-file.ts";
@@ -14,6 +15,8 @@ export interface LoadSpecsOptions {
   specsFile: string | undefined;
   /** Default limits. */
   limits: { memoryBytes: number; pids: number; cpus: number; diskBytes: number };
+  /** Mirrors of package registries; default: none. */
+  mirrors?: Pick<MirrorConfig, "rules" | "env">;
 }
 
 /**
@@ -21,13 +24,16 @@ export interface LoadSpecsOptions {
  * defines it. The data folder must exist; `env` is the server's environment. Throws ConfigInvalid.
  */
 export function loadSpecs(
-  { dataDir, specsFile, limits }: LoadSpecsOptions,
+  { dataDir, specsFile, limits, mirrors = { rules: [], env: {} } }: LoadSpecsOptions,
   env: Readonly<Record<string, string | undefined>>,
 ): SandboxSpec[] {
   const machine = getMachineLimits(dataDir);
-  const defaults = { limits: clampLimits(limits, machine), machine, allow: buildDefaultAllowlist(env), env };
+  const defaults = {
+    ...{ limits: clampLimits(limits, machine), machine, env },
+    ...{ allow: buildDefaultAllowlist(env, mirrors.rules), variables: mirrors.env },
+  };
   const network: NetworkPolicy = { mode: "allowlist", allow: defaults.allow, credentials: [] };
-  const host = createHostSpec(defaults.limits, network);
+  const host = { ...createHostSpec(defaults.limits, network), env: defaults.variables };
 
   const file = specsFile ?? join(dataDir, "specs.json");
   if (specsFile === undefined && !existsSync(file)) return [host];

@@ -12,6 +12,8 @@ export interface SpecDefaults {
   /** Resources of the machine. */
   machine: SandboxLimits;
   allow: AllowRule[];
+  /** Variables of every spec, which its own ones override. */
+  variables: Record<string, string>;
   /** Environment of the server, with the secrets of credentials. */
   env: Readonly<Record<string, string | undefined>>;
 }
@@ -29,7 +31,7 @@ export function parseSpec(written: WrittenSpec, defaults: SpecDefaults, invalid:
     id: written.id,
     root,
     command: written.command ?? null,
-    env: written.initial_env ?? {},
+    env: { ...defaults.variables, ...written.initial_env },
     workingDir: written.working_dir ?? defaultWorkingDir,
     user: parseUser(written.user, root, invalid),
     limits: parseLimits(written.limits ?? {}, defaults, invalid),

@@ -1,6 +1,7 @@
 import type { LogLevel } from "@sandpiper/core/log/log";
 import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/engine";
 import type { SandboxQuotas } from "@sandpiper/sandbox/service/service";
+import type { PackageMirrors } from "@sandpiper/sandbox/specs/package-sources/mirrors";
 import type { StorageQuotas } from "./storage-quotas.ts";
 
 /** Configuration of a server, read from the environment once (see `readConfig`). */
@@ -56,6 +57,8 @@ export interface Config {
   trustedProxies: string[];
   /** CIDR ranges that the server's own requests may reach, besides public addresses. */
   outboundPrivate: string[];
+  /** Mirrors that sandboxes use for packages. */
+  packageMirrors: PackageMirrors;
   /** Absolute path of the folder with the skills of every user; undefined: none. */
   skillsDir: string | undefined;
   /**

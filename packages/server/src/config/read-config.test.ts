@@ -34,6 +34,7 @@ test("an empty environment gives the documented defaults", () => {
     maxRequests: 1_000,
     trustedProxies: [],
     outboundPrivate: [],
+    packageMirrors: {},
     skillsDir: undefined,
     webhook: undefined,
     corsOrigins: [],
@@ -77,6 +78,7 @@ test("every variable is read", () => {
     SANDPIPER_TRUSTED_PROXIES: "10.1.0.0/16,127.0.0.1/32",
     SANDPIPER_OUTBOUND_PRIVATE: "10.1.0.0/16, fd00::/8,127.0.0.1",
     SANDPIPER_REGISTRIES: "docker.io, *.example.com,registry.lan:5000",
+    SANDPIPER_PACKAGE_MIRRORS: "npm=https://mirror.lan/npm/, pip=http://10.0.0.1:8081/simple",
     SANDPIPER_SKILLS: "skills",
     SANDPIPER_WEBHOOK_URL: "https://hooks.example/events?team=1",
     SANDPIPER_WEBHOOK_SECRET: "0123456789abcdef",
@@ -114,6 +116,10 @@ test("every variable is read", () => {
     maxRequests: 50,
     trustedProxies: ["10.1.0.0/16", "127.0.0.1/32"],
     outboundPrivate: ["10.1.0.0/16", "fd00::/8", "127.0.0.1"],
+    packageMirrors: {
+      npm: new URL("https://mirror.lan/npm/"),
+      pip: new URL("http://10.0.0.1:8081/simple"),
+    },
     skillsDir: `${process.cwd()}/skills`,
     webhook: {
       url: "https://hooks.example/events?team=1",
@@ -137,6 +143,10 @@ test.each([
 const wrong: [string, string[]][] = [
   ["SANDPIPER_HOST", ["a b", "localhost:3000", "http://localhost", "-x", "[::1]"]],
   ["SANDPIPER_REGISTRIES", ["https://docker.io", "docker.io/library", "*", "a b", "docker.io,,x.io"]],
+  [
+    "SANDPIPER_PACKAGE_MIRRORS",
+    ["npm", "npm=x", "npm=ftp://x/", "nmp=https://x/", "npm=https://a:b@x/", "npm=https://x/,npm=https://y/"],
+  ],
   ["SANDPIPER_PORT", ["-1", "65536", "3000.5", "0x10", "http", "1e3", "9".repeat(40)]],
   ["SANDPIPER_DATA", ["/", "//", "a\0b"]],
   [

@@ -48,6 +48,7 @@ export function readConfig(env: Environment): Config {
     maxRequests: value(variables.maxRequests),
     trustedProxies: value(variables.trustedProxies),
     outboundPrivate: value(variables.outboundPrivate),
+    packageMirrors: value(variables.packageMirrors),
     skillsDir: toAbsolute(value(variables.skillsDir)),
     webhook: webhook(
       value(variables.webhookUrl),

@@ -1,5 +1,11 @@
 import { join } from "node:path";
 import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/engine";
+import {
+  mirrorKinds,
+  type PackageMirrors,
+  parseMirrors,
+} from "@sandpiper/sandbox/specs/package-sources/mirrors";
+import { parseRegistries } from "@sandpiper/sandbox/specs/registries";
 import type { WebhookFormat } from "./config.ts";
 import {
   isIpv6,
@@ -120,7 +126,7 @@ export const variables = {
     defaultText: "all public ones; with the docker driver docker.io",
     defaultValue: () => undefined,
     must: "a list of registries such as docker.io, *.example.com or registry.example.com:5000, separated by commas",
-    parse: parseRegistryList,
+    parse: parseRegistries,
   }),
   dockerHost: defineVariable<DockerHost | undefined>({
     name: "SANDPIPER_DOCKER_HOST",
@@ -272,6 +278,15 @@ export const variables = {
     must: "a list of address ranges such as 10.1.0.0/16 or fd00::/8, separated by commas",
     parse: parseRangeList,
   }),
+  packageMirrors: defineVariable<PackageMirrors>({
+    name: "SANDPIPER_PACKAGE_MIRRORS",
+    description:
+      "Mirrors of package registries that sandboxes use, also at private addresses, separated by commas",
+    defaultText: "none",
+    defaultValue: () => ({}),
+    must: `a list such as npm=https://mirror.example.com/npm,pip=https://mirror.example.com/simple, with ${mirrorKinds.join(", ")}`,
+    parse: parseMirrors,
+  }),
   maxRuns: defineVariable<number>({
     name: "SANDPIPER_MAX_RUNS",
     description: "Conversations of a user that run at a time; others wait for their turn; 0 is no limit",
@@ -374,13 +389,6 @@ export const otherVariables: readonly {
     defaultText: "off",
   },
 ];
-
-function parseRegistryList(text: string): string[] | undefined {
-  const names = text.split(",").map((name) => name.trim());
-  const isRegistry = (name: string) =>
-    /^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:\d{1,5})?$/.test(name);
-  return names.every(isRegistry) ? names : undefined;
-}
 
 function defineVariable<T>(definition: Variable<T>): Variable<T> {
   return definition;

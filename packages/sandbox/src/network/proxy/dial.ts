@@ -10,6 +10,8 @@ export interface SandboxDialOptions {
   resolve: Resolve;
   /** Private ranges that may be reached. */
   exempt: BlockList;
+  /** The operator named the host itself, so that it may have any address. */
+  isNamed: boolean;
 }
 
 /**
@@ -19,10 +21,10 @@ export interface SandboxDialOptions {
  */
 export async function dialForSandbox(
   target: Target,
-  { resolve, exempt }: SandboxDialOptions,
+  { resolve, exempt, isNamed }: SandboxDialOptions,
 ): Promise<Socket> {
   try {
-    return await dial(target, { resolve, isAllowed: (address) => isReachable(address, exempt) });
+    return await dial(target, { resolve, isAllowed: (address) => isNamed || isReachable(address, exempt) });
   } catch (error) {
     if (!(error instanceof PlatformError)) throw error;
     if (error.code !== "OutboundRefused") throw new Refusal(error.status, error.message);

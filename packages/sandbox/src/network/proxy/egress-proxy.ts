@@ -36,6 +36,8 @@ export interface EgressProxyOptions {
   /** Secrets of users. */
   secrets?: SecretLookup;
   resolve?: Resolve;
+  /** Files of every sandbox that has a network. */
+  files?: readonly SandboxFile[];
   /** Additional trusted certificates of servers (PEM). */
   trusted?: string[];
 }
@@ -93,13 +95,15 @@ export class EgressProxy implements Egress, Inspector {
   }
 
   files({ policy }: Pick<ProxiedSandbox, "policy">): SandboxFile[] {
-    if (!needsTermination(policy)) return [];
+    const common = policy.mode === "none" ? [] : (this.#options.files ?? []);
+    if (!needsTermination(policy)) return [...common];
     const { certificate } = this.#authority;
     this.#bundle ??= [
       certificate,
       ...new Set([...getCACertificates("system"), ...getCACertificates("default")]),
     ].join("\n");
     return [
+      ...common,
       { path: caFile, content: `${certificate}\n` },
       { path: caBundleFile, content: `${this.#bundle}\n` },
       ...browserPolicyFiles.map((path) => ({ path, content: browserPolicy(certificate) })),

@@ -9,6 +9,7 @@ import type { NetworkPolicy } from "../../driver.ts";
 import type { Decision, NetworkProblem, ProxiedSandbox, SecretLookup } from "../api.ts";
 import { SandboxCredentials } from "../credentials.ts";
 import type { DecisionLog } from "../policy/decision-log.ts";
+import { findRules } from "../policy/policy.ts";
 import { dialForSandbox } from "./dial.ts";
 import { Refusal } from "./refusal.ts";
 import type { Target } from "./target.ts";
@@ -105,7 +106,8 @@ export class ProxySession {
 
   /** Opens a connection to a checked address. Throws Refusal. */
   async dial(target: Target): Promise<Socket> {
-    const socket = await dialForSandbox(target, { resolve: this.#resolve, exempt: this.#exempt });
+    const isNamed = findRules(this.policy, target).some((rule) => rule.private);
+    const socket = await dialForSandbox(target, { resolve: this.#resolve, exempt: this.#exempt, isNamed });
     socket.on("error", () => socket.destroy());
     this.#upstreams.add(socket);
     socket.once("close", () => {

@@ -83,3 +83,9 @@ test("the allowlist names hosts and ports alone: no path, no password, no file",
   expect(new Set(rules.map(({ host }) => host)).size).toBe(rules.length);
   expect(rules.every(({ host }) => /^[\w.*:-]+$/.test(host))).toBe(true);
 });
+
+test("the allowlist has the registries of Go, Rust, Ruby and Java", () => {
+  const hosts = buildDefaultAllowlist({}).map(({ host }) => host);
+  for (const host of ["proxy.golang.org", "index.crates.io", "rubygems.org", "repo.maven.apache.org"])
+    expect(hosts).toContain(host);
+});

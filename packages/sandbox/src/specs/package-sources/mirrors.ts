@@ -1,0 +1,79 @@
+import type { AllowRule, SandboxFile } from "../../driver.ts";
+
+/** Package managers that can be pointed to a mirror. */
+export const mirrorKinds = ["pip", "npm", "go", "cargo", "gem", "maven"] as const;
+export type MirrorKind = (typeof mirrorKinds)[number];
+/** The address of the mirror of each package manager, without user information. */
+export type PackageMirrors = Readonly<Partial<Record<MirrorKind, URL>>>;
+
+/** What makes sandboxes use the operator's mirrors. */
+export interface MirrorConfig {
+  /** The mirrors' hosts, which may have private addresses. */
+  rules: AllowRule[];
+  /** Variables, for package managers that have some. */
+  env: Record<string, string>;
+  /** Configuration files, for the others. */
+  files: SandboxFile[];
+}
+
+const gemFile = "/etc/sandpiper/gemrc";
+const mavenFile = "/etc/sandpiper/maven-settings.xml";
+
+/** Parses `npm=https://…,pip=https://…`. Undefined for a text that is not such a list. */
+export function parseMirrors(text: string): PackageMirrors | undefined {
+  const mirrors: Partial<Record<MirrorKind, URL>> = {};
+  for (const entry of text.split(",")) {
+    const [, name, address = ""] = /^\s*([a-z]+)=(\S+)\s*$/.exec(entry) ?? [];
+    const kind = mirrorKinds.find((one) => one === name);
+    const url = URL.parse(address);
+    const isPlain = url && /^https?:$/.test(url.protocol) && !url.username && !url.password && !url.hash;
+    if (!kind || mirrors[kind] || !isPlain || /["'<>\\]/.test(address)) return undefined;
+    mirrors[kind] = url;
+  }
+  return mirrors;
+}
+
+/** Variables, files and rules for sandboxes. */
+export function toMirrorConfig(mirrors: PackageMirrors): MirrorConfig {
+  const { pip, npm, go, cargo, gem, maven } = mirrors;
+  return {
+    rules: Object.values(mirrors).map(toRule),
+    env: {
+      ...(pip && { PIP_INDEX_URL: pip.href, UV_DEFAULT_INDEX: pip.href }),
+      ...(pip?.protocol === "http:" && { PIP_TRUSTED_HOST: pip.host, UV_INSECURE_HOST: pip.host }),
+      ...(npm && { npm_config_registry: npm.href, YARN_NPM_REGISTRY_SERVER: npm.href }),
+      ...(go && { GOPROXY: withoutSlash(go) }),
+      ...(gem && { GEMRC: gemFile, BUNDLE_MIRROR__ALL: gem.href }),
+      ...(maven && { MAVEN_ARGS: `-s ${mavenFile}` }),
+    },
+    files: [
+      // Cargo has no variable for it; it reads this file from every folder.
+      ...(cargo ? [{ path: "/.cargo/config.toml", content: cargoConfig(cargo) }] : []),
+      ...(gem ? [{ path: gemFile, content: `:sources:\n- ${gem.href}\n` }] : []),
+      ...(maven ? [{ path: mavenFile, content: mavenSettings(maven) }] : []),
+    ],
+  };
+}
+
+function toRule({ hostname, port, protocol }: URL): AllowRule {
+  return {
+    host: hostname.replace(/^\[|\]$/g, ""),
+    ports: [Number(port || (protocol === "https:" ? 443 : 80))],
+    methods: null,
+    private: true,
+  };
+}
+
+function cargoConfig(url: URL): string {
+  const registry = `sparse+${withoutSlash(url)}/`;
+  return `[source.crates-io]\nreplace-with = "mirror"\n\n[source.mirror]\nregistry = ${JSON.stringify(registry)}\n`;
+}
+
+function mavenSettings(url: URL): string {
+  const address = url.href.replaceAll("&", "&amp;");
+  return `<settings><mirrors><mirror><id>mirror</id><mirrorOf>*</mirrorOf><url>${address}</url></mirror></mirrors></settings>\n`;
+}
+
+function withoutSlash({ href }: URL): string {
+  return href.endsWith("/") ? href.slice(0, -1) : href;
+}
