@@ -30,13 +30,14 @@ async function onSmallDisk(work: (server: TestPlatform) => Promise<void>): Promi
   }
 }
 
-test("with a full disk every write gets 507, reads work, and a refused pause leaves the sandbox running", () =>
+test("with a full disk every write gets 507, reads work, and one can still pause and delete", () =>
   onSmallDisk(async ({ call, platform, dataDir }) => {
     const { id } = (await call("POST", "/api/v1/sandboxes")).body;
-    const status = async () => (await call("GET", `/api/v1/sandboxes?id=${id}`)).body[0].status;
+    const status = async (one = id) => (await call("GET", `/api/v1/sandboxes?id=${one}`)).body[0]?.status;
     await until(async () => (await status()) === "RUNNING" || undefined);
 
     const { id: conversation } = await startConversation(call, "", { initial_message: null });
+    const { id: other, sandboxId } = await startConversation(call, "", { initial_message: null });
     const ballast = join(dataDir, "ballast");
     expect(() => writeFileSync(ballast, Buffer.alloc(32 << 20))).toThrow(/ENOSPC/);
     const text = "x".repeat(5000);
@@ -72,14 +73,20 @@ test("with a full disk every write gets 507, reads work, and a refused pause lea
       ["/api/settings", { llm_model: "x".repeat(200) }],
       ["/api/v1/sandboxes", undefined],
       ["/api/v1/app-conversations", { title: "Work", system_message_suffix: "x".repeat(5000) }],
-      [`/api/v1/sandboxes/${id}/pause`, undefined],
     ];
     for (const [path, body] of writes)
       expect([path, (await call("POST", path, body)).status]).toEqual([path, 507]);
     expect((await call("GET", "/health")).status).toBe(200);
-    expect(await status()).toBe("RUNNING");
+    for (const [method, path] of [
+      ["POST", `/api/v1/sandboxes/${id}/pause`],
+      ["POST", `/api/conversations/${other.replaceAll("-", "")}/pause`],
+      ["DELETE", `/api/v1/app-conversations/${other}`],
+    ] as const)
+      expect([path, (await call(method, path)).status]).toEqual([path, 200]);
+    expect([await status(), await status(sandboxId)]).toEqual(["PAUSED", undefined]);
 
     rmSync(ballast);
+    expect((await call("POST", `/api/v1/sandboxes/${id}/resume`)).status).toBe(200);
     for (const [method, path, body] of others) {
       const { status } = await call(method, path, body);
       expect([path, status < 300]).toEqual([path, true]);

@@ -1,10 +1,11 @@
 import { execFile } from "node:child_process";
 import { constants } from "node:fs";
-import { access, statfs } from "node:fs/promises";
+import { access } from "node:fs/promises";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { isRootless } from "@sandpiper/sandbox/drivers/common/uid-range";
+import { findScarce, getDiskSpace } from "@sandpiper/sandbox/service/disk-space";
 import type { Config } from "../config/config.ts";
 import { examineMachine } from "./doctor-machine.ts";
 import { examineSandboxes } from "./doctor-sandboxes.ts";
@@ -16,6 +17,9 @@ import { probePort } from "./local-platform.ts";
 import { createPaint } from "./style.ts";
 
 const lowDiskBytes = 1024 ** 3;
+/** With less free bytes or files a server cannot store or start anything. */
+const fullBytes = 1024 ** 2;
+const fullFiles = 16;
 const run = promisify(execFile);
 const rootlessScript = fileURLToPath(new URL("../../../../scripts/rootless", import.meta.url));
 
@@ -128,15 +132,21 @@ async function checkDataFolder({ dataDir }: Config): Promise<DoctorFinding> {
 
 async function checkDisk({ dataDir }: Config): Promise<DoctorFinding> {
   const folder = await findExistingFolder(dataDir);
-  const { bavail, bsize } = await statfs(folder);
-  const free = bavail * bsize;
-  const found = `${(free / 1024 ** 3).toFixed(1)} GiB free`;
+  const space = await getDiskSpace(folder);
+  const { diskBytes, files } = space;
+  const gibibytes = (bytes: number) => (bytes / 1024 ** 3).toFixed(1);
+  const inodes = files.total > 0 ? `, ${files.free} of ${files.total} files` : "";
+  const isFull = diskBytes.free < fullBytes || (files.total > 0 && files.free < fullFiles);
+  const amount = `${gibibytes(diskBytes.free)} of ${gibibytes(diskBytes.total)} GiB${inodes} free`;
+  const found = isFull ? `full: ${amount}` : amount;
   return finding(
     "disk space",
     false,
-    free >= lowDiskBytes,
+    !isFull && diskBytes.free >= lowDiskBytes && findScarce(space) === undefined,
     found,
-    `Free some space on the disk of ${folder}, which stores the files of sandboxes.`,
+    isFull
+      ? `Free some space on the disk of ${folder}: until then a server only deletes, stops and pauses.`
+      : `Free some space on the disk of ${folder}, which stores the files of sandboxes.`,
   );
 }
 

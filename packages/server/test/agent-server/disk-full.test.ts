@@ -15,7 +15,7 @@ afterEach(async () => {
   for (const work of cleanup.splice(0).reverse()) await work();
 });
 
-test("with a full disk every write gets 507 and changes nothing, reads work, and writes work again once there is space", async () => {
+test("with a full disk every write gets 507 and changes nothing, pauses and reads work, and writes work again once there is space", async () => {
   const dataDir = mkdtempSync(join(tmpdir(), "sandpiper-full-"));
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=24m,mode=711", "sandpiper-test", dataDir]);
   cleanup.push(() => {
@@ -72,7 +72,6 @@ test("with a full disk every write gets 507 and changes nothing, reads work, and
     ["POST", `${base}/fork`, { id: forked }],
     ["POST", `${base}/navigate`, { event_id: first.id }],
     ["POST", `${base}/goal`, { objective: text }],
-    ["POST", `/api/conversations/${paused}/pause`],
     ["POST", `/api/conversations/${paused}/run`],
     ["POST", `${base}/ask_agent`, { question: "aside" }],
     ["PATCH", "/api/settings", { agent_settings_diff: { llm: { model: text.slice(0, 200) } } }],
@@ -87,6 +86,8 @@ test("with a full disk every write gets 507 and changes nothing, reads work, and
     expect([path, answer.status, answer.body]).toEqual([path, 507, expect.anything()]);
   }
   expect((await server.call("GET", "/health")).status).toBe(200);
+  expect((await agent.call("POST", `/api/conversations/${paused}/pause`)).status).toBe(200);
+  expect((await info(paused)).execution_status).toBe("paused");
   expect(await info(id)).toEqual(before);
   for (const none of [made, forked])
     expect((await agent.call("GET", `/api/conversations/${none}`)).status).toBe(404);

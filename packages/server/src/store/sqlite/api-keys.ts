@@ -95,7 +95,9 @@ export class SqliteApiKeys implements ApiKeyStore {
   }
 
   async remove(id: string): Promise<void> {
-    await this.#context.writer.run(compile(this.#context.build.deleteFrom("api_keys").where("id", "=", id)));
+    await this.#context.writer.release(
+      compile(this.#context.build.deleteFrom("api_keys").where("id", "=", id)),
+    );
   }
 }
 

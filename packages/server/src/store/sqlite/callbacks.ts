@@ -80,12 +80,12 @@ export class SqliteCallbacks implements CallbackStore {
 
   async remove(id: string): Promise<boolean> {
     const remove = this.#context.build.deleteFrom("callbacks").where("id", "=", id);
-    return (await this.#context.writer.run(compile(remove))) > 0;
+    return (await this.#context.writer.release(compile(remove))) > 0;
   }
 
   async removeByConversation(conversationId: string): Promise<void> {
     const remove = this.#context.build.deleteFrom("callbacks").where("conversation_id", "=", conversationId);
-    await this.#context.writer.run(compile(remove));
+    await this.#context.writer.release(compile(remove));
   }
 
   async addServerWebhooks(): Promise<void> {

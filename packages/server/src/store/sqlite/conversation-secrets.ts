@@ -64,7 +64,7 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
 
   async remove(conversationId: string): Promise<void> {
     const { build, writer } = this.#context;
-    await writer.run(
+    await writer.release(
       compile(build.deleteFrom("conversation_secrets").where("conversation_id", "=", conversationId)),
     );
   }

@@ -212,7 +212,7 @@ export class SqliteConversations implements ConversationStore {
   ): Promise<boolean> {
     const row = this.get(id);
     if (!row) throw new PlatformError("StoredConversationMissing");
-    await this.#context.writer.run(...removals.map((sql) => ({ sql, parameters: [id] })), {
+    await this.#context.writer.release(...removals.map((sql) => ({ sql, parameters: [id] })), {
       sql: endStarts,
       parameters: [endsStart, this.#context.clock(), id],
     });

@@ -18,8 +18,9 @@ import { summarizeEvents } from "../summary.ts";
 import type { StoreContext } from "./context.ts";
 import { eventKey, maxSeq } from "./event-key.ts";
 
-/** Kinds that record how a run ends. */
-const endings: ReadonlySet<string> = new Set(["PauseEvent", "InterruptEvent", "ConversationErrorEvent"]);
+/** Kinds that record that a user stops a run, and all that record how one ends. */
+const stops: ReadonlySet<string> = new Set(["PauseEvent", "InterruptEvent"]);
+const endings = stops.union(new Set(["ConversationErrorEvent"]));
 
 type Listener = (records: readonly LogRecord[]) => void;
 
@@ -114,6 +115,7 @@ export class SqliteEventLog implements EventLog {
       delivers: options.delivers ?? null,
       calls: (options.calls ?? []).map((call) => JSON.stringify(call)),
       isEnding: records.some(({ event }) => endings.has(event.kind)),
+      usesReserve: records.some(({ event }) => stops.has(event.kind)),
       ...(navigate !== undefined && {
         navigate: navigate === null ? null : this.#findTarget(conversationId, navigate),
       }),

@@ -49,6 +49,6 @@ export class SqliteLogins implements LoginStore {
 
   async remove(token: string): Promise<void> {
     const { build, writer } = this.#context;
-    await writer.run(compile(build.deleteFrom("logins").where("hash", "=", hashKey(token))));
+    await writer.release(compile(build.deleteFrom("logins").where("hash", "=", hashKey(token))));
   }
 }

@@ -37,7 +37,7 @@ export class SqlitePendingMessages implements PendingMessageStore {
     const remove = this.#context.build
       .deleteFrom("pending_messages")
       .where("conversation_id", "=", conversationId);
-    await this.#context.writer.run(compile(remove));
+    await this.#context.writer.release(compile(remove));
   }
 }
 

@@ -32,6 +32,8 @@ export interface AppendJob {
   calls: string[];
   /** The events record how a run ends, which is possible in a full conversation too. */
   isEnding: boolean;
+  /** The events stop a run, for which a full disk has a reserve. */
+  usesReserve: boolean;
   /** Parent of the events with its listed index; null: none. Fails while the conversation runs. */
   navigate?: { eventId: string; index: number } | null;
 }
@@ -50,6 +52,8 @@ export interface RunJob {
   type: "run";
   /** The user whose quota must have room for the statements. */
   userId?: string;
+  /** The statements delete or stop something, for which a full disk has a reserve. */
+  usesReserve?: boolean;
   statements: Statement[];
 }
 
@@ -83,7 +87,7 @@ export type WriteFailure =
 
 /** SQLite result codes. */
 export const sqliteBusy = 5;
-const sqliteFull = 13;
+export const sqliteFull = 13;
 export const sqliteConstraint = 19;
 const sqliteIoError = 10;
 /** The index of the write-ahead log cannot grow (SQLITE_IOERR_SHMSIZE). */

@@ -55,7 +55,9 @@ export class SqliteSandboxes implements SandboxStore {
       .updateTable("sandboxes")
       .set({ id, ...columns })
       .where("id", "=", id);
-    if ((await this.#context.writer.run(compile(update))) === 0) {
+    const { writer } = this.#context;
+    const write = change.status === "PAUSED" ? writer.release(compile(update)) : writer.run(compile(update));
+    if ((await write) === 0) {
       throw new PlatformError("StoredSandboxMissing");
     }
   }
@@ -84,7 +86,9 @@ export class SqliteSandboxes implements SandboxStore {
   }
 
   async remove(id: string): Promise<void> {
-    await this.#context.writer.run(compile(this.#context.build.deleteFrom("sandboxes").where("id", "=", id)));
+    await this.#context.writer.release(
+      compile(this.#context.build.deleteFrom("sandboxes").where("id", "=", id)),
+    );
   }
 
   #fromStored(stored: Stored): SandboxRow {

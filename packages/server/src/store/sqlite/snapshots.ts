@@ -57,7 +57,9 @@ export class SqliteSnapshots implements SnapshotStore {
   }
 
   async remove(id: string): Promise<void> {
-    await this.#context.writer.run(compile(this.#context.build.deleteFrom("snapshots").where("id", "=", id)));
+    await this.#context.writer.release(
+      compile(this.#context.build.deleteFrom("snapshots").where("id", "=", id)),
+    );
   }
 }
 

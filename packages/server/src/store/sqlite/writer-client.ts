@@ -100,6 +100,11 @@ export class WriterClient {
     return this.#send({ type: "run", statements }) as Promise<number>;
   }
 
+  /** Like `run`, for what deletes or stops something: it works when the disk is full. */
+  release(...statements: Statement[]): Promise<number> {
+    return this.#send({ type: "run", usesReserve: true, statements }) as Promise<number>;
+  }
+
   /** Like `run`, for rows that a user adds. Throws StorageQuotaReached too. */
   add(userId: string, ...statements: Statement[]): Promise<number> {
     return this.#send({ type: "run", userId, statements }) as Promise<number>;

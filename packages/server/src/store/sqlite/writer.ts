@@ -3,15 +3,18 @@ import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "
 import { eventTime } from "@sandpiper/wire/common/time";
 import type { StorageQuotas } from "../../config/storage-quotas.ts";
 import { serializeEvent } from "../event-json.ts";
+import { DiskReserve } from "./disk-reserve.ts";
 import { eventKey, maxSeq } from "./event-key.ts";
 import {
   type AppendJob,
   type AppendResult,
   type CopyJob,
   endsTransaction,
+  isDiskFullCode,
   type Job,
   type Result,
   type RunJob,
+  sqliteFull,
   type WriteFailure,
 } from "./protocol.ts";
 import { findExceeded, type Stored } from "./quotas.ts";
@@ -41,6 +44,8 @@ database.exec("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journ
 // Each event changes a table and four indexes: a larger cache (KiB) and rarer checkpoints (pages)
 // give 1.5 times the events per second in `npm run bench -- sockets`.
 database.exec("PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4096");
+
+const reserve = new DiskReserve(file);
 
 const statements = new Map<string, StatementSync>();
 function prepare(sql: string): StatementSync {
@@ -115,6 +120,7 @@ port.on("message", (first: Job[] | "close") => {
     if (next === "close") {
       answer(jobs);
       database.close();
+      reserve.close();
       port.close();
       return;
     }
@@ -125,20 +131,29 @@ port.on("message", (first: Job[] | "close") => {
 port.postMessage("ready");
 
 function answer(jobs: Job[]): void {
-  if (jobs.length > 0) port.postMessage(transact(jobs));
+  if (jobs.length > 0) port.postMessage(reserve.restore() ? transact(jobs) : jobs.flatMap(whenFull));
+}
+
+/** On a disk that has no room for the whole reserve, only jobs that may use it run. */
+function whenFull(job: Job): Result[] {
+  if (job.type !== "copy" && job.usesReserve) return transact([job], attemptWithSavepoint);
+  const message = "database or disk is full";
+  return [{ ok: false, failure: { reason: "error", errcode: sqliteFull, message } }];
 }
 
 /**
  * Runs all jobs in one transaction. If one fails after writing, all run again with a savepoint
  * each, which is slower because it copies every changed page. If the commit fails, each job runs
- * alone.
+ * alone, and on a full disk again with a part of the reserve.
  */
 function transact(jobs: Job[], attempt = attemptAtOnce): Result[] {
   try {
     begin.run();
   } catch (error) {
-    // Another program holds the lock for too long.
-    return jobs.map(() => ({ ok: false, failure: toFailure(error) }));
+    // Another program holds the lock for too long, or the disk is full.
+    return canRelease(jobs, error)
+      ? transact(jobs, attempt)
+      : jobs.map(() => ({ ok: false, failure: toFailure(error) }));
   }
   try {
     const results = jobs.map(attempt);
@@ -148,8 +163,15 @@ function transact(jobs: Job[], attempt = attemptAtOnce): Result[] {
     if (database.isTransaction) database.exec("ROLLBACK");
     if (attempt === attemptAtOnce) return transact(jobs, attemptWithSavepoint);
     if (jobs.length > 1) return jobs.flatMap((job) => transact([job], attemptWithSavepoint));
+    if (canRelease(jobs, error)) return transact(jobs, attemptWithSavepoint);
     return [{ ok: false, failure: toFailure(error) }];
   }
+}
+
+/** Frees a part of the reserve for a single job that failed on a full disk and may use it. */
+function canRelease([job, ...others]: Job[], error: unknown): boolean {
+  if (!job || job.type === "copy" || !job.usesReserve || others.length > 0) return false;
+  return isDiskFullCode((error as { errcode?: number }).errcode ?? 0) && reserve.release();
 }
 
 /** Throws SQLite's errors; a failure before any write is a result. */
