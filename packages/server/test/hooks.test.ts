@@ -5,7 +5,7 @@ import {
   type Script,
   startModelServer,
 } from "@sandpiper/models/test/support/model-server";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "./support/agent-server.ts";
 import { type Json, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 import { editor, finish, terminal } from "./support/script.ts";
@@ -23,6 +23,12 @@ beforeAll(async () => {
   models = await startModelServer((request) => script(request));
   server = await startTestPlatform();
   agent = await startAgentServer(server);
+});
+
+// All tests share a sandbox, which what one of them finds would restrict.
+afterEach(async () => {
+  for (const { digest } of (await server.call("GET", "/api/v1/behaviours")).body)
+    await server.call("PUT", `/api/v1/behaviours/${digest}/acceptance`);
 });
 
 afterAll(async () => {

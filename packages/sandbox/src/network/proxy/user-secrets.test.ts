@@ -79,6 +79,7 @@ beforeAll(async () => {
 });
 beforeEach(() => {
   stored = [own()];
+  withheld = undefined;
   seen.clear();
 });
 afterAll(async () => {
@@ -106,6 +107,19 @@ test("a new value is used by the next request, and a removed secret is not sent 
   stored = [];
   await run(driver, "listed", bearer("-k https://a.test/removed"));
   expect(seen.get("/removed")).toMatch(/^Bearer sandpiper_/);
+});
+
+test("a withheld secret is refused with the reason, also for other variables, until it is given again", async () => {
+  withheld = "The repository was not accepted.";
+  const { out } = await run(driver, "listed", `${bearer("https://a.test/kept")} -i`);
+  expect(out).toMatch(/HTTP\/1\.1 403 The repository was not accepted\./);
+  await run(driver, "listed", "curl -sS -u me:$API_TOKEN https://a.test/kept");
+  expect(seen.has("/kept")).toBe(false);
+  await run(driver, "listed", "curl -sS https://a.test/none");
+  expect(seen.has("/none")).toBe(true);
+  withheld = undefined;
+  await run(driver, "listed", bearer("https://a.test/given"));
+  expect(seen.get("/given")).toBe(`Bearer ${secret}`);
 });
 
 test("a secret is not sent over plain HTTP, to ports other than HTTPS, or to other hosts", async () => {

@@ -49,21 +49,25 @@ export class PluginFetcher {
 
   /**
    * Fetches plugins into a sandbox, which it wakes, and reads their parts; the project's skills of
-   * the same name take precedence. Throws InvalidParameter, RepositoryFailed, what
-   * `Sandboxes.running` and `exec` throw, and an error at shutdown.
+   * the same name take precedence. With `finds`, what the project does is read without plugins,
+   * too: clients send a project's hooks and skills as their own. Throws InvalidParameter,
+   * RepositoryFailed, what `Sandboxes.running` and `exec` throw, and an error at shutdown.
    */
   async fetch(
     { userId, sandboxId, workingDir }: PluginTarget,
     specs: readonly PluginSpec[],
+    { finds = false }: { finds?: boolean } = {},
   ): Promise<PluginParts> {
     const { sandboxes, settings, secrets, behaviours } = this.#deps;
     const tokens = secrets.providers(userId);
     const plugins = specs.map((spec) => parsePlugin(spec, tokens));
-    if (plugins.length === 0) return { folders: [], skills: [], hooks: {}, mcpServers: {}, problems: [] };
+    const none = { folders: [], skills: [], hooks: {}, mcpServers: {}, problems: [] };
+    if (plugins.length === 0 && !finds) return none;
     const sandbox = await sandboxes.running(sandboxId);
     const identity = getGitIdentity(settings.agent(userId));
     const folders = await clonePlugins(sandbox, plugins, identity, this.#closing.signal);
     await behaviours.find({ userId, sandboxId, workingDir, plugins: folders }, sandbox);
+    if (plugins.length === 0) return none;
     const isFromPlugin = ({ location }: Skill) =>
       folders.some((folder) => location?.startsWith(`${folder}/`));
     const [found, hooks, mcpServers] = await Promise.all([

@@ -23,8 +23,7 @@ export interface HookSessionsDeps {
 /**
  * The hooks of conversations: the client's, else the project's, plus those of plugins. Project
  * hooks are read once, at the latest by the first tool call; later changes by the agent affect
- * later conversations. In a sandbox that gets no secrets, the server asks no model for hooks from
- * the sandbox.
+ * later conversations. For a sandbox that gets no secrets, the server asks no model.
  */
 export class HookSessions {
   readonly #deps: HookSessionsDeps;
@@ -75,8 +74,9 @@ export class HookSessions {
     const client = this.#deps.agents.clientAgent(row)?.hookConfig;
     const isRestricted = this.#deps.restrictions.isRestricted(row);
     const admit = (config: HookConfig) => (isRestricted ? commandHooks(config) : config);
-    const own = client ? (toHookConfig(client) ?? {}) : hooks && admit(hooks);
-    return own && mergeHookConfigs([own, admit(pluginHooks)]);
+    // Released clients send the project's hooks as their own.
+    const own = client ? (toHookConfig(client) ?? {}) : hooks;
+    return own && admit(mergeHookConfigs([own, pluginHooks]));
   }
 
   async #loadConfig(row: Row, { sandbox, append }: RunHooksDeps): Promise<HookConfig> {

@@ -1,4 +1,5 @@
 import { posix } from "node:path";
+import { toHookConfig } from "@sandpiper/agent/hooks/config";
 import { checkAnalyzer } from "@sandpiper/agent/risk/choose-analyzer";
 import { mergeSkills } from "@sandpiper/agent/skills/skill";
 import { checkTools } from "@sandpiper/agent/tools/choose";
@@ -108,8 +109,12 @@ export class CreationPlans {
     // Stored with the conversation, so that the next process sends it after a crash.
     const message = content && { id: newId(), content };
     // Plugins and worktree come before anything is stored: their errors leave nothing behind.
-    const fetched = await plugins.fetch({ userId, sandboxId, workingDir: config.workingDir }, specs);
-    const parts = { ...fetched, skills: mergeSkills(parseClientSkills(agent), fetched.skills) };
+    const skills = parseClientSkills(agent);
+    const hooks = toHookConfig(request.hook_config) ?? {};
+    const finds = Object.keys(hooks).length > 0 || skills.some(({ mcpServers }) => mcpServers);
+    const place = { userId, sandboxId, workingDir: config.workingDir };
+    const fetched = await plugins.fetch(place, specs, { finds });
+    const parts = { ...fetched, skills: mergeSkills(skills, fetched.skills) };
     const context = withPlugins({ skills: [], notes: [] }, parts);
     if (request.worktree)
       Object.assign(config, await createWorktree(sandboxes, { id, sandboxId }, config.workingDir));
