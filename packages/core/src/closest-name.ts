@@ -10,7 +10,9 @@ export function findClosestName(name: string, known: readonly string[]): string 
   const [closest] = known
     .map((other) => ({ other, distance: editDistance(name, other) }))
     .sort((a, b) => a.distance - b.distance);
-  return closest && closest.distance <= maxDistance ? closest.other : undefined;
+  if (closest && closest.distance <= maxDistance) return closest.other;
+  // An abbreviation, or a name with words too many.
+  return known.find((other) => other.startsWith(name) || (other.length >= 8 && name.startsWith(other)));
 }
 
 /** Levenshtein distance of two short texts. */

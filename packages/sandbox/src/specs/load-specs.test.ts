@@ -221,6 +221,23 @@ test("a file that is missing, not JSON or not an object is refused", () => {
   }
 });
 
+test("a file that is not JSON is refused with the line and the column, and without its text", () => {
+  const file = join(dataDir, "specs.json");
+  writeFileSync(file, '{"specs": [\n  {"id": "a", "image": secret}\n]}');
+  const said = problem(() => load(undefined));
+  expect(said).toContain(`${file} is not JSON: see line 2, column 24.`);
+});
+
+test("the docker driver needs an image for the default spec at the start", () => {
+  const docker = (specs?: unknown) => {
+    if (specs) writeFileSync(join(dataDir, "specs.json"), JSON.stringify({ specs }));
+    return loadSpecs({ dataDir, specsFile: undefined, driver: "docker", limits }, env);
+  };
+  expect(problem(() => docker())).toMatch(/SANDPIPER_DRIVER=docker needs an image.*specs\.json/);
+  expect(problem(() => docker([{ id: "a", root: "host" }]))).toMatch(/specs\[0\]/);
+  expect(docker([{ id: "a", image: "debian:12" }])[0]).toMatchObject({ id: "a" });
+});
+
 function problem(work: () => unknown): string {
   try {
     work();

@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { NetworkPolicy, SandboxSpec } from "../driver.ts";
 import { buildDefaultAllowlist } from "./default-allowlist.ts";
 import { clampLimits, getMachineLimits } from "./machine-limits.ts";
@@ -13,6 +14,8 @@ export interface LoadSpecsOptions {
   dataDir: string;
   /** Absolute path of the specs file; undefined: `specs.json` of the data folder, if it exists. */
   specsFile: string | undefined;
+  /** The docker driver runs images only. */
+  driver?: "oci" | "docker";
   /** Default limits. */
   limits: { memoryBytes: number; pids: number; cpus: number; diskBytes: number };
   /** Mirrors of package registries; default: none. */
@@ -24,7 +27,7 @@ export interface LoadSpecsOptions {
  * defines it. The data folder must exist; `env` is the server's environment. Throws ConfigInvalid.
  */
 export function loadSpecs(
-  { dataDir, specsFile, limits, mirrors = { rules: [], env: {} } }: LoadSpecsOptions,
+  { dataDir, specsFile, driver, limits, mirrors = { rules: [], env: {} } }: LoadSpecsOptions,
   env: Readonly<Record<string, string | undefined>>,
 ): SandboxSpec[] {
   const machine = getMachineLimits(dataDir);
@@ -36,7 +39,9 @@ export function loadSpecs(
   const host = { ...createHostSpec(defaults.limits, network), env: defaults.variables };
 
   const file = specsFile ?? join(dataDir, "specs.json");
-  if (specsFile === undefined && !existsSync(file)) return [host];
+  const isMissing = specsFile === undefined && !existsSync(file);
+  if (isMissing && driver === "docker") throw new PlatformError("DockerSpecMissing", { file });
+  if (isMissing) return [host];
   const specs = readSpecsFile(file).map((written, index) =>
     parseSpec(written, defaults, (path, problem) => {
       return toSpecError(file, `specs[${index}]${path && `.${path}`}`, problem);
@@ -44,5 +49,11 @@ export function loadSpecs(
   );
   const twice = specs.findIndex(({ id }, index) => specs.findIndex((other) => other.id === id) < index);
   if (twice !== -1) throw toSpecError(file, `specs[${twice}].id`, `is used twice: ${specs[twice]!.id}`);
+  if (driver === "docker" && specs[0]!.root.kind !== "image")
+    throw toSpecError(
+      file,
+      "specs[0]",
+      "must have an image, because SANDPIPER_DRIVER=docker runs images only",
+    );
   return specs.some(({ id }) => id === host.id) ? specs : [...specs, host];
 }

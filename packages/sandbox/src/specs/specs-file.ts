@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { PlatformError } from "@sandpiper/core/errors";
+import { findJsonFault } from "@sandpiper/core/json-fault";
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
 import type { TLocalizedValidationError } from "typebox/error";
@@ -102,13 +103,15 @@ const validator = Compile(SpecsFile);
 /** The specs of a file in order. Throws ConfigInvalid with the invalid field. */
 export function readSpecsFile(file: string): WrittenSpec[] {
   let value: unknown;
+  let text = "";
   try {
-    value = JSON.parse(readFileSync(file, "utf8"));
+    text = readFileSync(file, "utf8");
+    value = JSON.parse(text);
   } catch (error) {
-    // Syntax errors quote the file, which may contain secrets.
-    const at = / at position (\d+)/.exec((error as Error).message)?.[1];
-    const syntax = `is not JSON${at === undefined ? "" : `: see character ${at}`}`;
-    const reason = error instanceof SyntaxError ? syntax : `cannot be read: ${(error as Error).message}`;
+    const reason =
+      error instanceof SyntaxError
+        ? `is not JSON: see ${findJsonFault(text)}`
+        : `cannot be read: ${(error as Error).message}`;
     throw new PlatformError("SpecsFileUnreadable", { file, reason });
   }
   if (validator.Check(value)) return value.specs;

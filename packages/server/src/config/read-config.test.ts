@@ -237,12 +237,18 @@ test("any text is either read into a usable value or refused with a sentence", (
 });
 
 test("an unknown variable causes a warning with the closest known name", () => {
-  expect(listUnknownVariables({ SANDPIPER_PROT: "1", SANDPIPER_COLOUR_OF_THE_SKY: "1", OTHER: "1" })).toEqual(
-    [
-      "The variable SANDPIPER_COLOUR_OF_THE_SKY is unknown and has no effect.",
-      "The variable SANDPIPER_PROT is unknown and has no effect; did you mean SANDPIPER_PORT?",
-    ],
-  );
+  expect(
+    listUnknownVariables({
+      SANDPIPER_PROT: "1",
+      SANDPIPER_COLOUR_OF_THE_SKY: "1",
+      SANDPIPER_MEM: "1",
+      OTHER: "1",
+    }),
+  ).toEqual([
+    "The variable SANDPIPER_COLOUR_OF_THE_SKY is unknown and has no effect.",
+    "The variable SANDPIPER_MEM is unknown and has no effect; did you mean SANDPIPER_MEMORY?",
+    "The variable SANDPIPER_PROT is unknown and has no effect; did you mean SANDPIPER_PORT?",
+  ]);
 });
 
 test("the documentation and the help show every variable of the table", async () => {
