@@ -56,8 +56,8 @@ const testPasses = (folder: string) => {
 };
 const sandboxes = () => readdir(join(base, "data/sandboxes/sandboxes"));
 
-test("run works on a copy and prints a patch that git accepts; the sandbox is deleted afterwards", async () => {
-  const run = new Command(["run", task, "--dir", dir, ...model], env);
+test("run works on a copy and prints a patch that git accepts; --rm deletes the sandbox", async () => {
+  const run = new Command(["run", task, "--dir", dir, "--rm", ...model], env);
   expect(await run.exit, run.stderr).toBe(0);
   expect(testPasses(dir)).toBe(false);
   expect(run.stderr).toMatch(/The run is finished after .*: [\d,]+ tokens, \$0\.0000/);
@@ -110,7 +110,7 @@ test("Ctrl-C stops the agent, shows its changes so far and ends with 130", async
     join(dir, "test.sh"),
     '[ -e partial.txt ] && sleep 600\necho half > partial.txt\n. lib/duration.sh\n[ "$(to_seconds 2m)" = 120 ]\n',
   );
-  const run = new Command(["run", task, "--dir", dir, ...model], env);
+  const run = new Command(["run", task, "--dir", dir, "--rm", ...model], env);
   await run.says(/\$ sh test\.sh.*exit 1.*\$ sh test\.sh/s);
   run.ctrlC();
   expect(await run.exit, run.stderr).toBe(130);

@@ -75,7 +75,11 @@ function start(line: string): LocalTerminal {
 const shell = (script: string) =>
   execFileSync("sh", ["-ec", script], { cwd: project, encoding: "utf8", stdio: "pipe" });
 const text = () => readFile(join(project, "a.txt"), "utf8");
-const sandboxes = async () => (await server.call("GET", "/api/v1/sandboxes/search")).body.items;
+/** Sandboxes besides those of runs that ended, which can be continued. */
+const sandboxes = async () =>
+  (await server.call("GET", "/api/v1/sandboxes/search")).body.items.filter(
+    ({ status }: { status: string }) => status !== "PAUSED",
+  );
 const userEdits = () => writeFile(join(project, "a.txt"), "user\n");
 const keptFile = (shown: string) =>
   /The changes are in (\S+\.patch)/.exec(shown.replaceAll(/\r\n/g, ""))![1]!;

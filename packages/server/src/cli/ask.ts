@@ -11,6 +11,7 @@ export function canAsk(): boolean {
  */
 export function ask(question: string): Promise<string | undefined> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  let answered = false;
   return new Promise((resolve) => {
     // In raw mode the key raises no signal.
     terminal.once("SIGINT", () => {
@@ -18,13 +19,14 @@ export function ask(question: string): Promise<string | undefined> {
       process.kill(process.pid, "SIGINT");
     });
     terminal.once("close", () => {
-      process.stderr.write("\n");
+      if (!answered) process.stderr.write("\n");
       resolve(undefined);
     });
     terminal.question(question, (answer) => {
-      terminal.removeAllListeners("close");
-      terminal.close();
+      answered = true;
       resolve(answer.trim());
+      // Its own listeners of "close" give the keys back to the next reader.
+      terminal.close();
     });
   });
 }

@@ -1,5 +1,5 @@
 import { createReadStream } from "node:fs";
-import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CliError } from "./errors.ts";
 import { formatDiff } from "./format-diff.ts";
@@ -59,6 +59,21 @@ export class Changes {
       await changes.close();
       throw error;
     }
+  }
+
+  /** The snapshot, as the id of a git tree: equal for equal files. */
+  get tree(): string {
+    return this.#before;
+  }
+
+  /** Compares with this copy from now on, instead of with the folder. */
+  async startFrom(copy: string): Promise<void> {
+    this.#before = await this.#snapshot(copy, "before");
+  }
+
+  /** Adds a file of the folder, as it is now, to what changes are compared with. */
+  async include(path: string): Promise<void> {
+    this.#before = await this.#add(this.#folder, "before", [path]);
   }
 
   /** An empty folder for the changed tree. */
@@ -180,8 +195,19 @@ export class Changes {
 
   /** Stores the files of a folder; returns the id of their tree. */
   async #snapshot(folder: string, name: string): Promise<string> {
-    const files = await listFiles(folder, folder === this.#folder ? this.#includes : undefined);
-    const env = { GIT_WORK_TREE: folder, GIT_INDEX_FILE: join(this.#scratch.path, `${name}.index`) };
+    // An earlier snapshot of this name may have files that are gone.
+    await rm(this.#index(name), { force: true });
+    const includes = folder === this.#folder ? this.#includes : undefined;
+    return this.#add(folder, name, await listFiles(folder, includes));
+  }
+
+  #index(name: string): string {
+    return join(this.#scratch.path, `${name}.index`);
+  }
+
+  /** Adds files to a snapshot, without ignored ones; returns the id of its tree. */
+  async #add(folder: string, name: string, files: readonly string[]): Promise<string> {
+    const env = { GIT_WORK_TREE: folder, GIT_INDEX_FILE: this.#index(name) };
     const ignored = await this.#git(["check-ignore", "-z", "--stdin", "--no-index"], {
       cwd: folder,
       env,

@@ -13,6 +13,7 @@ import type {
   SandboxSpecInfo,
 } from "@sandpiper/wire";
 import { CliError } from "./errors.ts";
+import type { ModelEndpoint, SandboxRequest } from "./work-options.ts";
 
 /** A client of the platform's HTTP API. Methods throw CliError. */
 export class Client {
@@ -32,34 +33,60 @@ export class Client {
 
   /** The working folder of the spec that a sandbox was made from. */
   async workingDir(specId: string): Promise<string> {
-    const [spec] = await this.json<(SandboxSpecInfo | null)[]>(
-      "GET",
-      `/api/v1/sandbox-specs?id=${encodeURIComponent(specId)}`,
-    );
+    const read = (id: string) =>
+      this.json<(SandboxSpecInfo | null)[]>("GET", `/api/v1/sandbox-specs?id=${encodeURIComponent(id)}`);
+    // The id of a spec that is an image is the image alone.
+    const spec = (await read(specId))[0] ?? (await read(`docker://${specId}`))[0];
     if (!spec) throw new CliError(`The server does not know the sandbox spec ${specId}.`);
     return spec.working_dir;
   }
 
-  /** Starts a sandbox and resolves when it runs; deletes it when it does not. */
-  async startSandbox(signal?: AbortSignal, workingDir?: string): Promise<SandboxInfo> {
-    const json = workingDir === undefined ? {} : { working_dir: workingDir };
-    let sandbox = await this.json<SandboxInfo>("POST", "/api/v1/sandboxes", { json });
-    const starting = pollUntil(async () => {
-      if (sandbox.status === "RUNNING") return true;
-      if (sandbox.status !== "STARTING")
-        throw new CliError(sandbox.status_detail || `The sandbox did not start: it is ${sandbox.status}.`);
-      const [now] = await this.json<(SandboxInfo | null)[]>(
-        "GET",
-        `/api/v1/sandboxes?id=${encodeURIComponent(sandbox.id)}`,
-      );
-      if (!now) throw new CliError("The sandbox disappeared while it was starting.");
-      sandbox = now;
-      return sandbox.status === "RUNNING";
-    }, signal);
-    await starting.catch(async (error: unknown) => {
+  /** Starts a sandbox and resolves when it runs; without a request, that of the settings. */
+  async startSandbox(request: SandboxRequest = {}, signal?: AbortSignal): Promise<SandboxInfo> {
+    const { specId, allow, env, workingDir } = request;
+    const query = specId === undefined ? "" : `?sandbox_spec_id=${encodeURIComponent(specId)}`;
+    const json = {
+      ...(allow?.length && { allow }),
+      ...(env && { env }),
+      ...(workingDir && { working_dir: workingDir }),
+    };
+    const sandbox = await this.json<SandboxInfo>("POST", `/api/v1/sandboxes${query}`, { json });
+    try {
+      return await this.#untilRunning(sandbox, signal);
+    } catch (error) {
       await this.deleteSandbox(sandbox.id).catch(() => {});
       throw error;
-    });
+    }
+  }
+
+  /** Wakes a paused sandbox and resolves when it runs. */
+  async resumeSandbox(id: string, signal?: AbortSignal): Promise<SandboxInfo> {
+    await this.#request("POST", `/api/v1/sandboxes/${encodeURIComponent(id)}/resume`);
+    return this.#untilRunning(await this.#sandbox(id), signal);
+  }
+
+  async pauseSandbox(id: string): Promise<void> {
+    await this.#request("POST", `/api/v1/sandboxes/${encodeURIComponent(id)}/pause`);
+  }
+
+  async #untilRunning(sandbox: SandboxInfo, signal?: AbortSignal): Promise<SandboxInfo> {
+    let now = sandbox;
+    await pollUntil(async () => {
+      if (now.status === "RUNNING") return true;
+      if (now.status !== "STARTING" && now.status !== "PAUSED")
+        throw new CliError(now.status_detail || `The sandbox did not start: it is ${now.status}.`);
+      now = await this.#sandbox(now.id);
+      return now.status === "RUNNING";
+    }, signal);
+    return now;
+  }
+
+  async #sandbox(id: string): Promise<SandboxInfo> {
+    const [sandbox] = await this.json<(SandboxInfo | null)[]>(
+      "GET",
+      `/api/v1/sandboxes?id=${encodeURIComponent(id)}`,
+    );
+    if (!sandbox) throw new CliError("The sandbox disappeared while it was starting.");
     return sandbox;
   }
 
@@ -165,6 +192,15 @@ export class Client {
   async say(id: string, text: string): Promise<void> {
     const message = { role: "user", content: [{ type: "text", text }], run: true };
     await this.json("POST", `/api/conversations/${id}/events`, { json: message });
+  }
+
+  /** Uses a model from the next call on. */
+  async switchModel(
+    id: string,
+    { model, baseUrl, apiKey }: Partial<ModelEndpoint> & { model: string },
+  ): Promise<void> {
+    const llm = { model, ...(baseUrl && { base_url: baseUrl }), ...(apiKey && { api_key: apiKey }) };
+    await this.json("POST", `/api/conversations/${id}/switch_llm`, { json: { llm } });
   }
 
   /** Interrupts the model call and the tools. */

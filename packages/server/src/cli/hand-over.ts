@@ -15,27 +15,32 @@ export interface HandOver {
   apply: boolean;
   /** Do not ask. */
   yes: boolean;
+  /** Print the changes; otherwise the caller shows them. */
+  shows: boolean;
   /** Merge into files that changed meanwhile, with conflict markers. */
   merge: boolean;
 }
 
+/** Whether the folder has the changes, did not get them, or has conflict markers. */
+export type Outcome = "applied" | "kept" | "conflicts";
+
 /**
  * Prints the changes of a run, and applies them to the folder if that is wanted. Nothing is lost:
- * changes that were only shown are kept in a file. Returns false when the changes should have been
- * applied completely and were not.
+ * changes that were only shown are kept in a file.
  */
 export async function handOver(
   changes: Changes,
   patch: Patch | undefined,
   options: HandOver,
-): Promise<boolean> {
+): Promise<Outcome> {
   const { folder, apply, yes, isOwn, user } = options;
   if (!patch) {
     process.stderr.write("Nothing changed.\n");
-    return true;
+    return "kept";
   }
-  const isShown = process.stdout.isTTY === true;
-  process.stdout.write(isShown ? await patch.display(createPaint(process.stdout)) : await patch.text());
+  const isShown = options.shows && process.stdout.isTTY === true;
+  if (options.shows)
+    process.stdout.write(isShown ? await patch.display(createPaint(process.stdout)) : await patch.text());
   if (!apply || !(yes || !process.stdin.isTTY || (await isApproved(patch, folder)))) {
     if (isShown && isOwn) {
       const file = await keepPatch(patch, folder, user);
@@ -43,7 +48,7 @@ export async function handOver(
         `The folder ${inertLine(folder)} is unchanged. The changes are in ${inertLine(file)}; apply them with: git apply ${inertLine(file)}\n`,
       );
     }
-    return true;
+    return "kept";
   }
   try {
     await changes.apply(patch);
@@ -59,7 +64,7 @@ export async function handOver(
     throw error;
   }
   process.stderr.write(`Applied to ${inertLine(folder)}.\n`);
-  return true;
+  return "applied";
 }
 
 /** Asks about what was shown; where the output goes elsewhere, it is shown first. */
@@ -81,11 +86,11 @@ async function mayMerge(conflict: ApplyConflict, { merge, yes }: HandOver): Prom
   return /^m(erge)?$/i.test(answer ?? "");
 }
 
-async function mergeChanges(changes: Changes, patch: Patch, { folder, user }: HandOver): Promise<boolean> {
+async function mergeChanges(changes: Changes, patch: Patch, { folder, user }: HandOver): Promise<Outcome> {
   const file = await keepPatch(patch, folder, user);
   const conflicts = await changes.merge(patch);
   process.stderr.write(`Merged into ${inertLine(folder)}.\n`);
   for (const path of conflicts) process.stderr.write(`Conflict markers: ${inertLine(path)}\n`);
   if (conflicts.length > 0) process.stderr.write(`The changes alone are in ${inertLine(file)}.\n`);
-  return conflicts.length === 0;
+  return conflicts.length === 0 ? "applied" : "conflicts";
 }

@@ -23,6 +23,8 @@ const passing = /^(?:paint|row|join|padEnd|padStart|trimEnd|slice|map)$/;
 /** Values that only the program makes, by the file that prints them. */
 const ownValues: Readonly<Record<string, readonly string[]>> = {
   "attach.ts": ["resetModes", "data"],
+  "chat/chat.ts": ["text"],
+  "chat/editor.ts": ["pasteOn", "pasteOff", "lines"],
   "confirm.ts": ["what", "risk"],
   "keys.ts": ["key", "user", "whose"],
   "progress.ts": ["spinner", "lines", "line"],
@@ -30,15 +32,19 @@ const ownValues: Readonly<Record<string, readonly string[]>> = {
   "hand-over.ts": ["patch.text"],
   "logs.ts": ["line"],
   "own-platform.ts": ["platform.newApiKey"],
-  "run.ts": ["endings[status]"],
+  "run.ts": ["endings[status]", "lines"],
   "settings.ts": ["field"],
   "show.ts": ["lines", "shown"],
+  "program/settings.ts": ["script"],
   "stop.ts": ["done"],
   "serve.ts": ["platform.newApiKey", "platform.url", "lines", "signal"],
 };
 
 const cli = fileURLToPath(new URL("./", import.meta.url));
-const files = ["../main.ts", ...readdirSync(cli).filter((name) => /(?<!\.test)\.ts$/.test(name))];
+const files = [
+  "../main.ts",
+  ...readdirSync(cli, { recursive: true, encoding: "utf8" }).filter((name) => /(?<!\.test)\.ts$/.test(name)),
+];
 
 describe("what the command line prints is inert", () => {
   test.each(files)("%s", (file) => {

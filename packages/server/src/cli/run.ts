@@ -1,5 +1,5 @@
 import { join, resolve } from "node:path";
-import type { ExecutionStatus } from "@sandpiper/wire";
+import type { Event, ExecutionStatus } from "@sandpiper/wire";
 import { canAsk } from "./ask.ts";
 import { Changes, checkFolder } from "./changes.ts";
 import type { Client } from "./client.ts";
@@ -12,23 +12,25 @@ import { handOver } from "./hand-over.ts";
 import { inertLine } from "./inert.ts";
 import { Interruption } from "./interruption.ts";
 import { getInvoker } from "./invoker.ts";
+import { JsonOutput } from "./json-output.ts";
 import { formatUsage, Progress } from "./progress.ts";
-import { createPaint, formatDuration } from "./style.ts";
+import { findAnswer } from "./show.ts";
+import { StreamedText } from "./streamed-text.ts";
+import { createPaint, formatDuration, type Paint } from "./style.ts";
 import { collectChanges, followTask, prepareTask, type Task, type TaskRun } from "./task.ts";
 import { createTemporaryFolder } from "./temporary-folder.ts";
 import { askTrust } from "./trust.ts";
+import { checkWorkOptions, toEndpoint, toSandboxRequest, type WorkOptions } from "./work-options.ts";
+import { continueWork, leaveSandbox, workTags } from "./workspace.ts";
 
-export interface RunCommandOptions {
-  dir?: string;
-  repo?: string;
-  model?: string;
+export interface RunCommandOptions extends WorkOptions {
   apply?: boolean;
   merge?: boolean;
-  secrets?: boolean;
-  copyLimit?: string;
   yes?: boolean;
   keep?: boolean;
-  trust?: boolean;
+  /** Delete the sandbox at the end. */
+  rm?: boolean;
+  json?: boolean;
 }
 
 /** Messages for statuses that need an explanation. */
@@ -41,16 +43,16 @@ const endings: Partial<Record<ExecutionStatus, string>> = {
 };
 
 /**
- * `sandpiper run`: an agent works on a copy of a folder. Progress goes to standard error, the diff
- * to standard output. Returns the exit code.
+ * `sandpiper run`: an agent works on a copy of a folder. Progress goes to standard error, the diff,
+ * or with `json` one object a line, to standard output. Returns the exit code.
  */
 export async function run(text: string, options: RunCommandOptions): Promise<number> {
   if (!text.trim())
     throw new CliError("The task is empty: describe what the agent should do.", {
       exitCode: exitCodes.usage,
     });
-  if (options.dir && options.repo)
-    throw new CliError("Give --dir or --repo, not both.", { exitCode: exitCodes.usage });
+  checkWorkOptions(options);
+  const sandbox = toSandboxRequest(options);
   if (options.repo && options.apply)
     throw new CliError("--apply needs a local folder: clone the repository and use --dir.", {
       exitCode: exitCodes.usage,
@@ -66,7 +68,11 @@ export async function run(text: string, options: RunCommandOptions): Promise<num
       const connection = await connect({ works: true });
       try {
         signal.throwIfAborted();
-        const task = { folder: source.root, text: text + source.place, model: options.model, source };
+        const { model, maxCost } = options;
+        const task = {
+          ...{ folder: source.root, source, text: text + source.place },
+          ...{ model, sandbox, endpoint: toEndpoint(options), maxCost },
+        };
         return await work(connection.client, task, options, interruption);
       } finally {
         await connection.close();
@@ -91,10 +97,17 @@ async function work(
   let started: TaskRun | undefined;
   let changes: Changes | undefined;
   let keep = options.keep === true;
+  const json = options.json ? new JsonOutput() : undefined;
+  const show = json ? (event: Event) => json.event(event) : makeShow(progress, paint);
+  const place = options.repo ?? task.folder;
   try {
     changes = await Changes.since(task.folder, user, signal, task.source.includes);
     progress.doing("starts a sandbox");
-    started = await prepareTask(client, task, { signal, onStep: (text) => progress.doing(text) });
+    const tags = workTags(place, changes.tree, keep);
+    const onStep = (text: string) => progress.doing(text);
+    started = options.continue
+      ? await continueWork(client, options.continue, place, changes)
+      : await prepareTask(client, { ...task, tags }, { signal, onStep });
     const { sandboxStart, upload } = started.timings;
     progress.print(
       paint(
@@ -107,9 +120,13 @@ async function work(
     await progress.without(() => askTrust(client, started!, origin, { trust, paint }));
     progress.doing("starts the conversation");
     interruption.gently = () => interrupt(client, started!, progress, interruption);
-    const status = await followTask(client, task, started, (event) => progress.event(event), {
+    const run = started;
+    const status = await followTask(client, { ...task, tags }, run, show, {
       signal,
-      onStart: (id) => progress.print(paint("dim", `conversation ${inertLine(id)}`)),
+      onStart: (id) => {
+        json?.start({ conversation: id, sandbox: run.sandbox.id, server: client.url });
+        progress.print(paint("dim", `conversation ${inertLine(id)}`));
+      },
       ...(canAsk() && { confirm: (id) => progress.without(() => confirm(client, id, paint)) }),
     });
     progress.doing("fetches the changes");
@@ -122,16 +139,23 @@ async function work(
     process.stderr.write(
       `${paint("bold", `The run ${endings[status] ?? `is ${inertLine(status)}`}`)} after ${formatDuration(progress.elapsed)}: ${formatUsage(progress.usage)}\n`,
     );
-    const complete = await handOver(changes, patch, {
+    const outcome = await handOver(changes, patch, {
       folder: task.folder,
       user,
       isOwn: !options.repo,
+      shows: !json,
       apply: options.apply === true,
       yes: options.yes === true,
       merge: options.merge === true,
     });
-    if (interruption.happened) return exitCodes.interrupted;
-    return status === "finished" && complete ? exitCodes.ok : exitCodes.failed;
+    const code = exitCode(status === "finished" && outcome !== "conflicts", interruption);
+    json?.result({
+      ...{ status, exit_code: code, seconds: progress.elapsed / 1000, ...progress.usage },
+      answer: findAnswer(await client.events(run.conversationId!)) ?? null,
+      patch: patch ? (await patch.text()).toString() : null,
+      applied: outcome === "applied",
+    });
+    return code;
   } catch (error) {
     if (!task.model && /^No model is configured/.test((error as Error).message))
       throw new CliError(`${(error as Error).message} For one run, use --model.`, { cause: error });
@@ -141,8 +165,29 @@ async function work(
     await changes?.close();
     if (started && keep)
       process.stderr.write(`The sandbox ${inertLine(started.sandbox.id)} keeps running.\n`);
-    else if (started) await client.deleteSandbox(started.sandbox.id).catch(() => {});
+    else if (started) await leaveSandbox(client, started, { place, remove: options.rm === true });
   }
+}
+
+function exitCode(isDone: boolean, interruption: Interruption): number {
+  if (interruption.happened) return exitCodes.interrupted;
+  return isDone ? exitCodes.ok : exitCodes.failed;
+}
+
+/** On a terminal, shows the agent's text as it arrives. */
+function makeShow(progress: Progress, paint: Paint): (event: Event) => void {
+  if (!process.stderr.isTTY) return (event) => progress.event(event);
+  const text = new StreamedText({
+    paint,
+    print: (...lines) => progress.print(...lines),
+    onPartial: (line) => progress.doing(line || "asks the model"),
+    elapsed: () => progress.elapsed,
+    columns: () => process.stderr.columns || 100,
+  });
+  return (event) => {
+    const rest = text.take(event);
+    if (rest) progress.event(rest);
+  };
 }
 
 /** Stops the agent; the run then ends with its changes so far. Before there is one, all ends. */

@@ -1,5 +1,5 @@
 import { Readable } from "node:stream";
-import type { Event, ExecutionStatus, SandboxInfo } from "@sandpiper/wire";
+import type { AppConversation, Event, ExecutionStatus, SandboxInfo } from "@sandpiper/wire";
 import type { Changes, Patch } from "./changes.ts";
 import type { Client } from "./client.ts";
 import type { CopySource } from "./copy-source.ts";
@@ -7,6 +7,10 @@ import { extractTar } from "./extract.ts";
 import { followRun } from "./follow.ts";
 import { formatBytes } from "./style.ts";
 import { packFolder } from "./tree.ts";
+import type { ModelEndpoint, SandboxRequest } from "./work-options.ts";
+
+/** The tag of a conversation with the path of its folder in the sandbox. */
+const workingDirTag = "cli.dir";
 
 export interface Task {
   folder: string;
@@ -14,6 +18,13 @@ export interface Task {
   source?: Pick<CopySource, "parts" | "workingDir" | "bytes">;
   text: string;
   model: string | undefined;
+  /** What the sandbox is made of; default: the user's settings. */
+  sandbox?: SandboxRequest;
+  /** Where the model is; default: the user's settings, or the provider of the model. */
+  endpoint?: ModelEndpoint;
+  /** Budget of the conversation, USD. */
+  maxCost?: number | undefined;
+  tags?: Record<string, string>;
 }
 
 /** Milliseconds. */
@@ -30,6 +41,8 @@ export interface TaskRun {
   workingDir: string;
   timings: Timings;
   conversationId: string | undefined;
+  /** Ids of events that are known already. */
+  seen: Set<string>;
 }
 
 /**
@@ -47,7 +60,7 @@ export async function prepareTask(
     parts = [{ from: task.folder, to: "." }],
     bytes = 0,
   }: Partial<CopySource> = task.source ?? {};
-  const sandbox = await client.startSandbox(signal, wanted);
+  const sandbox = await client.startSandbox({ ...task.sandbox, workingDir: wanted }, signal);
   const started = performance.now();
   try {
     const workingDir = wanted ?? (await client.workingDir(sandbox.sandbox_spec_id));
@@ -59,7 +72,7 @@ export async function prepareTask(
     for (const { from, to, includes } of parts)
       await client.upload(sandbox.id, to, Readable.from(counted(packFolder(from, includes), count)), signal);
     const timings = { sandboxStart: started - begin, upload: performance.now() - started, run: 0 };
-    return { sandbox, workingDir, timings, conversationId: undefined };
+    return { sandbox, workingDir, timings, conversationId: undefined, seen: new Set() };
   } catch (error) {
     await client.deleteSandbox(sandbox.id).catch(() => {});
     throw error;
@@ -71,6 +84,52 @@ async function* counted(stream: Readable, count: (bytes: number) => void): Async
     count((chunk as Buffer).length);
     yield chunk as Buffer;
   }
+}
+
+/** Wakes the sandbox of a conversation to continue it. Throws CliError. */
+export async function resumeTask(
+  client: Client,
+  { id, sandbox_id, tags: known }: Pick<AppConversation, "id" | "sandbox_id" | "tags">,
+  signal?: AbortSignal,
+): Promise<TaskRun> {
+  const begin = performance.now();
+  const sandbox = await client.resumeSandbox(sandbox_id, signal);
+  const workingDir = known[workingDirTag] ?? (await client.workingDir(sandbox.sandbox_spec_id));
+  const timings = { sandboxStart: performance.now() - begin, upload: 0, run: 0 };
+  const seen = new Set((await client.events(id)).map((event) => event.id));
+  return { sandbox, workingDir, timings, conversationId: id, seen };
+}
+
+/** Gives the agent its task, in a new conversation or in that of `run`; returns the id. */
+export async function beginTask(
+  client: Client,
+  task: Task,
+  run: TaskRun,
+  signal?: AbortSignal,
+): Promise<string> {
+  const { model, endpoint, maxCost, tags, text } = task;
+  const { conversationId } = run;
+  // The first message waits for a model at an address of its own.
+  const waits = endpoint?.baseUrl !== undefined;
+  const id =
+    conversationId ??
+    (await client.startConversation(
+      {
+        sandbox_id: run.sandbox.id,
+        ...(!waits && { initial_message: { role: "user", content: [{ type: "text", text }], run: true } }),
+        ...(waits && { title: text.trim().split("\n")[0]!.slice(0, 100) }),
+        ...(model && { llm_model: model }),
+        ...(maxCost && { max_budget_per_task: maxCost }),
+        ...(tags && { tags: { ...tags, [workingDirTag]: run.workingDir } }),
+      },
+      signal,
+    ));
+  run.conversationId = id;
+  if (conversationId && maxCost)
+    await client.json("PATCH", `/api/v1/app-conversations/${id}`, { json: { max_budget_per_task: maxCost } });
+  if (model && (waits || conversationId)) await client.switchModel(id, { ...endpoint, model });
+  if (waits || conversationId) await client.say(id, text);
+  return id;
 }
 
 /**
@@ -88,25 +147,17 @@ export async function followTask(
   } = {},
 ): Promise<ExecutionStatus> {
   const { signal, confirm } = options;
-  const begin = performance.now();
-  const id = await client.startConversation(
-    {
-      sandbox_id: run.sandbox.id,
-      initial_message: { role: "user", content: [{ type: "text", text: task.text }], run: true },
-      ...(task.model && { llm_model: task.model }),
-    },
-    signal,
-  );
-  run.conversationId = id;
+  const started = performance.now();
+  const id = await beginTask(client, task, run, signal);
   options.onStart?.(id);
-  const seen = new Set<string>();
+  const { seen } = run;
   let status = await followRun(client, id, onEvent, signal, seen);
   while (status === "waiting_for_confirmation" && confirm && (await confirm(id)))
     status = await followRun(client, id, onEvent, signal, seen);
   // A rejection ends the run.
   if (status === "waiting_for_confirmation")
     status = (await client.conversation(id)).execution_status ?? status;
-  run.timings.run = performance.now() - begin;
+  run.timings.run = performance.now() - started;
   return status;
 }
 

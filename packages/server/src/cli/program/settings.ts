@@ -86,6 +86,9 @@ Examples:
     .action(async (shell: string) => {
       const { completion, printIds } = await import("../completion.ts");
       if (shell === "ids") await printIds();
-      else process.stdout.write(completion(shell, program));
+      else {
+        const script = completion(shell, program);
+        process.stdout.write(script);
+      }
     });
 }

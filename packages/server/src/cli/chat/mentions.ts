@@ -1,0 +1,79 @@
+import { readdirSync, statSync } from "node:fs";
+import { homedir } from "node:os";
+import { basename, dirname, isAbsolute, join, posix, relative, resolve } from "node:path";
+import { Readable } from "node:stream";
+import { create } from "tar";
+import type { Client } from "../client.ts";
+import { CliError } from "../errors.ts";
+import { inertLine } from "../inert.ts";
+
+/** A file of a message may have this many bytes. */
+const maxFileBytes = 32 * 1024 * 1024;
+
+/** Names that a completion offers. */
+const maxOffers = 100;
+
+/** Where files from outside of the folder go in the sandbox. */
+const outsideFolder = "/tmp/files";
+
+export interface Place {
+  /** The folder with a copy in the sandbox, and the user's own in it. */
+  folder: string;
+  own: string;
+  sandboxId: string;
+  /** The copy of the folder in the sandbox. */
+  workingDir: string;
+  /** Gets the path, below the folder, of each file that is copied there again. */
+  onCopy: (path: string) => Promise<void>;
+}
+
+/**
+ * Copies the files that a message names as `@path` into the sandbox, as they are now, and returns
+ * the message with their paths there. A word after `@` that is no file stays as it is. Throws
+ * CliError for a file that is too large.
+ */
+export async function sendMentions(client: Client, place: Place, message: string): Promise<string> {
+  const named = [...message.matchAll(/(?<![^\s("'])@([^\s"')]+)/g)].map((match) => match[1]!);
+  const sent: string[] = [];
+  for (const name of new Set(named)) {
+    const path = resolve(place.own, name.replace(/^~(?=\/)/, homedir()));
+    const found = statSync(path, { throwIfNoEntry: false });
+    if (!found?.isFile()) continue;
+    if (found.size > maxFileBytes)
+      throw new CliError(`${inertLine(name)} has more than ${maxFileBytes / 1024 / 1024} MB.`);
+    sent.push(`@${name} is the file ${await sendFile(client, place, path)}`);
+  }
+  return sent.length === 0 ? message : `${message}\n\n${sent.join("\n")}`;
+}
+
+async function sendFile(client: Client, place: Place, path: string): Promise<string> {
+  const { folder, sandboxId, workingDir } = place;
+  const below = relative(folder, path);
+  const isInside = !below.startsWith("..") && !isAbsolute(below);
+  const [cwd, name, target] = isInside
+    ? [folder, below, workingDir]
+    : [dirname(path), basename(path), outsideFolder];
+  await client.upload(
+    sandboxId,
+    target,
+    Readable.from(create({ cwd, portable: true, follow: true }, [name])),
+  );
+  if (isInside) await place.onCopy(below);
+  return posix.join(target, name);
+}
+
+/** Paths of the folder that complete the word `@…` at the end of a line. */
+export function completeMention(folder: string, line: string): [string[], string] | undefined {
+  const word = /(?:^|\s)@(\S*)$/.exec(line)?.[1];
+  if (word === undefined) return undefined;
+  const parent = word.slice(0, word.lastIndexOf("/") + 1);
+  try {
+    const entries = readdirSync(join(folder, parent), { withFileTypes: true });
+    const offers = entries
+      .map((entry) => `@${parent}${entry.name}${entry.isDirectory() ? "/" : ""}`)
+      .filter((offer) => offer.startsWith(`@${word}`));
+    return [offers.slice(0, maxOffers), `@${word}`];
+  } catch {
+    return [[], `@${word}`];
+  }
+}

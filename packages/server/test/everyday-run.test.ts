@@ -1,0 +1,207 @@
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { Command } from "./support/command.ts";
+import { LocalTerminal } from "./support/local-terminal.ts";
+import { obey } from "./support/script.ts";
+
+/** The options of `run`, and `chat`, with one server that they find by themselves. */
+
+vi.setConfig({ testTimeout: 120_000 });
+
+const project = fileURLToPath(new URL("../demo/project/", import.meta.url));
+const program = fileURLToPath(new URL("../../../bin/sandpiper", import.meta.url));
+let base = "";
+let dir = "";
+let env: Record<string, string> = {};
+let server: Command;
+let models: ModelServer;
+const open: LocalTerminal[] = [];
+
+beforeAll(async () => {
+  base = await mkdtemp(join(tmpdir(), "sandpiper-everyday-"));
+  env = {
+    SANDPIPER_DATA: join(base, "data"),
+    SANDPIPER_PORT: "0",
+    SANDPIPER_OUTBOUND_PRIVATE: "127.0.0.0/8",
+  };
+  models = await startModelServer((request) => {
+    const last = request.messages.at(-1)!;
+    return last.role === "user" && last.text.includes("in words")
+      ? reply.text("# Title\n\nThe **answer** is `42`.")
+      : obey(request);
+  });
+  server = new Command(["serve"], env);
+  await server.says(/Data folder/);
+  for (const [name, value] of [
+    ["llm_model", "openai/scripted"],
+    ["llm_base_url", models.url],
+    ["llm_api_key", "sk-everyday"],
+  ]) {
+    const set = new Command(["settings", "set", name!, value!], env);
+    expect(await set.exit, set.stderr).toBe(0);
+  }
+});
+beforeEach(async () => {
+  dir = await mkdtemp(join(base, "project-"));
+  await cp(project, dir, { recursive: true });
+});
+afterAll(async () => {
+  for (const one of open.splice(0)) one.kill("SIGKILL");
+  server.signal("SIGTERM");
+  await server.exit;
+  await models.close();
+  await rm(base, { recursive: true, force: true });
+});
+
+async function run(task: string, ...args: string[]) {
+  const command = new Command(["run", task, "--dir", dir, ...args], { ...env, SECRET_WORD: "xyzzy" });
+  return { code: await command.exit, stdout: command.stdout, stderr: command.stderr };
+}
+
+test("run --json prints start, events and result, one object a line, and nothing else", async () => {
+  const { code, stdout, stderr } = await run("run: echo new > new.txt", "--json", "--rm");
+  expect(code, stderr).toBe(0);
+  const lines = stdout
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  expect(lines[0]).toMatchObject({
+    type: "start",
+    version: 1,
+    conversation: expect.stringMatching(/^[0-9a-f]{32}$/),
+  });
+  expect(new Set(lines.slice(1, -1).map(({ type }) => type))).toEqual(new Set(["event"]));
+  expect(lines.at(-1)).toMatchObject({
+    type: "result",
+    ...{ status: "finished", exit_code: 0, answer: "Done.", applied: false },
+    patch: expect.stringContaining("+++ b/new.txt"),
+  });
+  expect(Object.keys(lines.at(-1))).toEqual([
+    "type",
+    ...["status", "exit_code", "seconds", "tokens", "cost", "answer", "patch", "applied"],
+  ]);
+});
+
+test("run --continue goes on in the last sandbox of the folder, and never undoes the user's own changes", async () => {
+  const first = await run("run: echo one > one.txt");
+  expect(first.code, first.stderr).toBe(0);
+  await writeFile(join(dir, "own.txt"), "mine\n");
+  const second = await run("run: cat one.txt > two.txt", "--continue", "--apply", "--yes");
+  expect(second.code, second.stderr).toBe(0);
+  // The folder changed meanwhile, so only what is new counts.
+  expect(second.stdout).toMatch(/^\+\+\+ b\/two\.txt$/m);
+  expect(second.stdout).not.toMatch(/own\.txt|one\.txt/);
+  expect(await readFile(join(dir, "two.txt"), "utf8")).toBe("one\n");
+  const ids = [first, second].map(({ stderr }) => /conversation ([0-9a-f]{32})/.exec(stderr)![1]);
+  expect(ids[1]).toBe(ids[0]);
+
+  const removed = await run("run: true", "--continue", ids[0]!, "--rm");
+  expect(removed.code, removed.stderr).toBe(0);
+  expect(await run("run: true", "--continue")).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/cannot be continued: its sandbox is deleted/),
+  });
+});
+
+test("run --env, --allow, --spec, --max-cost and --base-url change one run", async () => {
+  const { code, stdout, stderr } = await run(
+    "run: echo $GREETING $SECRET_WORD > env.txt",
+    ...["--rm", "--spec", "host", "--env", "GREETING=hello", "--env", "SECRET_WORD"],
+    ...["--allow", "example.com", "--allow", "*.example.org:8443", "--max-cost", "1.5"],
+    ...["--model", "elsewhere", "--base-url", `${models.url}/v1`],
+  );
+  expect(code, stderr).toBe(0);
+  expect(stdout).toMatch(/^\+hello xyzzy$/m);
+  expect(models.requests.at(-1)!.body.model).toBe("elsewhere");
+
+  const wrong: [string[], RegExp][] = [
+    [["--allow", "http://x"], /--allow takes a host such as/],
+    [["--env", "NOT_SET_ANYWHERE"], /this variable is not set here/],
+    [["--max-cost", "free"], /number of USD above 0/],
+    [["--base-url", "http://x"], /--base-url needs --model/],
+    [["--continue", "--image", "debian"], /omit --image, --spec, --allow and --env/],
+    [["--image", "a", "--spec", "b"], /cannot be used with/],
+  ];
+  for (const [args, sentence] of wrong) {
+    const failed = await run("run: true", ...args);
+    expect([failed.code, failed.stderr]).toEqual([2, expect.stringMatching(sentence)]);
+  }
+});
+
+test("on a terminal, run shows the answer as Markdown", async () => {
+  const line = `"${program}" run "Answer in words" --dir "${dir}" --rm; echo "ended with $?"`;
+  const local = terminal(line);
+  await local.shows(/ended with 0/);
+  expect(local.shown).toMatch(/says +Title\r\n/);
+  expect(local.shown).toMatch(/The answer is 42\./);
+  expect(local.shown).not.toContain("**");
+});
+
+function terminal(line: string): LocalTerminal {
+  const local = new LocalTerminal(line, {
+    ...{ PATH: process.env.PATH!, HOME: base, TERM: "xterm" },
+    ...env,
+  });
+  open.push(local);
+  return local;
+}
+
+test("chat: messages, @file, multi-line, queue, interrupt, diff, undo, apply, continue", async () => {
+  const local = terminal(`"${program}" chat --dir "${dir}"; echo "ended with $?"`);
+  const type = (text: string) => local.pty.write(`${text}\r`);
+  await local.shows(/\/help lists commands/);
+  type("run: echo one > one.txt");
+  await local.shows(/tokens, \$0\.0000/);
+  type("/status");
+  await local.shows(/conversation [0-9a-f]{8}, waits for you/);
+  await writeFile(join(dir, "note.txt"), "from outside\n");
+  type("run: cat note.txt > copied.txt # @note.txt");
+  await local.shows(/copied\.txt[\s\S]*tokens/);
+  local.pty.write("\x1b[200~run: echo three > three.txt\rsecond line\x1b[201~");
+  type("");
+  await local.shows(/three\.txt[\s\S]*tokens/);
+  expect(models.requests.at(-1)!.messages.some(({ text }) => text.includes("second line"))).toBe(true);
+  type("/diff");
+  await local.shows(/\+from outside/);
+
+  type("/undo");
+  await local.shows(/The last message is taken back/);
+  local.shown = "";
+  type("/diff");
+  await local.shows(/\+one/);
+  expect(local.shown).not.toMatch(/three\.txt/);
+
+  local.shown = "";
+  type("run: sleep 300");
+  await local.shows(/\$ sleep 300/);
+  type("in words, please");
+  await local.shows(/reads this before its next step/);
+  local.pty.write("\x03");
+  await local.shows(/Stopping the agent/);
+  await local.shows(/stopped +by the user|paused|The answer is 42/);
+
+  type("/apply");
+  await local.shows(/Apply these changes to/);
+  type("y");
+  await local.shows(/Applied to/);
+  expect(await readFile(join(dir, "one.txt"), "utf8")).toBe("one\n");
+  type("/exit");
+  await local.shows(/Continue with: sandpiper chat --continue [0-9a-f]{8}\s+ended with 0/);
+
+  const again = terminal(`"${program}" chat --dir "${dir}" --continue; echo "ended with $?"`);
+  await again.shows(/\/help lists commands/);
+  again.pty.write("run: ls > listed.txt\r");
+  await again.shows(/tokens, \$/);
+  again.pty.write("\x04");
+  await again.shows(/ended with 0/);
+});
+
+test("chat needs a terminal", async () => {
+  const command = new Command(["chat", "--dir", dir], env);
+  expect(await command.exit).toBe(2);
+  expect(command.stderr).toMatch(/chat needs a terminal/);
+});
