@@ -1,6 +1,9 @@
 import { randomUUID } from "node:crypto";
 
-const uuidPattern = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
+/** The pattern of an id in either wire form, for JSON schemas. */
+export const idPattern = "^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$";
+
+const uuidPattern = new RegExp(idPattern);
 
 /** A new random id in the dashed form, the form in which ids are kept inside the server. */
 export function newId(): string {

@@ -5,7 +5,7 @@ import { Nullable } from "../common/schema.ts";
 const KeyName = Type.String({
   minLength: 1,
   maxLength: 100,
-  pattern: "^[^\\u0000-\\u001f\\u007f]*\\S[^\\u0000-\\u001f\\u007f]*$",
+  pattern: "^[^\\u0000-\\u001f\\u007f]*[^\\s\\u0000-\\u001f\\u007f][^\\u0000-\\u001f\\u007f]*$",
 });
 
 /** An API key as lists show it; its text is shown only once, when it is made. */
@@ -25,6 +25,8 @@ export const ApiKeyRequest = Type.Object({
     Nullable(
       Type.String({
         maxLength: 40,
+        // The handler accepts more forms of ISO-8601.
+        "x-documented": { format: "date-time", examples: ["2099-12-31T23:59:59Z"] },
         description:
           "ISO-8601; absent or null: as long as the key that makes it. It cannot be later than that",
       }),

@@ -22,7 +22,9 @@ export class Components {
   }
 
   /** Replaces everything that has a name with references. */
-  toReference(schema: JsonSchema): JsonSchema {
+  toReference(given: JsonSchema): JsonSchema {
+    const { "x-documented": documented, ...schema } = given;
+    if (documented !== undefined) return this.toReference({ ...schema, ...(documented as JsonSchema) });
     const exported = isNameable(schema) ? this.#exports.get(getKey(schema)) : undefined;
     if (exported === undefined) return this.#inner(schema);
     const { name } = exported;

@@ -2,7 +2,9 @@ import type { RouteOptions } from "fastify";
 import { Components } from "./components.ts";
 import { buildExample } from "./examples.ts";
 import { FailureResponses, getFailureStatuses } from "./failures.ts";
+import { addLinks } from "./links.ts";
 import { getParameterDescription } from "./parameter-descriptions.ts";
+import { describeRequestTexts } from "./request-texts.ts";
 import type { JsonSchema, Media, OpenApiDocument, Operation, Parameter, Response } from "./schema.ts";
 
 interface RouteSchema {
@@ -17,6 +19,8 @@ interface RouteSchema {
   response?: Record<string, JsonSchema & { content?: Record<string, Media> }>;
   consumes?: string[];
   produces?: string[];
+  /** Failures that browsers get as a page. */
+  failuresAsPage?: number[];
 }
 
 const securitySchemes = {
@@ -76,7 +80,7 @@ export function buildDocument(
     };
   }
   const { title, description, servers, security } = surfaces[surface];
-  return {
+  const document: OpenApiDocument = {
     openapi: "3.1.0",
     info: { title, version: "0.1.0", description },
     ...(servers && { servers }),
@@ -84,6 +88,9 @@ export function buildDocument(
     paths,
     components: { securitySchemes, schemas: components.getSorted(), responses: failures.responses },
   };
+  describeRequestTexts(document);
+  addLinks(document);
+  return document;
 }
 
 function buildOperation(
@@ -102,6 +109,10 @@ function buildOperation(
   }
   for (const status of getFailureStatuses(route, surface === "agent-server"))
     responses[status] ??= failures.toReference(status, family);
+  if (schema.failuresAsPage) {
+    for (const status of schema.failuresAsPage)
+      responses[status] = withPage(failures.toResponse(status, family));
+  }
   const parameters = buildParameters(path, schema, components);
   return {
     operationId: schema.operationId ?? makeOperationId(String(route.method), path),
@@ -186,6 +197,10 @@ function buildResponse(
     description,
     content: Object.fromEntries((produces ?? ["application/json"]).map((type) => [type, media])),
   };
+}
+
+function withPage(response: Response): Response {
+  return { ...response, content: { ...response.content, "text/html": { schema: { type: "string" } } } };
 }
 
 /** A response without a schema is a byte stream. */

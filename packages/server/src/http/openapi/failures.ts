@@ -5,6 +5,9 @@ import { openAiFailure } from "../server/errors.ts";
 import type { Components } from "./components.ts";
 import { type JsonSchema, type Response, toJsonSchema } from "./schema.ts";
 
+/** Failures in the same form on every route. */
+const beforeRouting: ReadonlySet<number> = new Set([414, 431]);
+
 const descriptions: Record<number, string> = {
   400: "The request is not valid",
   401: "The key is missing, unknown, revoked or expired",
@@ -13,8 +16,10 @@ const descriptions: Record<number, string> = {
   409: "The resource's state does not allow the request",
   410: "The resource was removed permanently",
   413: "The body is too large",
+  414: "The address or a part of its path is too long",
   415: "The route does not accept the body's content type",
   422: "A parameter or the body does not fit its schema",
+  431: "The headers are too large",
   429: "Too many requests or queued work; `Retry-After` says when to try again",
   502: "A server that the request depends on failed",
   503: "A sandbox does not start or does not respond",
@@ -39,6 +44,8 @@ export function getFailureStatuses(
   if (url.includes("/:") || url.includes("*")) for (const status of [400, 404]) statuses.add(status);
   if (schema.body) for (const status of [400, 413, 415]) statuses.add(status);
   if (isBelowSandbox && config?.access !== "public") statuses.add(404);
+  // Refused before routing: the address is too long, the headers are too large.
+  for (const status of [414, 431]) statuses.add(status);
   if (changes && config?.access !== "public") statuses.add(507);
   return [...statuses].sort((a, b) => a - b);
 }
@@ -53,9 +60,16 @@ export class FailureResponses {
   }
 
   /** A reference to the response for a status in a family. */
-  toReference(status: number, family: string): Response {
+  toReference(status: number, ofRoute: string): Response {
+    const family = beforeRouting.has(status) ? "detail" : ofRoute;
     const name = `${STATUS_CODES[status]!.replaceAll(/\W/g, "")}${family === "detail" ? "" : `.${family}`}`;
-    this.responses[name] ??= {
+    this.responses[name] ??= this.toResponse(status, family);
+    return { $ref: `#/components/responses/${name}` };
+  }
+
+  /** The response itself, for routes that answer in other forms too. */
+  toResponse(status: number, family: string): Response {
+    return {
       description: descriptions[status] ?? STATUS_CODES[status]!,
       content: {
         "application/json": {
@@ -64,7 +78,6 @@ export class FailureResponses {
         },
       },
     };
-    return { $ref: `#/components/responses/${name}` };
   }
 }
 

@@ -54,6 +54,7 @@ export interface Media {
 
 export interface Response {
   $ref?: string;
+  links?: Record<string, { operationId: string; parameters: Record<string, string> }>;
   description?: string;
   content?: Record<string, Media>;
 }

@@ -1,6 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { PageRequest } from "@sandpiper/core/paging";
-import { parseEventTime, parseId, StringEnum } from "@sandpiper/wire";
+import { idPattern, parseEventTime, parseId, StringEnum } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { InvalidInput } from "./invalid-input.ts";
 
@@ -18,7 +18,15 @@ export const pageKeys = makePageKeys(100);
 export const PageQuery = Type.Object(pageKeys);
 
 /** A time in a query: ISO-8601, UTC if it names no zone. */
-export const Time = Type.Optional(Type.String({ description: "ISO-8601, UTC if it names no zone" }));
+export const Time = Type.Optional(
+  Type.String({
+    description: "ISO-8601, UTC if it names no zone",
+    "x-documented": { format: "date-time" },
+  }),
+);
+
+/** A UUID in either form; the handler parses it. */
+export const Id = Type.String({ "x-documented": { pattern: idPattern } });
 
 export const TimestampOrder = StringEnum(["TIMESTAMP", "TIMESTAMP_DESC"], { default: "TIMESTAMP" });
 

@@ -16,6 +16,7 @@ import { sendJson, toArrayJson, toPageBytes } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import {
   checkCount,
+  Id,
   pageKeys,
   parseEventTimeParam,
   requireId,
@@ -33,7 +34,7 @@ const sandboxKey = {
 const SandboxQuery = Type.Object(sandboxKey);
 const SearchQuery = Type.Object({
   kind__eq: Type.Optional(StringEnum(["BashCommand", "BashOutput"])),
-  command_id__eq: Type.Optional(Type.String({ description: "only this command and its output" })),
+  command_id__eq: Type.Optional({ ...Id, description: "only this command and its output" }),
   timestamp__gte: Time,
   timestamp__lt: Time,
   order__gt: Type.Optional(Type.Integer({ description: "only output after this position" })),

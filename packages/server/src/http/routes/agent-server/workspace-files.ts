@@ -34,7 +34,7 @@ export function workspaceFileRoutes(
   });
   const common = {
     tags: ["agent server"],
-    produces: ["application/octet-stream"],
+    produces: ["*/*"],
     response: { 200: Type.Unsafe<unknown>({}), 302: leadsOn },
   };
   const base = "/api/conversations/:conversation_id/workspace";

@@ -9,6 +9,7 @@ import type { StartTaskFilter } from "../../../store/start-task-store.ts";
 import { sendJson, toArrayJson } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import {
+  Id,
   pageKeys,
   pageRequest,
   parseIds,
@@ -19,7 +20,7 @@ import {
 } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
-const filterKeys = { conversation_id__eq: Type.Optional(Type.String()), created_at__gte: Time };
+const filterKeys = { conversation_id__eq: Type.Optional(Id), created_at__gte: Time };
 const FilterQuery = Type.Object(filterKeys);
 const SearchQuery = Type.Object({
   ...filterKeys,

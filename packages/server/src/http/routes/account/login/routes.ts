@@ -98,6 +98,7 @@ function registerRoutes(
         "Exchange an API key for a login cookie; a form gets a page, JSON gets JSON",
         {
           consumes: ["application/json", formType],
+          failuresAsPage: [401, 429],
           body: LoginRequest,
           response: { 200: LoginAnswer, 303: Type.Null({ description: "Redirects to the page" }) },
         },
