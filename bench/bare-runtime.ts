@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { getSandboxIdBase, idRangeSize } from "@sandpiper/sandbox/drivers/common/uid-range";
 import { getRuntimeDir } from "@sandpiper/sandbox/test/support/oci";
 import type { BenchService } from "./sandbox-service.ts";
 import type { TimedShell } from "./timed-shell.ts";
@@ -10,7 +11,7 @@ interface Configuration {
   root: { path: string };
   process: object;
   mounts: { source?: string }[];
-  linux: { cgroupsPath: string };
+  linux: { cgroupsPath: string; namespaces: { type: string }[] };
 }
 
 /**
@@ -44,7 +45,15 @@ export class BareRuntime {
     const mounts = config.mounts.filter(
       ({ source }) => !source?.startsWith("/dev/shm/") && !source?.startsWith("/run/"),
     );
-    this.#model = { ...config, root: { ...config.root, path: rootfs }, mounts };
+    // Every container gets a user namespace with the ids of the layer.
+    const mapping = [{ containerID: 0, hostID: getSandboxIdBase(), size: idRangeSize }];
+    const linux = {
+      ...config.linux,
+      namespaces: config.linux.namespaces.map(({ type }) => ({ type })),
+      uidMappings: mapping,
+      gidMappings: mapping,
+    };
+    this.#model = { ...config, root: { ...config.root, path: rootfs }, mounts, linux };
     const user = { uid: spec.user.uid, gid: spec.user.gid };
     for (const [name, args] of Object.entries({ echo: ["echo", "ready"], true: ["true"] }))
       writeFileSync(join(this.#bundles, `${name}.json`), JSON.stringify({ ...config.process, user, args }));

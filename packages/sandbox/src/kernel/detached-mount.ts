@@ -12,7 +12,7 @@ const SYS_mount_setattr = 442;
 const AT_EMPTY_PATH = 0x1000;
 const OPEN_TREE_CLONE = 1;
 const OPEN_TREE_CLOEXEC = 0o2000000;
-const MOUNT_ATTR_RDONLY = 0x1n;
+export const MOUNT_ATTR_RDONLY = 0x1n;
 
 export const AT_FDCWD = -100;
 
@@ -27,12 +27,9 @@ export function openDetachedMount(path: string): number {
 }
 
 /**
- * Makes a detached mount read-only and sets further attributes (MOUNT_ATTR_…), with the user
- * namespace of MOUNT_ATTR_IDMAP.
+ * Sets attributes of a detached mount (MOUNT_ATTR_…), with the user namespace of MOUNT_ATTR_IDMAP.
  */
-export function restrictMount(mount: number, attributes = 0n, userNamespace = 0): void {
-  const set = Buffer.from(
-    BigUint64Array.of(MOUNT_ATTR_RDONLY | attributes, 0n, 0n, BigInt(userNamespace)).buffer,
-  );
+export function setMountAttributes(mount: number, attributes: bigint, userNamespace = 0): void {
+  const set = Buffer.from(BigUint64Array.of(attributes, 0n, 0n, BigInt(userNamespace)).buffer);
   call("mount_setattr", () => mountSetattr(SYS_mount_setattr, mount, "", AT_EMPTY_PATH, set, set.length));
 }

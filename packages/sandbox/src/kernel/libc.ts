@@ -13,6 +13,11 @@ export function native(prototype: string): Native {
   return library.func(prototype) as Native;
 }
 
+/** Address of a function of the C library, for functions that take one. */
+export function functionAddress(name: string): unknown {
+  return library.symbol(name);
+}
+
 /** Calls a function that returns -1 and sets errno when it fails; returns its result. */
 export function call(name: string, work: () => number): number {
   const result = work();

@@ -1,5 +1,5 @@
 import { closeSync, constants, openSync } from "node:fs";
-import { openDetachedMount, restrictMount } from "./detached-mount.ts";
+import { MOUNT_ATTR_RDONLY, openDetachedMount, setMountAttributes } from "./detached-mount.ts";
 
 const path = "/dev/null";
 let descriptor: number | undefined;
@@ -23,7 +23,7 @@ function openReadOnlyMount(): number | undefined {
   let tree: number | undefined;
   try {
     tree = openDetachedMount(path);
-    restrictMount(tree);
+    setMountAttributes(tree, MOUNT_ATTR_RDONLY);
     return openSync(`/proc/self/fd/${tree}`, constants.O_RDWR);
   } catch (error) {
     if (unsupportedCodes.includes((error as NodeJS.ErrnoException).code ?? "")) return undefined;

@@ -1,7 +1,10 @@
 import { readFileSync } from "node:fs";
 
+/** Ids of a sandbox: 0…65535 inside. */
+export const idRangeSize = 65_536;
+
 /**
- * Host id of id 0 in every sandbox; sandboxes own 65,536 ids from there. A server in a user
+ * Host id on the disk of id 0 in every sandbox, whose files have 65,536 ids from there. A server in a user
  * namespace (run by an ordinary user) has few ids and gives sandboxes all but its own.
  */
 export function getSandboxIdBase(): number {

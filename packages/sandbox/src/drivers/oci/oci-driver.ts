@@ -110,7 +110,8 @@ export class OciDriver implements SandboxDriver {
     const hostMounts = [...host.binds.map(({ destination }) => destination), insideFolder];
     const files = new SandboxFiles({ dir: this.#dir, idBase, hostMounts });
     const containers = new OciContainers({
-      ...{ runtime, host, groups, limits, idBase, layers: files.layers },
+      ...{ runtime, host, groups, limits, layers: files.layers },
+      ...{ files: this.#dir, logger: this.#logger },
       runtimeDir: openRuntimeDir(`${groups.name}-run`),
       imageLayer: (reference) => this.#images.layerPath(reference),
     });
@@ -167,7 +168,7 @@ export class OciDriver implements SandboxDriver {
     const { files, containers, executor, groups } = this.#requireOpen();
     const { spec } = this.#getRecord(files, id);
     const folder = containers.execFolder(id);
-    return executor.exec({ id, folder, spec, idBase: getSandboxIdBase(), group: groups.get(id) }, command);
+    return executor.exec({ id, folder, spec, idBase: containers.idBase(id), group: groups.get(id) }, command);
   }
 
   async pause(id: string): Promise<void> {

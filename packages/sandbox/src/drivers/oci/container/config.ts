@@ -7,10 +7,8 @@ import {
   maskedProcPaths,
   readonlyPaths,
 } from "../../common/isolation.ts";
+import { idRangeSize } from "../../common/uid-range.ts";
 import type { ProcessLimits } from "./rlimits.ts";
-
-/** Ids per sandbox: its user namespace maps 0…65535 to `idBase`…`idBase + 65535` of the host. */
-export const idRangeSize = 65_536;
 
 const initPath = "/run/init";
 /** Replaces catatonit when that is not installed. */
@@ -20,7 +18,10 @@ export interface ConfigInput {
   id: string;
   spec: PreparedSpec;
   rootfs: string;
+  /** Host id of id 0 inside. */
   idBase: number;
+  /** Path of the user namespace of the processes; undefined: a new one. */
+  userNamespace: string | undefined;
   /** Part of the section `linux`: the process group and its limits. */
   group: object;
   /** Host path of a static init, or null for the shell loop. */
@@ -38,7 +39,7 @@ const noCapabilities = { bounding: [], effective: [], inheritable: [], permitted
 
 /** The OCI runtime configuration (config.json) of a sandbox. */
 export function makeRuntimeConfig(input: ConfigInput): object {
-  const { id, spec, idBase, limits } = input;
+  const { id, spec, idBase, userNamespace, limits } = input;
   const mapping = [{ containerID: 0, hostID: idBase, size: idRangeSize }];
   const init = input.init === null ? shellInit : [initPath, "-P"];
   const binds =
@@ -71,7 +72,10 @@ export function makeRuntimeConfig(input: ConfigInput): object {
       uidMappings: mapping,
       gidMappings: mapping,
       ...input.group,
-      namespaces: ["pid", "network", "ipc", "uts", "mount", "user", "cgroup"].map((type) => ({ type })),
+      namespaces: [
+        { type: "user", ...(userNamespace === undefined ? {} : { path: userNamespace }) },
+        ...["pid", "network", "ipc", "uts", "mount", "cgroup"].map((type) => ({ type })),
+      ],
       ...("section" in input.seccomp ? { seccomp: input.seccomp.section } : {}),
       maskedPaths: maskedProcPaths,
       readonlyPaths,
@@ -120,6 +124,8 @@ export function makeProcessConfig(spec: PreparedSpec, input: ProcessInput, limit
     rlimits: [
       { type: "RLIMIT_NOFILE", hard: limits.openFiles, soft: limits.openFiles },
       { type: "RLIMIT_CORE", hard: 0, soft: 0 },
+      { type: "RLIMIT_SIGPENDING", hard: limits.pendingSignals, soft: limits.pendingSignals },
+      { type: "RLIMIT_MSGQUEUE", hard: limits.queueBytes, soft: limits.queueBytes },
     ],
   };
 }

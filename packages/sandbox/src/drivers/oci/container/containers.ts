@@ -1,17 +1,21 @@
-import { chmodSync, closeSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { Logger } from "@sandpiper/core/log/logger";
 import type { SandboxFile } from "../../../driver.ts";
-import { openUserNamespace } from "../../../kernel/id-mapped.ts";
+import { hasResourceCapability } from "../../../kernel/capabilities.ts";
+import type { Owner } from "../../../kernel/files-in-root.ts";
 import type { BindMount, HostResources } from "../../common/host.ts";
+import { isRootless } from "../../common/uid-range.ts";
 import type { ProcessGroups } from "../cgroup/process-groups.ts";
+import { type IdRange, IdRanges } from "../ids/id-ranges.ts";
 import { Launcher } from "../launch/launcher.ts";
 import type { InjectedPath, LowerLayer } from "../launch/launcher-messages.ts";
 import type { SeccompFilter } from "../launch/seccomp-filter.ts";
 import type { Layers } from "../storage/layers.ts";
 import type { StoredSandbox } from "../storage/records.ts";
-import { idRangeSize, makeRuntimeConfig } from "./config.ts";
+import { makeRuntimeConfig } from "./config.ts";
 import type { ProcessLimits } from "./rlimits.ts";
 import { findLastMessage, type Runtime, runProgram } from "./runtime.ts";
 
@@ -27,7 +31,18 @@ export interface OciContainersOptions {
   layers: Layers;
   /** Path of an unpacked image. Throws SandboxSpecUnusable. */
   imageLayer: (reference: string) => string;
-  idBase: number;
+  /** Folder of all layers and images. */
+  files: string;
+  logger: Logger | undefined;
+}
+
+const configName = "config.json";
+
+/** Where one start happens. */
+interface Place {
+  box: string;
+  logFile: string;
+  ids: IdRange;
 }
 
 export interface ContainerStart {
@@ -51,7 +66,7 @@ export class OciContainers {
   readonly #options: OciContainersOptions;
   readonly #boxes: string;
   readonly #launcher: Launcher;
-  #userNamespace: Promise<number> | undefined;
+  readonly #ids: IdRanges;
 
   constructor(options: OciContainersOptions) {
     this.#options = options;
@@ -61,8 +76,26 @@ export class OciContainers {
     mkdirSync(this.#boxes, { recursive: true });
     chmodSync(this.stateDir, 0o700);
     chmodSync(this.#boxes, 0o711);
-    const folders = join(options.runtimeDir, "folders");
-    this.#launcher = new Launcher({ layers: options.layers.folder, folders, rootless: options.idBase === 1 });
+    const { files, logger, layers } = options;
+    this.#launcher = new Launcher({
+      files,
+      layers: layers.folder,
+      mounts: join(options.runtimeDir, "mounts"),
+      rootless: isRootless(),
+    });
+    this.#ids = new IdRanges({
+      installation: options.groups.name,
+      boxes: this.#boxes,
+      files,
+      // runc sets limits from outside, which only the owner of the namespace may do otherwise.
+      ownOwners: !isRootless() && (options.runtime.kind === "crun" || hasResourceCapability()),
+      logger,
+    });
+  }
+
+  /** Host id of id 0 in a running sandbox. */
+  idBase(id: string): number {
+    return this.#ids.getBase(id);
   }
 
   /** Runtime and its general options, before a command. */
@@ -85,53 +118,18 @@ export class OciContainers {
    * Throws SandboxFailed.
    */
   async start(id: string, start: ContainerStart): Promise<void> {
-    const { host, limits, runtime, layers, idBase, groups } = this.#options;
-    const { record } = start;
-    const { spec } = record;
+    const { runtime, groups } = this.#options;
+    const { spec } = start.record;
     groups.expectStart();
-    const lower = await this.#lower(record);
     const box = this.#makeBox(id);
-    const target = join(box, "root");
-    const config = makeRuntimeConfig({
-      id,
-      spec,
-      rootfs: target,
-      idBase,
-      group: groups.linuxSection(id, spec.limits),
-      init: host.init,
-      binds: [
-        ...(spec.root.kind === "host" ? host.binds : []),
-        ...host.sysBinds,
-        ...start.binds,
-        ...writeNameFiles(box, id),
-      ],
-      seccomp: start.seccomp,
-      limits,
-    });
-    const configFile = join(box, "config.json");
-    writeFileSync(configFile, JSON.stringify(config), { mode: 0o600 });
-    const keyring = runtime.kind === "runc" ? ["--no-new-keyring"] : [];
     const logFile = join(box, "runtime.log");
-    const code = await this.#launcher.launch({
-      target,
-      lower,
-      upper: layers.path(record.upper),
-      work: layers.workPath(record.upper),
-      injected: injectedPaths(start, idBase),
-      root: { uid: idBase, gid: idBase },
-      argv: [
-        ...this.#argv(logFile),
-        "run",
-        "--detach",
-        ...keyring,
-        ...groups.runArgs(id),
-        "--bundle",
-        box,
-        id,
-      ],
-      oomScore: limits.oomScore,
-      timeoutMs: commandTimeoutMs,
-    });
+    const ids = this.#ids.take(id);
+    let code: number;
+    try {
+      code = await this.#launch(id, start, { box, logFile, ids });
+    } finally {
+      ids.close();
+    }
     if (code !== 0) {
       const reason = code === 124 ? `no answer within ${commandTimeoutMs / 1000} s` : readLogEnd(logFile);
       throw runtimeError("start", runtime, { code, reason });
@@ -140,7 +138,7 @@ export class OciContainers {
     const first = group.member();
     if (first !== undefined) group.admit(first, spec.limits);
     // The runtime keeps a copy.
-    rmSync(configFile);
+    rmSync(join(box, configName));
   }
 
   /** Kills the processes of a sandbox, if any, and removes its container. Throws SandboxFailed. */
@@ -156,6 +154,7 @@ export class OciContainers {
     // Retries, because a runtime that is ending with its command may still write there.
     for (const folder of [join(this.stateDir, id), join(this.#boxes, id)])
       await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 5 });
+    this.#ids.release(id);
   }
 
   /** Whether the processes have a system call filter, and the compiled one (base64). */
@@ -170,9 +169,6 @@ export class OciContainers {
 
   async close(): Promise<void> {
     await this.#launcher.close();
-    const userNamespace = await this.#userNamespace;
-    if (userNamespace !== undefined) closeSync(userNamespace);
-    this.#userNamespace = undefined;
   }
 
   /** Called when no sandbox is left. */
@@ -187,6 +183,48 @@ export class OciContainers {
     return [runtime.path, ...log, ...groups.runtimeArgs(runtime.kind), "--root", this.stateDir];
   }
 
+  /** Runs the runtime; returns its exit code. */
+  async #launch(id: string, start: ContainerStart, place: Place): Promise<number> {
+    const { host, limits, runtime, layers, groups } = this.#options;
+    const { record } = start;
+    const { spec } = record;
+    const { box, logFile, ids } = place;
+    const root = { uid: ids.base, gid: ids.base };
+    const target = join(box, "root");
+    const config = makeRuntimeConfig({
+      id,
+      spec,
+      rootfs: target,
+      idBase: ids.base,
+      userNamespace: ids.processes === undefined ? undefined : `/proc/${process.pid}/fd/${ids.processes}`,
+      group: groups.linuxSection(id, spec.limits),
+      init: host.init,
+      binds: [
+        ...(spec.root.kind === "host" ? host.binds : []),
+        ...host.sysBinds,
+        ...start.binds,
+        ...writeNameFiles(box, id),
+      ],
+      seccomp: start.seccomp,
+      limits,
+    });
+    writeFileSync(join(box, configName), JSON.stringify(config), { mode: 0o600 });
+    const keyring = runtime.kind === "runc" ? ["--no-new-keyring"] : [];
+    const options = ["--detach", ...keyring, ...groups.runArgs(id), "--bundle", box];
+    return await this.#launcher.launch({
+      target,
+      ownersNamespace: ids.files,
+      lower: this.#lower(record, ids),
+      upper: layers.path(record.upper),
+      work: layers.workPath(record.upper),
+      injected: injectedPaths(start, root),
+      root,
+      argv: [...this.#argv(logFile), "run", ...options, id],
+      oomScore: limits.oomScore,
+      timeoutMs: commandTimeoutMs,
+    });
+  }
+
   #makeBox(id: string): string {
     const box = join(this.#boxes, id);
     const folders = { [box]: 0o711, [join(box, "root")]: 0o755, [join(box, "exec")]: 0o700 };
@@ -197,17 +235,14 @@ export class OciContainers {
     return box;
   }
 
-  async #lower(record: StoredSandbox): Promise<LowerLayer[]> {
-    const { layers, imageLayer, idBase } = this.#options;
+  #lower(record: StoredSandbox, ids: IdRange): LowerLayer[] {
+    const { layers, imageLayer } = this.#options;
     const { root } = record.spec;
     const own = record.layers.map((name) => ({ path: layers.path(name) }));
     if (root.kind === "image") return [...own, { path: imageLayer(root.reference) }];
     if (root.kind === "host") return [...own, { path: layers.path(record.hostLayer!) }];
-    this.#userNamespace ??= openUserNamespace(idBase, idRangeSize).catch((error: unknown) => {
-      this.#userNamespace = undefined;
-      throw error;
-    });
-    return [...own, { folder: root.path, userNamespace: await this.#userNamespace }];
+    if (ids.processes === undefined) throw new PlatformError("RootFolderNeedsRoot");
+    return [...own, { folder: root.path, userNamespace: ids.processes }];
   }
 }
 
@@ -229,11 +264,10 @@ function writeNameFiles(box: string, id: string): BindMount[] {
  * Paths that are put into a root before a start. A sandbox that has run holds its user's work, so
  * it also starts when a path cannot be put there.
  */
-function injectedPaths({ record: { spec }, isNew, files }: ContainerStart, idBase: number): InjectedPath[] {
+function injectedPaths({ record: { spec }, isNew, files }: ContainerStart, root: Owner): InjectedPath[] {
   const injected = files.map((file) => ({ ...file, optional: !isNew }));
   if (!isNew || spec.root.kind === "host") return injected;
-  const root = { uid: idBase, gid: idBase };
-  const user = { uid: idBase + spec.user.uid, gid: idBase + spec.user.gid };
+  const user = { uid: root.uid + spec.user.uid, gid: root.gid + spec.user.gid };
   return [
     { path: "/etc/resolv.conf", content: "", optional: true },
     { path: "/tmp", owner: root, mode: 0o1777 },

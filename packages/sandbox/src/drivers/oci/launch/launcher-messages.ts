@@ -4,6 +4,8 @@ export type LowerLayer = { path: string } | { folder: string; userNamespace: num
 export interface LaunchRequest {
   /** Empty folder where the root filesystem is mounted during the start. */
   target: string;
+  /** Maps owners of layers on the disk to those that the sandbox sees; undefined: the same ids. */
+  ownersNamespace: number | undefined;
   /** Read-only layers, uppermost first. */
   lower: LowerLayer[];
   upper: string;
@@ -29,9 +31,11 @@ export type LaunchResult =
   | { failed: "RootMountFailed" | "SandboxStartFailed"; reason: string };
 
 export interface LauncherSettings {
-  /** Folder of the layers; their paths are passed to the kernel relative to it. */
+  /** Folder of everything that layers consist of. */
+  files: string;
+  /** Folder of the layers in `files`; their paths are passed to the kernel relative to it. */
   layers: string;
-  /** A folder on a tmpfs for the mounts of root filesystem folders. */
-  folders: string;
+  /** A folder on a tmpfs for mounts whose owners are mapped. */
+  mounts: string;
   rootless: boolean;
 }

@@ -1,4 +1,4 @@
-import { mkdirSync, statSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join, relative } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { errorText } from "@sandpiper/core/errors";
@@ -9,22 +9,13 @@ import { keepMountsHere, mountOverlay, unmount } from "../../../kernel/mounts.ts
 import { unshareMounts } from "../../../kernel/namespaces.ts";
 import { spawnPiped } from "../../../kernel/spawn.ts";
 import { sendSignal } from "../../common/processes.ts";
-import type {
-  InjectedPath,
-  LauncherSettings,
-  LaunchRequest,
-  LaunchResult,
-  LowerLayer,
-} from "./launcher-messages.ts";
+import type { InjectedPath, LauncherSettings, LaunchRequest, LaunchResult } from "./launcher-messages.ts";
 
 // The thread behind `Launcher`. Apart from waiting it only makes system calls of microseconds.
 const settings = workerData as LauncherSettings;
 
 /** `index=off`: layers change their positions. `userxattr`: all that a user namespace may use. */
 const mountOptions = ["index=off", ...(settings.rootless ? ["userxattr"] : [])];
-
-/** Mounts of root filesystem folders. */
-const mounted = new Map<string, string>();
 
 unshareMounts();
 keepMountsHere();
@@ -37,9 +28,7 @@ parentPort!.on("message", ({ number, request }: { number: number; request: Launc
 async function launch(request: LaunchRequest): Promise<LaunchResult> {
   const { target, root } = request;
   try {
-    const layers = request.lower.map(lowerPath);
-    const overlay = { layers, upper: shortPath(request.upper), work: shortPath(request.work) };
-    mountOverlay(target, overlay, mountOptions);
+    mountRoot(request);
   } catch (error) {
     return { failed: "RootMountFailed", reason: errorText(error) };
   }
@@ -50,6 +39,31 @@ async function launch(request: LaunchRequest): Promise<LaunchResult> {
     return { failed: "SandboxStartFailed", reason: errorText(error) };
   } finally {
     unmount(target);
+  }
+}
+
+/** Mounts with mapped owners end here, because the overlay has its own copies. */
+function mountRoot({ target, lower, upper, work, ownersNamespace }: LaunchRequest): void {
+  const mapped: string[] = [];
+  const mapOwners = (folder: string, options: { userNamespace: number; writable: boolean }): string => {
+    const path = join(settings.mounts, String(mapped.length));
+    mkdirSync(path, { recursive: true });
+    mountIdMapped(folder, path, options);
+    mapped.push(path);
+    return path;
+  };
+  try {
+    if (ownersNamespace !== undefined) {
+      const files = mapOwners(settings.files, { userNamespace: ownersNamespace, writable: true });
+      changeFolder(join(files, relative(settings.files, settings.layers)));
+    }
+    const layers = lower.map((layer) =>
+      "path" in layer ? shortPath(layer.path) : mapOwners(layer.folder, { ...layer, writable: false }),
+    );
+    mountOverlay(target, { layers, upper: shortPath(upper), work: shortPath(work) }, mountOptions);
+  } finally {
+    changeFolder(settings.layers);
+    for (const path of mapped) unmount(path);
   }
 }
 
@@ -85,22 +99,7 @@ function inject(target: string, owner: { uid: number; gid: number }, paths: Inje
   }
 }
 
-function lowerPath(layer: LowerLayer): string {
-  if ("path" in layer) return shortPath(layer.path);
-  // The inode is part of the key, because the folder may be replaced by another of the same name.
-  const { dev, ino } = statSync(layer.folder);
-  const key = `${dev} ${ino} ${layer.folder}`;
-  const known = mounted.get(key);
-  if (known !== undefined) return known;
-  const target = join(settings.folders, String(mounted.size));
-  mkdirSync(target, { recursive: true });
-  mountIdMapped(layer.folder, target, layer.userNamespace);
-  mounted.set(key, target);
-  return target;
-}
-
-/** The shorter of the absolute path and the path relative to this thread's folder. */
+/** The path from the folder of the layers, which is the working folder during a mount. */
 function shortPath(path: string): string {
-  const short = relative(settings.layers, path);
-  return short.length < path.length ? short : path;
+  return relative(settings.layers, path);
 }

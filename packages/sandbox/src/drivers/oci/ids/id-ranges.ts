@@ -1,0 +1,168 @@
+import { createHash } from "node:crypto";
+import { closeSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { release } from "node:os";
+import { join } from "node:path";
+import { errorText } from "@sandpiper/core/errors";
+import type { Logger } from "@sandpiper/core/log/logger";
+import { openDetachedMount } from "../../../kernel/detached-mount.ts";
+import { mapOwners } from "../../../kernel/id-mapped.ts";
+import { createUserNamespace } from "../../../kernel/user-namespace.ts";
+import { getSandboxIdBase, idRangeSize, isRootless } from "../../common/uid-range.ts";
+
+/**
+ * The ids of the processes of one sandbox. On the disk, the files of all sandboxes have the same ids.
+ */
+export interface IdRange {
+  /** Host id of id 0 inside. */
+  base: number;
+  /** User namespace of the processes; undefined without root: the runtime creates it. */
+  processes: number | undefined;
+  /** User namespace that maps owners on the disk to the range; undefined: they are the same ids. */
+  files: number | undefined;
+  /** Closes both descriptors; called once the sandbox runs. */
+  close(): void;
+}
+
+/** Ranges above that of the files, and below ids that some programs take for negative numbers. */
+const rangeCount = Math.floor((0x7000_0000 - getSandboxIdBase()) / idRangeSize) - 1;
+/** The first owner of user namespaces of sandboxes; no process and no file has these ids. */
+const firstOwner = 0x0f00_0000;
+
+export interface IdRangesOptions {
+  /** Unique name of the installation on this machine. */
+  installation: string;
+  /** Folder with one folder for each running sandbox, which remembers the range. */
+  boxes: string;
+  /** Folder of all layers and images. */
+  files: string;
+  /** True when the user namespaces of sandboxes should have different owners. */
+  ownOwners: boolean;
+  logger: Logger | undefined;
+}
+
+interface UsedRange {
+  number: number;
+  base: number;
+}
+
+/**
+ * Gives each running sandbox ids of its own, because the kernel counts many objects (inotify watches,
+ * pending signals, pages of pipes, …) by user id, also across namespaces. Where the kernel cannot map
+ * the owners of layers (before Linux 5.19, some filesystems, without root), all sandboxes have the ids
+ * of their files; their user namespaces still have different owners.
+ */
+export class IdRanges {
+  readonly #options: IdRangesOptions;
+  readonly #used = new Map<string, UsedRange>();
+  readonly #offset: number;
+  readonly #separate: boolean;
+  #ownOwners: boolean;
+
+  constructor(options: IdRangesOptions) {
+    this.#options = options;
+    this.#ownOwners = options.ownOwners;
+    this.#separate = this.#canMapFiles();
+    // Installations on one machine begin at different numbers.
+    this.#offset = createHash("sha256").update(options.installation).digest().readUInt32LE() % rangeCount;
+    for (const id of readdirSync(options.boxes)) {
+      const used = this.#readUsed(id);
+      if (used) this.#used.set(id, used);
+    }
+  }
+
+  /** Takes a range for a sandbox whose folder in `boxes` exists. Throws what the kernel refuses. */
+  take(id: string): IdRange {
+    const number = this.#firstUnused();
+    const place = (this.#offset + number) % rangeCount;
+    const base = getSandboxIdBase() + (this.#separate ? (1 + place) * idRangeSize : 0);
+    writeFileSync(this.#file(id), `${number} ${base}`);
+    this.#used.set(id, { number, base });
+    if (isRootless()) return { base, processes: undefined, files: undefined, close: () => {} };
+    const processes = this.#createOwned(base, firstOwner + place);
+    try {
+      const files = this.#separate ? mapFiles(base) : undefined;
+      const close = () => {
+        closeSync(processes);
+        if (files !== undefined) closeSync(files);
+      };
+      return { base, processes, files, close };
+    } catch (error) {
+      closeSync(processes);
+      throw error;
+    }
+  }
+
+  /** Host id of id 0 in a running sandbox. Those of an older server have the ids of the files. */
+  getBase(id: string): number {
+    return this.#used.get(id)?.base ?? getSandboxIdBase();
+  }
+
+  /** Called when a sandbox has no processes any more. */
+  release(id: string): void {
+    this.#used.delete(id);
+  }
+
+  #firstUnused(): number {
+    const used = new Set([...this.#used.values()].map(({ number }) => number));
+    let number = 0;
+    while (used.has(number)) number++;
+    return number;
+  }
+
+  /** The user namespace of the processes, with an owner of its own if the machine permits it. */
+  #createOwned(base: number, owner: number): number {
+    const extents = [{ inside: 0, outside: base, count: idRangeSize }];
+    if (this.#ownOwners) {
+      try {
+        return createUserNamespace(extents, owner);
+      } catch (error) {
+        this.#ownOwners = false;
+        this.#options.logger?.warn({ reason: errorText(error) }, ownersWarning);
+      }
+    }
+    return createUserNamespace(extents);
+  }
+
+  #file(id: string): string {
+    return join(this.#options.boxes, id, "ids");
+  }
+
+  #readUsed(id: string): UsedRange | undefined {
+    try {
+      const [number, base] = readFileSync(this.#file(id), "latin1").split(" ").map(Number);
+      return number! >= 0 && base! > 0 ? { number: number!, base: base! } : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  #canMapFiles(): boolean {
+    const [major, minor] = release().split(".").map(Number);
+    if (isRootless() || major! < 5 || (major === 5 && minor! < 19)) return false;
+    const userNamespace = mapFiles(getSandboxIdBase() + idRangeSize);
+    const mount = openDetachedMount(this.#options.files);
+    try {
+      mapOwners(mount, userNamespace);
+      return true;
+    } catch (error) {
+      this.#options.logger?.warn({ reason: errorText(error) }, sharedWarning);
+      return false;
+    } finally {
+      closeSync(mount);
+      closeSync(userNamespace);
+    }
+  }
+}
+
+/** Root owns what the kernel keeps in the work folders of layers. */
+function mapFiles(base: number): number {
+  return createUserNamespace([
+    { inside: 0, outside: 0, count: 1 },
+    { inside: getSandboxIdBase(), outside: base, count: idRangeSize },
+  ]);
+}
+
+const sharedWarning =
+  "The filesystem of the sandboxes cannot map the owners of files: the processes of all sandboxes have the same ids.";
+const ownersWarning =
+  "Only root may create user namespaces on this machine: the kernel counts some objects of all sandboxes together.";
