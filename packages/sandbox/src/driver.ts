@@ -1,4 +1,5 @@
 import type { Duplex, Readable, Writable } from "node:stream";
+import type { Capability } from "./specs/capabilities.ts";
 
 /**
  * The interface of a sandbox engine; nothing above it depends on the engine. A driver keeps no
@@ -127,6 +128,11 @@ export interface SandboxSpec {
    * root; for `host` its own.
    */
   user: SandboxUser | string | null;
+  /**
+   * What root inside may do; with any, set-user-id programs such as `sudo` work too. Undefined: what
+   * the driver gives to roots that can be written, such as images.
+   */
+  capabilities?: readonly Capability[] | undefined;
   limits: SandboxLimits;
   network: NetworkPolicy;
 }

@@ -31,6 +31,8 @@ export interface Overlay {
   layers: string[];
   upper: string;
   work: string;
+  /** True when set-user-id programs have an effect. */
+  setUserId: boolean;
 }
 
 /** Throws EINVAL when the kernel cannot stack these folders. */
@@ -41,7 +43,8 @@ export function mountOverlay(target: string, overlay: Overlay, extra: string[] =
     `workdir=${overlay.work}`,
     ...extra,
   ];
-  mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options.join(","));
+  const flags = MS_NODEV | (overlay.setUserId ? 0 : MS_NOSUID);
+  mount("overlay", target, "overlay", flags, options.join(","));
 }
 
 /** Detaches a mount at once; it ends with its last user. */

@@ -34,6 +34,7 @@ export function parseSpec(written: WrittenSpec, defaults: SpecDefaults, invalid:
     env: { ...defaults.variables, ...written.initial_env },
     workingDir: written.working_dir ?? defaultWorkingDir,
     user: parseUser(written.user, root, invalid),
+    ...(written.capabilities ? { capabilities: written.capabilities } : {}),
     limits: parseLimits(written.limits ?? {}, defaults, invalid),
     network: parseNetwork(written.network ?? {}, defaults, invalid),
   };

@@ -4,6 +4,7 @@ import { findJsonFault } from "@sandpiper/core/json-fault";
 import { type Static, Type } from "typebox";
 import { Compile } from "typebox/compile";
 import type { TLocalizedValidationError } from "typebox/error";
+import { usualCapabilities } from "./capabilities.ts";
 
 const strict = { additionalProperties: false };
 const absolutePath = "^/[^\\0]*$";
@@ -77,6 +78,7 @@ const WrittenSpec = Type.Object(
     initial_env: Type.Optional(Type.Record(VariableName, Type.String({ pattern: "^[^\\0]*$" }), strict)),
     working_dir: Type.Optional(Path),
     user: Type.Optional(Type.Union([Text, Type.Integer({ minimum: 0 })])),
+    capabilities: Type.Optional(Type.Array(Type.Enum([...usualCapabilities]))),
     limits: Type.Optional(
       Type.Object(
         {

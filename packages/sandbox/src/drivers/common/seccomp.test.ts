@@ -13,6 +13,7 @@ const profile: SeccompProfile = {
     },
     { names: ["chroot"], action: "SCMP_ACT_ALLOW", includes: { caps: ["CAP_SYS_CHROOT"] } },
     { names: ["chroot"], action: "SCMP_ACT_ERRNO", errnoRet: 1, excludes: { caps: ["CAP_SYS_CHROOT"] } },
+    { names: ["bpf2"], action: "SCMP_ACT_ALLOW", includes: { caps: ["CAP_BPF"] } },
     { names: ["arch_prctl"], action: "SCMP_ACT_ALLOW", includes: { arches: ["amd64"] } },
     { names: ["cacheflush"], action: "SCMP_ACT_ALLOW", includes: { arches: ["arm64"] } },
     { names: ["odd"], action: "SCMP_ACT_ALLOW", excludes: { arches: ["amd64"] } },
@@ -28,8 +29,8 @@ function allowed(arch: string): string[] {
     .flatMap(({ names }) => names);
 }
 
-test("keeps the rules for processes without capabilities on the architecture, without refused calls", () => {
-  expect(allowed("x64")).toEqual(["read", "arch_prctl"]);
-  expect(allowed("arm64")).toEqual(["read", "cacheflush", "odd"]);
+test("keeps the rules for processes with the usual capabilities on the architecture, without refused calls", () => {
+  expect(allowed("x64")).toEqual(["read", "chroot", "arch_prctl"]);
+  expect(allowed("arm64")).toEqual(["read", "chroot", "cacheflush", "odd"]);
   expect(makeSeccompSection(profile, "mips")).toBeUndefined();
 });

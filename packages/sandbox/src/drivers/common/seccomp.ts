@@ -69,7 +69,8 @@ const architectures: Record<string, { names: string[]; scmp: string[] }> = {
 };
 
 /**
- * Makes the `linux.seccomp` section for a process without capabilities from the shared profile.
+ * Makes the `linux.seccomp` section for processes with the usual capabilities, or fewer, from the
+ * shared profile.
  * Undefined for an unknown architecture (`process.arch`).
  */
 export function makeSeccompSection(profile: SeccompProfile, arch: string): object | undefined {
@@ -97,9 +98,13 @@ export function makeSeccompSection(profile: SeccompProfile, arch: string): objec
   };
 }
 
+/** The only capability of sandboxes with rules; without it, the kernel itself refuses the call. */
+const chrootCapability = "CAP_SYS_CHROOT";
+
 function applies(rule: Rule, arches: string[]): boolean {
   const { includes = {}, excludes = {} } = rule;
-  if (includes.caps?.length) return false;
+  const isGiven = (capability: string) => capability === chrootCapability;
+  if (!(includes.caps ?? []).every(isGiven) || excludes.caps?.some(isGiven)) return false;
   if (includes.arches?.length && !includes.arches.some((arch) => arches.includes(arch))) return false;
   return !excludes.arches?.some((arch) => arches.includes(arch));
 }

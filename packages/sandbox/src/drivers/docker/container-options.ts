@@ -1,5 +1,6 @@
 import type { ContainerCreateOptions } from "dockerode";
 import type { PreparedSpec } from "../../driver.ts";
+import { usualCapabilities } from "../../specs/capabilities.ts";
 import {
   formatEnvironment,
   getShmBytes,
@@ -39,6 +40,9 @@ const maskedSysPaths = `
   .split(/\s+/)
   .map((name) => `/sys/${name}`);
 
+/** Limits of processes; an engine cannot exceed its own, which are far above these. */
+const ulimits = { core: 0, nofile: 16_384, sigpending: 2_048, msgqueue: 819_200 };
+
 export interface ContainerInput {
   id: string;
   installation: string;
@@ -49,6 +53,8 @@ export interface ContainerInput {
   binds: Program[];
   /** Seccomp profile as JSON; undefined: the engine's own. */
   seccomp: string | undefined;
+  /** True when root inside is not the machine's root. */
+  hasUserNamespace: boolean;
   /** True when the engine can limit the size of the writable layer. */
   diskLimit: boolean;
 }
@@ -56,6 +62,7 @@ export interface ContainerInput {
 /** The isolation of docs/internals/security.md as far as the engine supports it. */
 export function makeContainerOptions(input: ContainerInput): ContainerCreateOptions {
   const { id, spec } = input;
+  const capabilities = spec.capabilities ?? (input.hasUserNamespace ? usualCapabilities : []);
   const { memoryBytes, pids, cpus, diskBytes } = spec.limits;
   const { quota, period } = toCpuQuota(cpus);
   const user = formatUser(spec);
@@ -85,8 +92,9 @@ export function makeContainerOptions(input: ContainerInput): ContainerCreateOpti
       RestartPolicy: { Name: "no" },
       LogConfig: { Type: "none", Config: {} },
       CapDrop: ["ALL"],
+      CapAdd: [...capabilities],
       SecurityOpt: [
-        "no-new-privileges",
+        ...(capabilities.length === 0 ? ["no-new-privileges"] : []),
         ...(input.seccomp === undefined ? [] : [`seccomp=${input.seccomp}`]),
       ],
       Memory: memoryBytes,
@@ -96,8 +104,7 @@ export function makeContainerOptions(input: ContainerInput): ContainerCreateOpti
       CpuQuota: quota,
       OomScoreAdj: sandboxOomScore,
       ShmSize: getShmBytes(spec),
-      // The limit of open files stays the engine's, which cannot exceed its own.
-      Ulimits: [{ Name: "core", Soft: 0, Hard: 0 }],
+      Ulimits: Object.entries(ulimits).map(([Name, most]) => ({ Name, Soft: most, Hard: most })),
       Binds: input.binds.map(({ source, destination }) => `${source}:${destination}:ro`),
       ...(input.diskLimit ? { StorageOpt: { size: String(diskBytes) } } : {}),
       MaskedPaths: [...maskedProcPaths, ...rootOnlyProcPaths, ...maskedSysPaths],

@@ -21,6 +21,7 @@ export class DockerContainers {
   readonly #engine: Engine;
   readonly #options: DockerContainersOptions;
   readonly #seccomp = makeSeccompOption();
+  readonly #hasUserNamespace: boolean;
   /** Set to false when the engine refuses a limit. */
   #diskLimit: boolean;
 
@@ -28,6 +29,9 @@ export class DockerContainers {
     this.#engine = engine;
     this.#options = options;
     this.#diskLimit = mayLimitDisk(options.info);
+    this.#hasUserNamespace = (options.info.SecurityOptions ?? []).some((option) =>
+      /^name=(userns|rootless)\b/.test(option),
+    );
   }
 
   /** Creates a container and returns its id. Retries without a refused disk limit. */
@@ -36,7 +40,17 @@ export class DockerContainers {
     const { installation, binds } = this.#options;
     const diskLimit = this.#diskLimit;
     const seccomp = this.#seccomp;
-    const options = makeContainerOptions({ id, spec, image, diskLimit, seccomp, installation, binds });
+    const hasUserNamespace = this.#hasUserNamespace;
+    const options = makeContainerOptions({
+      id,
+      spec,
+      image,
+      diskLimit,
+      seccomp,
+      installation,
+      binds,
+      hasUserNamespace,
+    });
     const refused = (reason: string): undefined => {
       if (diskLimit && /storage-opt|storage opt|quota/i.test(reason)) return undefined;
       throw new PlatformError("EngineRefused", { action: "create the sandbox", reason });

@@ -1,4 +1,5 @@
 import type { PreparedSpec } from "../../../driver.ts";
+import { type Capability, usualCapabilities } from "../../../specs/capabilities.ts";
 import type { BindMount } from "../../common/host.ts";
 import {
   formatEnvironment,
@@ -37,6 +38,18 @@ const maxTerminals = 128;
 
 const noCapabilities = { bounding: [], effective: [], inheritable: [], permitted: [], ambient: [] };
 
+/** What root in the sandbox may do. The files of `host` cannot be changed, so root needs nothing. */
+export function getCapabilities({ root, capabilities }: PreparedSpec): readonly Capability[] {
+  return capabilities ?? (root.kind === "host" ? [] : usualCapabilities);
+}
+
+/** Other users than root get them from set-user-id programs only. */
+function makeCapabilities(spec: PreparedSpec): object {
+  const bounding = getCapabilities(spec).map((name) => `CAP_${name}`);
+  const own = spec.user.uid === 0 ? bounding : [];
+  return { ...noCapabilities, bounding, effective: own, permitted: own };
+}
+
 /** The OCI runtime configuration (config.json) of a sandbox. */
 export function makeRuntimeConfig(input: ConfigInput): object {
   const { id, spec, idBase, userNamespace, limits } = input;
@@ -51,6 +64,8 @@ export function makeRuntimeConfig(input: ConfigInput): object {
       : {
           ...makeProcessConfig(spec, { argv: init, cwd: "/" }, limits),
           user: { uid: 0, gid: 0 },
+          capabilities: noCapabilities,
+          noNewPrivileges: true,
         },
     root: { path: input.rootfs, readonly: false },
     hostname: id,
@@ -100,8 +115,8 @@ export interface ProcessInput {
 }
 
 /**
- * The process part of a runtime configuration: the sandbox's user without capabilities. `crun exec`
- * takes all of it from here.
+ * The process part of a runtime configuration: the sandbox's user. `crun exec` takes all of it from
+ * here.
  */
 export function makeProcessConfig(spec: PreparedSpec, input: ProcessInput, limits: ProcessLimits) {
   const { uid, gid } = spec.user;
@@ -118,8 +133,8 @@ export function makeProcessConfig(spec: PreparedSpec, input: ProcessInput, limit
       ...input.env,
     }),
     cwd: input.cwd ?? spec.workingDir,
-    capabilities: noCapabilities,
-    noNewPrivileges: true,
+    capabilities: makeCapabilities(spec),
+    noNewPrivileges: getCapabilities(spec).length === 0,
     oomScoreAdj: limits.oomScore,
     rlimits: [
       { type: "RLIMIT_NOFILE", hard: limits.openFiles, soft: limits.openFiles },

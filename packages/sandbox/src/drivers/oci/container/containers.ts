@@ -15,7 +15,7 @@ import type { InjectedPath, LowerLayer } from "../launch/launcher-messages.ts";
 import type { SeccompFilter } from "../launch/seccomp-filter.ts";
 import type { Layers } from "../storage/layers.ts";
 import type { StoredSandbox } from "../storage/records.ts";
-import { makeRuntimeConfig } from "./config.ts";
+import { getCapabilities, makeRuntimeConfig } from "./config.ts";
 import type { ProcessLimits } from "./rlimits.ts";
 import { findLastMessage, type Runtime, runProgram } from "./runtime.ts";
 
@@ -217,6 +217,7 @@ export class OciContainers {
       lower: this.#lower(record, ids),
       upper: layers.path(record.upper),
       work: layers.workPath(record.upper),
+      setUserId: getCapabilities(spec).length > 0,
       injected: injectedPaths(start, root),
       root,
       argv: [...this.#argv(logFile), "run", ...options, id],

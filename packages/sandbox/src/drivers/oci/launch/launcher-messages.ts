@@ -10,6 +10,8 @@ export interface LaunchRequest {
   lower: LowerLayer[];
   upper: string;
   work: string;
+  /** True when set-user-id programs have an effect. */
+  setUserId: boolean;
   /** Written into the root filesystem before the start. */
   injected: InjectedPath[];
   /** Owner of injected files, host ids. */

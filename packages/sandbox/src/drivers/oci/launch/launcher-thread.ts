@@ -43,7 +43,7 @@ async function launch(request: LaunchRequest): Promise<LaunchResult> {
 }
 
 /** Mounts with mapped owners end here, because the overlay has its own copies. */
-function mountRoot({ target, lower, upper, work, ownersNamespace }: LaunchRequest): void {
+function mountRoot({ target, lower, upper, work, setUserId, ownersNamespace }: LaunchRequest): void {
   const mapped: string[] = [];
   const mapOwners = (folder: string, options: { userNamespace: number; writable: boolean }): string => {
     const path = join(settings.mounts, String(mapped.length));
@@ -60,7 +60,8 @@ function mountRoot({ target, lower, upper, work, ownersNamespace }: LaunchReques
     const layers = lower.map((layer) =>
       "path" in layer ? shortPath(layer.path) : mapOwners(layer.folder, { ...layer, writable: false }),
     );
-    mountOverlay(target, { layers, upper: shortPath(upper), work: shortPath(work) }, mountOptions);
+    const overlay = { layers, upper: shortPath(upper), work: shortPath(work), setUserId };
+    mountOverlay(target, overlay, mountOptions);
   } finally {
     changeFolder(settings.layers);
     for (const path of mapped) unmount(path);
