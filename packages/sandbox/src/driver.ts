@@ -129,8 +129,8 @@ export interface SandboxSpec {
    */
   user: SandboxUser | string | null;
   /**
-   * What root inside may do; with any, set-user-id programs such as `sudo` work too. Undefined: what
-   * the driver gives to roots that can be written, such as images.
+   * What root inside may do; with any, set-user-id programs such as `sudo` work too. Undefined:
+   * what the driver gives to roots that can be written, such as images.
    */
   capabilities?: readonly Capability[] | undefined;
   limits: SandboxLimits;

@@ -26,7 +26,7 @@ const staticPrompt = `You are a software engineer who works in a sandbox through
 </VERSION_CONTROL>
 
 <ENVIRONMENT>
-* The sandbox is isolated: no privileges, and a network that reaches allowed hosts only. A host that is refused is not a problem to solve; work with what can be reached and what is installed.
+* The sandbox is isolated; SANDBOX below says what it is. A host that is refused is not a problem to solve; work with what can be reached, installed or is there.
 * Long-running programs belong into the background with their output in a file. Stop what you started by its process id.
 </ENVIRONMENT>
 
@@ -44,6 +44,8 @@ const staticPrompt = `You are a software engineer who works in a sandbox through
 /** Facts about a conversation; they change, so they follow the cacheable part of the prompt. */
 export interface PromptFacts {
   workingDir: string;
+  /** Lines about the system, the packages and the network of the sandbox. */
+  sandbox: readonly string[];
   /** Milliseconds since the epoch. */
   now: number;
   suffix: string | null;
@@ -68,6 +70,7 @@ export function systemPromptEvent(tools: readonly Tool[], facts: PromptFacts): N
   const { hide = (text: string) => text } = facts;
   const context = [
     `<WORKING_DIRECTORY>\n${facts.workingDir}\n</WORKING_DIRECTORY>`,
+    `<SANDBOX>\n${facts.sandbox.join("\n")}\n</SANDBOX>`,
     ...(facts.repository ? [repositoryBlock(facts.repository)] : []),
     ...(facts.planPath ? [planningBlock(facts.planPath)] : []),
     ...(facts.notes ?? []).map((note) => `<NOTE>\n${note}\n</NOTE>`),

@@ -7,8 +7,8 @@ const numbers = process.arch === "arm64" ? { user: 147, group: 149 } : { user: 1
 const unchanged = -1;
 
 /**
- * Runs synchronous work of the calling thread with an effective user and group id; a program that it
- * spawns keeps them, without capabilities. Only for root.
+ * Runs synchronous work of the calling thread with an effective user and group id; a program that
+ * it spawns keeps them, without capabilities. Only for root.
  */
 export function withEffectiveId<T>(id: number, work: () => T): T {
   setEffective(numbers.group, id);

@@ -15,16 +15,16 @@ const MOUNT_ATTR_IDMAP = 0x10_0000n;
 const MOVE_MOUNT_F_EMPTY_PATH = 4;
 
 /**
- * Maps the owners in a detached mount by a user namespace. Throws EINVAL when the filesystem does not
- * support it (most do since Linux 5.19), EPERM inside a user namespace.
+ * Maps the owners in a detached mount by a user namespace. Throws EINVAL when the filesystem does
+ * not support it (most do since Linux 5.19), EPERM inside a user namespace.
  */
 export function mapOwners(mount: number, userNamespace: number, attributes = 0n): void {
   setMountAttributes(mount, MOUNT_ATTR_NODEV | MOUNT_ATTR_IDMAP | attributes, userNamespace);
 }
 
 /**
- * Mounts a folder at `target`, without mounts below it, with owners mapped as by `mapOwners`. Throws
- * EINVAL and EPERM.
+ * Mounts a folder at `target`, without mounts below it, with owners mapped as by `mapOwners`.
+ * Throws EINVAL and EPERM.
  */
 export function mountIdMapped(
   folder: string,

@@ -2,9 +2,9 @@ import { readFileSync, writeFileSync } from "node:fs";
 
 /**
  * Sets the out-of-memory score of a process that this one has just started, and of the children
- * that it may have started meanwhile. With CAP_SYS_RESOURCE (`hasResourceCapability`) it is also the
- * lowest score that these and their descendants can give themselves. A process that has ended is
- * fine.
+ * that it may have started meanwhile. With CAP_SYS_RESOURCE (`hasResourceCapability`) it is also
+ * the lowest score that these and their descendants can give themselves. A process that has ended
+ * is fine.
  */
 export function setOomScore(pid: number, score: number): void {
   try {

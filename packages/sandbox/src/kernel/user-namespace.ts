@@ -22,13 +22,13 @@ export interface IdExtent {
 }
 
 /**
- * Creates a user namespace with these user and group ids and returns its descriptor, which the caller
- * closes. The kernel counts objects of the namespace for its owner too; undefined: the owner is this
- * process's user. Takes 0.1 ms. Throws EPERM, ENOSPC, ….
+ * Creates a user namespace with these user and group ids and returns its descriptor, which the
+ * caller closes. The kernel counts objects of the namespace for its owner too; undefined: the owner
+ * is this process's user. Takes 0.1 ms. Throws EPERM, ENOSPC, ….
  *
- * Only a new process gets a user namespace. This one shares the memory of the server, runs a function
- * of the C library that only returns, and ends; the server continues then. Until the server waits for
- * it, it has its namespace, whose ids only the machine's root may set then.
+ * Only a new process gets a user namespace. This one shares the memory of the server, runs a
+ * function of the C library that only returns, and ends; the server continues then. Until the
+ * server waits for it, it has its namespace, whose ids only the machine's root may set then.
  */
 export function createUserNamespace(extents: IdExtent[], owner?: number): number {
   const stack = Buffer.alloc(stackBytes);

@@ -18,6 +18,7 @@ import { resolveServerSpecs } from "./agent/mcp-specs.ts";
 import { OutputMasks, type OutputMasksDeps } from "./agent/output-masks.ts";
 import { ProjectKnowledge } from "./agent/project-knowledge.ts";
 import { RefreshedSecrets } from "./agent/refreshed-secrets.ts";
+import { SandboxFacts } from "./agent/sandbox-facts.ts";
 import { SkillTools, SwitchModelTool, UnknownToolWarnings } from "./agent/tool-sources.ts";
 import { type AdaptTools, Toolsets } from "./agent/toolset.ts";
 import type { ConversationCommands, Conversations } from "./api.ts";
@@ -107,7 +108,8 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   const access = new ConversationLookup({ store, sandboxes });
   const agents = new AgentConfigResolver({ store, settings, toolsFor });
   const masks = new OutputMasks({ mask, secrets, settings, agents });
-  const knowledge = new ProjectKnowledge({ store, settings, agents, masks, secrets, globalSkills });
+  const sandboxFacts = new SandboxFacts({ sandboxes, secrets });
+  const knowledge = new ProjectKnowledge({ store, settings, agents, masks, sandboxFacts, globalSkills });
   const { contexts } = knowledge;
   const clientSecrets = new ClientSecrets({ store, secrets, outbound, publicUrl });
   const behaviours = new ProjectBehaviours({ acceptances });

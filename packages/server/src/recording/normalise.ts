@@ -24,6 +24,7 @@ const volatilePatterns: readonly [RegExp, string][] = [
   [/\bterminal_output_[0-9a-f]{8}\b/g, "terminal_output_<id>"],
   [/\/tmp\/(?:tmp[\w.-]+|[\w-]+[.-][A-Za-z0-9_]{6,})/g, "/tmp/<temporary>"],
   // Properties of the machine.
+  [/<SANDBOX>[^<]{0,4000}<\/SANDBOX>/g, "<sandbox>"],
   [/^\[Python interpreter: .*\]$\n?/gm, ""],
   [/\bpid[ =:]+\d+/gi, "pid <number>"],
   [/^\[(\d+)\] +\d+$/gm, "[$1] <number>"],

@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 export const idRangeSize = 65_536;
 
 /**
- * Host id on the disk of id 0 in every sandbox, whose files have 65,536 ids from there. A server in a user
- * namespace (run by an ordinary user) has few ids and gives sandboxes all but its own.
+ * Host id on the disk of id 0 in every sandbox, whose files have 65,536 ids from there. A server in
+ * a user namespace (run by an ordinary user) has few ids and gives sandboxes all but its own.
  */
 export function getSandboxIdBase(): number {
   const [inside, outside, count] = readFileSync("/proc/self/uid_map", "utf8").trim().split(/\s+/).map(Number);

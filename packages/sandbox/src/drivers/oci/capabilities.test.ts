@@ -10,7 +10,9 @@ import type { OciDriver } from "./oci-driver.ts";
 const folder = mkdtempSync("/tmp/sandpiper-capabilities-");
 const root = join(folder, "root");
 
-/** What the scripts of services do when they are installed: users, owners, modes and a first start. */
+/**
+ * What the scripts of services do when they are installed: users, owners, modes and a first start.
+ */
 const postInstall = `#!/bin/sh -e
 echo service:x:100:100::/var/lib/service:/bin/sh >>/etc/passwd
 echo service:x:100: >>/etc/group
@@ -27,7 +29,10 @@ beforeAll(() => {
   chmodSync(join(root, "bin/busybox"), 0o755);
   for (const name of "sh cat id dpkg su mkdir chown chmod chroot cp stat grep passwd".split(" "))
     symlinkSync("busybox", join(root, "bin", name));
-  writeFileSync(join(root, "etc/passwd"), "root::0:0::/root:/bin/sh\nagent:x:1000:1000::/home/agent:/bin/sh\n");
+  writeFileSync(
+    join(root, "etc/passwd"),
+    "root::0:0::/root:/bin/sh\nagent:x:1000:1000::/home/agent:/bin/sh\n",
+  );
   writeFileSync(join(root, "etc/group"), "root:x:0:\nagent:x:1000:\n");
   writeFileSync(join(root, "var/lib/dpkg/status"), "");
   const draft = join(folder, "package");
@@ -64,7 +69,11 @@ describe.each(await workingRuntimes())("capabilities in a sandbox of %s", (runti
     expect(out).toBe("started\nservice\n");
     await driver.snapshot("root", "installed");
     await driver.start({ id: "agent", spec, snapshot: "installed" });
-    const user = await run(driver, "agent", "id -u; /usr/bin/busybox-root su -c 'id -u'; grep CapEff /proc/self/status");
+    const user = await run(
+      driver,
+      "agent",
+      "id -u; /usr/bin/busybox-root su -c 'id -u'; grep CapEff /proc/self/status",
+    );
     expect(user.out).toBe("1000\n0\nCapEff:\t0000000000000000\n");
     await driver.start({ id: "root", spec: asRoot });
   });
@@ -72,7 +81,11 @@ describe.each(await workingRuntimes())("capabilities in a sandbox of %s", (runti
   test("a spec can take them away, from set-user-id programs too", async () => {
     expect((await run(driver, "none", "dpkg -i /service.deb")).code).not.toBe(0);
     await driver.start({ id: "weak", spec: { ...spec, capabilities: [] }, snapshot: "installed" });
-    const { out } = await run(driver, "weak", "/usr/bin/busybox-root su -c 'id -u'; grep -E 'CapBnd|NoNew' /proc/self/status");
+    const { out } = await run(
+      driver,
+      "weak",
+      "/usr/bin/busybox-root su -c 'id -u'; grep -E 'CapBnd|NoNew' /proc/self/status",
+    );
     expect(out).toBe("CapBnd:\t0000000000000000\nNoNewPrivs:\t1\n");
   });
 
@@ -99,7 +112,11 @@ describe.each(await workingRuntimes())("capabilities in a sandbox of %s", (runti
       const { code } = await run(driver, "root", { argv: [...driver.shell!, "-c", command] });
       expect(code, command).not.toBe(0);
     }
-    const { out } = await run(driver, "root", "grep -E 'CapEff|CapBnd' /proc/self/status; cat /proc/1/status");
+    const { out } = await run(
+      driver,
+      "root",
+      "grep -E 'CapEff|CapBnd' /proc/self/status; cat /proc/1/status",
+    );
     // CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE,
     // SYS_CHROOT and SETFCAP.
     expect(out).toMatch(/^CapEff:\t00000000800405fb\nCapBnd:\t00000000800405fb\n/);

@@ -16,12 +16,13 @@ import type { Action, Content, NewEvent, TextContent } from "@sandpiper/wire";
 import { contentText, textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
-import type { Secrets, Settings } from "../../users/api.ts";
+import type { Settings } from "../../users/api.ts";
 import { type PluginParts, withPlugins } from "../project/plugin-parts.ts";
 import { loadPluginServers } from "../project/plugin-servers.ts";
 import { ProjectContexts } from "../project/project-context.ts";
 import type { AgentConfigResolver } from "./agent-config.ts";
 import type { OutputMasks } from "./output-masks.ts";
+import type { SandboxFacts } from "./sandbox-facts.ts";
 
 export interface ProjectKnowledgeDeps {
   store: Pick<Store, "contexts">;
@@ -29,7 +30,7 @@ export interface ProjectKnowledgeDeps {
   agents: Pick<AgentConfigResolver, "clientAgent" | "model">;
   /** Masks secrets in texts of the project. */
   masks: Pick<OutputMasks, "forConversation">;
-  secrets?: Pick<Secrets, "forSandbox"> | undefined;
+  sandboxFacts: SandboxFacts;
   /** Skills that this server gives to every conversation of a user. */
   globalSkills?: ((userId: string) => readonly Skill[]) | undefined;
 }
@@ -161,6 +162,7 @@ export class ProjectKnowledge {
     this.#memories.delete(row.id);
     return systemPromptEvent(tools, {
       workingDir,
+      sandbox: this.#deps.sandboxFacts.describe(row),
       memory: memory && memoryBlock(memory, workingDir),
       suffix,
       now: Date.now(),
@@ -169,7 +171,7 @@ export class ProjectKnowledge {
       repository: selectedRepository === null ? null : { name: selectedRepository, branch: selectedBranch },
       planPath: agentType === "plan" ? getPlanPath(row.config) : undefined,
       prompt: this.#deps.agents.clientAgent(row)?.agent?.system_prompt ?? undefined,
-      secrets: this.#deps.secrets?.forSandbox(row.userId, row.sandboxId),
+      secrets: this.#deps.sandboxFacts.secrets(row),
       hide: (text) => this.#deps.masks.forConversation(row).text(text),
     });
   }

@@ -38,7 +38,9 @@ const maxTerminals = 128;
 
 const noCapabilities = { bounding: [], effective: [], inheritable: [], permitted: [], ambient: [] };
 
-/** What root in the sandbox may do. The files of `host` cannot be changed, so root needs nothing. */
+/**
+ * What root in the sandbox may do. The files of `host` cannot be changed, so root needs nothing.
+ */
 export function getCapabilities({ root, capabilities }: PreparedSpec): readonly Capability[] {
   return capabilities ?? (root.kind === "host" ? [] : usualCapabilities);
 }

@@ -10,7 +10,8 @@ import { createUserNamespace } from "../../../kernel/user-namespace.ts";
 import { getSandboxIdBase, idRangeSize, isRootless } from "../../common/uid-range.ts";
 
 /**
- * The ids of the processes of one sandbox. On the disk, the files of all sandboxes have the same ids.
+ * The ids of the processes of one sandbox. On the disk, the files of all sandboxes have the same
+ * ids.
  */
 export interface IdRange {
   /** Host id of id 0 inside. */
@@ -46,10 +47,10 @@ interface UsedRange {
 }
 
 /**
- * Gives each running sandbox ids of its own, because the kernel counts many objects (inotify watches,
- * pending signals, pages of pipes, …) by user id, also across namespaces. Where the kernel cannot map
- * the owners of layers (before Linux 5.19, some filesystems, without root), all sandboxes have the ids
- * of their files; their user namespaces still have different owners.
+ * Gives each running sandbox ids of its own, because the kernel counts many objects (inotify
+ * watches, pending signals, pages of pipes, …) by user id, also across namespaces. Where the kernel
+ * cannot map the owners of layers (before Linux 5.19, some filesystems, without root), all
+ * sandboxes have the ids of their files; their user namespaces still have different owners.
  */
 export class IdRanges {
   readonly #options: IdRangesOptions;
