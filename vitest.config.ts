@@ -9,6 +9,7 @@ const isolation = "packages/server/test/isolation/*.test.ts";
  */
 const ownWorker = [
   "packages/server/src/http/sockets/faults.test.ts",
+  "packages/server/test/fuzz/linear.test.ts",
   "packages/server/test/outbound.test.ts",
   "packages/sandbox/src/drivers/{oci/oci-driver,common/ports}.test.ts",
   "packages/sandbox/src/drivers/oci/warm-shell/warm-shell.test.ts",

@@ -45,9 +45,6 @@ const maxWrappers = 20;
  */
 const maxSteps = (chars: number) => Math.min(20_000 + 16 * chars, 400_000);
 
-/** How often the parser reads a word that has expansions, on average. */
-const expansionReads = 4;
-
 /**
  * The commands of a script and of nested scripts, such as `$(…)`, `sh -c` and heredocs. Takes
  * linear time: reading stops when a bound is exceeded.
@@ -88,8 +85,7 @@ class Reader {
   /** Reads a node. Returns the commands that write to its output. */
   #node(node: SyntaxNode, depth: number, before: readonly ShellCommand[]): ShellCommand[] {
     if (depth > maxDepth || this.result.commands.length > maxCommands) throw new BoundExceeded();
-    // The parser reads a word's expansions when they are asked for.
-    if (node.type === "Word") this.#take(node.text.length * (/[$`]/.test(node.text) ? expansionReads : 1));
+    if (node.type === "Word") this.#take(node.text.length * expansionReads(node.text));
     if (node.type === "Command") return this.#command(node, depth, before);
     if (node.type === "Redirect") this.result.redirects.push(...redirectsOf([node]));
     return this.#children(node, depth, before);
@@ -133,6 +129,17 @@ class Reader {
       inner.push(...this.#run(found, depth + 1, { ...context, redirects: [], input: undefined }));
     return inner;
   }
+}
+
+/** How often the parser reads the characters of a word: once for each level of its expansions. */
+function expansionReads(word: string): number {
+  let deepest = 0;
+  let depth = 0;
+  for (const [mark] of word.matchAll(/\$[({]|[)}`]/g)) {
+    depth = mark.length === 2 ? depth + 1 : Math.max(0, depth - 1);
+    deepest = Math.max(deepest, depth);
+  }
+  return 1 + deepest;
 }
 
 function redirectsOf(redirects: readonly Redirection[]): Redirect[] {

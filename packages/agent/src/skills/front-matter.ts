@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { parse as parseYaml } from "yaml";
+import { isScalar, parseDocument, visit } from "yaml";
 
 /**
  * Most tokens of a front matter, and of all front matter that one load parses: lines, and the
@@ -80,8 +80,17 @@ function cutFrontMatter(text: string): { yaml: string | undefined; body: string;
 
 function readFacts(yaml: string): Facts | undefined {
   try {
+    const document = parseDocument(yaml, { schema: "core", logLevel: "error" });
+    let isPlain = document.errors.length === 0;
+    // A key that is a list or map is written as text, in time exponential in its nesting.
+    visit(document, {
+      Pair(_, { key }) {
+        isPlain &&= key === null || isScalar(key);
+      },
+    });
+    if (!isPlain) return undefined;
     // Aliases could expand to gigabytes.
-    const facts: unknown = parseYaml(yaml, { maxAliasCount: 0, schema: "core", logLevel: "error" });
+    const facts: unknown = document.toJS({ maxAliasCount: 0 });
     if (facts === null) return {};
     return typeof facts === "object" && !Array.isArray(facts) ? (facts as Facts) : undefined;
   } catch {

@@ -50,6 +50,11 @@ test("200 skills with 16 KB of front matter each are read within the bound of a 
   expect(process.cpuUsage(began).user / 1000).toBeLessThan(5_000);
 });
 
+test("keys that are nested maps do not count, however deep they are", () => {
+  for (const key of ["? ", "[? ", "- ? ", "{? "])
+    expect(new FrontMatterReader().split(`---\n${key.repeat(300)}\n---\nText`).broken).toBe(true);
+});
+
 test("front matter is parsed once, shares the bound of its load, and cannot be changed", () => {
   const cache = new FrontMatterCache();
   const texts = Array.from({ length: 30 }, (_, i) => `---\n${bigYaml(i, 300)}\n---\nText`);

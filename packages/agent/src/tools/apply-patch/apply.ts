@@ -1,7 +1,8 @@
 import { type Hunk, PatchError } from "./parse.ts";
 
-/** Line comparisons per file: equal lines could take forever. */
-const maxComparisons = 5_000_000;
+/** Line comparisons per file: some for any, and some for each line of the file and the patch. */
+const comparisonsAlways = 20_000;
+const comparisonsPerLine = 64;
 
 /** Costs of inexact matches: trailing spaces, surrounding spaces, a wrong end of file. */
 const ways: readonly { fuzz: number; normal: (line: string) => string }[] = [
@@ -19,7 +20,8 @@ export function applyHunks(
 ): { text: string; fuzz: number } {
   const ends = text === "" || text.endsWith("\n");
   const lines = text === "" ? [] : (ends ? text.slice(0, -1) : text).split("\n");
-  const finder = new Finder(path, lines);
+  const size = hunks.reduce((sum, hunk) => sum + hunk.lines.length + hunk.anchors.length, lines.length);
+  const finder = new Finder(path, lines, comparisonsAlways + comparisonsPerLine * size);
   const result: string[] = [];
   let fuzz = 0;
   let done = 0;
@@ -37,14 +39,33 @@ export function applyHunks(
   return { text: result.length === 0 ? "" : `${result.join("\n")}${ends ? "\n" : ""}`, fuzz };
 }
 
+interface NumberedLines {
+  numbers: number[];
+  numberOf: ReadonlyMap<string, number>;
+}
+
+function numberLines(lines: readonly string[], normal: (line: string) => string): NumberedLines {
+  const numberOf = new Map<string, number>();
+  const numbers = lines.map((line) => {
+    const plain = normal(line);
+    const number = numberOf.get(plain) ?? numberOf.size;
+    numberOf.set(plain, number);
+    return number;
+  });
+  return { numbers, numberOf };
+}
+
 class Finder {
   readonly #path: string;
   readonly #lines: readonly string[];
-  #comparisons = 0;
+  /** Lines by number, equal ones by the same, for each of `ways`. */
+  readonly #numbered: NumberedLines[] = [];
+  #comparisonsLeft: number;
 
-  constructor(path: string, lines: readonly string[]) {
+  constructor(path: string, lines: readonly string[], comparisons: number) {
     this.#path = path;
     this.#lines = lines;
+    this.#comparisonsLeft = comparisons;
   }
 
   /** Finds a hunk's position after a line. Throws PatchError. */
@@ -71,14 +92,17 @@ class Finder {
   }
 
   #find(wanted: readonly string[], from: number): { at: number; fuzz: number } | undefined {
-    for (const { fuzz, normal } of ways) {
-      const normalWanted = wanted.map(normal);
-      for (let at = from; at + wanted.length <= this.#lines.length; at++) {
+    for (const [way, { fuzz, normal }] of ways.entries()) {
+      const { numbers, numberOf } = this.#numbered[way] ?? numberLines(this.#lines, normal);
+      this.#numbered[way] = { numbers, numberOf };
+      const wantedNumbers = wanted.map((line) => numberOf.get(normal(line)));
+      if (wantedNumbers.includes(undefined)) continue;
+      for (let at = from; at + wanted.length <= numbers.length; at++) {
         let same = 0;
-        while (same < wanted.length && normal(this.#lines[at + same]!) === normalWanted[same]) same++;
-        this.#comparisons += same + 1;
+        while (same < wanted.length && numbers[at + same] === wantedNumbers[same]) same++;
         if (same === wanted.length) return { at, fuzz };
-        if (this.#comparisons > maxComparisons)
+        this.#comparisonsLeft -= same + 1;
+        if (this.#comparisonsLeft < 0)
           throw new PatchError(
             `${this.#path} has too many lines that are alike: use another way to change it.`,
           );

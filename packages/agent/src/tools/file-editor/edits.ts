@@ -3,6 +3,8 @@ import { invalidParameter, UseError } from "./use-error.ts";
 /** Characters of a result (agent-behaviour.md section 14). */
 export const maxResult = 16_000;
 const context = 4;
+/** Places of a text that a message names. */
+const maxPlaces = 50;
 
 /** A new text, and its first and last changed line, from 1. */
 export interface Edit {
@@ -26,8 +28,8 @@ export function replaceOnce(path: string, text: string, oldText: string, newText
     );
   }
   if (places.length > 1) {
-    const lines = [...new Set(places.map((place) => lineAt(text, place)))];
-    const shown = lines.length > 50 ? `${lines.slice(0, 50).join(", ")}, ...` : lines.join(", ");
+    const lines = [...new Set(places.slice(0, maxPlaces).map((place) => lineAt(text, place)))];
+    const shown = `${lines.join(", ")}${places.length > maxPlaces ? ", ..." : ""}`;
     throw new UseError(
       `Nothing was replaced: old_str ${quoted} stands ${places.length} times in ${path}, in lines ${shown}. Add lines around it so that it is unique.`,
     );
