@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { reply, startModelServer } from "@sandpiper/models/test/support/model-server";
@@ -16,9 +16,12 @@ import {
 import { finish, terminal } from "./support/script.ts";
 
 /** Runs the test with a platform on its own small file system. */
-async function onSmallDisk(work: (server: TestPlatform) => Promise<void>): Promise<void> {
+async function onSmallDisk(
+  work: (server: TestPlatform) => Promise<void>,
+  options = "size=24m",
+): Promise<void> {
   const dataDir = mkdtempSync(join(tmpdir(), "sandpiper-full-"));
-  execFileSync("mount", ["-t", "tmpfs", "-o", "size=24m,mode=711", "sandpiper-test", dataDir]);
+  execFileSync("mount", ["-t", "tmpfs", "-o", `${options},mode=711`, "sandpiper-test", dataDir]);
   let server: TestPlatform | undefined;
   try {
     server = await startTestPlatform({ dataDir });
@@ -215,3 +218,17 @@ test("a start that meets a full disk continues by itself once there is space", (
       await models.close();
     }
   }));
+
+test("a sandbox that makes 100,000 empty files is stopped while others still find room for theirs", () =>
+  onSmallDisk(async ({ call, dataDir, platform }) => {
+    const { id } = (await call("POST", "/api/v1/sandboxes")).body;
+    const sandbox = await platform.sandboxes.running(id);
+    const flood = runToEnd(sandbox, { argv: ["sh", "-c", "for i in $(seq 100000); do : >$i || exit; done"] });
+    const row = async (one: string) => (await call("GET", `/api/v1/sandboxes?id=${one}`)).body[0];
+    const stopped = await until(async () => [await row(id)].find(({ status }) => status === "PAUSED"));
+    expect(stopped.status_detail).toMatch(/more than the 10240 files that it may have/);
+    await flood.catch(() => {});
+    expect(statfsSync(dataDir).ffree).toBeGreaterThan(1_000);
+    const { id: other } = (await call("POST", "/api/v1/sandboxes")).body;
+    await until(async () => (await row(other)).status === "RUNNING" || undefined);
+  }, "size=200m,nr_inodes=40960"));

@@ -14,7 +14,7 @@ export interface ReaperDeps {
 }
 
 /** Interval of the looks at the free disk space, ms. */
-const pulseMs = 250;
+const pulseMs = 100;
 
 /**
  * Checks all sandboxes every few seconds: pauses, hibernates and deletes idle ones, stops those
@@ -33,6 +33,8 @@ export class Reaper {
   start(): void {
     const { intervalMs } = this.#deps;
     if (intervalMs === 0) return;
+    // Later looks compare with the free space of this round.
+    void this.tick();
     this.#timer = setInterval(() => void this.tick(), intervalMs).unref();
     this.#pulse = setInterval(() => void this.#lookAtDisk(), pulseMs).unref();
   }

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
+import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import type { Snapshots } from "../api.ts";
 import type { SandboxDriver } from "../driver.ts";
 import type { SandboxRow, SnapshotRow, SnapshotStore } from "../sandbox-store.ts";
@@ -24,6 +25,9 @@ export interface SnapshotServiceDeps {
   withStopped: <T>(userId: string, sandboxId: string, work: (row: SandboxRow) => Promise<T>) => Promise<T>;
 }
 
+/** Snapshots of a user that are open at a time, each in a sandbox of its own; others wait. */
+const maxOpenedPerUser = 4;
+
 /** Records are created last and removed first, so a crash leaves only orphans. */
 export class SnapshotService implements Snapshots {
   /** Ids that the engine may know, including those that are being created or removed. */
@@ -31,6 +35,8 @@ export class SnapshotService implements Snapshots {
   readonly #deps: SnapshotServiceDeps;
   /** Sandboxes that have yet to begin with a snapshot; for them it outlives its record. */
   readonly #awaited = new Map<string, Set<string>>();
+  /** One key for each user. */
+  readonly #opened = new KeyedSemaphore([maxOpenedPerUser]);
 
   constructor(deps: SnapshotServiceDeps) {
     this.#deps = deps;
@@ -74,7 +80,15 @@ export class SnapshotService implements Snapshots {
   async open(userId: string, id: string): Promise<OpenedSnapshot> {
     const row = this.require(userId, id);
     const { driver, temporary } = this.#deps;
-    return openSnapshot({ driver, ...temporary, snapshots: this }, row);
+    const { ready, release } = this.#opened.enter([userId]);
+    await ready;
+    try {
+      const opened = await openSnapshot({ driver, ...temporary, snapshots: this }, row);
+      return { files: opened.files, close: () => opened.close().finally(release) };
+    } catch (error) {
+      release();
+      throw error;
+    }
   }
 
   async remove(userId: string, id: string): Promise<void> {

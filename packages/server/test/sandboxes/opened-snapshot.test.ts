@@ -38,7 +38,12 @@ test("an opened snapshot shows its files, is not listed, has no network, and is 
   await expect(service.snapshots.open("me", snapshot.id)).rejects.toMatchObject({ code: "SnapshotNotFound" });
   const last = await service.snapshots.create("me", id);
   await expect(service.snapshots.open("other", last.id)).rejects.toMatchObject({ code: "SnapshotNotFound" });
-  await service.snapshots.open("me", last.id);
+  // A user has a limited number open at a time; further ones wait.
+  const four = await Promise.all([1, 2, 3, 4].map(() => service.snapshots.open("me", last.id)));
+  const fifth = service.snapshots.open("me", last.id);
+  expect(await bench.driver.list()).toHaveLength(5);
+  for (const one of four) await one.close();
+  await fifth;
   expect(await bench.driver.list()).toHaveLength(2);
   await service.close();
   service = await bench.serve();
