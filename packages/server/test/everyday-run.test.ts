@@ -141,6 +141,15 @@ test("on a terminal, run shows the answer as Markdown", async () => {
   expect(local.shown).not.toContain("**");
 });
 
+test("on a terminal, run shows the output of a long command while it runs", async () => {
+  const task = "run: echo first line; while ! test -e go; do sleep 0.1; done; echo second line";
+  const local = terminal(`exec "${program}" run "${task}" --dir "${dir}" --rm`);
+  await local.shows(/terminal: first line/);
+  expect(local.shown).not.toMatch(/exit 0/);
+  local.pty.write("\x03");
+  expect(await local.exit).toBe(130);
+});
+
 function terminal(line: string): LocalTerminal {
   const local = new LocalTerminal(line, {
     ...{ PATH: process.env.PATH!, HOME: base, TERM: "xterm" },

@@ -76,7 +76,7 @@ test("ls, show, logs, stop and rm work on a conversation that run started", asyn
     .map((one) => JSON.parse(one).kind);
   expect(kinds).toEqual(expect.arrayContaining(["MessageEvent", "ActionEvent", "ObservationEvent"]));
 
-  expect((await cli("stop", short)).stdout).toMatch(new RegExp(`^${short} is (finished|archived)\\.\n$`));
+  expect((await cli("stop", short)).stdout).toMatch(new RegExp(`^${short} is paused\\.\n$`));
   expect((await cli("rm", short)).stdout).toMatch(new RegExp(`^Deleted ${short} Repair`));
   expect((await cli("ls")).stdout).not.toContain(short);
   expect(await cli("show", short)).toMatchObject({

@@ -5,7 +5,7 @@ import { contentText, textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { commandRisk } from "../risk/pattern.ts";
 import { toolDefinition } from "./definition.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool, ToolContext } from "./tool.ts";
 
 const description = `Runs a shell command in a persistent terminal session of the sandbox.
 
@@ -19,6 +19,31 @@ const description = `Runs a shell command in a persistent terminal session of th
 
 /** Models use these program names as tool names. */
 const programs = ["git", "reset", "find", "ls", "pwd"];
+
+/** Longest end of the output that is looked through for its last line, characters. */
+const maxTail = 2_000;
+
+/**
+ * Reports the last complete line of a command's output while the command runs. An incomplete line
+ * could hold a part of a secret, which nothing masks.
+ */
+function makeLineReporter({
+  onProgress,
+}: Pick<ToolContext, "onProgress">): ((text: string) => void) | undefined {
+  if (!onProgress) return undefined;
+  let characters = 0;
+  let tail = "";
+  return (text) => {
+    characters += text.length;
+    tail = (tail + text).slice(-maxTail);
+    const line = tail
+      .slice(0, tail.lastIndexOf("\n") + 1)
+      .trimEnd()
+      .split("\n")
+      .at(-1);
+    if (line?.trim()) onProgress({ progress: characters, message: line });
+  };
+}
 
 /** The persistent shell (agent-behaviour.md section 13). */
 export const terminalTool: Tool<TerminalAction, TerminalObservation> = {
@@ -75,7 +100,7 @@ export const terminalTool: Tool<TerminalAction, TerminalObservation> = {
     const { watchNetwork } = await context.sandbox();
     const endWatch = watchNetwork?.();
     try {
-      const observation = await terminal.run(action, context.signal);
+      const observation = await terminal.run(action, context.signal, makeLineReporter(context));
       return withNetworkProblems(observation, endWatch?.() ?? []);
     } finally {
       endWatch?.();

@@ -5,7 +5,12 @@ import { TerminalSession } from "./terminal/session.ts";
 /** A persistent shell in a sandbox (agent-behaviour.md section 13). */
 export interface Terminal {
   /** Runs, polls, sends input or resets, as the action says. Calls are serialised. */
-  run(action: TerminalAction, signal: AbortSignal): Promise<TerminalObservation>;
+  run(
+    action: TerminalAction,
+    signal: AbortSignal,
+    /** Gets the output of the command while it runs. */
+    onOutput?: (text: string) => void,
+  ): Promise<TerminalObservation>;
   /** A command runs in the foreground. */
   readonly isBusy: boolean;
   /** The terminal has a shell, busy or not. */

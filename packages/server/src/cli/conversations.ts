@@ -58,7 +58,8 @@ export async function lastConversation(client: Client, folder: string): Promise<
 /** What a conversation does, in one word. */
 export function describeStatus({ execution_status, sandbox_status }: AppConversation): string {
   if (sandbox_status === "MISSING") return "archived";
-  const status = execution_status ?? "idle";
+  // The status of a conversation is hidden while its sandbox is paused.
+  const status = execution_status ?? (sandbox_status === "PAUSED" ? "paused" : "idle");
   return status === "waiting_for_confirmation" ? "waiting" : status;
 }
 

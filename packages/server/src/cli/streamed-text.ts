@@ -42,6 +42,8 @@ export class StreamedText {
       this.#finish(contentText(event.llm_message.content));
       return undefined;
     }
+    const output = runningOutput(event);
+    if (output) this.#options.onPartial?.(output);
     if (event.kind !== "ActionEvent") return event;
     this.#finish(contentText(event.thought));
     if (event.action?.kind !== "FinishAction") return { ...event, thought: [] };
@@ -83,6 +85,13 @@ export class StreamedText {
     if (!first) lines.unshift("");
     print(...lines.map((line, index) => `${index === 0 ? head : " ".repeat(margin)}${line}`.trimEnd()));
   }
+}
+
+/** The last line that a running tool printed, in a frame that reports its progress. */
+function runningOutput(event: Event): string | undefined {
+  if (event.kind !== "ConversationStateUpdateEvent" || event.key !== "agent_state") return undefined;
+  const { tool_progress } = event.value as { tool_progress?: { tool_name: string; message?: string } };
+  return tool_progress?.message && `${tool_progress.tool_name}: ${tool_progress.message}`;
 }
 
 /** The length of the first complete block: up to an empty line that is not inside of code. */

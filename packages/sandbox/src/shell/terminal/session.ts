@@ -41,6 +41,8 @@ export class TerminalSession {
   /** An earlier session may have saved a state. */
   #inherits = true;
   #closed = false;
+  /** Of the current call. */
+  #onOutput: ((text: string) => void) | undefined;
   /** An interrupt ended the shell, and no call has reported it. */
   #lost = false;
   /** The command that the last call left running. */
@@ -54,9 +56,14 @@ export class TerminalSession {
     this.#workingDir = options.cwd;
   }
 
-  run(action: TerminalAction, signal: AbortSignal): Promise<TerminalObservation> {
+  run(
+    action: TerminalAction,
+    signal: AbortSignal,
+    onOutput?: (text: string) => void,
+  ): Promise<TerminalObservation> {
     return this.#enqueue(async () => {
       signal.throwIfAborted();
+      this.#onOutput = onOutput;
       return this.#observe(action, await this.#serve(action, signal));
     });
   }
@@ -208,11 +215,13 @@ export class TerminalSession {
     const timeout = action.timeout ?? undefined;
     const command = shell.running ?? action.command;
     this.#leftRunning = undefined;
+    shell.onOutput = this.#onOutput;
     const waited = await shell.wait(
       timeout === undefined
         ? { quietMs: this.#options.quietMs, timeMs: this.#options.longestMs, signal }
         : { timeMs: Math.min(timeout * 1000, 2 ** 31 - 1), signal },
     );
+    shell.onOutput = undefined;
     if (waited === "aborted") {
       await this.#interrupt(shell);
       throw signal.reason;

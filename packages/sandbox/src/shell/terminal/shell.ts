@@ -57,6 +57,8 @@ export class Shell {
   readonly #newCapture: () => Capture;
   readonly #nonce = randomBytes(12).toString("hex");
   readonly #scanner = new MarkerScanner(this.#nonce);
+  /** Gets the output of the running command. */
+  onOutput: ((text: string) => void) | undefined;
   readonly #trace = new RegExp(`^\\++ .*${this.#nonce}.*\\n?`, "gm");
   #cleaner = new TerminalCleaner();
   #capture: Capture;
@@ -210,7 +212,10 @@ export class Shell {
 
   /** Adds command output; output before the start marker is the echo of the typed line. */
   #keep(text: string): void {
-    if (this.started) this.#capture.add(this.#removeTrace(text));
+    if (!this.started) return;
+    const output = this.#removeTrace(text);
+    this.#capture.add(output);
+    this.onOutput?.(output);
   }
 
   /** Removes the trace of `set -x` for the markers. */
