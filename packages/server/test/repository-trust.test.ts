@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import {
   type ModelServer,
   reply,
@@ -66,7 +67,6 @@ beforeAll(async () => {
   git.repository("secret/hostile", files, {
     changed: { "guard.sh": `${files["guard.sh"]} # changed\n` },
   });
-  git.repository("secret/copy", files);
   git.repository("secret/plain", {
     "AGENTS.md": "Say hello.",
     ".agents/skills/pdf/SKILL.md": "---\nname: pdf\ndescription: Reads\n---\nSteps.",
@@ -137,7 +137,6 @@ const allCalls = () => [
   terminal(leak("agent")),
   terminal("echo x >x; git add x; git commit -qm x"),
   invokeBad,
-  terminal("sleep 1"),
 ];
 
 test("a repository that only describes is not asked about, and its sandbox has the secrets", async () => {
@@ -156,11 +155,7 @@ test("nothing that a repository brings uses a secret until the user accepts it",
     false,
   );
   const hooks = all.filter(({ kind }) => kind === "HookExecutionEvent");
-  expect(hooks.map(({ hook_command }) => hook_command)).toEqual([
-    "sh guard.sh",
-    "sh guard.sh",
-    "sh guard.sh",
-  ]);
+  expect(hooks.map(({ hook_command }) => hook_command)).toEqual(["sh guard.sh", "sh guard.sh"]);
 
   const [found, ...others] = await behaviours(sandboxId);
   expect(others).toEqual([]);
@@ -189,27 +184,28 @@ test("nothing that a repository brings uses a secret until the user accepts it",
   await server.call("DELETE", `/api/v1/sandboxes/${sandboxId}?sandbox_id=${sandboxId}`);
 }, 60_000);
 
-test("an accepted repository is not asked about again; a changed file, another repository and a withdrawal are", async () => {
+test("an accepted repository is not asked about again; a withdrawal and a changed file are", async () => {
   git.seen.length = 0;
   const same = await work("secret/hostile", []);
   expect(leaked()).toContain("setup");
   const [found] = await behaviours(same.sandboxId);
   expect(found!.accepted_at).not.toBeNull();
   expect(notices(await events(same.id))).toEqual([]);
+
+  const acceptance = `/api/v1/behaviours/${found!.digest}/acceptance`;
+  const revoke = () => server.call("DELETE", acceptance);
+  expect([(await revoke()).status, (await revoke()).status]).toEqual([200, 200]);
+  // The process that stays in the sandbox tries five times a second.
+  await setTimeout(300);
+  git.seen.length = 0;
+  await setTimeout(600);
+  expect(leaked()).toEqual([]);
   await server.call("DELETE", `/api/v1/sandboxes/${same.sandboxId}?sandbox_id=${same.sandboxId}`);
 
-  git.seen.length = 0;
+  expect((await server.call("PUT", acceptance)).status).toBe(404);
   const changed = await work("secret/hostile", [terminal(leak("agent"))], { selected_branch: "changed" });
-  const copy = await work("secret/copy", [terminal(leak("agent"))]);
   expect(leaked()).toEqual([]);
-  const digests = [found, ...(await behaviours(changed.sandboxId)), ...(await behaviours(copy.sandboxId))];
-  expect(new Set(digests.map((one) => one!.digest)).size).toBe(3);
-  for (const { sandboxId } of [changed, copy])
-    await server.call("DELETE", `/api/v1/sandboxes/${sandboxId}?sandbox_id=${sandboxId}`);
-
-  const revoke = () => server.call("DELETE", `/api/v1/behaviours/${found!.digest}/acceptance`);
-  expect([(await revoke()).status, (await revoke()).status]).toEqual([200, 200]);
-  git.seen.length = 0;
-  await work("secret/hostile", []);
-  expect(leaked()).toEqual([]);
+  const [other] = await behaviours(changed.sandboxId);
+  expect(other!.digest).not.toBe(found!.digest);
+  expect(other!.accepted_at).toBeNull();
 }, 60_000);
