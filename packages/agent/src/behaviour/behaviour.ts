@@ -44,15 +44,17 @@ export function collectBehaviour({
     parts.push(...commands.map((text): BehaviourPart => ({ kind: "skill_command", source, text })));
   }
   parts.push(...serverParts(servers, ".mcp.json"));
-  for (const { name, permissionMode } of agents)
-    if (isWeakMode(permissionMode))
-      parts.push({ kind: "sub_agent", source: name, text: `permission_mode: ${permissionMode}` });
+  for (const agent of agents) {
+    const { name, permissionMode, model } = agent;
+    const asks = { ...(permissionMode && { permission_mode: permissionMode }), ...(model && { model }) };
+    if (asksForMore(agent)) parts.push({ kind: "sub_agent", source: name, text: JSON.stringify(asks) });
+  }
   return parts;
 }
 
-/** Whether a sub-agent asks for fewer confirmations than its parent may have. */
-export function isWeakMode(mode: AgentDefinition["permissionMode"]): boolean {
-  return mode === "never_confirm" || mode === "confirm_risky";
+/** Whether a sub-agent asks for fewer confirmations than its parent may have, or its own model. */
+export function asksForMore({ permissionMode, model }: AgentDefinition): boolean {
+  return permissionMode === "never_confirm" || permissionMode === "confirm_risky" || model !== undefined;
 }
 
 function serverParts(servers: Readonly<Record<string, unknown>>, source: string): BehaviourPart[] {

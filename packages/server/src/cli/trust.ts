@@ -17,7 +17,7 @@ const kinds: Readonly<Record<Behaviour["parts"][number]["kind"], string>> = {
   model_hook: "asks your model at an event of the agent",
   mcp_server: "gives the agent tools of an MCP server",
   skill_command: "runs when the agent reads a skill",
-  sub_agent: "lets a sub-agent work with fewer confirmations",
+  sub_agent: "gives a sub-agent fewer confirmations or another model",
   file: "is named by one of these",
 };
 

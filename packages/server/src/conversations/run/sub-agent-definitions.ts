@@ -1,4 +1,4 @@
-import { isWeakMode } from "@sandpiper/agent/behaviour/behaviour";
+import { asksForMore } from "@sandpiper/agent/behaviour/behaviour";
 import { type AgentDefinition, loadAgentDefinitions } from "@sandpiper/agent/skills/agent-definitions";
 import { builtInSubAgents } from "@sandpiper/agent/sub-agents/built-in";
 import type { ListedAgent } from "@sandpiper/agent/tools/task";
@@ -50,10 +50,10 @@ export class SubAgentDefinitions {
     const { plugins = [] } = contexts.get(row.id);
     const { workingDir } = config;
     const found = await loadAgentDefinitions(sandbox, { workingDir, plugins });
-    if (!found.some(({ permissionMode }) => isWeakMode(permissionMode))) return found;
+    if (!found.some(asksForMore)) return found;
     // The files may be newer than what was found at the start.
     await behaviours.find({ userId, sandboxId, workingDir, plugins }, sandbox);
-    return acceptances.withheld(userId, sandboxId) === undefined ? found : found.map(withoutWeakMode);
+    return acceptances.withheld(userId, sandboxId) === undefined ? found : found.map(asItsParent);
   }
 
   #checkModel({ userId }: ConversationRow, { name, model }: AgentDefinition): string | undefined {
@@ -62,9 +62,9 @@ export class SubAgentDefinitions {
   }
 }
 
-/** The sub-agent asks as often as its parent. */
-function withoutWeakMode({ permissionMode, ...definition }: AgentDefinition): AgentDefinition {
-  return isWeakMode(permissionMode)
-    ? definition
-    : { ...definition, ...(permissionMode && { permissionMode }) };
+/** The sub-agent asks as often as its parent, and has its model. */
+function asItsParent(definition: AgentDefinition): AgentDefinition {
+  if (!asksForMore(definition)) return definition;
+  const { permissionMode: _mode, model: _model, ...rest } = definition;
+  return rest;
 }

@@ -1,0 +1,64 @@
+import { expect, test } from "vitest";
+import { toHookConfig } from "../hooks/config.ts";
+import { parseAgentDefinition } from "../skills/agent-definitions.ts";
+import { parseSkill } from "../skills/parse.ts";
+import { collectBehaviour, digestBehaviour, type ProjectParts } from "./behaviour.ts";
+
+const skill = (path: string, text: string) => parseSkill(path, text, "project")!;
+const agent = (facts: string) =>
+  parseAgentDefinition("/w/.agents/agents/a.md", `---\n${facts}\n---\nDo it.`)!;
+const project = (change: Partial<ProjectParts> = {}): ProjectParts => ({
+  ...{ workingDir: "/w", skills: [], hooks: {}, servers: {}, agents: [] },
+  ...change,
+});
+
+test("texts of a project only describe", () => {
+  const skills = [
+    skill("/w/AGENTS.md", "Run !`rm -rf x` and be kind."),
+    skill("/w/.agents/skills/a/SKILL.md", "---\ndescription: A\n---\n```\n!`in a block`\n```"),
+    skill("/w/.agents/skills/b.md", "---\ntriggers: [b]\n---\nSteps: !`echo`"),
+  ];
+  expect(collectBehaviour(project({ skills, agents: [agent("description: A")] }))).toEqual([]);
+});
+
+test("what a project does by itself is listed in full, with its place", () => {
+  const skills = [
+    skill("/w/.agents/skills/a/SKILL.md", "---\ndescription: A\n---\nOut: !`one` and !`two`"),
+    skill("/w/CLAUDE.md", "---\nmcp_tools: {far: {url: 'https://x.example'}}\n---\nText"),
+  ];
+  const hooks = toHookConfig({
+    Stop: [{ matcher: "terminal", hooks: [{ command: "sh a.sh" }, { type: "prompt", prompt: "Ok?" }] }],
+  })!;
+  const agents = [
+    agent("permission_mode: never_confirm"),
+    agent("model: costly"),
+    agent("permission_mode: always_confirm"),
+  ];
+  expect(collectBehaviour(project({ skills, hooks, agents, servers: { near: { command: "x" } } }))).toEqual([
+    { kind: "hook", source: ".openhands/hooks.json", text: "stop terminal: sh a.sh" },
+    { kind: "model_hook", source: ".openhands/hooks.json", text: "stop terminal: Ok?" },
+    { kind: "skill_command", source: ".agents/skills/a/SKILL.md", text: "one" },
+    { kind: "skill_command", source: ".agents/skills/a/SKILL.md", text: "two" },
+    { kind: "mcp_server", source: "CLAUDE.md", text: 'far: {"url":"https://x.example"}' },
+    { kind: "mcp_server", source: ".mcp.json", text: 'near: {"command":"x"}' },
+    { kind: "sub_agent", source: "a", text: '{"permission_mode":"never_confirm"}' },
+    { kind: "sub_agent", source: "a", text: '{"model":"costly"}' },
+  ]);
+});
+
+test("the digest depends on the origin and on each part, and not on their order", () => {
+  const one = { kind: "hook" as const, source: "a", text: "x" };
+  const two = { kind: "hook" as const, source: "b", text: "y" };
+  const digest = digestBehaviour("o", [one, two]);
+  expect(digest).toMatch(/^[0-9a-f]{64}$/);
+  expect(digestBehaviour("o", [two, one])).toBe(digest);
+  const others = [
+    digestBehaviour("p", [one, two]),
+    digestBehaviour("o", [one]),
+    digestBehaviour("o", [one, two, two]),
+    digestBehaviour("o", [{ ...one, text: "x\n" }, two]),
+    digestBehaviour("o", [{ ...one, source: "c" }, two]),
+    digestBehaviour("o", [{ ...one, kind: "model_hook" }, two]),
+  ];
+  expect(new Set([digest, ...others]).size).toBe(7);
+});
