@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
@@ -236,4 +236,34 @@ describe("an unusable engine", () => {
       message: expect.stringContaining("is damaged"),
     });
   });
+});
+
+test("counts what root writes into the engine's own files, and raises lowered out-of-memory scores", async () => {
+  const root = { name: "root", uid: 0, gid: 0, home: "/root" };
+  await driver.start({ id: "root", spec: { ...prepared, user: root } });
+  const before = (await driver.usage("root")).diskBytes;
+  const write = "dd if=/dev/zero of=/etc/hosts bs=1M count=5; echo 0 >/proc/1/oom_score_adj";
+  expect((await run(driver, "root", write)).code).toBe(0);
+  expect((await driver.usage("root")).diskBytes - before).toBeGreaterThan(5_000_000);
+  expect((await run(driver, "root", "cat /proc/1/oom_score_adj")).out).toBe("500\n");
+});
+
+test("gives root capabilities only if the spec names them, or the engine has a user namespace", async () => {
+  const root = { name: "root", uid: 0, gid: 0, home: "/root" };
+  const status = async (id: string, spec: PreparedSpec) => {
+    await driver.start({ id, spec });
+    return (await run(driver, id, "grep -E 'CapEff|NoNewPrivs' /proc/self/status")).out;
+  };
+  const none = "CapEff:\t0000000000000000\nNoNewPrivs:\t1\n";
+  expect(await status("plain", { ...prepared, user: root })).toBe(none);
+  const named = await status("named", { ...prepared, user: root, capabilities: ["CHOWN", "KILL"] });
+  expect(named).toBe("CapEff:\t0000000000000021\nNoNewPrivs:\t0\n");
+});
+
+test("cannot be used by root inside to change the machine's null device", async () => {
+  const root = { name: "root", uid: 0, gid: 0, home: "/root" };
+  const before = statSync("/dev/null");
+  await driver.start({ id: "root", spec: { ...prepared, user: root, capabilities: ["CHOWN", "FOWNER"] } });
+  await run(driver, "root", "for f in /proc/[0-9]*/fd/*; do chmod 600 $f; chown 1:1 $f; done; true");
+  expect(statSync("/dev/null")).toMatchObject({ uid: before.uid, mode: before.mode });
 });

@@ -16,9 +16,11 @@ import type {
   SandboxUsage,
   StartRequest,
 } from "../../driver.ts";
+import { raiseOomScores } from "../../kernel/oom-score.ts";
 import { Registries } from "../../specs/registries.ts";
 import { insideBusybox } from "../common/busybox.ts";
 import { checkCommand, idPattern } from "../common/commands.ts";
+import { sandboxOomScore } from "../common/isolation.ts";
 import { Listeners } from "../common/sockets/listeners.ts";
 import { connectInside, listenInside } from "../common/sockets/ports.ts";
 import { formatUser, labels } from "./container-options.ts";
@@ -29,7 +31,8 @@ import { execInContainer } from "./exec.ts";
 import { Images } from "./images.ts";
 import { injectAll, injectFiles } from "./injected-files.ts";
 import { containerInitPath, findPrograms, type Program } from "./injected-programs.ts";
-import { DirectSignaller, isMember, ShellSignaller, type Signaller } from "./processes.ts";
+import { measureNameFiles } from "./name-files.ts";
+import { DirectSignaller, isMember, listGroup, ShellSignaller, type Signaller } from "./processes.ts";
 import { DockerSnapshots } from "./snapshots.ts";
 
 export interface DockerDriverOptions {
@@ -51,6 +54,8 @@ interface Opened {
   images: Images;
   snapshots: DockerSnapshots;
   signaller: Signaller;
+  /** True for root on the engine's machine. */
+  isDirect: boolean;
   /** Programs that are copied, because they cannot be bound. */
   copies: Program[];
 }
@@ -102,6 +107,7 @@ export class DockerDriver implements SandboxDriver {
       containers,
       images: new Images(this.#engine, { installation, authFile, registries }),
       snapshots: new DockerSnapshots(this.#engine, installation),
+      isDirect: direct,
       signaller: direct ? new DirectSignaller() : new ShellSignaller(this.#engine, this.#shell ?? ["sh"]),
       copies: local ? [] : programs,
     };
@@ -240,8 +246,12 @@ export class DockerDriver implements SandboxDriver {
   }
 
   async usage(id: string): Promise<SandboxUsage> {
-    const { Id, State, SizeRw } = await this.#inspect(id, true);
-    const kept = { diskBytes: SizeRw ?? 0, files: 0, isPartial: false };
+    const inspected = await this.#inspect(id, true);
+    const { Id, State, SizeRw } = inspected;
+    const { isDirect } = this.#requireOpen();
+    if (isDirect && State.Running) raiseOomScores(listGroup(State.Pid), sandboxOomScore);
+    const named = isDirect ? measureNameFiles(inspected) : 0;
+    const kept = { diskBytes: (SizeRw ?? 0) + named, files: 0, isPartial: false };
     if (!State.Running) return { ...kept, memoryBytes: 0, cpuMs: 0, pids: 0 };
     const stats = await this.#requireOpen().containers.stats(this.#engine.docker.getContainer(Id));
     const { usage = 0, stats: parts } = stats.memory_stats;

@@ -99,8 +99,8 @@ function signalMember(pid: number, container: string, signal: NodeJS.Signals, to
   }
 }
 
-/** Ids of the processes in the control group of a process. */
-function listGroup(pid: number): number[] {
+/** Ids of the processes in the control group of a process of this machine. */
+export function listGroup(pid: number): number[] {
   try {
     const lines = readFileSync(`/proc/${pid}/cgroup`, "latin1").trim().split("\n");
     const unified = lines.find((line) => line.startsWith("0::/"));
