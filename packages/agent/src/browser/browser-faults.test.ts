@@ -65,7 +65,14 @@ beforeAll(async () => {
     await serve(site, { address, port: 443, host: "tls.test" }),
   );
   await driver.listen(id, 8000, (connection) => server.emit("connection", connection));
-  sandbox = { id, incarnation: "1", spec, shell: driver.shell, exec: (command) => driver.exec(id, command) };
+  sandbox = {
+    id,
+    incarnation: "1",
+    spec,
+    shell: driver.shell,
+    exec: (command) => driver.exec(id, command),
+    watchNetwork: () => proxy.proxy.watchProblems(id),
+  };
   browser = new Browser(place());
 });
 beforeEach(() => void Object.assign(patience, usual));
@@ -256,7 +263,9 @@ describe("the process", () => {
     expect(await open("http://site.test/two")).toContain('titled "Second"');
     expect(await open("https://tls.test/two")).toContain('titled "Second"');
     expect(await open("http://other.test/")).toContain("status 403");
-    expect(await open("https://other.test/")).toContain("may not allow the host");
+    expect(await open("https://other.test/")).toContain(
+      'ERR_TUNNEL_CONNECTION_FAILED. The network policy of this sandbox allows no connection to other.test:443: it would need a rule for other.test:443, such as "other.test:443" in network.allow.',
+    );
     const processes = await sh("tr '\\0' ' ' </proc/$(cat /tmp/browser_test/pid)/cmdline");
     expect(processes.stdout.toString()).not.toContain(egressToken("session key"));
     // The browser sends no request on its own.

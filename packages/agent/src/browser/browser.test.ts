@@ -141,6 +141,27 @@ describe("a page", () => {
     expect(said).not.toContain("not shown");
   });
 
+  test("cannot use the browser's debugging protocol, even with its port and path", async () => {
+    const [port, path] = (await sh("cat /tmp/browser_test/profile/DevToolsActivePort")).stdout
+      .toString()
+      .trim()
+      .split("\n");
+    await open(`/debugger?${port},${path}`);
+    await expect.poll(async () => text(await call("list_tabs")), { timeout: 10_000 }).toContain('"done"');
+    const said = JSON.parse(/\{.*\}/.exec(await content())![0]) as Record<string, string>;
+    // What is sent without a right to read it changes nothing: the list of tabs below tells.
+    const harmless = ["blocked", "sent", "opened", "loaded"];
+    expect(Object.entries(said).filter(([, result]) => !harmless.includes(result))).toEqual([]);
+    expect(
+      Object.entries(said)
+        .filter(([name]) => name.startsWith("socket"))
+        .map(([, result]) => result),
+    ).toEqual(Array(5).fill("blocked"));
+    const tabs = (await sh(`curl -sS --noproxy '*' http://127.0.0.1:${port}/json/list`)).stdout.toString();
+    expect(tabs).not.toMatch(/file:\/\/|chrome:\/\/|devtools:\/\/devtools\/bundled\/inspector/);
+    await closeAll();
+  });
+
   test("is used: filled in, clicked, submitted, left and scrolled", async () => {
     await open("/");
     await call("type", { index: await find("Query"), text: "two words" });

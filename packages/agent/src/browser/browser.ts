@@ -250,7 +250,14 @@ export class Browser {
     const { connection, launched } = this.#live!;
     const { id } = this.#targets.get(targetId)!;
     const note = (text: string) => this.#note(text);
-    const tab = await Tab.attach({ targetId, id }, { connection, patience: this.#patience, note });
+    const { watchNetwork } = this.#place.sandbox;
+    const surroundings = {
+      connection,
+      patience: this.#patience,
+      note,
+      ...(watchNetwork && { watchNetwork }),
+    };
+    const tab = await Tab.attach({ targetId, id }, surroundings);
     this.#tabs.set(targetId, tab);
     await tab.prepare();
     // The browser takes the proxy's token only here, and keeps it for all pages.

@@ -1,5 +1,7 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
+import type { NetworkProblem } from "@sandpiper/sandbox/network/api";
+import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { type CdpConnection, CdpError, type CdpEvent, type CdpSendOptions } from "./cdp.ts";
 import { viewport } from "./launch.ts";
 
@@ -28,6 +30,8 @@ export interface TabDeps {
   patience: BrowserTimeouts;
   /** Adds a note to the next result. */
   note(text: string): void;
+  /** As in `Sandbox`. */
+  watchNetwork?: Sandbox["watchNetwork"];
 }
 
 /** An attached page of the browser. */
@@ -127,6 +131,8 @@ export class Tab {
   /** Opens a URL or starts its download. Throws BrowserUseError, and the signal's reason. */
   async navigate(url: string, signal: AbortSignal): Promise<"page" | "download"> {
     let result: { errorText?: string; isDownload?: boolean };
+    const endWatch = this.#surroundings.watchNetwork?.() ?? (() => []);
+    let problems: NetworkProblem[] = [];
     try {
       result = await this.send("Page.navigate", { url }, { timeoutMs: this.#patience.navigateMs, signal });
     } catch (error) {
@@ -136,11 +142,15 @@ export class Tab {
       await this.send("Page.stopLoading", {}, { timeoutMs: 2_000 }).catch(() => {});
       await this.#revive();
       throw new BrowserUseError(`${url} did not answer within ${this.#patience.navigateMs / 1_000} seconds.`);
+    } finally {
+      problems = endWatch();
     }
     const { errorText, isDownload } = result;
     if (isDownload) return "download";
     if (errorText)
-      throw new BrowserUseError(`${url} could not be opened: ${errorText}${getNetworkHint(errorText)}`);
+      throw new BrowserUseError(
+        `${url} could not be opened: ${errorText}${getNetworkHint(errorText, url, problems)}`,
+      );
     await this.settle(signal);
     return "page";
   }
@@ -260,7 +270,11 @@ interface Evaluated {
   exceptionDetails?: { text: string; exception?: { description?: string } };
 }
 
-function getNetworkHint(error: string): string {
+/** What follows the browser's own word for a failure: the proxy's sentence where it has one. */
+function getNetworkHint(error: string, url: string, problems: readonly NetworkProblem[]): string {
+  const host = URL.parse(url)?.hostname;
+  const problem = problems.find((one) => one.host === host) ?? problems.at(-1);
+  if (problem) return `. ${problem.sentence}`;
   if (/ERR_(TUNNEL|PROXY)/.test(error)) return ". The network policy of this sandbox may not allow the host.";
   if (/ERR_(NAME_NOT_RESOLVED|INTERNET_DISCONNECTED|ADDRESS_UNREACHABLE)/.test(error))
     return ". The host does not exist, or this sandbox has no network.";

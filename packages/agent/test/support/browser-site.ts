@@ -23,6 +23,29 @@ const pages: Record<string, string> = {
   "/many": `<title>Many</title><script>document.write("<a href=/two>link of some length that takes room in the list</a> ".repeat(4000))</script>`,
   "/noise": `<title>Noise</title><canvas width=1280 height=800 style="position:fixed;left:0;top:0"></canvas><script>const c = document.querySelector("canvas").getContext("2d"); const d = c.createImageData(1280, 800);
     for (let i = 0; i < d.data.length; i += 65536) crypto.getRandomValues(d.data.subarray(i, i + 65536)); for (let i = 3; i < d.data.length; i += 4) d.data[i] = 255; c.putImageData(d, 0, 0)</script>`,
+  // Tries to use the browser's own debugging protocol, although its port and path are told.
+  "/debugger": `<title>wait</title><pre></pre><script>
+    const [port, path] = location.search.slice(1).split(","); const said = {}; const base = "//127.0.0.1:" + port;
+    const attempt = (name, work) => Promise.race([work(), new Promise((_, no) => setTimeout(() => no("time"), 3000))])
+      .then((text) => { said[name] = text }, () => { said[name] = "blocked" });
+    const socket = (host) => () => new Promise((yes, no) => { const s = new WebSocket("ws://" + host + ":" + port + path);
+      s.onopen = () => yes("open"); s.onerror = no });
+    const read = (url, init) => async () => (await fetch(url, init)).text();
+    const frame = (url) => () => new Promise((yes) => { const f = document.createElement("iframe"); f.src = url; document.body.append(f);
+      f.onload = () => { try { yes(f.contentDocument.body.textContent) } catch { yes("blocked") } } });
+    const load = (tag, url) => () => new Promise((yes, no) => { const e = document.createElement(tag); e.src = url; e.onload = () => yes("loaded"); e.onerror = no; document.body.append(e) });
+    const names = ["127.0.0.1", "localhost", "x.localhost", "[::1]", "0.0.0.0"];
+    const all = [
+      ...names.map((host) => ["socket " + host, socket(host)]), ...names.map((host) => ["list " + host, read("http://" + host + ":" + port + "/json/list")]),
+      ["new by PUT", read("http:" + base + "/json/new?file:///etc/passwd", { method: "PUT" })],
+      ["new by POST", async () => { await fetch("http:" + base + "/json/new?file:///etc/hostname", { method: "POST", mode: "no-cors" }); return "sent" }],
+      ["new by GET", async () => { await fetch("http:" + base + "/json/new?file:///etc/hosts", { mode: "no-cors" }); return "sent" }],
+      ["frame", frame("http:" + base + "/json/list")], ["file frame", frame("file:///etc/passwd")], ["script", load("script", "http:" + base + "/json/list")],
+      ["file", read("file:///etc/passwd")], ["chrome", read("chrome://version")], ["devtools frame", frame("devtools://devtools/bundled/inspector.html")],
+      ["file window", async () => open("file:///etc/passwd") ? "opened" : "blocked"],
+    ];
+    Promise.all(all.map(([name, work]) => attempt(name, work))).then(() => { document.querySelector("pre").textContent = JSON.stringify(said); document.title = "done" });
+    </script>`,
   "/upload": `<input type=file onchange="document.title = this.files[0].name + ' ' + this.files[0].size">`,
 };
 
