@@ -15,6 +15,7 @@ import { benchScale } from "./scale.ts";
 import { benchServer } from "./server.ts";
 import { benchSockets } from "./sockets.ts";
 import { benchStart } from "./start.ts";
+import { benchText } from "./text.ts";
 
 const groups = {
   start: benchStart,
@@ -30,6 +31,7 @@ const groups = {
   sockets: benchSockets,
   commands: benchCommands,
   agent: benchAgent,
+  text: benchText,
 };
 
 /** Runs the groups named as arguments, or all; writes bench/results/latest.json. */

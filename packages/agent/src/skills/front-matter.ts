@@ -80,7 +80,7 @@ function cutFrontMatter(text: string): { yaml: string | undefined; body: string;
 
 function readFacts(yaml: string): Facts | undefined {
   try {
-    const document = parseDocument(yaml, { schema: "core", logLevel: "error" });
+    const document = parseDocument(yaml, { schema: "core", logLevel: "error", prettyErrors: false });
     let isPlain = document.errors.length === 0;
     // A key that is a list or map is written as text, in time exponential in its nesting.
     visit(document, {
