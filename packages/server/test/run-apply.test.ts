@@ -84,6 +84,23 @@ const userEdits = () => writeFile(join(project, "a.txt"), "user\n");
 const keptFile = (shown: string) =>
   /The changes are in (\S+\.patch)/.exec(shown.replaceAll(/\r\n/g, ""))![1]!;
 
+test("a model that cannot be called is refused before a sandbox starts", async () => {
+  const bare = await startTestPlatform();
+  for (const [model, sentence] of [
+    ["anthropic/claude-x", /No key is configured for the model anthropic\/claude-x/],
+    ["nonsense", /names no provider/],
+  ] as const) {
+    const local = start(
+      `SANDPIPER_URL=${bare.url} SANDPIPER_API_KEY=${bare.key} "${program}" run Task --dir "${project}" --model ${model}; echo "it ended with $?"`,
+    );
+    await local.shows(/it ended with [12]/);
+    expect(local.shown.replaceAll(/\s+/g, " ")).toMatch(sentence);
+    expect(local.shown).not.toMatch(/sandbox started/);
+  }
+  expect((await bare.call("GET", "/api/v1/sandboxes/search")).body.items).toEqual([]);
+  await bare.stop();
+});
+
 test("changes that conflict are kept in a file, and the sentence says how to apply them", async () => {
   meanwhile = userEdits;
   const local = run("--apply --yes");

@@ -122,6 +122,19 @@ export class Client {
     await this.json("PUT", `/api/v1/behaviours/${encodeURIComponent(digest)}/acceptance`);
   }
 
+  /** Throws CliError when a new conversation could not call its model: unknown, or no key. */
+  async checkModel(model: string | undefined, signal?: AbortSignal): Promise<void> {
+    const query = model === undefined ? "" : `?llm_model=${encodeURIComponent(model)}`;
+    try {
+      await this.#request("GET", `/api/v1/app-conversations/model-check${query}`, { signal });
+    } catch (error) {
+      const [, status, reason] = /failed \((\d+)\): (.*)$/s.exec((error as Error).message) ?? [];
+      if (status === "400") throw new CliError(reason!, { cause: error });
+      // An older server checks at the start of the conversation.
+      if (status !== "404") throw error;
+    }
+  }
+
   /** Starts a conversation; returns its id once the agent has its task. */
   async startConversation(request: AppConversationStartRequest, signal?: AbortSignal): Promise<string> {
     let task = await this.json<AppConversationStartTask>("POST", "/api/v1/app-conversations", {

@@ -46,14 +46,15 @@ export interface TaskRun {
 }
 
 /**
- * Starts a sandbox with a copy of the folder; removes it when the upload fails. `onStep` gets what
- * it does now.
+ * Checks the model, then starts a sandbox with a copy of the folder; removes it when the upload
+ * fails. `onStep` gets what it does now.
  */
 export async function prepareTask(
   client: Client,
   task: Task,
   { signal, onStep }: { signal?: AbortSignal; onStep?: (text: string) => void } = {},
 ): Promise<TaskRun> {
+  if (!task.endpoint?.baseUrl) await client.checkModel(task.model, signal);
   const begin = performance.now();
   const {
     workingDir: wanted,
