@@ -65,9 +65,8 @@ test("an unavailable image in the settings fails the start task with the reason 
     status_detail: task.detail,
     sandbox_spec_id: "127.0.0.1:9/nothing:1",
   });
-  await call("POST", "/api/settings", { sandbox_base_container_image: "No Image!" });
-  expect(await call("POST", "/api/v1/app-conversations", {})).toMatchObject({ status: 422 });
-  expect(await call("POST", "/api/v1/sandboxes")).toMatchObject({ status: 422 });
+  const refused = await call("POST", "/api/settings", { sandbox_base_container_image: "No Image!" });
+  expect(refused.status).toBe(422);
   expect((await start({ sandbox_spec_id: "host" })).status).toBe("READY");
 });
 
