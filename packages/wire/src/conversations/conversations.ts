@@ -94,7 +94,7 @@ const StartSecrets = Type.Record(
   Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$" }),
   Type.String({ maxLength: 65_536, format: "password" }),
   // A name that is no name of a variable is refused, not dropped.
-  { maxProperties: 100, writeOnly: true, additionalProperties: false },
+  { maxProperties: 100, additionalProperties: false },
 );
 
 /** A budget of one conversation; an extension. */

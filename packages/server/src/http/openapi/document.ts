@@ -163,9 +163,9 @@ function buildRequestBody(
   consumes = ["application/json"],
   components: Components,
 ): Operation["requestBody"] {
-  // A body without a schema is a byte stream.
+  // A body without a schema is a byte stream, which may be empty.
   if (!body)
-    return { required: true, content: Object.fromEntries(consumes.map((type) => [type, { schema: {} }])) };
+    return { required: false, content: Object.fromEntries(consumes.map((type) => [type, { schema: {} }])) };
   const { default: whenAbsent, examples, ...schema } = body;
   const media = {
     schema: components.toReference(schema),

@@ -105,6 +105,30 @@ describe.each([
   });
 });
 
+test("a start task shows null for the secrets of its request", () => {
+  expect(document.components.schemas.AppConversationStartRequest!.properties!.secrets).not.toHaveProperty(
+    "writeOnly",
+  );
+});
+
+test("a created object is linked to the operations that take its id", () => {
+  const { links } = document.paths["/api/v1/sandboxes"]!.post!.responses["200"]!;
+  const pause = document.paths["/api/v1/sandboxes/{sandbox_id}/pause"]!.post!.operationId;
+  expect(links).toMatchObject({
+    [pause]: { operationId: pause, parameters: { sandbox_id: "$response.body#/id" } },
+  });
+  const tasks = document.paths["/api/v1/app-conversations/start-tasks"]!.get!.operationId;
+  expect(document.paths["/api/v1/app-conversations"]!.post!.responses["200"]!.links).toMatchObject({
+    [tasks]: { parameters: { ids: "$response.body#/id" } },
+  });
+  const known = new Set(operationsOf(document).map(({ operation }) => operation.operationId));
+  const linked = operationsOf(document).flatMap(({ operation }) =>
+    Object.values(operation.responses).flatMap((response) => Object.keys(response.links ?? {})),
+  );
+  expect(linked.length).toBeGreaterThan(20);
+  expect(linked.filter((id) => !known.has(id))).toEqual([]);
+});
+
 test("the example of a start is a valid request", () => {
   const body = document.paths["/api/v1/app-conversations"]!.post!.requestBody!.content["application/json"]!;
   expect(body.example).toMatchObject({ initial_message: { content: [{ type: "text" }] } });

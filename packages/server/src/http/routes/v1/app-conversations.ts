@@ -16,7 +16,7 @@ import type { ConversationFilter } from "../../../store/conversation-store.ts";
 import type { Viewer } from "../../../users/api.ts";
 import { sendBody, sendJson } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
-import { pageKeys, pageRequest, parseIds, parseTimeParam, Time } from "../../server/params.ts";
+import { Id, pageKeys, pageRequest, parseIds, parseTimeParam, Time } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { normalizeSandboxId } from "./sandboxes.ts";
 
@@ -34,7 +34,7 @@ const SearchQuery = Type.Object({
   ...pageKeys,
   include_sub_conversations: Type.Optional(Type.Boolean({ default: false })),
 });
-const ListQuery = Type.Object({ ...SearchQuery.properties, ids: Type.Optional(Type.Array(Type.String())) });
+const ListQuery = Type.Object({ ...SearchQuery.properties, ids: Type.Optional(Type.Array(Id)) });
 const StartBody = Type.Object(AppConversationStartRequest.properties, {
   default: {},
   examples: startExamples,

@@ -57,7 +57,7 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
     route(
       "Read start tasks by id; null for unknown ones",
       {
-        querystring: Type.Object({ ids: Type.Array(Type.String()) }),
+        querystring: Type.Object({ ids: Type.Array(Id) }),
         response: { 200: Type.Array(Nullable(AppConversationStartTask)) },
       },
       { failures: [400, 413] },
