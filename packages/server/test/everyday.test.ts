@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { cp, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,7 +13,8 @@ import { obey } from "./support/script.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
-const project = fileURLToPath(new URL("../demo/project/", import.meta.url));
+const root = fileURLToPath(new URL("../../../", import.meta.url));
+const project = join(root, "packages/server/demo/project");
 let base = "";
 let dir = "";
 let env: NodeJS.ProcessEnv = {};
@@ -140,6 +141,18 @@ test("bash completes commands, options and ids", async () => {
   const none = new Command(["completion", "ids"], { ...env, SANDPIPER_DATA: join(base, "nothing") });
   expect([await none.exit, none.stdout]).toEqual([0, ""]);
   expect(await readdir(base)).not.toContain("nothing");
+});
+
+test("help loads no network code of Node, which takes longer than all of ours", () => {
+  const main = execFileSync(join(root, "scripts/server-main"), { encoding: "utf8" }).trim();
+  const report = `process.on("exit", () => console.error(process.moduleLoadList.join("\\n")))`;
+  const { stderr } = spawnSync(
+    process.execPath,
+    ["--import", `data:text/javascript,${encodeURIComponent(report)}`, main, "--help"],
+    { encoding: "utf8" },
+  );
+  expect(stderr).toMatch(/NativeModule fs$/m);
+  expect(stderr).not.toMatch(/NativeModule (?:https?|tls|internal\/deps\/undici\/undici)$/m);
 });
 
 test("the help of every command has an example", () => {

@@ -84,14 +84,6 @@ export class Registries {
   }
 }
 
-/** Parses `docker.io,*.example.com,registry.lan:5000`; undefined for any other text. */
-export function parseRegistries(text: string): string[] | undefined {
-  const names = text.split(",").map((name) => name.trim());
-  const isRegistry = (name: string) =>
-    /^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:\d{1,5})?$/.test(name);
-  return names.every(isRegistry) ? names : undefined;
-}
-
 /** True for a registry on this machine, which may speak plain HTTP. */
 export function isLoopback(registry: string): boolean {
   return /^(localhost|127\.0\.0\.1)(:\d+)?$/.test(registry);

@@ -77,3 +77,11 @@ export function parseOrigins(text: string): string[] | undefined {
   const urls = parts.map((part) => parsePlainUrl(part));
   return urls.every((url) => url?.pathname === "/") ? urls.map((url) => url!.origin) : undefined;
 }
+
+/** Parses `docker.io,*.example.com,registry.lan:5000`; undefined for any other text. */
+export function parseRegistries(text: string): string[] | undefined {
+  const names = text.split(",").map((name) => name.trim());
+  const isRegistry = (name: string) =>
+    /^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:\d{1,5})?$/.test(name);
+  return names.every(isRegistry) ? names : undefined;
+}

@@ -5,7 +5,6 @@ import {
   type PackageMirrors,
   parseMirrors,
 } from "@sandpiper/sandbox/specs/package-sources/mirrors";
-import { parseRegistries } from "@sandpiper/sandbox/specs/registries";
 import type { WebhookFormat } from "./config.ts";
 import {
   isIpv6,
@@ -18,6 +17,7 @@ import {
   parsePublicUrl,
   parseQuota,
   parseRangeList,
+  parseRegistries,
   parseWebUrl,
 } from "./value-parsers.ts";
 
