@@ -84,7 +84,7 @@ export class BareRuntime {
     // `run` returns before the first process has started its program; until then commands may be
     // refused.
     const exec = `read -r line < <(exec ${this.#command} exec --process ${this.#bundles}/echo.json ${id})`;
-    const ready = `for try in 1 2 3 4 5; do ${exec} && break; done; [ "$line" = ready ]`;
+    const ready = `for try in {1..50}; do ${exec} && break; done; [ "$line" = ready ]`;
     return this.#shell.time(`${this.#runText(id)} && { ${ready}; }`);
   }
 
