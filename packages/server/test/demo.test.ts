@@ -27,8 +27,8 @@ test("the demo repairs a failing test in a real sandbox, shows its work live, an
     /^diff --git a\//m,
     /run +finished, [\d,]+ tokens/,
     /test +sh test\.sh passes in the sandbox now/,
-    /sandbox start +\d+ ms/,
-    /first event +\d+ ms/,
+    /sandbox start +[\d.]+ m?s/,
+    /first event +[\d.]+ m?s/,
     /whole run +[\d.]+ m?s/,
   ];
   let rest = demo.stdout;
