@@ -171,7 +171,7 @@ test("a failing model ends the run with the provider's message and without the k
   const { id } = await startConversation(server.call, "Hello");
   await waitForEnd(id, "error");
   const error = (await events(id)).find(({ kind }) => kind === "ConversationErrorEvent");
-  expect(error).toMatchObject({ code: "ModelFailed", source: "environment" });
+  expect(error).toMatchObject({ code: "ModelRefused", source: "environment" });
   expect(error?.detail).toContain("Incorrect API key");
   expect(JSON.stringify(error)).not.toContain("sk-planted-secret");
 

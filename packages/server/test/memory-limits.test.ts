@@ -203,7 +203,7 @@ test("the cost of condensation counts against the budget before the next model c
     expect((await events(id)).at(-1)).toMatchObject({ code: "MaxBudgetReached" });
     expect(isSummary(models.requests.at(-1)!)).toBe(true);
     const calls = models.requests.length;
-    expect((await agent.call("POST", `/api/conversations/${id}/condense`)).status).toBe(502);
+    expect((await agent.call("POST", `/api/conversations/${id}/condense`)).status).toBe(429);
     expect(models.requests.length).toBe(calls);
   } finally {
     await platform.call("POST", "/api/settings", { max_budget_per_task: null });

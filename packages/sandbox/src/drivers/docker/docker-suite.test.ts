@@ -32,7 +32,7 @@ describeDriver("the docker driver", async () => {
       [{ kind: "image", reference: `sha256:${"0".repeat(64)}` }, /^The engine has no image sha256:0+\.$/],
       [
         { kind: "image", reference: "127.0.0.1:1/nothing:1" },
-        /^The registry 127\.0\.0\.1:1 cannot be reached: .*connection refused\.$/,
+        /^The container engine asks registries by itself, .* 127\.0\.0\.1:1 /,
       ],
     ],
     reopen: async () => {
