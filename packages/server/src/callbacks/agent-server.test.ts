@@ -159,7 +159,7 @@ test("one server reports to another, which shows the conversation in its own san
   const receiver = await startServer();
   let reporter: TestServer | undefined;
   try {
-    const { sessionKey } = receiver.sandboxes.add();
+    const { sessionKey } = receiver.addSandbox();
     reporter = await startServer({
       outboundPrivate: ["127.0.0.0/8"],
       webhook: { url: `${receiver.url}/api/v1/webhooks`, secret: sessionKey, format: "agent-server" },

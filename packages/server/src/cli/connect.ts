@@ -35,6 +35,12 @@ export async function connect({ works = false } = {}): Promise<Connection> {
   }
 }
 
+/** Throws CliError when SANDPIPER_URL is set and cannot be used. Asks no server. */
+export function checkServerVariables(): void {
+  const { SANDPIPER_URL: url, SANDPIPER_API_KEY: key } = process.env;
+  if (url) remoteClient(url, key);
+}
+
 function localClient(server: RunningServer, works: boolean, { dataDir }: Pick<Config, "dataDir">): Client {
   if (!works || server.stays) return new Client(server.url, server.key);
   throw new CliError(

@@ -4,7 +4,7 @@ import { canAsk } from "./ask.ts";
 import { Changes, checkFolder } from "./changes.ts";
 import type { Client } from "./client.ts";
 import { confirm } from "./confirm.ts";
-import { connect } from "./connect.ts";
+import { checkServerVariables, connect } from "./connect.ts";
 import { type CopySource, readSource } from "./copy-source.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { runGit } from "./git.ts";
@@ -52,6 +52,7 @@ export async function run(text: string, options: RunCommandOptions): Promise<num
       exitCode: exitCodes.usage,
     });
   checkWorkOptions(options);
+  checkServerVariables();
   const sandbox = toSandboxRequest(options);
   if (options.repo && options.apply)
     throw new CliError("--apply needs a local folder: clone the repository and use --dir.", {

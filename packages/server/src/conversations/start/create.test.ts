@@ -9,7 +9,7 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 test("a conversation or fork that cannot be stored leaves no secret in the sandbox", async () => {
-  const sandbox = server.sandboxes.add();
+  const sandbox = server.addSandbox();
   const call = (path: string, body: unknown) =>
     read(server.call("POST", path, { key: sandbox.sessionKey, body }));
   const request = {

@@ -44,7 +44,7 @@ export function toFetchError(
   if (has(/no such host/i)) return new RegistryUnreachable(registry, "no such host");
   if (
     has(
-      /dial tcp|i\/o timeout|connection (refused|reset)|unreachable|EOF|timeout|deadline|status (code )?5\d\d|\b50[0234] /i,
+      /dial tcp|i\/o timeout|connection (refused|reset)|unreachable|server closed idle|EOF|timeout|deadline|status (code )?5\d\d|\b50[0234] /i,
     )
   )
     return new RegistryUnreachable(registry, reason);
