@@ -10,7 +10,7 @@ import {
 } from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type GitServer, startGitServer } from "./support/git-server.ts";
-import { type Json, startConversation, until } from "./support/platform.ts";
+import { type Json, removeSandboxes, startConversation, until } from "./support/platform.ts";
 import { finish, terminal } from "./support/script.ts";
 import { type ServerProcess, startServerProcess } from "./support/server-process.ts";
 
@@ -86,6 +86,8 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
+  // The processes of the hostile repository would go on without the server.
+  if (server) await removeSandboxes(server.call);
   await server?.end("SIGTERM");
   await models?.close();
   await git?.close();
