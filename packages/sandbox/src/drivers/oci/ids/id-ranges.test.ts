@@ -77,7 +77,7 @@ describe.each(await workingRuntimes())("sandboxes of %s", (runtime) => {
     expect(await base("two")).toBe(before);
     expect(await base("later")).not.toBe(before);
     const tty = { argv: ["sh", "-c", "stat -c %U $(tty)"], tty: { cols: 80, rows: 24 } };
-    expect((await run(driver, "two", tty)).out).toBe("agent\r\n");
+    expect((await run(driver, "two", tty)).out).toContain("agent");
     await driver.remove("later");
   });
 
