@@ -66,7 +66,13 @@ test("a terminal's result says once what the network refused, and which rule wou
       { kind: "TerminalAction", command: "x", is_input: false, reset: false },
       stub<ToolContext>({
         terminal: async () => stub<Terminal>({ run: async () => observation }),
-        sandbox: async () => stub<Sandbox>({ watchNetwork: () => (watches++, () => found) }),
+        sandbox: async () =>
+          stub<Sandbox>({
+            watchNetwork() {
+              watches++;
+              return () => found;
+            },
+          }),
       }),
     );
   expect(contentText((await run(problems)).content)).toBe(
