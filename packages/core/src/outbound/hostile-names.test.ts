@@ -115,7 +115,10 @@ async function attack(name: string, answer: Answer): Promise<{ code: string; too
   const began = performance.now();
   const port = (inside.address() as { port: number }).port;
   const code = await outbound.connect({ host: name, port }).then(
-    (socket) => (socket.destroy(), "connected"),
+    (socket) => {
+      socket.destroy();
+      return "connected";
+    },
     (error) => `${error.code}: ${error.message}`,
   );
   delay.disable();
