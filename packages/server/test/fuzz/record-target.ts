@@ -15,6 +15,9 @@ import {
   TableCounts,
 } from "./target.ts";
 
+/** Of what a project in a sandbox does by itself. */
+const digest = "5f".repeat(32);
+
 /** A server without an engine, with two users and their planted secrets. */
 export class RecordTarget implements FuzzTarget {
   readonly server: TestServer;
@@ -79,6 +82,15 @@ export class RecordTarget implements FuzzTarget {
       ["sandbox-4", mine, "ERROR"],
     ] as const) {
       server.sandboxes.add({ id, userId, status });
+    }
+    for (const [holder, userId] of [
+      ["sandbox-1", mine],
+      ["sandbox-2", strangers],
+    ] as const) {
+      const parts = [{ kind: "setup_script" as const, source: ".openhands/setup.sh", text: "make" }];
+      const origin = "https://git.test/open/work";
+      const behaviour = { holder, userId, workingDir: "/workspace/project", digest, origin, parts };
+      await server.store.behaviours.add(behaviour, 10);
     }
     for (const [userId, sandboxId] of [
       [mine, "sandbox-1"],
@@ -166,6 +178,8 @@ export class RecordTarget implements FuzzTarget {
         return this.server.apiKeys.list().flatMap((row) => (row.name === "spare" ? [row.id] : []));
       case "callback_id":
         return this.#callbacks;
+      case "digest":
+        return [digest, "0".repeat(64)];
       case "key":
         return ["own"];
       case "settings_key":
