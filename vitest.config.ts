@@ -2,6 +2,11 @@ import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./vitest.sequence.ts";
 
 const isolation = "packages/server/test/isolation/*.test.ts";
+/**
+ * Whole processes that start and die again and again, container engines, browsers: a quarter of the
+ * time of all tests. `npm run test:slow` runs them, `npm test` does not.
+ */
+const slow = "packages/*/{src,test}/**/*.slow.test.ts";
 
 /**
  * Files with a worker of their own: they measure memory or descriptors of their process, or load
@@ -24,7 +29,7 @@ const ownWorker = [
  * times use the machine's clock, so test certificates are not valid yet and files look old.
  */
 const machineClock = [
-  "packages/agent/src/browser/browser{,-faults}.test.ts",
+  "packages/agent/src/browser/browser{,-faults.slow}.test.ts",
   "packages/sandbox/src/drivers/oci/images/image-store.test.ts",
   "packages/sandbox/src/network/proxy/{egress-{proxy,rules,sandbox,tls},user-secrets}.test.ts",
   "packages/server/test/sandboxes/service-secrets.test.ts",
@@ -50,13 +55,14 @@ export default defineConfig({
         test: {
           name: "all",
           include: ["packages/*/src/**/*.test.ts", "packages/*/test/**/*.test.ts"],
-          exclude: [...exclude, isolation, ...ownWorker],
+          exclude: [...exclude, isolation, slow, ...ownWorker],
           // A worker runs files in turn and loads the server once: a file must undo its process
           // changes.
           isolate: false,
         },
       },
       { extends: true, test: { name: "own worker", include: ownWorker, exclude } },
+      { extends: true, test: { name: "slow", include: [slow], exclude, isolate: false } },
       {
         extends: true,
         // One file at a time: attacks use the whole machine while response times are measured.
