@@ -66,7 +66,7 @@ const Network = Type.Object(
   strict,
 );
 
-/** A configured spec (docs/sandboxes.md). */
+/** A configured spec (docs/team/sandboxes.md). */
 const WrittenSpec = Type.Object(
   {
     id: Type.String({ pattern: specId }),

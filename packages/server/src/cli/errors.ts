@@ -1,4 +1,4 @@
-/** Exit codes of the command line (docs/command-line.md). */
+/** Exit codes of the command line (docs/everyday/command-line.md). */
 export const exitCodes = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
 
 /** An error that ends a command with one sentence and a code. */

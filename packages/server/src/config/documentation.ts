@@ -9,7 +9,7 @@ export function formatVariablesHelp(): string {
   return ["Environment:", ...lines].join("\n");
 }
 
-/** The variables as the Markdown tables of docs/configuration.md. */
+/** The variables as the Markdown tables of docs/team/configuration.md. */
 export function formatVariablesMarkdown(): string {
   const row = (name: string, meaning: string, defaultText: string, must: string) =>
     `| \`${name}\` | ${meaning} | ${defaultText} | ${must} |`;

@@ -252,7 +252,7 @@ test("an unknown variable causes a warning with the closest known name", () => {
 });
 
 test("the documentation and the help show every variable of the table", async () => {
-  const page = await readFile(new URL("../../../../docs/configuration.md", import.meta.url), "utf8");
+  const page = await readFile(new URL("../../../../docs/team/configuration.md", import.meta.url), "utf8");
   expect(page).toContain(formatVariablesMarkdown());
   for (const { name, defaultText } of Object.values(variables)) {
     expect(formatVariablesHelp()).toContain(name);

@@ -25,7 +25,7 @@ import {
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * A configuration variable: the parser, `serve --help` and docs/configuration.md use this table.
+ * A configuration variable: the parser, `serve --help` and docs/team/configuration.md use this table.
  */
 export interface Variable<T = unknown> {
   name: `SANDPIPER_${string}`;
@@ -331,7 +331,7 @@ export const variables = {
   }),
   webhookUrl: defineVariable<string | undefined>({
     name: "SANDPIPER_WEBHOOK_URL",
-    description: "Address that receives the events of every conversation (docs/event-delivery.md)",
+    description: "Address that receives the events of every conversation (docs/clients/event-delivery.md)",
     defaultText: "none",
     defaultValue: () => undefined,
     must: "an http or https address without a user or a password",

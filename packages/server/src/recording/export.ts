@@ -22,7 +22,7 @@ export class Recordings {
   }
 
   /**
-   * Streams a conversation as a recording (docs/command-line.md), JSON lines with the secrets of
+   * Streams a conversation as a recording (docs/everyday/command-line.md), JSON lines with the secrets of
    * its user and sandbox masked. If the conversation is deleted meanwhile, the last line is
    * missing.
    */

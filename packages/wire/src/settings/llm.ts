@@ -10,7 +10,7 @@ const maybe = shown();
 
 /**
  * A language model in settings and profiles (app-server.md section 5, openapi StrictLLM).
- * docs/models.md says which fields affect model calls; the others are kept for clients. `model` is
+ * docs/everyday/models.md says which fields affect model calls; the others are kept for clients. `model` is
  * empty when none is configured.
  */
 export const LlmConfig = Type.Object({

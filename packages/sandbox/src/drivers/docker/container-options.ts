@@ -59,7 +59,7 @@ export interface ContainerInput {
   diskLimit: boolean;
 }
 
-/** The isolation of docs/internals/security.md as far as the engine supports it. */
+/** The isolation of docs/understand/internals/security.md as far as the engine supports it. */
 export function makeContainerOptions(input: ContainerInput): ContainerCreateOptions {
   const { id, spec } = input;
   const capabilities = spec.capabilities ?? (input.hasUserNamespace ? usualCapabilities : []);

@@ -10,7 +10,7 @@ const CallbackPath = Type.Object({ conversation_id: Type.String(), callback_id: 
 
 /**
  * The callbacks of a conversation and their delivery state; an extension of the contract
- * (docs/event-delivery.md).
+ * (docs/clients/event-delivery.md).
  */
 export function callbackRoutes(
   app: App,

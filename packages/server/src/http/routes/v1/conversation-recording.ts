@@ -6,7 +6,7 @@ import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 
 /**
- * A conversation with its model traffic, for offline replay (docs/command-line.md); needs no
+ * A conversation with its model traffic, for offline replay (docs/everyday/command-line.md); needs no
  * sandbox.
  */
 export function conversationRecordingRoutes(

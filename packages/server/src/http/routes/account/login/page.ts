@@ -49,7 +49,7 @@ export function renderStartPage(
     : `<p><a href="login">Log in</a> with an API key. <code>sandpiper keys create</code> makes one.</p>`;
   return renderPage(
     "Sandpiper",
-    `<p>This server lets software agents work in isolated sandboxes. It runs Sandpiper ${escapeHtml(version)}.</p>${access}<ul><li><a href="docs">API documentation</a> of this server</li><li>Documentation: <code>docs/README.md</code> in the folder of the installation; <code>docs/clients.md</code> says how to connect a web interface or an SDK</li></ul>`,
+    `<p>This server lets software agents work in isolated sandboxes. It runs Sandpiper ${escapeHtml(version)}.</p>${access}<ul><li><a href="docs">API documentation</a> of this server</li><li>Documentation: <code>docs/README.md</code> in the folder of the installation; the pages in <code>docs/clients</code> say how to connect a web interface or an SDK</li></ul>`,
   );
 }
 
