@@ -33,7 +33,7 @@ const machineClock = [
   "packages/sandbox/src/drivers/oci/images/image-store.test.ts",
   "packages/sandbox/src/network/proxy/{egress-{proxy,rules,sandbox,tls},user-secrets}.test.ts",
   "packages/server/test/sandboxes/service-secrets.test.ts",
-  "packages/server/test/start-repository.test.ts",
+  "packages/server/test/{start-repository,reverse-proxy.slow}.test.ts",
   "packages/server/test/agent-server/plugins.test.ts",
 ];
 const exclude = ["**/node_modules/**", ...(process.env.FAKETIME ? machineClock : [])];

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Prepares a fresh clone: npm dependencies, a Node of the project's own version, the OCI runtime and the tools for images. Ends quickly when
 # everything is installed. With the argument `tests` it also installs the programs that only the tests call, among them a container engine,
-# which the tests start themselves. SANDPIPER_SKIP_SYSTEM_PACKAGES=1 skips the machine's packages.
+# which the tests start themselves; a second argument `slow` or `elsewhere` names tests that need more.
+# SANDPIPER_SKIP_SYSTEM_PACKAGES=1 skips the machine's packages.
 set -eu
 here=$(CDPATH= cd -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd)
 cd "$here"
@@ -9,7 +10,7 @@ stamp=node_modules/.sandpiper-lock
 extras_refused=node_modules/.sandpiper-extras-refused
 minimum_node=24
 purpose=${1:-}
-elsewhere=${2:-}
+which_tests=${2:-}
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -67,7 +68,12 @@ missing_packages() {
     has dockerd || echo docker.io
     has docker-registry || echo docker-registry
     has chromium || echo chromium
-    if [ "$elsewhere" = elsewhere ]; then
+    if [ "$which_tests" = slow ] || [ "$which_tests" = elsewhere ]; then
+      has openssl || echo openssl
+      has nginx || echo nginx-light
+      has caddy || echo caddy
+    fi
+    if [ "$which_tests" = elsewhere ]; then
       has faketime || echo faketime
       [ -e /usr/share/i18n/locales/de_DE ] || echo locales
     fi
