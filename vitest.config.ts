@@ -3,7 +3,7 @@ import { LongestFirst } from "./vitest.sequence.ts";
 
 const isolation = "packages/server/test/isolation/*.test.ts";
 /**
- * Whole processes that start and die again and again, container engines, browsers: a quarter of the
+ * Whole processes that start and die again and again, container engines, browsers: a third of the
  * time of all tests. `npm run test:slow` runs them, `npm test` does not.
  */
 const slow = "packages/*/{src,test}/**/*.slow.test.ts";
@@ -29,11 +29,11 @@ const ownWorker = [
  * times use the machine's clock, so test certificates are not valid yet and files look old.
  */
 const machineClock = [
-  "packages/agent/src/browser/browser{,-faults.slow}.test.ts",
-  "packages/sandbox/src/drivers/oci/images/image-store.test.ts",
+  "packages/agent/src/browser/browser{,-faults}.slow.test.ts",
+  "packages/sandbox/src/drivers/oci/images/image-store.slow.test.ts",
   "packages/sandbox/src/network/proxy/{egress-{proxy,rules,sandbox,tls},user-secrets}.test.ts",
   "packages/server/test/sandboxes/service-secrets.test.ts",
-  "packages/server/test/{start-repository,reverse-proxy.slow}.test.ts",
+  "packages/server/test/{start-repository,reverse-proxy}.slow.test.ts",
   "packages/server/test/agent-server/plugins.test.ts",
 ];
 const exclude = ["**/node_modules/**", ...(process.env.FAKETIME ? machineClock : [])];

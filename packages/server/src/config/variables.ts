@@ -25,7 +25,8 @@ import {
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * A configuration variable: the parser, `serve --help` and docs/team/configuration.md use this table.
+ * A configuration variable: the parser, `serve --help` and docs/team/configuration.md use this
+ * table.
  */
 export interface Variable<T = unknown> {
   name: `SANDPIPER_${string}`;

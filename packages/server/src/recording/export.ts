@@ -22,9 +22,9 @@ export class Recordings {
   }
 
   /**
-   * Streams a conversation as a recording (docs/everyday/command-line.md), JSON lines with the secrets of
-   * its user and sandbox masked. If the conversation is deleted meanwhile, the last line is
-   * missing.
+   * Streams a conversation as a recording (docs/everyday/command-line.md), JSON lines with the
+   * secrets of its user and sandbox masked. If the conversation is deleted meanwhile, the
+   * last line is missing.
    */
   export(row: ConversationRow): Readable {
     return Readable.from(this.#texts(row, this.#masks.forConversation(row)), { objectMode: false });

@@ -10,8 +10,8 @@ const maybe = shown();
 
 /**
  * A language model in settings and profiles (app-server.md section 5, openapi StrictLLM).
- * docs/everyday/models.md says which fields affect model calls; the others are kept for clients. `model` is
- * empty when none is configured.
+ * docs/everyday/models.md says which fields affect model calls; the others are kept for clients.
+ * `model` is empty when none is configured.
  */
 export const LlmConfig = Type.Object({
   model: Type.String({ maxLength: 1024, default: "", ...shown({ prominence: "critical" }) }),

@@ -6,8 +6,8 @@ import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 
 /**
- * A conversation with its model traffic, for offline replay (docs/everyday/command-line.md); needs no
- * sandbox.
+ * A conversation with its model traffic, for offline replay (docs/everyday/command-line.md);
+ * needs no sandbox.
  */
 export function conversationRecordingRoutes(
   app: App,
