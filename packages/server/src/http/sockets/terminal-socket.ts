@@ -34,8 +34,8 @@ const maxReasonBytes = 123;
  * Serves a socket to `/sockets/terminal`: a shell in a sandbox, which ends with the socket
  * (docs/clients/sandbox-access.md). Output is sent in binary frames. Closes with 1000 `exit N`
  * (the shell ended), 1001 (the sandbox was stopped), 4001 (the key does not allow it or ended),
- * 4004 (no such sandbox), 1008 (wrong query), 1009 (frame too large), 1011 (no shell; says why), 1013 (too many
- * terminals of the user).
+ * 4004 (no such sandbox), 1008 (wrong query), 1009 (frame too large), 1011 (no shell; says why),
+ * 1013 (too many terminals of the user).
  */
 export function serveTerminal(
   { socket, caller, credential }: Omit<AuthenticatedSocket, "connection">,
