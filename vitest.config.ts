@@ -62,7 +62,10 @@ export default defineConfig({
         },
       },
       { extends: true, test: { name: "own worker", include: ownWorker, exclude } },
-      { extends: true, test: { name: "slow", include: [slow], exclude, isolate: false } },
+      {
+        extends: true,
+        test: { name: "slow", include: [slow], exclude, isolate: false, testTimeout: 180_000 },
+      },
       {
         extends: true,
         // One file at a time: attacks use the whole machine while response times are measured.

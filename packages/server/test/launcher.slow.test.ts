@@ -40,7 +40,7 @@ function call(
     execFile(
       command,
       args,
-      { timeout: 30_000, ...rest, env: { ...process.env, ...env } },
+      { timeout: 150_000, ...rest, env: { ...process.env, ...env } },
       (error, stdout, stderr) =>
         resolve({ code: error ? ((error as { code?: number }).code ?? 1) : 0, stdout, stderr }),
     );

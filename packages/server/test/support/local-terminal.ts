@@ -18,7 +18,7 @@ export class LocalTerminal {
 
   /** Waits until the pattern is on the terminal, 20 seconds at most. */
   shows(pattern: RegExp): Promise<true> {
-    const end = Date.now() + 20_000;
+    const end = Date.now() + 60_000;
     return until(() => {
       if (Date.now() > end) throw new Error(`Without ${pattern}: ${JSON.stringify(this.shown)}`);
       return pattern.test(this.shown) || undefined;

@@ -153,6 +153,7 @@ class DownloadProgress {
   readonly #layers: Manifest["layers"];
   readonly #to: { folder: string; blobs: string };
   #bytes = -1;
+  #reportedBytes = 0;
   #changedAt = Date.now();
   #present = new Set<string>();
   #stopped = false;
@@ -175,10 +176,12 @@ class DownloadProgress {
     if (bytes !== this.#bytes) this.#changedAt = Date.now();
     else if (Date.now() - this.#changedAt > stallTimeoutMs) stalled();
     this.#bytes = bytes;
+    // A layer that moves to the blobs during a measurement is missing from it; updates overlap.
+    this.#reportedBytes = Math.max(this.#reportedBytes, bytes);
     const total = this.#sum(() => true);
     const layer = Math.min(this.#present.size + 1, this.#layers.length);
     report(
-      `fetching layer ${layer} of ${this.#layers.length}, ${megabytes(Math.min(bytes, total))} of ${megabytes(total)} MB`,
+      `fetching layer ${layer} of ${this.#layers.length}, ${megabytes(Math.min(this.#reportedBytes, total))} of ${megabytes(total)} MB`,
     );
   }
 
