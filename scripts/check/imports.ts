@@ -36,6 +36,7 @@ const roomOrders: readonly { folder: string; rooms: readonly string[] }[] = [
       "project/",
       "log/",
       "lookup.ts",
+      "sandbox-joins.ts",
       "api.ts",
     ],
   },

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { SandboxService } from "@sandpiper/sandbox/service/service";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
-import { parseId } from "@sandpiper/wire";
+import { parseId, textContent } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import {
   type Json,
@@ -32,8 +32,13 @@ afterAll(() => server?.stop());
 async function start(body: Json = {}): Promise<Json> {
   const started = await call("POST", "/api/v1/app-conversations", body);
   expect(started).toMatchObject({ status: 200 });
+  return whenStarted(started.body.id);
+}
+
+/** A start task that has ended. */
+function whenStarted(id: string): Promise<Json> {
   return until(async () => {
-    const [task] = (await call("GET", `/api/v1/app-conversations/start-tasks?ids=${started.body.id}`)).body;
+    const [task] = (await call("GET", `/api/v1/app-conversations/start-tasks?ids=${id}`)).body;
     return ["READY", "ERROR"].includes(task.status) ? task : undefined;
   });
 }
@@ -89,6 +94,26 @@ test("conversations share a sandbox by the user's strategy, each in its own fold
   expect(await call("POST", "/api/settings", { sandbox_grouping_strategy: "SOMEHOW" })).toMatchObject({
     status: 422,
   });
+});
+
+test("a sandbox does not go with its last conversation while another one is about to join it", async () => {
+  await call("POST", "/api/settings", { sandbox_grouping_strategy: "GROUP_BY_NEWEST" });
+  const { conversations } = server.platform;
+  const shared = await makeSandbox();
+  let last = await start();
+  for (const joins of [
+    {},
+    { initial_message: { content: [textContent("hi")] }, llm_model: "demo/repair" },
+    { sandbox_id: shared },
+  ]) {
+    expect(last.sandbox_id).toBe(shared);
+    const joining = conversations.starts.start("default", joins);
+    await conversations.remove("default", parseId(last.app_conversation_id)!, {});
+    last = await whenStarted((await joining).id);
+    expect(last).toMatchObject({ status: "READY", sandbox_id: shared });
+  }
+  await call("DELETE", `/api/v1/app-conversations/${last.app_conversation_id}`);
+  expect(await sandboxOf(shared)).toBeNull();
 });
 
 test("a sandbox has the egress of its network policy, also after a hibernation", async () => {

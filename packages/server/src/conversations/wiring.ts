@@ -51,6 +51,7 @@ import { generateTitle } from "./run/titles.ts";
 import { failAfterUncleanEnds } from "./run/unclean-ends.ts";
 import { createRuns } from "./run/wiring.ts";
 import { Workspaces } from "./run/workspaces.ts";
+import { SandboxJoins } from "./sandbox-joins.ts";
 import { createStarts } from "./start/wiring.ts";
 import { ConversationReads } from "./views/reads.ts";
 
@@ -96,6 +97,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   const { dailyBudget } = limits;
   /** Copies of files, by sandbox. */
   const replacements = new KeyedMutex();
+  const joins = new SandboxJoins(sandboxes);
   const commands: ConversationCommands = {
     send: (id, content, options) => messages.send(id, content, options),
     run: (id) => runCommands.run(id),
@@ -207,6 +209,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     store,
     callbacks,
     sandboxes,
+    joins,
     settings,
     secrets,
     clientSecrets,
@@ -241,7 +244,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       switchLlm: (row, llm) => switches.switchLlm(row, llm),
       loadPlugin: (row, plugin) => pluginAdditions.add(row, plugin),
     },
-    reports: new ReportedConversations({ store, callbacks, sandboxes, announcements }),
+    reports: new ReportedConversations({ store, callbacks, sandboxes, joins, announcements }),
     starts: starting.starts,
     branches: {
       navigate: async (id, eventId) =>
@@ -277,7 +280,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     switchProfile: async (userId, id, profile) => switchProfile(userId, id, profile),
     remove: async (userId, id, options) =>
       removeConversation(
-        { store, sandboxes, callbacks, runner, hub, subAgents },
+        { store, sandboxes, joins, callbacks, runner, hub, subAgents },
         access.requireOwned(userId, id),
         options,
       ),

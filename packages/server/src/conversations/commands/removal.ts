@@ -7,15 +7,18 @@ import type { Hub } from "../log/hub.ts";
 import { removeWorktree } from "../project/worktree.ts";
 import type { Runner } from "../run/runner.ts";
 import type { SubAgentRunner } from "../run/sub-agent-runner.ts";
+import type { SandboxJoins } from "../sandbox-joins.ts";
 
 interface SandboxRemoval {
   store: Pick<Store, "conversations">;
   sandboxes: Pick<Sandboxes, "get" | "remove">;
+  joins: Pick<SandboxJoins, "remove">;
 }
 
 export interface RemovalDeps {
   store: Pick<Store, "conversations">;
   sandboxes: Pick<Sandboxes, "get" | "remove" | "running">;
+  joins: Pick<SandboxJoins, "remove">;
   callbacks: Pick<Callbacks, "drop" | "notifyDeletion">;
   runner: Pick<Runner, "remove">;
   hub: Pick<Hub, "notifyDeletion">;
@@ -57,17 +60,18 @@ export async function removeConversation(
 
 /**
  * Removes a conversation without children, and in the same transaction its sandbox unless other
- * conversations use it. `endsStart` becomes the detail of an open start task. A conversation with
- * children stays. Throws what the removal of a sandbox throws, and StorageFull.
+ * conversations use it or join it. `endsStart` becomes the detail of an open start task. A
+ * conversation with children stays. Throws what the removal of a sandbox throws, and StorageFull.
  */
 export async function removeWithSandbox(
-  { store: { conversations }, sandboxes }: SandboxRemoval,
+  { store: { conversations }, sandboxes, joins }: SandboxRemoval,
   { id, userId, sandboxId }: Pick<ConversationRow, "id" | "userId" | "sandboxId">,
   { keepSandbox = false, endsStart }: { keepSandbox?: boolean; endsStart?: string } = {},
 ): Promise<void> {
   const remove = async () => void (conversations.get(id) && (await conversations.remove(id, endsStart)));
-  const isLast = conversations.listBySandbox(sandboxId).every((other) => other.id === id);
-  if (isLast && !keepSandbox && sandboxes.get(userId, sandboxId))
-    await sandboxes.remove(userId, sandboxId, remove);
+  const isLast = () =>
+    conversations.listBySandbox(sandboxId).every((other) => other.id === id) &&
+    sandboxes.get(userId, sandboxId) !== undefined;
+  if (!keepSandbox) await joins.remove(sandboxId, isLast, () => sandboxes.remove(userId, sandboxId, remove));
   await remove();
 }

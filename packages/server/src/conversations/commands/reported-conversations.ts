@@ -11,12 +11,14 @@ import type { ConversationConfig, ConversationRow } from "../../store/conversati
 import { emptyConfig } from "../../store/empty-config.ts";
 import type { Store } from "../../store/store.ts";
 import type { Announcements } from "../run/announcements.ts";
+import type { SandboxJoins } from "../sandbox-joins.ts";
 import { parseReportedEvent, parseStats, parseStatus } from "./reported-event.ts";
 
 export interface ReportedConversationsDeps {
   store: Pick<Store, "conversations" | "events">;
   callbacks: Pick<Callbacks, "register">;
   sandboxes: Pick<Sandboxes, "running">;
+  joins: Pick<SandboxJoins, "run">;
   announcements: Pick<Announcements, "announceTitle">;
 }
 
@@ -104,22 +106,17 @@ export class ReportedConversations {
   }
 
   async #create(sandbox: SandboxRow, id: string): Promise<ConversationRow> {
-    const { store, callbacks } = this.#deps;
+    const { store, callbacks, joins } = this.#deps;
     if (store.conversations.listBySandbox(sandbox.id).length >= maxConversations)
       throw new PlatformError("TooManyReportedConversations", { max: maxConversations });
-    await callbacks.register(sandbox.userId, id, []);
     const workingDir = (sandbox.spec as { workingDir?: string } | null)?.workingDir ?? "/workspace/project";
     const config: ConversationConfig = { ...emptyConfig(workingDir), external: true };
     const { userId, id: sandboxId } = sandbox;
     const createdAt = Date.now();
-    await store.conversations.create({
-      id,
-      userId,
-      sandboxId,
-      config,
-      title: null,
-      parentId: null,
-      createdAt,
+    const row = { id, userId, sandboxId, config, title: null, parentId: null, createdAt };
+    await joins.run({ userId, sandboxId }, async () => {
+      await callbacks.register(userId, id, []);
+      await store.conversations.create(row);
     });
     return store.conversations.get(id)!;
   }

@@ -12,9 +12,11 @@ import type { BranchDeps } from "../commands/navigate.ts";
 import { findSnapshot, stageFiles } from "../commands/snapshot-lookup.ts";
 import { collectSkills, getLeafId } from "../log/branch.ts";
 import { toForkContext } from "../project/project-context.ts";
+import type { SandboxJoins } from "../sandbox-joins.ts";
 import { parseOrCreateId } from "./checks.ts";
 
 export interface ForkDeps extends Pick<BranchDeps, "store" | "sandboxes" | "replacements"> {
+  joins: Pick<SandboxJoins, "run">;
   secrets: Pick<Secrets, "putConversation" | "removeConversation">;
   callbacks: Pick<Callbacks, "register">;
 }
@@ -31,7 +33,7 @@ export async function forkConversation(
   source: ConversationRow,
   request: ForkConversationRequest,
 ): Promise<{ row: ConversationRow } & FilesOutcome> {
-  const { store, secrets, callbacks } = deps;
+  const { store, joins, secrets, callbacks } = deps;
   const { events, conversations } = store;
   const { userId, sandboxId } = source;
   const id = parseOrCreateId(request.id, "id");
@@ -78,12 +80,15 @@ export async function forkConversation(
   let log: string | undefined;
   try {
     log = await conversations.copyLog(source.id, path.spans);
+    const copy = { log, head, metrics: keepsMetrics ? metrics : null };
     // Writes that are issued together are one transaction.
-    await Promise.all([
-      callbacks.register(userId, id, []),
-      conversations.create(forked, agent, { log, head, metrics: keepsMetrics ? metrics : null }),
-      ...(records.length > 0 ? [events.append(id, records)] : []),
-    ]);
+    await joins.run(source, () =>
+      Promise.all([
+        callbacks.register(userId, id, []),
+        conversations.create(forked, agent, copy),
+        ...(records.length > 0 ? [events.append(id, records)] : []),
+      ]),
+    );
   } catch (error) {
     if (log !== undefined) await conversations.dropLog(log).catch(() => {});
     if (!conversations.get(id)) await secrets.removeConversation(id).catch(() => {});

@@ -3,6 +3,7 @@ import { withRepositoryHost } from "@sandpiper/sandbox/network/policy/repository
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import type { AppConversationStartRequest, GroupingStrategy } from "@sandpiper/wire";
 import type { Store } from "../../store/store.ts";
+import type { SandboxJoins } from "../sandbox-joins.ts";
 import { type Plan, sourceHosts } from "./start-plan.ts";
 
 export interface GroupingCandidate {
@@ -39,7 +40,12 @@ export function findSharedSandbox(
   {
     store,
     sandboxes,
-  }: { store: Pick<Store, "conversations">; sandboxes: Pick<Sandboxes, "search" | "getSpec"> },
+    joins,
+  }: {
+    store: Pick<Store, "conversations">;
+    sandboxes: Pick<Sandboxes, "search" | "getSpec">;
+    joins: Pick<SandboxJoins, "isOpen">;
+  },
   { conversation: { userId }, strategy, work }: Pick<Plan, "conversation" | "strategy" | "work">,
   { sandbox_spec_id, network }: Pick<AppConversationStartRequest, "sandbox_spec_id" | "network">,
 ): string | undefined {
@@ -52,7 +58,11 @@ export function findSharedSandbox(
   const candidates = sandboxes
     .search(userId, { limit: 1_000 })
     .items.filter(
-      (row) => row.status === "RUNNING" && row.specId === (sandbox_spec_id ?? row.specId) && reaches(row),
+      (row) =>
+        row.status === "RUNNING" &&
+        row.specId === (sandbox_spec_id ?? row.specId) &&
+        reaches(row) &&
+        joins.isOpen(row.id),
     )
     .map(({ id, createdAt }) => {
       const filter = { userId, sandboxId: id, includeSubConversations: true };

@@ -5,11 +5,13 @@ import type { Store } from "../../store/store.ts";
 import { removeWithSandbox } from "../commands/removal.ts";
 import type { Announcements } from "../run/announcements.ts";
 import type { Runner } from "../run/runner.ts";
+import type { SandboxJoins } from "../sandbox-joins.ts";
 import type { Start } from "./start-plans.ts";
 
 export interface StartFailuresDeps {
   store: Pick<Store, "conversations" | "events">;
   sandboxes: Pick<Sandboxes, "get" | "remove">;
+  joins: Pick<SandboxJoins, "remove">;
   runner: Pick<Runner, "abort" | "remove">;
   announcements: Pick<Announcements, "announceEnd">;
 }

@@ -50,10 +50,12 @@ export class StartSteps {
         store.conversations.create(conversation),
       ]);
       for (const result of stored) if (result.status === "rejected") throw result.reason;
+      start.leave();
       onStored?.();
       if (goesFirst) await messages.sendFirst(start);
     } catch (error) {
       startSandbox();
+      start.leave();
       await failures.discard(start, error);
       throw error;
     }

@@ -56,30 +56,39 @@ export class ConversationStarter {
     request: AppConversationStartRequest,
   ): Promise<{ task: StartTaskRow; stored: Promise<void> }> {
     const { plans, records, steps } = this.#deps;
+    records.check(request);
     const plan = plans.plan(userId, request, (id) => this.#starting.has(id));
     const { id: conversationId, sandboxId, createdAt: now } = plan.conversation;
-    records.check(request);
     this.#starting.add(conversationId);
     const ids = { id: newId(), userId, conversationId, sandboxId };
     const state = { status: "WORKING", detail: null, createdAt: now, updatedAt: now } as const;
     const task = await records.create({ ...ids, ...state }, request).catch((error) => {
       this.#starting.delete(conversationId);
+      plan.leave();
       throw error;
     });
     const { promise: stored, resolve: onStored } = Promise.withResolvers<void>();
-    this.#track(task, steps.start({ ...plan, task }, request, onStored).finally(onStored));
+    const onEnd = () => {
+      plan.leave();
+      onStored();
+    };
+    this.#track(task, steps.start({ ...plan, task }, request, onStored).finally(onEnd));
     return { task, stored };
   }
 
   /** Resumes the open starts of an earlier process. */
   recover(): void {
-    for (const task of this.#deps.records.listOpen()) this.#track(task, this.#resume(task));
+    for (const task of this.#deps.records.listOpen()) {
+      this.#starting.add(task.conversationId);
+      this.#track(task, this.#resume(task));
+    }
   }
 
   async #resume(task: StartTaskRow): Promise<void> {
     const { plans, steps } = this.#deps;
     const { start, isStored } = plans.planAgain(task);
-    await (isStored ? steps.resume(start) : steps.start(start, task.request as AppConversationStartRequest));
+    const request = task.request as AppConversationStartRequest;
+    await (isStored ? steps.resume(start) : steps.start(start, request)).finally(start.leave);
   }
 
   #track(task: StartTaskRow, start: Promise<void>): void {

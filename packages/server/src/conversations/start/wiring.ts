@@ -17,6 +17,7 @@ import type { PluginFetcher } from "../project/plugin-parts.ts";
 import type { Announcements } from "../run/announcements.ts";
 import type { Runner } from "../run/runner.ts";
 import type { Workspaces } from "../run/workspaces.ts";
+import type { SandboxJoins } from "../sandbox-joins.ts";
 import { presentStartTask } from "../views/present.ts";
 import { startTaskReads } from "../views/reads.ts";
 import { ConversationCreator } from "./create.ts";
@@ -37,6 +38,7 @@ export interface StartsDeps {
   store: Store;
   callbacks: Callbacks;
   sandboxes: Sandboxes;
+  joins: SandboxJoins;
   settings: Settings;
   secrets: Secrets;
   clientSecrets: ClientSecrets;
@@ -70,7 +72,7 @@ export interface StartServices {
 
 /** The ways in which conversations begin. */
 export function createStarts(deps: StartsDeps): StartServices {
-  const { store, callbacks, sandboxes, settings, secrets, clientSecrets, plugins, mask, masks } = deps;
+  const { store, callbacks, sandboxes, joins, settings, secrets, clientSecrets, plugins, mask, masks } = deps;
   const { openModel, knowledge, behaviours, runner, workspaces, announcements, commands, pending } = deps;
   const { waitsForTools, replacements, publicUrl, logger } = deps;
   /** Creations with an id of the client. */
@@ -80,7 +82,7 @@ export function createStarts(deps: StartsDeps): StartServices {
   const closing = controller.signal;
   const tasks = new TaskFeed(store.startTasks);
   const messages = new StartMessages({ store, settings, openModel, commands, pending, waitsForTools });
-  const failures = new StartFailures({ store, sandboxes, runner, announcements });
+  const failures = new StartFailures({ store, sandboxes, joins, runner, announcements });
   const places = new StartSandboxes({ sandboxes, workspaces, tasks, closing });
   const projects = new StartProjects({ store, settings, knowledge, behaviours, tasks, closing });
   const preparation = new StartPreparation({
@@ -92,7 +94,7 @@ export function createStarts(deps: StartsDeps): StartServices {
     closing,
   });
   const starter = new ConversationStarter({
-    plans: new StartPlans({ store, sandboxes, settings, secrets, mask }),
+    plans: new StartPlans({ store, sandboxes, joins, settings, secrets, mask }),
     records: new StartRecords({ store, callbacks, secrets, pending }),
     steps: new StartSteps({ store, tasks, sandboxes: places, preparation, messages, failures }),
     tasks,
@@ -124,13 +126,13 @@ export function createStarts(deps: StartsDeps): StartServices {
       create: (target, request) =>
         // A retry with the same id returns the conversation that the first attempt created.
         creations.run(parseId(request.conversation_id ?? "") ?? newId(), () =>
-          creator.create(target, request),
+          joins.run(target, () => creator.create(target, request)),
         ),
       tasks: startTaskReads(store.startTasks, publicUrl),
     },
     fork: (source, request) =>
       creations.run(parseId(request.id ?? "") ?? newId(), () =>
-        forkConversation({ store, sandboxes, replacements, secrets, callbacks }, source, request),
+        forkConversation({ store, sandboxes, joins, replacements, secrets, callbacks }, source, request),
       ),
     recover: () => starter.recover(),
     close: () => starter.close(),
