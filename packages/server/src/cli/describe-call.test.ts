@@ -2,6 +2,7 @@ import type { ActionEvent } from "@sandpiper/wire";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { describeCall } from "./describe-call.ts";
+import { columnsOf } from "./lines.ts";
 
 const call = (action: object, tool_name = "terminal") =>
   ({ kind: "ActionEvent", tool_name, action }) as unknown as ActionEvent;
@@ -28,13 +29,29 @@ test("a file that is written is shown whole, an edit with both texts, and other 
   expect(describeCall(call(other, "mcp"), 60).join("\n")).toContain('"a": "b"');
 });
 
+test("deeply nested parameters take lines of the size of their JSON", () => {
+  const nested = (levels: number) => JSON.parse(`${"[".repeat(levels)}1${"]".repeat(levels)}`);
+  const size = (levels: number) =>
+    describeCall(call({ kind: "MCPToolAction", data: { deep: nested(levels) } }, "mcp"), 80).join("\n")
+      .length;
+  expect(size(2_000) / size(1_000)).toBeLessThan(2.5);
+  expect(size(2_000)).toBeLessThan(10_000);
+});
+
+test("characters of two columns take the rows that they are counted for", () => {
+  const lines = describeCall(call({ kind: "TerminalAction", command: "漢".repeat(100) }), 41);
+  const rows = lines.filter((line) => /^ {2}[│┆] /.test(line));
+  expect(rows).toHaveLength(6);
+  for (const row of rows) expect(row.length - 4).toBeLessThanOrEqual(18);
+});
+
 test("no character of a command is lost at any width", () => {
   fc.assert(
     fc.property(fc.string({ unit: "grapheme" }), fc.integer({ min: 1, max: 120 }), (command, columns) => {
       const lines = describeCall(call({ kind: "TerminalAction", command }), columns);
       const from = lines.findIndex((line) => line.startsWith("  │ "));
       const shown = lines.slice(from).filter((line) => /^ {2}[│┆] /.test(line));
-      for (const line of lines) expect([...line].length).toBeLessThanOrEqual(Math.max(columns - 1, 10));
+      for (const line of lines) expect(columnsOf(line)).toBeLessThanOrEqual(Math.max(columns - 1, 10));
       const expected = describeCall(call({ kind: "TerminalAction", command }), 1_000_000)
         .filter((line) => line.startsWith("  │ "))
         .map((line) => line.slice(4));

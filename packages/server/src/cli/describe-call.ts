@@ -1,6 +1,10 @@
 import { describeFindings } from "@sandpiper/agent/risk/judge-action";
 import type { ActionEvent } from "@sandpiper/wire";
 import { inert, inertJson, inertLine } from "./inert.ts";
+import { pieces } from "./lines.ts";
+
+/** JSON that is nested deeper is shown without indentation, which would grow with its square. */
+const maxIndentedDepth = 8;
 
 /**
  * Everything that a call would do, for the person who approves it: each parameter with each of its
@@ -20,7 +24,7 @@ export function describeCall({ tool_name, action }: ActionEvent, columns: number
 }
 
 function describeParameter(name: string, value: unknown, width: number): string[] {
-  const text = typeof value === "string" ? inert(value) : inertJson(value, 2);
+  const text = typeof value === "string" ? inert(value) : describeJson(value);
   const label = inertLine(name);
   if (typeof value !== "string" && !text.includes("\n")) return fold(`  ${label}: ${text}`, "    ", width);
   return [
@@ -29,11 +33,20 @@ function describeParameter(name: string, value: unknown, width: number): string[
   ];
 }
 
+/** Indented, unless it is nested deeply. */
+function describeJson(value: unknown): string {
+  return inertJson(value, isNested(value, maxIndentedDepth) ? undefined : 2);
+}
+
+/** Whether a value has more than `levels` levels of lists and objects. */
+function isNested(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((item) => isNested(item, levels - 1));
+}
+
 /** Splits a line at the width; no character is lost. */
 function fold(line: string, next: string, width: number): string[] {
-  const characters = Array.from(line);
-  const lines = [characters.splice(0, width).join("")];
-  for (let at = 0; at < characters.length; at += width - next.length)
-    lines.push(next + characters.slice(at, at + width - next.length).join(""));
-  return lines;
+  const [first = ""] = pieces(line, width);
+  const rest = line.slice(first.length);
+  return rest === "" ? [first] : [first, ...pieces(rest, width - next.length).map((piece) => next + piece)];
 }

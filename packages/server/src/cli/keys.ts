@@ -16,6 +16,7 @@ import { CliError, exitCodes } from "./errors.ts";
 import { parseExpiry } from "./expiry.ts";
 import { inertJson, inertLine } from "./inert.ts";
 import { loadConfig } from "./load-config.ts";
+import { formatTable } from "./table.ts";
 
 /** `sandpiper keys list` */
 export async function listKeys({ user }: { user?: string }): Promise<void> {
@@ -139,17 +140,7 @@ function keyTable(keys: ReturnType<ApiKeys["list"]>): string {
     // The name is last because it may contain spaces.
     inertLine(name),
   ]);
-  const all = [["ID", "USER", "CREATED", "EXPIRES", "LAST USED", "RIGHTS", "NAME"], ...rows];
-  const widths = all[0]!.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));
-  return all
-    .map(
-      (row) =>
-        `${row
-          .map((cell, column) => cell.padEnd(widths[column]!))
-          .join("  ")
-          .trimEnd()}\n`,
-    )
-    .join("");
+  return formatTable([["ID", "USER", "CREATED", "EXPIRES", "LAST USED", "RIGHTS", "NAME"], ...rows]);
 }
 
 function time(ms: number): string {

@@ -1,10 +1,14 @@
 import MarkdownIt, { type Token } from "markdown-it";
 import { inert } from "./inert.ts";
 import { wrap } from "./lines.ts";
+import { formatCells } from "./markdown-table.ts";
 import type { Paint } from "./style.ts";
 
 /** A longer text is shown as it is, characters. */
 const maxLength = 100_000;
+
+/** Levels of lists and quotes; a text with more is shown as it is. */
+const maxNesting = 40;
 
 export interface MarkdownOptions {
   paint: Paint;
@@ -19,10 +23,13 @@ export interface MarkdownOptions {
 export function renderMarkdown(text: string, { paint, columns = 100 }: MarkdownOptions): string[] {
   const clean = inert(text).trimEnd();
   if (clean.length > maxLength) return clean.split("\n");
-  const tokens = new MarkdownIt({ html: false, linkify: false }).parse(clean, {});
+  const tokens = new MarkdownIt({ html: false, linkify: false }).set({ maxNesting }).parse(clean, {});
+  // The parser drops what is nested more deeply.
+  if (tokens.some(({ level }) => level >= maxNesting - 1)) return clean.split("\n");
   const lines = new Lines(paint, Math.max(columns - 1, 20));
   for (const token of tokens) lines.add(token);
-  return lines.all;
+  // A text may have nothing but definitions of links.
+  return lines.all.length > 0 || clean === "" ? lines.all : clean.split("\n");
 }
 
 /** A style and its text; the text may have line breaks. */
@@ -104,15 +111,9 @@ class Lines {
   }
 
   #table(): void {
-    const widths = (this.#rows[0] ?? []).map((_, column) =>
-      Math.max(...this.#rows.map((row) => row[column]?.length ?? 0)),
-    );
-    this.#push(
-      this.#rows.map((row, index) => {
-        const line = row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ");
-        return index === 0 ? this.#paint("bold", line.trimEnd()) : line.trimEnd();
-      }),
-    );
+    const room = Math.max(this.#width - this.#taken(), 20);
+    const [head = [], ...rows] = formatCells(this.#rows, room);
+    this.#push([...head.map((line) => this.#paint("bold", line)), ...rows.flat()]);
   }
 
   #block(lines: string[]): void {
@@ -172,17 +173,22 @@ function toPieces(tokens: readonly Token[], style: Piece["style"]): Piece[] {
 /** Wraps the bare text, then styles what each line contains: styles have no width. */
 function wrapPieces(pieces: readonly Piece[], width: number, paint: Paint): string[] {
   const text = pieces.map((piece) => piece.text).join("");
-  const left = pieces.map((piece) => ({ ...piece }));
+  let current = 0;
+  /** Characters of the current piece that are taken. */
+  let offset = 0;
   /** Takes `length` characters from the pieces, styled. */
   const take = (length: number): string => {
     let shown = "";
-    for (let rest = length; rest > 0 && left.length > 0; ) {
-      const piece = left[0]!;
-      const part = piece.text.slice(0, rest);
+    for (let rest = length; rest > 0 && current < pieces.length; ) {
+      const piece = pieces[current]!;
+      const part = piece.text.slice(offset, offset + rest);
       shown += piece.style && part ? paint(piece.style, part) : part;
-      piece.text = piece.text.slice(part.length);
+      offset += part.length;
       rest -= part.length;
-      if (piece.text === "") left.shift();
+      if (offset >= piece.text.length) {
+        current += 1;
+        offset = 0;
+      }
     }
     return shown;
   };

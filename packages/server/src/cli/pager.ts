@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { getInvoker } from "./invoker.ts";
+import { pieces } from "./lines.ts";
 
 /** Leave and enter the second screen of the terminal. */
 const enterScreen = "\x1b[?1049h";
@@ -28,8 +29,9 @@ function runPager(program: string, lines: readonly string[]): Promise<boolean> {
 }
 
 /** Pages with the keys of `more`: Space, Enter, b and q. */
-async function showPages(lines: readonly string[]): Promise<void> {
+async function showPages(long: readonly string[]): Promise<void> {
   const { stdin, stderr } = process;
+  const lines = long.flatMap((line) => foldStyled(line, stderr.columns || 80));
   const rows = Math.max((stderr.rows || 24) - 1, 2);
   const last = Math.max(lines.length - rows, 0);
   let top = 0;
@@ -67,4 +69,11 @@ async function showPages(lines: readonly string[]): Promise<void> {
     stdin.setRawMode(false).pause();
     stderr.write(leaveScreen);
   }
+}
+
+/** Folds a line whose whole text may have a style, so that each line is one row of the terminal. */
+export function foldStyled(line: string, columns: number): string[] {
+  const [, before = "", text = line, after = ""] =
+    /^((?:\x1b\[[\d;]*m)*)([^\x1b]*)((?:\x1b\[[\d;]*m)*)$/.exec(line) ?? [];
+  return pieces(text.replaceAll("\t", "    "), columns).map((piece) => before + piece + after);
 }

@@ -20,6 +20,16 @@ export interface PrintOptions {
   paint?: Paint;
 }
 
+/** On a narrow terminal, the text of an entry goes below its label. */
+export function isNarrow(columns: number): boolean {
+  return columns < 50;
+}
+
+/** Columns before the text of an entry. */
+export function textIndent(columns: number): number {
+  return isNarrow(columns) ? 4 : 21;
+}
+
 /** The value of `agent_state` frames during retries of a model call. */
 interface AgentState {
   model_retry?: { attempt: number; delay_ms: number; reason: string };
@@ -29,8 +39,7 @@ interface AgentState {
 export function printEvent(event: Event, options: PrintOptions): string[] {
   const { elapsed, columns = 100, outputLines = 12, paint = plain } = options;
   const time = paint("dim", formatDuration(elapsed).padStart(9));
-  // On a narrow terminal, the text goes below the label.
-  const indent = columns < 50 ? 4 : 21;
+  const indent = textIndent(columns);
   const width = Math.max(columns - 1 - indent, 10);
   const entry = (label: string, text: string, style: Parameters<Paint>[0] = "cyan", shape: Shape = cut) => {
     const [name] = cut(inertLine(label), Math.max(columns - 12, 10)) as [string];

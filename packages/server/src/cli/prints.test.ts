@@ -27,7 +27,7 @@ const ownValues: Readonly<Record<string, readonly string[]>> = {
   "chat/editor.ts": ["pasteOn", "pasteOff", "lines"],
   "confirm.ts": ["what", "risk"],
   "keys.ts": ["key", "user", "whose"],
-  "progress.ts": ["spinner", "lines", "line"],
+  "progress.ts": ["spinner", "lines", "shown"],
   // The patch for a file or a pipe is exact.
   "hand-over.ts": ["patch.text"],
   "logs.ts": ["line"],

@@ -1,10 +1,14 @@
 import type { Event, Stats } from "@sandpiper/wire";
 import { executionStatus } from "./follow.ts";
 import { inertLine } from "./inert.ts";
+import { cut } from "./lines.ts";
 import { printEvent } from "./print-event.ts";
 import { formatDuration, type Paint } from "./style.ts";
 
 const frames = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+/** Characters of an activity that are looked at. */
+const maxActivity = 300;
 
 /** Tokens (prompt and completion) and USD of a conversation so far. */
 export interface Usage {
@@ -54,7 +58,7 @@ export class Progress {
   constructor(stream: NodeJS.WriteStream, paint: Paint, doing: string) {
     this.#stream = stream;
     this.#paint = paint;
-    this.#doing = doing;
+    this.#doing = inertLine(doing.slice(0, maxActivity));
     this.#start();
   }
 
@@ -67,16 +71,16 @@ export class Progress {
     const { kind } = event;
     if (kind !== "ConversationStateUpdateEvent") this.firstEvent ??= this.elapsed;
     this.usage = toUsage(event) ?? this.usage;
-    if (kind === "ActionEvent") this.#doing = event.summary ?? `uses ${event.tool_name}`;
+    if (kind === "ActionEvent") this.doing(event.summary ?? `uses ${event.tool_name}`);
     else if (kind === "ObservationEvent" || executionStatus(event) === "running")
-      this.#doing = "asks the model";
+      this.doing("asks the model");
     const columns = this.#stream.columns || 100;
     this.print(...printEvent(event, { elapsed: this.elapsed, columns, paint: this.#paint }));
   }
 
   /** Sets the activity in the status line. */
   doing(text: string): void {
-    this.#doing = text;
+    this.#doing = inertLine(text.slice(0, maxActivity));
   }
 
   print(...lines: string[]): void {
@@ -108,10 +112,9 @@ export class Progress {
 
   #draw(): void {
     const spinner = frames[this.#frame++ % frames.length];
-    const line = `${spinner} ${formatDuration(this.elapsed)}, ${formatUsage(this.usage)}, ${inertLine(this.#doing)}`;
-    this.#stream.write(
-      `\r\x1b[K${this.#paint("dim", line.slice(0, Math.max((this.#stream.columns || 100) - 1, 10)))}`,
-    );
+    const line = `${spinner} ${formatDuration(this.elapsed)}, ${formatUsage(this.usage)}, ${this.#doing}`;
+    const [shown = ""] = cut(line, Math.max((this.#stream.columns || 100) - 1, 10));
+    this.#stream.write(`\r\x1b[K${this.#paint("dim", shown)}`);
   }
 
   #clear(): void {

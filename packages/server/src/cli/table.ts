@@ -1,11 +1,16 @@
+import { columnsOf, padTo } from "./lines.ts";
+
 /** Rows as lines with aligned columns; the last column may have any width. */
 export function formatTable(rows: readonly (readonly string[])[]): string {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  const widths: number[] = [];
+  for (const row of rows)
+    for (const [column, cell] of row.entries())
+      widths[column] = Math.max(widths[column] ?? 0, columnsOf(cell));
   return rows
     .map(
       (row) =>
         `${row
-          .map((cell, column) => cell.padEnd(widths[column]!))
+          .map((cell, column) => padTo(cell, widths[column]!))
           .join("  ")
           .trimEnd()}\n`,
     )

@@ -8,9 +8,13 @@ import { parseAuthority, parseProxyUrl } from "@sandpiper/sandbox/network/proxy/
 import { TerminalCleaner } from "@sandpiper/sandbox/shell/terminal/cleaner";
 import { MarkerScanner } from "@sandpiper/sandbox/shell/terminal/markers";
 import { parseImageReference } from "@sandpiper/sandbox/specs/image-reference";
+import type { ActionEvent, Event } from "@sandpiper/wire";
+import { describeCall } from "../../src/cli/describe-call.ts";
 import { inertJson } from "../../src/cli/inert.ts";
 import { renderMarkdown } from "../../src/cli/markdown.ts";
 import { isOfGit } from "../../src/cli/patch-paths.ts";
+import { printEvent } from "../../src/cli/print-event.ts";
+import { StreamedText } from "../../src/cli/streamed-text.ts";
 import { readConfig } from "../../src/config/read-config.ts";
 import { parseTitle } from "../../src/conversations/run/titles.ts";
 import { parseNextLink } from "../../src/git/pages.ts";
@@ -166,6 +170,50 @@ export const platformReaders: readonly Reader[] = [
       "a\n===\n",
       "1. ",
     ],
+  },
+  {
+    name: "StreamedText, character by character",
+    read(text) {
+      const shown = new StreamedText({
+        ...{ print: () => {}, elapsed: () => 0, columns: () => 80, paint: (_style, line) => line },
+      });
+      for (const content of text) shown.take({ kind: "StreamingDeltaEvent", content } as Event);
+    },
+    bound: "maxPending of text-blocks.ts",
+    pieces: ["```\n", "~~~\n\n", "    a\n\n", "> ", "- a\n", "|a"],
+    around: ["```\n", ""],
+  },
+  {
+    name: "describeCall",
+    read: (text) => {
+      const action = { kind: "MCPToolAction", data: { text } };
+      return describeCall({ tool_name: text, action } as unknown as ActionEvent, 40);
+    },
+    bound: "arguments of a call",
+    pieces: ["漢", "\x1b[", "e\u0301", "\t"],
+  },
+  {
+    name: "describeCall, nested arguments",
+    read: (text) => {
+      let deep: unknown = text;
+      for (let level = 0; level < text.length / 10; level++) deep = [deep];
+      const action = { kind: "MCPToolAction", data: { deep } };
+      return describeCall({ tool_name: "mcp", action } as unknown as ActionEvent, 40);
+    },
+    bound: "arguments of a call",
+    pieces: ["a"],
+  },
+  {
+    name: "printEvent",
+    read: (text) => {
+      const llm_message = { role: "user", content: [{ type: "text", text }] };
+      return printEvent({ kind: "MessageEvent", source: text, llm_message } as unknown as Event, {
+        elapsed: 0,
+        columns: 40,
+      });
+    },
+    bound: "event",
+    pieces: ["漢", "a b ", "\x1b[", "\t", "\r"],
   },
   { name: "isOfGit", read: isOfGit, bound: "part of a path", pieces: [".", " ", ":", "~1", "\u200c"] },
   {

@@ -1,6 +1,7 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
+import { inertLine } from "../inert.ts";
 
 /** Lines that are kept between sessions. */
 const maxLines = 500;
@@ -10,10 +11,11 @@ function historyFile(): string {
   return join(state, "sandpiper", "history");
 }
 
-/** Lines of earlier sessions, the newest first. */
+/** Lines of earlier sessions, the newest first, without those that would act on the terminal. */
 export async function readHistory(): Promise<string[]> {
   const text = await readFile(historyFile(), "utf8").catch(() => "");
-  return text.split("\n").filter(Boolean).slice(0, maxLines);
+  const lines = text.split("\n").filter((line) => line !== "" && inertLine(line) === line);
+  return lines.slice(0, maxLines);
 }
 
 /** Only this user may read it. A folder that cannot be written is no error. */

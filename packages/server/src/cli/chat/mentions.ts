@@ -16,6 +16,9 @@ const maxOffers = 100;
 /** Where files from outside of the folder go in the sandbox. */
 const outsideFolder = "/tmp/files";
 
+/** `@path`, or `@"path with spaces"`. */
+const mention = /(?<![^\s("'])@(?:"([^"\n]+)"|([^\s"')]+))/g;
+
 export interface Place {
   /** The folder with a copy in the sandbox, and the user's own in it. */
   folder: string;
@@ -33,7 +36,7 @@ export interface Place {
  * CliError for a file that is too large.
  */
 export async function sendMentions(client: Client, place: Place, message: string): Promise<string> {
-  const named = [...message.matchAll(/(?<![^\s("'])@([^\s"')]+)/g)].map((match) => match[1]!);
+  const named = [...message.matchAll(mention)].map((match) => (match[1] ?? match[2])!);
   const sent: string[] = [];
   for (const name of new Set(named)) {
     const path = resolve(place.own, name.replace(/^~(?=\/)/, homedir()));
@@ -62,18 +65,28 @@ async function sendFile(client: Client, place: Place, path: string): Promise<str
   return posix.join(target, name);
 }
 
-/** Paths of the folder that complete the word `@…` at the end of a line. */
+/**
+ * Paths of the folder that complete the word `@…` at the end of a line, in quotes where they have
+ * spaces. Names with characters that act on a terminal are not offered.
+ */
 export function completeMention(folder: string, line: string): [string[], string] | undefined {
-  const word = /(?:^|\s)@(\S*)$/.exec(line)?.[1];
-  if (word === undefined) return undefined;
+  const at = line.lastIndexOf("@");
+  const [, quote = "", word = ""] = /^@("?)([^"]*)$/.exec(at < 0 ? "" : line.slice(at)) ?? [];
+  if (at < 0 || /\S$/.test(line.slice(0, at)) || line.indexOf('"', at + 2) >= 0) return undefined;
+  if (quote === "" && /\s/.test(word)) return undefined;
   const parent = word.slice(0, word.lastIndexOf("/") + 1);
+  const whole = quote + word;
   try {
     const entries = readdirSync(join(folder, parent), { withFileTypes: true });
     const offers = entries
-      .map((entry) => `@${parent}${entry.name}${entry.isDirectory() ? "/" : ""}`)
-      .filter((offer) => offer.startsWith(`@${word}`));
-    return [offers.slice(0, maxOffers), `@${word}`];
+      .map((entry) => `${parent}${entry.name}${entry.isDirectory() ? "/" : ""}`)
+      .filter((path) => path.startsWith(word) && inertLine(path) === path && !path.includes('"'))
+      .slice(0, maxOffers)
+      .map((path) =>
+        quote || /[\s')]/.test(path) ? `@"${path}${path.endsWith("/") ? "" : '"'}` : `@${path}`,
+      );
+    return [offers, `@${whole}`];
   } catch {
-    return [[], `@${word}`];
+    return [[], `@${whole}`];
   }
 }
