@@ -15,10 +15,11 @@ const pollMs = 50;
 /**
  * Connects to SANDPIPER_URL, else to the server that uses the data folder, else starts the platform
  * of the data folder in this process until `close`. `works`: the caller needs the server for
- * longer, so the server of another command, which may end at any time, does not do. Throws CliError
- * for invalid variables, or when another process uses the folder and cannot be reached.
+ * longer, so the server of another command, which may end at any time, does not do. `stays`: a
+ * platform that starts in this process serves other commands, too, until it is stopped. Throws
+ * CliError for invalid variables, or when another process uses the folder and cannot be reached.
  */
-export async function connect({ works = false } = {}): Promise<Connection> {
+export async function connect({ works = false, stays = false } = {}): Promise<Connection> {
   const { SANDPIPER_URL: url, SANDPIPER_API_KEY: key } = process.env;
   if (url) return { client: remoteClient(url, key), close: async () => {} };
   const config = loadConfig();
@@ -26,7 +27,7 @@ export async function connect({ works = false } = {}): Promise<Connection> {
   if (server) return { client: localClient(server, works, config), close: async () => {} };
   const { openOwnPlatform } = await import("./own-platform.ts");
   try {
-    return await openOwnPlatform(config);
+    return await openOwnPlatform(config, { stays });
   } catch (error) {
     // Another process is starting on the folder, or has just started.
     const found = isInUse(error) ? await waitForServer(config.dataDir) : undefined;

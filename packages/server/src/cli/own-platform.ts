@@ -10,10 +10,11 @@ export interface Connection {
 }
 
 /**
- * Starts the platform of the data folder in this process, on a free port of this machine. Throws
- * CliError when another process uses the folder.
+ * Starts the platform of the data folder in this process, on a free port of this machine. `stays`:
+ * it serves other commands until it is stopped. Throws CliError when another process uses the
+ * folder.
  */
-export async function openOwnPlatform(configured: Config): Promise<Connection> {
+export async function openOwnPlatform(configured: Config, { stays = false } = {}): Promise<Connection> {
   const level = process.env.SANDPIPER_LOG_LEVEL ? {} : { logLevel: "fatal" as const };
   const config = { ...configured, host: "127.0.0.1", port: 0, publicUrl: undefined, ...level };
   const platform = await openPlatform(config).catch((error: unknown) => {
@@ -25,7 +26,7 @@ export async function openOwnPlatform(configured: Config): Promise<Connection> {
   });
   if (platform.newApiKey)
     process.stderr.write(`API key of this data folder (shown only this once): ${platform.newApiKey}\n`);
-  const { client, release } = await openAccess(platform, { dataDir: config.dataDir, stays: false });
+  const { client, release } = await openAccess(platform, { dataDir: config.dataDir, stays });
   return {
     client,
     close: async () => {

@@ -28,6 +28,8 @@ const ownValues: Readonly<Record<string, readonly string[]>> = {
   "confirm.ts": ["what", "risk"],
   "keys.ts": ["key", "user", "whose"],
   "progress.ts": ["spinner", "lines", "shown"],
+  "gui/canvas-package.ts": ["name", "canvasVersion"],
+  "gui/gui.ts": ["canvasVersion", "front.openingUrl", "front.url"],
   // The patch for a file or a pipe is exact.
   "hand-over.ts": ["patch.text"],
   "logs.ts": ["line"],

@@ -42,7 +42,16 @@ export const NewApiKey = Type.Object({
 });
 
 /** Body of `POST /login`. */
-export const LoginRequest = Type.Object({ key: Type.String({ maxLength: 1024, description: "an API key" }) });
+export const LoginRequest = Type.Object({
+  key: Type.String({ maxLength: 1024, description: "an API key" }),
+  next: Type.Optional(
+    Type.String({
+      maxLength: 2048,
+      description:
+        "path on this server where a form goes on after the login; other texts mean the start page",
+    }),
+  ),
+});
 
 /** Answer of `POST /login` to a program; a browser gets a page. */
 export const LoginAnswer = Type.Object({

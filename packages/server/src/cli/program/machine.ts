@@ -1,7 +1,7 @@
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { formatVariablesHelp } from "../../config/documentation.ts";
 
-/** `serve`, `demo` and `doctor`. */
+/** `serve`, `gui`, `demo` and `doctor`. */
 export function addMachineCommands(program: Command): void {
   program
     .command("serve")
@@ -18,6 +18,25 @@ ${formatVariablesHelp()}`,
     .action(async () => {
       const { serve } = await import("../serve.ts");
       await serve();
+    });
+  program
+    .command("gui")
+    .description(
+      "serve the released Agent Canvas, a web interface, beside the platform until a signal ends it",
+    )
+    .option("-p, --port <number>", "port on this machine; 0 takes a free one", parsePort, 3001)
+    .addHelpText(
+      "after",
+      `
+Examples:
+  sandpiper gui
+  sandpiper gui --port 8080
+
+npm fetches the GUI once. The printed address logs one browser in, once. Ctrl-C ends the logins, too.`,
+    )
+    .action(async (options) => {
+      const { gui } = await import("../gui/gui.ts");
+      await gui(options);
     });
   program
     .command("demo")
@@ -37,4 +56,10 @@ ${formatVariablesHelp()}`,
       const { doctor } = await import("../doctor.ts");
       process.exitCode = await doctor(options);
     });
+}
+
+function parsePort(text: string): number {
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535)
+    throw new InvalidArgumentError("It must be a number from 0 to 65535.");
+  return Number(text);
 }

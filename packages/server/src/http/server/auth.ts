@@ -33,6 +33,8 @@ declare module "fastify" {
     grantsAccess?: true;
     /** Accepts the cookie with which browsers load files of workspaces. */
     workspaceCookie?: true;
+    /** A page for people: a browser without a login is sent to the login, which leads back. */
+    page?: true;
     /** Accepts the key in the query as `session_api_key`, for clients that can set no header. */
     keyInQuery?: true;
   }
@@ -159,9 +161,23 @@ export function authHook(guards: RequestGuards) {
       authorizeRequest(request, reply.raw, guards);
       done();
     } catch (error) {
-      done(error as Error);
+      if (asksForPage(request) && error instanceof PlatformError && error.status === 401)
+        reply
+          .code(303)
+          .header("location", `${toRoot(request.url)}login?next=${encodeURIComponent(request.url)}`)
+          .send();
+      else done(error as Error);
     }
   };
+}
+
+function asksForPage({ method, headers, routeOptions }: FastifyRequest): boolean {
+  return routeOptions.config.page === true && method === "GET" && /\btext\/html\b/.test(headers.accept ?? "");
+}
+
+/** The way from a path to the server's root, which a proxy may serve below a prefix. */
+function toRoot(url: string): string {
+  return "../".repeat(url.split("?", 1)[0]!.split("/").length - 2) || "./";
 }
 
 interface RequestGuards {

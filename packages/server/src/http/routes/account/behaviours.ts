@@ -112,7 +112,17 @@ function registerPage(app: App, { acceptances }: Pick<HttpServices, "acceptances
 
   app.get(
     "/behaviours/:digest",
-    route("A page on which a person reads and accepts what a project does", page),
+    route(
+      "A page on which a person reads and accepts what a project does",
+      {
+        ...page,
+        response: {
+          ...page.response,
+          303: Type.Null({ description: "A browser without a login: the login" }),
+        },
+      },
+      { page: true },
+    ),
     (request, reply) => {
       reply.headers(behaviourPageHeaders);
       return renderBehaviourPage(acceptances.get(request.principal.userId, request.params.digest));

@@ -123,6 +123,44 @@ test("the page has no script, loads nothing, and its form logs a browser in and 
   expect((await call("GET", "/api/keys", { cookie, ...own })).status).toBe(401);
 });
 
+test("a browser without a login gets the login on a page for people, and then that page", async () => {
+  const page = `/behaviours/${"0".repeat(64)}`;
+  const asBrowser = { redirect: "manual", headers: { accept: "text/html" } } as const;
+  const sent = await fetch(`${server.url}${page}?a=1`, asBrowser);
+  expect(sent.status).toBe(303);
+  const login = new URL(sent.headers.get("location")!, `${server.url}${page}`);
+  expect(login.pathname).toBe("/login");
+  const html = await (await fetch(login)).text();
+  expect(html).toContain(`name="next" value="${page}?a=1"`);
+
+  const next = encodeURIComponent(`${page}?a=1`);
+  expect(await (await form(`key=wrong&next=${next}`)).text()).toContain(`value="${page}?a=1"`);
+  const entered = await form(`key=${key}&next=${next}`, { ...own, origin: server.url });
+  expect([entered.status, entered.headers.get("location")]).toEqual([303, `.${page}?a=1`]);
+  const cookie = entered.headers.getSetCookie()[0]!.split(";")[0]!;
+  expect(await (await call("GET", `/login?next=${next}`, { cookie })).text()).toContain(
+    `href=".${page}?a=1"`,
+  );
+  // Programs, and pages that are none, are answered as before.
+  expect((await call("GET", page)).status).toBe(401);
+  expect((await call("GET", "/api/keys", { accept: "text/html" })).status).toBe(401);
+});
+
+test.each([
+  "//evil.example/",
+  "/\\evil.example/",
+  "https://evil.example/",
+  "javascript:alert(1)",
+  "/a\r\nset-cookie: x=y",
+  "/\u00e9",
+  'relative"><script>',
+])("a login never leads to %j", async (text) => {
+  const next = encodeURIComponent(text);
+  const entered = await form(`key=${key}&next=${next}`, own);
+  expect([entered.status, entered.headers.get("location")]).toEqual([303, "./"]);
+  expect(await (await call("GET", `/login?next=${next}`)).text()).not.toMatch(/name="next"|<script/);
+});
+
 test("the start page tells a person what runs here and where to log in; programs get 404 as before", async () => {
   const page = await call("GET", "/", { accept: "text/html,application/xhtml+xml,*/*;q=0.8" });
   expect([page.status, page.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);

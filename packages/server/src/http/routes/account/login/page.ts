@@ -22,20 +22,24 @@ export const pageHeaders = {
   "x-content-type-options": "nosniff",
 } as const;
 
-/** The login form; `problem` says why the last key was rejected. */
-export function renderLoginPage(problem?: string): string {
+/**
+ * The login form. `next` is the path where it goes on, `problem` says why the last key was
+ * rejected.
+ */
+export function renderLoginPage({ next, problem }: { next?: string; problem?: string } = {}): string {
+  const goOn = next === undefined ? "" : `<input type="hidden" name="next" value="${escapeHtml(next)}">`;
   return renderPage(
     "Log in",
-    `${problem === undefined ? "" : `<p role="alert">${escapeHtml(problem)}</p>`}<form method="post" action="login"><label for="key">API key</label><input id="key" name="key" type="password" autocomplete="current-password" required autofocus maxlength="1024"><button>Log in</button></form>`,
+    `${problem === undefined ? "" : `<p role="alert">${escapeHtml(problem)}</p>`}<form method="post" action="login">${goOn}<label for="key">API key</label><input id="key" name="key" type="password" autocomplete="current-password" required autofocus maxlength="1024"><button>Log in</button></form>`,
   );
 }
 
-/** The page of a logged-in browser. */
-export function renderWelcomePage(user: string, readOnly: boolean): string {
+/** The page of a logged-in browser; `next` is the path where its link goes on. */
+export function renderWelcomePage(user: string, readOnly: boolean, next = "/"): string {
   const rights = readOnly ? " The key is read-only." : "";
   return renderPage(
     "Logged in",
-    `<p>This browser is logged in as ${escapeHtml(user)}.${rights}</p><p><a href="./">Go on</a> · <a href="docs">API documentation</a></p>${logOutForm}`,
+    `<p>This browser is logged in as ${escapeHtml(user)}.${rights}</p><p><a href="${escapeHtml(`.${next}`)}">Go on</a> · <a href="docs">API documentation</a></p>${logOutForm}`,
   );
 }
 

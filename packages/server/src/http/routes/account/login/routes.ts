@@ -82,12 +82,22 @@ function registerRoutes(
     "/login",
     route(
       "A page that exchanges an API key for a cookie",
-      { produces: ["text/html"], response: { 200: Type.String() } },
+      {
+        produces: ["text/html"],
+        querystring: Type.Object({
+          next: Type.Optional(Type.String({ description: "path on this server where the login goes on" })),
+        }),
+        response: { 200: Type.String() },
+      },
       { access: "public" },
     ),
     (request, reply) => {
       const holder = holderOf(request);
-      sendPage(reply, 200, holder ? renderWelcomePage(holder.userId, holder.readOnly) : renderLoginPage());
+      const next = toOwnPath(request.query.next);
+      const page = holder
+        ? renderWelcomePage(holder.userId, holder.readOnly, next)
+        : renderLoginPage({ ...(next && { next }) });
+      sendPage(reply, 200, page);
     },
   );
   app.post(
@@ -108,10 +118,11 @@ function registerRoutes(
     async (request, reply) => {
       checkOrigin(request, config.publicUrl);
       const byForm = request.headers["content-type"]?.startsWith(formType) === true;
+      const next = toOwnPath(request.body.next);
       try {
         const holder = authenticate(request.body.key, request);
         const expiresAt = await logIn(holder, request, reply);
-        if (byForm) return redirectToPage(reply);
+        if (byForm) return redirectToPage(reply, next);
         return reply.send({
           user: createdBy(holder.userId),
           read_only: holder.readOnly,
@@ -120,7 +131,11 @@ function registerRoutes(
       } catch (error) {
         if (!byForm || !(error instanceof PlatformError) || error.status >= 500) throw error;
         if (error.retryAfter !== undefined) reply.header("retry-after", Math.ceil(error.retryAfter));
-        return sendPage(reply, error.status, renderLoginPage(error.message));
+        return sendPage(
+          reply,
+          error.status,
+          renderLoginPage({ ...(next && { next }), problem: error.message }),
+        );
       }
     },
   );
@@ -149,9 +164,14 @@ function sendPage(reply: unknown, status: number, html: string): FastifyReply {
   return (reply as FastifyReply).code(status).headers(pageHeaders).send(html);
 }
 
-/** Redirects to the start page after a form, so that a reload does not submit it again. */
-function redirectToPage(reply: unknown): FastifyReply {
-  return (reply as FastifyReply).code(303).header("location", "./").send();
+/** Redirects to a page after a form, so that a reload does not submit it again. */
+function redirectToPage(reply: unknown, path = "/"): FastifyReply {
+  return (reply as FastifyReply).code(303).header("location", `.${path}`).send();
+}
+
+/** A path on this server. Undefined for a text that could lead elsewhere. */
+function toOwnPath(text: string | undefined): string | undefined {
+  return text !== undefined && /^\/(?![/\\])[\x21-\x7e]{0,2000}$/.test(text) ? text : undefined;
 }
 
 /**
