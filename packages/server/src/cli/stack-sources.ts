@@ -14,8 +14,15 @@ export function nameSourcesInStacks(): void {
     if (!maps.has(file)) maps.set(file, file.startsWith(folder) ? readMap(`${file}.map`) : undefined);
     return maps.get(file);
   };
+  // Streams read the stack of each error with which they end, thousands in a second under attack.
+  const places = new Map<string, string>();
+  const sourceOf = (place: string, url: string, line: number, column: number) => {
+    const known = places.get(place) ?? findSource(url, line, column, mapOf) ?? place;
+    places.set(place, known);
+    return known;
+  };
   Error.prepareStackTrace = (error, frames) => {
-    const lines = frames.map((frame) => `    at ${mapFrame(frame, mapOf)}`);
+    const lines = frames.map((frame) => `    at ${mapFrame(frame, sourceOf)}`);
     return [describe(error), ...lines].join("\n");
   };
 }
@@ -28,16 +35,28 @@ function readMap(file: string): SourceMap | undefined {
   }
 }
 
-function mapFrame(frame: NodeJS.CallSite, mapOf: (file: string) => SourceMap | undefined): string {
+/** Finds the place of a source, as text, for a place of the bundle. */
+type SourceOf = (place: string, url: string, line: number, column: number) => string;
+
+function mapFrame(frame: NodeJS.CallSite, sourceOf: SourceOf): string {
   const text = String(frame);
   const url = frame.getFileName();
   const [line, column] = [frame.getLineNumber(), frame.getColumnNumber()];
   if (!url?.startsWith("file:") || !line || !column) return text;
+  const place = `${url}:${line}:${column}`;
+  return text.replace(place, sourceOf(place, url, line, column));
+}
+
+function findSource(
+  url: string,
+  line: number,
+  column: number,
+  mapOf: (file: string) => SourceMap | undefined,
+): string | undefined {
   const file = fileURLToPath(url);
   const found = mapOf(file)?.findOrigin(line, column);
-  if (!found || !("fileName" in found)) return text;
-  const source = join(dirname(file), found.fileName);
-  return text.replace(`${url}:${line}:${column}`, `${source}:${found.lineNumber}:${found.columnNumber}`);
+  if (!found || !("fileName" in found)) return undefined;
+  return `${join(dirname(file), found.fileName)}:${found.lineNumber}:${found.columnNumber}`;
 }
 
 /** The first line of a stack: name and message. */

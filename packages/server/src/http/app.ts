@@ -115,7 +115,7 @@ export function buildApp(services: HttpServices): App {
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   installBodyParsers(app, scheduler);
   const { rejectUnknownPath } = installErrors(app);
-  const { agentServer } = installOpenApi(app);
+  const documents = installOpenApi(app);
   const corsOptions = {
     credentials: true,
     exposedHeaders: [serverConversationHeader, filesHeader],
@@ -140,7 +140,7 @@ export function buildApp(services: HttpServices): App {
     behaviourRoutes(app, services);
     organizationStubRoutes(app, services);
     cloudProxyRoutes(app, services);
-    documentRoutes(app, agentServer);
+    documentRoutes(app, documents);
     settingsRoutes(app, services);
     settingsV1Routes(app, services);
     settingsProfileRoutes(app, services);

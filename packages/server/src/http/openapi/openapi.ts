@@ -3,7 +3,6 @@ import swaggerUi from "@fastify/swagger-ui";
 import type { RouteOptions } from "fastify";
 import type { App } from "../server/services.ts";
 import { buildDocument } from "./document.ts";
-import type { OpenApiDocument } from "./schema.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -19,14 +18,25 @@ declare module "fastify" {
 const contentPolicy =
   "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'self'; frame-ancestors 'self'";
 
+/** The two documents, as the bytes that are sent. */
+export interface Documents {
+  platform: () => Buffer;
+  agentServer: () => Buffer;
+}
+
 /**
  * Builds the OpenAPI documents from the routes' schemas and serves the platform's under `/docs`
- * without external resources. Returns the document of the agent-server surface.
+ * without external resources.
  */
-export function installOpenApi(app: App): { agentServer: () => OpenApiDocument } {
+export function installOpenApi(app: App): Documents {
   const routes: RouteOptions[] = [];
   const agentRoutes: RouteOptions[] = [];
+  const platform = makeOnce(() => app.swagger());
   app.addHook("onRoute", (route) => {
+    // The package writes the document again for each request, as YAML for almost a second; JSON is
+    // YAML too.
+    const type = { "/docs/json": "application/json", "/docs/yaml": "application/x-yaml" }[route.url];
+    if (type && !isAgentView(route)) route.handler = (_request, reply) => reply.type(type).send(platform());
     if (route.url.startsWith("/docs")) route.config = { ...route.config, access: "public", cacheable: true };
     else if (!route.schema || (route.schema as { hide?: boolean }).hide) return;
     else if (isAgentView(route)) agentRoutes.push(route);
@@ -41,14 +51,21 @@ export function installOpenApi(app: App): { agentServer: () => OpenApiDocument }
   app.register(swaggerUi, { routePrefix: "/docs", staticCSP: contentPolicy });
   const key = ({ method, url }: RouteOptions) => `${method} ${url}`;
   return {
-    agentServer() {
+    platform,
+    agentServer: makeOnce(() => {
       const own = new Set(agentRoutes.map(key));
       const open = routes.filter(
         (route) => ["agent", "public"].includes(route.config?.access ?? "user") && !own.has(key(route)),
       );
       return buildDocument([...agentRoutes, ...open], "agent-server");
-    },
+    }),
   };
+}
+
+/** Serialises a document at the first request. */
+function makeOnce(make: () => unknown): () => Buffer {
+  let bytes: Buffer | undefined;
+  return () => (bytes ??= Buffer.from(JSON.stringify(make())));
 }
 
 function isAgentView({ constraints }: RouteOptions): boolean {
@@ -59,22 +76,18 @@ function isAgentView({ constraints }: RouteOptions): boolean {
  * `GET /openapi.json` of the platform; with a session key or under `/agent/<sandbox id>`, that of
  * the agent-server surface, which `/docs` shows there too.
  */
-export function documentRoutes(app: App, agentServer: () => OpenApiDocument): void {
+export function documentRoutes(app: App, { platform, agentServer }: Documents): void {
   const agent = { view: "agent" };
   const documents = [
-    { paths: ["/openapi.json"], constraints: {}, make: () => app.swagger() as unknown },
-    { paths: ["/openapi.json", "/docs/json"], constraints: agent, make: agentServer },
+    { paths: ["/openapi.json"], constraints: {}, bytes: platform },
+    { paths: ["/openapi.json", "/docs/json"], constraints: agent, bytes: agentServer },
   ];
-  for (const { paths, constraints, make } of documents) {
-    let text: string | undefined;
+  for (const { paths, constraints, bytes } of documents) {
     for (const path of paths)
       app.get(
         path,
         { constraints, config: { access: "public" }, schema: { hide: true } },
-        (_request, reply) => {
-          text ??= JSON.stringify(make());
-          return reply.type("application/json").send(text);
-        },
+        (_request, reply) => reply.type("application/json").send(bytes()),
       );
   }
 }

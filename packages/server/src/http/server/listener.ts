@@ -3,6 +3,7 @@ import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-s
 import type { FastifyServerOptions } from "fastify";
 import type { Previews } from "../preview/preview.ts";
 import type { ConnectionGuard } from "./connections/connection-guard.ts";
+import { RequestTurns } from "./connections/request-turns.ts";
 
 /** Connections above all limits that may be open while displaced ones are being closed. */
 const closingConnections = 1_024;
@@ -21,9 +22,12 @@ export function createListener(
     // Only WebSockets are upgraded; a client that offers HTTP/2 gets its response in HTTP/1.1.
     { shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === "websocket" },
     (request, response) => {
-      if (!previews.request(request, response)) routes(request, response);
+      turns.take(request, response, () => {
+        if (!previews.request(request, response)) routes(request, response);
+      });
     },
   );
+  const turns = new RequestTurns(server, scheduler);
   server.on("connection", (connection) => {
     scheduler.noteConnection();
     connections.admit(connection);

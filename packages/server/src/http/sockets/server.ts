@@ -3,7 +3,7 @@ import type { Duplex } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
 import { parseRanges } from "@sandpiper/core/outbound/addresses";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
-import { WebSocketServer } from "ws";
+import { type WebSocket, WebSocketServer } from "ws";
 import type { Authenticator } from "../server/auth.ts";
 import type { ConnectionGuard } from "../server/connections/connection-guard.ts";
 import type { LiveCredentials } from "../server/connections/live-credentials.ts";
@@ -46,8 +46,23 @@ export interface SocketOptions extends EventSocketLimits, TerminalLimits, BashSo
 /** The reference server's limit; messages of the GUI contain pasted images. */
 const referenceMaxInboundBytes = 16 * 1024 * 1024;
 
+/** Fragments of one message; browsers send some of 128 KiB each. */
+const maxFragments = 1_024;
+
+/** Pieces of one message that may arrive before the whole; the network divides at a kilobyte. */
+const maxBufferedChunks = 65_536;
+
 /** Terminals per user; each is also a process of the host. */
 const maxTerminals = 32;
+
+/**
+ * Ends a socket whose client asks (pings, wrong frames) without reading the answers, because those
+ * wait in memory.
+ */
+function endUnreadSocket(socket: WebSocket, maxUnsentBytes: number): void {
+  const check = () => void (socket.bufferedAmount > maxUnsentBytes && socket.terminate());
+  socket.on("ping", check).on("message", check);
+}
 
 /**
  * Serves WebSockets. Refuses a wrong key or query in the handshake (403, 422) and other paths with
@@ -84,6 +99,10 @@ export function attachSockets(
   const sockets = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
+    // Other work runs between two frames of a socket, however many arrive at once.
+    allowSynchronousEvents: false,
+    maxFragments,
+    maxBufferedChunks,
     maxPayload: 2 * limits.maxInboundBytes,
   });
   const stopHeartbeat = startHeartbeat(sockets, limits.pingMs);
@@ -148,6 +167,7 @@ export function attachSockets(
     if (keys.length > 0 && !principal) return refuse(403, "Authentication failed");
     sockets.handleUpgrade(request, connection, head, (socket) => {
       socket.on("error", (error) => services.logger.debug({ err: error }, "socket error"));
+      endUnreadSocket(socket, limits.maxUnsentBytes);
       sockets.emit("connection", socket, request);
       const onError = (error: unknown) => services.logger.error({ err: error }, "a socket failed");
       authenticateSocket(socket, {

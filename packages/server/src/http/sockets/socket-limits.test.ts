@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { newId } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
@@ -175,4 +176,24 @@ test("a server that shuts down closes its sockets with 1001, also those that do 
   await own.close();
   expect(await socket.closed).toEqual({ code: 1001, reason: "The server is shutting down" });
   stuck.socket.terminate();
+});
+
+test("a client that sends pings and never reads the answers loses its socket", async () => {
+  const own = await startWith({ maxUnsentBytes: 64 * 1024 });
+  const id = await own.addConversation();
+  const client = new TestSocket(own, `/sockets/events/${id}?session_api_key=${key}`);
+  await client.until(isFullState);
+  const { _socket: connection } = client.socket as unknown as { _socket: Socket };
+  connection.pause();
+  connection.on("error", () => {});
+  const ping = Buffer.concat([Buffer.from([0x89, 0xfd, 0, 0, 0, 0]), Buffer.alloc(125)]);
+  const pings = Buffer.concat(Array.from({ length: 1_000 }, () => ping));
+  const send = () => {
+    while (connection.writable && connection.write(pings));
+  };
+  connection.on("drain", send);
+  send();
+  await new Promise((resolve) => connection.once("close", resolve));
+  await own.attached.close();
+  await own.close();
 });

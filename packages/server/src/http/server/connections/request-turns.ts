@@ -1,0 +1,124 @@
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { EventLoopScheduler, TimeSlicedQueue } from "@sandpiper/core/scheduling/event-loop-scheduler";
+
+/** Requests that wait on one connection behind the one that is being answered. */
+const maxWaiting = 8;
+
+/** Bytes that wait on one connection to be parsed: a read of the system has at most half. */
+const maxUnparsedBytes = 128 * 1024;
+
+/** Bytes after which the parser stops at the end of a head, about the smallest eight requests. */
+const pieceBytes = 256;
+const headEnd = "\r\n\r\n";
+
+type Bytes = Buffer<ArrayBuffer>;
+
+/**
+ * Requests begin for at most this long in each round of the event loop, ms: hundreds of connections
+ * may have one at once.
+ */
+const sliceMs = 5;
+
+/** Checks of whether the server is alive, which wait for nobody. */
+const probe = /^\/(?:health|alive|ready)\/?(?:\?|$)/;
+
+/**
+ * Takes the requests of a connection one after the other and lets other work run between two of
+ * them. Node alone parses everything that a client sends at once, and gives all requests to the
+ * server before it looks at another connection.
+ */
+export class RequestTurns {
+  readonly #queue: TimeSlicedQueue;
+  readonly #connections = new WeakMap<Socket, Turns>();
+
+  constructor(server: Server, scheduler: EventLoopScheduler) {
+    this.#queue = scheduler.queue("requests", { sliceMs, defersToConnections: false });
+    server.on("connection", (socket) => this.#connections.set(socket, new Turns(socket)));
+  }
+
+  /** Calls `serve` in the request's turn; never when the connection ends before. */
+  take({ socket, url = "" }: IncomingMessage, response: ServerResponse, serve: () => void): void {
+    const turns = this.#connections.get(socket);
+    if (!turns) return serve();
+    const begin = () => {
+      if (socket.destroyed) return;
+      response.once("close", () => {
+        const next = turns.next();
+        if (next) this.#queue.add(next);
+      });
+      serve();
+    };
+    if (!turns.enter(begin)) return;
+    if (probe.test(url)) begin();
+    else this.#queue.add(begin);
+  }
+}
+
+/** The requests of one connection: parses no further while many wait. */
+class Turns {
+  readonly #socket: Socket;
+  /** Gives bytes to Node's parser. */
+  readonly #parse: (bytes: Bytes) => void;
+  readonly #isUpgraded: () => boolean;
+  readonly #waiting: (() => void)[] = [];
+  #busy = false;
+  #unparsed: Bytes = Buffer.alloc(0);
+  /** The connection is paused here, and not by Node, which pauses for clients that do not read. */
+  #paused = false;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    const [parse] = socket.listeners("data");
+    this.#parse = (bytes) => parse?.call(socket, bytes);
+    // For an upgrade, Node removes its listener, which is then this one.
+    const receive = (bytes: Bytes | string) => this.#receive(bytes as Bytes);
+    const listener = Object.assign(receive, { listener: parse });
+    if (parse) socket.off("data", parse as () => void).on("data", listener);
+    this.#isUpgraded = () => !socket.rawListeners("data").includes(listener);
+    socket.on("resume", () => this.#parseMore());
+  }
+
+  /** Returns whether the request begins now; otherwise `next` returns it later. */
+  enter(begin: () => void): boolean {
+    if (this.#busy) this.#waiting.push(begin);
+    else this.#busy = true;
+    return this.#waiting.length === 0;
+  }
+
+  /** The request that follows when one has been answered. */
+  next(): (() => void) | undefined {
+    const next = this.#waiting.shift();
+    this.#busy = next !== undefined;
+    if (this.#paused) {
+      this.#paused = false;
+      this.#socket.resume();
+    }
+    return next;
+  }
+
+  #receive(bytes: Bytes): void {
+    this.#unparsed = this.#unparsed.length > 0 ? Buffer.concat([this.#unparsed, bytes]) : bytes;
+    if (this.#unparsed.length > maxUnparsedBytes) this.#socket.destroy();
+    else this.#parseMore();
+  }
+
+  #parseMore(): void {
+    const socket = this.#socket;
+    while (this.#unparsed.length > 0 && !socket.destroyed && !socket.isPaused()) {
+      if (this.#waiting.length >= maxWaiting) {
+        this.#paused = true;
+        socket.pause();
+        return;
+      }
+      const end = this.#unparsed.indexOf(headEnd, pieceBytes - headEnd.length);
+      const piece = end < 0 ? this.#unparsed : this.#unparsed.subarray(0, end + headEnd.length);
+      this.#unparsed = this.#unparsed.subarray(piece.length);
+      this.#parse(piece);
+      if (!this.#isUpgraded()) continue;
+      // The new protocol reads them behind the head that Node hands over.
+      if (this.#unparsed.length > 0) socket.push(this.#unparsed);
+      this.#unparsed = Buffer.alloc(0);
+    }
+  }
+}
