@@ -3,6 +3,7 @@ import { arch, cpus, release, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { benchAgent } from "./agent.ts";
 import { benchApi } from "./api.ts";
+import { benchAttacks } from "./attacks.ts";
 import { benchCommands } from "./commands.ts";
 import { benchDocker } from "./docker.ts";
 import { benchFiles } from "./files.ts";
@@ -32,6 +33,7 @@ const groups = {
   commands: benchCommands,
   agent: benchAgent,
   text: benchText,
+  attacks: benchAttacks,
 };
 
 /** Runs the groups named as arguments, or all; writes bench/results/latest.json. */

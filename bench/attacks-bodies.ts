@@ -1,0 +1,71 @@
+import { type Attack, loops, type Target } from "./attacks-target.ts";
+
+const mebibyte = 2 ** 20;
+
+/** Posts the same body again and again over some connections. */
+function posts(lanes: number, path: (target: Target) => string, body: () => string | Buffer): Attack["run"] {
+  return async (target, signal) => {
+    const bytes = Buffer.from(body());
+    const headers = { "X-Session-API-Key": target.key, "Content-Type": "application/json" };
+    await loops(lanes, signal, async () => {
+      const answer = await fetch(target.url + path(target), { method: "POST", headers, body: bytes, signal });
+      await answer.arrayBuffer();
+    });
+  };
+}
+
+const conversations = () => "/api/v1/app-conversations";
+const message = (text: string) => JSON.stringify({ initial_message: { content: [{ type: "text", text }] } });
+
+/** Attacks with bodies, all with a key. */
+export const bodyAttacks: readonly Attack[] = [
+  {
+    name: "JSON of 31 MB: one text",
+    needsPlatform: true,
+    run: posts(2, conversations, () => message("x".repeat(31 * mebibyte))),
+  },
+  {
+    name: "JSON of 16 MB: one text of escapes",
+    needsPlatform: true,
+    run: posts(2, conversations, () => message("\n".repeat(8 * mebibyte))),
+  },
+  {
+    name: "JSON of 5 MB: 90,000 values",
+    needsPlatform: true,
+    run: posts(4, conversations, () =>
+      JSON.stringify(
+        Object.fromEntries(
+          Array.from({ length: 90_000 }, (_, index) => [`key-${index}-${"x".repeat(40)}`, index]),
+        ),
+      ),
+    ),
+  },
+  {
+    name: "JSON of 8 MB: a million values",
+    needsPlatform: true,
+    run: posts(4, conversations, () => `[${"[1],".repeat(2 * mebibyte)}1]`),
+  },
+  {
+    name: "JSON of 8 MB: a million brackets",
+    needsPlatform: true,
+    run: posts(4, conversations, () => "[".repeat(8 * mebibyte)),
+  },
+  {
+    name: "settings of 5 MB",
+    needsPlatform: true,
+    run: posts(
+      4,
+      () => "/api/settings",
+      () => JSON.stringify({ llm_model: "x".repeat(5 * mebibyte) }),
+    ),
+  },
+  {
+    name: "2,000 bash commands",
+    needsPlatform: true,
+    run: posts(
+      50,
+      ({ sandboxId }) => `/agent/${sandboxId}/api/bash/start_bash_command`,
+      () => JSON.stringify({ command: "true" }),
+    ),
+  },
+];

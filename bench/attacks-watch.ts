@@ -1,0 +1,64 @@
+import { request } from "node:http";
+
+/** How quickly a server answers `/health` (ms), and how many requests got no answer. */
+export interface Watched {
+  times: number[];
+  lost: number;
+}
+
+const everyMs = 20;
+/** An answer that takes longer is lost. */
+const patienceMs = 10_000;
+
+/**
+ * A process that polls `/health` of the servers in its arguments at a fixed rate, each time over a
+ * new connection, so that a slow answer does not hide later ones. It answers each message with what
+ * it watched since the last message, for each server.
+ */
+const urls = process.argv.slice(2);
+const watched = urls.map((): Watched => ({ times: [], lost: 0 }));
+/** When the open requests to each server began. */
+const open = urls.map(() => new Set<number>());
+let due = performance.now();
+
+function ask(which: number): void {
+  const began = performance.now();
+  const own = open[which]!;
+  own.add(began);
+  const settle = (answered: boolean) => {
+    if (!own.delete(began)) return;
+    if (answered) watched[which]!.times.push(performance.now() - began);
+    else watched[which]!.lost++;
+  };
+  const options = { agent: false, timeout: patienceMs };
+  const call = request(`${urls[which]}/health`, options, (answer) => {
+    answer.resume();
+    answer.on("end", () => settle(answer.statusCode === 200)).on("error", () => settle(false));
+  });
+  call.on("timeout", () => call.destroy()).on("error", () => settle(false));
+  call.end();
+}
+
+function tick(): void {
+  const now = performance.now();
+  due = Math.max(due + everyMs, now);
+  setTimeout(tick, due - now);
+  for (const which of urls.keys()) ask(which);
+}
+
+tick();
+process.on("message", () => {
+  const now = performance.now();
+  // An unanswered request counts with its time so far.
+  const answer = watched.map(({ times, lost }, which) => ({
+    times: [...times, ...[...open[which]!].map((began) => now - began)],
+    lost,
+  }));
+  for (const [which, one] of watched.entries()) {
+    one.times = [];
+    one.lost = 0;
+    open[which]!.clear();
+  }
+  process.send?.(answer);
+});
+process.on("disconnect", () => process.exit());

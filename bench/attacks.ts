@@ -1,0 +1,109 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { attacks } from "./attacks-list.ts";
+import type { Target } from "./attacks-target.ts";
+import type { Watched } from "./attacks-watch.ts";
+import { figures, type Row } from "./measure.ts";
+import { startProgram, stopProgram } from "./process.ts";
+import { type BenchServer, startBenchServer } from "./server-process.ts";
+
+const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+/** How long each attack lasts, ms; some requests of the watcher are under way when it begins. */
+const attackMs = 4_000;
+const settleMs = 1_000;
+const maxP99 = 50;
+
+/**
+ * What others see while one client attacks: how quickly `/health` answers over new connections,
+ * beside a server that is not attacked and beside a bare `node:http` server under the same attack.
+ */
+export async function benchAttacks(): Promise<Row[]> {
+  const folder = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
+  const body = join(folder, "health.json");
+  writeFileSync(body, '"OK"');
+  const attacked = await startBenchServer();
+  const idle = await startBenchServer();
+  const bare = await startProgram([file("floor-http.ts")], { BODY_FILE: body }, /\d+/);
+  const bareUrl = `http://127.0.0.1:${bare.match[0]}`;
+  const watch = fork(file("attacks-watch.ts"), [attacked.url, idle.url, bareUrl]);
+  const rows: Row[] = [];
+  try {
+    const target = await prepare(attacked);
+    const only = process.env.ATTACKS?.split(";");
+    for (const attack of attacks.filter(({ name }) => !only || only.some((part) => name.includes(part)))) {
+      const [ours, beside] = await watchAttack(watch, attack.name, target);
+      const own = figures(ours!.times);
+      const control = figures(beside!.times);
+      const name = `/health of others: ${attack.name}; lost ${ours!.lost} of ${ours!.lost + own.samples}`;
+      const limit = Math.max(maxP99, 2 * control.p99);
+      const row: Row = {
+        ...{ name, unit: "ms", figures: own, met: own.p99 < limit && ours!.lost === 0 },
+        target: `p99 < ${maxP99} or twice that of an idle server beside it (${control.p99.toFixed(0)}), none lost`,
+      };
+      if (attack.needsPlatform)
+        rows.push({ ...row, floor: { name: "an idle server beside it", figures: control } });
+      else {
+        const [, , floor] = await watchAttack(watch, attack.name, { ...target, url: bareUrl });
+        rows.push({ ...row, floor: { name: "bare http, same attack", figures: figures(floor!.times) } });
+      }
+      console.error(JSON.stringify(rows.at(-1)));
+    }
+    return rows;
+  } finally {
+    watch.disconnect();
+    await stopProgram(bare.child);
+    await attacked.end();
+    await idle.end();
+    rmSync(folder, { recursive: true });
+  }
+}
+
+async function watchAttack(watch: ChildProcess, name: string, target: Target): Promise<Watched[]> {
+  await delay(settleMs);
+  await look(watch);
+  const attacker = fork(file("attacks-client.ts"), [name, JSON.stringify(target), `${attackMs}`]);
+  await once(attacker, "exit");
+  return look(watch);
+}
+
+async function look(watch: ChildProcess): Promise<Watched[]> {
+  watch.send("look");
+  const [answer] = (await once(watch, "message")) as [Watched[]];
+  return answer;
+}
+
+/** Makes what the attacks use: a sandbox, and a conversation with a log. */
+async function prepare(server: BenchServer): Promise<Target> {
+  const { url } = server;
+  const key = server.headers["X-Session-API-Key"]!;
+  const headers = { ...server.headers, "content-type": "application/json" };
+  const post = async (path: string, body: object) => {
+    const answer = await fetch(url + path, { method: "POST", headers, body: JSON.stringify(body) });
+    if (!answer.ok) throw new Error(`POST ${path}: ${answer.status} ${await answer.text()}`);
+    return (await answer.json()) as { id: string };
+  };
+  const { id } = await post("/api/v1/app-conversations", {});
+  for (;;) {
+    const answer = await fetch(`${url}/api/v1/app-conversations/start-tasks?ids=${id}`, { headers });
+    const [task] = (await answer.json()) as {
+      status: string;
+      app_conversation_id: string;
+      sandbox_id: string;
+    }[];
+    if (task!.status === "ERROR") throw new Error(JSON.stringify(task));
+    if (task!.status !== "READY") {
+      await delay(20);
+      continue;
+    }
+    const conversationId = task!.app_conversation_id;
+    const content = [{ type: "text", text: "x".repeat(2_000) }];
+    for (let index = 0; index < 500; index++)
+      await post(`/api/conversations/${conversationId}/events`, { role: "user", content, run: false });
+    return { url, key, sandboxId: task!.sandbox_id, conversationId };
+  }
+}
