@@ -1,3 +1,4 @@
+import { easeEventStream } from "@sandpiper/core/outbound/event-stream";
 import { splitFrames } from "./event-stream-frames.ts";
 
 /** More than any model says in one answer, framing included, bytes. */
@@ -28,11 +29,14 @@ export function guardedFetch(
     const { status, statusText, headers } = response;
     const limited = response.body.pipeThrough(limit(maxBytes));
     const isBinary = /^\s*application\/vnd\.amazon\.eventstream/i.test(type);
-    return new Response(isBinary ? limited.pipeThrough(splitFrames()) : limited, {
-      status,
-      statusText,
-      headers,
-    });
+    return new Response(
+      isBinary ? limited.pipeThrough(splitFrames()) : limited.pipeThrough(easeEventStream()),
+      {
+        status,
+        statusText,
+        headers,
+      },
+    );
   };
 }
 

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import { easeEventStream } from "@sandpiper/core/outbound/event-stream";
 import { boundedBody, type StreamEnd } from "./event-bound.ts";
 import { maxMessageBytes } from "./line-reader.ts";
 import { shortText } from "./message-text.ts";
@@ -49,8 +50,8 @@ export function remoteFetch({ outbound, headers, secret, signal, silenceMs, onEn
   return async (url: string | URL, init: RequestInit = {}): Promise<Response> => {
     const method = init.method ?? "GET";
     if (method === "GET") await pause();
-    const body = typeof init.body === "string" ? init.body : undefined;
-    const id = body === undefined ? undefined : idOf(body);
+    const sent = typeof init.body === "string" ? init.body : undefined;
+    const id = sent === undefined ? undefined : idOf(sent);
     const answer = await outbound.fetch(String(url), {
       method,
       headers: {
@@ -58,7 +59,7 @@ export function remoteFetch({ outbound, headers, secret, signal, silenceMs, onEn
         ...Object.fromEntries(new Headers(init.headers)),
         ...headers,
       },
-      ...(body !== undefined && { body }),
+      ...(sent !== undefined && { body: sent }),
       timeoutMs: longestMs,
       maxBytes: method === "GET" ? Number.MAX_SAFE_INTEGER : maxAnswerBytes,
       secret,
@@ -72,7 +73,8 @@ export function remoteFetch({ outbound, headers, secret, signal, silenceMs, onEn
     const ended = (resumable: boolean, end: StreamEnd) => {
       if (method === "GET" || end.problem !== undefined || (id !== undefined && !resumable)) onEnd(id, end);
     };
-    const bounded = boundedBody(answer.body, {
+    const body = isStream ? answer.body.pipeThrough(easeEventStream()) : answer.body;
+    const bounded = boundedBody(body, {
       maxBytes: maxMessageBytes,
       isStream,
       silenceMs,

@@ -186,3 +186,32 @@ test("a hundred secrets in a megabyte are found quickly, and text designed to be
   hostile.openFrom(flood);
   expect(process.cpuUsage(start).user / 1000).toBeLessThan(20_000);
 });
+
+test("secrets that overlap, begin or repeat each other are hidden together, wherever a stream is divided", () => {
+  const letters = (minLength: number, maxLength: number) =>
+    fc.string({ unit: fc.constantFrom("a", "b", "X"), minLength, maxLength });
+  const cases = fc.record({
+    secret: letters(6, 100),
+    others: fc.array(fc.tuple(fc.nat(80), letters(6, 12)), { maxLength: 3 }),
+    parts: fc.array(fc.tuple(fc.nat(3), letters(0, 6)), { minLength: 1, maxLength: 6 }),
+    size: fc.integer({ min: 1, max: 80 }),
+  });
+  fc.assert(
+    fc.property(cases, ({ secret, others, parts, size }) => {
+      const secrets = [secret, ...others.map(([kept, more]) => secret.slice(0, kept) + more)];
+      const text = parts.map(([which, more]) => (secrets[which] ?? "") + more).join("");
+      const shown = [...text];
+      for (const one of secrets)
+        for (let at = text.indexOf(one); at >= 0; at = text.indexOf(one, at + 1))
+          shown.fill("", at, at + one.length);
+      const matcher = new SecretMatcher(secrets);
+      // The encodings of a secret may hide more than the secret itself.
+      const isPart = (part: string) => part.length <= shown.join("").length;
+      expect(isPart(hideSecrets(matcher, text, ""))).toBe(true);
+      const stream = new SecretStream(matcher, "", { patient: true });
+      let streamed = "";
+      for (let at = 0; at < text.length; at += size) streamed += stream.write(text.slice(at, at + size));
+      expect(isPart(streamed + stream.end())).toBe(true);
+    }),
+  );
+});

@@ -1,33 +1,50 @@
-/** Bytes to find, with the lengths of their own beginnings that end at each place. */
-export interface Pattern {
-  bytes: Buffer;
-  /** Of Knuth, Morris and Pratt: the longest shorter beginning that also ends here. */
-  fallback: Uint16Array;
-}
+import { EncodingTrie } from "@sandpiper/core/secrets/encoding-trie";
 
 /** Shorter values occur in ordinary text. */
 export const minSecretLength = 6;
 /** Longer secrets are masked up to here; no server takes a longer header. */
 const maxSecretLength = 8_192;
-/** A long form is searched in pieces, so that a stream holds back little, bytes. */
-const pieceLength = 256;
+
+/** Finds values, in the forms in which servers write them, all in one pass over the bytes. */
+export class Patterns {
+  readonly #trie = new EncodingTrie();
+
+  constructor(values: Iterable<string> = []) {
+    for (const value of values) this.add(value);
+  }
+
+  /** Finds a value (one character per byte) too from now on. */
+  add(value: string): void {
+    for (const form of makeForms(value)) this.#trie.add(form);
+  }
+
+  /** Calls `found` with each place of a form in the bytes. */
+  find(bytes: Uint16Array, found: (from: number, to: number) => void): void {
+    this.#trie.find(bytes, bytes.length, () => true, found);
+  }
+
+  /** How many bytes at the end may be the beginning of a form. */
+  openLength(bytes: Uint16Array): number {
+    return this.#trie.isEmpty ? 0 : bytes.length - this.#trie.openFrom(bytes, bytes.length, false);
+  }
+}
 
 /**
  * The forms in which a server writes a value of a header (one character per byte): plain, in URLs
  * and JSON, hexadecimal, and base64 at each offset in both alphabets.
  */
-export function makePatterns(value: string): Pattern[] {
+function makeForms(value: string): string[] {
   const bytes = Buffer.from(value.slice(0, maxSecretLength), "latin1");
   if (bytes.length < minSecretLength) return [];
   const text = bytes.toString("utf8");
   const hex = bytes.toString("hex");
-  const forms = new Set([
+  const forms = [
     ...[encodeURIComponent(text), encodeURI(text), text],
     ...[text.toLowerCase(), text.toUpperCase()],
     ...[JSON.stringify(text).slice(1, -1), text.replaceAll("/", "\\/")],
     ...[hex, hex.toUpperCase(), ...base64Forms(bytes)],
-  ]);
-  return [...forms].filter((form) => form.length >= minSecretLength).flatMap(toPieces);
+  ].map((form) => Buffer.from(form).toString("latin1"));
+  return [...new Set(forms)].filter((form) => form.length >= minSecretLength);
 }
 
 /** The part of a base64 text that depends only on these bytes, for each offset where they begin. */
@@ -38,35 +55,4 @@ function base64Forms(bytes: Buffer): string[] {
     const core = encoded.slice(Math.ceil((before * 8) / 6), end);
     return [core, core.replaceAll("+", "-").replaceAll("/", "_")];
   });
-}
-
-function toPieces(form: string): Pattern[] {
-  const bytes = Buffer.from(form);
-  const count = Math.ceil(bytes.length / pieceLength);
-  return Array.from({ length: count }, (_, index) => {
-    const from = Math.floor((index * bytes.length) / count);
-    const to = Math.floor(((index + 1) * bytes.length) / count);
-    const piece = bytes.subarray(from, to);
-    return { bytes: piece, fallback: findFallbacks(piece) };
-  });
-}
-
-function findFallbacks(bytes: Buffer): Uint16Array {
-  const fallback = new Uint16Array(bytes.length);
-  for (let at = 1, length = 0; at < bytes.length; at++) {
-    while (length > 0 && bytes[at] !== bytes[length]) length = fallback[length - 1]!;
-    if (bytes[at] === bytes[length]) length++;
-    fallback[at] = length;
-  }
-  return fallback;
-}
-
-/** Length of the longest end of `bytes` that is a beginning, but not the whole, of a pattern. */
-export function overlapLength(bytes: Buffer, { bytes: wanted, fallback }: Pattern): number {
-  let length = 0;
-  for (let at = Math.max(0, bytes.length - wanted.length + 1); at < bytes.length; at++) {
-    while (length > 0 && bytes[at] !== wanted[length]) length = fallback[length - 1]!;
-    if (bytes[at] === wanted[length]) length++;
-  }
-  return length;
 }

@@ -3,8 +3,8 @@ import { PassThrough, Transform } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import { Refusal } from "../proxy/refusal.ts";
 import type { RawHeaders } from "../raw-headers.ts";
-import { ByteMask, maskStream } from "./byte-mask.ts";
-import type { Pattern } from "./patterns.ts";
+import { maskStream, maskTexts } from "./byte-mask.ts";
+import type { Patterns } from "./patterns.ts";
 import type { SentSecrets } from "./sent-secrets.ts";
 import { maskFrames } from "./websocket-frames.ts";
 
@@ -36,18 +36,19 @@ export interface ResponseMaskOptions {
 /** Masks secrets in one response. */
 export class ResponseMask {
   readonly #sent: SentSecrets;
-  readonly #always: readonly Pattern[];
-  readonly #inHeaders: readonly Pattern[];
+  /** Undefined when there is none. */
+  readonly #always: Patterns | undefined;
+  readonly #inHeaders: Patterns | undefined;
 
   constructor({ sent, always, inHeaders }: ResponseMaskOptions) {
     this.#sent = sent;
-    this.#always = sent.patternsOf(always);
-    this.#inHeaders = sent.patternsOf(inHeaders);
+    this.#always = always.length > 0 ? sent.patternsOf(always) : undefined;
+    this.#inHeaders = inHeaders.length > 0 ? sent.patternsOf(inHeaders) : undefined;
   }
 
   /** True when bodies are masked too. */
   get masksBodies(): boolean {
-    return this.#always.length > 0 || !this.#sent.isEmpty;
+    return this.#always !== undefined || !this.#sent.isEmpty;
   }
 
   /** A request's headers without those that ask for pieces, compression or extensions. */
@@ -59,12 +60,7 @@ export class ResponseMask {
 
   /** A response's headers, or its reason phrase. */
   texts(texts: readonly string[]): string[] {
-    const patterns = [...this.#inHeaders, ...this.#patterns()];
-    return texts.map((text) => {
-      const mask = new ByteMask(() => patterns);
-      const shown = [mask.write(Buffer.from(text, "latin1")), mask.end()];
-      return Buffer.concat(shown).toString("latin1");
-    });
+    return maskTexts(texts, [...(this.#inHeaders ? [this.#inHeaders] : []), ...this.#patterns()]);
   }
 
   /** The stream through which a body passes, which keeps its length unless it is `decoded`. */
@@ -91,8 +87,8 @@ export class ResponseMask {
     return [countBytes(received), create(), limitExpansion(received)];
   }
 
-  #patterns(): readonly Pattern[] {
-    return this.#always.length > 0 ? [...this.#always, ...this.#sent.patterns] : this.#sent.patterns;
+  #patterns(): readonly Patterns[] {
+    return [...(this.#always ? [this.#always] : []), this.#sent.patterns];
   }
 }
 

@@ -1,15 +1,20 @@
-import { makePatterns, type Pattern } from "./patterns.ts";
+import { LRUCache } from "lru-cache";
+import { Patterns } from "./patterns.ts";
 
 /** Values that are remembered; a user has at most 200 secrets, and some are renewed. */
 const maxValues = 256;
+
+/** Lists of values whose patterns are kept: a sandbox asks few hosts at a time. */
+const maxLists = 16;
 
 /** The values that a sandbox has sent anywhere, and which any server may send back to it. */
 export class SentSecrets {
   /** From the longest unused. */
   readonly #sent = new Set<string>();
-  /** Of sent values and of others that are masked. */
-  readonly #cache = new Map<string, Pattern[]>();
-  #all: readonly Pattern[] | undefined;
+  /** Of sent values, and of forgotten ones until there are too many. */
+  #patterns = new Patterns();
+  #forgotten = 0;
+  readonly #lists = new LRUCache<string, Patterns>({ max: maxLists });
 
   /** Remembers a value (one character per byte). */
   add(value: string): void {
@@ -18,28 +23,28 @@ export class SentSecrets {
       return;
     }
     this.#sent.add(value);
-    if (this.#sent.size > maxValues) this.#sent.delete(this.#sent.values().next().value!);
-    this.#all = undefined;
+    this.#patterns.add(value);
+    if (this.#sent.size <= maxValues) return;
+    this.#sent.delete(this.#sent.values().next().value!);
+    if (++this.#forgotten < maxValues) return;
+    this.#forgotten = 0;
+    this.#patterns = new Patterns(this.#sent);
   }
 
   get isEmpty(): boolean {
     return this.#sent.size === 0;
   }
 
-  /** Patterns of all sent values; the same list until a further value is sent. */
-  get patterns(): readonly Pattern[] {
-    this.#all ??= this.patternsOf(this.#sent);
-    return this.#all;
+  /** Patterns of all sent values. */
+  get patterns(): Patterns {
+    return this.#patterns;
   }
 
-  /** Patterns of any values. */
-  patternsOf(values: Iterable<string>): Pattern[] {
-    return [...values].flatMap((value) => {
-      const known = this.#cache.get(value) ?? makePatterns(value);
-      this.#cache.delete(value);
-      this.#cache.set(value, known);
-      if (this.#cache.size > 2 * maxValues) this.#cache.delete(this.#cache.keys().next().value!);
-      return known;
-    });
+  /** Patterns of other values. */
+  patternsOf(values: readonly string[]): Patterns {
+    const list = values.join("\0");
+    const patterns = this.#lists.get(list) ?? new Patterns(values);
+    this.#lists.set(list, patterns);
+    return patterns;
   }
 }
