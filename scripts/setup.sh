@@ -69,9 +69,11 @@ missing_packages() {
     has docker-registry || echo docker-registry
     has chromium || echo chromium
     if [ "$which_tests" = slow ] || [ "$which_tests" = elsewhere ]; then
+      has fish || echo fish
       has openssl || echo openssl
       has nginx || echo nginx-light
       has caddy || echo caddy
+      has zsh || echo zsh
     fi
     if [ "$which_tests" = elsewhere ]; then
       has faketime || echo faketime

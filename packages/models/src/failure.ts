@@ -78,9 +78,11 @@ function describeCallError(error: APICallError): CallFailure {
   if (status === undefined || status < 300) {
     const cause = error.cause instanceof Error ? error.cause.message : "";
     const isWrapped = message === "Failed to process successful response" && cause !== "";
+    const text = isWrapped ? cause : message + (message.includes(cause) ? "" : `: ${cause}`);
     return {
-      message: isWrapped ? cause : message + (message.includes(cause) ? "" : `: ${cause}`),
-      retryable: error.isRetryable || status !== undefined,
+      message: status === undefined ? nameAddress(text, error.url) : text,
+      // Ports that fetch never connects to.
+      retryable: !/\bbad port$/.test(text) && (error.isRetryable || status !== undefined),
       ...(isUnreachable(error.cause) && { unreachable: true }),
       ...(status === undefined && { away: true }),
     };
@@ -96,6 +98,14 @@ function describeCallError(error: APICallError): CallFailure {
     ...(tooLong && { tooLong }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
   };
+}
+
+/** Says where a connection was attempted; the path may be long, or have a key. */
+function nameAddress(message: string, url: string): string {
+  const host = URL.parse(url)?.host;
+  return host && !message.includes(host)
+    ? message.replace(/^Cannot connect to API/, `$& at ${host}`)
+    : message;
 }
 
 /**

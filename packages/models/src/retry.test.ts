@@ -3,13 +3,13 @@ import { defaultRetryDelaysMs, nextDelayMs } from "./retry.ts";
 
 const minute = 60_000;
 
-test("an unknown endpoint gets five attempts, and shorter waits if it refuses connections", () => {
+test("an unknown endpoint gets five attempts, but three short ones if nothing listens at its address", () => {
   const delays = (failure: object) =>
     [1, 2, 3, 4, 5].map((attempt) =>
       nextDelayMs({ message: "", retryable: true, ...failure }, attempt, defaultRetryDelaysMs),
     );
   expect(delays({})).toEqual([8_000, 16_000, 32_000, 64_000, undefined]);
-  expect(delays({ unreachable: true, away: true })).toEqual([2_000, 4_000, 8_000, 16_000, undefined]);
+  expect(delays({ unreachable: true, away: true }).slice(0, 3)).toEqual([2_000, 4_000, undefined]);
   expect(delays({ retryable: false, away: true })[0]).toBeUndefined();
 });
 

@@ -13,6 +13,9 @@ const maxRetryAfterMs = 120_000;
 /** An unreachable address has no rate limit: a quarter of the usual wait is enough. */
 const unreachableShare = 1 / 4;
 
+/** Attempts at an unreachable address that has never answered. */
+const maxUnknownAttempts = 3;
+
 /**
  * Factor of the waits for an endpoint that has answered before: ten minutes instead of about two.
  */
@@ -33,7 +36,11 @@ export function nextDelayMs(
     failure.away === true && knownForMs !== undefined && knownForMs < knownEndpointFactor * total;
   const usual = delaysMs[attempt - 1] ?? (isAway ? delaysMs.at(-1) : undefined);
   if (!failure.retryable || usual === undefined) return undefined;
-  if (failure.unreachable) return usual * unreachableShare;
+  if (failure.unreachable) {
+    // An address that never answered is probably wrong, and somebody waits for the reason.
+    if (knownForMs === undefined && attempt >= maxUnknownAttempts) return undefined;
+    return usual * unreachableShare;
+  }
   if (failure.retryAfterMs === undefined) return usual;
   return failure.retryAfterMs <= maxRetryAfterMs ? failure.retryAfterMs : undefined;
 }

@@ -26,6 +26,7 @@ import { BashService } from "@sandpiper/sandbox/shell/commands/service";
 import { loadSpecs } from "@sandpiper/sandbox/specs/load-specs";
 import { toMirrorConfig } from "@sandpiper/sandbox/specs/package-sources/mirrors";
 import { Registries } from "@sandpiper/sandbox/specs/registries";
+import { checkRegistryAuth } from "@sandpiper/sandbox/specs/registry-auth";
 import { createImageSpec } from "@sandpiper/sandbox/specs/specs";
 import type { SettingsView } from "@sandpiper/wire";
 import type { DestinationStream } from "pino";
@@ -164,6 +165,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
 
     const mirrors = toMirrorConfig(config.packageMirrors);
     const specs = loadSpecs({ ...config, mirrors }, env);
+    if (config.registryAuth) checkRegistryAuth(config.registryAuth);
     for (const { fromEnv } of specs.flatMap(({ network }) => network.credentials))
       if (env[fromEnv]) mask.registerSecret(env[fromEnv]);
     const acceptances = new StoredAcceptances({

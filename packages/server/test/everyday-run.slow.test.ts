@@ -63,8 +63,10 @@ async function run(task: string, ...args: string[]) {
 }
 
 test("run --json prints start, events and result, one object a line, and nothing else", async () => {
-  const { code, stdout, stderr } = await run("run: echo new > new.txt", "--json", "--rm");
+  const priced = ["--model", "openai/gpt-4o", "--base-url", models.url];
+  const { code, stdout, stderr } = await run("run: echo new > new.txt", "--json", "--rm", ...priced);
   expect(code, stderr).toBe(0);
+  expect(stderr).toMatch(/\$ echo new > new\.txt/);
   const lines = stdout
     .trimEnd()
     .split("\n")
@@ -80,6 +82,8 @@ test("run --json prints start, events and result, one object a line, and nothing
     ...{ status: "finished", exit_code: 0, answer: "Done.", applied: false },
     patch: expect.stringContaining("+++ b/new.txt"),
   });
+  expect(lines.at(-1).tokens).toBeGreaterThan(100);
+  expect(lines.at(-1).cost).toBeGreaterThan(0);
   expect(Object.keys(lines.at(-1))).toEqual([
     "type",
     ...["status", "exit_code", "seconds", "tokens", "cost", "answer", "patch", "applied"],
@@ -99,6 +103,10 @@ test("run --continue goes on in the last sandbox of the folder, and never undoes
   const ids = [first, second].map(({ stderr }) => /conversation ([0-9a-f]{32})/.exec(stderr)![1]);
   expect(ids[1]).toBe(ids[0]);
 
+  expect(await run("run: true", "--continue", "ffffffff")).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/There is no conversation ffffffff: "sandpiper ls" lists the ids\./),
+  });
   const removed = await run("run: true", "--continue", ids[0]!, "--rm");
   expect(removed.code, removed.stderr).toBe(0);
   expect(await run("run: true", "--continue")).toMatchObject({
@@ -118,7 +126,24 @@ test("run --env, --allow, --spec, --max-cost and --base-url change one run", asy
   expect(stdout).toMatch(/^\+hello xyzzy$/m);
   expect(models.requests.at(-1)!.body.model).toBe("elsewhere");
 
+  const broke = await run(
+    "run: true",
+    ...["--rm", "--model", "openai/gpt-4o", "--base-url", models.url, "--max-cost", "0.0000001"],
+  );
+  expect([broke.code, broke.stderr]).toEqual([1, expect.stringMatching(/budget/i)]);
+
+  const refused: [string[], RegExp][] = [
+    [["--image", "127.0.0.1:1/x"], /is a private or reserved address, so no image is fetched from there/],
+    [["--spec", "nowhere"], /^sandpiper: There is no sandbox spec nowhere\.$/m],
+    [["--model", "openai/x", "--base-url", "http://127.0.0.1:9"], /Cannot connect to API at 127\.0\.0\.1:9/],
+  ];
+  for (const [args, sentence] of refused) {
+    const failed = await run("run: true", "--rm", ...args);
+    expect([failed.code, failed.stderr]).toEqual([1, expect.stringMatching(sentence)]);
+  }
+
   const wrong: [string[], RegExp][] = [
+    [["--image", "bad image!"], /^sandpiper: --image: "bad image!" is not an image reference/m],
     [["--allow", "http://x"], /--allow takes a host such as/],
     [["--env", "NOT_SET_ANYWHERE"], /this variable is not set here/],
     [["--max-cost", "free"], /number of USD above 0/],
@@ -208,6 +233,21 @@ test("chat: messages, @file, multi-line, queue, interrupt, diff, undo, apply, co
   await again.shows(/tokens, \$/);
   again.pty.write("\x04");
   await again.shows(/ended with 0/);
+});
+
+test("on a terminal, run asks about secret files; without one, it leaves them out and says so", async () => {
+  await writeFile(join(dir, ".env"), "WORD=xyzzy\n");
+  const task = "run: cat .env > seen.txt; true";
+  const quiet = await run(task, "--rm");
+  expect(quiet.stderr).toMatch(/Not copied, because they may hold secrets: \.env\. --secrets copies them\./);
+  expect(quiet.stdout).not.toMatch(/xyzzy/);
+  const local = terminal(`"${program}" run "${task}" --dir "${dir}" --rm; echo "ended with $?"`);
+  await local.shows(/These may hold secrets: \.env\.\r\nCopy them, .*\[y\/N, v to view the list\]/);
+  local.pty.write("y\r");
+  await local.shows(/\+WORD=xyzzy[\s\S]*ended with 0/);
+  const told = terminal(`"${program}" run "${task}" --dir "${dir}" --rm --no-secrets; echo "ended with $?"`);
+  await told.shows(/ended with 0/);
+  expect(told.shown).not.toMatch(/Copy them|xyzzy/);
 });
 
 test("chat needs a terminal", async () => {

@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { cp, mkdtemp, readdir, rm } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -7,6 +7,7 @@ import { type ModelServer, startModelServer } from "@sandpiper/models/test/suppo
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { createProgram } from "../src/cli/program/program.ts";
 import { Command } from "./support/command.ts";
+import { LocalTerminal } from "./support/local-terminal.ts";
 import { obey } from "./support/script.ts";
 
 /** The commands of every day, with one server that they find by themselves. */
@@ -111,33 +112,62 @@ test("settings are read and changed by name; a secret is read from standard inpu
     code: 2,
     stderr: expect.stringMatching(/There is no setting "max_iteration"\. Did you mean max_iterations\?/),
   });
+  expect((await cli("settings", "set", "lmm_modle", "x")).stderr).toMatch(/Did you mean llm_model\?/);
   expect(await cli("settings", "set", "max_iterations", "many")).toMatchObject({
     code: 2,
     stderr: expect.stringMatching(/max_iterations takes a number/),
   });
 });
 
-test("bash completes commands, options and ids", async () => {
-  const { code, stdout } = await cli("completion", "bash");
-  expect(code).toBe(0);
-  const complete = (...words: string[]) =>
-    execFileSync(
-      "bash",
-      [
-        "-c",
-        `${stdout}\nCOMP_WORDS=(sandpiper "$@"); COMP_CWORD=$#; _sandpiper 2>/dev/null; printf '%s\\n' "\${COMPREPLY[@]}"`,
-        "bash",
-        ...words,
-      ],
-      { encoding: "utf8" },
-    ).split("\n");
-  expect(complete("l")).toEqual(expect.arrayContaining(["ls", "logs"]));
-  expect(complete("settings", "")).toEqual(expect.arrayContaining(["get", "set"]));
-  expect(complete("logs", "--f")).toContain("--follow");
-  for (const shell of ["zsh", "fish"]) expect((await cli("completion", shell)).stdout).toContain("logs");
+test("bash, zsh and fish complete commands, options, settings, files and ids where they are installed", async () => {
+  const { stderr } = await run("Repair the failing test: sh test.sh", "--model", "demo/repair");
+  const id = /conversation ([0-9a-f]{8})/.exec(stderr)![1]!;
+  const home = join(base, "home");
+  const folders = { zsh: join(home, ".zfunc"), fish: join(home, ".config/fish/completions") };
+  for (const folder of Object.values(folders)) await mkdir(folder, { recursive: true });
+  await writeFile(join(folders.zsh, "_sandpiper"), (await cli("completion", "zsh")).stdout);
+  await writeFile(join(folders.fish, "sandpiper.fish"), (await cli("completion", "fish")).stdout);
+  await writeFile(join(home, "bash"), (await cli("completion", "bash")).stdout);
+  await writeFile(join(home, "long file.txt"), "");
+  const shells = {
+    bash: "bash --norc -i",
+    zsh: "zsh -f -i",
+    fish: "fish --private",
+  };
+  const begin = {
+    bash: ". ./bash",
+    zsh: "fpath=(~/.zfunc $fpath); autoload -U compinit; compinit -u -D",
+    fish: "function fish_prompt; end",
+  };
+  for (const shell of ["bash", "zsh", "fish"] as const) {
+    const local = new LocalTerminal(`cd "${home}" && exec ${shells[shell]}`, {
+      ...{
+        PATH: `${join(root, "bin")}:${process.env.PATH}`,
+        HOME: home,
+        TERM: shell === "fish" ? "vt100" : "xterm",
+      },
+      SANDPIPER_DATA: env.SANDPIPER_DATA!,
+    });
+    local.answersQueries();
+    local.pty.write(`${begin[shell]}; echo rea''dy\r`);
+    await local.shows(/ready/);
+    for (const [typed, completed] of [
+      ["sandpiper log", /sandpiper logs\b/],
+      ["sandpiper settings g", /sandpiper settings get/],
+      ["sandpiper settings set llm_mod", /set llm_model/],
+      ["sandpiper logs --fol", /logs --follow/],
+      [`sandpiper show ${id.slice(0, 4)}`, new RegExp(`show ${id}`)],
+      ["sandpiper completion zs", /completion zsh/],
+      ["sandpiper run x --dir long", /dir (?:'|")?long\\? file\.txt/],
+    ] as const) {
+      local.shown = "";
+      local.pty.write(`${typed}\t`);
+      await local.shows(completed);
+      local.pty.write("\x15");
+    }
+    local.kill("SIGKILL");
+  }
   expect((await cli("completion", "tcsh")).code).toBe(2);
-  // What the scripts ask for.
-  expect((await cli("completion", "ids")).code).toBe(0);
   const none = new Command(["completion", "ids"], { ...env, SANDPIPER_DATA: join(base, "nothing") });
   expect([await none.exit, none.stdout]).toEqual([0, ""]);
   expect(await readdir(base)).not.toContain("nothing");

@@ -346,7 +346,12 @@ test("a broken or too long hooks file is reported once, and the run continues", 
     });
     const all = await waitForEnd(id);
     const notes = all.filter(({ kind, source }) => kind === "MessageEvent" && source === "environment");
-    const wrong = index === 2 ? "is longer than 512 KiB" : "is no JSON object";
+    const wrong =
+      index === 2
+        ? "is longer than 512 KiB"
+        : index === 0
+          ? "is not JSON (line 1, column 3)"
+          : "is not JSON (line 2, column 1, where its end is missing)";
     expect(notes.map(({ llm_message }) => llm_message.content[0].text)).toEqual([
       expect.stringContaining(wrong),
     ]);

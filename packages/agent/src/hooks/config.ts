@@ -1,4 +1,5 @@
 import { isObject } from "@sandpiper/core/is-object";
+import { findJsonFault } from "@sandpiper/core/json-fault";
 import { hookEvents } from "@sandpiper/wire";
 import { isMatcher } from "./matcher.ts";
 
@@ -74,6 +75,12 @@ export function parseHookConfig(text: string, plugin?: string, report?: Report):
     return undefined;
   }
   return toHookConfig(value, plugin, report);
+}
+
+/** Why a text is no JSON object, to follow "is". */
+export function describeHooksFault(text: string): string {
+  const place = findJsonFault(text);
+  return place === undefined ? "not a JSON object" : `not JSON (${place})`;
 }
 
 /** Merges configurations in order. */

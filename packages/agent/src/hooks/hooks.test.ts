@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { mergeHookConfigs, parseHookConfig } from "./config.ts";
+import { describeHooksFault, mergeHookConfigs, parseHookConfig } from "./config.ts";
 import { cut, limitInput } from "./hook-input.ts";
 import { matchTool } from "./matcher.ts";
 import { decide, findDeath } from "./verdict.ts";
@@ -161,6 +161,11 @@ test.each([
   const sentences: string[] = [];
   parseHookConfig(JSON.stringify(config), undefined, (sentence) => sentences.push(sentence));
   expect(sentences).toEqual(expected);
+});
+
+test("a broken file of hooks is named with line and column", () => {
+  expect(describeHooksFault('{"hooks": {\n  "Stop": [}\n}')).toBe("not JSON (line 2, column 12)");
+  expect(describeHooksFault("[]")).toBe("not a JSON object");
 });
 
 test("an event's hook input is limited", () => {

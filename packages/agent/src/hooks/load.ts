@@ -1,7 +1,7 @@
 import { trimTail } from "@sandpiper/core/trim";
 import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import { emitFunction, readRecords } from "../skills/file-records.ts";
-import { type HookConfig, mergeHookConfigs, parseHookConfig } from "./config.ts";
+import { describeHooksFault, type HookConfig, mergeHookConfigs, parseHookConfig } from "./config.ts";
 
 /** Bytes of a hooks file, and time to read all, ms. */
 const maxBytes = 512 * 1024;
@@ -53,7 +53,7 @@ export async function loadHooks(
     if (config) configs.push(config);
     else
       problems.push(
-        `The hooks in ${path} are not run: the file is ${isTooLong ? `longer than ${maxBytes / 1024} KiB` : "no JSON object"}.`,
+        `The hooks in ${path} are not run: the file is ${isTooLong ? `longer than ${maxBytes / 1024} KiB` : describeHooksFault(content)}.`,
       );
   }
   return { config: mergeHookConfigs(configs), problems };

@@ -111,7 +111,7 @@ export const conversationsErrors = {
     WorktreeFailed: "The worktree could not be created: {reason}",
   },
   HooksUnreadable: {
-    HooksFileInvalid: "The project's .openhands/hooks.json is not a JSON object: correct it.",
+    HooksFileInvalid: "The project's .openhands/hooks.json is {reason}: correct it.",
   },
   OutboundFailed: {
     SecretUrlFailed: "The URL of the secret {name} answered {status}.",

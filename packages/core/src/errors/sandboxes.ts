@@ -101,6 +101,7 @@ export const sandboxesErrors = {
       "The disk of the data folder is full, so the command was not started; make room and try again.",
   },
   ConfigInvalid: {
+    RegistryAuthInvalid: "The file of SANDPIPER_REGISTRY_AUTH, {file}, {reason}.",
     SpecsFileUnreadable: "The specs file {file} {reason}.",
     DockerSpecMissing:
       "SANDPIPER_DRIVER=docker needs an image for its sandboxes: write a spec with an image such as docker.io/library/debian:12 into {file} (docs/team/sandboxes.md).",

@@ -20,10 +20,10 @@ export const storeErrors = {
     NavigatedWhileRunning: "The conversation is running: pause it first.",
   },
   StorageFull: {
-    ConversationLogFull: "The conversation has reached the maximum number of events: start another one.",
     DiskFull: "The disk of the data folder is full: nothing was stored; make room and try again.",
   },
   StorageQuotaReached: {
+    ConversationLogFull: "The conversation has reached the maximum number of events: start another one.",
     ConversationStorageFull:
       "The conversation has stored as much as a conversation of this server may: continue in a new one.",
     UserStorageFull:

@@ -128,10 +128,8 @@ export class Client {
     try {
       await this.#request("GET", `/api/v1/app-conversations/model-check${query}`, { signal });
     } catch (error) {
-      const [, status, reason] = /failed \((\d+)\): (.*)$/s.exec((error as Error).message) ?? [];
-      if (status === "400") throw new CliError(reason!, { cause: error });
       // An older server checks at the start of the conversation.
-      if (status !== "404") throw error;
+      if (!(error instanceof Refusal) || error.status !== 404) throw error;
     }
   }
 
@@ -261,9 +259,24 @@ export class Client {
     if (response.ok) return response;
     if (response.status === 401)
       throw new CliError(`The server at ${this.url} does not accept the API key: check SANDPIPER_API_KEY.`);
-    throw new CliError(
-      `${method} ${path.split("?")[0]} failed (${response.status}): ${parseDetail(await response.text())}`,
+    const { status } = response;
+    const detail = parseDetail(await response.text());
+    // A sentence about what was asked for needs no more; a failure of the server does.
+    const isSentence = status < 500 && /^[A-Z"]/.test(detail) && detail.endsWith(".");
+    throw new Refusal(
+      isSentence ? detail : `${method} ${path.split("?")[0]} failed (${status}): ${detail}`,
+      status,
     );
+  }
+}
+
+/** A server refused a request. */
+export class Refusal extends CliError {
+  readonly status: number;
+
+  constructor(message: string, status: number) {
+    super(message);
+    this.status = status;
   }
 }
 

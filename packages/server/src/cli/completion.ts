@@ -1,3 +1,4 @@
+import { SettingsUpdate, SettingsView } from "@sandpiper/wire";
 import type { Command } from "commander";
 import { connect } from "./connect.ts";
 import { listConversations, shortId } from "./conversations.ts";
@@ -5,16 +6,30 @@ import { CliError, exitCodes } from "./errors.ts";
 import { inertLine } from "./inert.ts";
 import { loadConfig } from "./load-config.ts";
 import { findServer } from "./server-file.ts";
+import { isDescribed } from "./settings.ts";
+
+interface Word {
+  word: string;
+  about: string;
+}
 
 interface Entry {
   /** Words that select the command, such as `settings get`; empty for the program. */
   path: string;
-  /** Subcommands and options with their descriptions. */
-  words: readonly { word: string; about: string }[];
+  /** Subcommands, or values of the first argument. */
+  words: readonly Word[];
+  options: readonly Word[];
 }
 
 /** Commands whose argument is the id of a conversation. */
 const takesIds = ["show", "logs", "stop", "rm", "export"];
+
+/** Values of the first argument of commands. */
+const values: Readonly<Record<string, readonly string[]>> = {
+  completion: ["bash", "zsh", "fish"],
+  "settings get": Object.keys(SettingsView.properties).filter((name) => !isDescribed(name)),
+  "settings set": Object.keys(SettingsUpdate.properties),
+};
 
 /** Prints an id and a title a line. */
 const listIds = "sandpiper completion ids 2>/dev/null";
@@ -59,22 +74,25 @@ function describe(command: Command, path: readonly string[]): Entry[] {
   const options = command.options.flatMap(({ long, description }) =>
     long ? [{ word: long, about: description }] : [],
   );
-  const words = [...children, ...options, { word: "--help", about: "show help" }];
+  const given = (values[path.join(" ")] ?? []).map((word) => ({ word, about: "" }));
   return [
-    { path: path.join(" "), words },
+    {
+      path: path.join(" "),
+      words: [...children, ...given],
+      options: [...options, { word: "--help", about: "show help" }],
+    },
     ...command.commands.flatMap((child) => describe(child, [...path, child.name()])),
   ];
 }
 
 function bash(entries: readonly Entry[]): string {
+  const list = (words: readonly Word[]) => quote(words.map(({ word }) => word).join(" "));
   const cases = entries
-    .map(
-      ({ path, words }) => `    ${quote(path)}) words=${quote(words.map(({ word }) => word).join(" "))} ;;`,
-    )
+    .map(({ path, words, options }) => `    ${quote(path)}) words=${list(words)} options=${list(options)} ;;`)
     .join("\n");
   return `# bash completion of sandpiper
 _sandpiper() {
-  local word=\${COMP_WORDS[COMP_CWORD]} path= words= each
+  local word=\${COMP_WORDS[COMP_CWORD]} path= words= options= each
   for each in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "$path $each" in
 ${parents(entries)}
@@ -85,6 +103,9 @@ ${cases}
   esac
   case "$path" in
     ${takesIds.join(" | ")}) words="$words $(${listIds} | cut -f 1)" ;;
+  esac
+  case "$word" in
+    -*) words=$options ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$word"))
   [ \${#COMPREPLY[@]} -gt 0 ] || compopt -o default
@@ -102,17 +123,19 @@ function parents(entries: readonly Entry[]): string {
 }
 
 function zsh(entries: readonly Entry[]): string {
+  const list = (words: readonly Word[]) =>
+    words.map(({ word, about }) => quote(about ? `${word}:${about.replaceAll(":", "\\:")}` : word)).join(" ");
   const cases = entries
-    .map(({ path, words }) => {
-      const items = words.map(({ word, about }) => quote(`${word}:${about.replaceAll(":", "\\:")}`));
-      return `    ${quote(path)}) words_=(${items.join(" ")}) ;;`;
-    })
+    .map(
+      ({ path, words, options }) =>
+        `    ${quote(path)}) words_=(${list(words)}) options_=(${list(options)}) ;;`,
+    )
     .join("\n");
   return `#compdef sandpiper
 # zsh completion of sandpiper
 _sandpiper() {
   local path_= each
-  local -a words_ ids
+  local -a words_ options_ ids
   for each in "\${(@)words[2,CURRENT-1]}"; do
     case "$path_ $each" in
 ${parents(entries).replaceAll(") path=", ") path_=")}
@@ -121,6 +144,10 @@ ${parents(entries).replaceAll(") path=", ") path_=")}
   case "$path_" in
 ${cases}
   esac
+  if [[ "$words[CURRENT]" = -* ]]; then
+    _describe -o option options_
+    return
+  fi
   case "$path_" in
     ${takesIds.join("|")}) ids=(\${(f)"$(${listIds} | sed 's/:/\\\\:/g; s/\\t/:/')"}) ;;
   esac
@@ -131,16 +158,22 @@ if [ "$funcstack[1]" = _sandpiper ]; then _sandpiper "$@"; else compdef _sandpip
 }
 
 function fish(entries: readonly Entry[]): string {
-  const lines = entries.flatMap(({ path, words }) => {
+  const lines = entries.flatMap(({ path, words, options }) => {
     const seen = path.split(" ").filter(Boolean);
-    const condition =
-      seen.length === 0
-        ? "__fish_use_subcommand"
-        : seen.map((word) => `__fish_seen_subcommand_from ${word}`).join("; and ");
-    return words.map(({ word, about }) => {
-      const what = word.startsWith("--") ? `-l ${word.slice(2)}` : `-f -a ${word}`;
-      return `complete -c sandpiper -n ${quote(condition)} ${what} -d ${quote(about)}`;
-    });
+    const below = words.map(({ word }) => word).join(" ");
+    const conditions = seen.map((word) => `__fish_seen_subcommand_from ${word}`);
+    if (seen.length === 0) conditions.push("__fish_use_subcommand");
+    else if (below) conditions.push(`not __fish_seen_subcommand_from ${below}`);
+    const condition = quote(conditions.join("; and "));
+    return [
+      ...words.map(
+        ({ word, about }) =>
+          `complete -c sandpiper -n ${condition} -f -a ${word}${about && ` -d ${quote(about)}`}`,
+      ),
+      ...options.map(
+        ({ word, about }) => `complete -c sandpiper -n ${condition} -l ${word.slice(2)} -d ${quote(about)}`,
+      ),
+    ];
   });
   const ids = `complete -c sandpiper -f -n ${quote(`__fish_seen_subcommand_from ${takesIds.join(" ")}`)} -a ${quote(`(${listIds})`)}`;
   return `# fish completion of sandpiper\n${lines.join("\n")}\n${ids}\n`;

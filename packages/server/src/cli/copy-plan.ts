@@ -25,7 +25,9 @@ export interface CopyPlan {
   bytes: number;
   /** Whether a relative path is copied. */
   includes(path: string): boolean;
-  /** For the user: what is left out, and why. */
+  /** Relative paths of files and folders that are left out because they may hold secrets. */
+  secrets: readonly string[];
+  /** For the user: what else is left out, and why. */
   notes: string[];
 }
 
@@ -105,13 +107,11 @@ function choose(
   return {
     files,
     bytes: rest,
+    secrets,
     notes: [
-      ...(secrets.length > 0
-        ? [`Not copied, because they may hold secrets: ${name(secrets)}. --secrets copies them.`]
-        : []),
       ...(large.length > 0
         ? [
-            `Not copied, because the folder is larger than ${formatBytes(limit)}: ${name(large)}. --copy-limit copies more.`,
+            `Not copied, because the folder is larger than ${formatBytes(limit)}: ${listPaths(large)}. --copy-limit copies more.`,
           ]
         : []),
     ],
@@ -124,7 +124,8 @@ function choose(
   };
 }
 
-function name(paths: readonly string[]): string {
+/** The first paths, and how many more there are. */
+export function listPaths(paths: readonly string[]): string {
   const named = paths.slice(0, maxNamed).map(inertLine).join(", ");
   return paths.length > maxNamed ? `${named} and ${paths.length - maxNamed} more` : named;
 }

@@ -1,12 +1,21 @@
 import { relative } from "node:path";
 import { isWorkingDir } from "@sandpiper/wire";
 import { parseBytes } from "../config/value-parsers.ts";
-import { type CopyOptions, type CopyPlan, defaultCopyLimit, isHome, planCopy } from "./copy-plan.ts";
+import { ask, canAsk } from "./ask.ts";
+import {
+  type CopyOptions,
+  type CopyPlan,
+  defaultCopyLimit,
+  isHome,
+  listPaths,
+  planCopy,
+} from "./copy-plan.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { runGit } from "./git.ts";
 import { type CopyPart, findGitParts, findRepository } from "./git-folder.ts";
 import { inertJson, inertLine } from "./inert.ts";
 import { getInvoker } from "./invoker.ts";
+import { page } from "./pager.ts";
 import { Progress } from "./progress.ts";
 import { createPaint } from "./style.ts";
 
@@ -14,7 +23,7 @@ import { createPaint } from "./style.ts";
 const maxCopyLimit = 2 ** 50;
 
 /** A folder of the user of which a sandbox gets a copy. */
-export interface CopySource extends Pick<CopyPlan, "files" | "bytes" | "notes" | "includes"> {
+export interface CopySource extends CopyPlan {
   /** The folder that is copied: the repository, where the user's folder is in one. */
   root: string;
   /** The same path in the sandbox, so that virtual environments work; undefined: the spec's. */
@@ -31,7 +40,7 @@ export interface CopySource extends Pick<CopyPlan, "files" | "bytes" | "notes" |
  */
 export async function readSource(
   folder: string,
-  { secrets = false, copyLimit }: { secrets?: boolean; copyLimit?: string },
+  { secrets, copyLimit }: { secrets?: boolean; copyLimit?: string },
   signal: AbortSignal,
 ): Promise<CopySource> {
   const limit = copyLimit === undefined ? defaultCopyLimit : parseBytes(copyLimit, 1, maxCopyLimit);
@@ -44,11 +53,32 @@ export async function readSource(
   try {
     const user = getInvoker();
     const onStep = (text: string) => progress.doing(text);
-    const source = await openCopySource(folder, { secrets, limit, user, signal, onStep });
-    for (const note of source.notes) progress.print(paint("yellow", inertLine(note)));
+    const options = { limit, user, signal, onStep };
+    const source = await openCopySource(folder, { ...options, secrets: secrets === true });
+    const left = source.secrets;
+    if (left.length > 0 && secrets === undefined && (await progress.without(() => askAboutSecrets(left)))) {
+      await source.close();
+      return await openCopySource(folder, { ...options, secrets: true });
+    }
+    const notes =
+      left.length > 0
+        ? [`Not copied, because they may hold secrets: ${listPaths(left)}. --secrets copies them.`]
+        : [];
+    for (const note of [...notes, ...source.notes]) progress.print(paint("yellow", inertLine(note)));
     return source;
   } finally {
     progress.stop();
+  }
+}
+
+/** On a terminal, asks whether the sandbox gets files that may hold secrets. */
+async function askAboutSecrets(paths: readonly string[]): Promise<boolean> {
+  if (!canAsk()) return false;
+  process.stderr.write(`These may hold secrets: ${inertLine(listPaths(paths))}.\n`);
+  for (;;) {
+    const answer = await ask("Copy them, so that the agent can read them? [y/N, v to view the list] ");
+    if (!/^v(iew)?$/i.test(answer ?? "")) return /^y(es)?$/i.test(answer ?? "");
+    await page(paths.map(inertLine));
   }
 }
 

@@ -99,7 +99,13 @@ async function work(
   let changes: Changes | undefined;
   let keep = options.keep === true;
   const json = options.json ? new JsonOutput() : undefined;
-  const show = json ? (event: Event) => json.event(event) : makeShow(progress, paint);
+  const toPeople = makeShow(progress, paint);
+  let lacksKey = false;
+  const show = (event: Event) => {
+    lacksKey ||= event.kind === "ConversationErrorEvent" && event.code === "ModelNotConfigured";
+    json?.event(event);
+    toPeople(event);
+  };
   const place = options.repo ?? task.folder;
   try {
     changes = await Changes.since(task.folder, user, signal, task.source.includes);
@@ -140,6 +146,8 @@ async function work(
     process.stderr.write(
       `${paint("bold", `The run ${endings[status] ?? `is ${inertLine(status)}`}`)} after ${formatDuration(progress.elapsed)}: ${formatUsage(progress.usage)}\n`,
     );
+    if (lacksKey && task.endpoint?.baseUrl && !task.endpoint.apiKey)
+      process.stderr.write("The key for --base-url is taken from LLM_API_KEY, which is not set.\n");
     const outcome = await handOver(changes, patch, {
       folder: task.folder,
       user,

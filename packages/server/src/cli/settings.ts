@@ -1,19 +1,22 @@
 import { text as readText } from "node:stream/consumers";
+import { findClosestName } from "@sandpiper/core/closest-name";
 import { SettingsUpdate, type SettingsView } from "@sandpiper/wire";
 import { connect } from "./connect.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { inertJson, inertLine } from "./inert.ts";
 import { askHidden } from "./line-editor/ask-hidden.ts";
 
-/** Fields of the answer that are no settings. */
-const described = ["secrets_store", "provider_tokens_set"];
+/** Whether a field of the answer is no setting. */
+export function isDescribed(field: string): boolean {
+  return field === "secrets_store" || field === "provider_tokens_set";
+}
 
 /** `sandpiper settings get`: one setting, or all that have a value. */
 export async function getSettings(name: string | undefined, { json }: { json?: boolean }): Promise<void> {
   const { client, close } = await connect();
   try {
     const all: Partial<SettingsView> = await client.json("GET", "/api/settings");
-    for (const field of described) delete all[field as keyof SettingsView];
+    for (const field of Object.keys(all)) if (isDescribed(field)) delete all[field as keyof SettingsView];
     if (name !== undefined) {
       if (!Object.hasOwn(all, name)) throw unknown(name, Object.keys(all));
       const value = all[name as keyof SettingsView];
@@ -69,8 +72,8 @@ function parseValue(name: string, text: string): unknown {
 }
 
 function unknown(name: string, names: readonly string[]): CliError {
-  const close = names.filter((other) => other.includes(name) || name.includes(other));
-  const hint = close.length > 0 ? ` Did you mean ${close.slice(0, 3).join(", ")}?` : "";
+  const meant = findClosestName(name, names);
+  const hint = meant === undefined ? "" : ` Did you mean ${meant}?`;
   return new CliError(
     `There is no setting ${inertJson(name)}.${hint} "sandpiper settings get --json" lists all.`,
     { exitCode: exitCodes.usage },

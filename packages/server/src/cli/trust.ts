@@ -2,6 +2,7 @@ import type { Behaviour } from "@sandpiper/wire";
 import { ask, canAsk } from "./ask.ts";
 import type { Client } from "./client.ts";
 import { inert, inertLine } from "./inert.ts";
+import { pieces } from "./lines.ts";
 import { page } from "./pager.ts";
 import type { Paint } from "./style.ts";
 import type { TaskRun } from "./task.ts";
@@ -49,7 +50,8 @@ export async function askTrust(
 }
 
 async function isAccepted(found: Behaviour, paint: Paint): Promise<boolean> {
-  const lines = toLines(found);
+  const width = Math.max((process.stderr.columns ?? 80) - 1, 20);
+  const lines = toLines(found).flatMap((line) => pieces(line.replaceAll("\t", "    "), width));
   const room = Math.max((process.stderr.rows ?? 24) - questionRows, 5);
   const more = lines.slice(room);
   const isLong = more.length > 0;

@@ -1,3 +1,4 @@
+import { parseImageReference } from "@sandpiper/sandbox/specs/image-reference";
 import type { NetworkRule } from "@sandpiper/wire";
 import { CliError, exitCodes } from "./errors.ts";
 import { inertJson } from "./inert.ts";
@@ -14,7 +15,7 @@ export interface WorkOptions {
   continue?: string | true;
   /** What the folder runs by itself may use secrets. */
   trust?: boolean;
-  /** Copy files that look like secrets, too. */
+  /** Copy files that look like secrets, too; undefined: ask on a terminal. */
   secrets?: boolean;
   /** Largest copy, such as `20G`. */
   copyLimit?: string;
@@ -56,6 +57,7 @@ export function checkWorkOptions(options: WorkOptions): void {
 
 /** Throws CliError. */
 export function toSandboxRequest({ image, spec, allow = [], env = [] }: WorkOptions): SandboxRequest {
+  if (image !== undefined) checkImage(image);
   return {
     specId: image ? `docker://${image}` : spec,
     allow: allow.map(parseHost),
@@ -65,6 +67,14 @@ export function toSandboxRequest({ image, spec, allow = [], env = [] }: WorkOpti
 
 export function toEndpoint({ baseUrl }: WorkOptions): ModelEndpoint {
   return { baseUrl, apiKey: baseUrl && process.env.LLM_API_KEY };
+}
+
+function checkImage(image: string): void {
+  try {
+    parseImageReference(image);
+  } catch (error) {
+    throw usage(`--image: ${(error as Error).message}`);
+  }
 }
 
 function parseHost(text: string): NetworkRule {

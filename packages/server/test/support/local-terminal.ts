@@ -25,6 +25,13 @@ export class LocalTerminal {
     }) as Promise<true>;
   }
 
+  /** Answers what a shell asks about the terminal, as terminals do; fish waits for it. */
+  answersQueries(): void {
+    this.pty.onData((data) => {
+      if (data.includes("\x1b[c") || data.includes("\x1b[0c")) this.pty.write("\x1b[?1;2c");
+    });
+  }
+
   kill(signal: "SIGKILL"): void {
     this.pty.kill(signal);
   }

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
+import { findJsonFault } from "@sandpiper/core/json-fault";
 
 /** Credentials that an engine sends to a registry. Never logged. */
 export interface RegistryCredentials {
@@ -51,14 +52,16 @@ function readAuths(
   path: string,
   required: boolean,
 ): Record<string, { auth?: unknown; identitytoken?: unknown } | undefined> {
+  let text = "";
   try {
-    const parsed: unknown = JSON.parse(readFileSync(path, "utf8"));
+    text = readFileSync(path, "utf8");
+    const parsed: unknown = JSON.parse(text);
     const auths = (parsed as { auths?: unknown } | null)?.auths;
     return typeof auths === "object" && auths !== null ? { ...auths } : {};
   } catch (error) {
     if (!required && (error as NodeJS.ErrnoException).code === "ENOENT") return {};
     // The parser's message may quote secrets of the file.
-    const reason = (error as NodeJS.ErrnoException).code ?? "it is not JSON";
+    const reason = (error as NodeJS.ErrnoException).code ?? `it is not JSON (${findJsonFault(text)})`;
     throw new PlatformError("RegistryAuthUnreadable", { path, reason });
   }
 }

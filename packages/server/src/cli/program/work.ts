@@ -75,6 +75,7 @@ function withWorkOptions(command: Command): Command {
     .option("-d, --dir <path>", "folder to work on (default: the current one)")
     .option("-r, --repo <url>", "git repository to clone, with your own git, and to work on")
     .option("--secrets", "copy secret files (.env, keys) and home folders, too")
+    .option("--no-secrets", "leave secret files out and do not ask")
     .option("--copy-limit <size>", "copy folders up to this size (default: 5G)")
     .option(
       "-m, --model <name>",

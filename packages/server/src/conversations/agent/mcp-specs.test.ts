@@ -82,7 +82,7 @@ test("configurations of other programs are accepted, and invalid servers omitted
   });
 });
 
-test("plugin files are read in the sandbox with their folder filled in; invalid and endless files count as empty", async () => {
+test("plugin files are read in the sandbox with their folder filled in; invalid and endless files are reported", async () => {
   const { sandbox, remove } = await testSandbox();
   try {
     const script = `mkdir -p /tmp/a "/tmp/b c" /tmp/d /tmp/e
@@ -91,12 +91,16 @@ test("plugin files are read in the sandbox with their folder filled in; invalid 
       echo '{"three":' > /tmp/d/.mcp.json
       ln -s /dev/zero /tmp/e/.mcp.json`;
     await runToEnd(sandbox, { argv: ["sh", "-c", script], cwd: "/" });
-    expect(await loadPluginServers(sandbox, ["/tmp/a", "/tmp/b c", "/tmp/d", "/tmp/e", "/tmp/none"])).toEqual(
-      {
-        one: { command: "/tmp/a/run", env: { A: "${KEEP}" } },
-        two: { url: "https://two.example" },
-      },
-    );
+    const folders = ["/tmp/a", "/tmp/b c", "/tmp/d", "/tmp/e", "/tmp/none"];
+    const problems: string[] = [];
+    expect(await loadPluginServers(sandbox, folders, (problem) => problems.push(problem))).toEqual({
+      one: { command: "/tmp/a/run", env: { A: "${KEEP}" } },
+      two: { url: "https://two.example" },
+    });
+    expect(problems).toEqual([
+      expect.stringMatching(/^The MCP servers in \/tmp\/d\/\.mcp\.json are not used: .*\(line 2, column 1/),
+      "The MCP servers in /tmp/e/.mcp.json are not used: the file is longer than 256 KiB.",
+    ]);
   } finally {
     await remove();
   }

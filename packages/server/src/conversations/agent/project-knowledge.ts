@@ -73,7 +73,7 @@ export class ProjectKnowledge {
     const warn = (text: string) => void (warnings.length < maxProblems && warnings.push(text));
     const [project, mcpServers, hooks, agents] = await Promise.all([
       loadProject(sandbox, { workingDir, model, plugins, frontMatter: this.#frontMatter }),
-      loadPluginServers(sandbox, plugins),
+      loadPluginServers(sandbox, plugins, warn),
       loadHooks(sandbox, { workingDir, plugins }),
       loadAgentDefinitions(sandbox, { workingDir, plugins, report: warn }).catch(() => []),
     ]);

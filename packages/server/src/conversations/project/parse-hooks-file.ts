@@ -1,4 +1,4 @@
-import { parseHookConfig } from "@sandpiper/agent/hooks/config";
+import { describeHooksFault, parseHookConfig } from "@sandpiper/agent/hooks/config";
 import { PlatformError } from "@sandpiper/core/errors";
 import { type ConversationHooks, hookEvents } from "@sandpiper/wire";
 
@@ -8,7 +8,7 @@ import { type ConversationHooks, hookEvents } from "@sandpiper/wire";
  */
 export function parseHooksFile(text: string): ConversationHooks["hooks"] {
   const config = parseHookConfig(text);
-  if (!config) throw new PlatformError("HooksFileInvalid");
+  if (!config) throw new PlatformError("HooksFileInvalid", { reason: describeHooksFault(text) });
   return hookEvents.flatMap((event_type) => {
     const matchers = config[event_type]?.map(({ matcher, hooks }) => ({
       matcher,

@@ -70,17 +70,18 @@ export class PluginFetcher {
     if (plugins.length === 0) return none;
     const isFromPlugin = ({ location }: Skill) =>
       folders.some((folder) => location?.startsWith(`${folder}/`));
+    const problems: string[] = [];
     const [found, hooks, mcpServers] = await Promise.all([
       loadSkills(sandbox, { workingDir, plugins: folders }),
       loadHooks(sandbox, { workingDir: undefined, plugins: folders }),
-      loadPluginServers(sandbox, folders),
+      loadPluginServers(sandbox, folders, (sentence) => problems.push(sentence)),
     ]);
     return {
       folders,
       skills: found.filter(isFromPlugin),
       hooks: hooks.config,
       mcpServers,
-      problems: hooks.problems,
+      problems: [...hooks.problems, ...problems],
     };
   }
 

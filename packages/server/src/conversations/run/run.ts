@@ -64,6 +64,7 @@ export class Run {
   readonly #condensing: RunCondensing;
   readonly #hooks: Hooks;
   #heldEnds = 0;
+  #isStuck = false;
   /** Ids of the actions that this run has begun. */
   readonly #begun = new Set<string>();
   /** Names of the path rules in results of this run. */
@@ -96,6 +97,11 @@ export class Run {
     return this.#condensing.requestFailure;
   }
 
+  /** Its end cannot be written, now or later. */
+  get isStuck(): boolean {
+    return this.#isStuck;
+  }
+
   abort(cause: AbortCause): void {
     this.#abort.abort(cause);
   }
@@ -109,7 +115,11 @@ export class Run {
       await this.#loop();
       return true;
     } catch (error) {
-      return await this.#end(error).catch(() => false);
+      return await this.#end(error).catch((failure: unknown) => {
+        // Another attempt would fail in the same way.
+        this.#isStuck = failure instanceof PlatformError && failure.code === "StorageQuotaReached";
+        return false;
+      });
     } finally {
       this.#deps.log.flushDeltas();
     }

@@ -187,7 +187,7 @@ export class Runner {
     // A message or run command that arrived while the run was ending is in the row's status.
     const asksForRun = this.#isRunning(id);
     if (continuesForSummary || (complete && asksForRun)) return this.wake(id);
-    if (asksForRun) {
+    if (asksForRun && !run.isStuck) {
       // Its end could not be written, for example because the disk is full.
       const timer = setTimeout(() => {
         this.#timers.delete(timer);

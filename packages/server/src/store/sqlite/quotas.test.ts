@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { conversationRow, message, temporaryFolder } from "../../../test/support/store.ts";
 import type { Store } from "../store.ts";
 import { openVault } from "../vault.ts";
+import { maxSeq } from "./event-key.ts";
 import { sqliteStoreExists } from "./folder.ts";
 import { openSqliteStore } from "./open.ts";
 
@@ -112,4 +113,14 @@ test("the oldest ended start tasks of a user are removed beyond a number", async
   await store.startTasks.create(task(2_000, "WORKING"));
   const left = [0, 1, 2, 3, 1_002, 2_000].filter((number) => store.startTasks.get(`task-${number}`));
   expect(left).toEqual([0, 3, 1_002, 2_000]);
+});
+
+test("a conversation with the maximum number of events still records how it ends", async () => {
+  const full = conversationRow();
+  await store.conversations.create(full);
+  const database = new DatabaseSync(join(dir, "store", "sandpiper.db"));
+  database.prepare("UPDATE conversations SET last_seq = ? WHERE id = ?").run(maxSeq - 1, full.id);
+  database.close();
+  await expect(store.events.append(full.id, [message("more")])).rejects.toMatchObject(quotaReached);
+  await store.events.append(full.id, failure("StorageQuotaReached", "It is full.").slice(0, 1));
 });

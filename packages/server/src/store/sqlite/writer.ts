@@ -232,6 +232,9 @@ function run(statement: {
   return Number(prepare(statement.sql).run(...statement.parameters).changes);
 }
 
+/** What a full log may still take to record that a run ends. */
+const endingEvents = 1_000;
+
 interface Log extends Stored {
   number: number;
   last_seq: number;
@@ -243,7 +246,8 @@ interface Log extends Stored {
 function append(job: AppendJob): AppendResult {
   const log = findLog.get(job.conversationId) as Log | undefined;
   if (!log) throw new JobFailed({ reason: "conversation-not-found" });
-  if (log.last_seq + job.events.length > maxSeq) throw new JobFailed({ reason: "log-full" });
+  if (log.last_seq + job.events.length > maxSeq - (job.isEnding ? 0 : endingEvents))
+    throw new JobFailed({ reason: "log-full" });
   const { navigate } = job;
   if (navigate !== undefined && isRunning.get(log.number))
     throw new JobFailed({ reason: "conversation-running" });
