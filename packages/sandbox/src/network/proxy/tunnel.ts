@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { splice } from "@sandpiper/core/http-proxy";
 import { judgeTarget } from "../policy/policy.ts";
-import { type Opening, parseOpening } from "../tls/client-hello.ts";
+import { type Opening, OpeningReader } from "../tls/client-hello.ts";
 import { Exchange } from "./exchange.ts";
 import { idleMs, refuseRaw } from "./forward.ts";
 import { Refusal } from "./refusal.ts";
@@ -86,17 +86,18 @@ function judgeOpening(opening: Opening, { host, port }: Target, passed: boolean)
 /** Reads a client's first bytes and puts them back. `more`: the connection ended first. */
 async function peek(client: Duplex, timeoutMs: number): Promise<Opening> {
   const end = performance.now() + timeoutMs;
-  let bytes: Buffer = Buffer.alloc(0);
+  const reader = new OpeningReader();
+  const chunks: Buffer[] = [];
   let opening: Opening = { kind: "more" };
   while (opening.kind === "more" && !client.readableEnded && !client.destroyed && performance.now() < end) {
     const chunk: Buffer | null = client.read();
     if (chunk === null) await waitForData(client, end - performance.now());
     else {
-      bytes = Buffer.concat([bytes, chunk]);
-      opening = parseOpening(bytes);
+      chunks.push(chunk);
+      opening = reader.push(chunk);
     }
   }
-  if (bytes.length > 0 && !client.destroyed && !client.readableEnded) client.unshift(bytes);
+  if (chunks.length > 0 && !client.destroyed && !client.readableEnded) client.unshift(Buffer.concat(chunks));
   return opening;
 }
 

@@ -2,7 +2,7 @@ import { Duplex } from "node:stream";
 import { connect } from "node:tls";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { parseOpening } from "./client-hello.ts";
+import { OpeningReader, parseOpening } from "./client-hello.ts";
 
 /** The greeting that Node's TLS sends. */
 function greeting(servername: string): Promise<Buffer> {
@@ -27,6 +27,23 @@ test("a ClientHello yields its server name, however it is split into chunks and 
     part,
   ]);
   expect(parseOpening(Buffer.concat(records))).toEqual({ kind: "tls", serverName: "some.name.test" });
+});
+
+test("a ClientHello in thousands of records and pieces of one byte is read once", async () => {
+  const body = (await greeting("a.test")).subarray(5);
+  const records = Buffer.concat([...body].map((byte) => Buffer.of(22, 3, 1, 0, 1, byte)));
+  const reader = new OpeningReader();
+  const openings = [...records].map((byte) => reader.push(Buffer.of(byte)).kind);
+  expect(openings.indexOf("tls")).toBe(records.length - 1);
+  const endless = Buffer.concat([
+    Buffer.of(22, 3, 1, 0, 4, 1, 0, 0x3f, 0xff),
+    Buffer.alloc(40_000, records.subarray(0, 6)),
+  ]);
+  const began = process.cpuUsage();
+  for (let at = 0; at < endless.length; at++) reader.push(endless.subarray(at, at + 1));
+  expect(new OpeningReader().push(endless).kind).toBe("other");
+  // A parser that begins anew with each piece took minutes.
+  expect(process.cpuUsage(began).user / 1000).toBeLessThan(2_000);
 });
 
 test("other bytes and a malformed ClientHello are `other`", async () => {

@@ -13,43 +13,72 @@ export const maxHelloBytes = 16_384 + 5;
 
 /** Parses a client's first bytes. `more`: an incomplete ClientHello. A malformed one is `other`. */
 export function parseOpening(bytes: Buffer): Opening {
-  if (bytes.length === 0) return { kind: "more" };
-  if (bytes[0] !== handshake) return { kind: "other" };
+  return new OpeningReader().push(bytes);
+}
+
+const headerBytes = 5;
+
+/**
+ * Reads a client's first bytes as they come. Each byte is read once: a client may send records of
+ * one byte.
+ */
+export class OpeningReader {
+  readonly #hello: Buffer = Buffer.alloc(4 + maxHelloBytes);
+  readonly #header: Buffer = Buffer.alloc(headerBytes);
+  #headerLength = 0;
+  /** Bytes of the current record that are missing. */
+  #left = 0;
+  #have = 0;
+  #total = 0;
+  #opening: Opening = { kind: "more" };
+
+  /** The kind of all bytes so far; it stays once it is not `more`. */
+  push(bytes: Buffer): Opening {
+    for (let at = 0; at < bytes.length && this.#opening.kind === "more"; ) {
+      const taken = this.#left === 0 ? this.#takeHeader(bytes[at]!) : this.#takeBody(bytes.subarray(at));
+      at += taken;
+      this.#total += taken;
+      if (this.#opening.kind === "more" && this.#total >= 2 * maxHelloBytes) this.#end({ kind: "other" });
+    }
+    return this.#opening;
+  }
+
+  #takeHeader(byte: number): number {
+    this.#header[this.#headerLength++] = byte;
+    if (byte !== handshake && this.#headerLength === 1) this.#end({ kind: "other" });
+    if (this.#headerLength === headerBytes) {
+      this.#headerLength = 0;
+      this.#left = this.#header.readUInt16BE(3);
+      if (this.#left === 0 || this.#left > 16_384) this.#end({ kind: "other" });
+    }
+    return 1;
+  }
+
+  #takeBody(bytes: Buffer): number {
+    const room = this.#hello.length - this.#have;
+    const taken = Math.min(this.#left, bytes.length, room);
+    bytes.copy(this.#hello, this.#have, 0, taken);
+    this.#have += taken;
+    this.#left -= taken;
+    if (this.#have < 4) return taken;
+    const need = 4 + this.#hello.readUIntBE(1, 3);
+    if (this.#hello[0] !== clientHello || need > maxHelloBytes) this.#end({ kind: "other" });
+    else if (this.#have >= need) this.#end(toOpening(this.#hello.subarray(4, need)));
+    return taken;
+  }
+
+  #end(opening: Opening): void {
+    this.#opening = opening;
+  }
+}
+
+function toOpening(hello: Buffer): Opening {
   try {
-    const hello = joinRecords(bytes);
-    return hello === undefined
-      ? bytes.length < 2 * maxHelloBytes
-        ? { kind: "more" }
-        : { kind: "other" }
-      : { kind: "tls", serverName: parseServerName(hello) };
+    return { kind: "tls", serverName: parseServerName(hello) };
   } catch (error) {
     if (error instanceof RangeError) return { kind: "other" };
     throw error;
   }
-}
-
-/** Joins the records of a ClientHello; undefined while bytes are missing. */
-function joinRecords(bytes: Buffer): Buffer | undefined {
-  const parts: Buffer[] = [];
-  let at = 0;
-  let need = 4;
-  for (let have = 0; have < need; ) {
-    if (bytes.length < at + 5) return undefined;
-    const length = bytes.readUInt16BE(at + 3);
-    if (bytes[at] !== handshake || length === 0 || length > 16_384)
-      throw new RangeError("no handshake record");
-    if (bytes.length < at + 5 + length) return undefined;
-    parts.push(bytes.subarray(at + 5, at + 5 + length));
-    have += length;
-    at += 5 + length;
-    if (have >= 4) {
-      const start = Buffer.concat(parts);
-      if (start[0] !== clientHello) throw new RangeError("no greeting");
-      need = 4 + start.readUIntBE(1, 3);
-      if (need > maxHelloBytes) throw new RangeError("too long");
-    }
-  }
-  return Buffer.concat(parts).subarray(4, need);
 }
 
 /**
