@@ -243,6 +243,43 @@ test("a sub-agent that waits for the user makes its parent wait, and is answered
   }
 });
 
+test("an approval of the parent covers only what its questions show, and they show all", async () => {
+  await configure({}, { confirmation_mode: true, security_analyzer: "llm" });
+  try {
+    const long = `: ${"x".repeat(5_000)}; touch last`;
+    const low = { security_risk: "LOW" };
+    const risky = (command: string) => terminal(command, { security_risk: "HIGH" });
+    const asks = (calls: ReturnType<typeof terminal>[]) => reply.toolCalls(calls);
+    const firstAsked = Promise.withResolvers<void>();
+    script = async (request) => {
+      if (request.messages.some(({ role }) => role === "tool")) return finish("Done.");
+      if (!isChild(request)) return asks([task("first", low), task("second", low)]);
+      if (lastText(request).includes("first")) return asks([risky("rm -f one"), risky(long)]);
+      await firstAsked.promise;
+      return asks([risky("rm -f other")]);
+    };
+    const { id } = await startConversation(server.call, "Have something deleted.");
+    const questions = async () => {
+      const all = await eventsOf(id, "MessageEvent");
+      return all
+        .filter(({ source }) => source === "environment")
+        .map(({ llm_message }) => llm_message.content[0].text as string);
+    };
+    await until(async () => (await questions()).length === 1 || undefined);
+    const [first] = await questions();
+    expect(first).toContain("rm -f one");
+    expect(first).toContain("touch last");
+    firstAsked.resolve();
+    await until(async () => (await questions()).length === 2 || undefined);
+    expect((await questions())[1]).toContain("rm -f other");
+    const approval = `/api/conversations/${id}/events/respond_to_confirmation`;
+    expect((await server.call("POST", approval, { accept: true })).status).toBe(200);
+    await waitForEnd(id);
+  } finally {
+    await configure({}, { confirmation_mode: false });
+  }
+});
+
 test("interrupt and deletion of the parent reach the sub-agent; a deleted sub-agent is reported", async () => {
   let hold = Promise.withResolvers<void>();
   script = async (request) => {

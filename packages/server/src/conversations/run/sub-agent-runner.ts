@@ -14,7 +14,7 @@ import { toForkContext } from "../project/project-context.ts";
 import type { ConversationUsage } from "./conversation-usage.ts";
 import type { Runner } from "./runner.ts";
 import type { SubAgentDefinitions } from "./sub-agent-definitions.ts";
-import { deriveId, SubAgentTurn } from "./sub-agent-turn.ts";
+import { deriveId, findQuestion, SubAgentTurn } from "./sub-agent-turn.ts";
 
 /** Maximum sub-agents of one conversation, concurrently and in total. */
 const maxConcurrent = 20;
@@ -61,9 +61,14 @@ export class SubAgentRunner implements ToolSource {
     return this.#listWaiting(parentId).length > 0;
   }
 
-  /** Approves the waiting actions of the sub-agents. */
+  /** Approves the waiting actions of the sub-agents whose questions are in the parent's log. */
   async approve(parentId: string): Promise<void> {
-    await Promise.all(this.#listWaiting(parentId).map(({ id }) => this.#deps.commands.run(id)));
+    const { events } = this.#deps.store;
+    const asked = this.#listWaiting(parentId).filter(({ id }) => {
+      const { questionId } = findQuestion(events, id);
+      return questionId !== undefined && events.batch(parentId, [questionId])[0] !== null;
+    });
+    await Promise.all(asked.map(({ id }) => this.#deps.commands.run(id)));
   }
 
   async reject(parentId: string, reason: string): Promise<void> {
@@ -184,7 +189,8 @@ export class SubAgentRunner implements ToolSource {
           autotitle: false,
           ownAgent: own !== undefined || names !== undefined,
           systemMessageSuffix: suffix.filter(Boolean).join("\n\n"),
-          maxIterations: definition.maxIterations ?? parent.config.maxIterations,
+          // What a repository says may lower the user's limit only.
+          maxIterations: Math.min(definition.maxIterations ?? Infinity, parent.config.maxIterations),
           confirmationPolicy: toPolicy(definition) ?? agents.policy(parent),
           ...(definition.model && { llmProfile: definition.model }),
           task: { id: task.id, subagent: definition.name },

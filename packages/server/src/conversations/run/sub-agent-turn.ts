@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { nudge } from "@sandpiper/agent/loop/records";
 import { transition } from "@sandpiper/agent/loop/status";
 import {
+  type ActionEvent,
   contentText,
   type Event,
   type ExecutionStatus,
@@ -16,6 +17,9 @@ import type { Runner } from "./runner.ts";
 
 /** Events at the end of a sub-agent's log that are searched for its answer. */
 const maxRecentEvents = 100;
+
+/** Events at the end of a sub-agent's log that are searched for the calls of its last answer. */
+const maxAskedEvents = 1_000;
 
 /** Maximum length of the answer, characters. */
 const maxAnswerChars = 30_000;
@@ -107,9 +111,11 @@ export class SubAgentTurn {
     const status = this.#getChild()?.summary.executionStatus;
     if (!parent || this.#signal.aborted) return;
     const parentStatus = parent.summary.executionStatus;
-    if (status === "waiting_for_confirmation" && parentStatus === "running") {
-      const asks = this.#makeQuestion();
-      await events.append(parent.id, [...asks, ...transition(parentStatus, "awaitApproval")]);
+    if (status === "waiting_for_confirmation") {
+      // The parent may already wait for another sub-agent.
+      const waits = parentStatus === "running" ? transition(parentStatus, "awaitApproval") : [];
+      const records = [...this.#makeQuestion(), ...waits];
+      if (records.length > 0) await events.append(parent.id, records);
     }
     if (
       status !== "waiting_for_confirmation" &&
@@ -128,20 +134,14 @@ export class SubAgentTurn {
     });
   }
 
-  /** The sub-agent's question as a message in the parent's log, once per action. */
+  /** The sub-agent's question as a message in the parent's log, once per answer of its model. */
   #makeQuestion(): ReturnType<typeof nudge>[] {
-    const action = this.#findLast(["ActionEvent"]);
-    if (action?.kind !== "ActionEvent") return [];
-    const id = deriveId("question", action.id);
     const { events } = this.#deps.store;
-    if (events.batch(this.#parent.id, [id])[0] !== null) return [];
-    const child = this.#getChild();
-    const what = action.tool_call.arguments.slice(0, 2000);
-    const text =
-      `The sub-agent ${child?.config.task?.id} (${child?.config.task?.subagent}) asks before it runs ${action.tool_name} ` +
-      `(risk ${action.security_risk}): ${what}\nApprove or reject it here, or in its own conversation ${hexId(this.childId)}.`;
-    const record = nudge(text);
-    return [{ ...record, event: { ...record.event, id } }];
+    const { questionId, actions } = findQuestion(events, this.childId);
+    if (questionId === undefined || events.batch(this.#parent.id, [questionId])[0] !== null) return [];
+    const { id, subagent } = this.#getChild()?.config.task ?? {};
+    const record = nudge(formatQuestion(`${id} (${subagent})`, actions, hexId(this.childId)));
+    return [{ ...record, event: { ...record.event, id: questionId } }];
   }
 
   /** Pauses and continues the sub-agent with its parent. */
@@ -231,6 +231,42 @@ export class SubAgentTurn {
   #getChild(): ConversationRow | undefined {
     return this.#deps.store.conversations.get(this.childId);
   }
+}
+
+/**
+ * The calls of a sub-agent's last answer, and the id of the question about them; without an id when
+ * there is no call.
+ */
+export function findQuestion(
+  events: Pick<Store["events"], "search">,
+  childId: string,
+): { questionId?: string; actions: ActionEvent[] } {
+  const { items } = events.search(childId, { descending: true, limit: maxAskedEvents });
+  const newest = items.map((json) => JSON.parse(json) as Event);
+  const from = newest.findIndex(({ kind }) => kind === "ActionEvent");
+  const to = newest.findIndex(({ kind }, index) => index > from && kind !== "ActionEvent");
+  // The calls of an answer stand together; ids of answers are up to the provider.
+  const calls = from < 0 ? [] : newest.slice(from, to < 0 ? undefined : to);
+  const actions = calls.filter((event) => event.kind === "ActionEvent").toReversed();
+  const last = actions.at(-1);
+  return { actions, ...(last && { questionId: deriveId("question", last.id) }) };
+}
+
+/** Maximum length of the calls in a question, characters. */
+const maxQuestionChars = 50_000;
+
+function formatQuestion(agent: string, actions: readonly ActionEvent[], conversation: string): string {
+  const calls = actions.map(
+    ({ tool_name, security_risk, tool_call }) =>
+      `${tool_name} (risk ${security_risk}): ${tool_call.arguments}`,
+  );
+  const what = calls.join("\nand ");
+  const more = what.length - maxQuestionChars;
+  const rest = more > 0 ? `\n[${more} more characters: read them in its own conversation.]` : "";
+  return (
+    `The sub-agent ${agent} asks before it runs ${what.slice(0, maxQuestionChars)}${rest}\n` +
+    `Approve or reject it here, or in its own conversation ${conversation}.`
+  );
 }
 
 /** A dashed id derived from another id, so that a retry after a crash gets the same one. */
