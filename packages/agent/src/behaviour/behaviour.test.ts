@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { toHookConfig } from "../hooks/config.ts";
 import { parseAgentDefinition } from "../skills/agent-definitions.ts";
 import { parseSkill } from "../skills/parse.ts";
-import { collectBehaviour, digestBehaviour, type ProjectParts } from "./behaviour.ts";
+import { collectBehaviour, digestBehaviour, missingParts, type ProjectParts } from "./behaviour.ts";
+import { findPaths } from "./files.ts";
 
 const skill = (path: string, text: string) => parseSkill(path, text, "project")!;
 const agent = (facts: string) =>
@@ -41,8 +42,8 @@ test("what a project does by itself is listed in full, with its place", () => {
     { kind: "skill_command", source: ".agents/skills/a/SKILL.md", text: "two" },
     { kind: "mcp_server", source: "CLAUDE.md", text: 'far: {"url":"https://x.example"}' },
     { kind: "mcp_server", source: ".mcp.json", text: 'near: {"command":"x"}' },
-    { kind: "sub_agent", source: "a", text: '{"permission_mode":"never_confirm"}' },
-    { kind: "sub_agent", source: "a", text: '{"model":"costly"}' },
+    { kind: "sub_agent", source: "a", text: '{"permission_mode":"never_confirm"}\nDo it.' },
+    { kind: "sub_agent", source: "a", text: '{"model":"costly"}\nDo it.' },
   ]);
 });
 
@@ -61,4 +62,31 @@ test("the digest depends on the origin and on each part, and not on their order"
     digestBehaviour("o", [{ ...one, kind: "model_hook" }, two]),
   ];
   expect(new Set([digest, ...others]).size).toBe(7);
+});
+
+test("parts are the same only if kind, place and text are", () => {
+  const one = { kind: "hook" as const, source: "a", text: "x" };
+  expect(missingParts([one], [{ ...one }])).toEqual([]);
+  for (const other of [{ kind: "model_hook" as const }, { source: "b" }, { text: "x " }])
+    expect(missingParts([one], [{ ...one, ...other }])).toEqual([one]);
+});
+
+test("files are found by the words of commands, in any script and through the usual variables", () => {
+  const folders = { workingDir: "/w", plugins: ["/home/.sandpiper-plugins/p"] };
+  const find = (text: string, source = "a") => findPaths([{ source, text }], folders).paths;
+  expect(find("cd /w && sh tools/check.sh >out.json; sh ../x.sh")).toEqual([
+    "/w/tools/check.sh",
+    "/w/out.json",
+  ]);
+  expect(find("sh ./проверка; 'ü/é'")).toEqual(["/w/проверка", "/w/ü/é"]);
+  expect(find('{"command":"node","args":["server.js"]}')).toEqual(["/w/server.js"]);
+  expect(find('"$OPENHANDS_PROJECT_DIR"/a ${CLAUDE_PROJECT_DIR}/b')).toEqual(["/w/a", "/w/b"]);
+  const plugin = "/home/.sandpiper-plugins/p/hooks/hooks.json";
+  expect(find("sh ${CLAUDE_PLUGIN_ROOT}/c $OPENHANDS_PLUGIN_ROOT/d", plugin)).toEqual([
+    "/home/.sandpiper-plugins/p/c",
+    "/home/.sandpiper-plugins/p/d",
+  ]);
+  const many = Array.from({ length: 1_001 }, (_, index) => `a/${index}`);
+  expect(findPaths([{ source: "a", text: many.slice(1).join(" ") }], folders).more).toBe(false);
+  expect(findPaths([{ source: "a", text: many.join(" ") }], folders).more).toBe(true);
 });

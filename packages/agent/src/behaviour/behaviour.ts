@@ -9,20 +9,20 @@ import type { Skill } from "../skills/skill.ts";
 /** What was read of a project: the same that a conversation uses. */
 export interface ProjectParts {
   workingDir: string;
-  skills: readonly Skill[];
-  hooks: HookConfig;
+  skills?: readonly Skill[];
+  hooks?: HookConfig;
   /** MCP servers of plugins by name. */
-  servers: Readonly<Record<string, unknown>>;
-  agents: readonly AgentDefinition[];
+  servers?: Readonly<Record<string, unknown>>;
+  agents?: readonly AgentDefinition[];
 }
 
 /** What a project does by itself, in the order of the files; the rest only describes. */
 export function collectBehaviour({
   workingDir,
-  skills,
-  hooks,
-  servers,
-  agents,
+  skills = [],
+  hooks = {},
+  servers = {},
+  agents = [],
 }: ProjectParts): BehaviourPart[] {
   const shorten = (path: string) =>
     path.startsWith(`${workingDir}/`) ? path.slice(workingDir.length + 1) : path;
@@ -45,9 +45,15 @@ export function collectBehaviour({
   }
   parts.push(...serverParts(servers, ".mcp.json"));
   for (const agent of agents) {
-    const { name, permissionMode, model } = agent;
-    const asks = { ...(permissionMode && { permission_mode: permissionMode }), ...(model && { model }) };
-    if (asksForMore(agent)) parts.push({ kind: "sub_agent", source: name, text: JSON.stringify(asks) });
+    const { name, permissionMode, model, tools, systemPrompt } = agent;
+    const asks = {
+      ...(permissionMode && { permission_mode: permissionMode }),
+      ...(model && { model }),
+      ...(tools && { tools }),
+    };
+    // What it is told decides what it does without a question.
+    const text = `${JSON.stringify(asks)}\n${systemPrompt}`;
+    if (asksForMore(agent)) parts.push({ kind: "sub_agent", source: name, text });
   }
   return parts;
 }
@@ -65,10 +71,20 @@ function serverParts(servers: Readonly<Record<string, unknown>>, source: string)
   }));
 }
 
+/** The parts that `known` lacks. */
+export function missingParts(
+  used: readonly BehaviourPart[],
+  known: readonly BehaviourPart[],
+): BehaviourPart[] {
+  const texts = new Set(known.map(toText));
+  return used.filter((part) => !texts.has(toText(part)));
+}
+
+const toText = ({ kind, source, text }: BehaviourPart) => JSON.stringify([kind, source, text]);
+
 /** The digest (SHA-256, hexadecimal) of what a project does, for the origin that brings it. */
 export function digestBehaviour(origin: string, parts: readonly BehaviourPart[]): string {
-  const texts = parts.map(({ kind, source, text }) => JSON.stringify([kind, source, text]));
   return createHash("sha256")
-    .update(JSON.stringify([origin, ...texts.sort()]))
+    .update(JSON.stringify([origin, ...parts.map(toText).sort()]))
     .digest("hex");
 }

@@ -7,17 +7,14 @@ import { emitFunction, readRecords } from "../skills/file-records.ts";
 /** Bytes read of a script; a longer one is never the same twice, so it is asked about each time. */
 const maxScriptBytes = 256 * 1024;
 
-/** Bytes read of a file that a command names, such files, and bytes of all files. */
+/** Bytes read of a file that a command names, words that may name one, and bytes of all files. */
 const maxNamedBytes = 256 * 1024;
-const maxNamed = 100;
+const maxWords = 1_000;
 const maxOutputBytes = 8 * 1024 * 1024;
-
-/** Time to read them, ms. */
-const timeoutMs = 20_000;
 
 const scripts = { setup: "setup_script", precommit: "pre_commit" } as const;
 
-/** Arguments: working folder, byte limit. Writes the scripts, and the origin of the repository. */
+/** Arguments: working folder, byte limit. Writes the scripts. */
 const scriptsScript = `
 work=$1 LIMIT=$2
 export LIMIT
@@ -26,8 +23,6 @@ kind=setup
 [ -f "$work/.openhands/setup.sh" ] && emit -L "$work/.openhands/setup.sh" -maxdepth 0
 kind=precommit
 [ -f "$work/.openhands/pre-commit.sh" ] && emit -L "$work/.openhands/pre-commit.sh" -maxdepth 0
-origin=$(git -C "$work" config --get remote.origin.url 2>/dev/null) &&
-  printf 'origin %s origin\\0%s' "$(printf %s "$origin" | wc -c | tr -d ' ')" "$origin"
 exit 0`;
 
 /** Arguments: byte limit, files. */
@@ -39,57 +34,78 @@ kind=file
 for file; do [ -f "$file" ] && emit -L "$file" -maxdepth 0; done
 exit 0`;
 
-export interface ScriptFiles {
-  parts: BehaviourPart[];
-  /** URL of the repository's remote; undefined without one. */
-  origin?: string;
-}
-
 /** Reads the set-up and pre-commit scripts of a project. Throws what `exec` throws. */
-export async function readScripts(sandbox: CommandRunner, workingDir: string): Promise<ScriptFiles> {
+export async function readScripts(sandbox: CommandRunner, workingDir: string): Promise<BehaviourPart[]> {
   const args = [workingDir, String(maxScriptBytes + 1)];
-  const { stdout } = await runScript(sandbox, scriptsScript, args, { timeoutMs, maxOutputBytes });
-  const parts: BehaviourPart[] = [];
-  let origin: string | undefined;
-  for (const { kind, path, content, bytes } of readRecords(stdout)) {
-    if (kind === "origin") origin = content;
-    else if (kind === "setup" || kind === "precommit") {
-      const text =
-        bytes.length > maxScriptBytes ? `${content}\n# ${randomUUID()}: too long to compare` : content;
-      parts.push({ kind: scripts[kind], source: posix.relative(workingDir, path), text });
-    }
-  }
-  return { parts, ...(origin && { origin }) };
-}
-
-/** The files that commands name by a path, as hashes. Throws what `exec` throws. */
-export async function readNamedFiles(
-  sandbox: CommandRunner,
-  workingDir: string,
-  texts: readonly string[],
-): Promise<BehaviourPart[]> {
-  const paths = findPaths(texts, workingDir);
-  if (paths.length === 0) return [];
-  const args = [String(maxNamedBytes + 1), ...paths];
-  const { stdout } = await runScript(sandbox, namedScript, args, { timeoutMs, maxOutputBytes });
-  return readRecords(stdout).map(({ path, bytes }) => {
-    const hash = createHash("sha256").update(bytes).digest("hex");
-    const source = path.startsWith(`${workingDir}/`) ? posix.relative(workingDir, path) : path;
-    return { kind: "file", source, text: `sha256 ${hash}, ${bytes.length} bytes` };
+  const { stdout } = await runScript(sandbox, scriptsScript, args, { maxOutputBytes });
+  return readRecords(stdout).flatMap(({ kind, path, content, bytes }): BehaviourPart[] => {
+    if (kind !== "setup" && kind !== "precommit") return [];
+    const text = bytes.length > maxScriptBytes ? `${content}\n# ${incomparable("it is too long")}` : content;
+    return [{ kind: scripts[kind], source: posix.relative(workingDir, path), text }];
   });
 }
 
-/** Words that may be paths of scripts: with a slash, or with a usual ending. */
-function findPaths(texts: readonly string[], workingDir: string): string[] {
+/** A text that is never the same twice. */
+const incomparable = (why: string) => `${randomUUID()}: ${why} to compare`;
+
+/** The files that parts name by a path, as hashes. Throws what `exec` throws. */
+export async function readNamedFiles(
+  sandbox: CommandRunner,
+  folders: NamedFileFolders,
+  parts: readonly Pick<BehaviourPart, "source" | "text">[],
+): Promise<BehaviourPart[]> {
+  const { workingDir } = folders;
+  const { paths, more } = findPaths(parts, folders);
+  const left: BehaviourPart = { kind: "file", source: "…", text: incomparable("too many files are named") };
+  if (paths.length === 0) return [];
+  const args = [String(maxNamedBytes + 1), ...paths];
+  const { stdout, truncated } = await runScript(sandbox, namedScript, args, { maxOutputBytes });
+  const named = readRecords(stdout).map(({ path, bytes }): BehaviourPart => {
+    const hash = createHash("sha256").update(bytes).digest("hex");
+    const source = path.startsWith(`${workingDir}/`) ? posix.relative(workingDir, path) : path;
+    const text =
+      bytes.length > maxNamedBytes ? incomparable("it is too long") : `sha256 ${hash}, ${bytes.length} bytes`;
+    return { kind: "file", source, text };
+  });
+  return more || truncated ? [...named, left] : named;
+}
+
+export interface NamedFileFolders {
+  workingDir: string;
+  /** Plugin folders in the sandbox. */
+  plugins: readonly string[];
+}
+
+/** The variables for the folders of the project and of a plugin (agent-behaviour.md section 9). */
+const projectVariable = /["']?\$\{?(?:CLAUDE|OPENHANDS)_PROJECT_DIR\}?["']?/g;
+const pluginVariable = /["']?\$\{?(?:CLAUDE_|OPENHANDS_)?PLUGIN_ROOT\}?["']?/g;
+
+/** Endings of files that are scripts or configure them. */
+const scriptEnding = /\.(?:sh|bash|py|js|mjs|cjs|ts|rb|pl|php|env|toml|ya?ml|json)$/;
+
+/**
+ * Words that may be paths of scripts: with a slash, or with a usual ending. `more`: there are
+ * further ones.
+ */
+export function findPaths(
+  parts: readonly Pick<BehaviourPart, "source" | "text">[],
+  { workingDir, plugins }: NamedFileFolders,
+): { paths: string[]; more: boolean } {
   const paths = new Set<string>();
-  for (const text of texts)
-    for (const word of text.slice(0, maxScriptBytes).split(/[\s"'`;&|()<>{}[\],=]+/)) {
-      if (paths.size >= maxNamed) return [...paths];
-      if (!/^[\w.~/][\w./+~-]{0,300}$/.test(word)) continue;
-      if (!word.includes("/") && !/\.(?:sh|bash|py|js|mjs|cjs|ts|rb|pl|php|env|toml|ya?ml|json)$/.test(word))
-        continue;
+  const isProjects = (path: string) => [workingDir, ...plugins].some((one) => path.startsWith(`${one}/`));
+  for (const { source, text } of parts) {
+    const plugin = plugins.find((folder) => posix.resolve(workingDir, source).startsWith(`${folder}/`));
+    const filled = text
+      .slice(0, maxScriptBytes)
+      .replace(projectVariable, () => ` ${workingDir}`)
+      .replace(pluginVariable, (variable) => (plugin ? ` ${plugin}` : variable));
+    for (const word of filled.split(/[\s"'`;&|()<>{}[\],=$*?\\\u0000-\u001f]+/)) {
+      if (word.length > 300 || (!word.includes("/") && !scriptEnding.test(word))) continue;
       const path = posix.resolve(workingDir, word);
-      if (path.startsWith(`${workingDir}/`) || path.includes("/.sandpiper-plugins/")) paths.add(path);
+      if (!isProjects(path)) continue;
+      if (paths.size >= maxWords) return { paths: [...paths], more: true };
+      paths.add(path);
     }
-  return [...paths];
+  }
+  return { paths: [...paths], more: false };
 }

@@ -3,7 +3,7 @@ import type { CommandRunner } from "@sandpiper/sandbox/files/files";
 import type { BehaviourPart } from "@sandpiper/wire";
 import { loadHooks } from "../hooks/load.ts";
 import { loadAgentDefinitions } from "../skills/agent-definitions.ts";
-import { loadSkills } from "../skills/load.ts";
+import { loadAllSkills } from "../skills/load.ts";
 import { collectBehaviour } from "./behaviour.ts";
 import { readNamedFiles, readScripts } from "./files.ts";
 
@@ -15,26 +15,23 @@ export interface ReadBehaviourOptions {
   servers: Readonly<Record<string, unknown>>;
 }
 
-/** Files like CLAUDE.md count for the models of a family only; here all of them count. */
-const allModels = "claude gemini";
-
 /**
  * Reads what a project in a sandbox, and its plugins, do by themselves, through the loaders that
- * conversations use. `origin` is the URL of the repository's remote. Throws what `exec` throws.
+ * conversations use. Throws what `exec` throws.
  */
 export async function readBehaviour(
   sandbox: CommandRunner,
   { workingDir: folder, plugins, servers }: ReadBehaviourOptions,
-): Promise<{ parts: BehaviourPart[]; origin?: string }> {
+): Promise<BehaviourPart[]> {
   const workingDir = trimTail(folder, "/") || "/";
-  const [skills, { config: hooks }, agents, { parts: scripts, origin }] = await Promise.all([
-    loadSkills(sandbox, { workingDir, plugins, model: allModels }),
+  const [skills, { config: hooks }, agents, scripts] = await Promise.all([
+    loadAllSkills(sandbox, { workingDir, plugins }),
     loadHooks(sandbox, { workingDir, plugins }),
     loadAgentDefinitions(sandbox, { workingDir, plugins }),
     readScripts(sandbox, workingDir),
   ]);
   const parts = [...scripts, ...collectBehaviour({ workingDir, skills, hooks, servers, agents })];
-  const texts = parts.filter(({ kind }) => kind !== "sub_agent").map(({ text }) => text);
-  const named = await readNamedFiles(sandbox, workingDir, texts);
-  return { parts: [...parts, ...named], ...(origin && { origin }) };
+  const texts = parts.filter(({ kind }) => kind !== "sub_agent");
+  const named = await readNamedFiles(sandbox, { workingDir, plugins }, texts);
+  return [...parts, ...named];
 }

@@ -101,6 +101,35 @@ export async function loadProject(
   sandbox: CommandRunner,
   options: LoadSkillsOptions,
 ): Promise<SkillLoadResult> {
+  const { skills: read, problems } = await readSkills(sandbox, options);
+  const skills = mergeSkills(read);
+  if (skills.length > maxSkills) problems.push(`Of ${skills.length} skills and rules ${maxSkills} are used.`);
+  const more = problems.length - maxProblems;
+  if (more > 0)
+    problems.splice(
+      maxProblems,
+      more,
+      `${more} more files of the project's skills and rules are not as they should be.`,
+    );
+  return { skills: skills.slice(0, maxSkills), problems };
+}
+
+/**
+ * Every skill that a conversation could use with any model, also those that others of the same name
+ * hide: which one is hidden depends on the model. Throws what `exec` throws.
+ */
+export async function loadAllSkills(
+  sandbox: CommandRunner,
+  options: Pick<LoadSkillsOptions, "workingDir" | "plugins">,
+): Promise<Skill[]> {
+  return (await readSkills(sandbox, { ...options, model: allModels })).skills;
+}
+
+/** Files like CLAUDE.md count for the models of a family only. */
+const allModels = "claude gemini";
+
+/** The skills of all files, in order of precedence. */
+async function readSkills(sandbox: CommandRunner, options: LoadSkillsOptions): Promise<SkillLoadResult> {
   const { model = "", plugins = [] } = options;
   const workingDir = trimTail(options.workingDir, "/") || "/";
   const args = [workingDir, String(maxFileBytes + 1), ...plugins];
@@ -116,16 +145,7 @@ export async function loadProject(
   const problems: string[] = [];
   const reader = new FrontMatterReader(options.frontMatter);
   const read = await mapYielding(files, (file) => readSkill(file, { workingDir, problems, reader }));
-  const skills = mergeSkills(read.filter((skill) => skill !== undefined));
-  if (skills.length > maxSkills) problems.push(`Of ${skills.length} skills and rules ${maxSkills} are used.`);
-  const more = problems.length - maxProblems;
-  if (more > 0)
-    problems.splice(
-      maxProblems,
-      more,
-      `${more} more files of the project's skills and rules are not as they should be.`,
-    );
-  return { skills: skills.slice(0, maxSkills), problems };
+  return { skills: read.filter((skill) => skill !== undefined), problems };
 }
 
 function readSkill(

@@ -59,6 +59,8 @@ export const usersErrors = {
       "What {origin} does by itself was not accepted, so this sandbox gets no secrets: read and accept it at {link}",
   },
   TooManyAcceptances: {
+    BehaviourForgotten:
+      "Too much else was found in this sandbox since, so that what this project does is no longer kept: use a new sandbox.",
     TooManyAcceptancesStored: "A user can accept {max} repositories: withdraw an acceptance first.",
   },
   CallbackNotFound: {

@@ -33,8 +33,10 @@ export interface ProjectPlace {
   workingDir: string;
   /** Folders of its plugins in the sandbox. */
   plugins: readonly string[];
-  /** Where it comes from, if that is known; default: its git remote. */
+  /** Where it comes from, if the server or its user knows; default: the sandbox. */
   origin?: string | undefined;
+  /** The folder of which it is a worktree; its origin is that of the folder. */
+  worktreeOf?: string | undefined;
 }
 
 /**

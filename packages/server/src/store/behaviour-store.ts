@@ -22,7 +22,10 @@ export interface AcceptanceRow extends Pick<BehaviourRow, "userId" | "digest" | 
  * has its rows, and so has a sandbox that begins with the snapshot; they end with their holder.
  */
 export interface BehaviourStore {
-  /** Stores a row, once for a holder and digest, and keeps the holder's newest `keep`. */
+  /**
+   * Stores a row, once for a holder and digest. Of the holder's rows before the newest `keep`, the
+   * accepted ones are removed, and the others lose their parts: they still withhold secrets.
+   */
   add(row: BehaviourRow, keep: number): Promise<void>;
   /** Rows of a user, newest first; of one sandbox with `holder`. */
   list(userId: string, holder?: string): BehaviourRow[];

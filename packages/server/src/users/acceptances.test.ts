@@ -95,8 +95,15 @@ test("what was found follows the files into snapshots, and ends with its sandbox
 
 test("what is kept is bounded: behaviours of a sandbox, and acceptances of a user", async () => {
   for (let index = 0; index < 30; index++) await acceptances.record(found("s9", `text ${index}`));
-  expect(acceptances.list("ann", "s9")).toHaveLength(10);
+  const all = acceptances.list("ann", "s9");
+  expect(all.filter(({ parts }) => parts.length > 0)).toHaveLength(10);
+  // What was once found and not accepted withholds the secrets, whatever is found and accepted later.
+  for (const { digest, parts } of all) if (parts.length > 0) await acceptances.accept("ann", digest);
   expect(acceptances.withheld("ann", "s9")).toBeDefined();
+  const oldest = all.at(-1)!;
+  await expect(acceptances.accept("ann", oldest.digest)).rejects.toThrow("use a new sandbox");
+  await acceptances.record(found("s9", "text 0"));
+  expect((await acceptances.accept("ann", oldest.digest)).parts).toEqual([hook("text 0")]);
   const long = (await acceptances.record(found("s10", "y".repeat(2_000_000))))!;
   expect(long.parts[0]!.text.length).toBeLessThan(1_048_700);
   await acceptances.accept("ann", long.digest);

@@ -8,7 +8,7 @@ import type { Acceptances, FoundBehaviour } from "./api.ts";
 const maxAcceptances = 500;
 const maxKeptText = 20_000;
 
-/** Behaviours that are kept of a sandbox, and characters and parts of each. */
+/** Behaviours of a sandbox that are kept in full, and characters and parts of each. */
 const maxFound = 10;
 const maxText = 1_048_576;
 const maxParts = 2_000;
@@ -27,10 +27,11 @@ export class StoredAcceptances implements Acceptances {
   }
 
   async record(found: FoundBehaviour): Promise<Behaviour | undefined> {
-    const { userId, sandboxId, workingDir, parts } = found;
+    const { userId, sandboxId, workingDir, worktreeOf, parts } = found;
     if (parts.length === 0) return undefined;
     const { store } = this.#options;
-    const origin = store.findOrigin(sandboxId, workingDir) ?? found.origin ?? `sandbox ${sandboxId}`;
+    const known = [workingDir, worktreeOf].map((folder) => folder && store.findOrigin(sandboxId, folder));
+    const origin = known.find(Boolean) || found.origin || `sandbox ${sandboxId}`;
     const digest = digestBehaviour(origin, parts);
     const shown = shorten(parts, maxText);
     await store.add({ holder: sandboxId, userId, workingDir, digest, origin, parts: shown }, maxFound);
@@ -69,6 +70,7 @@ export class StoredAcceptances implements Acceptances {
     const { store } = this.#options;
     const { origin, parts, accepted_at } = this.get(userId, digest);
     if (accepted_at === null) {
+      if (parts.length === 0) throw new PlatformError("BehaviourForgotten");
       if (store.listAccepted(userId).length >= maxAcceptances)
         throw new PlatformError("TooManyAcceptancesStored", { max: maxAcceptances });
       const kept = shorten(parts, maxKeptText);

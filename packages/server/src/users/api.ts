@@ -293,7 +293,9 @@ export interface FoundBehaviour {
   /** Folder of the project in the sandbox. */
   workingDir: string;
   /** Where the project comes from; the origin that was found first for its folder stays. */
-  origin: string | undefined;
+  origin?: string | undefined;
+  /** The folder of which it is a worktree. */
+  worktreeOf?: string | undefined;
   parts: readonly BehaviourPart[];
 }
 
@@ -315,7 +317,7 @@ export interface Acceptances {
   list(userId: string, sandboxId?: string): Behaviour[];
   /** Throws BehaviourNotFound, like `accept`. */
   get(userId: string, digest: string): Behaviour;
-  /** Accepts a behaviour, once. Throws TooManyAcceptances. */
+  /** Accepts a behaviour, once. Throws TooManyAcceptances, also for one whose parts are no longer kept. */
   accept(userId: string, digest: string): Promise<Behaviour>;
   /** Withdraws an acceptance, if there is one; running sandboxes lose their secrets at once. */
   revoke(userId: string, digest: string): Promise<void>;

@@ -23,7 +23,7 @@ export const BehaviourPart = Type.Object({
 /** What a project does by itself; an addition to the contract. */
 export const Behaviour = Type.Object({
   digest: Type.String({ description: "SHA-256 of the origin and of all parts, hexadecimal" }),
-  origin: Type.String({ description: "the repository's address, or the folder that was copied" }),
+  origin: Type.String({ description: "the repository's address, the folder that was copied, or the sandbox" }),
   parts: Type.Array(BehaviourPart),
   accepted_at: Nullable(Type.String({ format: "date-time" })),
   sandbox_ids: Type.Array(Type.String(), { description: "sandboxes in which it was found" }),
@@ -48,7 +48,7 @@ export const FindBehaviourRequest = Type.Object({
       Type.String({
         minLength: 1,
         maxLength: 1000,
-        description: "where the folder comes from; default: the address of its git remote",
+        description: "where the folder comes from; default: what is known of it, else the sandbox",
       }),
     ),
   ),

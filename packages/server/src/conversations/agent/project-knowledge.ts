@@ -17,6 +17,7 @@ import { contentText, textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
+import type { UsedParts } from "../project/behaviours.ts";
 import { type PluginParts, withPlugins } from "../project/plugin-parts.ts";
 import { loadPluginServers } from "../project/plugin-servers.ts";
 import { ProjectContexts } from "../project/project-context.ts";
@@ -33,6 +34,13 @@ export interface ProjectKnowledgeDeps {
   sandboxFacts: SandboxFacts;
   /** Skills that this server gives to every conversation of a user. */
   globalSkills?: ((userId: string) => readonly Skill[]) | undefined;
+}
+
+export interface CollectOptions {
+  plugins: readonly string[];
+  notes: string[];
+  late: boolean;
+  onRead(used: UsedParts): Promise<void>;
 }
 
 type KnownRow = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
@@ -60,13 +68,12 @@ export class ProjectKnowledge {
     this.contexts = new ProjectContexts(deps.store.contexts);
   }
 
-  /** Loads and stores the project context; `late`: after the prompt. Throws what `exec` throws. */
-  async collect(
-    row: ConversationRow,
-    sandbox: CommandRunner,
-    options: { plugins: readonly string[]; notes: string[]; late: boolean },
-  ): Promise<void> {
-    const { plugins, notes, late } = options;
+  /**
+   * Loads and stores the project context; `late`: after the prompt. `onRead` gets what is about to
+   * be used. Throws what `exec` and `onRead` throw.
+   */
+  async collect(row: ConversationRow, sandbox: CommandRunner, options: CollectOptions): Promise<void> {
+    const { plugins, notes, late, onRead } = options;
     const { workingDir } = row.config;
     const { model } = this.#deps.agents.model(row);
     const warnings: string[] = [];
@@ -77,6 +84,7 @@ export class ProjectKnowledge {
       loadHooks(sandbox, { workingDir, plugins }),
       loadAgentDefinitions(sandbox, { workingDir, plugins, report: warn }).catch(() => []),
     ]);
+    await onRead({ skills: project.skills, servers: mcpServers, hooks: hooks.config });
     const problems = [...project.problems, ...hooks.problems, ...warnings];
     const names = late
       ? project.skills.filter(({ type }) => type !== "knowledge").map(({ name }) => name)

@@ -66,8 +66,11 @@ export class PluginFetcher {
     const sandbox = await sandboxes.running(sandboxId);
     const identity = getGitIdentity(settings.agent(userId));
     const folders = await clonePlugins(sandbox, plugins, identity, this.#closing.signal);
-    await behaviours.find({ userId, sandboxId, workingDir, plugins: folders }, sandbox);
-    if (plugins.length === 0) return none;
+    const place = { userId, sandboxId, workingDir, plugins: folders };
+    if (plugins.length === 0) {
+      await behaviours.find(place, sandbox);
+      return none;
+    }
     const isFromPlugin = ({ location }: Skill) =>
       folders.some((folder) => location?.startsWith(`${folder}/`));
     const problems: string[] = [];
@@ -76,9 +79,10 @@ export class PluginFetcher {
       loadHooks(sandbox, { workingDir: undefined, plugins: folders }),
       loadPluginServers(sandbox, folders, (sentence) => problems.push(sentence)),
     ]);
+    const skills = found.filter(isFromPlugin);
+    await behaviours.find(place, sandbox, { skills, hooks: hooks.config, servers: mcpServers });
     return {
-      folders,
-      skills: found.filter(isFromPlugin),
+      ...{ folders, skills },
       hooks: hooks.config,
       mcpServers,
       problems: [...hooks.problems, ...problems],

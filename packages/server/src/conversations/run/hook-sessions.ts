@@ -85,7 +85,8 @@ export class HookSessions {
     const place = await sandbox();
     const { config, problems } = await loadHooks(place, { workingDir: row.config.workingDir });
     const { restrictions } = this.#deps;
-    const notices = Object.keys(config).length > 0 ? await restrictions.find(row, place) : [];
+    const notices =
+      Object.keys(config).length > 0 ? await restrictions.find(row, place, { hooks: config }) : [];
     await this.#deps.contexts.change(row.id, (before) => ({ ...before, hooks: before.hooks ?? config }));
     const records = [...problems.map(nudge), ...notices];
     if (records.length > 0) await append(records);

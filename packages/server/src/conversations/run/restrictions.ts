@@ -5,7 +5,7 @@ import type { CommandRunner } from "@sandpiper/sandbox/files/files";
 import type { Behaviour } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Acceptances, Secrets } from "../../users/api.ts";
-import type { ProjectBehaviours } from "../project/behaviours.ts";
+import { type ProjectBehaviours, toPlace, type UsedParts } from "../project/behaviours.ts";
 import type { ProjectContexts } from "../project/project-context.ts";
 
 export interface RestrictionsDeps {
@@ -30,11 +30,13 @@ export class Restrictions {
     return this.#deps.acceptances.withheld(userId, sandboxId) !== undefined;
   }
 
-  /** Finds what a project does by itself; returns the notice. Throws what `exec` throws. */
-  async find(row: Row, sandbox: CommandRunner): Promise<NewRecord[]> {
-    const { userId, sandboxId, config } = row;
+  /**
+   * Finds what a project does by itself; `used` is about to be used. Returns the notice. Throws
+   * what `exec` throws.
+   */
+  async find(row: Row, sandbox: CommandRunner, used: UsedParts): Promise<NewRecord[]> {
     const { plugins = [] } = this.#deps.contexts.get(row.id);
-    await this.#deps.behaviours.find({ userId, sandboxId, workingDir: config.workingDir, plugins }, sandbox);
+    await this.#deps.behaviours.find(toPlace(row, plugins), sandbox, used);
     return this.notices(row);
   }
 

@@ -4,7 +4,7 @@ import { builtInSubAgents } from "@sandpiper/agent/sub-agents/built-in";
 import type { ListedAgent } from "@sandpiper/agent/tools/task";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Acceptances, Settings } from "../../users/api.ts";
-import type { ProjectBehaviours } from "../project/behaviours.ts";
+import { type ProjectBehaviours, toPlace } from "../project/behaviours.ts";
 import type { ProjectContexts } from "../project/project-context.ts";
 import type { Workspaces } from "./workspaces.ts";
 
@@ -45,14 +45,14 @@ export class SubAgentDefinitions {
 
   async #load(row: ConversationRow): Promise<readonly AgentDefinition[]> {
     const { contexts, workspaces, behaviours, acceptances } = this.#deps;
-    const { userId, sandboxId, config } = row;
+    const { userId, sandboxId } = row;
     const sandbox = await workspaces.getOrCreate(row).sandbox();
     const { plugins = [] } = contexts.get(row.id);
-    const { workingDir } = config;
-    const found = await loadAgentDefinitions(sandbox, { workingDir, plugins });
+    const place = toPlace(row, plugins);
+    const found = await loadAgentDefinitions(sandbox, { workingDir: place.workingDir, plugins });
     if (!found.some(asksForMore)) return found;
     // The files may be newer than what was found at the start.
-    await behaviours.find({ userId, sandboxId, workingDir, plugins }, sandbox);
+    await behaviours.find(place, sandbox, { agents: found });
     return acceptances.withheld(userId, sandboxId) === undefined ? found : found.map(asItsParent);
   }
 

@@ -1,7 +1,8 @@
 import { posix } from "node:path";
 import { toHookConfig } from "@sandpiper/agent/hooks/config";
 import { checkAnalyzer } from "@sandpiper/agent/risk/choose-analyzer";
-import { mergeSkills } from "@sandpiper/agent/skills/skill";
+import { inlineCommands } from "@sandpiper/agent/skills/inline-commands";
+import { mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
 import { checkTools } from "@sandpiper/agent/tools/choose";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
@@ -111,7 +112,7 @@ export class CreationPlans {
     // Plugins and worktree come before anything is stored: their errors leave nothing behind.
     const skills = parseClientSkills(agent);
     const hooks = toHookConfig(request.hook_config) ?? {};
-    const finds = Object.keys(hooks).length > 0 || skills.some(({ mcpServers }) => mcpServers);
+    const finds = Object.keys(hooks).length > 0 || skills.some(actsByItself);
     const place = { userId, sandboxId, workingDir: config.workingDir };
     const fetched = await plugins.fetch(place, specs, { finds });
     const parts = { ...fetched, skills: mergeSkills(skills, fetched.skills) };
@@ -134,4 +135,9 @@ export class CreationPlans {
     };
     return { row, document: config.ownAgent ? document : undefined, secrets: { sources, values } };
   }
+}
+
+/** Whether a skill does more than to describe: clients send the skills of a project as their own. */
+function actsByItself({ mcpServers, content }: Skill): boolean {
+  return mcpServers !== undefined || inlineCommands(content).length > 0;
 }

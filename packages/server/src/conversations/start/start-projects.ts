@@ -5,7 +5,7 @@ import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
-import type { ProjectBehaviours } from "../project/behaviours.ts";
+import { type ProjectBehaviours, toPlace, type UsedParts } from "../project/behaviours.ts";
 import { getGitIdentity } from "../project/clone.ts";
 import { prepareProject } from "./prepare-project.ts";
 import type { Start } from "./start-plans.ts";
@@ -15,7 +15,7 @@ export interface StartProjectsDeps {
   store: Pick<Store, "conversations">;
   settings: Pick<Settings, "agent">;
   knowledge: Pick<ProjectKnowledge, "collect">;
-  behaviours: Pick<ProjectBehaviours, "find">;
+  behaviours: Pick<ProjectBehaviours, "find" | "findFirst">;
   tasks: Pick<TaskFeed, "update">;
   /** Aborted at shutdown. */
   closing: AbortSignal;
@@ -36,6 +36,7 @@ export class StartProjects {
     const { conversation, work, task } = start;
     const preferences = settings.agent(conversation.userId);
     const parent = conversation.parentId ? store.conversations.get(conversation.parentId) : undefined;
+    let recordUsed = async (_used: UsedParts) => {};
     const preparation = prepareProject(sandbox, {
       conversation,
       work,
@@ -43,8 +44,8 @@ export class StartProjects {
       identity: getGitIdentity(preferences),
       fullClone: preferences.gitFullClone,
       onFetched: async (plugins) => {
-        const place = { ...toPlace(row), plugins, origin: work.repository?.url };
-        await behaviours.find(place, sandbox);
+        const place = { ...toPlace(row, plugins), origin: work.repository?.url };
+        recordUsed = await behaviours.findFirst(place, sandbox);
       },
       onStep: async (status, detail) => {
         this.requireRow(start);
@@ -53,20 +54,18 @@ export class StartProjects {
       signal,
     });
     const project = await abortable(preparation, signal);
-    await knowledge.collect(row, sandbox, { ...project, late: false });
+    await knowledge.collect(row, sandbox, { ...project, late: false, onRead: recordUsed });
   }
 
   /** Reads the project for later messages, which may name skills of the image. Never rejects. */
   async collectLate(start: Start, sandbox: Sandbox, late: boolean): Promise<void> {
     const { store, knowledge, behaviours } = this.#deps;
     const row = store.conversations.get(start.conversation.id);
-    const options = { plugins: [], notes: [], late };
     if (!row) return;
+    const place = toPlace(row, []);
     // What was not examined is not used.
-    await behaviours
-      .find({ ...toPlace(row), plugins: [] }, sandbox)
-      .then(() => knowledge.collect(row, sandbox, options))
-      .catch(() => {});
+    const onRead = async (used: UsedParts) => void (await behaviours.find(place, sandbox, used));
+    await knowledge.collect(row, sandbox, { plugins: [], notes: [], late, onRead }).catch(() => {});
   }
 
   /** The current record. Throws when the conversation or its parent was deleted in the meantime. */
@@ -77,8 +76,4 @@ export class StartProjects {
     const what = row ? "The parent conversation" : "The conversation";
     throw new PlatformError("DeletedDuringStart", { what });
   }
-}
-
-function toPlace({ userId, sandboxId, config }: ConversationRow) {
-  return { userId, sandboxId, workingDir: config.workingDir };
 }

@@ -13,6 +13,9 @@ export const behaviourQueries = {
   accepted: "SELECT * FROM accepted_behaviours WHERE user_id = ? ORDER BY number DESC",
 };
 
+/** The parts of a row that were forgotten. */
+const noParts = "[]";
+
 /** Behaviours of projects, and what users have accepted of them. */
 export class SqliteBehaviours implements BehaviourStore {
   readonly #context: StoreContext;
@@ -26,6 +29,11 @@ export class SqliteBehaviours implements BehaviourStore {
     keep: number,
   ): Promise<void> {
     const { build, writer } = this.#context;
+    const forgotten = build
+      .deleteFrom("behaviours")
+      .where("holder", "=", holder)
+      .where("digest", "=", digest)
+      .where("parts", "=", noParts);
     const insert = build
       .insertInto("behaviours")
       .values({
@@ -43,11 +51,18 @@ export class SqliteBehaviours implements BehaviourStore {
       .where("holder", "=", holder)
       .orderBy("number", "desc")
       .limit(keep);
+    const accepted = build.selectFrom("accepted_behaviours").select("digest").where("user_id", "=", userId);
     const trim = build
       .deleteFrom("behaviours")
       .where("holder", "=", holder)
+      .where("number", "not in", newest)
+      .where("digest", "in", accepted);
+    const forget = build
+      .updateTable("behaviours")
+      .set({ parts: noParts })
+      .where("holder", "=", holder)
       .where("number", "not in", newest);
-    await writer.run(compile(insert), compile(trim));
+    await writer.run(compile(forgotten), compile(insert), compile(trim), compile(forget));
   }
 
   list(userId: string, holder?: string): BehaviourRow[] {
