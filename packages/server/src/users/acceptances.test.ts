@@ -97,7 +97,7 @@ test("what is kept is bounded: behaviours of a sandbox, and acceptances of a use
   for (let index = 0; index < 30; index++) await acceptances.record(found("s9", `text ${index}`));
   const all = acceptances.list("ann", "s9");
   expect(all.filter(({ parts }) => parts.length > 0)).toHaveLength(10);
-  // What was once found and not accepted withholds the secrets, whatever is found and accepted later.
+  // What was once found withholds the secrets until it is accepted, whatever is found later.
   for (const { digest, parts } of all) if (parts.length > 0) await acceptances.accept("ann", digest);
   expect(acceptances.withheld("ann", "s9")).toBeDefined();
   const oldest = all.at(-1)!;

@@ -317,7 +317,10 @@ export interface Acceptances {
   list(userId: string, sandboxId?: string): Behaviour[];
   /** Throws BehaviourNotFound, like `accept`. */
   get(userId: string, digest: string): Behaviour;
-  /** Accepts a behaviour, once. Throws TooManyAcceptances, also for one whose parts are no longer kept. */
+  /**
+   * Accepts a behaviour, once. Throws TooManyAcceptances, also for one whose parts are no longer
+   * kept.
+   */
   accept(userId: string, digest: string): Promise<Behaviour>;
   /** Withdraws an acceptance, if there is one; running sandboxes lose their secrets at once. */
   revoke(userId: string, digest: string): Promise<void>;

@@ -137,7 +137,9 @@ export class CreationPlans {
   }
 }
 
-/** Whether a skill does more than to describe: clients send the skills of a project as their own. */
+/**
+ * Whether a skill does more than to describe: clients send the skills of a project as their own.
+ */
 function actsByItself({ mcpServers, content }: Skill): boolean {
   return mcpServers !== undefined || inlineCommands(content).length > 0;
 }
