@@ -23,7 +23,9 @@ export const BehaviourPart = Type.Object({
 /** What a project does by itself; an addition to the contract. */
 export const Behaviour = Type.Object({
   digest: Type.String({ description: "SHA-256 of the origin and of all parts, hexadecimal" }),
-  origin: Type.String({ description: "the repository's address, the folder that was copied, or the sandbox" }),
+  origin: Type.String({
+    description: "the repository's address, the folder that was copied, or the sandbox",
+  }),
   parts: Type.Array(BehaviourPart),
   accepted_at: Nullable(Type.String({ format: "date-time" })),
   sandbox_ids: Type.Array(Type.String(), { description: "sandboxes in which it was found" }),
