@@ -1,4 +1,6 @@
-const reference = /\$(?:\{([A-Za-z_][A-Za-z0-9_]{0,127})(?::-([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]{0,127}))/g;
+/** A default has a bound: each of many unclosed ones would be searched to the end of the text. */
+const reference =
+  /\$(?:\{([A-Za-z_][A-Za-z0-9_]{0,127})(?::-([^}]{0,1000}))?\}|([A-Za-z_][A-Za-z0-9_]{0,127}))/g;
 
 /**
  * Replaces references in a configuration's text (agent-behaviour.md section 10). Unknown names use

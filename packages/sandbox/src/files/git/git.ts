@@ -7,6 +7,8 @@ import { changesScript, diffScript, gitCodes } from "./git-script.ts";
 /** Largest file of a diff, bytes (as in the reference). */
 const maxFileBytes = 2 ** 20;
 const maxChanges = 10_000;
+/** Changes and repositories after which no more are read. */
+const maxRead = 100_000;
 const timeoutMs = 30_000;
 
 /**
@@ -84,28 +86,41 @@ export function toGitError(
 
 const letters: Record<string, GitChange["status"]> = { A: "ADDED", D: "DELETED" };
 
-/** Parses the output of `changesScript`; drops a part that was cut off. */
-function parseChanges(text: string): GitChange[] {
+/**
+ * Parses the output of `changesScript`; drops a part that was cut off. The sandbox's git may print
+ * anything.
+ */
+export function parseChanges(text: string): GitChange[] {
   const words = text.split("\0");
-  const changes = new Map<string, GitChange["status"]>();
-  for (let at = 0; words[at] === "repository"; ) {
+  const found = new Map<string, Map<string, GitChange["status"]>>();
+  let count = 0;
+  for (let at = 0; words[at] === "repository" && count < maxRead; ) {
     const folder = words[at + 1]!.replace(/^\.\/?/, "");
     const prefix = folder === "" ? "" : `${folder}/`;
-    // The inner repository's changes replace the outer one's changes of the same folder.
-    for (const path of changes.keys()) if (prefix && path.startsWith(prefix)) changes.delete(path);
+    const changes = new Map<string, GitChange["status"]>();
+    found.set(folder, changes);
     at += 2;
-    for (; words[at]; at += 2) {
+    for (; words[at] && changes.size < maxRead; at += 2) {
       if (words[at + 1]) changes.set(prefix + words[at + 1]!, toStatus(words[at]!));
     }
     at++;
-    for (; words[at]; at++) {
+    for (; words[at] && changes.size < maxRead; at++) {
       // A file of the base that is not in the index exists in both.
       const path = prefix + words[at]!;
       changes.set(path, changes.has(path) ? "UPDATED" : "ADDED");
     }
     at++;
+    count += changes.size + 1;
   }
-  return sortChanges(changes);
+  // The inner repository's changes replace the outer one's changes of the same folder.
+  const isInner = (folder: string, path: string) => {
+    const [top = ""] = path.split("/", 1);
+    return folder !== top && path.length > top.length && found.has(top);
+  };
+  const all = [...found].flatMap(([folder, changes]) =>
+    [...changes].filter(([path]) => !isInner(folder, path)),
+  );
+  return sortChanges(new Map(all));
 }
 
 /** The status for a letter of `git diff --name-status`. */

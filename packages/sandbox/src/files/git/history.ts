@@ -28,16 +28,22 @@ export async function gitCommits(
   );
   if (result.code === gitCodes.noRepository) return { commits: [], hasMore: false };
   if (result.code !== 0) throw toGitError(result, undefined);
-  const words = result.stdout.toString().split("\0");
+  const commits = parseCommits(result.stdout.toString(), result.truncated);
+  return { commits: commits.slice(0, limit), hasMore: commits.length > limit || result.truncated };
+}
+
+/** Parses the output of `commitsScript`. */
+export function parseCommits(text: string, isTruncated: boolean): GitCommit[] {
+  const words = text.split("\0");
   const commits: GitCommit[] = [];
   // The last commit of a truncated list is incomplete.
-  const whole = result.truncated ? words.length - 5 : words.length;
+  const whole = isTruncated ? words.length - 5 : words.length;
   for (let at = 0; at + 5 <= whole; at += 5) {
     const [sha = "", short_sha = "", subject = "", author = "", timestamp = ""] = words.slice(at, at + 5);
     const shortened = { subject: subject.slice(0, maxText), author: author.slice(0, maxText) };
     commits.push({ sha, short_sha, ...shortened, timestamp });
   }
-  return { commits: commits.slice(0, limit), hasMore: commits.length > limit || result.truncated };
+  return commits;
 }
 
 /**

@@ -137,7 +137,7 @@ function findProblem(problems: NetworkProblem[], { repository }: CloneRequest): 
   return (problems.find(({ host }) => host === hostname) ?? problems.at(-1))?.sentence;
 }
 
-function toCloneError(code: number, output: string, request: CloneRequest): PlatformError {
+export function toCloneError(code: number, output: string, request: CloneRequest): PlatformError {
   const { repository, target, branch, full } = request;
   const { fullName: name, host, provider, login } = repository;
   const reason = lastLine(output);
@@ -154,7 +154,7 @@ function toCloneError(code: number, output: string, request: CloneRequest): Plat
     case codes.branch:
       return new PlatformError("CheckoutFailed", { name, branch: String(branch), reason });
   }
-  if (/remote branch .* not found|could not find remote branch/i.test(output))
+  if (/remote branch .{0,300} not found|could not find remote branch/i.test(output))
     return new PlatformError("BranchUnknown", { name, branch: String(branch) });
   if (/CONNECT tunnel failed, response 403|response 403 after CONNECT|HTTP code 403 from proxy/i.test(output))
     return new PlatformError("CloneHostBlocked", { name, host });
