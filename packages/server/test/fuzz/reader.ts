@@ -6,7 +6,7 @@ export interface Reader {
   bound: string;
   /** Pieces that are hostile to this function; each is repeated. */
   pieces: readonly string[];
-  /** Characters of the text whose time is measured, where expressions take the time; default 20,000. */
+  /** Characters of the text whose time is measured; default 20,000. */
   longChars?: number;
   /** What stands around the repeated pieces. */
   around?: readonly [before: string, after: string];
