@@ -20,7 +20,7 @@ test("an empty environment gives the documented defaults", () => {
     registries: undefined,
     dockerHost: undefined,
     runtime: undefined,
-    bodyLimit: 33_554_432,
+    bodyLimit: 16_777_216,
     logLevel: "info",
     limits: { memoryBytes: 2_147_483_648, pids: 1024, cpus: 2, diskBytes: 10_737_418_240 },
     sandboxQuotas: { files: 1_000_000, snapshots: 100, sandboxes: 2_000 },

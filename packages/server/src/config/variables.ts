@@ -147,9 +147,9 @@ export const variables = {
   }),
   bodyLimit: defineVariable<number>({
     name: "SANDPIPER_BODY_LIMIT",
-    description: "Largest accepted request body, except archives",
-    defaultText: "32M",
-    defaultValue: () => 32 * mebibyte,
+    description: "Largest accepted request body with messages; files and archives have no limit, others 1M",
+    defaultText: "16M",
+    defaultValue: () => 16 * mebibyte,
     must: `${sizeMust}, from 1K to 1G`,
     parse: (text) => parseBytes(text, 1024, gibibyte),
   }),

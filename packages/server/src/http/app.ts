@@ -113,7 +113,7 @@ export function buildApp(services: HttpServices): App {
   );
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
-  installBodyParsers(app, scheduler);
+  installBodyParsers(app, scheduler, config.bodyLimit);
   const { rejectUnknownPath } = installErrors(app);
   const documents = installOpenApi(app);
   const corsOptions = {

@@ -31,6 +31,14 @@ test("a body with millions of values is rejected before it is parsed", async () 
   }
 });
 
+test("a body without messages has at most 1 MiB", async () => {
+  const body = (length: number) => ({ llm_model: "x".repeat(length) });
+  const post = async (length: number) =>
+    (await server.call("POST", "/api/settings", { body: body(length) })).status;
+  expect(await post(2 ** 20)).toBe(413);
+  expect(await post(2 ** 20 - 100)).not.toBe(413);
+});
+
 test("values are counted outside of strings only", () => {
   const text = `,[{\\"`.repeat(maxJsonValues);
   expect(parseJson(JSON.stringify([text, "\\", text]))).toEqual([text, "\\", text]);

@@ -10,7 +10,17 @@ export const maxJsonDepth = 64;
  * Maximum values of a JSON body: parsing blocks the event loop for each value, hardly for long
  * texts.
  */
-export const maxJsonValues = 100_000;
+export const maxJsonValues = 10_000;
+
+/** Maximum bytes of a body that holds no message, whose images make it long. */
+const maxShortBodyBytes = 1024 * 1024;
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** The body holds messages: it may be as long as the server's limit allows. */
+    longBody?: true;
+  }
+}
 
 /**
  * Parses JSON from a client. Throws InvalidInput when it is malformed, exceeds `maxJsonDepth` or
@@ -91,9 +101,13 @@ function invalidJson(position: number, reason: string): InvalidInput {
 
 /**
  * Bodies are JSON. A route without a body ignores what clients send (released clients send `{}` or
- * an empty form); a route with a body responds 415 to other content types.
+ * an empty form); a route with a body responds 415 to other content types. Bodies above
+ * `bodyLimit` bytes, or 1 MiB where the route expects no message, are rejected with 413.
  */
-export function installBodyParsers(app: App, scheduler: EventLoopScheduler): void {
+export function installBodyParsers(app: App, scheduler: EventLoopScheduler, bodyLimit: number): void {
+  app.addHook("onRoute", (route) => {
+    if (!route.config?.longBody) route.bodyLimit ??= Math.min(maxShortBodyBytes, bodyLimit);
+  });
   // Spreads the parsing and first work of bodies that arrive together over the event loop.
   const bodies = scheduler.queue("request bodies");
   app.removeAllContentTypeParsers();

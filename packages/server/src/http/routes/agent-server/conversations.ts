@@ -62,11 +62,11 @@ export function agentConversationRoutes(
   );
   app.post(
     `${base}/events`,
-    route("Send a message; run starts the agent", {
-      params: ConversationPath,
-      body: SendMessageRequest,
-      response: { 200: Success },
-    }),
+    route(
+      "Send a message; run starts the agent",
+      { params: ConversationPath, body: SendMessageRequest, response: { 200: Success } },
+      { longBody: true },
+    ),
     async (request) => {
       const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
       const { content, run = false, sender } = request.body;

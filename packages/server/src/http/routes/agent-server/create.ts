@@ -19,7 +19,7 @@ export function agentCreateRoutes(
     "/api/conversations",
     {
       constraints: { view: "agent" },
-      config: { access: "agent", failures: [404, 409, 502, 503] },
+      config: { access: "agent", longBody: true, failures: [404, 409, 502, 503] },
       schema: {
         tags: ["agent server"],
         summary: "Create a conversation in the sandbox",

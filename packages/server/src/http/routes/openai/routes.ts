@@ -82,7 +82,7 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
           },
         },
       },
-      { failures: [400, 404, 409, 410, 429, 502, 503, 504] },
+      { longBody: true, failures: [400, 404, 409, 410, 429, 502, 503, 504] },
     ),
     async (request, reply) => {
       const { body, principal, raw } = request;

@@ -95,7 +95,7 @@ export function legacyConversationRoutes(
         body: Type.Object(InitSessionRequest.properties, { default: {} }),
         response: { 200: ConversationResponse },
       },
-      { errors, failures: [404, 409] },
+      { longBody: true, errors, failures: [404, 409] },
     ),
     async ({ principal, body }) => {
       const request = toStartRequest(body);

@@ -62,7 +62,7 @@ export function appConversationRoutes(
     route(
       "Start a conversation; returns its start task",
       { body: StartBody, response: { 200: AppConversationStartTask } },
-      { failures: [404, 409, 503] },
+      { longBody: true, failures: [404, 409, 503] },
     ),
     (request) => conversations.starts.start(request.principal.userId, request.body),
   );
@@ -71,7 +71,7 @@ export function appConversationRoutes(
     route(
       "Start a conversation; streams an array with its start task in each state",
       { body: StartBody, response: { 200: Type.Array(AppConversationStartTask) } },
-      { failures: [404, 409, 503] },
+      { longBody: true, failures: [404, 409, 503] },
     ),
     async (request, reply) => {
       const tasks = await conversations.starts.startStream(request.principal.userId, request.body);

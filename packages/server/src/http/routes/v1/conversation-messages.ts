@@ -23,7 +23,7 @@ export function conversationMessageRoutes(
   app.post(
     "/api/v1/app-conversations/:conversation_id/send-message",
     {
-      config: { failures: [409, 410, 503] },
+      config: { longBody: true, failures: [409, 410, 503] },
       schema: {
         tags: ["app conversations"],
         summary:
@@ -44,7 +44,7 @@ export function conversationMessageRoutes(
   app.post(
     "/api/v1/conversations/:conversation_id/pending-messages",
     {
-      config: { failures: [409, 410], invalidInput: 400 },
+      config: { longBody: true, failures: [409, 410], invalidInput: 400 },
       schema: {
         tags: ["pending messages"],
         summary:
