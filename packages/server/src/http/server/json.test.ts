@@ -7,7 +7,7 @@ import type { App } from "./services.ts";
 
 test("many bodies at once are all processed without blocking other requests", async () => {
   const app = Fastify();
-  installBodyParsers(stub<App>(app), new EventLoopScheduler());
+  installBodyParsers(stub<App>(app), new EventLoopScheduler(), 2 ** 20);
   const schema = { body: { type: "object" } };
   let rounds = 0;
   const begun: number[] = [];

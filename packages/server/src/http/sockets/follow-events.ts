@@ -54,7 +54,7 @@ function startFollowing(
   encode: Encode,
   id: string,
   resend: Resend,
-  { conversations, events, logger }: FollowDeps,
+  { conversations, events, logger, scheduler }: FollowDeps,
   limits: OutboxLimits,
 ): Outbox | undefined {
   const state = getState(conversations, id);
@@ -80,6 +80,7 @@ function startFollowing(
     upTo,
     (seq, json) => outbox.resend(seq, json),
     () => sink.open,
+    (work) => scheduler.queue("resends", queueOptions).run(work),
   )
     .then(() => outbox.goLive())
     .catch((error: unknown) => {

@@ -3,7 +3,10 @@ import type { Resend } from "./handshake.ts";
 
 /** Records, and characters of them, that are read at once and wait in memory for a slow client. */
 const pageSize = 100;
-const maxPageChars = 512 * 1024;
+const maxPageChars = 128 * 1024;
+
+/** Runs work in its turn among the resends of all clients, so that thousands at once delay nobody. */
+export type InTurn = <Result>(work: () => Result) => Promise<Result>;
 
 /**
  * Sends the listed events between two log positions in order, reading pages at the client's pace.
@@ -16,18 +19,19 @@ export async function resendEvents(
   upTo: number,
   send: (seq: number, json: string) => Promise<void>,
   open: () => boolean,
+  inTurn: InTurn,
 ): Promise<void> {
   let after = from;
   while (after < upTo && open()) {
-    const records = events.read(conversationId, after, Math.min(pageSize, upTo - after), maxPageChars);
+    const read = () =>
+      open() ? events.read(conversationId, after, Math.min(pageSize, upTo - after), maxPageChars) : [];
+    const records = await inTurn(read);
     if (records.length === 0) return;
     for (const { seq, listed, json } of records) {
       if (listed && seq <= upTo) await send(seq, json);
       if (!open()) return;
     }
     after = records.at(-1)!.seq;
-    // Other work runs between the pages of a long history.
-    await new Promise((resolve) => setImmediate(resolve));
   }
 }
 

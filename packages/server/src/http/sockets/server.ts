@@ -7,6 +7,7 @@ import { type WebSocket, WebSocketServer } from "ws";
 import type { Authenticator } from "../server/auth.ts";
 import type { ConnectionGuard } from "../server/connections/connection-guard.ts";
 import type { LiveCredentials } from "../server/connections/live-credentials.ts";
+import { requestQueue } from "../server/connections/request-turns.ts";
 import { rawResponse } from "../server/errors.ts";
 import { getClientAddress, type RequestLimit } from "../server/limits/request-limit.ts";
 import type { Principal } from "../server/principal.ts";
@@ -137,7 +138,6 @@ export function attachSockets(
 
   const upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => {
     if (limits.handleOther(request, connection, head)) return;
-    connection.on("error", () => connection.destroy());
     const refuse = (status: number, detail: string, retryAfter?: number) =>
       connection.end(rawResponse(status, detail, retryAfter));
     if (closing) return refuse(503, "The server is shutting down");
@@ -186,7 +186,19 @@ export function attachSockets(
       });
     });
   };
-  server.on("upgrade", upgrade);
+  const queue = requestQueue(services.scheduler);
+  server.on("upgrade", (request, connection, head) => {
+    connection.on("error", () => connection.destroy());
+    queue.add(() => {
+      if (connection.destroyed) return;
+      try {
+        upgrade(request, connection, head);
+      } catch (error) {
+        services.logger.error({ err: error }, "a handshake failed");
+        connection.destroy();
+      }
+    });
+  });
 
   return {
     async close() {

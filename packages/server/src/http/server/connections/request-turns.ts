@@ -20,6 +20,11 @@ type Bytes = Buffer<ArrayBuffer>;
  */
 const sliceMs = 5;
 
+/** Where requests and handshakes of WebSockets wait; new connections are accepted first. */
+export function requestQueue(scheduler: EventLoopScheduler): TimeSlicedQueue {
+  return scheduler.queue("requests", { sliceMs });
+}
+
 /** Checks of whether the server is alive, which wait for nobody. */
 const probe = /^\/(?:health|alive|ready)\/?(?:\?|$)/;
 
@@ -33,7 +38,7 @@ export class RequestTurns {
   readonly #connections = new WeakMap<Socket, Turns>();
 
   constructor(server: Server, scheduler: EventLoopScheduler) {
-    this.#queue = scheduler.queue("requests", { sliceMs, defersToConnections: false });
+    this.#queue = requestQueue(scheduler);
     server.on("connection", (socket) => this.#connections.set(socket, new Turns(socket)));
   }
 
