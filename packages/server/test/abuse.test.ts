@@ -89,10 +89,24 @@ test("a run whose sandbox is deleted ends with an error instead of asking the mo
 test("a path outside the documents' folder gets a readable error", async () => {
   const { hostname, port } = new URL(server.url);
   const socket = connect(Number(port), hostname);
-  socket.end("GET /docs/static/%2e%2e/%2e%2e/package.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  socket.write("GET /docs/static/%2e%2e/%2e%2e/package.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   let answer = "";
   for await (const chunk of socket) answer += chunk;
   expect(answer).toMatch(/^HTTP\/1\.1 403 /);
+});
+
+test("a range beyond a document's end gets 416, and two Host headers get 400", async () => {
+  const { hostname, port } = new URL(server.url);
+  const ask = async (...headers: string[]) => {
+    const socket = connect(Number(port), hostname);
+    const lines = ["GET /docs/static/swagger-ui.css HTTP/1.1", "Connection: close", "Host: x", ...headers];
+    socket.write(`${lines.join("\r\n")}\r\n\r\n`);
+    let answer = "";
+    for await (const chunk of socket) answer += chunk;
+    return answer.slice(0, 12);
+  };
+  expect(await ask("Range: bytes=99999999-")).toBe("HTTP/1.1 416");
+  expect(await ask("Host: y")).toBe("HTTP/1.1 400");
 });
 
 test("links in a sandbox and hostile archives give no access to files of the host", async () => {

@@ -17,6 +17,7 @@ export const httpErrors = {
   TooManyRequests: {
     TooManyWrongKeys: "Too many wrong keys: wait and try again.",
     RequestRateExceeded: "{caller} may send {perSecond} requests per second: wait and try again.",
+    TooManyBodies: "Too many large requests are unfinished: wait for one of them.",
     TooManyStreams: "Too many sockets and streams are open: close others first.",
     TooManyCompletions: "{limit} chat completions are running: wait for one of them.",
   },

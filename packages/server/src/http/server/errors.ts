@@ -95,6 +95,8 @@ function toFailure(error: unknown, request: FastifyRequest): Failure | undefined
   if (code?.startsWith("FST_") && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return { status: statusCode, text: STATUS_CODES[statusCode] ?? "Bad Request" };
   }
+  // Of the package that sends the pages' files.
+  if (statusCode === 416) return { status: 416, text: STATUS_CODES[416]! };
   // Files of sandboxes and snapshots; the store reports a full disk itself.
   if (code === "ENOSPC" || code === "EDQUOT")
     return { status: 507, text: "The disk of the data folder is full: make room and try again." };

@@ -1,6 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import { InvalidInput } from "./invalid-input.ts";
+import { BodyBudget } from "./limits/body-budget.ts";
 import type { App } from "./services.ts";
 
 /** Maximum nesting of a JSON body, so that recursive code behind the routes is safe. */
@@ -107,6 +108,17 @@ function invalidJson(position: number, reason: string): InvalidInput {
 export function installBodyParsers(app: App, scheduler: EventLoopScheduler, bodyLimit: number): void {
   app.addHook("onRoute", (route) => {
     if (!route.config?.longBody) route.bodyLimit ??= Math.min(maxShortBodyBytes, bodyLimit);
+  });
+  const budget = new BodyBudget();
+  app.addHook("preParsing", (request, reply, _payload, done) => {
+    const { schema, bodyLimit: most = bodyLimit } = request.routeOptions;
+    const length = Number(request.headers["content-length"] ?? most);
+    // What is longer is refused before it is read.
+    if (!schema?.body || length > most) return done();
+    const release = budget.take(request.principal?.userId ?? "", length);
+    if (!release) return done(new PlatformError("TooManyBodies"));
+    reply.raw.once("close", release);
+    done();
   });
   // Spreads the parsing and first work of bodies that arrive together over the event loop.
   const bodies = scheduler.queue("request bodies");

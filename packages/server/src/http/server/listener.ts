@@ -1,4 +1,4 @@
-import { createServer, type RequestListener, type Server } from "node:http";
+import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
 import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { FastifyServerOptions } from "fastify";
 import type { Previews } from "../preview/preview.ts";
@@ -7,6 +7,16 @@ import { RequestTurns } from "./connections/request-turns.ts";
 
 /** Connections above all limits that may be open while displaced ones are being closed. */
 const closingConnections = 1_024;
+
+/** Node reads the first one; what is before the server may read the other one. */
+function hasTwoHosts({ rawHeaders }: IncomingMessage): boolean {
+  let hosts = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]!;
+    if (name.length === 4 && name.toLowerCase() === "host") hosts++;
+  }
+  return hosts > 1;
+}
 
 /**
  * The HTTP server under the routes. Requests for previews leave before routing: no platform route
@@ -23,6 +33,7 @@ export function createListener(
     { shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === "websocket" },
     (request, response) => {
       turns.take(request, response, () => {
+        if (hasTwoHosts(request)) return void response.writeHead(400, { connection: "close" }).end();
         if (!previews.request(request, response)) routes(request, response);
       });
     },

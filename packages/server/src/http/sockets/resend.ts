@@ -5,7 +5,7 @@ import type { Resend } from "./handshake.ts";
 const pageSize = 100;
 const maxPageChars = 128 * 1024;
 
-/** Runs work in its turn among the resends of all clients, so that thousands at once delay nobody. */
+/** Runs work in its turn among the resends of all clients: thousands at once delay nobody. */
 export type InTurn = <Result>(work: () => Result) => Promise<Result>;
 
 /**

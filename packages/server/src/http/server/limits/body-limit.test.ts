@@ -1,6 +1,13 @@
+import { once } from "node:events";
 import { request } from "node:http";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { key, read, startServer, type TestServer } from "../../../../test/support/test-server.ts";
+import {
+  key,
+  read,
+  startServer,
+  strangerKey,
+  type TestServer,
+} from "../../../../test/support/test-server.ts";
 
 let server: TestServer;
 beforeAll(async () => {
@@ -8,6 +15,28 @@ beforeAll(async () => {
   server.sandboxes.add();
 });
 afterAll(() => server.close());
+
+test("a user's unfinished bodies are bounded together, and others are not affected", async () => {
+  const own = await startServer({ bodyLimit: 16 * 2 ** 20 });
+  const open = Array.from({ length: 8 }, async () => {
+    const headers = {
+      "x-session-api-key": key,
+      "content-type": "application/json",
+      "content-length": 2 ** 24,
+    };
+    const call = request(`${own.url}/api/v1/app-conversations`, { method: "POST", headers });
+    call.on("error", () => {}).write("{");
+    await once(call, "socket");
+    return call;
+  });
+  const calls = await Promise.all(open);
+  const start = (as: string) => own.call("POST", "/api/v1/app-conversations", { key: as, body: {} });
+  await expect.poll(async () => (await start(key)).status).toBe(429);
+  expect((await start(strangerKey)).status).not.toBe(429);
+  for (const call of calls) call.destroy();
+  await expect.poll(async () => (await start(key)).status).not.toBe(429);
+  await own.close();
+});
 
 /** Sends a chunked body without Content-Length; returns the status. */
 function sendChunked(method: string, path: string, bytes: number): Promise<number> {
