@@ -89,7 +89,9 @@ test("a run whose sandbox is deleted ends with an error instead of asking the mo
 test("a path outside the documents' folder gets a readable error", async () => {
   const { hostname, port } = new URL(server.url);
   const socket = connect(Number(port), hostname);
-  socket.write("GET /docs/static/%2e%2e/%2e%2e/package.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  socket.write(
+    "GET /docs/static/%2e%2e/%2e%2e/package.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+  );
   let answer = "";
   for await (const chunk of socket) answer += chunk;
   expect(answer).toMatch(/^HTTP\/1\.1 403 /);

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
+import { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -27,7 +28,7 @@ test("an active terminal keeps its sandbox awake; an idle one is paused with it,
   const sandboxes = await bench.serve({ idle });
   const { id } = await sandboxes.create("me");
   const limits = { terminals: new KeyedSemaphore([1]), busyMs };
-  const services = { sandboxes, logger: pino({ level: "silent" }) };
+  const services = { sandboxes, scheduler: new EventLoopScheduler(), logger: pino({ level: "silent" }) };
   const caller = { userId: "me", sandboxId: id, source: "" };
   sockets.on("connection", (socket) =>
     serveTerminal({ socket, caller, credential: () => caller }, new URLSearchParams(), services, limits),

@@ -1,5 +1,6 @@
 import { Transform } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
+import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { type InteractiveShell, openInteractiveShell } from "@sandpiper/sandbox/shell/interactive-shell";
@@ -12,6 +13,8 @@ import { parseTerminalFrame, parseTerminalRequest, type TerminalRequest } from "
 
 export interface TerminalDeps {
   sandboxes: Sandboxes;
+  /** Shells start one in each round of the event loop, because a start takes milliseconds. */
+  scheduler: TurnScheduler;
   logger: FastifyBaseLogger;
 }
 
@@ -139,8 +142,11 @@ class TerminalSocket {
   }
 
   async #run(): Promise<void> {
+    const sandbox = await this.#ensureRunning();
+    await this.#services.scheduler.nextTurn("terminals");
+    if (this.#socket.readyState !== this.#socket.OPEN) return;
     const asked = this.#size;
-    const shell = await openInteractiveShell(await this.#ensureRunning(), { ...this.#request, tty: asked });
+    const shell = await openInteractiveShell(sandbox, { ...this.#request, tty: asked });
     if (this.#socket.readyState !== this.#socket.OPEN) return shell.hangUp();
     this.#shell = shell;
     if (this.#size !== asked) this.#resize();
