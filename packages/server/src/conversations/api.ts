@@ -181,10 +181,15 @@ export interface ConversationFeed {
   /** The value of the `full_state` frame (agent-server.md section 6.1); it contains no secret. */
   fullState(id: string): Record<string, unknown>;
   /**
-   * Subscribes to stored events, state updates and deltas, in order. `onDeleted` is called once the
-   * conversation is deleted. Returns the function that ends the subscription.
+   * Subscribes to stored events, state updates and deltas, in order. Returns the function that ends
+   * the subscription; `lost`: the client did not end it, and probably comes back.
    */
-  follow(id: string, listener: (frame: Frame) => void, onDeleted: () => void): () => void;
+  follow(id: string, follower: Follower): (lost?: boolean) => void;
+  /**
+   * Whether a client that comes back may have missed the end of a run; undefined when no client has
+   * lost its connection a short time ago.
+   */
+  mayMissEnd(id: string): boolean | undefined;
   /** The number of subscribers. */
   followers(id: string): number;
 }
@@ -248,9 +253,25 @@ export interface FilesOutcome {
   restored: string | undefined;
 }
 
+/** A subscriber. It must not block; it queues by itself. */
+export interface Follower {
+  onFrame(frame: Frame): void;
+  /** Called once the conversation is deleted; no frame follows. */
+  onDeleted(): void;
+  /**
+   * Resolves when the client has handled the full states that were sent to it, or does not say so
+   * in time. Absent where a client cannot tell.
+   */
+  settle?(): Promise<void>;
+}
+
 /** One JSON text to subscribers. */
 export interface Frame {
   json: string;
+  /** The frame is a full state, which a client may take for the end of a run. */
+  isFullState?: boolean;
+  /** Before the client handles the frame, it reads the events that it missed. */
+  isLate?: boolean;
   /** Set when the frame comes from the log. */
   seq?: number;
   listed?: boolean;

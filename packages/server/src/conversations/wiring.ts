@@ -249,7 +249,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     branches: {
       navigate: async (id, eventId) =>
         navigate(
-          { store, sandboxes, runner, workspaces, announcements, replacements },
+          { store, sandboxes, runner, workspaces, replacements },
           access.requireWithSandbox(id),
           eventId,
         ),
@@ -257,7 +257,8 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     },
     live: {
       fullState: (id) => histories.fullState(access.require(id)),
-      follow: (id, listener, onDeleted) => hub.follow(id, listener, onDeleted),
+      follow: (id, follower) => hub.follow(id, follower),
+      mayMissEnd: (id) => hub.lost.mayMissEnd(id),
       followers: (id) => hub.followers(id),
     },
     sideCalls: {
@@ -293,6 +294,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
         workspaces,
         pause: (id) => commands.pause(id),
         abortCall: (id) => runner.abortCall(id),
+        announceEnd: (id) => announcements.announceEnd(id),
       });
       const running = store.conversations.listRunning().filter(({ config }) => !config.external);
       const awake = await failAfterUncleanEnds({ store, logger }, running);

@@ -159,7 +159,7 @@ test("a rejection answers each waiting action and leaves the agent idle, which r
   expect(await client.respondToConfirmation(one.id, { accept: false, reason: "Not here." })).toEqual({
     success: true,
   });
-  await one.closing("idle", from);
+  await one.socket.frame(({ key, value }) => key === "execution_status" && value === "idle");
   const events = await one.events();
   const actions = events.filter(({ kind }) => kind === "ActionEvent");
   expect(events.slice(-2)).toMatchObject(

@@ -238,8 +238,10 @@ test("pause, interrupt, confirmation and rejection end the client's wait with a 
   expect((await http.post(`${base}/run`)).status).toBe(409);
   expect((await http.post(`${base}/pause`)).json).toEqual({ success: true });
   const asked = socket.frames.length;
+  expect(socket.frames.findLast(isFullState)!.value.execution_status).toBe("paused");
   release();
-  await socket.next((frame) => isFullState(frame) && frame.value.execution_status === "paused", asked);
+  // The step that runs during the pause ends the turn.
+  await socket.next((frame) => isFullState(frame) && frame.value.execution_status === "finished", asked);
   expect((await allEvents(base)).some(({ kind }) => kind === "PauseEvent")).toBe(true);
   socket.close();
 });

@@ -113,9 +113,6 @@ test("a conversation is idle, running, finished by a text or the finish tool, an
     .filter(({ key }) => key === "execution_status")
     .map(({ value }) => value);
   expect(statuses).toEqual(["running", "finished"]);
-  expect(
-    one.socket.frames.some(({ key, value }) => key === "full_state" && value.execution_status === "running"),
-  ).toBe(true);
   await one.send("again");
   expect(await one.status()).toBe("idle");
   await one.until("run: true", "finished");
@@ -125,21 +122,6 @@ test("a conversation is idle, running, finished by a text or the finish tool, an
     "ActionEvent",
     "ObservationEvent",
   ]);
-});
-
-test("a message after a run does not repeat the end of that run", async () => {
-  const one = await conversation();
-  await one.until("hello", "finished");
-  await one.send("again");
-  // Otherwise it is sent again a fifth of a second after the first time.
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  const from = one.socket.frames.length;
-  await one.run();
-  await one.closing("finished", from);
-  const states = one.socket.frames
-    .filter(({ key }) => key === "full_state")
-    .map(({ value }) => value.execution_status);
-  expect(states.filter((status) => status === "idle")).toHaveLength(1);
 });
 
 test("a second run is refused during a run, and a message with run joins the run", async () => {
@@ -280,27 +262,4 @@ test("a running conversation can be deleted: the model is not asked again", asyn
   const after = await conversation();
   await after.until("hello", "finished");
   expect(models.requests.length).toBe(asked + 1);
-});
-
-test("the full state at the end of a run is sent again, for clients that were not ready for the first", async () => {
-  const one = await conversation();
-  const ends: [string, string][] = [
-    ["short", "finished"],
-    ["fail: x", "error"],
-  ];
-  for (const [text, status] of ends) {
-    await one.send(text);
-    const from = one.socket.frames.length;
-    await one.run();
-    // Like the Python client, ignores frames from before the answer (remote-clients.md section 4).
-    const armed = one.socket.frames.length;
-    const isEnd = ({ key, value }: Json) => key === "full_state" && value.execution_status === status;
-    await one.socket.frame((frame) => isEnd(frame) && one.socket.frames.indexOf(frame) >= armed);
-    await one.socket.frame(
-      (frame) => isEnd(frame) && one.socket.frames.slice(from).filter(isEnd).length === 2,
-    );
-    const frames = one.socket.frames.slice(from);
-    const last = frames.findLastIndex(({ kind }) => kind !== "ConversationStateUpdateEvent");
-    expect(frames.findIndex(isEnd)).toBeGreaterThan(last);
-  }
 });

@@ -21,7 +21,7 @@ import type { Announcements } from "../run/announcements.ts";
 export interface ConversationDetailsDeps {
   store: Pick<Store, "conversations">;
   callbacks: Pick<Callbacks, "notifyChange">;
-  announcements: Pick<Announcements, "announceField" | "announceTitle">;
+  announcements: Pick<Announcements, "announceField">;
 }
 
 /**
@@ -40,7 +40,7 @@ export class ConversationDetails {
     const { store, callbacks, announcements } = this.#deps;
     await store.conversations.update(row.id, parseConversationUpdate(row, change));
     callbacks.notifyChange(row.id);
-    if (change.title !== undefined) announcements.announceTitle(row.id);
+    if (change.title !== undefined) announcements.announceField(row.id, "title", change.title);
   }
 
   /** Changes title and tags; `tags` replaces all earlier tags. */
@@ -49,7 +49,7 @@ export class ConversationDetails {
     await store.conversations.update(row.id, { ...(title && { title }), ...(tags && { config: { tags } }) });
     callbacks.notifyChange(row.id);
     if (tags) announcements.announceField(row.id, "tags", tags);
-    else if (title) announcements.announceTitle(row.id);
+    if (title) announcements.announceField(row.id, "title", title);
   }
 
   /** Throws ConversationExternal. */

@@ -7,12 +7,13 @@ import type { Store } from "../../store/store.ts";
 import type { ConversationCommands } from "../api.ts";
 import type { ActiveRuns } from "../run/active-runs.ts";
 import type { Announcements } from "../run/announcements.ts";
+import { presentAgentState } from "../run/full-state.ts";
 import type { GoalJudge } from "./goal-judge.ts";
 
 export interface GoalsDeps {
   store: Pick<Store, "conversations" | "events">;
   runs: Pick<ActiveRuns, "isAwake">;
-  announcements: Pick<Announcements, "announce">;
+  announcements: Pick<Announcements, "announceField">;
   judge: GoalJudge;
   commands: Pick<ConversationCommands, "send">;
   logger: Logger;
@@ -134,7 +135,7 @@ export class Goals {
 
   async #set(id: string, goal: Goal): Promise<void> {
     await this.#deps.store.conversations.update(id, { config: { goal } });
-    this.#deps.announcements.announce(id);
+    this.#deps.announcements.announceField(id, "agent_state", presentAgentState(goal));
   }
 
   /** Changes the active goal, if there still is one when the change runs. */

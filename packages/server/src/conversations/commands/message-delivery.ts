@@ -57,7 +57,7 @@ export class MessageDelivery {
     ];
     await store.events.append(id, records, { delivers });
     await knowledge.recordActivation(id, skills);
-    await titles.update(row, content, { isFirst: opening !== undefined, runs: run });
+    await titles.update(row, content, { isFirst: opening !== undefined });
     if (run) runner.wake(id);
   }
 }

@@ -9,7 +9,7 @@ import type { GeneratedTitles } from "../run/titles.ts";
 export interface MessageTitlesDeps {
   store: Pick<Store, "conversations">;
   masks: Pick<OutputMasks, "forConversation">;
-  announcements: Pick<Announcements, "announceTitle">;
+  announcements: Pick<Announcements, "announceField">;
   generated: Pick<GeneratedTitles, "generate">;
 }
 
@@ -21,11 +21,11 @@ export class MessageTitles {
     this.#deps = deps;
   }
 
-  /** `row`: before the message; `runs`: the message wakes the agent, which announces the title. */
+  /** `row`: before the message. */
   async update(
     row: ConversationRow,
     content: readonly Content[],
-    { isFirst, runs }: { isFirst: boolean; runs: boolean },
+    { isFirst }: { isFirst: boolean },
   ): Promise<void> {
     const { store, masks, announcements, generated } = this.#deps;
     const { id } = row;
@@ -34,6 +34,6 @@ export class MessageTitles {
     const untitled = row.title === null ? titlesFirst : row.title === `Conversation ${hexId(id).slice(0, 5)}`;
     if (untitled && title) await store.conversations.update(id, { title });
     if (untitled || (titlesFirst && row.title === title)) generated.generate(id, content);
-    if (untitled && title && !runs) announcements.announceTitle(id);
+    if (untitled && title) announcements.announceField(id, "title", title);
   }
 }

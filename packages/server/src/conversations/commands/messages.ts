@@ -10,7 +10,7 @@ export interface MessagesDeps {
   access: ConversationLookup;
   goals: Pick<Goals, "stop">;
   commands: Pick<RunCommands, "answerByMessage">;
-  announcements: Pick<Announcements, "cancelRepeat">;
+  announcements: Pick<Announcements, "ended">;
   delivery: MessageDelivery;
 }
 
@@ -32,9 +32,8 @@ export class Messages {
     const rejects =
       options.run && access.requireWithSandbox(id).summary.executionStatus === "waiting_for_confirmation";
     const deliver = async () => {
-      const latest = access.requireWithSandbox(id);
-      announcements.cancelRepeat(id);
-      await delivery.deliver(latest, content, options);
+      await announcements.ended(id);
+      await delivery.deliver(access.requireWithSandbox(id), content, options);
     };
     await (rejects ? commands.answerByMessage(id, deliver) : deliver());
   }

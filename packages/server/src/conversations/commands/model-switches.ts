@@ -13,8 +13,8 @@ import type { Announcements } from "../run/announcements.ts";
 export interface ModelSwitchesDeps {
   store: Pick<Store, "conversations" | "agents">;
   settings: Pick<Settings, "profileModel">;
-  agents: Pick<AgentConfigResolver, "clientAgent" | "present">;
-  announcements: Pick<Announcements, "announce" | "announceField">;
+  agents: Pick<AgentConfigResolver, "clientAgent">;
+  announcements: Pick<Announcements, "announceCurrent">;
 }
 
 /** Switches the models of conversations. Every method throws ConversationNotFound. */
@@ -33,7 +33,7 @@ export class ModelSwitches {
     if (!settings.profileModel(userId, profile)?.model)
       throw new PlatformError("LlmProfileUnknown", { name: profile });
     await store.conversations.update(id, { config: { llmProfile: profile } });
-    announcements.announce(id);
+    announcements.announceCurrent(id, "agent");
   }
 
   /**
@@ -57,8 +57,7 @@ export class ModelSwitches {
         config: { ownAgent: true, llmModel: llm.model, llmProfile: null, llmRevision },
       });
     });
-    const changed = store.conversations.get(id);
-    if (changed) announcements.announceField(id, "agent", agents.present(changed, { skills: false }));
+    announcements.announceCurrent(id, "agent");
   }
 }
 

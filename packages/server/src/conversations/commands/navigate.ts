@@ -7,7 +7,6 @@ import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { FilesOutcome } from "../api.ts";
 import { collectSkills } from "../log/branch.ts";
-import type { Announcements } from "../run/announcements.ts";
 import type { Runner } from "../run/runner.ts";
 import type { Workspaces } from "../run/workspaces.ts";
 import { findSnapshot, stageFiles } from "./snapshot-lookup.ts";
@@ -17,7 +16,6 @@ export interface BranchDeps {
   sandboxes: Sandboxes;
   runner: Pick<Runner, "requireAtRest">;
   workspaces: Pick<Workspaces, "getOrCreate">;
-  announcements: Pick<Announcements, "announceEnd">;
   /** Keyed by sandbox, because several conversations may share a folder. */
   replacements: KeyedMutex;
 }
@@ -33,7 +31,7 @@ export async function navigate(
   row: ConversationRow,
   eventId: string | null,
 ): Promise<FilesOutcome> {
-  const { store, sandboxes, runner, workspaces, announcements, replacements } = deps;
+  const { store, sandboxes, runner, workspaces, replacements } = deps;
   const { events } = store;
   const path = events.pathTo(row.id, eventId);
   if (!path) throw new PlatformError("EventUnknown");
@@ -65,7 +63,6 @@ export async function navigate(
       release();
     }
     await workspace.rewind(staged !== undefined);
-    announcements.announceEnd(row.id);
     return { restored: staged && snapshot?.id };
   });
 }

@@ -12,7 +12,7 @@ export interface PluginAdditionsDeps {
   store: Pick<Store, "conversations" | "events">;
   plugins: Pick<PluginFetcher, "fetch">;
   knowledge: Pick<ProjectKnowledge, "addPlugins">;
-  announcements: Pick<Announcements, "announce">;
+  announcements: Pick<Announcements, "announceCurrent">;
 }
 
 /** Adds plugins to existing conversations; they apply from the next message. */
@@ -38,6 +38,6 @@ export class PluginAdditions {
         throw store.conversations.get(id) ? error : new PlatformError("ConversationUnknown");
       }
     });
-    announcements.announce(id);
+    announcements.announceCurrent(id, "agent");
   }
 }

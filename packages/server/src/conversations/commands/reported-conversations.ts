@@ -19,7 +19,7 @@ export interface ReportedConversationsDeps {
   callbacks: Pick<Callbacks, "register">;
   sandboxes: Pick<Sandboxes, "running">;
   joins: Pick<SandboxJoins, "run">;
-  announcements: Pick<Announcements, "announceTitle">;
+  announcements: Pick<Announcements, "announceField">;
 }
 
 /** Limits per sandbox: conversations, listed events of each, and characters of all events. */
@@ -67,7 +67,7 @@ export class ReportedConversations {
       const stats = parseStats(info.stats);
       if (stats && Object.keys(stats.usage_to_metrics).length > 0) records.push(stateRecord("stats", stats));
       if (records.length > 0) await this.#deps.store.events.append(id, records);
-      if (change.title) this.#deps.announcements.announceTitle(id);
+      if (change.title) this.#deps.announcements.announceField(id, "title", change.title);
     });
   }
 

@@ -14,7 +14,7 @@ export interface RunCommandsDeps {
   access: ConversationLookup;
   runner: Pick<Runner, "isAwake" | "isWaiting" | "approve" | "wake" | "abort">;
   histories: Pick<Histories, "openActions">;
-  announcements: Pick<Announcements, "announceEnd" | "cancelRepeat">;
+  announcements: Pick<Announcements, "announceEnd" | "duringRunCall">;
   subAgents: Pick<SubAgentRunner, "approve" | "isWaiting" | "reject">;
 }
 
@@ -29,9 +29,8 @@ export class RunCommands {
   }
 
   run(id: string): Promise<void> {
-    this.#deps.announcements.cancelRepeat(id);
     // Serialised, so that the second of two approvals finds the run in progress.
-    return this.#answers.run(id, () => this.#run(id));
+    return this.#deps.announcements.duringRunCall(id, () => this.#answers.run(id, () => this.#run(id)));
   }
 
   async #run(id: string): Promise<void> {
@@ -61,13 +60,12 @@ export class RunCommands {
   }
 
   async #reject(id: string, reason: string): Promise<void> {
-    const { access, histories, announcements, store, subAgents } = this.#deps;
+    const { access, histories, store, subAgents } = this.#deps;
     const status = access.requireLocal(id).summary.executionStatus;
     if (status !== "waiting_for_confirmation") return;
     if (subAgents.isWaiting(id)) return this.#answerSubAgents(id, () => subAgents.reject(id, reason));
     const records = rejectActions(histories.openActions(id), reason);
     await store.events.append(id, [...records, ...transition(status, "reject")]);
-    announcements.announceEnd(id);
   }
 
   /** Delivers a message that answers waiting actions: those of sub-agents are rejected first. */
@@ -90,11 +88,13 @@ export class RunCommands {
   }
 
   async pause(id: string): Promise<void> {
-    const { access, announcements, store } = this.#deps;
-    const records = transition(access.requireLocal(id).summary.executionStatus, "pause");
+    const { access, announcements, runner, store } = this.#deps;
+    const status = access.requireLocal(id).summary.executionStatus;
+    const records = transition(status, "pause");
     if (records.length === 0) return;
     await store.events.append(id, records);
-    announcements.announceEnd(id);
+    // A run that waits for a slot never begins, and so never ends.
+    if (status === "running" && !runner.isAwake(id)) announcements.announceEnd(id);
   }
 
   async interrupt(id: string): Promise<void> {

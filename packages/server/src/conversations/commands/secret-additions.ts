@@ -13,7 +13,7 @@ export interface SecretAdditionsDeps {
   sandboxes: Pick<Sandboxes, "refreshSecretAccess">;
   runner: Pick<Runner, "requireAtRest">;
   workspaces: Pick<Workspaces, "get">;
-  announcements: Pick<Announcements, "announce">;
+  announcements: Pick<Announcements, "announceCurrent">;
 }
 
 /** Adds secrets to existing conversations; a run in progress has them from its next shell. */
@@ -45,6 +45,6 @@ export class SecretAdditions {
       ?.renewShell()
       .catch(() => {});
     sandboxes.refreshSecretAccess(sandboxId);
-    announcements.announce(conversationId);
+    announcements.announceCurrent(conversationId, "secret_registry");
   }
 }

@@ -1,67 +1,74 @@
 import { eventTime, newId } from "@sandpiper/wire";
 import type { EventLog } from "../../store/event-log.ts";
-import type { Frame } from "../api.ts";
+import type { Follower, Frame } from "../api.ts";
+import { LostFollowers } from "./lost-followers.ts";
 
-type Listener = (frame: Frame) => void;
-
-/** The followers of one conversation, with their `onDeleted` callbacks. */
+/** The followers of one conversation. */
 interface Channel {
-  listeners: Map<Listener, () => void>;
+  followers: Set<Follower>;
   unfollow: () => void;
 }
 
-/**
- * Delivers frames to the followers of a conversation: durable records, deltas and full states. A
- * listener must not block; it queues by itself.
- */
+/** Delivers frames to the followers of a conversation: durable records, deltas and full states. */
 export class Hub {
   readonly #events: EventLog;
   readonly #channels = new Map<string, Channel>();
+  readonly lost = new LostFollowers();
 
   constructor(events: EventLog) {
     this.#events = events;
   }
 
-  /** `onDeleted` is called once the conversation is deleted; no frame follows. */
-  follow(conversationId: string, listener: Listener, onDeleted: () => void): () => void {
+  /** See `ConversationFeed.follow`. */
+  follow(conversationId: string, follower: Follower): (lost?: boolean) => void {
     const room = this.#channels.get(conversationId) ?? this.#open(conversationId);
-    room.listeners.set(listener, onDeleted);
-    return () => {
-      room.listeners.delete(listener);
-      if (room.listeners.size > 0 || this.#channels.get(conversationId) !== room) return;
+    room.followers.add(follower);
+    return (lost = false) => {
+      room.followers.delete(follower);
+      if (lost) this.lost.noteLoss(conversationId);
+      if (room.followers.size > 0 || this.#channels.get(conversationId) !== room) return;
       room.unfollow();
       this.#channels.delete(conversationId);
     };
   }
 
   notifyDeletion(conversationId: string): void {
-    for (const onDeleted of [...(this.#channels.get(conversationId)?.listeners.values() ?? [])]) onDeleted();
+    for (const follower of [...this.#followersOf(conversationId)]) follower.onDeleted();
   }
 
   followers(conversationId: string): number {
-    return this.#channels.get(conversationId)?.listeners.size ?? 0;
+    return this.#channels.get(conversationId)?.followers.size ?? 0;
   }
 
   publish(conversationId: string, frame: Frame): void {
-    for (const listener of this.#channels.get(conversationId)?.listeners.keys() ?? []) listener(frame);
+    for (const follower of this.#followersOf(conversationId)) follower.onFrame(frame);
   }
 
-  /** Sends an event that is not stored. It must not contain nulls or undefined members. */
+  /** Resolves when no follower has an earlier full state to handle. */
+  async settle(conversationId: string): Promise<void> {
+    await Promise.all([...this.#followersOf(conversationId)].map((follower) => follower.settle?.()));
+  }
+
+  /** Sends an event that is not stored. It must not contain undefined members. */
   publishEvent(conversationId: string, event: Record<string, unknown>): void {
     if (this.followers(conversationId) === 0) return;
     const stamped = { id: newId(), timestamp: eventTime(Date.now() * 1000), ...event };
-    this.publish(conversationId, { json: JSON.stringify(stamped) });
+    this.publish(conversationId, { json: JSON.stringify(stamped), isFullState: event.key === "full_state" });
+  }
+
+  #followersOf(conversationId: string): Iterable<Follower> {
+    return this.#channels.get(conversationId)?.followers ?? [];
   }
 
   #open(conversationId: string): Channel {
-    const listeners: Channel["listeners"] = new Map();
+    const followers: Channel["followers"] = new Set();
     const unfollow = this.#events.follow(conversationId, (records) => {
-      // All listeners get the same object, so that they share its encoded forms.
+      // All followers get the same object, so that they share its encoded forms.
       for (const record of records) {
-        for (const listener of listeners.keys()) listener(record);
+        for (const follower of followers) follower.onFrame(record);
       }
     });
-    const room = { listeners, unfollow };
+    const room = { followers, unfollow };
     this.#channels.set(conversationId, room);
     return room;
   }

@@ -3,85 +3,114 @@ import type { Hub } from "../log/hub.ts";
 import type { Histories } from "./histories.ts";
 
 /**
- * Delay before the closing state of a run is sent again, ms. The Python client starts to wait only
- * after the response to its run call, so it misses the first frame of a short run
- * (remote-clients.md section 4, rule 5).
+ * Time between the answer to a run call and the closing state of the run, ms. The Python client
+ * waits for the closing state only after it has read the answer, and would miss an earlier one.
  */
-const repeatMs = 200;
+const answerReadMs = 100;
+
+/** Run calls of a conversation that are open or were just answered. */
+interface RunCalls {
+  open: number;
+  timer: NodeJS.Timeout | undefined;
+  /** Resolves when the end that waits for the calls is sent; undefined without one. */
+  end: PromiseWithResolvers<void> | undefined;
+}
 
 export interface AnnouncementsDeps {
   store: Pick<Store, "conversations">;
-  hub: Pick<Hub, "followers" | "publishEvent">;
+  hub: Pick<Hub, "followers" | "publishEvent" | "settle" | "lost">;
   histories: Pick<Histories, "fullState">;
-  isAwake(conversationId: string): boolean;
 }
 
-/** Sends followers the full state of conversations. */
+/**
+ * Tells followers what no record tells them: changed fields, and the end of runs. A client that
+ * waits for a run takes every full state that is not `running` for the end of that run, so there is
+ * one after each run, and no other (docs/understand/internals/runs.md, "The end of a run").
+ */
 export class Announcements {
   readonly #deps: AnnouncementsDeps;
-  /** Pending repeats of closing states, by conversation. */
-  readonly #repeats = new Map<string, NodeJS.Timeout>();
+  readonly #calls = new Map<string, RunCalls>();
+  #closed = false;
 
   constructor(deps: AnnouncementsDeps) {
     this.#deps = deps;
   }
 
-  announce(conversationId: string): void {
-    const { store, hub, histories } = this.#deps;
-    if (hub.followers(conversationId) === 0) return;
-    const row = store.conversations.get(conversationId);
-    if (!row) return;
-    const value = histories.fullState(row);
-    hub.publishEvent(conversationId, {
-      kind: "ConversationStateUpdateEvent",
-      source: "environment",
-      key: "full_state",
-      value,
-    });
-  }
-
-  /** Sends a changed field, then the whole state. */
+  /** Sends a changed field; null for a removed one. */
   announceField(conversationId: string, key: string, value: unknown): void {
     this.#deps.hub.publishEvent(conversationId, {
       kind: "ConversationStateUpdateEvent",
       source: "environment",
       key,
-      value: value ?? undefined,
+      value,
     });
-    this.announce(conversationId);
   }
 
-  /**
-   * Announces a changed title, except while a run begins or ends: a state that is not `running`
-   * looks like the end of that run to a waiting client.
-   */
-  announceTitle(conversationId: string): void {
-    const status = this.#deps.store.conversations.get(conversationId)?.summary.executionStatus;
-    if (status === "running" || !this.#deps.isAwake(conversationId)) this.announce(conversationId);
+  /** Sends a changed field of the full state with its current value. */
+  announceCurrent(conversationId: string, key: "agent" | "secret_registry"): void {
+    const value = this.#getFullState(conversationId)?.[key];
+    if (value !== undefined) this.announceField(conversationId, key, value);
   }
 
-  /** Sends the state now, and again for clients that were not ready for it. */
+  /** Sends the full state after a run: now, or when the clients of its run calls can expect it. */
   announceEnd(conversationId: string): void {
-    this.announce(conversationId);
-    this.cancelRepeat(conversationId);
-    const repeat = () => {
-      this.#repeats.delete(conversationId);
-      if (!this.#deps.isAwake(conversationId)) this.announce(conversationId);
-    };
-    this.#repeats.set(conversationId, setTimeout(repeat, repeatMs));
+    this.#deps.hub.lost.noteEnd(conversationId);
+    const calls = this.#calls.get(conversationId);
+    if (calls) calls.end ??= Promise.withResolvers();
+    else this.#sendFullState(conversationId);
+  }
+
+  /** Resolves when no end of a run waits to be sent. */
+  async ended(conversationId: string): Promise<void> {
+    await this.#calls.get(conversationId)?.end?.promise;
   }
 
   /**
-   * Cancels the repeat when a client writes or asks for a run: the old closing state would look
-   * like the end of the new run.
+   * Does the work of a run call. Settles only when no follower still has an earlier state to read:
+   * the caller would take that state for the end of its run.
    */
-  cancelRepeat(conversationId: string): void {
-    clearTimeout(this.#repeats.get(conversationId));
-    this.#repeats.delete(conversationId);
+  async duringRunCall<Result>(conversationId: string, work: () => Promise<Result>): Promise<Result> {
+    await this.ended(conversationId);
+    const calls = this.#calls.get(conversationId) ?? { open: 0, timer: undefined, end: undefined };
+    this.#calls.set(conversationId, calls);
+    calls.open++;
+    clearTimeout(calls.timer);
+    try {
+      return await work();
+    } finally {
+      await this.#deps.hub.settle(conversationId);
+      calls.open--;
+      if (calls.open === 0 && !this.#closed)
+        calls.timer = setTimeout(() => this.#finish(conversationId, calls), answerReadMs);
+    }
   }
 
   close(): void {
-    for (const timer of this.#repeats.values()) clearTimeout(timer);
-    this.#repeats.clear();
+    this.#closed = true;
+    for (const { timer, end } of this.#calls.values()) {
+      clearTimeout(timer);
+      end?.resolve();
+    }
+    this.#calls.clear();
+  }
+
+  #finish(conversationId: string, calls: RunCalls): void {
+    this.#calls.delete(conversationId);
+    if (calls.end) this.#sendFullState(conversationId);
+    calls.end?.resolve();
+  }
+
+  /** Sends nothing when new work has started: its end follows. */
+  #sendFullState(conversationId: string): void {
+    const state = this.#getFullState(conversationId);
+    if (state && state.execution_status !== "running")
+      this.announceField(conversationId, "full_state", state);
+  }
+
+  /** Undefined when nobody follows the conversation, and after its deletion. */
+  #getFullState(conversationId: string): Record<string, unknown> | undefined {
+    const { store, hub, histories } = this.#deps;
+    const row = hub.followers(conversationId) > 0 ? store.conversations.get(conversationId) : undefined;
+    return row && histories.fullState(row);
   }
 }

@@ -24,8 +24,6 @@ export interface RunnerDeps {
 }
 
 export interface RunListener {
-  /** A run has begun. */
-  onWake(conversationId: string): void;
   /** The last of several runs has ended; `stats`: the metrics in the log. */
   onRest(conversationId: string, stats: Stats): void;
 }
@@ -76,7 +74,7 @@ export class Runner {
    */
   wake(conversationId: string): void {
     if (this.#closing) return;
-    const { store, runs, workspaces, openRun, listener } = this.#deps;
+    const { store, runs, workspaces, openRun } = this.#deps;
     const current = runs.get(conversationId);
     if (current) {
       const workspace = workspaces.get(conversationId);
@@ -92,7 +90,6 @@ export class Runner {
     const run = openRun(row, this.#approved.get(conversationId) ?? new Set());
     this.#approved.delete(conversationId);
     runs.add(conversationId, run);
-    listener.onWake(conversationId);
     const isForSummary = this.#condensations.has(conversationId);
     void run.done.then((complete) => {
       // The ending run has not read a request that was appended last.
@@ -120,15 +117,16 @@ export class Runner {
     for (const resolve of waiting) resolve(failure);
   }
 
-  /** Aborts the model call of a paused run. A tool call continues when its sandbox does. */
-  abortCall(conversationId: string): void {
+  /**
+   * Aborts the model call of a paused run. False: the run has a tool call instead, which continues
+   * when its sandbox does.
+   */
+  abortCall(conversationId: string): boolean {
     const run = this.#deps.runs.get(conversationId);
-    if (
-      run?.follower.isReady &&
-      run.follower.state.status === "paused" &&
-      run.follower.state.openActions.size === 0
-    )
-      this.#abortRun(conversationId, run, "paused");
+    if (!run?.follower.isReady || run.follower.state.status !== "paused") return true;
+    if (run.follower.state.openActions.size > 0) return false;
+    this.#abortRun(conversationId, run, "paused");
+    return true;
   }
 
   /** Aborts a run and waits for its last record. */

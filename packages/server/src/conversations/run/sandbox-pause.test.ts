@@ -42,7 +42,8 @@ beforeEach(async () => {
     conversations: { listBySandbox: () => [] },
     workspaces,
     pause: async () => {},
-    abortCall: () => {},
+    abortCall: () => true,
+    announceEnd: () => {},
   });
 });
 afterEach(async () => {

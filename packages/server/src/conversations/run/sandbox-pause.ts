@@ -9,8 +9,9 @@ export interface SandboxPauseDeps {
     inSandbox(sandboxId: string): readonly { workspace: { pauseGate: PauseGate }; isAwake: boolean }[];
   };
   pause(conversationId: string): Promise<void>;
-  /** Aborts the model call of a paused run. */
-  abortCall(conversationId: string): void;
+  /** Aborts the model call of a paused run. False: the run continues with the sandbox. */
+  abortCall(conversationId: string): boolean;
+  announceEnd(conversationId: string): void;
 }
 
 /**
@@ -34,7 +35,9 @@ async function pauseConversations(deps: SandboxPauseDeps, sandboxId: string): Pr
     await deps.pause(row.id).catch(() => {});
     // The answer of a model call would be useless, and a call that hangs would delay the next
     // message.
-    deps.abortCall(row.id);
+    const ends = deps.abortCall(row.id);
+    // A frozen command may go on in days; whoever waits for the run learns now that it is paused.
+    if (!ends) deps.announceEnd(row.id);
   }
 }
 

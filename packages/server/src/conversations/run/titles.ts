@@ -28,7 +28,7 @@ export interface GeneratedTitlesDeps {
   settings: Pick<Settings, "agent" | "profileModel">;
   sideCalls: Pick<SideCalls, "complete">;
   callbacks: Pick<Callbacks, "notifyChange">;
-  announcements: Pick<Announcements, "announceTitle">;
+  announcements: Pick<Announcements, "announceField">;
   logger: Logger;
 }
 
@@ -73,7 +73,7 @@ export class GeneratedTitles {
     if (!title || store.conversations.get(id)?.title !== row.title) return;
     await store.conversations.update(id, { title });
     callbacks.notifyChange(id);
-    announcements.announceTitle(id);
+    announcements.announceField(id, "title", title);
   }
 }
 

@@ -75,8 +75,7 @@ export function createRuns(deps: RunsDeps): RunServices {
   const contextLimits = new ContextLimits();
   const follower = (id: string) => runs.get(id)?.follower;
   const histories = new Histories({ store, scheduler, agents, knowledge, toolsets, follower });
-  const isAwake = (id: string) => runs.isAwake(id);
-  const announcements = new Announcements({ store, hub, histories, isAwake });
+  const announcements = new Announcements({ store, hub, histories });
   const pendingUsage = new SideCallUsage(store.events);
   const usage = new ConversationUsage({ store, runs, histories, pending: pendingUsage });
   const addUsage: ConversationUsage["add"] = (...call) => usage.add(...call);
@@ -107,7 +106,6 @@ export function createRuns(deps: RunsDeps): RunServices {
     sessionEnds: new SessionEnds({ store, sandboxes, workspaces, hooks, models, masks }),
     openRun,
     listener: {
-      onWake: (id) => announcements.announce(id),
       onRest(id, stats) {
         pendingUsage.write(id, stats).catch(() => {});
         announcements.announceEnd(id);

@@ -14,6 +14,7 @@ import { makeErrorFrame } from "./frames.ts";
 import type { Resend } from "./handshake.ts";
 import { Inbox } from "./inbox.ts";
 import type { OutboxLimits } from "./outbox.ts";
+import { StateReceipts } from "./state-receipts.ts";
 
 export interface EventSocketDeps {
   conversations: Conversations;
@@ -80,7 +81,11 @@ export function serveEventSocket(
   socket.on("message", (data, isBinary) => void reader.then((read) => read(data, isBinary)).catch(failed));
 }
 
+/** Codes after which clients connect again: the connection broke, or the client was too slow. */
+const lossCodes = [1006, 1013];
+
 function makeSocketSink(socket: WebSocket, connection: Duplex): FollowerSink {
+  const receipts = new StateReceipts(socket);
   let corked = false;
   const uncork = () => {
     corked = false;
@@ -102,9 +107,11 @@ function makeSocketSink(socket: WebSocket, connection: Duplex): FollowerSink {
       }
       socket.send(bytes, { binary: false }, taken);
     },
+    expectState: (frame) => receipts.expect(frame),
+    settle: () => receipts.settle(),
     disconnect: (lastSeq) => socket.close(1013, `Too slow: reconnect with after_seq=${lastSeq}`),
     fail: () => socket.close(1011, "Internal Server Error"),
     deleted: () => socket.close(4004, "The conversation has been deleted"),
-    onClose: (listener) => socket.once("close", listener),
+    onClose: (listener) => socket.once("close", (code) => listener(lossCodes.includes(code))),
   };
 }

@@ -96,7 +96,7 @@ function makeStreamSink(response: ServerResponse): FollowerSink {
     disconnect: () => response.destroy(),
     fail: () => response.destroy(),
     deleted: () => response.end(),
-    onClose: (listener) => void response.once("close", listener),
+    onClose: (listener) => void response.once("close", () => listener(false)),
   };
 }
 

@@ -1,10 +1,10 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { FastifyBaseLogger } from "fastify";
-import type { Conversations } from "../../conversations/api.ts";
+import type { Conversations, Follower, Frame } from "../../conversations/api.ts";
 import type { EventLog } from "../../store/event-log.ts";
 import type { Encode } from "./encode.ts";
-import { makeFullStateFrame } from "./frames.ts";
+import { makeStateFrame } from "./frames.ts";
 import type { Resend } from "./handshake.ts";
 import { Outbox, type OutboxLimits, type Sink } from "./outbox.ts";
 import { findResendStart, resendEvents } from "./resend.ts";
@@ -17,12 +17,13 @@ export interface FollowDeps {
 }
 
 /** A connection that follows a conversation. */
-export interface FollowerSink extends Sink {
+export interface FollowerSink extends Sink, Pick<Follower, "settle"> {
   /** Ends the connection after an internal failure. */
   fail(): void;
   /** Ends the connection because the conversation was deleted. */
   deleted(): void;
-  onClose(listener: () => void): void;
+  /** `lost`: the client did not close the connection, and probably opens a new one. */
+  onClose(listener: (lost: boolean) => void): void;
 }
 
 /**
@@ -65,14 +66,16 @@ function startFollowing(
   const from = findResendStart(events, id, resend, upTo);
   const onCutOff = (seq: number) => logger.warn({ conversationId: id, seq }, "a slow follower was cut off");
   const outbox = new Outbox(sink, encode, resend.mode === "none" ? 0 : upTo, limits, onCutOff);
-  const unfollow = conversations.live.follow(
-    id,
-    (frame) => outbox.live(frame),
-    () => sink.deleted(),
-  );
+  const unfollow = conversations.live.follow(id, {
+    onFrame: (frame) => outbox.live(frame),
+    onDeleted: () => sink.deleted(),
+    ...(sink.settle && { settle: () => sink.settle!() }),
+  });
   sink.onClose(unfollow);
   // A client that receives nothing else resumes from this number.
-  outbox.sendNow({ json: makeFullStateFrame(state), seq: from });
+  const [opening, ...more] = openingFrames(state, sink.settle && conversations.live.mayMissEnd(id));
+  outbox.sendNow({ ...opening, seq: from });
+  for (const frame of more) outbox.sendNow(frame);
   resendEvents(
     events,
     id,
@@ -88,6 +91,23 @@ function startFollowing(
       sink.fail();
     });
   return outbox;
+}
+
+/**
+ * The state for a new follower. A client that comes back handles it late, and a run that it has
+ * started meanwhile would end with a state that is not `running`. So the status comes in a frame of
+ * its own, unless the client may have missed the end of a run, for which it waits.
+ */
+function openingFrames(state: Record<string, unknown>, mayMissEnd: boolean | undefined): [Frame, ...Frame[]] {
+  const { execution_status: status, ...rest } = state;
+  if (mayMissEnd !== false || status === "running")
+    return [{ json: makeStateFrame("full_state", state), isFullState: true, isLate: mayMissEnd === true }];
+  // `error` and `stuck` in a frame of their own would end that run too, and the client knows them.
+  const known = status === "error" || status === "stuck";
+  return [
+    { json: makeStateFrame("full_state", rest) },
+    ...(known ? [] : [{ json: makeStateFrame("execution_status", status) }]),
+  ];
 }
 
 function getState(

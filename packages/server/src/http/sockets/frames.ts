@@ -1,12 +1,12 @@
 import { type ConversationStateUpdateEvent, eventTime, newId, type ServerErrorEvent } from "@sandpiper/wire";
 
-/** The state of a conversation (agent-server.md section 6.1); never stored. */
-export function makeFullStateFrame(value: Record<string, unknown>): string {
+/** A field of the state of a conversation, or `full_state` (agent-server.md section 6.1). */
+export function makeStateFrame(key: string, value: unknown): string {
   const event: ConversationStateUpdateEvent = {
     kind: "ConversationStateUpdateEvent",
     ...makeEventBase(),
     source: "environment",
-    key: "full_state",
+    key,
     value,
   };
   return JSON.stringify(event);

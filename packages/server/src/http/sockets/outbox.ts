@@ -20,6 +20,11 @@ export interface Sink {
   readonly open: boolean;
   /** Bytes buffered because the client has not read them. */
   readonly bufferedBytes: number;
+  /**
+   * Registers a full state that will be written. Returns the function to call when it is written;
+   * absent where a client cannot tell that it has handled a state.
+   */
+  expectState?(frame: Frame): () => void;
   /** Calls `taken` when the bytes have left the process; never if the connection ends first. */
   write(bytes: Buffer, taken: () => void): void;
   /** Ends the connection of a slow client, which received the events up to this number. */
@@ -29,6 +34,7 @@ export interface Sink {
 interface QueuedFrame {
   bytes: Buffer;
   seq: number | undefined;
+  onWritten: (() => void) | undefined;
 }
 
 /** Overhead of a queue entry, so that tiny frames count too. */
@@ -89,15 +95,18 @@ export class Outbox {
       bytes = this.#encode({ json: frame.json });
     }
     bytes ??= this.#encode(frame);
-    if (!waits) return this.#write(bytes, seq);
+    const onWritten = frame.isFullState ? this.#sink.expectState?.(frame) : undefined;
+    if (!waits) return this.#write(bytes, seq, onWritten);
     this.#queuedBytes += bytes.length + entryOverheadBytes;
-    this.#queue.push({ bytes, seq });
+    this.#queue.push({ bytes, seq, onWritten });
     if (this.#queuedBytes + this.#sink.bufferedBytes > this.#limits.maxUnsentBytes) this.#disconnect();
   }
 
   /** Sends a frame ahead of waiting ones. */
   sendNow(frame: Frame): void {
-    if (this.#sink.open) this.#write(this.#encode(frame), frame.seq);
+    if (!this.#sink.open) return;
+    const onWritten = frame.isFullState ? this.#sink.expectState?.(frame) : undefined;
+    this.#write(this.#encode(frame), frame.seq, onWritten);
   }
 
   /** Sends a stored event; resolves when the client can take more. */
@@ -124,9 +133,9 @@ export class Outbox {
       this.#sink.open &&
       this.#sink.bufferedBytes <= this.#limits.maxBufferedBytes
     ) {
-      const { bytes, seq } = this.#queue[this.#head++]!;
+      const { bytes, seq, onWritten } = this.#queue[this.#head++]!;
       this.#queuedBytes -= bytes.length + entryOverheadBytes;
-      this.#write(bytes, seq);
+      this.#write(bytes, seq, onWritten);
     }
     if (this.#head * 2 >= this.#queue.length) {
       this.#queue = this.#queue.slice(this.#head);
@@ -134,9 +143,10 @@ export class Outbox {
     }
   }
 
-  #write(bytes: Buffer, seq: number | undefined): void {
+  #write(bytes: Buffer, seq: number | undefined, onWritten?: () => void): void {
     if (seq !== undefined) this.#lastSeq = seq;
     this.#sink.write(bytes, this.#taken);
+    onWritten?.();
   }
 
   #disconnect(): void {

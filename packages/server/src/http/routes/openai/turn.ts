@@ -48,11 +48,10 @@ export class Turn {
     this.#row = row;
     this.#before = getUsage(row);
     this.#ended.promise.catch(() => {});
-    this.#leave = conversations.live.follow(
-      row.id,
-      (frame) => this.#onFrame(frame),
-      () => this.stop(new PlatformError("TurnConversationDeleted")),
-    );
+    this.#leave = conversations.live.follow(row.id, {
+      onFrame: (frame) => this.#onFrame(frame),
+      onDeleted: () => this.stop(new PlatformError("TurnConversationDeleted")),
+    });
     const late = () => this.stop(new PlatformError("TurnTooLong", { minutes: limitMs / 60_000 }));
     this.#timer = setTimeout(late, limitMs);
   }
