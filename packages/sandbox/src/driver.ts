@@ -55,6 +55,12 @@ export interface SandboxDriver {
    * Current usage. Files above a bound need not be counted. Throws SandboxNotFound, SandboxFailed.
    */
   usage(id: string, bounds?: FileBounds): Promise<SandboxUsage>;
+  /**
+   * Memory of the kernel that a sandbox's processes hold and no limit counts, bytes; not counted on
+   * above `bound`. Infinity when there is too much to count in time, 0 where the engine does not
+   * tell. Throws SandboxNotFound, SandboxFailed.
+   */
+  kernelBytes(id: string, bound: number): Promise<number>;
   /** Removes the data of unknown sandboxes and snapshots; called periodically. */
   reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void>;
   /** Releases the driver's own resources. Sandboxes continue to run. */

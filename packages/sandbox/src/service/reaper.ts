@@ -1,24 +1,26 @@
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { DiskWatch } from "./disk-watch.ts";
 import type { IdleSandboxes } from "./idle-sandboxes.ts";
+import type { KernelWatch } from "./kernel-watch.ts";
 import { logFailure } from "./log-failure.ts";
 import type { Orphans } from "./orphans.ts";
 
 export interface ReaperDeps {
   idle: IdleSandboxes;
   disk: DiskWatch;
+  kernel: KernelWatch;
   orphans: Orphans;
   logger: Pick<Logger, "warn">;
   /** 0: only `tick` and `reap`. */
   intervalMs: number;
 }
 
-/** Interval of the looks at the free disk space, ms. */
+/** Interval of the looks at the free disk space and the memory of the kernel, ms. */
 const pulseMs = 100;
 
 /**
  * Checks all sandboxes every few seconds: pauses, hibernates and deletes idle ones, stops those
- * that grow too large, and has the engine remove orphans.
+ * that grow too large, and has the engine remove orphans. What grows fast is looked at more often.
  */
 export class Reaper {
   readonly #deps: ReaperDeps;
@@ -36,7 +38,7 @@ export class Reaper {
     // Later looks compare with the free space of this round.
     void this.tick();
     this.#timer = setInterval(() => void this.tick(), intervalMs).unref();
-    this.#pulse = setInterval(() => void this.#lookAtDisk(), pulseMs).unref();
+    this.#pulse = setInterval(() => void this.#look(), pulseMs).unref();
   }
 
   /** Runs one round, or waits for the round in progress. Never rejects. */
@@ -59,8 +61,9 @@ export class Reaper {
   }
 
   /** Runs a round at once when the free space shrinks quickly. */
-  async #lookAtDisk(): Promise<void> {
-    const { disk, logger } = this.#deps;
+  async #look(): Promise<void> {
+    const { disk, kernel, logger } = this.#deps;
+    void logFailure(logger, "memory of the kernel not read", () => kernel.look());
     await logFailure(logger, "free disk space not read", async () => {
       if (await disk.isUrgent()) await this.tick();
     });

@@ -13,6 +13,7 @@ import { DiskWatch } from "./disk-watch.ts";
 import { SandboxHandles } from "./handles.ts";
 import type { IdlePolicy } from "./idle.ts";
 import { IdleSandboxes } from "./idle-sandboxes.ts";
+import { KernelWatch } from "./kernel-watch.ts";
 import { Orphans } from "./orphans.ts";
 import { SandboxProcesses } from "./processes.ts";
 import { Reaper } from "./reaper.ts";
@@ -152,8 +153,14 @@ export class SandboxService implements Sandboxes {
       now: steady,
       logger,
     });
+    const kernel = new KernelWatch({
+      running: () => listRunning(states),
+      measure: (id, bound) => driver.kernelBytes(id, bound),
+      stop: (id, reason) => mutex.run(id, () => suspender.stop(id, reason)),
+      logger,
+    });
     const intervalMs = options.reapIntervalMs ?? 0;
-    this.reaper = new Reaper({ idle, disk: this.#disk, orphans, logger, intervalMs });
+    this.reaper = new Reaper({ idle, disk: this.#disk, kernel, orphans, logger, intervalMs });
     this.#use = new SandboxUse({ states, now, onUse: (id) => this.#disk.noteUse(id) });
     this.#handles = new SandboxHandles({
       driver,

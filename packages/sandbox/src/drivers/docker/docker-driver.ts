@@ -21,6 +21,7 @@ import { Registries } from "../../specs/registries.ts";
 import { insideBusybox } from "../common/busybox.ts";
 import { checkCommand, idPattern } from "../common/commands.ts";
 import { sandboxOomScore } from "../common/isolation.ts";
+import { isCgroupV2, measureKernelMemory } from "../common/kernel-memory.ts";
 import { Listeners } from "../common/sockets/listeners.ts";
 import { connectInside, listenInside } from "../common/sockets/ports.ts";
 import { formatUser, labels } from "./container-options.ts";
@@ -263,6 +264,14 @@ export class DockerDriver implements SandboxDriver {
       cpuMs: Math.round((stats.cpu_stats.cpu_usage?.total_usage ?? 0) / 1e6),
       pids: countPids(stats),
     };
+  }
+
+  async kernelBytes(id: string, bound: number): Promise<number> {
+    if (!this.#requireOpen().isDirect) return 0;
+    const { State } = await this.#inspect(id);
+    if (!State.Running) return 0;
+    // Engines set no limit for buffers of sockets, which only control groups of version 2 count.
+    return measureKernelMemory(listGroup(State.Pid), { bound, sockets: !isCgroupV2() });
   }
 
   async reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void> {

@@ -22,6 +22,7 @@ import type { Registries } from "../../specs/registries.ts";
 import { insideFolder } from "../common/busybox.ts";
 import { idPattern } from "../common/commands.ts";
 import { inspectHost } from "../common/host.ts";
+import { measureKernelMemory } from "../common/kernel-memory.ts";
 import { Listeners } from "../common/sockets/listeners.ts";
 import { connectInside, type IsMember, listenInside } from "../common/sockets/ports.ts";
 import { getSandboxIdBase, isRootless } from "../common/uid-range.ts";
@@ -242,6 +243,11 @@ export class OciDriver implements SandboxDriver {
     const kept = await disk.measure(upper, layers, bounds);
     const deletedBytes = await deletedOpenBytes(members, getSandboxIdBase());
     return { ...group.usage(), ...kept, diskBytes: kept.diskBytes + deletedBytes };
+  }
+
+  async kernelBytes(id: string, bound: number): Promise<number> {
+    const members = this.#requireOpen().groups.get(id).members();
+    return measureKernelMemory(members, { bound, sockets: isRootless() });
   }
 
   async reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void> {

@@ -17,7 +17,7 @@ numbers = {  # x86-64, arm64
     "lookup_dcookie": (212, 18), "memfd_secret": (447, 447), "fsopen": (430, 430), "open_tree": (428, 428), "move_mount": (429, 429),
     "fspick": (433, 433), "mount_setattr": (442, 442), "clone3": (435, 435), 
     "sched_setscheduler": (144, 119), "ioprio_set": (251, 30), "mknodat": (259, 33), "vhangup": (153, 58),
-    "iopl": (172, 0), "ioperm": (173, 0), "kcmp": (312, 272), "nfsservctl": (180, 42), "prlimit64": (302, 261),
+    "setsockopt": (54, 208), "fcntl": (72, 25), "iopl": (172, 0), "ioperm": (173, 0), "kcmp": (312, 272), "nfsservctl": (180, 42), "prlimit64": (302, 261),
 }
 attacks = {}
 
@@ -166,7 +166,17 @@ for family in range(3, 48):
 for family in (socket.AF_INET, socket.AF_INET6):
     for protocol in (1, 6, 255):
         attacks[f"raw IP socket {family} {protocol}"] = lambda family=family, protocol=protocol: socket.socket(family, socket.SOCK_RAW, protocol)
-attacks["netlink audit"] = lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9)
+for protocol in range(1, 23):
+    attacks[f"netlink {protocol}"] = lambda protocol=protocol: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
+for protocol in (2, 33, 41, 47, 132, 136):
+    attacks[f"IP protocol {protocol}"] = lambda protocol=protocol: socket.socket(socket.AF_INET, socket.SOCK_DGRAM, protocol)
+for option in (26, 50, 51, 52):
+    for bits in (0, 1 << 32):
+        attacks[f"filter of a socket {option} {bits}"] = lambda option=option, bits=bits: call(
+            "setsockopt", socket.socket().detach(), 1 | bits << 1, option | bits, bytes(16), 16)
+for command in (36, 37, 38):
+    attacks[f"lock of a descriptor {command}"] = lambda command=command: call(
+        "fcntl", os.open("/tmp", os.O_RDONLY), command | 1 << 32, bytes(32))
 
 
 def netlink(kind, flags, payload):

@@ -77,7 +77,8 @@ export class Cgroups implements ProcessGroups {
     return (id) => active.has(id);
   }
 
-  expectStart(): void {
+  expectStart(id: string, limits: SandboxLimits): void {
+    if (!isV2()) limitSockets(`${this.#path}/${id}`, limits);
     this.#warming ??= warmMoves().finally(() => {
       this.#warming = undefined;
     });
@@ -232,6 +233,23 @@ function limitProcesses(path: string): void {
     writeFileSync(`${folder}/pids.max`, String(Math.floor(Math.min(ids, threads) * processShare)));
   } catch {
     // The machine has no such controller.
+  }
+}
+
+/** Share of a sandbox's memory that buffers of its sockets may take in addition. */
+const socketShare = 0.25;
+
+/**
+ * Creates the group of a sandbox with a limit for the buffers of its TCP and UDP sockets, which
+ * control groups of version 1 count apart, and only in sockets that were opened under a limit.
+ */
+function limitSockets(path: string, { memoryBytes }: SandboxLimits): void {
+  const folder = `${mount}/memory${path}`;
+  try {
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(`${folder}/memory.kmem.tcp.limit_in_bytes`, String(Math.floor(memoryBytes * socketShare)));
+  } catch {
+    // The kernel has no such limit.
   }
 }
 

@@ -38,8 +38,8 @@ export interface ProcessGroups {
   names(): string[];
   /** A quick test whether a group may have processes. */
   mayRun(): (id: string) => boolean;
-  /** Called when a start begins. */
-  expectStart(): void;
+  /** Called when a start begins: prepares what the runtime does not set. */
+  expectStart(id: string, limits: SandboxLimits): void;
   /** Arguments of every call of the runtime, before its command. */
   runtimeArgs(kind: "crun" | "runc"): string[];
   /** Arguments of the `run` of a sandbox. */

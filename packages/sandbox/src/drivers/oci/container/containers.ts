@@ -120,7 +120,7 @@ export class OciContainers {
   async start(id: string, start: ContainerStart): Promise<void> {
     const { runtime, groups } = this.#options;
     const { spec } = start.record;
-    groups.expectStart();
+    groups.expectStart(id, spec.limits);
     const box = this.#makeBox(id);
     const logFile = join(box, "runtime.log");
     const ids = this.#ids.take(id);
