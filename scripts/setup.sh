@@ -61,6 +61,7 @@ missing_packages() {
     has python3 || echo python3
     has pgrep || echo procps
     has curl || echo curl
+    has jq || echo jq
     has git || echo git
     has sudo || echo sudo
     has ip || echo iproute2

@@ -35,6 +35,13 @@ process.chdir(root);
 const pages = positionals.length > 0 ? positionals : defaultPages();
 // Pages that start at the same time find the server's bundle.
 execFileSync("scripts/server-main", { stdio: "ignore" });
+/** Ends the pages that run; each ends its server. */
+const stops = new Set<() => void>();
+for (const signal of ["SIGINT", "SIGTERM"] as const)
+  process.on(signal, () => {
+    waiting.length = 0;
+    for (const stop of stops) stop();
+  });
 const waiting = [...pages];
 const results: Result[] = [];
 await Promise.all(
@@ -80,11 +87,13 @@ async function executePage(page: Page): Promise<Failure | null> {
   const child = spawn(
     "unshare",
     [
-      ...["--net", "--mount", "--pid", "--fork", "--mount-proc"],
+      ...["--net", "--mount", "--pid", "--fork", "--kill-child=SIGTERM", "--mount-proc"],
       ...[process.execPath, runner, page.path, folder, options.timeout, bin],
     ],
     { stdio: ["ignore", "pipe", "inherit"] },
   );
+  const stop = () => child.kill("SIGTERM");
+  stops.add(stop);
   let output = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     output += text;
@@ -92,6 +101,7 @@ async function executePage(page: Page): Promise<Failure | null> {
   const code = await new Promise((resolve) =>
     child.once("close", (status, signal) => resolve(status ?? signal)),
   );
+  stops.delete(stop);
   rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
   if (output === "") return { line: 1, message: `the page ended with ${code} and no result.` };
   return JSON.parse(output) as Failure | null;

@@ -2,12 +2,13 @@
 const wildcard = "…";
 
 /**
- * Whether a command printed what its page shows. Blanks at the ends of lines and empty lines at the
- * end do not count; in JSON, no blanks do.
+ * Index of the first expected line that the output lacks; undefined when a command printed what its
+ * page shows. Blanks at the ends of lines and empty lines at the end do not count; in JSON, no
+ * blanks do.
  */
-export function matchesOutput(expected: string, printed: string, language = "text"): boolean {
-  if (language === "json") return matchesText(compact(expected), compact(printed));
-  return matchesLines(toLines(expected), toLines(printed));
+export function findMismatch(expected: string, printed: string, language = "text"): number | undefined {
+  if (language === "json") return matchesText(compact(expected), compact(printed)) ? undefined : 0;
+  return matchLines(toLines(expected), toLines(printed));
 }
 
 function compact(json: string): string {
@@ -21,17 +22,18 @@ function toLines(text: string): string[] {
     .map((line) => line.trimEnd());
 }
 
-/** Reachable positions after each expected line, so that several wildcards need no backtracking. */
-function matchesLines(expected: string[], printed: string[]): boolean {
+/** Keeps all reachable positions after each line: several wildcards need no backtracking. */
+function matchLines(expected: string[], printed: string[]): number | undefined {
   let reached = new Set([0]);
-  for (const line of expected) {
+  for (const [index, line] of expected.entries()) {
     const next = new Set<number>();
     for (const at of reached)
       if (line.trim() === wildcard) for (let end = at; end <= printed.length; end++) next.add(end);
       else if (at < printed.length && matchesText(line, printed[at]!)) next.add(at + 1);
+    if (next.size === 0) return index;
     reached = next;
   }
-  return reached.has(printed.length);
+  return reached.has(printed.length) ? undefined : expected.length - 1;
 }
 
 /** The pieces between the wildcards, in order: the first at the start, the last at the end. */

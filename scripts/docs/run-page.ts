@@ -1,7 +1,6 @@
-import { execFileSync } from "node:child_process";
-import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
-import { delimiter, join } from "node:path";
-import { matchesOutput } from "./match-output.ts";
+import { join } from "node:path";
+import { findMismatch } from "./match-output.ts";
+import { home, place, prepareFolder, root, showPaths } from "./prepare-folder.ts";
 import { type Block, PageError, readPage } from "./read-page.ts";
 import { key, Server, url } from "./server.ts";
 import { Shell } from "./shell.ts";
@@ -12,9 +11,6 @@ import { Shell } from "./shell.ts";
  * seconds, and the `bin` folder of the page's Python, which may be empty.
  */
 const [path = "", folder = "", seconds = "", python = ""] = process.argv.slice(2);
-const root = join(import.meta.dirname, "../..");
-const home = join(folder, "home");
-const work = join(home, "sandpiper");
 const timeoutMs = Number(seconds) * 1000;
 const serverTimeoutMs = 120_000;
 
@@ -24,11 +20,11 @@ export interface Failure {
 }
 
 const page = readPage(path);
-const env = prepareFolder();
+const env = prepareFolder(folder, python);
 const server =
   page.server &&
-  new Server(join(root, "bin/sandpiper"), { ...env, ...page.server }, join(folder, "server.log"));
-const shell = new Shell(join(folder, "blocks"), work, { ...env, URL: url, KEY: key });
+  new Server(join(root, "bin/sandpiper"), { ...env, ...page.server }, join(place, "server.log"));
+const shell = new Shell(join(place, "blocks"), join(home, "sandpiper"), { ...env, URL: url, KEY: key });
 let failure: Failure | null = null;
 let stopped = false;
 for (const signal of ["SIGINT", "SIGTERM"] as const)
@@ -56,41 +52,16 @@ try {
 // Process 1 ends all others of the page.
 process.stdout.write(`${JSON.stringify(failure)}\n`, () => process.exit(0));
 
-/** The home and working folder of the page's shell. Returns the environment of its programs. */
-function prepareFolder(): NodeJS.ProcessEnv {
-  execFileSync("ip", ["link", "set", "lo", "up"]);
-  for (const name of ["blocks", "home/sandpiper", "home/.local/bin"])
-    mkdirSync(join(folder, name), { recursive: true });
-  for (const name of ["bin", "scripts", "docs", "packages", "package.json", "node_modules"])
-    symlinkSync(join(root, name), join(work, name));
-  symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
-  symlinkSync(join(root, "bin/sandpiper"), join(home, ".local/bin/sandpiper"));
-  // A block whose request is refused fails.
-  writeFileSync(join(home, ".curlrc"), "fail-with-body\n");
-  writeFileSync(
-    join(home, ".gitconfig"),
-    "[user]\nname = Ann\nemail = ann@example.com\n[init]\ndefaultBranch = main\n",
-  );
-  return {
-    HOME: home,
-    LANG: "C.UTF-8",
-    TZ: "UTC",
-    PATH: [python, join(home, ".local/bin"), process.env.PATH].filter(Boolean).join(delimiter),
-    DOCS_ROOT: root,
-    SANDPIPER_LOG_LEVEL: "error",
-    SANDPIPER_SKIP_SYSTEM_PACKAGES: "1",
-  };
-}
-
 async function execute(block: Block): Promise<void> {
   if (block.notExecuted !== undefined) return;
   for (const { line, text } of block.prepare) await run(line, text, 0);
   const output = await run(block.line, scriptOf(block), block.exit, block.language !== "sh");
   const { expected } = block;
-  if (expected && !matchesOutput(expected.text, output, expected.language))
+  const mismatch = expected && findMismatch(expected.text, output, expected.language);
+  if (mismatch !== undefined)
     throw new PageError(
-      expected.line,
-      `the block prints something else. Expected:\n${quote(expected.text)}\nPrinted:\n${quote(output)}`,
+      expected!.line + mismatch,
+      `the block prints something else. Expected:\n${quote(expected!.text)}\nPrinted:\n${quote(output)}`,
     );
 }
 
@@ -106,7 +77,7 @@ function scriptOf({ language, text, file }: Block): string {
 /** Runs commands and returns what they print. Throws `PageError` if they fail. */
 async function run(line: number, script: string, exit: number, oneCommand = false): Promise<string> {
   const outcome = await shell.run(script, { strict: exit === 0, timeoutMs });
-  const output = outcome.output.replaceAll(home, "/home/ann");
+  const output = showPaths(outcome.output, folder);
   const end = server?.ended();
   if (end) throw new PageError(line, `${end}\nPrinted:\n${quote(output)}`);
   if (outcome.code === exit) return output;

@@ -97,7 +97,7 @@ exit 1
 const broken: Record<string, { page: string; says: string }> = {
   "prints something else": {
     page: "# A\n\n~~~sh\necho one\necho $HOME\n~~~\n\n~~~text\none\ntwo\n~~~\n",
-    says: "page.md:9: the block prints something else. Expected:\n  | one\n  | two\nPrinted:\n  | one\n  | /home/ann\n",
+    says: "page.md:10: the block prints something else. Expected:\n  | one\n  | two\nPrinted:\n  | one\n  | /home/ann\n",
   },
   "has a command that fails": {
     page: "# A\n\n~~~sh\necho one\ncat /missing\necho two\n~~~\n",
