@@ -34,3 +34,21 @@ new_conversation() {
   until CONVERSATION=$(request "$URL/api/v1/app-conversations/start-tasks?ids=$TASK" | field 0 app_conversation_id) && [ -n "$CONVERSATION" ]; do sleep 0.2; done
   until [ "$(request "$URL/api/v1/app-conversations?ids=$CONVERSATION" | field 0 execution_status)" = finished ]; do sleep 0.2; done
 }
+
+# Starts a registry at localhost:5000 with the image team/tools:1, which has a busybox.
+local_registry() {
+  local folder=~/registry each
+  mkdir -p "$folder/root"
+  printf 'version: 0.1\nstorage: {filesystem: {rootdirectory: %s/store}}\nhttp: {addr: "localhost:5000"}\n' "$folder" >"$folder/config.yml"
+  docker-registry serve "$folder/config.yml" >"$folder/log" 2>&1 &
+  umoci init --layout "$folder/image"
+  umoci new --image "$folder/image:1"
+  umoci insert --image "$folder/image:1" "$(command -v busybox)" /bin/busybox
+  for each in sh sort find cat head; do
+    ln -s busybox "$folder/root/$each"
+    umoci insert --image "$folder/image:1" "$folder/root/$each" "/bin/$each"
+  done
+  umoci config --image "$folder/image:1" --config.env PATH=/bin
+  until curl -s localhost:5000/v2/ >/dev/null; do sleep 0.2; done
+  skopeo copy --dest-tls-verify=false "oci:$folder/image:1" docker://localhost:5000/team/tools:1
+}

@@ -36,7 +36,11 @@ export class Shell {
       for (const line of lines) this.#listener?.(line);
     });
     (this.#child.stdio[3] as Writable).on("error", () => {});
-    this.#child.once("close", (code, signal) => this.#listener?.(`end ${code ?? signal}`));
+    // Not "close": a program in the background keeps the pipes open. The line of the failure may
+    // still be on its way.
+    this.#child.once("exit", (code, signal) =>
+      setTimeout(() => this.#listener?.(`end ${code ?? signal}`), 200),
+    );
   }
 
   /** Runs a script in bash. With `strict`, the first command that fails ends the shell. */
