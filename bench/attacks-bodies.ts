@@ -17,6 +17,13 @@ function posts(lanes: number, path: (target: Target) => string, body: () => stri
 const conversations = () => "/api/v1/app-conversations";
 const message = (text: string) => JSON.stringify({ initial_message: { content: [{ type: "text", text }] } });
 
+const values = (count: number) =>
+  JSON.stringify(
+    Object.fromEntries(
+      Array.from({ length: count }, (_, index) => [`key-${index}-${"x".repeat(40)}`, index]),
+    ),
+  );
+
 /** Attacks with bodies, all with a key. */
 export const bodyAttacks: readonly Attack[] = [
   {
@@ -25,20 +32,24 @@ export const bodyAttacks: readonly Attack[] = [
     run: posts(2, conversations, () => message("x".repeat(31 * mebibyte))),
   },
   {
-    name: "JSON of 16 MB: one text of escapes",
+    name: "JSON of 15 MB: one text",
     needsPlatform: true,
-    run: posts(2, conversations, () => message("\n".repeat(8 * mebibyte))),
+    run: posts(2, conversations, () => message("x".repeat(15 * mebibyte))),
+  },
+  {
+    name: "JSON of 15 MB: one text of escapes",
+    needsPlatform: true,
+    run: posts(2, conversations, () => message("\n".repeat(7.5 * mebibyte))),
+  },
+  {
+    name: "JSON of 1 MB: 9,000 values",
+    needsPlatform: true,
+    run: posts(4, conversations, () => values(9_000)),
   },
   {
     name: "JSON of 5 MB: 90,000 values",
     needsPlatform: true,
-    run: posts(4, conversations, () =>
-      JSON.stringify(
-        Object.fromEntries(
-          Array.from({ length: 90_000 }, (_, index) => [`key-${index}-${"x".repeat(40)}`, index]),
-        ),
-      ),
-    ),
+    run: posts(4, conversations, () => values(90_000)),
   },
   {
     name: "JSON of 8 MB: a million values",
