@@ -21,6 +21,7 @@ const maxAgeMs = 24 * 3_600_000;
 
 /** Threads are files of their own. */
 const threads = {
+  "json-reader": "packages/server/src/http/server/json-reader.ts",
   "launcher-thread": "packages/sandbox/src/drivers/oci/launch/launcher-thread.ts",
   "socket-thread": "packages/sandbox/src/drivers/common/sockets/socket-thread.ts",
   writer: "packages/server/src/store/sqlite/writer.ts",

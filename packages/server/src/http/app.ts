@@ -56,7 +56,7 @@ import { ConnectionGuard } from "./server/connections/connection-guard.ts";
 import { connectionLimits, readDescriptorLimit } from "./server/connections/connection-limits.ts";
 import { LiveCredentials } from "./server/connections/live-credentials.ts";
 import { installErrors, respondToClientError, sendError } from "./server/errors.ts";
-import { installBodyParsers } from "./server/json.ts";
+import { installBodyParsers } from "./server/body-parsers.ts";
 import { RequestLimit } from "./server/limits/request-limit.ts";
 import { createListener } from "./server/listener.ts";
 import { installReadOnly } from "./server/read-only.ts";

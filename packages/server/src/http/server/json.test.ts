@@ -2,7 +2,7 @@ import { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-schedu
 import { stub } from "@sandpiper/core/test/support/stub";
 import Fastify from "fastify";
 import { expect, test } from "vitest";
-import { installBodyParsers } from "./json.ts";
+import { installBodyParsers } from "./body-parsers.ts";
 import type { App } from "./services.ts";
 
 test("many bodies at once are all processed without blocking other requests", async () => {

@@ -1,8 +1,4 @@
-import { PlatformError } from "@sandpiper/core/errors";
-import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import { InvalidInput } from "./invalid-input.ts";
-import { BodyBudget } from "./limits/body-budget.ts";
-import type { App } from "./services.ts";
 
 /** Maximum nesting of a JSON body, so that recursive code behind the routes is safe. */
 export const maxJsonDepth = 64;
@@ -12,16 +8,6 @@ export const maxJsonDepth = 64;
  * texts.
  */
 export const maxJsonValues = 10_000;
-
-/** Maximum bytes of a body that holds no message, whose images make it long. */
-const maxShortBodyBytes = 1024 * 1024;
-
-declare module "fastify" {
-  interface FastifyContextConfig {
-    /** The body holds messages: it may be as long as the server's limit allows. */
-    longBody?: true;
-  }
-}
 
 /**
  * Parses JSON from a client. Throws InvalidInput when it is malformed, exceeds `maxJsonDepth` or
@@ -98,58 +84,4 @@ function invalidJson(position: number, reason: string): InvalidInput {
   return new InvalidInput([
     { loc: ["body", position], msg: `JSON decode error: ${reason}`, type: "json_invalid" },
   ]);
-}
-
-/**
- * Bodies are JSON. A route without a body ignores what clients send (released clients send `{}` or
- * an empty form); a route with a body responds 415 to other content types. Bodies above
- * `bodyLimit` bytes, or 1 MiB where the route expects no message, are rejected with 413.
- */
-export function installBodyParsers(app: App, scheduler: EventLoopScheduler, bodyLimit: number): void {
-  app.addHook("onRoute", (route) => {
-    if (!route.config?.longBody) route.bodyLimit ??= Math.min(maxShortBodyBytes, bodyLimit);
-  });
-  const budget = new BodyBudget();
-  app.addHook("preParsing", (request, reply, _payload, done) => {
-    const { schema, bodyLimit: most = bodyLimit } = request.routeOptions;
-    const length = Number(request.headers["content-length"] ?? most);
-    // What is longer is refused before it is read.
-    if (!schema?.body || length > most) return done();
-    const release = budget.take(request.principal?.userId ?? "", length);
-    if (!release) return done(new PlatformError("TooManyBodies"));
-    reply.raw.once("close", release);
-    done();
-  });
-  // Spreads the parsing and first work of bodies that arrive together over the event loop.
-  const bodies = scheduler.queue("request bodies");
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser<string>("application/json", { parseAs: "string" }, (request, text, done) => {
-    const schema = request.routeOptions.schema?.body;
-    if (!schema || text === "") return done(null, undefined);
-    bodies.add(() => {
-      try {
-        done(null, parseBody(text, schema));
-      } catch (error) {
-        done(error as Error);
-      }
-    });
-  });
-  app.addContentTypeParser("*", (request, _payload, done) => {
-    if (!request.routeOptions.schema?.body || request.headers["content-length"] === "0")
-      return done(null, undefined);
-    done(new PlatformError("MediaTypeNotJson"));
-  });
-}
-
-/** Undefined when there is no body. Throws InvalidInput. */
-function parseBody(text: string, schema: unknown): unknown {
-  const value = parseJson(text);
-  if (value !== null) return value;
-  // Where the schema allows null, null equals no body.
-  if (allowsNull(schema)) return undefined;
-  throw new InvalidInput([{ loc: ["body"], msg: "Input should be a valid object", type: "dict_type" }]);
-}
-
-function allowsNull(body: unknown): boolean {
-  return (body as { anyOf?: { type?: string }[] }).anyOf?.some(({ type }) => type === "null") ?? false;
 }

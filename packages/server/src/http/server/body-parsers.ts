@@ -1,0 +1,77 @@
+import { PlatformError } from "@sandpiper/core/errors";
+import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
+import { InvalidInput } from "./invalid-input.ts";
+import { parseJson } from "./json.ts";
+import { JsonReaderClient } from "./json-reader-client.ts";
+import { BodyBudget } from "./limits/body-budget.ts";
+import type { App } from "./services.ts";
+
+/** Longer bodies, with images, are parsed by a thread, bytes. */
+const maxInlineBytes = 256 * 1024;
+
+/** Maximum bytes of a body that holds no message, whose images make it long. */
+const maxShortBodyBytes = 1024 * 1024;
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** The body holds messages: it may be as long as the server's limit allows. */
+    longBody?: true;
+  }
+}
+
+/**
+ * Bodies are JSON. A route without a body ignores what clients send (released clients send `{}` or
+ * an empty form); a route with a body responds 415 to other content types. Bodies above
+ * `bodyLimit` bytes, or 1 MiB where the route expects no message, are rejected with 413.
+ */
+export function installBodyParsers(app: App, scheduler: EventLoopScheduler, bodyLimit: number): void {
+  app.addHook("onRoute", (route) => {
+    if (!route.config?.longBody) route.bodyLimit ??= Math.min(maxShortBodyBytes, bodyLimit);
+  });
+  const budget = new BodyBudget();
+  app.addHook("preParsing", (request, reply, _payload, done) => {
+    const { schema, bodyLimit: most = bodyLimit } = request.routeOptions;
+    const length = Number(request.headers["content-length"] ?? most);
+    // What is longer is refused before it is read.
+    if (!schema?.body || length > most) return done();
+    const release = budget.take(request.principal?.userId ?? "", length);
+    if (!release) return done(new PlatformError("TooManyBodies"));
+    reply.raw.once("close", release);
+    done();
+  });
+  const reader = new JsonReaderClient();
+  // Spreads the parsing and first work of bodies that arrive together over the event loop.
+  const bodies = scheduler.queue("request bodies");
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser<Buffer>("application/json", { parseAs: "buffer" }, (request, bytes, done) => {
+    const schema = request.routeOptions.schema?.body;
+    if (!schema || bytes.length === 0) return done(null, undefined);
+    const begin = (parsed: () => unknown) =>
+      bodies.add(() => {
+        try {
+          done(null, toBody(parsed(), schema));
+        } catch (error) {
+          done(error as Error);
+        }
+      });
+    if (bytes.length <= maxInlineBytes) return begin(() => parseJson(bytes.toString("utf8")));
+    reader.parse(bytes).then((value) => begin(() => value), done);
+  });
+  app.addContentTypeParser("*", (request, _payload, done) => {
+    if (!request.routeOptions.schema?.body || request.headers["content-length"] === "0")
+      return done(null, undefined);
+    done(new PlatformError("MediaTypeNotJson"));
+  });
+}
+
+/** Undefined when there is no body. Throws InvalidInput. */
+function toBody(value: unknown, schema: unknown): unknown {
+  if (value !== null) return value;
+  // Where the schema allows null, null equals no body.
+  if (allowsNull(schema)) return undefined;
+  throw new InvalidInput([{ loc: ["body"], msg: "Input should be a valid object", type: "dict_type" }]);
+}
+
+function allowsNull(body: unknown): boolean {
+  return (body as { anyOf?: { type?: string }[] }).anyOf?.some(({ type }) => type === "null") ?? false;
+}
