@@ -15,14 +15,17 @@ function posts(lanes: number, path: (target: Target) => string, body: () => stri
 }
 
 const conversations = () => "/api/v1/app-conversations";
-const message = (text: string) => JSON.stringify({ initial_message: { content: [{ type: "text", text }] } });
+/** Refused after it was parsed, so that nothing is started. */
+const message = (text: string) =>
+  JSON.stringify({ pr_number: "none", initial_message: { content: [{ type: "text", text }] } });
 
 const values = (count: number) =>
-  JSON.stringify(
-    Object.fromEntries(
+  JSON.stringify({
+    pr_number: "none",
+    ...Object.fromEntries(
       Array.from({ length: count }, (_, index) => [`key-${index}-${"x".repeat(40)}`, index]),
     ),
-  );
+  });
 
 /** Attacks with bodies, all with a key. */
 export const bodyAttacks: readonly Attack[] = [
@@ -71,7 +74,7 @@ export const bodyAttacks: readonly Attack[] = [
     ),
   },
   {
-    name: "2,000 bash commands",
+    name: "bash commands, 50 at once",
     needsPlatform: true,
     run: posts(
       50,
