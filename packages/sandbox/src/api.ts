@@ -31,10 +31,14 @@ export interface Sandboxes {
    * reason and what to do, and what `beforeWake` throws.
    */
   running(id: string, beforeWake?: () => Promise<void>): Promise<Sandbox>;
-  /** Idempotent; operations are serialised. Throws SandboxNotFound, SandboxFailed. */
+  /**
+   * Idempotent; operations are serialised. Throws SandboxNotFound, SandboxFailed, and
+   * SandboxNotRunning for a new sandbox that waits until its user may run another one.
+   */
   pause(userId: string, id: string): Promise<void>;
   /**
    * A sandbox that was stopped for its size runs for a minute, so that files can be deleted in it.
+   * Throws as `pause`.
    */
   resume(userId: string, id: string): Promise<void>;
   /**
@@ -84,8 +88,8 @@ export interface CreateOptions {
 export interface Snapshots {
   /**
    * Takes constant time. Where the engine must stop a running sandbox for it, the sandbox is
-   * started again, and open shells keep their directory and environment. Throws SandboxNotFound,
-   * TooManySnapshots, SandboxFailed.
+   * started again, and open shells keep their directory and environment. Throws as `pause`, and
+   * TooManySnapshots.
    */
   create(userId: string, sandboxId: string): Promise<SnapshotRow>;
   /** Undefined for an unknown id and for another user's. */

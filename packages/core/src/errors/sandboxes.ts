@@ -51,6 +51,10 @@ export const sandboxesErrors = {
     ServerStopping: "The server is stopping; try again when it is back.",
     NoShell: "No shell could be started in the sandbox; it needs a working /bin/sh.",
   },
+  SandboxNotRunning: {
+    SandboxQueued:
+      "The sandbox {id} has not started yet: it waits because all {max} sandboxes that you may run at a time are in use. Delete it, or pause or delete another one.",
+  },
   SandboxSpecUnusable: {
     SpecPrepareTimeout:
       "The spec {id} was not ready within {seconds} s; look at the connection to its registry, then resume the sandbox.",

@@ -81,6 +81,7 @@ export class SandboxService implements Sandboxes {
   readonly #registry: SandboxRegistry;
   readonly #processes: SandboxProcesses;
   readonly #suspender: SandboxSuspender;
+  readonly #slots: SandboxSlots;
   readonly #starter: SandboxStarter;
   readonly #handles: SandboxHandles;
   readonly #disk: DiskWatch;
@@ -176,6 +177,7 @@ export class SandboxService implements Sandboxes {
     this.#registry = registry;
     this.#processes = processes;
     this.#suspender = suspender;
+    this.#slots = slots;
     this.#starter = starter;
   }
 
@@ -250,12 +252,12 @@ export class SandboxService implements Sandboxes {
   }
 
   async pause(userId: string, id: string): Promise<void> {
-    this.#registry.requireOwned(userId, id);
+    this.#requireOperable(userId, id);
     await this.#mutex.run(id, () => this.#suspender.pause(this.#registry.requireOwned(userId, id)));
   }
 
   async resume(userId: string, id: string): Promise<void> {
-    this.#registry.requireOwned(userId, id);
+    this.#requireOperable(userId, id);
     this.#use.note(id);
     await this.#mutex.run(id, async () => {
       const row = this.#registry.requireOwned(userId, id);
@@ -314,6 +316,12 @@ export class SandboxService implements Sandboxes {
     await this.#options.driver.close();
   }
 
+  /** Throws SandboxNotFound, and SandboxNotRunning when an operation would wait for a slot. */
+  #requireOperable(userId: string, id: string): void {
+    this.#registry.requireOwned(userId, id);
+    this.#slots.requireNotQueued(this.#registry.states.get(id));
+  }
+
   #isRunning({ id, status }: SandboxRow): boolean {
     return status === "RUNNING" && this.#registry.states.get(id)?.incarnation !== undefined;
   }
@@ -330,7 +338,7 @@ export class SandboxService implements Sandboxes {
   /** Runs work that may end the processes, and starts those of a running sandbox again. */
   async #withStopped<T>(userId: string, id: string, work: (row: SandboxRow) => Promise<T>): Promise<T> {
     const { driver, logger } = this.#options;
-    this.#registry.requireOwned(userId, id);
+    this.#requireOperable(userId, id);
     return this.#mutex.run(id, async () => {
       const row = this.#registry.requireOwned(userId, id);
       const state = this.#registry.states.get(id)!;

@@ -65,6 +65,12 @@ export class SandboxSlots {
     }
   }
 
+  /** Throws SandboxNotRunning for a new sandbox that waits for a slot. */
+  requireNotQueued(state: SandboxRuntimeState | undefined): void {
+    if (state?.status !== "STARTING" || !this.#queues.get(state.userId)?.includes(state)) return;
+    throw new PlatformError("SandboxQueued", { id: state.id, max: this.#deps.maxPerUser });
+  }
+
   /** Takes a free slot, or pauses idle sandboxes until there is one. Never rejects. */
   async #tryTake(state: SandboxRuntimeState): Promise<boolean> {
     const { states, maxPerUser, pauseIdle } = this.#deps;

@@ -245,6 +245,15 @@ test("a sandbox in use is never paused for another one, which waits in order or 
   await expect.poll(() => row(next.id)).toMatchObject(waiting(1));
   await expect.poll(() => row(last.id)).toMatchObject(waiting(2));
   expect(row(used)?.status).toBe("RUNNING");
+  for (const refused of [
+    service.pause("me", last.id),
+    service.resume("me", last.id),
+    service.snapshots.create("me", last.id),
+  ])
+    await expect(refused).rejects.toMatchObject({
+      code: "SandboxNotRunning",
+      message: `The sandbox ${last.id} has not started yet: it waits because all 1 sandboxes that you may run at a time are in use. Delete it, or pause or delete another one.`,
+    });
   const release = service.acquire(next.id, { busy: () => true, beforeStop: async () => {} });
   process.kill();
   expect((await service.running(next.id)).id).toBe(next.id);

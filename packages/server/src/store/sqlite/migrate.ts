@@ -8,6 +8,7 @@ import { agent } from "./migrations/005-agent.ts";
 import { uncleanEnds } from "./migrations/006-unclean-ends.ts";
 import { storedBytes } from "./migrations/007-stored-bytes.ts";
 import { behaviours } from "./migrations/008-behaviours.ts";
+import { sandboxKeys } from "./migrations/009-sandbox-keys.ts";
 
 /**
  * In order; the schema version of a database (`user_version`) is the number of migrations that it
@@ -22,6 +23,7 @@ const migrations: readonly string[] = [
   uncleanEnds,
   storedBytes,
   behaviours,
+  sandboxKeys,
 ];
 
 /**

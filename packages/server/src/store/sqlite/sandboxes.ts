@@ -2,7 +2,6 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { type PageRequest, type PageResult, pageOffset, toPage } from "@sandpiper/core/paging";
 import type { SandboxChange, SandboxRow, SandboxStore } from "@sandpiper/sandbox/sandbox-store";
 import type { Selectable } from "kysely";
-import { hashKey } from "../key-hash.ts";
 import type { StoreContext } from "./context.ts";
 import { compile, type SandboxRecord } from "./tables.ts";
 
@@ -30,7 +29,6 @@ export class SqliteSandboxes implements SandboxStore {
       status_detail: row.statusDetail,
       incarnation: row.incarnation,
       session_key: this.#context.vault.encrypt(row.sessionKey, keyPlace(row.id)),
-      session_key_hash: hashKey(row.sessionKey),
       created_at: row.createdAt,
       spec: specText(row.spec),
       prepared: Number(row.prepared),

@@ -88,7 +88,6 @@ export interface SandboxRecord {
   status_detail: string | null;
   incarnation: string;
   session_key: Uint8Array;
-  session_key_hash: Uint8Array;
   created_at: number;
   spec: string | null;
   prepared: number;
