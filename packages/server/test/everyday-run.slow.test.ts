@@ -166,14 +166,30 @@ test("on a terminal, run shows the answer as Markdown", async () => {
   expect(local.shown).not.toContain("**");
 });
 
-test("on a terminal, run shows the output of a long command while it runs", async () => {
-  // Progress is not stored: a follower sees what comes after it follows.
-  const task = "run: while ! test -e go; do echo first line; sleep 0.1; done; echo second line";
-  const local = terminal(`exec "${program}" run "${task}" --dir "${dir}" --rm`);
-  await local.shows(/terminal: first line/);
-  expect(local.shown).not.toMatch(/exit 0/);
-  local.pty.write("\x03");
-  expect(await local.exit).toBe(130);
+test("run and chat show a long command's lines once while it runs; logs shows them to who comes late", async () => {
+  const task = "run: for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.7; done; echo end";
+  const local = terminal(`"${program}" run '${task}' --dir "${dir}" --rm; echo "ended with $?"`);
+  await local.shows(/ line 3\r/);
+  expect(local.shown).not.toMatch(/line 8\r|exit 0/);
+  const id = /conversation ([0-9a-f]{8})/.exec(local.shown)![1]!;
+  const late = new Command(["logs", "--follow", id], env);
+  await local.shows(/ended with 0/);
+  expect(await late.exit, late.stderr).toBe(0);
+  const linesOf = (text: string) =>
+    [...text.matchAll(/^ +(?:[\d.]+ s +exit 0 +)?(line \d|end)\r?$/gm)].map((match) => match[1]);
+  const expected = [...[1, 2, 3, 4, 5, 6, 7, 8].map((number) => `line ${number}`), "end"];
+  expect(linesOf(late.stdout)).toEqual(expected);
+  // Without the status line, which shows the last line, too.
+  const shown = local.shown.split("\n").map((line) => line.split("\r").findLast(Boolean) ?? "");
+  expect(linesOf(shown.join("\n"))).toEqual(expected);
+
+  const session = terminal(`"${program}" chat --dir "${dir}"; echo "ended with $?"`);
+  await session.shows(/\/help lists commands/);
+  session.pty.write(`${task}\r`);
+  await session.shows(/ line 4\r/);
+  expect(session.shown).not.toMatch(/line 8\r|exit 0/);
+  session.pty.write("\x03");
+  await session.shows(/stopped +by the user|paused/);
 });
 
 function terminal(line: string): LocalTerminal {
@@ -190,7 +206,7 @@ test("chat: messages, @file, multi-line, queue, interrupt, diff, undo, apply, co
   const type = (text: string) => local.pty.write(`${text}\r`);
   await local.shows(/\/help lists commands/);
   type("run: echo one > one.txt");
-  await local.shows(/tokens, \$0\.0000/);
+  await local.shows(/Done\.[\s\S]* tokens, \$0\.0000/);
   type("/status");
   await local.shows(/conversation [0-9a-f]{8}, waits for you/);
   await writeFile(join(dir, "note.txt"), "from outside\n");

@@ -6,6 +6,7 @@ import { type Hooks, hookContext } from "../hooks/hooks.ts";
 import { maskObservation, type OutputMask } from "../masking/output-mask.ts";
 import type { Tool, ToolContext, ToolProgress } from "../tools/tool.ts";
 import type { LogRecord, NewRecord } from "./log-record.ts";
+import { type CallProgress, ProgressReporter } from "./progress-reporter.ts";
 import { listed } from "./records.ts";
 import { transition } from "./status.ts";
 
@@ -22,7 +23,7 @@ export interface ActContext {
   /** Whether the turn must go on: a user message arrived since the model call, or hooks decide. */
   hasUnseenMessage(): boolean;
   /** Receives the masked progress of a running call, at a limited rate. */
-  onProgress?(event: ActionEvent, progress: ToolProgress): void;
+  onProgress?(event: ActionEvent, progress: CallProgress): void;
   /** Project rules for the files that an action touched; added to its result. */
   rulesFor(action: Action): TextContent[];
 }
@@ -85,12 +86,7 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
   if (blocked !== undefined) return { records: [rejection(event, "hook", blocked)] };
   signal.throwIfAborted();
   context.onStart(event.id);
-  const reporter = new ProgressReporter(({ message, ...progress }) =>
-    context.onProgress?.(
-      event,
-      message === undefined ? progress : { ...progress, message: mask.text(message) },
-    ),
-  );
+  const reporter = new ProgressReporter(mask, (progress) => context.onProgress?.(event, progress));
   const onProgress = (progress: ToolProgress) => reporter.add(progress);
   let observation: Observation;
   try {
@@ -164,40 +160,4 @@ export function rejection(event: ActionEvent, source: "hook" | "user", reason: s
     rejection_reason: reason,
     rejection_source: source,
   });
-}
-
-/** Least time between two reports of a call, ms. */
-const pauseMs = 500;
-
-const maxMessage = 500;
-
-/** Reports the progress of a call: at once, then at most twice a second, the latest state last. */
-class ProgressReporter {
-  readonly #report: (progress: ToolProgress) => void;
-  #waiting: ToolProgress | undefined;
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(report: (progress: ToolProgress) => void) {
-    this.#report = report;
-  }
-
-  add({ progress, total, message }: ToolProgress): void {
-    const text = message?.slice(0, maxMessage).toWellFormed();
-    this.#waiting = { progress, ...(total !== undefined && { total }), ...(text && { message: text }) };
-    if (!this.#timer) this.#next();
-  }
-
-  close(): void {
-    clearTimeout(this.#timer);
-    this.#waiting = undefined;
-    // Ignores late progress.
-    this.add = () => {};
-  }
-
-  #next(): void {
-    const next = this.#waiting;
-    this.#waiting = undefined;
-    this.#timer = next && setTimeout(() => this.#next(), pauseMs).unref();
-    if (next) this.#report(next);
-  }
 }

@@ -24,8 +24,8 @@ const programs = ["git", "reset", "find", "ls", "pwd"];
 const maxTail = 2_000;
 
 /**
- * Reports the last complete line of a command's output while the command runs. An incomplete line
- * could hold a part of a secret, which nothing masks.
+ * Reports a command's output while the command runs, and its last complete line: an incomplete line
+ * could hold a part of a secret, which nothing masks there.
  */
 function makeLineReporter({
   onProgress,
@@ -41,7 +41,7 @@ function makeLineReporter({
       .trimEnd()
       .split("\n")
       .at(-1);
-    if (line?.trim()) onProgress({ progress: characters, message: line });
+    onProgress({ progress: characters, output: text, ...(line?.trim() && { message: line }) });
   };
 }
 

@@ -56,6 +56,8 @@ export interface ToolProgress {
   progress: number;
   total?: number | undefined;
   message?: string | undefined;
+  /** What a command printed since the last report. */
+  output?: string | undefined;
 }
 
 export interface ToolContext {

@@ -10,6 +10,7 @@ import {
   rename,
   rm,
   symlink,
+  utimes,
   writeFile,
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -256,4 +257,33 @@ test("a merge keeps both sides: clean where they differ, with markers where they
   await rm(join(other, "gone.txt"));
   await expect(second.changes.merge(second.patch!)).rejects.toThrow(/gone\.txt/);
   expect(await readFile(join(other, "a.txt"), "utf8")).toBe("1\n");
+});
+
+test("a file that the copy has with its size and time is not read again; all others are", async () => {
+  const root = await folder({ "old.txt": "one", "same second.txt": "one", "gone.txt": "x", "kind/a": "b" });
+  const old = new Date("2026-01-02T03:04:05Z");
+  await utimes(join(root, "old.txt"), old, old);
+  const { patch } = await workOn(root, async (copy) => {
+    await writeFile(join(copy, "old.txt"), "two");
+    await utimes(join(copy, "old.txt"), old, old);
+    await writeFile(join(copy, "same second.txt"), "two");
+    await rm(join(copy, "gone.txt"));
+    await rm(join(copy, "kind"), { recursive: true });
+    await writeFile(join(copy, "kind"), "a file now");
+  });
+  expect(patch!.changed.sort()).toEqual(["gone.txt", "kind", "kind/a", "same second.txt"]);
+});
+
+test("holes of large files stay holes, and the end of a file its length", async () => {
+  const root = await folder({ "end.bin": Buffer.concat([Buffer.from("a"), Buffer.alloc(100_000)]) });
+  const size = 64 * 1024 * 1024 + 123;
+  shell(root, `truncate -s ${size} sparse.bin && printf x | dd of=sparse.bin bs=1 seek=5000000 conv=notrunc`);
+  const copy = await folder();
+  await extractTar(packFolder(root), copy);
+  const found = await lstat(join(copy, "sparse.bin"));
+  expect(found.size).toBe(size);
+  expect(found.blocks * 512).toBeLessThan(size / 10);
+  expect(
+    shell("/", `cmp "${root}/sparse.bin" "${copy}/sparse.bin"; cmp "${root}/end.bin" "${copy}/end.bin"`),
+  ).toBe("");
 });

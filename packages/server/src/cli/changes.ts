@@ -1,5 +1,5 @@
 import { createReadStream } from "node:fs";
-import { chmod, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, copyFile, mkdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CliError } from "./errors.ts";
 import { formatDiff } from "./format-diff.ts";
@@ -85,7 +85,13 @@ export class Changes {
 
   /** Compares the snapshot with a changed copy; undefined when nothing changed. */
   async compare(changed: string): Promise<Patch | undefined> {
-    const after = await this.#snapshot(changed, "after");
+    // A file with the size and the time of the snapshot's is not read again.
+    const [from, to] = [this.#index("before"), this.#index("after")];
+    await copyFile(from, to);
+    // git reads files again that are as new as the snapshot.
+    const { atime, mtime } = await stat(from);
+    await utimes(to, atime, mtime);
+    const after = await this.#add(changed, "after", await listFiles(changed), { drops: true });
     if (after === this.#before) return undefined;
     const trees = [this.#before, after];
     const diff = (...options: string[]) =>
@@ -166,6 +172,9 @@ export class Changes {
       "core.symlinks": "true",
       "core.protectNTFS": "false",
       "core.autocrlf": "false",
+      // A copy has the sizes and times of its files, but not their numbers and owners.
+      "core.checkStat": "minimal",
+      "core.trustctime": "false",
     };
     for (const [name, value] of Object.entries(settings)) await this.#git(["config", name, value]);
     await mkdir(join(this.#gitDir, "info"), { recursive: true });
@@ -205,8 +214,16 @@ export class Changes {
     return join(this.#scratch.path, `${name}.index`);
   }
 
-  /** Adds files to a snapshot, without ignored ones; returns the id of its tree. */
-  async #add(folder: string, name: string, files: readonly string[]): Promise<string> {
+  /**
+   * Adds files to a snapshot, without ignored ones; returns the id of its tree. `drops`: other files
+   * leave the snapshot.
+   */
+  async #add(
+    folder: string,
+    name: string,
+    files: readonly string[],
+    { drops = false } = {},
+  ): Promise<string> {
     const env = { GIT_WORK_TREE: folder, GIT_INDEX_FILE: this.#index(name) };
     const ignored = await this.#git(["check-ignore", "-z", "--stdin", "--no-index"], {
       cwd: folder,
@@ -216,7 +233,20 @@ export class Changes {
     });
     const skip = new Set(split(ignored).filter((path) => !this.#tracked.has(path)));
     const included = files.filter((path) => !skip.has(path));
-    await this.#git(["update-index", "-z", "--add", "--stdin"], { cwd: folder, env, input: lines(included) });
+    const options = { cwd: folder, env };
+    if (drops) {
+      const kept = new Set(included);
+      const gone = split(await this.#git(["ls-files", "-z"], options)).filter((path) => !kept.has(path));
+      if (gone.length > 0)
+        await this.#git(["update-index", "-z", "--force-remove", "--stdin"], {
+          ...options,
+          input: lines(gone),
+        });
+    }
+    await this.#git(["update-index", "-z", "--add", "--replace", "--stdin"], {
+      ...options,
+      input: lines(included),
+    });
     return (await this.#git(["write-tree"], { env })).toString().trim();
   }
 

@@ -1,4 +1,4 @@
-import { link, mkdir, open, rm, symlink } from "node:fs/promises";
+import { type FileHandle, link, mkdir, open, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { Parser, type ReadEntry } from "tar";
@@ -11,6 +11,10 @@ export interface ExtractLimits {
   bytes: number;
   entries: number;
 }
+
+/** Zeros of a whole block stay a hole, bytes. */
+const blockBytes = 4_096;
+const zeros = Buffer.alloc(blockBytes);
 
 const defaultLimits: ExtractLimits = { bytes: 32 * 1024 ** 3, entries: 5_000_000 };
 
@@ -134,13 +138,18 @@ class Target {
     await this.#free(path);
     const file = await open(join(this.#root, path), "wx", (entry.mode ?? 0) & 0o100 ? 0o755 : 0o644);
     this.#made.set(path, "file");
+    let position = 0;
     try {
       for await (const chunk of entry) {
         this.#bytes += chunk.length;
         if (this.#bytes > this.#limits.bytes)
           throw new CliError(`The folder in the sandbox is larger than ${this.#limits.bytes} bytes.`);
-        await file.writeFile(chunk);
+        await writeData(file, chunk, position);
+        position += chunk.length;
       }
+      // A file that ends with zeros has its length, and all have their times (see `Changes`).
+      await file.truncate(position);
+      if (entry.mtime) await file.utimes(entry.mtime, entry.mtime);
     } finally {
       await file.close();
     }
@@ -156,6 +165,23 @@ class Target {
     await link(join(this.#root, source), join(this.#root, path));
     this.#made.set(path, "file");
   }
+}
+
+/** Writes a chunk without its zeros, which stay holes of the file. */
+async function writeData(file: FileHandle, chunk: Buffer, position: number): Promise<void> {
+  for (let from = 0; from < chunk.length; ) {
+    let to = from;
+    while (to < chunk.length && !isZero(chunk, to)) to += blockBytes;
+    const end = Math.min(to, chunk.length);
+    while (from < end) from += (await file.write(chunk, from, end - from, position + from)).bytesWritten;
+    while (to < chunk.length && isZero(chunk, to)) to += blockBytes;
+    from = to;
+  }
+}
+
+function isZero(chunk: Buffer, at: number): boolean {
+  const end = Math.min(at + blockBytes, chunk.length);
+  return chunk.compare(zeros, 0, end - at, at, end) === 0;
 }
 
 /**

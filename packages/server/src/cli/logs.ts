@@ -4,6 +4,7 @@ import { findConversation } from "./conversations.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { followRun } from "./follow.ts";
 import { inertJson } from "./inert.ts";
+import { LiveOutput } from "./live-output.ts";
 import { printEvent } from "./print-event.ts";
 import { onStop } from "./signals.ts";
 import { createPaint } from "./style.ts";
@@ -37,7 +38,12 @@ function printJson(event: Event): void {
 
 function printer(began: number): (event: Event) => void {
   const paint = createPaint(process.stdout);
-  return (event) => {
+  const live = new LiveOutput({
+    print: (...lines) => process.stdout.write(`${lines.join("\n")}\n`),
+    columns: () => process.stdout.columns || 100,
+  });
+  return (received) => {
+    const event = live.take(received);
     const elapsed = Math.max(Date.parse(`${event.timestamp}Z`) - began, 0);
     const columns = process.stdout.columns || 100;
     for (const line of printEvent(event, { elapsed, columns, paint })) process.stdout.write(`${line}\n`);

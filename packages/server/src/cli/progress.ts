@@ -112,7 +112,8 @@ export class Progress {
 
   #draw(): void {
     const spinner = frames[this.#frame++ % frames.length];
-    const line = `${spinner} ${formatDuration(this.elapsed)}, ${formatUsage(this.usage)}, ${this.#doing}`;
+    const usage = this.usage.tokens > 0 ? `${formatUsage(this.usage)}, ` : "";
+    const line = `${spinner} ${formatDuration(this.elapsed)}, ${usage}${this.#doing}`;
     const [shown = ""] = cut(line, Math.max((this.#stream.columns || 100) - 1, 10));
     this.#stream.write(`\r\x1b[K${this.#paint("dim", shown)}`);
   }

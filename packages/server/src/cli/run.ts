@@ -13,6 +13,7 @@ import { inertLine } from "./inert.ts";
 import { Interruption } from "./interruption.ts";
 import { getInvoker } from "./invoker.ts";
 import { JsonOutput } from "./json-output.ts";
+import { LiveOutput } from "./live-output.ts";
 import { formatUsage, Progress } from "./progress.ts";
 import { findAnswer } from "./show.ts";
 import { StreamedText } from "./streamed-text.ts";
@@ -183,18 +184,19 @@ function exitCode(isDone: boolean, interruption: Interruption): number {
   return isDone ? exitCodes.ok : exitCodes.failed;
 }
 
-/** On a terminal, shows the agent's text as it arrives. */
+/** On a terminal, shows the agent's text and the output of commands as they arrive. */
 function makeShow(progress: Progress, paint: Paint): (event: Event) => void {
   if (!process.stderr.isTTY) return (event) => progress.event(event);
+  const print = (...lines: string[]) => progress.print(...lines);
+  const columns = () => process.stderr.columns || 100;
+  const live = new LiveOutput({ print, columns });
   const text = new StreamedText({
-    paint,
-    print: (...lines) => progress.print(...lines),
+    ...{ paint, print, columns },
     onPartial: (line) => progress.doing(line || "asks the model"),
     elapsed: () => progress.elapsed,
-    columns: () => process.stderr.columns || 100,
   });
   return (event) => {
-    const rest = text.take(event);
+    const rest = text.take(live.take(event));
     if (rest) progress.event(rest);
   };
 }

@@ -1,7 +1,7 @@
 import WebSocket from "ws";
 
 /** Escape sequences of a line editor: modes, titles, colours. */
-export const escapes = /\x1b\[\?2004[hl]\r?|\x1b\[[\d;?]*[A-Za-z]|\x1b\][^\x07]*\x07/g;
+export const escapes = /\x1b\[\?2004[hl]\r?|\x1b\[[\d;?]*[A-Za-z]|\x1b\([A-Z0-9]|\x1b\][^\x07]*\x07/g;
 
 /** A user's terminal over a socket; keeps its output as text. */
 export class TerminalClient {

@@ -11,6 +11,7 @@ import { CliError, exitCodes } from "../errors.ts";
 import { inert, inertLine } from "../inert.ts";
 import { Interruption } from "../interruption.ts";
 import { getInvoker } from "../invoker.ts";
+import { LiveOutput } from "../live-output.ts";
 import { printEvent } from "../print-event.ts";
 import { formatUsage, toUsage, type Usage } from "../progress.ts";
 import { StreamedText } from "../streamed-text.ts";
@@ -114,6 +115,7 @@ class Chat {
     const elapsed = () => performance.now() - this.#began;
     const columns = () => process.stdout.columns || 100;
     this.#text = new StreamedText({ paint: this.#paint, print, elapsed, columns });
+    const live = new LiveOutput({ print, columns });
     this.#session = new Session({
       ...{ client, task, run, changes },
       events: {
@@ -121,7 +123,7 @@ class Chat {
           this.#usage = toUsage(event) ?? this.#usage;
           // The person has just typed it.
           if (event.kind === "MessageEvent" && event.source === "user") return;
-          const rest = this.#text.take(event);
+          const rest = this.#text.take(live.take(event));
           const options = { elapsed: elapsed(), columns: columns(), paint: this.#paint };
           const lines = rest ? printEvent(rest, options) : [];
           if (lines.length > 0) print(...lines);

@@ -4,6 +4,7 @@ import type { EventLog } from "../../store/event-log.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import { getLeafId } from "../log/branch.ts";
 import { type ConversationState, type FoldedFacts, pickFacts } from "../log/state.ts";
+import type { RunProgress } from "./run.ts";
 
 interface FullStateInput {
   row: ConversationRow;
@@ -19,6 +20,8 @@ interface FullStateInput {
   /** Facts of a sleeping conversation. */
   facts: FoldedFacts;
   secretNames: readonly string[];
+  /** The progress of the running call. */
+  progress: RunProgress | undefined;
 }
 
 /**
@@ -32,6 +35,7 @@ export function fullState({
   agents,
   activatedSkills,
   secretNames,
+  progress,
   ...rest
 }: FullStateInput): Record<string, unknown> {
   const facts = state ? pickFacts(state) : rest.facts;
@@ -62,7 +66,7 @@ export function fullState({
     stats: state?.stats ?? stats ?? { usage_to_metrics: metrics ? { agent: metrics } : {} },
     secret_registry: { secret_sources: Object.fromEntries(secretNames.map((name) => [name, maskedSource])) },
     tags: row.config.tags,
-    agent_state: presentAgentState(row.config.goal),
+    agent_state: { ...presentAgentState(row.config.goal), ...(progress && { tool_progress: progress }) },
     ...(hookConfig ? { hook_config: hookConfig } : {}),
   };
 }

@@ -12,14 +12,15 @@ import type { Toolsets } from "../agent/toolset.ts";
 import { LogFollower } from "../log/follower.ts";
 import { emptyFacts } from "../project/project-context.ts";
 import { fullState } from "./full-state.ts";
+import type { Run } from "./run.ts";
 
 export interface HistoriesDeps {
   store: Pick<Store, "conversations" | "conversationSecrets" | "events">;
   agents: AgentConfigResolver;
   knowledge: Pick<ProjectKnowledge, "activatedSkills" | "contexts">;
   toolsets: Pick<Toolsets, "forConversation">;
-  /** The follower of the current run. */
-  follower(conversationId: string): LogFollower | undefined;
+  /** The current run. */
+  run(conversationId: string): Pick<Run, "follower" | "progress"> | undefined;
   scheduler: TurnScheduler;
 }
 
@@ -35,7 +36,7 @@ export class Histories {
 
   fullState(row: ConversationRow): Record<string, unknown> {
     const { store, knowledge, agents } = this.#deps;
-    const follower = this.#deps.follower(row.id);
+    const { follower, progress } = this.#deps.run(row.id) ?? {};
     return fullState({
       row,
       state: follower?.isReady ? follower.state : undefined,
@@ -43,6 +44,7 @@ export class Histories {
       agents,
       activatedSkills: knowledge.activatedSkills(row.id),
       facts: knowledge.contexts.get(row.id).folded ?? emptyFacts,
+      progress,
       secretNames: Object.keys(store.conversationSecrets.get(row.id)?.values ?? {}),
     });
   }
@@ -79,8 +81,8 @@ export class Histories {
 
   /** A follower created here is a snapshot: it does not receive new records. */
   #getFollower(conversationId: string): LogFollower {
-    const current = this.#deps.follower(conversationId);
-    if (current) return current;
+    const current = this.#deps.run(conversationId);
+    if (current) return current.follower;
     const follower = new LogFollower(
       { events: this.#deps.store.events, scheduler: this.#deps.scheduler },
       conversationId,

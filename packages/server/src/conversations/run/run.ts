@@ -1,5 +1,6 @@
 import { type Hooks, stopHookText } from "@sandpiper/agent/hooks/hooks";
 import { type ActContext, act, interruptedResult } from "@sandpiper/agent/loop/acting";
+import { type CallProgress, maxReportedOutput } from "@sandpiper/agent/loop/progress-reporter";
 import { listed, nudge } from "@sandpiper/agent/loop/records";
 import { failure, transition } from "@sandpiper/agent/loop/status";
 import { type StepContext, step } from "@sandpiper/agent/loop/step";
@@ -38,6 +39,12 @@ export interface RunDeps {
   tools: RunTools;
 }
 
+/** The progress of a call, for clients. */
+export interface RunProgress extends CallProgress {
+  tool_call_id: string;
+  tool_name: string;
+}
+
 /** What the actions of a run are executed with. */
 export interface RunTools {
   toolset: Toolset;
@@ -65,6 +72,7 @@ export class Run {
   readonly #hooks: Hooks;
   #heldEnds = 0;
   #isStuck = false;
+  #progress: RunProgress | undefined;
   /** Ids of the actions that this run has begun. */
   readonly #begun = new Set<string>();
   /** Names of the path rules in results of this run. */
@@ -95,6 +103,14 @@ export class Run {
   /** Why a summary that a client requested was not made. */
   get summaryFailure(): PlatformError | undefined {
     return this.#condensing.requestFailure;
+  }
+
+  /** The progress of the running call, with the end of all that it printed. */
+  get progress(): RunProgress | undefined {
+    const { isReady, state } = this.follower;
+    return isReady && this.#progress && state.openActions.has(this.#progress.tool_call_id)
+      ? this.#progress
+      : undefined;
   }
 
   /** Its end cannot be written, now or later. */
@@ -265,6 +281,13 @@ export class Run {
     this.#readSeq = state.seq;
   }
 
+  #keepProgress(next: RunProgress): void {
+    const before = this.#progress?.tool_call_id === next.tool_call_id ? this.#progress : undefined;
+    const output = ((before?.output ?? "") + (next.output ?? "")).slice(-maxReportedOutput);
+    const output_end = next.output_end ?? before?.output_end;
+    this.#progress = { ...next, ...(output_end !== undefined && { output, output_end }) };
+  }
+
   #actContext(): ActContext {
     const { agent, log } = this.#deps;
     const { toolset, context, mask } = this.#deps.tools;
@@ -286,8 +309,11 @@ export class Run {
       append: (records) => log.append(records),
       onStart: (actionId) => this.#begun.add(actionId),
       hasUnseenMessage: () => this.#hooks.holdsEnd || this.#hasUnseenMessage(),
-      onProgress: ({ tool_call_id, tool_name }, progress) =>
-        log.publishAgentState({ tool_progress: { tool_call_id, tool_name, ...progress } }),
+      onProgress: ({ tool_call_id, tool_name }, progress) => {
+        const tool_progress = { tool_call_id, tool_name, ...progress };
+        this.#keepProgress(tool_progress);
+        log.publishAgentState({ tool_progress });
+      },
       rulesFor: (action) => this.#rulesFor(action),
     };
   }

@@ -73,8 +73,10 @@ export function createRuns(deps: RunsDeps): RunServices {
   const { dailyBudget, onRest, logger } = deps;
   const models = new ConversationModels({ store, agents, masks, openModel });
   const contextLimits = new ContextLimits();
-  const follower = (id: string) => runs.get(id)?.follower;
-  const histories = new Histories({ store, scheduler, agents, knowledge, toolsets, follower });
+  const histories = new Histories({
+    ...{ store, scheduler, agents, knowledge, toolsets },
+    run: (id) => runs.get(id),
+  });
   const announcements = new Announcements({ store, hub, histories });
   const pendingUsage = new SideCallUsage(store.events);
   const usage = new ConversationUsage({ store, runs, histories, pending: pendingUsage });
