@@ -4,8 +4,9 @@ import {
   type OutgoingHttpHeaders,
   type ServerResponse,
 } from "node:http";
-import { type Duplex, pipeline } from "node:stream";
+import { type Duplex, pipeline, type Transform } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
+import { appendText, isPlainPage } from "./path-notice.ts";
 import { buildResponseHeaders, type ResponseRules } from "./response-headers.ts";
 
 export interface ForwardOptions extends ResponseRules {
@@ -14,6 +15,8 @@ export interface ForwardOptions extends ResponseRules {
    * How long the app may be silent before its response, restarted by each chunk of the body, ms.
    */
   answerMs: number;
+  /** HTML for the end of a page. */
+  notice?: string | undefined;
 }
 
 /** Maximum head of an app's response, bytes. */
@@ -31,7 +34,7 @@ export function forwardPreview(
   request: IncomingMessage,
   response: ServerResponse,
   connection: Duplex,
-  { headers, answerMs, ...rules }: ForwardOptions,
+  { headers, answerMs, notice, ...rules }: ForwardOptions,
   onUpgrade?: OnUpgrade,
 ): Promise<void> {
   const { port, appPath } = rules.target;
@@ -70,11 +73,17 @@ export function forwardPreview(
       resolve();
     });
     toApp.on("response", (answer) => {
+      let ending: Transform | undefined;
       try {
         // The client may send its whole body before it reads the response, and the app does not
         // read it.
         if (!request.complete) response.shouldKeepAlive = false;
-        response.writeHead(answer.statusCode!, buildResponseHeaders(answer, rules));
+        const head = buildResponseHeaders(answer, rules);
+        if (notice !== undefined && isPlainPage(answer)) {
+          delete head["content-length"];
+          ending = appendText(notice);
+        }
+        response.writeHead(answer.statusCode!, head);
       } catch (error) {
         return broken(error);
       }
@@ -83,7 +92,7 @@ export function forwardPreview(
       toApp.off("error", broken).on("error", () => {});
       // Send the head of an endless stream before its first chunk.
       setImmediate(() => !response.writableEnded && response.flushHeaders());
-      pipeline(answer, response, () => {
+      pipeline([answer, ...(ending ? [ending] : []), response], () => {
         connection.destroy();
         request.resume();
       });

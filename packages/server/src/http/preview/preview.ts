@@ -15,6 +15,8 @@ import { isForPreview, type PreviewTarget, parsePreviewTarget } from "./address.
 import { connectWithTimeout } from "./connect.ts";
 import { makeSessionCookies } from "./cookies.ts";
 import { forwardPreview, type OnUpgrade } from "./forward.ts";
+import { makePreviewLinks } from "./links.ts";
+import { makePathNotice } from "./path-notice.ts";
 import { buildRequestHeaders } from "./request-headers.ts";
 import { buildResponseHeaders, getCorsHeaders } from "./response-headers.ts";
 import { hasBody, respondEmpty, respondWithError } from "./responses.ts";
@@ -60,6 +62,12 @@ export function createPreviews(
   const open = new Map<string, Set<Entry>>();
   let closing = false;
   const address = () => getPublicUrl(config, server());
+
+  /** Where the same app has a host of its own; undefined: clients use an IP address. */
+  const hostUrl = (access: PreviewAccess, port: number): string | undefined => {
+    const { url, pathUrl } = makePreviewLinks(access, port, address(), Date.now() + sessionMs);
+    return url === pathUrl ? undefined : url;
+  };
 
   const connect = async (
     { sandboxId, port }: PreviewTarget,
@@ -130,13 +138,19 @@ export function createPreviews(
     const headers = buildRequestHeaders(request, target, onUpgrade !== undefined, (text) =>
       isAppAuthorization(text, authenticator),
     );
+    const hasNotice = target.form === "path" && !onUpgrade && isNavigation(request);
+    if (hasNotice) headers["accept-encoding"] = "identity";
     const upgraded: OnUpgrade | undefined =
       onUpgrade && ((answer, app, head) => onUpgrade(answer, app, buildResponseHeaders(answer, rules), head));
     await forwardPreview(
       request,
       response,
       connection,
-      { ...rules, headers, answerMs: limits.answerMs },
+      {
+        ...rules,
+        ...{ headers, answerMs: limits.answerMs },
+        ...(hasNotice && { notice: makePathNotice(target, hostUrl(access, target.port)) }),
+      },
       upgraded,
     );
   };
