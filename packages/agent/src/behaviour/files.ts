@@ -14,6 +14,15 @@ const maxOutputBytes = 8 * 1024 * 1024;
 
 const scripts = { setup: "setup_script", precommit: "pre_commit" } as const;
 
+/** Hooks that git runs on the side of a clone. */
+const gitHooks =
+  "applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg commit-msg " +
+  "post-commit pre-rebase post-checkout post-merge pre-push pre-auto-gc post-rewrite sendemail-validate " +
+  "fsmonitor-watchman reference-transaction post-index-change";
+
+/** The hook that runs `.openhands/pre-commit.sh` (prepare-project.ts); a former one is `.local`. */
+const ownHook = "# Installed by Sandpiper";
+
 /** Arguments: working folder, byte limit. Writes the scripts. */
 const scriptsScript = `
 work=$1 LIMIT=$2
@@ -23,6 +32,15 @@ kind=setup
 [ -f "$work/.openhands/setup.sh" ] && emit -L "$work/.openhands/setup.sh" -maxdepth 0
 kind=precommit
 [ -f "$work/.openhands/pre-commit.sh" ] && emit -L "$work/.openhands/pre-commit.sh" -maxdepth 0
+hooks=$(cd "$work" && git rev-parse --git-path hooks 2>/dev/null) || hooks=.git/hooks
+case $hooks in /*) ;; *) hooks=$work/$hooks ;; esac
+husky=$work/.husky
+[ "$hooks" = "$husky" ] && husky=
+for folder in "$hooks" \${husky:+"$husky"}; do
+  for name in ${gitHooks} pre-commit.local; do
+    [ -f "$folder/$name" ] && emit -L "$folder/$name" -maxdepth 0
+  done
+done
 exit 0`;
 
 /** Arguments: byte limit, files. */
@@ -34,14 +52,15 @@ kind=file
 for file; do [ -f "$file" ] && emit -L "$file" -maxdepth 0; done
 exit 0`;
 
-/** Reads the set-up and pre-commit scripts of a project. Throws what `exec` throws. */
+/** Reads the set-up scripts and the git hooks of a project. Throws what `exec` throws. */
 export async function readScripts(sandbox: CommandRunner, workingDir: string): Promise<BehaviourPart[]> {
   const args = [workingDir, String(maxScriptBytes + 1)];
   const { stdout } = await runScript(sandbox, scriptsScript, args, { maxOutputBytes });
   return readRecords(stdout).flatMap(({ kind, path, content, bytes }): BehaviourPart[] => {
-    if (kind !== "setup" && kind !== "precommit") return [];
+    if ((kind !== "setup" && kind !== "precommit") || content.includes(ownHook)) return [];
     const text = bytes.length > maxScriptBytes ? `${content}\n# ${incomparable("it is too long")}` : content;
-    return [{ kind: scripts[kind], source: posix.relative(workingDir, path), text }];
+    const source = posix.relative(workingDir, path).replace(/\/pre-commit\.local$/, "/pre-commit");
+    return [{ kind: scripts[kind], source, text }];
   });
 }
 

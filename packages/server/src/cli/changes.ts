@@ -215,8 +215,8 @@ export class Changes {
   }
 
   /**
-   * Adds files to a snapshot, without ignored ones; returns the id of its tree. `drops`: other files
-   * leave the snapshot.
+   * Adds files to a snapshot, without ignored ones; returns the id of its tree. `drops`: other
+   * files leave the snapshot.
    */
   async #add(
     folder: string,

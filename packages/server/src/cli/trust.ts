@@ -13,7 +13,7 @@ const questionRows = 5;
 /** What each kind of part does, for people. */
 const kinds: Readonly<Record<Behaviour["parts"][number]["kind"], string>> = {
   setup_script: "runs when a conversation begins",
-  pre_commit: "runs at each commit",
+  pre_commit: "is run by git, for example at each commit",
   hook: "runs at an event of the agent",
   model_hook: "asks your model at an event of the agent",
   mcp_server: "gives the agent tools of an MCP server",

@@ -4,7 +4,7 @@ import type { EventLog } from "../../store/event-log.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import { getLeafId } from "../log/branch.ts";
 import { type ConversationState, type FoldedFacts, pickFacts } from "../log/state.ts";
-import type { RunProgress } from "./run.ts";
+import type { RunProgress } from "./run-progress.ts";
 
 interface FullStateInput {
   row: ConversationRow;

@@ -1,6 +1,6 @@
 import { type Hooks, stopHookText } from "@sandpiper/agent/hooks/hooks";
 import { type ActContext, act, interruptedResult } from "@sandpiper/agent/loop/acting";
-import { type CallProgress, maxReportedOutput } from "@sandpiper/agent/loop/progress-reporter";
+import { maxReportedOutput } from "@sandpiper/agent/loop/progress-reporter";
 import { listed, nudge } from "@sandpiper/agent/loop/records";
 import { failure, transition } from "@sandpiper/agent/loop/status";
 import { type StepContext, step } from "@sandpiper/agent/loop/step";
@@ -22,6 +22,7 @@ import type { RunAgent } from "./run-agent.ts";
 import type { RunBudget } from "./run-budget.ts";
 import { RunCondensing } from "./run-condensing.ts";
 import type { RunLog } from "./run-log.ts";
+import type { RunProgress } from "./run-progress.ts";
 import type { RunProject } from "./run-project.ts";
 
 /** Why a run is aborted. After `shutdown` the next process continues it. */
@@ -37,12 +38,6 @@ export interface RunDeps {
   project: RunProject;
   budget: RunBudget;
   tools: RunTools;
-}
-
-/** The progress of a call, for clients. */
-export interface RunProgress extends CallProgress {
-  tool_call_id: string;
-  tool_name: string;
 }
 
 /** What the actions of a run are executed with. */
