@@ -15,6 +15,7 @@ import { runGit } from "./git.ts";
 import { type CopyPart, findGitParts, findRepository } from "./git-folder.ts";
 import { inertJson, inertLine } from "./inert.ts";
 import { getInvoker } from "./invoker.ts";
+import { wrap } from "./lines.ts";
 import { page } from "./pager.ts";
 import { Progress } from "./progress.ts";
 import { createPaint } from "./style.ts";
@@ -64,7 +65,9 @@ export async function readSource(
       left.length > 0
         ? [`Not copied, because they may hold secrets: ${listPaths(left)}. --secrets copies them.`]
         : [];
-    for (const note of [...notes, ...source.notes]) progress.print(paint("yellow", inertLine(note)));
+    const width = Math.max((process.stderr.columns || 100) - 1, 20);
+    for (const note of [...notes, ...source.notes])
+      progress.print(...wrap(inertLine(note), width).map((line) => paint("yellow", inertLine(line))));
     return source;
   } finally {
     progress.stop();

@@ -23,7 +23,7 @@ const passing = /^(?:paint|row|join|padEnd|padStart|trimEnd|slice|map)$/;
 /** Values that only the program makes, by the file that prints them. */
 const ownValues: Readonly<Record<string, readonly string[]>> = {
   "attach.ts": ["resetModes", "data"],
-  "chat/chat.ts": ["text"],
+  "chat/chat.ts": ["text", "lines"],
   "chat/editor.ts": ["pasteOn", "pasteOff", "lines"],
   "confirm.ts": ["what", "risk"],
   "keys.ts": ["key", "user", "whose"],

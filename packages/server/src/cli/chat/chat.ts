@@ -11,6 +11,7 @@ import { CliError, exitCodes } from "../errors.ts";
 import { inert, inertLine } from "../inert.ts";
 import { Interruption } from "../interruption.ts";
 import { getInvoker } from "../invoker.ts";
+import { cut, wrap } from "../lines.ts";
 import { LiveOutput } from "../live-output.ts";
 import { printEvent } from "../print-event.ts";
 import { formatUsage, toUsage, type Usage } from "../progress.ts";
@@ -74,7 +75,10 @@ async function prepare(
   const interruption = new Interruption();
   return interruption.during(async () => {
     const { signal } = interruption;
-    const say = (text: string) => process.stderr.write(`\r\x1b[K${text} …`);
+    const say = (step: string) => {
+      const [text] = cut(`${step} …`, Math.max((process.stderr.columns || 80) - 1, 10));
+      process.stderr.write(`\r\x1b[K${text}`);
+    };
     say("reads the folder");
     const changes = await Changes.since(task.folder, getInvoker(), signal, task.source.includes);
     try {
@@ -141,7 +145,8 @@ class Chat {
       this.#end = done;
     });
     const intro = `Works on a copy of ${folder}. /help lists commands, @path sends a file, Ctrl-C stops the agent.`;
-    process.stdout.write(`${this.#paint("dim", inertLine(intro))}\n`);
+    const lines = wrap(inertLine(intro), Math.max((process.stdout.columns || 100) - 1, 20));
+    process.stdout.write(`${this.#paint("dim", lines.join("\n"))}\n`);
     this.#editor = new Editor({
       history: await readHistory(),
       complete: (line) => completeMention(folder, line) ?? completeCommand(line),
