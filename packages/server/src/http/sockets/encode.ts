@@ -29,9 +29,10 @@ function fitOrReplace(json: string): string {
 
 /** Encodes each frame once for all followers of a conversation, which share the bytes. */
 function makeEncoder(text: (frame: Frame) => string): Encode {
-  let last: { frame: Frame; bytes: Buffer } | undefined;
+  const encoded = new WeakMap<Frame, Buffer>();
   return (frame) => {
-    if (last?.frame !== frame) last = { frame, bytes: Buffer.from(text(frame)) };
-    return last.bytes;
+    const bytes = encoded.get(frame) ?? Buffer.from(text(frame));
+    encoded.set(frame, bytes);
+    return bytes;
   };
 }

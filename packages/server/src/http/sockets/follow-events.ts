@@ -81,7 +81,7 @@ function startFollowing(
     id,
     from,
     upTo,
-    (seq, json) => outbox.resend(seq, json),
+    (frame) => outbox.resend(frame),
     () => sink.open,
     (work) => scheduler.queue("resends", queueOptions).run(work),
   )

@@ -110,8 +110,8 @@ export class Outbox {
   }
 
   /** Sends a stored event; resolves when the client can take more. */
-  async resend(seq: number, json: string): Promise<void> {
-    this.#write(this.#encode({ json, seq, listed: true }), seq);
+  async resend(frame: Frame): Promise<void> {
+    this.#write(this.#encode(frame), frame.seq);
     while (this.#sink.open && this.#sink.bufferedBytes > this.#limits.maxBufferedBytes) {
       await new Promise<void>((resolve) => {
         this.#onTaken = resolve;

@@ -1,9 +1,15 @@
+import { LRUCache } from "lru-cache";
+import type { Frame } from "../../conversations/api.ts";
 import type { EventLog } from "../../store/event-log.ts";
 import type { Resend } from "./handshake.ts";
 
 /** Records, and characters of them, that are read at once and wait in memory for a slow client. */
 const pageSize = 100;
 const maxPageChars = 128 * 1024;
+
+/** Pages that are kept for other followers of the same log, who often come together, characters. */
+const maxKeptChars = 4 * 1024 * 1024;
+const kept = new WeakMap<EventLog, LRUCache<string, readonly Frame[]>>();
 
 /** Runs work in its turn among the resends of all clients: thousands at once delay nobody. */
 export type InTurn = <Result>(work: () => Result) => Promise<Result>;
@@ -17,22 +23,40 @@ export async function resendEvents(
   conversationId: string,
   from: number,
   upTo: number,
-  send: (seq: number, json: string) => Promise<void>,
+  send: (frame: Frame) => Promise<void>,
   open: () => boolean,
   inTurn: InTurn,
 ): Promise<void> {
   let after = from;
   while (after < upTo && open()) {
-    const read = () =>
-      open() ? events.read(conversationId, after, Math.min(pageSize, upTo - after), maxPageChars) : [];
-    const records = await inTurn(read);
-    if (records.length === 0) return;
-    for (const { seq, listed, json } of records) {
-      if (listed && seq <= upTo) await send(seq, json);
+    const frames = await inTurn(() => (open() ? readPage(events, conversationId, after, upTo) : []));
+    for (const frame of frames) {
+      if (frame.listed && frame.seq! <= upTo) await send(frame);
       if (!open()) return;
     }
-    after = records.at(-1)!.seq;
+    if (frames.length === 0) return;
+    after = frames.at(-1)!.seq!;
   }
+}
+
+function readPage(events: EventLog, conversationId: string, after: number, upTo: number): readonly Frame[] {
+  const limit = Math.min(pageSize, upTo - after);
+  const read = (): readonly Frame[] =>
+    events
+      .read(conversationId, after, limit, maxPageChars)
+      .map(({ seq, listed, json }) => ({ seq, listed, json }));
+  // A log only grows: a page of which all records exist stays as it is.
+  if (limit < pageSize) return read();
+  const pages = kept.get(events) ?? new LRUCache({ maxSize: maxKeptChars, sizeCalculation: countChars });
+  kept.set(events, pages);
+  const key = `${conversationId} ${after}`;
+  const page = pages.get(key) ?? read();
+  pages.set(key, page);
+  return page;
+}
+
+function countChars(page: readonly Frame[]): number {
+  return page.reduce((sum, { json }) => sum + json.length, 1);
 }
 
 /** The sequence number after which a client resumes in a log that ends at `upTo`. */
