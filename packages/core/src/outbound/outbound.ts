@@ -94,9 +94,10 @@ export function createOutbound({
       const isAllowed = trusted ? () => true : anywhere.isAllowed;
       const { host } = destination;
       if (!proxy || isDirect(proxy, host)) return dial(destination, { resolve, isAllowed });
-      // Behind a proxy the machine may not know public names, but it knows its own network's.
+      // Behind a proxy the machine may not know public names, but it knows its own network's. The
+      // proxy chooses among the addresses of a name.
       const known = isIP(host) ? [host] : await resolve(host).catch(() => []);
-      if (known.length > 0 && !known.some(isAllowed)) throw new PlatformError("AddressPrivate", { host });
+      if (!known.every(isAllowed)) throw new PlatformError("AddressPrivate", { host });
       return connectThrough(proxy, destination);
     },
     async close() {

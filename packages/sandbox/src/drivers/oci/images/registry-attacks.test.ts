@@ -202,7 +202,13 @@ test("the operator's proxy is the way to what is not inside", async () => {
   await once(proxy, "listening");
   const outbound = createOutbound({
     allowPrivate: [],
-    resolve: async (host) => (host === "inside.test" ? ["10.0.0.1"] : []),
+    resolve: async (host) => {
+      const inside: Record<string, string[]> = {
+        "inside.test": ["10.0.0.1"],
+        "mixed.test": ["198.41.0.4", "10.0.0.1"],
+      };
+      return inside[host] ?? [];
+    },
     proxy: findUpstreamProxy({
       https_proxy: `http://ann:pass@127.0.0.1:${portOf(proxy)}`,
       NO_PROXY: "localhost,.direct.test",
@@ -211,6 +217,7 @@ test("the operator's proxy is the way to what is not inside", async () => {
   const connect = (host: string) => outbound.connect({ host, port: 443 });
   await expect(connect("registry.test")).rejects.toThrow("the proxy of the server answers 403");
   await expect(connect("inside.test")).rejects.toThrow("private or reserved");
+  await expect(connect("mixed.test")).rejects.toThrow("private or reserved");
   await expect(connect("127.0.0.1")).rejects.toThrow("private or reserved");
   await expect(connect("a.direct.test")).rejects.toThrow("The host a.direct.test does not exist.");
   expect(seen).toEqual([`registry.test:443 ${basic("pass", "ann")}`]);
