@@ -241,6 +241,29 @@ describe("limits of the proxy", () => {
     ).toEqual([]);
   });
 
+  test("pipelined requests do not open more connections to servers than a sandbox may have", async () => {
+    let most = 0;
+    let open = 0;
+    const silent = createTcpServer((socket) => {
+      most = Math.max(most, ++open);
+      socket.on("error", () => {}).once("close", () => open--).resume();
+    }).listen(4084, address);
+    servers.push(silent);
+    await proxy.attach("wide", { mode: "open" });
+    const request = `GET http://silent.test:4084/ HTTP/1.1\r\nHost: x\r\n${auth}\r\n`;
+    const sockets = Array.from({ length: 70 }, () => proxy.connect("wide"));
+    for (const socket of sockets) socket.write(request.repeat(10));
+    const refusals = async () =>
+      (await proxy.proxy.decisions("wide", { limit: 1_000 })).filter(({ reason }) =>
+        reason?.includes("512 connections to servers"),
+      ).length;
+    await expect.poll(refusals, { timeout: 30_000 }).toBe(700 - 512);
+    expect(most).toBe(512);
+    for (const socket of sockets) socket.destroy();
+    await expect.poll(() => open, { timeout: 30_000 }).toBe(0);
+    expect((await proxy.curl("wide", "http://a.test/")).code).toBe(0);
+  });
+
   test("400 MB pass at the reader's pace in bounded memory", async () => {
     const total = 400 * 2 ** 20;
     const piece = Buffer.alloc(2 ** 20, 7);

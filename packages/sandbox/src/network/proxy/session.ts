@@ -27,6 +27,8 @@ export interface SessionDeps {
 
 /** Connections of a sandbox to the proxy. */
 const maxConnections = 256;
+/** Connections of the proxy to servers: requests that wait in one connection have one each. */
+const maxUpstreams = 512;
 /** Sustained requests per second of a sandbox, and the burst before that; more requests wait. */
 const requestsPerSecond = 200;
 const burst = 400;
@@ -49,6 +51,8 @@ export class ProxySession {
   readonly #clients = new Set<Duplex>();
   readonly #upstreams = new Set<Socket>();
   readonly #watchers = new Set<Map<string, NetworkProblem>>();
+  /** Connections to servers that are being made. */
+  #dialing = 0;
   #closed = false;
   /** Bytes of ended upstream connections, and the total at the last check. */
   #passed = 0;
@@ -106,8 +110,15 @@ export class ProxySession {
 
   /** Opens a connection to a checked address. Throws Refusal. */
   async dial(target: Target): Promise<Socket> {
+    if (this.#upstreams.size + this.#dialing >= maxUpstreams)
+      throw new Refusal(
+        503,
+        `This sandbox has ${maxUpstreams} connections to servers, which is the limit: try again when some have ended.`,
+      );
     const isNamed = findRules(this.policy, target).some((rule) => rule.private);
-    const socket = await dialForSandbox(target, { resolve: this.#resolve, exempt: this.#exempt, isNamed });
+    this.#dialing++;
+    const options = { resolve: this.#resolve, exempt: this.#exempt, isNamed };
+    const socket = await dialForSandbox(target, options).finally(() => this.#dialing--);
     socket.on("error", () => socket.destroy());
     this.#upstreams.add(socket);
     socket.once("close", () => {
