@@ -275,6 +275,9 @@ test("an approval of the parent covers only what its questions show, and they sh
     const approval = `/api/conversations/${id}/events/respond_to_confirmation`;
     expect((await server.call("POST", approval, { accept: true })).status).toBe(200);
     await waitForEnd(id);
+    // The parent's model does not read what its sub-agents ask.
+    const read = models.requests.filter((request) => !isChild(request)).at(-1)!;
+    expect(JSON.stringify(read.messages)).not.toContain("rm -f one");
   } finally {
     await configure({}, { confirmation_mode: false });
   }

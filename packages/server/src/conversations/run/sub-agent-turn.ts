@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { nudge } from "@sandpiper/agent/loop/records";
+import { notice } from "@sandpiper/agent/loop/records";
 import { transition } from "@sandpiper/agent/loop/status";
 import {
   type ActionEvent,
@@ -135,12 +135,13 @@ export class SubAgentTurn {
   }
 
   /** The sub-agent's question as a message in the parent's log, once per answer of its model. */
-  #makeQuestion(): ReturnType<typeof nudge>[] {
+  #makeQuestion(): ReturnType<typeof notice>[] {
     const { events } = this.#deps.store;
     const { questionId, actions } = findQuestion(events, this.childId);
     if (questionId === undefined || events.batch(this.#parent.id, [questionId])[0] !== null) return [];
     const { id, subagent } = this.#getChild()?.config.task ?? {};
-    const record = nudge(formatQuestion(`${id} (${subagent})`, actions, hexId(this.childId)));
+    // For people only: the arguments may hold foreign text, which must not speak as the user.
+    const record = notice(formatQuestion(`${id} (${subagent})`, actions, hexId(this.childId)));
     return [{ ...record, event: { ...record.event, id: questionId } }];
   }
 
