@@ -246,7 +246,10 @@ describe("limits of the proxy", () => {
     let open = 0;
     const silent = createTcpServer((socket) => {
       most = Math.max(most, ++open);
-      socket.on("error", () => {}).once("close", () => open--).resume();
+      socket
+        .on("error", () => {})
+        .once("close", () => open--)
+        .resume();
     }).listen(4084, address);
     servers.push(silent);
     await proxy.attach("wide", { mode: "open" });
