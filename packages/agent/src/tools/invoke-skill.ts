@@ -2,8 +2,9 @@ import { posix } from "node:path";
 import type { InvokeSkillAction, InvokeSkillObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { lowRisk } from "../risk/findings.ts";
-import { withCommandOutput } from "../skills/inline-commands.ts";
+import { lowRisk, type RuleRisk } from "../risk/findings.ts";
+import { commandRisk } from "../risk/pattern.ts";
+import { inlineCommands, withCommandOutput } from "../skills/inline-commands.ts";
 import type { Skill } from "../skills/skill.ts";
 import { toolDefinition } from "./definition.ts";
 import type { Tool, ToolTraits } from "./tool.ts";
@@ -15,9 +16,9 @@ const maxNames = 50;
 
 export interface InvokeSkillDeps {
   /** Skills that the conversation's agent may read. */
-  skills(conversationId: string): readonly Skill[];
+  skills(): readonly Skill[];
   /** Connects a skill's MCP servers; returns sentences about problems. */
-  joinServers(conversationId: string, skill: string, signal: AbortSignal): Promise<readonly string[]>;
+  joinServers(skill: string, signal: AbortSignal): Promise<readonly string[]>;
 }
 
 export const invokeSkillTraits = {
@@ -26,12 +27,14 @@ export const invokeSkillTraits = {
   risk: () => lowRisk,
 } satisfies ToolTraits<InvokeSkillAction>;
 
+/** The tool of one conversation. */
 export function invokeSkillTool({
   skills,
   joinServers,
 }: InvokeSkillDeps): Tool<InvokeSkillAction, InvokeSkillObservation> {
   return {
     ...invokeSkillTraits,
+    risk: ({ name }) => skillRisk(findSkill(skills(), name)),
     description,
     definition: toolDefinition("invoke_skill", "InvokeSkill", description, "idempotent"),
     parameters: Type.Object({
@@ -41,12 +44,10 @@ export function invokeSkillTool({
     idempotent: false,
     readOnly: false,
     resources: ({ name }) => [`skill:${name.trim()}`],
-    async run({ name }, { conversationId, sandbox, workingDir, signal }) {
-      const known = skills(conversationId);
+    async run({ name }, { sandbox, workingDir, signal }) {
+      const known = skills();
       const wanted = name.trim();
-      const skill =
-        known.find((one) => one.name === wanted) ??
-        known.find((one) => one.name.toLowerCase() === wanted.toLowerCase());
+      const skill = findSkill(known, name);
       if (!skill) {
         const names = known.slice(0, maxNames).map((one) => one.name);
         const text = `There is no skill ${wanted.slice(0, 200)}. The skills are: ${names.join(", ") || "none"}.`;
@@ -56,9 +57,27 @@ export function invokeSkillTool({
       const where = skill.location
         ? `[Files that this skill names lie in ${posix.dirname(skill.location)}.]\n\n`
         : "";
-      const notes = skill.mcpServers ? await joinServers(conversationId, skill.name, signal) : [];
+      const notes = skill.mcpServers ? await joinServers(skill.name, signal) : [];
       return result(skill.name, [`${where}${text}`, ...notes].join("\n\n"), false);
     },
+  };
+}
+
+function findSkill(known: readonly Skill[], name: string): Skill | undefined {
+  const wanted = name.trim();
+  return (
+    known.find((one) => one.name === wanted) ??
+    known.find((one) => one.name.toLowerCase() === wanted.toLowerCase())
+  );
+}
+
+/** The call runs the commands in the skill's text. */
+function skillRisk(skill: Skill | undefined): RuleRisk {
+  const risks = inlineCommands(skill?.content ?? "").map(commandRisk);
+  const isLow = risks.every(({ usual }) => usual === "LOW");
+  return {
+    findings: [...new Set(risks.flatMap(({ findings }) => findings))],
+    usual: isLow ? "LOW" : "MEDIUM",
   };
 }
 

@@ -23,26 +23,26 @@ export interface SkillToolsDeps {
 /** The tool that reads skills (agent-behaviour.md section 8). Also reports project problems. */
 export class SkillTools implements ToolSource {
   readonly #deps: SkillToolsDeps;
-  readonly #tools: readonly Tool[];
 
   constructor(deps: SkillToolsDeps) {
     this.#deps = deps;
-    const { store, knowledge, joinServers } = deps;
-    const tool = invokeSkillTool({
-      skills(id) {
-        const row = store.conversations.get(id);
-        return row ? knowledge.skills(row).filter(isInvocable) : [];
-      },
-      async joinServers(id, skill, signal) {
-        const row = store.conversations.get(id);
-        return row ? joinServers(row, skill, signal) : [];
-      },
-    });
-    this.#tools = [tool];
   }
 
   tools(row: Row): readonly Tool[] {
-    return this.#deps.knowledge.skills(row).some(isInvocable) ? this.#tools : [];
+    const { store, knowledge, joinServers } = this.#deps;
+    if (!knowledge.skills(row).some(isInvocable)) return [];
+    const current = () => store.conversations.get(row.id);
+    const tool = invokeSkillTool({
+      skills() {
+        const now = current();
+        return now ? knowledge.skills(now).filter(isInvocable) : [];
+      },
+      async joinServers(skill, signal) {
+        const now = current();
+        return now ? joinServers(now, skill, signal) : [];
+      },
+    });
+    return [tool];
   }
 
   async prepare({ id }: Row): Promise<readonly string[]> {
