@@ -9,6 +9,7 @@ export interface RunResult {
   /** Status of the conversation. */
   status: string;
   exit_code: number;
+  /** Rounded to milliseconds. */
   seconds: number;
   tokens: number;
   /** USD. */
@@ -33,7 +34,8 @@ export class JsonOutput {
   }
 
   result(result: RunResult): void {
-    this.#write({ type: "result", ...result });
+    const seconds = Math.round(result.seconds * 1000) / 1000;
+    this.#write({ type: "result", ...result, seconds });
   }
 
   #write(line: object): void {
