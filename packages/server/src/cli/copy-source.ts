@@ -67,7 +67,7 @@ export async function readSource(
         : [];
     const width = Math.max((process.stderr.columns || 100) - 1, 20);
     for (const note of [...notes, ...source.notes])
-      progress.print(...wrap(inertLine(note), width).map((line) => paint("yellow", inertLine(line))));
+      for (const line of wrap(inertLine(note), width)) progress.print(paint("yellow", inertLine(line)));
     return source;
   } finally {
     progress.stop();

@@ -40,8 +40,12 @@ export async function followRun(
       for (const event of await client.events(id)) show(event);
       return status;
     }
-    if (fatalCodes.includes(code) || attempt >= reconnects)
+    if (fatalCodes.includes(code))
       throw new CliError(`The event socket of ${client.url} closed (code ${code}).`);
+    if (attempt >= reconnects)
+      throw new CliError(
+        `The server at ${client.url} is gone. The work so far is stored: start the server again, then use --continue ${id.slice(0, 8)}.`,
+      );
     await sleep(Math.min(100 * 2 ** attempt, 3000), undefined, { signal });
   }
 }
