@@ -5,8 +5,7 @@ import { nameOf, type Result } from "./run-checks.ts";
 const signs = { passed: "yes", failed: "no", absent: "–" } as const;
 
 /**
- * Writes docs/clients/matrix.md: feature by client and version, with the reasons of failures. Call
- * it only for a run of all checks.
+ * Writes docs/clients/matrix.md: feature by client and version, with the reasons of failures.
  */
 export function writeMatrix(root: string, results: readonly Result[]): void {
   const clients = [...new Set(results.map(({ client }) => client))];
@@ -21,7 +20,7 @@ npm run test:clients
 \`\`\`
 
 The command installs the released clients and runs a script for each feature against a real server,
-real sandboxes and a scripted model. This page shows its last whole run: "yes" works, "no" does not,
+real sandboxes and a scripted model. This page shows its last run: "yes" works, "no" does not,
 "–" is not in this version of the client. Run it again to renew the page.
 
 ${sections.join("\n")}`,

@@ -25,6 +25,9 @@ export interface Runner {
   onResult(result: Result): void;
 }
 
+/** How long a process may load its client, ms. */
+const startMs = 180_000;
+
 type Report = { begins?: string; check?: string } & Partial<Result>;
 
 /**
@@ -64,7 +67,7 @@ async function runSome(
     timedOut = true;
     end();
   };
-  let timer = setTimeout(kill, timeoutMs);
+  let timer = setTimeout(kill, startMs);
   for await (const line of createInterface({ input: child.stdout! })) {
     const said = JSON.parse(line) as Report;
     if (said.begins) current = said.begins;

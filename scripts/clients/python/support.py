@@ -58,7 +58,9 @@ def remote_workspace(host=None):
 
 @contextlib.contextmanager
 def open_conversation(workspace, **more):
-    conversation = Conversation(agent=more.pop("agent", None) or agent(), workspace=workspace, visualizer=None, **more)
+    # By default the SDK deletes a conversation when it closes it.
+    options = {"agent": more.pop("agent", None) or agent(), "delete_on_close": False, **more}
+    conversation = Conversation(workspace=workspace, visualizer=None, **options)
     try:
         yield conversation
     finally:
