@@ -3,8 +3,8 @@ import { LongestFirst } from "./vitest.sequence.ts";
 
 const isolation = "packages/server/test/isolation/*.test.ts";
 /**
- * Whole processes that start and die again and again, container engines, browsers: a third of the
- * time of all tests. `npm run test:slow` runs them, `npm test` does not.
+ * Whole processes that start and die again and again, container engines, browsers, and the longest
+ * attacks: half of the time of all tests. `npm run test:slow` runs them, `npm test` does not.
  */
 const slow = "packages/*/{src,test}/**/*.slow.test.ts";
 
@@ -14,14 +14,16 @@ const slow = "packages/*/{src,test}/**/*.slow.test.ts";
  */
 const ownWorker = [
   "packages/server/src/http/sockets/faults.test.ts",
-  "packages/server/test/fuzz/linear.test.ts",
   "packages/server/test/outbound.test.ts",
   "packages/sandbox/src/drivers/{oci/oci-driver,common/ports}.test.ts",
   "packages/sandbox/src/drivers/oci/warm-shell/warm-shell.test.ts",
   "packages/sandbox/src/network/proxy/egress-{proxy,rules,tls}.test.ts",
-  "packages/sandbox/src/shell/terminal/hostile.test.ts",
   "packages/server/test/{bash,bash-socket,released-client,terminal}.test.ts",
   "packages/server/test/agent-server/typescript-client.test.ts",
+];
+const slowOwnWorker = [
+  "packages/server/test/fuzz/linear.slow.test.ts",
+  "packages/sandbox/src/shell/terminal/hostile.slow.test.ts",
 ];
 
 /**
@@ -64,7 +66,17 @@ export default defineConfig({
       { extends: true, test: { name: "own worker", include: ownWorker, exclude } },
       {
         extends: true,
-        test: { name: "slow", include: [slow], exclude, isolate: false, testTimeout: 180_000 },
+        test: {
+          name: "slow",
+          include: [slow],
+          exclude: [...exclude, ...slowOwnWorker],
+          isolate: false,
+          testTimeout: 180_000,
+        },
+      },
+      {
+        extends: true,
+        test: { name: "slow own worker", include: slowOwnWorker, exclude, testTimeout: 180_000 },
       },
       {
         extends: true,

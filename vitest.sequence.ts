@@ -12,6 +12,10 @@ const longest = [
     "start-repository.slow",
     "crash.slow",
     "fuzz.slow",
+    "linear.slow",
+    "client-agents.slow",
+    "costly-input.slow",
+    "repository-trust.slow",
   ],
   ...[
     "service-lifecycle",
@@ -26,21 +30,21 @@ const longest = [
   ...[
     "lifecycle",
     "survive.slow",
-    "restart",
+    "restart.slow",
     "disk-full.slow",
     "bash-faults.slow",
     "oci-driver",
-    "pending-crash",
+    "pending-crash.slow",
     "session",
   ],
   ...[
     "demo",
-    "callbacks",
+    "callbacks.slow",
     "warm-shell",
     "recording.slow",
     "branches-crash.slow",
     "image-store.slow",
-    "hostile",
+    "hostile.slow",
     "service",
     "bash",
   ],
@@ -63,7 +67,7 @@ export class LongestFirst extends BaseSequencer {
     const rank = ({ project, moduleId }: TestSpecification) => {
       const place = longest.indexOf(basename(moduleId, ".test.ts"));
       // Files with a worker of their own come first: a change of the project ends a shared worker.
-      return (project.name === "own worker" ? 0 : 1_000) + (place < 0 ? longest.length : place);
+      return (project.name.endsWith("own worker") ? 0 : 1_000) + (place < 0 ? longest.length : place);
     };
     return (await super.sort(files)).toSorted((one, other) => rank(one) - rank(other));
   }
