@@ -4,6 +4,7 @@ import type { Logger } from "@sandpiper/core/log/logger";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import type { FileBounds, SandboxUsage } from "../driver.ts";
 import { type DiskSpace, findScarce, formatSize, hasShrunk, maxFilesOf } from "./disk-space.ts";
+import type { UserDisk } from "./user-disk.ts";
 
 export interface WatchedSandbox {
   id: string;
@@ -23,6 +24,8 @@ export interface DiskWatchDeps {
     space: () => Promise<DiskSpace | undefined>;
     /** Files, folders and links that a sandbox may have. */
     maxFiles: number;
+    /** What all sandboxes of a user take. */
+    users?: Pick<UserDisk, "note" | "findExcess" | "tick">;
   };
   now: () => number;
   logger: Pick<Logger, "warn">;
@@ -88,6 +91,7 @@ export class DiskWatch {
   /** Measures the sandboxes that are due. Slow measurements end after it. */
   async tick(): Promise<void> {
     const { now, running, disk } = this.#deps;
+    void disk.users?.tick();
     const before = this.#space;
     const space = await disk.space();
     this.#space = space;
@@ -116,7 +120,7 @@ export class DiskWatch {
 
   /** True when the sandbox was stopped. Never rejects. */
   async #measure({ id, userId, limitBytes }: WatchedSandbox, files: number): Promise<boolean> {
-    const { usage, stop, logger } = this.#deps;
+    const { usage, stop, disk, logger } = this.#deps;
     this.#measuring.add(id);
     const { ready, release } = this.#permits.enter(["machine", `user ${userId}`]);
     await ready;
@@ -125,7 +129,13 @@ export class DiskWatch {
       const bounds = { diskBytes: limitBytes, files };
       const current = await usage(id, bounds);
       const { graceUntil } = this.#note(id, last, current);
-      const reason = findExcess(current, bounds, last);
+      disk.users?.note(id, current.diskBytes);
+      const grows = last !== undefined && current.diskBytes > last.diskBytes;
+      const amount = grows ? disk.users?.findExcess(userId) : undefined;
+      const reason =
+        findExcess(current, bounds, last) ??
+        (amount &&
+          `The sandbox was stopped because it grows, and the files of all your sandboxes take ${amount}; delete sandboxes, or resume it and delete files within ${graceMs / 1000} s.`);
       if (reason === undefined || this.#deps.now() < graceUntil) return false;
       await stop(id, reason);
       return true;

@@ -6,6 +6,7 @@ import { newSandboxId } from "../ids.ts";
 import type { SandboxChange, SandboxRow, SandboxStore } from "../sandbox-store.ts";
 import { cutConnections, newRuntimeState, type SandboxRuntimeState } from "./runtime-state.ts";
 import type { SnapshotService } from "./snapshots.ts";
+import type { UserDisk } from "./user-disk.ts";
 
 export interface SandboxRegistryDeps {
   store: SandboxStore;
@@ -16,6 +17,8 @@ export interface SandboxRegistryDeps {
   now: () => number;
   /** Sandboxes of a user in any state; 0: no limit. */
   maxPerUser: number;
+  /** Throws TooManySandboxes when the user's files leave no room for another one. */
+  requireDisk: UserDisk["require"];
 }
 
 type Listener = Parameters<Sandboxes["onChange"]>[0];
@@ -68,6 +71,7 @@ export class SandboxRegistry {
   /** Throws TooManySandboxes. */
   async create(row: SandboxRow): Promise<void> {
     this.#checkQuota(row.userId);
+    this.#deps.requireDisk(row.userId);
     const state = this.admit(row);
     try {
       await this.#deps.store.create(row);

@@ -24,6 +24,7 @@ import { SnapshotService } from "./snapshots.ts";
 import { SandboxStarter } from "./starter.ts";
 import { SandboxSuspender } from "./suspender.ts";
 import { SandboxUse } from "./use.ts";
+import { UserDisk } from "./user-disk.ts";
 
 /** Begins the id of a spec that is an image: `docker://python:3.13`. */
 const imagePrefix = "docker://";
@@ -64,6 +65,8 @@ export interface SandboxQuotas {
   snapshots: number;
   /** Sandboxes of a user in any state. */
   sandboxes: number;
+  /** Bytes of all sandboxes of a user together. */
+  userDiskBytes: number;
 }
 
 /** How long a use of a paused sandbox waits until its user may run another one, ms. */
@@ -93,7 +96,13 @@ export class SandboxService implements Sandboxes {
     const { driver, store, egress, logger, now = Date.now } = options;
     const { startTimeoutMs = 30_000, prepareTimeoutMs = 1_200_000 } = options;
     this.#options = options;
-    const quotas: SandboxQuotas = { files: 0, snapshots: 0, sandboxes: 0, ...options.quotas };
+    const quotas: SandboxQuotas = {
+      files: 0,
+      snapshots: 0,
+      sandboxes: 0,
+      userDiskBytes: 0,
+      ...options.quotas,
+    };
     const processes = new SandboxProcesses({ driver, egress, logger, startTimeoutMs, prepareTimeoutMs });
     this.snapshots = new SnapshotService({
       driver,
@@ -110,6 +119,12 @@ export class SandboxService implements Sandboxes {
       snapshots: this.snapshots,
       now,
       maxPerUser: quotas.sandboxes,
+      requireDisk: (userId) => users.require(userId),
+    });
+    const users = new UserDisk({
+      states: registry.states,
+      measure: async (id) => (await driver.usage(id)).diskBytes,
+      maxBytes: quotas.userDiskBytes,
     });
     const { maxPerUser = 0 } = options;
     const suspender = new SandboxSuspender({ registry, processes, driver, logger });
@@ -150,6 +165,7 @@ export class SandboxService implements Sandboxes {
       disk: {
         space: options.space ?? (async () => undefined),
         maxFiles: quotas.files || Number.MAX_SAFE_INTEGER,
+        users,
       },
       now: steady,
       logger,

@@ -34,6 +34,7 @@ export function readConfig(env: Environment): Config {
       files: value(variables.files),
       snapshots: value(variables.maxSnapshots),
       sandboxes: value(variables.maxKeptSandboxes),
+      userDiskBytes: value(variables.userDisk),
     },
     storageQuotas: {
       conversationBytes: value(variables.conversationStorage),

@@ -67,8 +67,7 @@ export const variables = {
     description: "Port to listen on; 0 selects a free port",
     defaultText: "3000",
     defaultValue: () => 3000,
-    must: "a whole number from 0 to 65535",
-    parse: (text) => parseInteger(text, 0, 65_535),
+    ...wholeNumber(0, 65_535),
   }),
   dataDir: defineVariable<string>({
     name: "SANDPIPER_DATA",
@@ -174,8 +173,7 @@ export const variables = {
     description: "Processes and threads of a sandbox",
     defaultText: "1024",
     defaultValue: () => 1024,
-    must: "a whole number from 16 to 4194304",
-    parse: (text) => parseInteger(text, 16, 4_194_304),
+    ...wholeNumber(16, 4_194_304),
   }),
   cpus: defineVariable<number>({
     name: "SANDPIPER_CPUS",
@@ -196,45 +194,35 @@ export const variables = {
   }),
   files: defineVariable<number>({
     name: "SANDPIPER_FILES",
-    description:
-      "Files, folders and links that a sandbox creates or changes, at most a quarter of those of the disk; 0 is no limit",
+    description: "Files, folders and links of a sandbox, at most a quarter of the disk's; 0 is no limit",
     defaultText: "1000000",
     defaultValue: () => 1_000_000,
-    must: "a whole number from 0 to 1000000000",
-    parse: (text) => parseInteger(text, 0, 1_000_000_000),
+    ...wholeNumber(0, 1_000_000_000),
   }),
-  conversationStorage: defineVariable<number>({
-    name: "SANDPIPER_CONVERSATION_STORAGE",
-    description: "Events and model calls that a conversation stores; 0 is no limit",
-    defaultText: "1G",
-    defaultValue: () => gibibyte,
-    must: `0, or ${sizeMust}, from 1M to 16T`,
-    parse: parseQuota,
-  }),
-  userStorage: defineVariable<number>({
-    name: "SANDPIPER_USER_STORAGE",
-    description:
-      "What the conversations of a user store together, without the files of sandboxes; 0 is no limit",
-    defaultText: "20G",
-    defaultValue: () => 20 * gibibyte,
-    must: `0, or ${sizeMust}, from 1M to 16T`,
-    parse: parseQuota,
-  }),
+  conversationStorage: defineQuota(
+    "SANDPIPER_CONVERSATION_STORAGE",
+    "Events and model calls that a conversation stores; 0 is no limit",
+    1,
+  ),
+  userStorage: defineQuota(
+    "SANDPIPER_USER_STORAGE",
+    "What the conversations of a user store together, without the files of sandboxes; 0 is no limit",
+    20,
+  ),
+  userDisk: defineQuota("SANDPIPER_USER_DISK", "Disk space of all sandboxes of a user; 0 is no limit", 0),
   maxSnapshots: defineVariable<number>({
     name: "SANDPIPER_MAX_SNAPSHOTS",
     description: "Snapshots of a user; 0 is no limit",
     defaultText: "100",
     defaultValue: () => 100,
-    must: "a whole number from 0 to 1000000",
-    parse: (text) => parseInteger(text, 0, 1_000_000),
+    ...wholeNumber(0, 1_000_000),
   }),
   maxKeptSandboxes: defineVariable<number>({
     name: "SANDPIPER_MAX_KEPT_SANDBOXES",
     description: "Sandboxes of a user in any state, paused ones included; 0 is no limit",
     defaultText: "2000",
     defaultValue: () => 2_000,
-    must: "a whole number from 0 to 1000000",
-    parse: (text) => parseInteger(text, 0, 1_000_000),
+    ...wholeNumber(0, 1_000_000),
   }),
   idlePauseMs: defineVariable<number>({
     name: "SANDPIPER_IDLE_PAUSE",
@@ -267,8 +255,7 @@ export const variables = {
       "Running sandboxes of a user; beyond that, the one that was idle longest is paused, or a new one waits; 0 is no limit",
     defaultText: "0",
     defaultValue: () => 0,
-    must: "a whole number from 0 to 1000000",
-    parse: (text) => parseInteger(text, 0, 1_000_000),
+    ...wholeNumber(0, 1_000_000),
   }),
   outboundPrivate: defineVariable<string[]>({
     name: "SANDPIPER_OUTBOUND_PRIVATE",
@@ -293,8 +280,7 @@ export const variables = {
     description: "Conversations of a user that run at a time; others wait for their turn; 0 is no limit",
     defaultText: "100",
     defaultValue: () => 100,
-    must: "a whole number from 0 to 1000000",
-    parse: (text) => parseInteger(text, 0, 1_000_000),
+    ...wholeNumber(0, 1_000_000),
   }),
   dailyBudget: defineVariable<number>({
     name: "SANDPIPER_DAILY_BUDGET",
@@ -310,8 +296,7 @@ export const variables = {
     description: "Requests per second of one key, or of one address without a key; 0 is no limit",
     defaultText: "1000",
     defaultValue: () => 1_000,
-    must: "a whole number from 0 to 1000000",
-    parse: (text) => parseInteger(text, 0, 1_000_000),
+    ...wholeNumber(0, 1_000_000),
   }),
   trustedProxies: defineVariable<string[]>({
     name: "SANDPIPER_TRUSTED_PROXIES",
@@ -391,6 +376,25 @@ export const otherVariables: readonly {
   },
 ];
 
+function wholeNumber(from: number, to: number): Pick<Variable<number>, "must" | "parse"> {
+  return { must: `a whole number from ${from} to ${to}`, parse: (text) => parseInteger(text, from, to) };
+}
+
 function defineVariable<T>(definition: Variable<T>): Variable<T> {
   return definition;
+}
+
+function defineQuota(
+  name: Variable<number>["name"],
+  description: string,
+  gigabytes: number,
+): Variable<number> {
+  return {
+    name,
+    description,
+    defaultText: gigabytes === 0 ? "0" : `${gigabytes}G`,
+    defaultValue: () => gigabytes * gibibyte,
+    must: `0, or ${sizeMust}, from 1M to 16T`,
+    parse: parseQuota,
+  };
 }

@@ -1,0 +1,57 @@
+import { PlatformError } from "@sandpiper/core/errors";
+import { formatSize } from "./disk-space.ts";
+import type { SandboxRuntimeState } from "./runtime-state.ts";
+
+export interface UserDiskDeps {
+  states: ReadonlyMap<string, Pick<SandboxRuntimeState, "id" | "userId" | "status">>;
+  /** Bytes of a sandbox's files, also of one without processes. */
+  measure: (id: string) => Promise<number>;
+  /** For all sandboxes of a user; 0: no limit. */
+  maxBytes: number;
+}
+
+/** Sandboxes that are measured in a round because nothing is known of them yet. */
+const maxUnknown = 8;
+
+/** Counts what all sandboxes of a user take on the disk, hibernated ones included. */
+export class UserDisk {
+  readonly #deps: UserDiskDeps;
+  readonly #sizes = new Map<string, number>();
+
+  constructor(deps: UserDiskDeps) {
+    this.#deps = deps;
+  }
+
+  /** Records a measurement. */
+  note(id: string, bytes: number): void {
+    if (this.#deps.maxBytes > 0) this.#sizes.set(id, bytes);
+  }
+
+  /** Measures some of the sandboxes that an earlier process left. Never rejects. */
+  async tick(): Promise<void> {
+    const { states, measure, maxBytes } = this.#deps;
+    if (maxBytes === 0) return;
+    for (const id of this.#sizes.keys()) if (!states.has(id)) this.#sizes.delete(id);
+    const unknown = [...states.values()].filter(
+      ({ id, status }) => status !== "STARTING" && !this.#sizes.has(id),
+    );
+    for (const { id } of unknown.slice(0, maxUnknown)) this.note(id, await measure(id).catch(() => 0));
+  }
+
+  /** A part of a sentence when the user's sandboxes take more than they may. */
+  findExcess(userId: string): string | undefined {
+    const { states, maxBytes } = this.#deps;
+    if (maxBytes === 0) return undefined;
+    let bytes = 0;
+    for (const [id, size] of this.#sizes) if (states.get(id)?.userId === userId) bytes += size;
+    return bytes > maxBytes
+      ? `${formatSize(bytes)} of the ${formatSize(maxBytes)} that they may take together`
+      : undefined;
+  }
+
+  /** Throws TooManySandboxes when the user may not have another sandbox. */
+  require(userId: string): void {
+    const amount = this.findExcess(userId);
+    if (amount !== undefined) throw new PlatformError("UserDiskFull", { amount });
+  }
+}
