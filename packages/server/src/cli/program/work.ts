@@ -87,16 +87,11 @@ function withWorkOptions(command: Command): Command {
     .option("-c, --continue [id]", "continue a conversation (default: the last one of the folder)")
     .addOption(new Option("--image <reference>", "container image of the sandbox").conflicts("spec"))
     .option("--spec <id>", "sandbox spec (default: the one of the settings)")
-    .option(
-      "--allow <host[:port]>",
-      "host that the sandbox may reach, besides those of its spec",
-      collect,
-      [],
-    )
-    .option("-e, --env <name[=value]>", "variable in the sandbox; without a value, your own", collect, []);
+    .option("--allow <host[:port]>", "host that the sandbox may reach, besides those of its spec", collect)
+    .option("-e, --env <name[=value]>", "variable in the sandbox; without a value, your own", collect);
 }
 
-function collect(value: string, before: string[]): string[] {
+function collect(value: string, before: string[] = []): string[] {
   return [...before, value];
 }
 
