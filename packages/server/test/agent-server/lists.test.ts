@@ -92,6 +92,11 @@ test("a conversation shows every field of the reference", async () => {
     supports_runtime_model_switch: false,
     launched_agent_profile: null,
     client_tools: [{ name: "show_map" }],
+    // The Python SDK imports these modules when it attaches.
+    tool_module_qualnames: {
+      terminal: "openhands.tools.terminal.definition",
+      file_editor: "openhands.tools.file_editor.definition",
+    },
     agent: { kind: "Agent", agent_context: { skills: [], system_message_suffix: "Be brief." } },
   });
   expect(
@@ -147,9 +152,14 @@ test("searches and counts see the conversations of the sandbox, by status, in ev
   expect(pages).toEqual(ids(all));
   // A user's key sees all conversations at the root, and one sandbox's below its address.
   expect((await platform.call("GET", "/api/conversations/count")).body).toBe(all.items.length + 1);
-  expect((await caller(agent.url, platform.key)("GET", "/api/conversations/count")).body).toBe(
-    all.items.length,
-  );
+  expect(
+    (
+      await caller(`${platform.url}/agent/${agent.sandboxId}`, platform.key)(
+        "GET",
+        "/api/conversations/count",
+      )
+    ).body,
+  ).toBe(all.items.length);
   for (const query of ["limit=0", "limit=101", "status=gone", "sort_order=TITLE", "include_skills=maybe"])
     expect([query, (await agent.call("GET", `/api/conversations/search?${query}`)).status]).toEqual([
       query,

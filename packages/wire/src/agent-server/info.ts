@@ -58,6 +58,8 @@ export const ConversationInfo = Type.Object(
       Type.Object({ agent_profile_id: Type.String(), revision: Type.Integer() }),
     ),
     client_tools: Type.Array(ClientTool),
+    /** Python modules of the agent's tools, which the Python SDK imports before it reads events. */
+    tool_module_qualnames: Texts,
   },
   { additionalProperties: true },
 );

@@ -109,6 +109,30 @@ function presentRequest(request: AppConversationStartRequest): object {
   return { ...requestDefaults, ...values, ...(message && { initial_message: message }) };
 }
 
+/** Tools of the Python SDK whose module has another name than the tool. */
+const moduleNames: Record<string, string> = { browser_tool_set: "browser_use", task_tool_set: "task" };
+
+/** Tools of the Python SDK whose module has the name of the tool. */
+const ownModules = [
+  "terminal",
+  "file_editor",
+  "task_tracker",
+  "glob",
+  "grep",
+  "planning_file_editor",
+  "apply_patch",
+];
+
+/** The SDK's modules of an agent's tools (agent-server-1.58.md section 3.2). */
+function toModules(agent: unknown): Record<string, string> {
+  const { tools = [] } = agent as { tools?: { name: string }[] };
+  const modules = tools.flatMap(({ name }) => {
+    const module = moduleNames[name] ?? (ownModules.includes(name) ? name : undefined);
+    return module ? [[name, `openhands.tools.${module}.definition`]] : [];
+  });
+  return Object.fromEntries(modules);
+}
+
 interface InfoFacts {
   row: ConversationRow;
   /** Value of the conversation's `full_state` frame. */
@@ -147,6 +171,7 @@ export function presentInfo({ row, state, children, agents, skills }: InfoFacts)
       ? { agent_profile_id: launchedProfile.id, revision: launchedProfile.revision }
       : null,
     client_tools: agents.clientAgent(row)?.clientTools ?? [],
+    tool_module_qualnames: toModules(state.agent),
     // `state` has the remaining fields.
   } as unknown as ConversationInfo;
 }

@@ -1,5 +1,4 @@
 import type { Server } from "node:http";
-import { toAgentServerUrl } from "@sandpiper/sandbox/service/agent-server-url";
 import type { ExposedUrl } from "@sandpiper/wire";
 import type { Config } from "../../config/config.ts";
 import type { SandboxGrant } from "../../users/sandbox-grants.ts";
@@ -13,8 +12,10 @@ const halfDayMs = 12 * 60 * 60 * 1000;
 
 /**
  * The URLs of a running sandbox: its agent-server surface, opened by the session key, and previews
- * of the worker ports, which a browser opens without a key. Links work for 12 to 24 hours and
- * change only twice a day, so that polling clients do not reload the page.
+ * of the worker ports, which a browser opens without a key. The agent server's URL is the server's
+ * own, because the Python SDK's cloud workspace refuses a URL with a path; the session key selects
+ * the sandbox. Links work for 12 to 24 hours and change only twice a day, so that polling clients do
+ * not reload the page.
  */
 export function getExposedUrls(grant: SandboxGrant, config: Config, server: Server): ExposedUrl[] {
   const url = getPublicUrl(config, server);
@@ -26,5 +27,5 @@ export function getExposedUrls(grant: SandboxGrant, config: Config, server: Serv
     url: makePreviewLinks(grant, port, url, expires).url,
     port,
   }));
-  return [{ name: "AGENT_SERVER", url: toAgentServerUrl(url, grant.row.id), port: urlPort }, ...workers];
+  return [{ name: "AGENT_SERVER", url, port: urlPort }, ...workers];
 }

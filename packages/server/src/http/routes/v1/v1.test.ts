@@ -78,7 +78,7 @@ test("a sandbox shows its key and its address while it runs, and only then", asy
     session_api_key: server.sessionKey(id),
   });
   expect(running.exposed_urls).toEqual([
-    { name: "AGENT_SERVER", url: `${server.url}/agent/${id}`, port: server.port },
+    { name: "AGENT_SERVER", url: server.url, port: server.port },
     { name: "WORKER_1", url: expect.stringContaining(`//8011-${id}.localhost:${server.port}/?`), port: 8011 },
     { name: "WORKER_2", url: expect.stringContaining(`//8012-${id}.localhost:${server.port}/?`), port: 8012 },
   ]);
