@@ -18,7 +18,32 @@ beforeAll(async () => {
 });
 afterAll(() => remove());
 
-test("without a remote everything is new, and ignored files are omitted", async () => {
+/** A repository with one commit of the file `f` on main, without a remote. */
+const local = ["git init -q", "echo 1 >f", "echo 1 >g", "git add .", "git commit -qm first"];
+const branchCommit = ["git checkout -qb work", "echo 2 >f", "git commit -qam second"];
+const push = [
+  "git init -q --bare ../origin-$(basename $PWD)",
+  "git remote add origin ../origin-$(basename $PWD)",
+  "git push -q origin main work",
+];
+
+test.each<[state: string, commands: string[], changes: string[], original: string | null]>([
+  ["clean", [], [], "1\n"],
+  ["edited", ["echo 2 >f", "touch new"], ["UPDATED f", "ADDED new"], "1\n"],
+  ["deleted", ["rm f"], ["DELETED f"], "1\n"],
+  ["committed on main", ["echo 2 >f", "git commit -qam second"], [], "2\n"],
+  ["committed on a branch", branchCommit, ["UPDATED f"], "1\n"],
+  ["committed on a pushed branch", [...branchCommit, ...push], ["UPDATED f"], "1\n"],
+  ["edited on a pushed branch", [...branchCommit, ...push, "echo 3 >g", "git add g"], ["UPDATED g"], "2\n"],
+])("a repository that is %s shows the work since its base", async (state, commands, changes, original) => {
+  const folder = `/tmp/base/${state.replaceAll(" ", "-")}`;
+  await git(folder, ...local, ...commands);
+  const shown = (await gitChanges(sandbox, folder)).map(({ status, path }) => `${status} ${path}`);
+  expect(shown).toEqual(changes);
+  expect((await gitDiff(sandbox, `${folder}/f`)).original).toBe(original);
+});
+
+test("without a commit everything is new, for HEAD too, and ignored files are omitted", async () => {
   await git(
     "/tmp/new",
     "git init -q",
@@ -33,6 +58,7 @@ test("without a remote everything is new, and ignored files are omitted", async 
     { status: "ADDED", path: "a b.txt" },
     { status: "ADDED", path: "d/ü\n2" },
   ]);
+  expect(await gitChanges(sandbox, "/tmp/new", "HEAD")).toHaveLength(3);
   expect(await gitDiff(sandbox, "/tmp/new/a b.txt")).toEqual({ original: null, modified: "one\n" });
 });
 

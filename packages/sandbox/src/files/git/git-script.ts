@@ -6,28 +6,42 @@ export const prelude = `
 command -v git >/dev/null 2>&1 || exit ${gitCodes.noGit}
 export GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0 GIT_PAGER=cat
 git() { command git --no-pager -c safe.directory='*' -c core.fsmonitor=false -c core.hooksPath=/dev/null -c core.quotePath=false -c log.showSignature=false -c color.ui=false "$@"; }
+id_of() { git rev-parse --verify --quiet --end-of-options "$1^{commit}"; }
 exists() { git rev-parse --verify --quiet --end-of-options "$1^{tree}" >/dev/null; }`;
 
 /**
- * Sets `base`, the state to compare with: $ref, which must exist, else the merge base with the
- * upstream branch, the branch of the same name or the default branch of `origin`, else the empty
- * tree.
+ * Sets `base`, the state to compare with: $ref, which must exist, else the first of these that
+ * does: the branch of the same name at `origin`, unless it is HEAD and the tree is clean, so that
+ * pushed work stays visible; the merge base with the default branch of `origin`, or its tip; without
+ * a default branch of `origin` a local main or master that HEAD descends from; HEAD. Without a
+ * commit it is the empty tree.
  */
 export const findBase = `
 find_base() {
-  if [ -n "$ref" ]; then
+  head=$(id_of HEAD) || head=
+  if [ -n "$ref" ] && [ "$ref$head" != HEAD ]; then
     case $ref in -*) return 1 ;; esac
     exists "$ref" || return 1
     base=$ref
     return 0
   fi
-  branch=$(git symbolic-ref --quiet --short HEAD || echo HEAD)
-  for base in '@{upstream}' "refs/remotes/origin/$branch" refs/remotes/origin/HEAD refs/remotes/origin/main refs/remotes/origin/master; do
-    exists "$base" || continue
+  base=$(git hash-object -t tree /dev/null)
+  [ -n "$head" ] || return 0
+  branch=$(git symbolic-ref --quiet --short HEAD)
+  if [ -n "$branch" ] && base=$(id_of "refs/remotes/origin/$branch"); then
+    [ "$base" = "$head" ] && git diff --quiet --no-ext-diff HEAD -- || return 0
+  fi
+  for default in HEAD main master; do
+    base=$(id_of "refs/remotes/origin/$default") || continue
     base=$(git merge-base HEAD "$base" 2>/dev/null || echo "$base")
     return 0
   done
-  base=$(git hash-object -t tree /dev/null)
+  for default in main master; do
+    base=$(id_of "refs/heads/$default") || continue
+    [ "$default" != "$branch" ] && git merge-base --is-ancestor "$base" HEAD && return 0
+    break
+  done
+  base=$head
 }`;
 
 /**

@@ -12,10 +12,10 @@ const maxRead = 100_000;
 const timeoutMs = 30_000;
 
 /**
- * The files below an absolute folder that differ from a reference, sorted by path. Default
- * reference: the upstream branch, else the default branch of `origin`, else the empty tree.
- * Includes repositories directly below the folder. Empty outside of repositories (agent-server.md
- * section 8). Throws GitRefused for an unknown reference, GitFailed, and what `exec` throws.
+ * The files below an absolute folder that differ from a reference, by default from the base that
+ * `findBase` describes, sorted by path. Includes repositories directly below the folder. Empty
+ * outside of repositories (agent-server.md section 8). Throws GitRefused for an unknown reference,
+ * GitFailed, and what `exec` throws.
  */
 export async function gitChanges(sandbox: CommandRunner, folder: string, ref?: string): Promise<GitChange[]> {
   const result = await runGitScript(sandbox, changesScript, [checkPath(folder), ref ?? ""], 8 * 2 ** 20);

@@ -14,8 +14,8 @@ const halfDayMs = 12 * 60 * 60 * 1000;
  * The URLs of a running sandbox: its agent-server surface, opened by the session key, and previews
  * of the worker ports, which a browser opens without a key. The agent server's URL is the server's
  * own, because the Python SDK's cloud workspace refuses a URL with a path; the session key selects
- * the sandbox. Links work for 12 to 24 hours and change only twice a day, so that polling clients do
- * not reload the page.
+ * the sandbox. Links work for 12 to 24 hours and change only twice a day, so that polling clients
+ * do not reload the page.
  */
 export function getExposedUrls(grant: SandboxGrant, config: Config, server: Server): ExposedUrl[] {
   const url = getPublicUrl(config, server);
