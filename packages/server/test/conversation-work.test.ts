@@ -134,7 +134,7 @@ test("the agent's work is read from its sandbox: changes, differences, files, sk
   ]);
   expect(await get(`${legacy}/select-file?file=a.txt`)).toEqual({ code: "two\n" });
   expect(await get(`${legacy}/select-file?file=none`)).toBe(404);
-  expect((await get(`${legacy}/git/changes`)).at(-1)).toEqual({ status: "A", path: "a.txt" });
+  expect((await get(`${legacy}/git/changes`)).at(-1)).toEqual({ status: "M", path: "a.txt" });
   expect((await get(`${legacy}/microagents`)).microagents).toMatchObject([{ name: "greet" }]);
 
   expect((await server.call("POST", `/api/v1/sandboxes/${shown.sandbox_id}/pause`)).status).toBe(200);

@@ -1,5 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import {
+  isMasked,
   type McpAuth,
   type McpConfig,
   McpServer,
@@ -82,7 +83,7 @@ export function toLists(servers: McpServers): McpConfig {
 
 /** Restores masked values from a stored server. */
 export function restore(server: McpServer, stored: McpServer | undefined): McpServer {
-  return mapSecrets(server, (value, path) => (value === maskText ? textAt(stored, path) : value));
+  return mapSecrets(server, (value, path) => (isMasked(value) ? textAt(stored, path) : value));
 }
 
 export function mapServers(

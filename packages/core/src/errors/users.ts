@@ -28,6 +28,7 @@ export const usersErrors = {
     SecretNameInvalid:
       "The name of a secret begins with a letter or an underscore, has letters, digits and underscores only, and is at most 128 characters long.",
     SecretNameReserved: "Programs in a sandbox need the variable {name}: choose another name.",
+    SecretValueMissing: "Secret value must not be empty or redacted",
     EncryptedSecretInvalid: "An encrypted secret cannot be opened: read it again from this server.",
     TitleCallbackAdded: "Titles are always set: SetTitleCallbackProcessor cannot be added.",
   },

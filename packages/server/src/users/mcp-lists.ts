@@ -1,7 +1,7 @@
 import { isKeyed, maxServerNameLength, restore } from "@sandpiper/agent/mcp/config";
 import { trimBoth } from "@sandpiper/core/trim";
 import type { McpAuth, McpConfig, McpServer, McpServers } from "@sandpiper/wire";
-import { maskText } from "@sandpiper/wire";
+import { isMasked } from "@sandpiper/wire";
 
 type Remote = McpConfig["sse_servers"][number];
 type Stdio = McpConfig["stdio_servers"][number];
@@ -80,7 +80,7 @@ function remoteServer({ url, api_key: key }: Remote, sse: boolean, stored: McpSe
 
 /** V0 knows only keys: an absent key removes the stored one; other kinds of `auth` stay. */
 function toAuth(key: string | null | undefined, stored: McpAuth | undefined): McpAuth | undefined {
-  if (key === maskText) return stored;
+  if (isMasked(key)) return stored;
   if (key) return isKeyed(stored) ? { ...stored, value: key } : { strategy: "bearer", value: key };
   return isKeyed(stored) ? undefined : stored;
 }

@@ -3,7 +3,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { SecretMask } from "@sandpiper/core/secrets/mask";
 import type { SandboxSecret, SecretInfo } from "@sandpiper/sandbox/network/sandbox-secret";
-import type { ProviderType } from "@sandpiper/wire";
+import { isMasked, type ProviderType } from "@sandpiper/wire";
 import type {
   ConversationSecretStore,
   ConversationSecretsRow,
@@ -58,6 +58,7 @@ export class StoredSecrets implements Secrets {
   ): Promise<void> {
     const { name, value, ...rest } = secret;
     checkSecretName(name);
+    if (value.trim() === "" || isMasked(value)) throw new PlatformError("SecretValueMissing");
     this.#options.mask.registerSecret(value, userId);
     await this.#change(userId, ({ custom, providers }) => {
       const before = Object.hasOwn(custom, name) ? custom[name] : undefined;
@@ -109,7 +110,7 @@ export class StoredSecrets implements Secrets {
   ): Promise<void> {
     const wanted = [...tokens].map(([type, { token, host }]) => ({
       type,
-      token: token ?? "",
+      token: isMasked(token) ? "" : (token ?? ""),
       host: parseProviderHost(host),
     }));
     for (const { token } of wanted) this.#options.mask.registerSecret(token, userId);

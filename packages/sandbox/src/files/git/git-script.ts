@@ -12,9 +12,9 @@ exists() { git rev-parse --verify --quiet --end-of-options "$1^{tree}" >/dev/nul
 /**
  * Sets `base`, the state to compare with: $ref, which must exist, else the first of these that
  * does: the branch of the same name at `origin`, unless it is HEAD and the tree is clean, so that
- * pushed work stays visible; the merge base with the default branch of `origin`, or its tip; without
- * a default branch of `origin` a local main or master that HEAD descends from; HEAD. Without a
- * commit it is the empty tree.
+ * pushed work stays visible; the merge base with the default branch of `origin`, or its tip; a
+ * local main or master that HEAD descends from, without a default branch of `origin`; HEAD. Without
+ * a commit it is the empty tree.
  */
 export const findBase = `
 find_base() {

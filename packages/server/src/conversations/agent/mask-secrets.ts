@@ -1,4 +1,4 @@
-import { maskText } from "@sandpiper/wire";
+import { isMasked, maskText } from "@sandpiper/wire";
 
 /** Names of fields whose value is always a secret. */
 const secretField =
@@ -52,5 +52,5 @@ function innerScope(name: string, scope: SecretScope): SecretScope {
 
 /** Undefined for an empty secret and for a masked one that a client sends back. */
 export function unmask(text: string | null | undefined): string | undefined {
-  return text && !/^\*+$/.test(text) ? text : undefined;
+  return text && !isMasked(text) ? text : undefined;
 }

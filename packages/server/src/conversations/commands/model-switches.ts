@@ -1,12 +1,11 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
-import type { GivenLlm } from "@sandpiper/wire";
+import { type GivenLlm, isMasked } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import { checkClientSize } from "../agent/client-size.ts";
-import { unmask } from "../agent/mask-secrets.ts";
 import { requireLocal } from "../lookup.ts";
 import type { Announcements } from "../run/announcements.ts";
 
@@ -71,7 +70,6 @@ function restoreSecrets(llm: GivenLlm, before: GivenLlm | undefined): GivenLlm {
   const provider = ({ model }: GivenLlm) => model.split("/").slice(0, -1).join("/");
   const sameAddress = (before?.base_url ?? null) === (llm.base_url ?? null);
   const source = before && sameAddress && provider(before) === provider(llm) ? before : undefined;
-  const isMasked = (text: string) => text !== "" && unmask(text) === undefined;
   const restored: GivenLlm = { ...llm };
   for (const name of keyFields) if (isMasked(llm[name] ?? "")) restored[name] = source?.[name] ?? null;
   if (!llm.extra_headers) return restored;

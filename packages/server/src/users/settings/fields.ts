@@ -1,4 +1,4 @@
-import { isObjectSchema, maskText } from "@sandpiper/wire";
+import { isMasked, isObjectSchema, maskText } from "@sandpiper/wire";
 import type { TObject, TSchema } from "typebox";
 
 /**
@@ -58,7 +58,7 @@ function mergeValue(
   { replaceMaps = false }: MergeOptions,
 ): unknown {
   if (value === undefined) return old;
-  if (isSecret(property)) return value === maskText ? old : value || undefined;
+  if (isSecret(property)) return isMasked(value) ? old : value || undefined;
   if (value === "" && clearedByEmpty.has(name)) return undefined;
   if (value === null)
     return isNullable(property) && (getDefault(property) ?? null) !== null ? null : undefined;
@@ -140,7 +140,7 @@ export function isSecretMap(schema: TSchema): boolean {
 
 function restoreMap(value: Values, old: Values | undefined): Values {
   const entries = Object.entries(value).flatMap(([key, text]): [string, unknown][] => {
-    if (text !== maskText) return [[key, text]];
+    if (!isMasked(text)) return [[key, text]];
     return old && Object.hasOwn(old, key) ? [[key, old[key]]] : [];
   });
   return Object.fromEntries(entries);

@@ -1,5 +1,5 @@
 import { maskServers, toLists } from "@sandpiper/agent/mcp/config";
-import { maskText, SettingsUpdate, SettingsView } from "@sandpiper/wire";
+import { isMasked, SettingsUpdate, SettingsView } from "@sandpiper/wire";
 import { mergeServerLists } from "../mcp-lists.ts";
 import {
   flatFieldPaths,
@@ -90,5 +90,5 @@ function toStoredValue(field: Field, value: unknown, stored: SettingsDocument): 
 /** A masked secret keeps the stored value. */
 function keepsStored(field: Field, value: unknown): boolean {
   if (value === null) return keptOnNull.has(field);
-  return value === maskText && (secretFields as readonly Field[]).includes(field);
+  return isMasked(value) && (secretFields as readonly Field[]).includes(field);
 }

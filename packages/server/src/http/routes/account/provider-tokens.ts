@@ -1,4 +1,4 @@
-import { EditResponse, ProviderTokens, type ProviderType } from "@sandpiper/wire";
+import { EditResponse, isMasked, ProviderTokens, type ProviderType } from "@sandpiper/wire";
 import type { Route } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
@@ -51,7 +51,10 @@ async function storeProviderTokens(
   const tokens = new Map(
     given.map(([provider, input]) => [
       provider as ProviderType,
-      { token: input!.token?.trim() || null, host: input!.host?.trim() || null },
+      {
+        token: isMasked(input!.token) ? null : input!.token?.trim() || null,
+        host: input!.host?.trim() || null,
+      },
     ]),
   );
   const stored = secrets.providers(userId);

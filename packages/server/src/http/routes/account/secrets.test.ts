@@ -167,6 +167,33 @@ test("invalid names, values and hosts are rejected, and neither stored nor echoe
   expect(server.logs.join("")).not.toContain(value);
 });
 
+test("an empty or masked value is refused by every route, and the stored one stays", async () => {
+  await add("A");
+  const session = { key: server.sessionKey((await call("POST", "/api/v1/sandboxes")).body.id) };
+  const put = (value: string) =>
+    read(server.call("PUT", "/api/settings/secrets", { ...session, body: { name: "A", value } }));
+  for (const masked of ["", " ", "**********", "***"]) {
+    expect([masked, (await put(masked)).status]).toEqual([masked, 422]);
+    for (const path of ["/api/v1/secrets", "/api/secrets"])
+      expect([path, masked, (await call("POST", path, { name: "B", value: masked })).status]).toEqual([
+        path,
+        masked,
+        422,
+      ]);
+  }
+  expect((await put("**********")).body.detail).toMatch("must not be empty or redacted");
+  expect(server.secrets.value("default", "A")).toBe(value);
+  expect((await put("new-value-0123456789")).status).toBe(200);
+  expect(server.secrets.value("default", "A")).toBe("new-value-0123456789");
+  await call("POST", "/api/v1/secrets/git-providers", {
+    provider_tokens: { github: { token: goodToken, host } },
+  });
+  await call("POST", "/api/v1/secrets/git-providers", {
+    provider_tokens: { github: { token: "****", host } },
+  });
+  expect(server.secrets.providers("default").get("github")?.token).toBe(goodToken);
+});
+
 test("number and size of a user's secrets are limited", async () => {
   const big = "x".repeat(65_536);
   const put = (name: string, text: string) =>
