@@ -180,6 +180,8 @@ export interface ConversationBranches {
 export interface ConversationFeed {
   /** The value of the `full_state` frame (agent-server.md section 6.1); it contains no secret. */
   fullState(id: string): Record<string, unknown>;
+  /** The value of the `goal` frame; undefined without a goal. */
+  goal(id: string): Record<string, unknown> | undefined;
   /**
    * Subscribes to stored events, state updates and deltas, in order. Returns the function that ends
    * the subscription; `lost`: the client did not end it, and probably comes back.

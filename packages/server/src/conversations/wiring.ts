@@ -43,6 +43,7 @@ import { ProjectBehaviours } from "./project/behaviours.ts";
 import { PluginFetcher } from "./project/plugin-parts.ts";
 import { ActiveRuns } from "./run/active-runs.ts";
 import { condense } from "./run/condensing.ts";
+import { presentGoal } from "./run/full-state.ts";
 import { sortForWake } from "./run/run-queue.ts";
 import { handleSandboxPauses } from "./run/sandbox-pause.ts";
 import { SubAgentDefinitions } from "./run/sub-agent-definitions.ts";
@@ -257,6 +258,10 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     },
     live: {
       fullState: (id) => histories.fullState(access.require(id)),
+      goal: (id) => {
+        const { goal } = access.require(id).config;
+        return goal && presentGoal(goal);
+      },
       follow: (id, follower) => hub.follow(id, follower),
       mayMissEnd: (id) => hub.lost.mayMissEnd(id),
       followers: (id) => hub.followers(id),

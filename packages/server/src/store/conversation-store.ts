@@ -92,6 +92,8 @@ export interface Goal {
   status: "running" | "interrupted" | "complete" | "exhausted" | "failed";
   /** The last verdict, or the reason of the failure. */
   detail: string | null;
+  /** How much of the goal the last verdict sees reached, 0 to 1; undefined before the first one. */
+  score?: number;
   /** Id of the message of this iteration; it was sent if the log has it. */
   messageId: string;
   /** Text of that message. */

@@ -6,7 +6,7 @@ import {
 } from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
-import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
+import { type Json, SocketClient, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
 import { finish, obey } from "../support/script.ts";
 
 /** Side calls of a conversation: questions, summaries, goals. */
@@ -167,9 +167,11 @@ test("a failed condensation is reported, and the conversation continues without 
 
 test("a goal is judged after each run, and pursued until it is reached", async () => {
   const id = await conversation();
+  const socket = SocketClient.forConversation(agent, id);
+  await socket.frame(({ key }) => key === "full_state");
   verdicts = [
     "not json, but not done",
-    '{"done": false, "feedback": "the test fails"}',
+    '{"done": false, "score": 0.5, "feedback": "the test fails"}',
     'So: {"done": true, "feedback": "ok"}',
   ];
   expect(
@@ -182,6 +184,35 @@ test("a goal is judged after each run, and pursued until it is reached", async (
     return agent_state.goal.status === "complete" ? agent_state.goal : undefined;
   });
   expect(goal).toMatchObject({ objective: "All tests pass", iteration: 3, max_iterations: 10, detail: "ok" });
+  // The goal bar of the GUI reads these frames, and a client that comes later gets the last one.
+  const last = await socket.frame(({ key, value }) => key === "goal" && value.status === "complete");
+  const common = { objective: "All tests pass", max_iterations: 10 };
+  expect(socket.frames.filter(({ key }) => key === "goal").map(({ value }) => value)).toEqual([
+    { ...common, active: true, status: "running", iteration: 0, verdict: null },
+    {
+      ...common,
+      active: true,
+      status: "running",
+      iteration: 1,
+      verdict: { score: 0, complete: false, missing: "not json, but not done" },
+    },
+    {
+      ...common,
+      active: true,
+      status: "running",
+      iteration: 2,
+      verdict: { score: 0.5, complete: false, missing: "the test fails" },
+    },
+    {
+      ...common,
+      active: false,
+      status: "complete",
+      iteration: 3,
+      verdict: { score: 1, complete: true, missing: "" },
+    },
+  ]);
+  const later = SocketClient.forConversation(agent, id);
+  expect((await later.frame(({ key }) => key === "goal")).value).toEqual(last.value);
   const said = (await events(id)).filter(({ kind, source }) => kind === "MessageEvent" && source === "user");
   expect(said.map(({ llm_message }) => /<FEEDBACK>\n(.*)\n/.exec(llm_message.content[0].text)?.[1])).toEqual([
     undefined,
@@ -196,6 +227,12 @@ test("a goal ends after enough rounds, by a message of the user, and by stop; a 
   verdicts = ['{"done": false, "feedback": "no"}', '{"done": false, "feedback": "no"}'];
   await agent.call("POST", `/api/conversations/${few}/goal`, { objective: "x", max_iterations: 2 });
   await until(async () => (await status(few)) === "exhausted" || undefined);
+  const late = SocketClient.forConversation(agent, few);
+  expect((await late.frame(({ key }) => key === "goal")).value).toMatchObject({
+    active: false,
+    status: "capped",
+    verdict: { missing: "no" },
+  });
 
   const id = await conversation();
   await agent.call("POST", `/api/conversations/${id}/goal`, { objective: "run: sleep 30" });

@@ -7,7 +7,7 @@ import type { Store } from "../../store/store.ts";
 import type { ConversationCommands } from "../api.ts";
 import type { ActiveRuns } from "../run/active-runs.ts";
 import type { Announcements } from "../run/announcements.ts";
-import { presentAgentState } from "../run/full-state.ts";
+import { presentAgentState, presentGoal } from "../run/full-state.ts";
 import type { GoalJudge } from "./goal-judge.ts";
 
 export interface GoalsDeps {
@@ -106,16 +106,23 @@ export class Goals {
       return same(() => this.#set(id, { ...goal, status: "failed", detail: `The run ended as ${status}.` }));
     if (status !== "finished") return;
 
-    const { done, feedback } = await judge.judge(row, goal.objective);
+    const { done, score, feedback } = await judge.judge(row, goal.objective);
     // The goal may have been stopped, or a message sent, during the judgement.
     await same(async () => {
       if (runs.isAwake(id)) return;
-      if (done) return this.#set(id, { ...goal, status: "complete", detail: feedback });
+      if (done) return this.#set(id, { ...goal, status: "complete", detail: feedback, score });
       if (goal.iteration >= goal.maxIterations)
-        return this.#set(id, { ...goal, status: "exhausted", detail: feedback });
+        return this.#set(id, { ...goal, status: "exhausted", detail: feedback, score });
       const message = `The goal is not reached yet.\n\n<FEEDBACK>\n${feedback}\n</FEEDBACK>\n\nGo on until it is.`;
       const iteration = goal.iteration + 1;
-      await this.#startIteration(id, { ...goal, iteration, detail: feedback, messageId: newId(), message });
+      await this.#startIteration(id, {
+        ...goal,
+        iteration,
+        detail: feedback,
+        score,
+        messageId: newId(),
+        message,
+      });
     });
   }
 
@@ -135,7 +142,9 @@ export class Goals {
 
   async #set(id: string, goal: Goal): Promise<void> {
     await this.#deps.store.conversations.update(id, { config: { goal } });
-    this.#deps.announcements.announceField(id, "agent_state", presentAgentState(goal));
+    const { announcements } = this.#deps;
+    announcements.announceField(id, "agent_state", presentAgentState(goal));
+    announcements.announceField(id, "goal", presentGoal(goal));
   }
 
   /** Changes the active goal, if there still is one when the change runs. */

@@ -84,6 +84,25 @@ function newestUserMessage(events: EventLog, id: string): string | undefined {
   return undefined;
 }
 
+/** Statuses of a goal in the reference that have another name here. */
+const goalStatuses = { exhausted: "capped", failed: "interrupted" } as const;
+
+/** Value of the `goal` frame (agent-server-1.58.md section 6.3). */
+export function presentGoal(goal: Goal): Record<string, unknown> {
+  const { objective, maxIterations, iteration, status, detail, score } = goal;
+  const complete = status === "complete";
+  const isJudged = complete || status === "exhausted";
+  return {
+    active: status === "running",
+    status: goalStatuses[status as keyof typeof goalStatuses] ?? status,
+    // The rounds that were judged.
+    iteration: isJudged ? iteration : iteration - 1,
+    max_iterations: maxIterations,
+    objective,
+    verdict: score === undefined ? null : { score, complete, missing: complete ? "" : (detail ?? "") },
+  };
+}
+
 /** `agent_state` of a conversation for clients: its goal. */
 export function presentAgentState(goal: Goal | undefined): Record<string, unknown> {
   if (!goal) return {};

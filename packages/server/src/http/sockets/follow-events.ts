@@ -76,6 +76,8 @@ function startFollowing(
   const [opening, ...more] = openingFrames(state, sink.settle && conversations.live.mayMissEnd(id));
   outbox.sendNow({ ...opening, seq: from });
   for (const frame of more) outbox.sendNow(frame);
+  const goal = conversations.live.goal(id);
+  if (goal) outbox.sendNow({ json: makeStateFrame("goal", goal) });
   resendEvents(
     events,
     id,
