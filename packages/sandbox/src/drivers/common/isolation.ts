@@ -39,10 +39,14 @@ export function toCpuQuota(cpus: number): { quota: number; period: number } {
   return { quota: Math.max(1_000, Math.round(cpus * 100_000)), period: 100_000 };
 }
 
-/** Environment of every process in a sandbox, before that of the spec. */
+/**
+ * Environment of every process in a sandbox, before that of the spec. The PATH has the place of the
+ * Go toolchain too, as a user's own shell has it: it is the one part of /usr/local in a `host`
+ * sandbox.
+ */
 export function makeBaseEnvironment({ user }: PreparedSpec): Record<string, string> {
   return {
-    PATH: "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+    PATH: "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/go/bin",
     HOME: user.home,
     USER: user.name,
     LOGNAME: user.name,

@@ -156,6 +156,12 @@ for family in (40, 38, 17):
     expect(out).toContain("LANG=C.UTF-8\n");
   });
 
+  test("finds the machine's Go toolchain", async () => {
+    const { out } = await inside("bash -c 'command -v go || echo none'");
+    const places = ["/usr/bin/go", "/usr/local/go/bin/go"];
+    expect(out.trim()).toBe(places.find((path) => existsSync(path)) ?? "none");
+  });
+
   test("cannot write files of other users", async () => {
     for (const path of [
       "/usr/x",
