@@ -323,3 +323,10 @@ test("doctor lists the requirements that are met, and fails with advice when an 
   expect(ill.stdout).toMatch(/^MISSING +OCI runtime .*\n +→ .*apt-get install crun/m);
   expect(ill.stdout).toMatch(/cannot run Sandpiper/);
 });
+
+test("doctor does not miss a port that the server of the data folder uses", async () => {
+  const { url } = await serve();
+  const doctor = new Command(["doctor"], { ...env, SANDPIPER_PORT: new URL(url).port });
+  expect(await doctor.exit).toBe(0);
+  expect(doctor.stdout).toMatch(/^OK +port +127\.0\.0\.1:\d+ is used by the server of the data folder$/m);
+});

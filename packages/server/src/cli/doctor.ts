@@ -14,6 +14,7 @@ import { type DoctorFinding, finding } from "./finding.ts";
 import { inertJson, inertLine } from "./inert.ts";
 import { loadConfig } from "./load-config.ts";
 import { probePort } from "./local-platform.ts";
+import { findServer } from "./server-file.ts";
 import { createPaint } from "./style.ts";
 
 const lowDiskBytes = 1024 ** 3;
@@ -150,7 +151,10 @@ async function checkDisk({ dataDir }: Config): Promise<DoctorFinding> {
   );
 }
 
-async function checkPort({ host, port }: Config): Promise<DoctorFinding> {
+async function checkPort({ dataDir, host, port }: Config): Promise<DoctorFinding> {
+  const server = findServer(dataDir);
+  if (server?.stays && Number(new URL(server.url).port) === port)
+    return finding("port", true, true, `${host}:${port} is used by the server of the data folder`);
   const free = await probePort(host, port);
   const found = free === true ? `${host}:${port} is free` : `${host}:${port} cannot be used (${free.code})`;
   return finding(

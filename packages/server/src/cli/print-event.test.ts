@@ -93,6 +93,24 @@ test("long output is shortened in lines and columns, and says so", () => {
   for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
 });
 
+test("what the network refuses, and why a tool fails, is shown complete", () => {
+  const rule = 'it would need a rule for example.org:443, such as "example.org:443" in network.allow.';
+  const told = `[Network: The network policy of this sandbox allows no connection to example.org:443: ${rule}]`;
+  const inside = `npm error 403 403 npm.lan:443 is a private address: ${"words ".repeat(9)}in network.private of the spec.`;
+  const failed = terminal(`There is a file already: ${"words ".repeat(12)}delete it first.`, 0);
+  failed.observation = { ...failed.observation, kind: "FileEditorObservation", is_error: true };
+  for (const columns of [40, 60, 80]) {
+    const shown = (event: object) => {
+      const lines = print(event, { columns });
+      for (const line of lines) expect(line.length).toBeLessThanOrEqual(columns);
+      return lines.join(" ").replace(/ +/g, " ");
+    };
+    expect(shown(terminal(`curl: (56) 403\n${told}`, 56))).toContain(told);
+    expect(shown(terminal(inside, 1))).toContain(inside);
+    expect(shown(failed)).toContain("delete it first.");
+  }
+});
+
 test("output cannot take over the terminal", () => {
   const lines = print(terminal("\x1b]0;title\x07\x1b[2Jred\rover\x9b31m\u202e", 0));
   expect(lines.join("\n")).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]/);

@@ -138,14 +138,18 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
     if (observation.kind === "TerminalObservation") {
       const code = observation.exit_code ?? observation.metadata.exit_code;
       const label = observation.timeout ? "running" : `exit ${code}`;
-      return entry(label, text || "(no output)", code === 0 ? "green" : code === -1 ? "yellow" : "red");
+      const style = code === 0 ? "green" : code === -1 ? "yellow" : "red";
+      return entry(label, text || "(no output)", style, fitOutput);
     }
-    return entry(
-      observation.is_error ? "failed" : "done",
-      text || "(no output)",
-      observation.is_error ? "red" : "green",
-    );
+    return observation.is_error
+      ? entry("failed", text || "(no output)", "red", wrap)
+      : entry("done", text || "(no output)", "green");
   }
+}
+
+/** Cuts output, but never the rule that would allow what the network refused. */
+function fitOutput(line: string, width: number): string[] {
+  return /\[Network: |\bnetwork\.(allow|private)\b/.test(line) ? wrap(line, width) : cut(line, width);
 }
 
 function isProse({ action }: ActionEvent): boolean {
