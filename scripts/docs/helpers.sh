@@ -68,3 +68,13 @@ serve_until_ready() {
     wait "$server"
   }
 }
+
+# Starts a server with GitHub's API on loopback, and sets GITHUB_HOST to its address and GITHUB_TOKEN to its token.
+github_server() {
+  local service=$DOCS_ROOT/packages/server/test/support/git-services/github.ts
+  "$DOCS_ROOT/scripts/node" --input-type=module -e "
+    const { githubToken, serveGithub } = await import('$service');
+    console.log(githubToken, (await serveGithub()).host);" >~/github.txt &
+  until [ -s ~/github.txt ]; do sleep 0.1; done
+  read -r GITHUB_TOKEN GITHUB_HOST <~/github.txt
+}
