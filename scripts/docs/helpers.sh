@@ -53,14 +53,15 @@ local_registry() {
   skopeo copy --dest-tls-verify=false "oci:$folder/image:1" docker://localhost:5000/team/tools:1
 }
 
-# Makes `sandpiper serve` start a second server, beside that of the page, and end it once it answers.
+# Makes `sandpiper serve` start a second server, beside that of the page, and end it once it serves.
 serve_until_ready() {
   sandpiper() {
     [ "$1" = serve ] || { command sandpiper "$@"; return; }
     local log=~/second.log server
+    : >"$log"
     SANDPIPER_DATA="$SANDPIPER_DATA-second" SANDPIPER_PORT="${SANDPIPER_PORT:-3001}" command sandpiper serve >"$log" 2>&1 &
     server=$!
-    until curl -s localhost:3001/health >/dev/null; do
+    until grep -q "^Sandpiper serves" "$log"; do
       kill -0 "$server" 2>/dev/null || { cat "$log" && return 2; }
       sleep 0.2
     done
