@@ -9,12 +9,12 @@ import type { App } from "./services.ts";
 /** Longer bodies, with images, are parsed by a thread, bytes. */
 const maxInlineBytes = 256 * 1024;
 
-/** Maximum bytes of a body that holds no message, whose images make it long. */
+/** Maximum bytes of a body with neither a message, whose images make it long, nor a command. */
 const maxShortBodyBytes = 1024 * 1024;
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    /** The body holds messages: it may be as long as the server's limit allows. */
+    /** The body holds messages or a command: it may be as long as the server's limit allows. */
     longBody?: true;
   }
 }
@@ -22,7 +22,7 @@ declare module "fastify" {
 /**
  * Bodies are JSON. A route without a body ignores what clients send (released clients send `{}` or
  * an empty form); a route with a body responds 415 to other content types. Bodies above
- * `bodyLimit` bytes, or 1 MiB where the route expects no message, are rejected with 413.
+ * `bodyLimit` bytes, or 1 MiB without the route's option `longBody`, are rejected with 413.
  */
 export function installBodyParsers(app: App, scheduler: EventLoopScheduler, bodyLimit: number): void {
   app.addHook("onRoute", (route) => {

@@ -57,7 +57,7 @@ export function agentBashRoutes(
   { bash, sandboxes }: Pick<HttpServices, "bash" | "sandboxes">,
 ): void {
   const route = makeRoute(["agent server"], { access: "agent", failures: [400, 404] });
-  const running = { access: "agent", failures: [400, 404, 413, 429, 503, 507] } as const;
+  const running = { access: "agent", longBody: true, failures: [400, 404, 413, 429, 503, 507] } as const;
   const events = "/api/bash/bash_events";
 
   app.post(
