@@ -11,11 +11,17 @@ afterAll(() => server.close());
 
 class FakeConnection extends EventEmitter {
   destroyed = false;
-  readonly remoteAddress: string | undefined;
+  /** How often the address was read, which is a system call. */
+  reads = 0;
+  readonly #address: string;
 
-  constructor(remoteAddress: string) {
+  constructor(address: string) {
     super();
-    this.remoteAddress = remoteAddress;
+    this.#address = address;
+  }
+  get remoteAddress() {
+    this.reads++;
+    return this.#address;
   }
   destroy() {
     if (!this.destroyed) this.emit("close");
@@ -80,6 +86,23 @@ test("over a user's limit, and beyond all places, connections with a credential 
   const next = open("192.0.2.3", "joe");
   for (let index = 0; index < 10; index++) open(`203.0.113.${index}`);
   expect(next.destroyed).toBe(false);
+});
+
+test("addresses are read only when one network can have too many connections, and once each", () => {
+  const { open, destroyed } = makeGuard();
+  for (let index = 0; index < 100; index++) {
+    const connection = open("192.0.2.1");
+    connection.destroy();
+    expect(connection.reads).toBe(0);
+  }
+  const three = [open("192.0.2.1"), open("192.0.2.1"), open("192.0.2.2")];
+  expect(three.map(({ reads }) => reads)).toEqual([0, 0, 0]);
+  // The connections from before the first count are counted too.
+  const fourth = open("192.0.2.1");
+  expect(destroyed([...three, fourth])).toEqual([false, false, false, false]);
+  const fifth = open("192.0.2.1");
+  expect(destroyed([...three, fourth, fifth])).toEqual([true, false, false, false, false]);
+  expect([...three, fourth].map(({ reads }) => reads)).toEqual([1, 1, 1, 1]);
 });
 
 test("half of the process's descriptors stay free for other things than connections", () => {

@@ -26,8 +26,10 @@ export interface ConnectionGuardOptions {
  */
 export class ConnectionGuard {
   readonly #options: Required<ConnectionGuardOptions>;
-  /** Oldest first, with their networks; undefined for a trusted proxy. */
+  /** Oldest first, with their networks: undefined for a trusted proxy and before it is counted. */
   readonly #anonymous = new Map<Connection, string | undefined>();
+  /** The youngest, oldest first, which are not in `#networks` yet. */
+  readonly #uncounted = new Set<Connection>();
   readonly #networks = new Map<string, Set<Connection>>();
   /** Connections with a credential, and their users. */
   readonly #known = new Map<Connection, string>();
@@ -44,15 +46,17 @@ export class ConnectionGuard {
     return this.#options.limits.total;
   }
 
-  /** Counts a new connection, and closes the oldest anonymous one if there are too many. */
+  /**
+   * Adds a new connection, and closes the oldest anonymous one if there are too many. Addresses are
+   * read only when one network can have too many: they are half the cost of a connection's start,
+   * which others wait for while a client opens thousands.
+   */
   admit(connection: Connection): void {
     const { limits } = this.#options;
-    const network = this.#networkOf(connection.remoteAddress);
-    const siblings = (network !== undefined && this.#networks.get(network)) || new Set<Connection>();
-    if (siblings.size >= limits.anonymousPerNetwork) this.#displace(siblings, network);
-    else if (this.#anonymous.size >= limits.anonymous) this.#displace(this.#anonymous.keys(), network);
-    this.#anonymous.set(connection, network);
-    if (network !== undefined) this.#networks.set(network, siblings.add(connection));
+    this.#anonymous.set(connection, undefined);
+    this.#uncounted.add(connection);
+    if (this.#anonymous.size > limits.anonymousPerNetwork) this.#count();
+    if (this.#anonymous.size > limits.anonymous) this.#displace(this.#anonymous.keys(), connection);
     connection.once("close", () => {
       this.#removeAnonymous(connection);
       this.#removeKnown(connection);
@@ -73,12 +77,25 @@ export class ConnectionGuard {
     this.#users.set(userId, count + 1);
   }
 
+  /** Counts connections by their networks; closes the oldest of a network that has too many. */
+  #count(): void {
+    for (const connection of this.#uncounted) {
+      const network = this.#networkOf(connection.remoteAddress);
+      if (network === undefined) continue;
+      this.#anonymous.set(connection, network);
+      const siblings = this.#networks.get(network) ?? new Set();
+      this.#networks.set(network, siblings.add(connection));
+      if (siblings.size > this.#options.limits.anonymousPerNetwork) this.#displace(siblings, connection);
+    }
+    this.#uncounted.clear();
+  }
+
   #networkOf(address: string | undefined): string | undefined {
     if (address === undefined) return "";
     return isInRanges(address, this.#options.trustedProxies) ? undefined : toClientNetwork(address);
   }
 
-  #displace([oldest]: Iterable<Connection>, newcomer: string | undefined): void {
+  #displace([oldest]: Iterable<Connection>, newcomer: Connection): void {
     if (!oldest) return;
     this.#removeAnonymous(oldest);
     oldest.destroy();
@@ -86,7 +103,7 @@ export class ConnectionGuard {
     const now = this.#options.clock();
     if (now - this.#warnedAt < warnEveryMs) return;
     this.#options.logger.warn(
-      { displaced: this.#displaced, address: newcomer },
+      { displaced: this.#displaced, address: this.#networkOf(newcomer.remoteAddress) },
       "Many connections without a key are open: the oldest are closed for new ones",
     );
     this.#displaced = 0;
@@ -96,6 +113,7 @@ export class ConnectionGuard {
   #removeAnonymous(connection: Connection): void {
     const network = this.#anonymous.get(connection);
     this.#anonymous.delete(connection);
+    this.#uncounted.delete(connection);
     if (network === undefined) return;
     const siblings = this.#networks.get(network);
     siblings?.delete(connection);

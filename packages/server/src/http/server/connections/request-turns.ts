@@ -14,6 +14,8 @@ const headEnd = "\r\n\r\n";
 
 type Bytes = Buffer<ArrayBuffer>;
 
+const nothing: Bytes = Buffer.alloc(0);
+
 /**
  * Requests begin for at most this long in each round of the event loop, ms: hundreds of connections
  * may have one at once.
@@ -68,7 +70,7 @@ class Turns {
   readonly #isUpgraded: () => boolean;
   readonly #waiting: (() => void)[] = [];
   #busy = false;
-  #unparsed: Bytes = Buffer.alloc(0);
+  #unparsed = nothing;
   /** The connection is paused here, and not by Node, which pauses for clients that do not read. */
   #paused = false;
 
@@ -123,7 +125,7 @@ class Turns {
       if (!this.#isUpgraded()) continue;
       // The new protocol reads them behind the head that Node hands over.
       if (this.#unparsed.length > 0) socket.push(this.#unparsed);
-      this.#unparsed = Buffer.alloc(0);
+      this.#unparsed = nothing;
     }
   }
 }
