@@ -182,9 +182,12 @@ test("private addresses are refused unless the operator allows them", async () =
   service = await start({}, []);
   await expect(conversation(hook())).rejects.toMatchObject({ code: "OutboundRefused" });
   // The address of a name is resolved at each delivery.
-  const id = await conversation(hook({ url: endpoint.url.replace("127.0.0.1", "localhost") }));
-  await say(id, "one");
-  await until(() => service.list(id)[0]!.attempts > 0);
+  for (const url of ["http://localhost/", endpoint.url.replace("127.0.0.1", "localhost")]) {
+    const id = await conversation(hook({ url }));
+    await say(id, "one");
+    await until(() => service.list(id)[0]!.attempts > 0);
+    expect(service.list(id)[0]!.last_error).toMatch(/localhost.* private/);
+  }
   expect(endpoint.received).toEqual([]);
 });
 
