@@ -130,7 +130,7 @@ test("reports a failed fetch in one sentence", async () => {
   );
   writeFileSync(authFile(), '{"auths": {"x": {"auth": "c2VjcmV0');
   expect(await failure(`${address}/team/app:1`)).toBe(
-    `SandboxSpecUnusable: The file with registry credentials ${authFile()} cannot be read: it is not JSON.`,
+    `SandboxSpecUnusable: The file with registry credentials ${authFile()} cannot be read: it is not JSON (line 1, column 35, where its end is missing).`,
   );
   writeAuth(right);
   expect(await failure("oci:/tmp/layout:1")).toMatch(
@@ -140,6 +140,7 @@ test("reports a failed fetch in one sentence", async () => {
 
 test("lets one caller abort while others wait", async () => {
   await forget();
+  writeAuth(right);
   const reference = `${silentAddress()}/never/answers:1`;
   const giveUp = new AbortController();
   const waiting = driver.prepare(specOf(reference), {
