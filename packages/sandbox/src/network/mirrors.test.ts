@@ -72,3 +72,9 @@ test.each([
   const mirrors = parseMirrors(text);
   expect(mirrors && Object.keys(mirrors)).toEqual(kinds);
 });
+
+test("a mirror on loopback is refused, because loopback in a sandbox is its own", () => {
+  for (const host of ["localhost", "127.0.0.1", "127.1", "[::1]", "pip.localhost"])
+    expect(parseMirrors(`pip=http://${host}:3141/simple`), host).toBeUndefined();
+  expect(parseMirrors("pip=http://10.0.0.1:3141/simple")).toBeDefined();
+});

@@ -272,7 +272,7 @@ export const variables = {
       "Mirrors of package registries that sandboxes use, also at private addresses, separated by commas",
     defaultText: "none",
     defaultValue: () => ({}),
-    must: `a list such as npm=https://mirror.example.com/npm,pip=https://mirror.example.com/simple, with ${mirrorKinds.join(", ")}`,
+    must: `a list such as npm=https://mirror.example.com/npm,pip=https://mirror.example.com/simple, with ${mirrorKinds.join(", ")}, and no address of loopback, which is the sandbox's own`,
     parse: parseMirrors,
   }),
   maxRuns: defineVariable<number>({

@@ -19,7 +19,13 @@ export interface MirrorConfig {
 const gemFile = "/etc/sandpiper/gemrc";
 const mavenFile = "/etc/sandpiper/maven-settings.xml";
 
-/** Parses `npm=https://…,pip=https://…`. Undefined for a text that is not such a list. */
+/** A sandbox reaches only its own loopback interface, past the proxy. */
+const loopback = /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/;
+
+/**
+ * Parses `npm=https://…,pip=https://…`. Undefined for a text that is not such a list, or that names
+ * loopback.
+ */
 export function parseMirrors(text: string): PackageMirrors | undefined {
   const mirrors: Partial<Record<MirrorKind, URL>> = {};
   for (const entry of text.split(",")) {
@@ -27,7 +33,8 @@ export function parseMirrors(text: string): PackageMirrors | undefined {
     const kind = mirrorKinds.find((one) => one === name);
     const url = URL.parse(address);
     const isPlain = url && /^https?:$/.test(url.protocol) && !url.username && !url.password && !url.hash;
-    if (!kind || mirrors[kind] || !isPlain || /["'<>\\]/.test(address)) return undefined;
+    if (!kind || mirrors[kind] || !isPlain || loopback.test(url.hostname) || /["'<>\\]/.test(address))
+      return undefined;
     mirrors[kind] = url;
   }
   return mirrors;
