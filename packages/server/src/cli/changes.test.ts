@@ -287,3 +287,22 @@ test("holes of large files stay holes, and the end of a file its length", async 
     shell("/", `cmp "${root}/sparse.bin" "${copy}/sparse.bin"; cmp "${root}/end.bin" "${copy}/end.bin"`),
   ).toBe("");
 });
+
+test("an apply that the disk has no room for leaves the folder as it was, and so does a merge", async () => {
+  const root = await folder();
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=1m", "sandpiper-test", root]);
+  cleanups.unshift(async () => void execFileSync("umount", ["--lazy", root]));
+  await write(root, { "a.txt": "one\n", "b.txt": "two\n", "own.txt": "own\n" });
+  const { changes, patch } = await workOn(root, async (copy) => {
+    await write(copy, { "a.txt": "one\nmore\n", "dir/new.txt": "x".repeat(2_000_000) });
+    await rm(join(copy, "b.txt"));
+  });
+  await write(root, { "own.txt": "changed meanwhile\n" });
+  for (const change of [() => changes.apply(patch!), () => changes.merge(patch!)]) {
+    await expect(change()).rejects.toThrow(/No space left|Out of diskspace|unable to write/);
+    expect((await listFiles(root)).toSorted()).toEqual(["a.txt", "b.txt", "own.txt"]);
+    expect(await readFile(join(root, "a.txt"), "utf8")).toBe("one\n");
+    expect(await readFile(join(root, "b.txt"), "utf8")).toBe("two\n");
+    expect(await readFile(join(root, "own.txt"), "utf8")).toBe("changed meanwhile\n");
+  }
+});

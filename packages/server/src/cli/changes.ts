@@ -1,5 +1,5 @@
 import { createReadStream } from "node:fs";
-import { chmod, copyFile, mkdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { chmod, copyFile, lstat, mkdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CliError } from "./errors.ts";
 import { formatDiff } from "./format-diff.ts";
@@ -123,15 +123,20 @@ export class Changes {
         { cause: error },
       );
     }
-    await this.#apply(patch, []);
+    await this.#orUndo(patch, () => this.#apply(patch, []));
   }
 
   /**
    * Merges a patch into the folder and leaves conflict markers where both changed; returns the
-   * paths with conflicts. Throws CliError, and then changes nothing, when a file is gone.
+   * paths with conflicts. Throws CliError, and then changes nothing, when a file is gone or cannot
+   * be written.
    */
   async merge(patch: Patch): Promise<string[]> {
     checkPatchPaths(patch.changed, patch.all);
+    return this.#orUndo(patch, () => this.#merge(patch));
+  }
+
+  async #merge(patch: Patch): Promise<string[]> {
     await this.#snapshot(this.#folder, "now");
     const env = { GIT_INDEX_FILE: join(this.#scratch.path, "now.index") };
     try {
@@ -147,6 +152,25 @@ export class Changes {
       );
       if (unmerged.length === 0) throw error;
       return [...new Set(unmerged)];
+    }
+  }
+
+  /** A change that fails halfway, as on a full disk, leaves the folder as it was. */
+  async #orUndo<T>(patch: Patch, change: () => Promise<T>): Promise<T> {
+    const kinds = await Promise.all(
+      patch.changed.map((path) => lstat(join(this.#folder, path)).catch(() => undefined)),
+    );
+    const created = patch.changed.filter((_, at) => !kinds[at]);
+    const old = patch.changed.filter((_, at) => kinds[at]?.isFile() || kinds[at]?.isSymbolicLink());
+    await rm(this.#index("old"), { force: true });
+    await this.#add(this.#folder, "old", old);
+    try {
+      return await change();
+    } catch (error) {
+      for (const path of created) await rm(join(this.#folder, path), { force: true });
+      const env = { GIT_WORK_TREE: this.#folder, GIT_INDEX_FILE: this.#index("old") };
+      await this.#git(["checkout-index", "--all", "--force", "--quiet"], { cwd: this.#folder, env });
+      throw error;
     }
   }
 

@@ -58,10 +58,9 @@ export async function handOver(
     const file = await keepPatch(patch, folder, user);
     const how =
       error instanceof ApplyConflict
-        ? `; commit your own, then apply these with: git apply --3way ${file}`
-        : "";
-    (error as Error).message += ` The changes are in ${file}${how}`;
-    throw error;
+        ? `commit your own, then apply these with: git apply --3way ${file}`
+        : `apply them with: git apply ${file}`;
+    throw nameFile(error as Error, `${file}; ${how}`);
   }
   process.stderr.write(`Applied to ${inertLine(folder)}.\n`);
   return "applied";
@@ -88,9 +87,16 @@ async function mayMerge(conflict: ApplyConflict, { merge, yes }: HandOver): Prom
 
 async function mergeChanges(changes: Changes, patch: Patch, { folder, user }: HandOver): Promise<Outcome> {
   const file = await keepPatch(patch, folder, user);
-  const conflicts = await changes.merge(patch);
+  const conflicts = await changes.merge(patch).catch((error: Error) => {
+    throw nameFile(error, `${file}; apply them with: git apply --3way ${file}`);
+  });
   process.stderr.write(`Merged into ${inertLine(folder)}.\n`);
   for (const path of conflicts) process.stderr.write(`Conflict markers: ${inertLine(path)}\n`);
   if (conflicts.length > 0) process.stderr.write(`The changes alone are in ${inertLine(file)}.\n`);
   return conflicts.length === 0 ? "applied" : "conflicts";
+}
+
+function nameFile(error: Error, where: string): Error {
+  error.message = `${error.message.replace(/\.?$/, ".")} The changes are in ${where}`;
+  return error;
 }
