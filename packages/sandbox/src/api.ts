@@ -51,12 +51,6 @@ export interface Sandboxes {
    * use; a pause cuts the connection. Throws what `running` throws, and PortUnreachable.
    */
   connect(id: string, port: number): Promise<Duplex>;
-  /**
-   * Call after a sandbox got secrets. An idle sandbox that was started without access for secrets
-   * is stopped, so that its next use starts it with access; a busy one gets access at a later
-   * start. Returns at once.
-   */
-  refreshSecretAccess(id: string): void;
   /** Registers an owner that works in a sandbox, until the returned function is called. */
   acquire(id: string, lease: Lease): () => void;
   readonly snapshots: Snapshots;

@@ -61,9 +61,9 @@ export interface Egress {
    * with mode `none`. Variables of the spec take precedence.
    */
   environment(sandbox: ProxiedSandbox): Record<string, string>;
-  /** The part of `environment` that a sandbox lacks when its user adds secrets after the start. */
+  /** What the environment of a start lacks when there are secrets, which may be added later. */
   secretEnvironment(sandbox: ProxiedSandbox): Record<string, string>;
-  /** The policy for a start: with access for the user's secrets, if there are any. */
+  /** The policy for a start: with access for the user's secrets, also for later ones. */
   startPolicy(sandbox: ProxiedSandbox): NetworkPolicy;
   /**
    * Files for `StartRequest.files`: configuration of package managers, and certificates if the

@@ -137,6 +137,11 @@ export class SandboxCredentials {
     return this.#policySecrets(target).length > 0 || this.#userSecrets(target).length > 0;
   }
 
+  /** True when a response of the target could show a secret: its own, or one that was sent. */
+  mayReturn(target: Target): boolean {
+    return !this.#sent.isEmpty || this.#secretsFor(target).some(({ isNamed }) => isNamed);
+  }
+
   /** The secrets for one request to a target; undefined when there are none. */
   forTarget(target: Target): HostCredentials | undefined {
     const found = this.#secretsFor(target);

@@ -22,20 +22,20 @@ export function egressToken(sessionKey: string): string {
   return createHmac("sha256", sessionKey).update("egress proxy").digest("base64url");
 }
 
+/** Name with the token of processes that do not trust the proxy's certificate. */
+export const untrustingUser = "plain";
+
 /** Variables for curl, git, pip, npm, apt, Go, Rust and Node programs. */
 export function proxyEnvironment({ policy, token }: ProxiedSandbox): Record<string, string> {
   if (policy.mode === "none") return {};
-  const proxy = `http://sandbox:${token}@127.0.0.1:${proxyPort}`;
   const direct = "localhost,127.0.0.1,::1";
+  // Users may have no secrets yet; the certificate would replace those of the image for nothing.
+  const trusts = needsTermination({ ...policy, userSecrets: false });
   return {
-    http_proxy: proxy,
-    https_proxy: proxy,
-    HTTP_PROXY: proxy,
-    HTTPS_PROXY: proxy,
+    ...(trusts ? trustingEnvironment(token) : proxyVariables(untrustingUser, token)),
     no_proxy: direct,
     NO_PROXY: direct,
     NODE_USE_ENV_PROXY: "1",
-    ...(needsTermination(policy) ? certificateVariables : {}),
     ...toPlaceholders(
       policy.credentials.map(({ name }) => ({ variable: name })),
       token,
@@ -43,8 +43,18 @@ export function proxyEnvironment({ policy, token }: ProxiedSandbox): Record<stri
   };
 }
 
+/** Variables of processes that trust the proxy's certificate, and so may send secrets. */
+export function trustingEnvironment(token: string): Record<string, string> {
+  return { ...proxyVariables("sandbox", token), ...certificateVariables };
+}
+
+function proxyVariables(user: string, token: string): Record<string, string> {
+  const proxy = `http://${user}:${token}@127.0.0.1:${proxyPort}`;
+  return { http_proxy: proxy, https_proxy: proxy, HTTP_PROXY: proxy, HTTPS_PROXY: proxy };
+}
+
 /** Variables that make programs trust the proxy's certificate. */
-export const certificateVariables = {
+const certificateVariables = {
   SSL_CERT_FILE: caBundleFile,
   CURL_CA_BUNDLE: caBundleFile,
   GIT_SSL_CAINFO: caBundleFile,

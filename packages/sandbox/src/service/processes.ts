@@ -108,12 +108,6 @@ export class SandboxProcesses {
     return Object.fromEntries(variables.filter(([name]) => !Object.hasOwn(spec.env, name)));
   }
 
-  /** True when the next start allows secrets that the running processes cannot use. */
-  lacksSecrets(row: SandboxRow, spec: PreparedSpec): boolean {
-    const { egress } = this.#deps;
-    return egress !== undefined && egress.startPolicy(toProxied(row, spec)) !== spec.network;
-  }
-
   /** Stops the processes from any state, after their shells have saved their state. */
   async stop(state: SandboxRuntimeState): Promise<void> {
     await this.beforeStop(state);

@@ -300,19 +300,6 @@ export class SandboxService implements Sandboxes {
     return this.#handles.connect(await this.running(id), port);
   }
 
-  refreshSecretAccess(id: string): void {
-    const { logger } = this.#options;
-    const work = this.#mutex.run(id, async () => {
-      const row = this.#registry.get(id);
-      const state = this.#registry.states.get(id);
-      if (!row || !state || !this.#isRunning(row) || isBusy(state)) return;
-      if (this.#processes.lacksSecrets(row, row.spec as PreparedSpec)) await this.#processes.stop(state);
-    });
-    work.catch((error) =>
-      logger.warn({ sandbox: id, reason: errorText(error) }, "secret access of the sandbox not refreshed"),
-    );
-  }
-
   acquire(id: string, lease: Lease): () => void {
     const leases = this.#registry.states.get(id)?.leases;
     leases?.add(lease);

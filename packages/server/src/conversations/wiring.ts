@@ -197,7 +197,6 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   const switches = new ModelSwitches({ store, settings, agents, announcements });
   const secretAdditions = new SecretAdditions({
     secrets: clientSecrets,
-    sandboxes,
     runner,
     workspaces,
     announcements,

@@ -89,7 +89,6 @@ export class SandboxRecords implements Sandboxes {
   async connect(): Promise<Duplex> {
     throw new PlatformError("SandboxFailed", "There is no engine in this test.");
   }
-  refreshSecretAccess() {}
   acquire = () => () => {};
   readonly kept: SnapshotRow[] = [];
   readonly snapshots: Snapshots = {

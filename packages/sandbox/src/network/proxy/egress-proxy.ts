@@ -13,9 +13,10 @@ import {
   browserPolicyFiles,
   caBundleFile,
   caFile,
-  certificateVariables,
   proxyEnvironment,
   proxyPort,
+  trustingEnvironment,
+  untrustingUser,
 } from "../environment.ts";
 import { DecisionLog } from "../policy/decision-log.ts";
 import { judgeTarget, needsTermination } from "../policy/policy.ts";
@@ -85,13 +86,13 @@ export class EgressProxy implements Egress, Inspector {
   secretEnvironment({ id, policy, token, userId }: ProxiedSandbox): Record<string, string> {
     if (policy.mode === "none" || !policy.userSecrets || userId === undefined) return {};
     const secrets = this.#options.secrets?.forSandbox(userId, id) ?? [];
-    return secrets.length > 0 ? { ...certificateVariables, ...toPlaceholders(secrets, token) } : {};
+    return secrets.length > 0 ? { ...trustingEnvironment(token), ...toPlaceholders(secrets, token) } : {};
   }
 
-  startPolicy({ id, policy, userId }: ProxiedSandbox): NetworkPolicy {
-    if (policy.mode === "none" || policy.userSecrets || userId === undefined) return policy;
-    const some = (this.#options.secrets?.forSandbox(userId, id) ?? []).length > 0;
-    return some ? { ...policy, userSecrets: true } : policy;
+  startPolicy({ policy, userId }: ProxiedSandbox): NetworkPolicy {
+    const { secrets } = this.#options;
+    if (policy.mode === "none" || policy.userSecrets || userId === undefined || !secrets) return policy;
+    return { ...policy, userSecrets: true };
   }
 
   files({ policy }: Pick<ProxiedSandbox, "policy">): SandboxFile[] {
@@ -255,11 +256,11 @@ export class EgressProxy implements Egress, Inspector {
     client.on("error", () => client.destroy());
     try {
       if (origin.tunnel) throw new Refusal(405, "CONNECT is not possible inside a tunnel.");
-      await origin.session.admit(request.headers["proxy-authorization"]);
+      const user = await origin.session.admit(request.headers["proxy-authorization"]);
       const target = parseAuthority(request.url ?? "");
       if (!target) throw new Refusal(400, "CONNECT needs a host and a port.");
       if (head.length > 0) client.unshift(head);
-      await tunnel(origin.session, target, client, this);
+      await tunnel({ session: origin.session, trusts: user !== untrustingUser }, target, client, this);
     } catch (error) {
       refuseRaw(client, this.#refused(origin, request, error));
     }

@@ -83,20 +83,19 @@ export class ProxySession {
     return true;
   }
 
-  /** Applies the rate limit and checks the token. Throws Refusal. */
-  async admit(authorization: string | undefined): Promise<void> {
+  /** Applies the rate limit and checks the token. Returns the name with it. Throws Refusal. */
+  async admit(authorization: string | undefined): Promise<string> {
     await this.throttle();
     const [, encoded] = /^basic\s+(\S+)$/i.exec(authorization ?? "") ?? [];
-    const given = Buffer.from(
-      Buffer.from(encoded ?? "", "base64")
-        .toString("utf8")
-        .replace(/^[^:]*:/s, ""),
-    );
+    const credential = Buffer.from(encoded ?? "", "base64").toString("utf8");
+    const end = credential.indexOf(":");
+    const given = Buffer.from(credential.slice(end + 1));
     if (given.length !== this.#token.length || !timingSafeEqual(given, this.#token))
       throw new Refusal(
         407,
         "The proxy needs the token of this sandbox; the variables http_proxy and https_proxy contain it.",
       );
+    return credential.slice(0, Math.max(end, 0));
   }
 
   /** Delays requests above the rate limit. Throws Refusal. */

@@ -17,6 +17,12 @@ export interface Inspector {
   tls(client: Duplex, target: Target): void;
 }
 
+export interface TunnelClient {
+  session: ProxySession;
+  /** Whether it says that it trusts the proxy's certificate; else it can send no secret. */
+  trusts: boolean;
+}
+
 /** Limit for the client's first bytes, ms. */
 const openingTimeoutMs = 30_000;
 /** TLS alert: fatal, unrecognized_name. */
@@ -27,7 +33,7 @@ const nameAlert = Buffer.from([21, 3, 1, 0, 2, 2, 112]);
  * on port 80 (checked by request), and on port 443 nothing but TLS. Never rejects.
  */
 export async function tunnel(
-  session: ProxySession,
+  { session, trusts }: TunnelClient,
   target: Target,
   client: Duplex,
   inspector: Inspector,
@@ -37,7 +43,7 @@ export async function tunnel(
   const verdict = judgeTarget(session.policy, target);
   try {
     if (verdict.refusal) throw new Refusal(403, verdict.refusal);
-    if (!verdict.inspect && !session.credentials.covers(target)) {
+    if (!verdict.inspect && !mustRead(session, target, trusts)) {
       upstream = await session.dial(target);
       exchange.setUpstream(upstream);
     }
@@ -73,6 +79,14 @@ export async function tunnel(
   }
   upstream!.unpipe(client);
   splice(client, upstream!, { idleMs, onDone: () => exchange.end() });
+}
+
+/**
+ * Whether a secret may be in the connection. The name of a process proves nothing: it may not keep
+ * the proxy from masking a secret that comes back.
+ */
+function mustRead({ credentials }: ProxySession, target: Target, trusts: boolean): boolean {
+  return credentials.covers(target) && (trusts || credentials.mayReturn(target));
 }
 
 function judgeOpening(opening: Opening, { host, port }: Target, passed: boolean): string | undefined {

@@ -1,5 +1,4 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { SecretSource } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { ClientSecrets } from "../agent/client-secrets.ts";
@@ -10,7 +9,6 @@ import type { Workspaces } from "../run/workspaces.ts";
 
 export interface SecretAdditionsDeps {
   secrets: ClientSecrets;
-  sandboxes: Pick<Sandboxes, "refreshSecretAccess">;
   runner: Pick<Runner, "requireAtRest">;
   workspaces: Pick<Workspaces, "get">;
   announcements: Pick<Announcements, "announceCurrent">;
@@ -31,7 +29,7 @@ export class SecretAdditions {
    */
   async add(row: ConversationRow, sources: Readonly<Record<string, SecretSource>>): Promise<void> {
     requireLocal(row);
-    const { secrets, sandboxes, runner, workspaces, announcements } = this.#deps;
+    const { secrets, runner, workspaces, announcements } = this.#deps;
     const { userId, sandboxId, id: conversationId } = row;
     const values = await secrets.resolve(row, sources);
     await secrets.put({ userId, conversationId, sandboxId }, values, sources);
@@ -44,7 +42,6 @@ export class SecretAdditions {
       .get(conversationId)
       ?.renewShell()
       .catch(() => {});
-    sandboxes.refreshSecretAccess(sandboxId);
     announcements.announceCurrent(conversationId, "secret_registry");
   }
 }

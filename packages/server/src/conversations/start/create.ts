@@ -13,7 +13,7 @@ import type { CreationPlans, SandboxTarget } from "./creation-plans.ts";
 export interface ConversationCreatorDeps {
   store: Pick<Store, "conversations">;
   callbacks: Pick<Callbacks, "register">;
-  sandboxes: Pick<Sandboxes, "get" | "refreshSecretAccess" | "running">;
+  sandboxes: Pick<Sandboxes, "get" | "running">;
   secrets: Pick<ClientSecrets, "put" | "dropUnowned">;
   plans: CreationPlans;
   pending: Pick<PendingMessages, "deliver" | "deliverFirst">;
@@ -56,7 +56,6 @@ export class ConversationCreator {
       await removeWorktree({ store, sandboxes }, target, row.config.worktree);
       throw error;
     }
-    if (Object.keys(given.values).length > 0) sandboxes.refreshSecretAccess(sandboxId);
     const sender = request.initial_message?.sender ?? undefined;
     if (row.message) await pending.deliverFirst(id, row.message, sender);
     return { row: store.conversations.get(id)!, created: true };
