@@ -51,3 +51,23 @@ test("a message of thousands of fragments closes its socket", async () => {
   connection.write(Buffer.concat([frame(1, "a", false), repeat(5_000, frame(0, "a", false))]));
   expect((await client.closed).code).toBe(1008);
 });
+
+test("nothing more is read from a socket that broke the protocol, and its connection ends", async () => {
+  const { client, connection } = await open();
+  const ended = new Promise((resolve) => connection.once("close", resolve));
+  // The client goes on after the server has ended its half of the connection.
+  connection.allowHalfOpen = true;
+  client.socket.removeAllListeners();
+  client.socket.on("error", () => {});
+  connection.removeAllListeners("data").removeAllListeners("end").resume();
+  const piece = repeat(8_000, frame(0, "a", false));
+  const send = () => {
+    while (connection.writable && connection.write(piece));
+  };
+  connection.on("drain", send).on("error", () => {});
+  connection.write(frame(1, "a", false));
+  send();
+  await ended;
+  // What the buffers of the two systems and of the server take.
+  expect(connection.bytesWritten).toBeLessThan(32 * 1024 * 1024);
+});

@@ -32,7 +32,7 @@ export interface SocketOptions extends EventSocketLimits, TerminalLimits, BashSo
   checkMs: number;
   /** Interval of pings, ms; a client that misses one is disconnected. */
   pingMs: number;
-  /** How long `close` waits for clients to answer, ms. */
+  /** How long `close`, and the end of a socket that broke the protocol, wait for clients, ms. */
   closeMs: number;
   /** Told which connections showed a valid credential. */
   connections: Pick<ConnectionGuard, "identify">;
@@ -63,6 +63,19 @@ const maxTerminals = 32;
 function endUnreadSocket(socket: WebSocket, maxUnsentBytes: number): void {
   const check = () => void (socket.bufferedAmount > maxUnsentBytes && socket.terminate());
   socket.on("ping", check).on("message", check);
+}
+
+/**
+ * Reads no more from a socket that broke the protocol, and ends its connection when the client had
+ * time for the close frame. The library would read and forget what a client sends for 30 seconds.
+ */
+function endAfterError(socket: WebSocket, connection: Duplex, closeMs: number): void {
+  socket.once("error", () => {
+    // The library resumes the connection behind this event.
+    setImmediate(() => connection.pause());
+    const late = setTimeout(() => socket.terminate(), closeMs);
+    socket.once("close", () => clearTimeout(late));
+  });
 }
 
 /**
@@ -168,6 +181,7 @@ export function attachSockets(
     sockets.handleUpgrade(request, connection, head, (socket) => {
       socket.on("error", (error) => services.logger.debug({ err: error }, "socket error"));
       endUnreadSocket(socket, limits.maxUnsentBytes);
+      endAfterError(socket, connection, limits.closeMs);
       sockets.emit("connection", socket, request);
       const onError = (error: unknown) => services.logger.error({ err: error }, "a socket failed");
       authenticateSocket(socket, {
