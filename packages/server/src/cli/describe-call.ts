@@ -1,7 +1,7 @@
 import { describeFindings } from "@sandpiper/agent/risk/judge-action";
 import type { ActionEvent } from "@sandpiper/wire";
 import { inert, inertJson, inertLine } from "./inert.ts";
-import { pieces } from "./lines.ts";
+import { pieces, wrap } from "./lines.ts";
 
 /** JSON that is nested deeper is shown without indentation, which would grow with its square. */
 const maxIndentedDepth = 8;
@@ -16,7 +16,9 @@ export function describeCall({ tool_name, action }: ActionEvent, columns: number
   const width = Math.max(columns - 1, 10);
   return [
     ...fold(`  ${inertLine(tool_name)}`, "  ", width),
-    ...describeFindings(action).flatMap((finding) => fold(`  ! ${finding}`, "    ", width)),
+    ...describeFindings(action).flatMap((finding) =>
+      wrap(finding, width - 4).map((line, at) => (at === 0 ? "  ! " : "    ") + line),
+    ),
     ...Object.entries(parameters)
       .filter(([, value]) => value !== null && value !== undefined && value !== false)
       .flatMap(([name, value]) => describeParameter(name, value, width)),
