@@ -1,6 +1,7 @@
 import type { BashClient } from "@openhands/typescript-client/clients";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import WebSocket from "ws";
+import { sdkRequest } from "./support/agent-server.ts";
 import { type Json, startTestPlatform, type TestPlatform, until } from "./support/platform.ts";
 
 /** Commands in real sandboxes over the agent-server surface, as the released clients send them. */
@@ -137,6 +138,48 @@ test("a command of a megabyte runs, a longer one is refused", async () => {
   expect((await api("POST", "/api/bash/start_bash_command", { command: "ä".repeat(1_000_000) })).status).toBe(
     413,
   );
+});
+
+test("a command's whole output is in the answer, and it says what is left out beyond 16 MiB", async () => {
+  const execute = async (command: string) =>
+    (await api("POST", "/api/bash/execute_bash_command", { command, timeout: 60 })).body;
+  const whole = await execute("seq 1 400000; echo done >&2; exit 3");
+  expect(whole).toMatchObject({ kind: "BashOutput", exit_code: 3, stderr: "done\n" });
+  expect(whole.order).toBeGreaterThan(1);
+  const lines = Array.from({ length: 400_000 }, (_, index) => `${index + 1}\n`).join("");
+  expect(whole.stdout === lines).toBe(true);
+  const cut = await execute("head -c 30000000 /dev/zero | tr '\\0' x; echo; echo the end");
+  expect(cut.stdout.length).toBeLessThan(18 * 2 ** 20);
+  expect(cut.stdout).toMatch(
+    /\[\d+ bytes of the output are left out here: an answer has at most 16777216 bytes/,
+  );
+  expect(cut.stdout).toContain(`command_id__eq=${cut.command_id}`);
+  expect(cut.stdout).toMatch(/the end\n$/);
+});
+
+test("a stopped command ends with its children and code -15; stopping again changes nothing", async () => {
+  const { body } = await api("POST", "/api/bash/start_bash_command", {
+    command: "echo begun; sleep 601 & sleep 602",
+  });
+  const path = `/api/bash/bash_commands/${body.id}/stop`;
+  await until(async () => {
+    const { items } = (await api("GET", `/api/bash/bash_events/search?command_id__eq=${body.id}`)).body;
+    return items.length > 1 || undefined;
+  });
+  expect(await api("POST", path)).toEqual({ status: 200, body: { success: true } });
+  expect(await follow(body.id)).toMatchObject({ stdout: "begun\n", stderr: "", exitCode: -15 });
+  expect((await run("ps ax | grep -c 'sleep 60[12]' || true")).stdout).toMatch(/^[01]\n$/);
+  expect(await api("POST", path)).toEqual({ status: 200, body: { success: true } });
+  expect((await follow(body.id)).exitCode).toBe(-15);
+  const unknown = `${body.id.slice(0, -4)}0000`;
+  expect((await api("POST", `/api/bash/bash_commands/${unknown}/stop`)).status).toBe(404);
+
+  const conversation = await api("POST", "/api/conversations", sdkRequest("http://127.0.0.1:1"));
+  const scoped = `/api/conversations/${conversation.body.id}/bash/bash_commands`;
+  const second = await api("POST", "/api/bash/start_bash_command", { command: "sleep 603" });
+  expect((await api("POST", `${scoped}/${second.body.id}/stop`)).status).toBe(200);
+  expect((await follow(second.body.id)).exitCode).toBe(-15);
+  expect((await api("POST", `${scoped}/${unknown}/stop`)).status).toBe(404);
 });
 
 test("a command that takes too long is ended with its child processes", async () => {

@@ -93,6 +93,7 @@ export const sandboxesErrors = {
     RepositoryUnreadable: "git could not read the repository: {reason}.",
   },
   EventNotFound: {
+    CommandUnknown: "There is no command with this id in the sandbox.",
     CommandEventsRemoved: "The command's events were removed while it ran.",
   },
   BodyTooLarge: {

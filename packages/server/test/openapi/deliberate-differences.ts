@@ -259,6 +259,8 @@ export const additions: readonly Deliberate[] = [
   ["POST /api/conversations/{conversation_id}/load_plugin", newer],
   ["POST /api/conversations/{conversation_id}/switch_*", newer],
   ["POST /api/conversations/{conversation_id}/goal*", newer],
+  ["POST /api/bash/bash_commands/{command_id}/stop", newer],
+  ["POST /api/conversations/{conversation_id}/bash/bash_commands/{command_id}/stop", newer],
   ["POST /api/conversations/{conversation_id}/fork", newer],
   ["POST /api/conversations/{conversation_id}/navigate", newer],
   ["GET /api/conversations/{conversation_id}/workspace*", newer],

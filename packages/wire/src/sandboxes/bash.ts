@@ -52,7 +52,9 @@ export const BashOutput = Type.Object({
   command_id: id,
   order: Type.Integer({ minimum: 0, description: "counts the pieces of one command from 0" }),
   exit_code: Nullable(
-    Type.Integer({ description: "null: it still runs; -1: it was ended, and stderr says why" }),
+    Type.Integer({
+      description: "null: it still runs; -15: it was stopped; -1: it was ended, and stderr says why",
+    }),
   ),
   stdout: Nullable(Type.String()),
   stderr: Nullable(Type.String()),

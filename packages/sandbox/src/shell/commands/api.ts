@@ -33,8 +33,16 @@ export interface Bash {
    * StorageFull.
    */
   start(row: SandboxRow, request: ExecuteBashRequest): Promise<string>;
-  /** Waits for the end and returns the last BashOutput, up to 1 MiB. Throws as `start`. */
+  /**
+   * Waits for the end and returns the last BashOutput, with the output of all pieces up to 16 MiB.
+   * Throws as `start`.
+   */
   execute(row: SandboxRow, request: ExecuteBashRequest): Promise<string>;
+  /**
+   * Ends a command with exit code -15, and waits for that; an ended command stays as it is. Throws
+   * EventNotFound.
+   */
+  stop(sandboxId: string, commandId: string): Promise<void>;
   /** JSON of the events as bytes: a page may have some megabytes. */
   search(sandboxId: string, query: BashQuery): Promise<{ items: Buffer[]; nextPageId: string | null }>;
   /** In the order of the ids; null for unknown ids. */

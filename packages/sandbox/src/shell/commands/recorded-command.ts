@@ -4,7 +4,7 @@ import type { CommandLog, Entry } from "./command-log.ts";
 import { type Chunk, type ChunkJson, splitToFit, toOutputJson } from "./event-json.ts";
 import type { SandboxHistory } from "./history.ts";
 import { type ChunkMask, OutputChunker, type OutputLimits } from "./output-chunker.ts";
-import { type Ending, runCommand } from "./run-command.ts";
+import { type Ending, runCommand, toEnding } from "./run-command.ts";
 
 export interface RecordedCommandDeps {
   /** `timeout` in seconds. */
@@ -73,7 +73,7 @@ export async function runRecordedCommand({
     timer = setTimeout(() => abort.abort(late), request.timeout * 1_000);
     ending = await runCommand(running, request, output, signal, frozen);
   } catch (error) {
-    ending = { exitCode: -1, reason: signal.aborted ? String(signal.reason) : errorText(error) };
+    ending = signal.aborted ? toEnding(signal) : { exitCode: -1, reason: errorText(error) };
   } finally {
     clearTimeout(timer);
   }

@@ -32,8 +32,11 @@ kill -KILL "-$1" 2>/dev/null`;
 /** Limit until a killed process ends, ms: a frozen process cannot die. */
 const killTimeoutMs = 4_000;
 
+/** Reason of an abort that a client asked for; it needs no explanation. */
+export const stopped = Symbol("stopped");
+
 export interface Ending {
-  /** -1 when the command was aborted. */
+  /** -15 when the command was stopped, -1 when it was aborted for another reason. */
   exitCode: number;
   /** Why it was aborted, else empty. */
   reason: string;
@@ -75,10 +78,15 @@ export async function runCommand(
     if (status !== "aborted") return { exitCode: exitCode(status), reason: "" };
     await endCommand(sandbox, child, leader(), frozen());
     await Promise.race([ended, delay(killTimeoutMs, undefined, { ref: false })]);
-    return { exitCode: -1, reason: String(signal.reason) };
+    return toEnding(signal);
   } finally {
     signal.removeEventListener("abort", onAbort);
   }
+}
+
+/** The ending of an aborted command. */
+export function toEnding({ reason }: AbortSignal): Ending {
+  return reason === stopped ? { exitCode: -15, reason: "" } : { exitCode: -1, reason: String(reason) };
 }
 
 async function endCommand(

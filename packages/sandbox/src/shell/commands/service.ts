@@ -10,8 +10,10 @@ import type { Bash, BashQuery, PositionedEvent } from "./api.ts";
 import type { Entry } from "./command-log.ts";
 import { toCommandJson, toOutputJson } from "./event-json.ts";
 import { type HistoryLimits, historyLimits, SandboxHistory } from "./history.ts";
+import { JoinedOutput } from "./join-outputs.ts";
 import { type ChunkMask, type OutputLimits, outputLimits } from "./output-chunker.ts";
 import { isDiskFull, runRecordedCommand } from "./recorded-command.ts";
+import { stopped } from "./run-command.ts";
 
 export interface BashLimits extends HistoryLimits, OutputLimits {
   /** Concurrent commands of a sandbox, and commands that wait. */
@@ -19,6 +21,8 @@ export interface BashLimits extends HistoryLimits, OutputLimits {
   waiting: number;
   /** Unused histories that stay in memory. */
   histories: number;
+  /** Bytes of output in the answer of `execute`. */
+  answerBytes: number;
   /** Bytes of a command; with its variables it must fit into the argument space of Linux. */
   commandBytes: number;
 }
@@ -29,6 +33,7 @@ export const bashLimits: BashLimits = {
   running: 50,
   waiting: 1_000,
   histories: 100,
+  answerBytes: 16 * 2 ** 20,
   commandBytes: 1_310_720,
 };
 
@@ -49,6 +54,8 @@ const serverEnded =
   "The server ended while this command ran; what it started may still run in the sandbox.\n";
 
 interface Running {
+  /** Of the command. */
+  id: string;
   /** Aborted with a sentence as its reason. */
   abort: AbortController;
   /** The last output. Never rejects. */
@@ -87,11 +94,27 @@ export class BashService implements Bash {
   }
 
   async execute(row: SandboxRow, request: ExecuteBashRequest): Promise<string> {
-    // Clients take the last output for the whole, so it is as large as possible.
     const { history, done } = await this.#begin(row, request, false);
-    const [text] = await history.texts([await done]);
+    const last = await done;
+    const pieces = last.log.entries.filter(({ order }) => order >= 0 && order < last.order);
+    const joined = new JoinedOutput(this.#limits.answerBytes);
+    for (const piece of pieces) {
+      const [text] = await history.texts([piece]);
+      if (text !== undefined) joined.add(text);
+    }
+    const [text] = await history.texts([last]);
     if (text === undefined) throw new PlatformError("CommandEventsRemoved");
-    return text;
+    return pieces.length === 0 ? text : JSON.stringify(joined.end(text));
+  }
+
+  async stop(sandboxId: string, commandId: string): Promise<void> {
+    const log = (await this.#history(sandboxId)).logs.get(commandId);
+    if (!log) throw new PlatformError("CommandUnknown");
+    for (const { id, abort, done } of this.#running.get(sandboxId) ?? []) {
+      if (id !== commandId) continue;
+      abort.abort(stopped);
+      await done;
+    }
   }
 
   async search(sandboxId: string, query: BashQuery): Promise<{ items: Buffer[]; nextPageId: string | null }> {
@@ -195,7 +218,7 @@ export class BashService implements Bash {
         mask: this.#options.mask?.(row),
         streams,
       });
-      const running: Running = { abort, done };
+      const running: Running = { id, abort, done };
       const others = this.#running.get(sandboxId) ?? new Set();
       this.#running.set(sandboxId, others.add(running));
       void done.then(() => {

@@ -10,6 +10,7 @@ import {
   hexId,
   parseId,
   StringEnum,
+  Success,
 } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import { sendJson, toArrayJson, toPageBytes } from "../../server/json-text.ts";
@@ -26,6 +27,7 @@ import {
 import { readIdList } from "../../server/read-id-list.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { withoutSocketTimeout } from "../../server/without-socket-timeout.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
 
 const sandboxKey = {
@@ -48,13 +50,15 @@ const BatchQuery = Type.Object({
   ...sandboxKey,
 });
 const EventPath = Type.Object({ event_id: Type.String() });
+const CommandKey = { command_id: Type.String({ description: "id of the command" }) };
+const ConversationKey = { conversation_id: Type.String() };
 
 const maxIds = 100;
 
 /** Commands in a sandbox (agent-server.md section 7). */
 export function agentBashRoutes(
   app: App,
-  { bash, sandboxes }: Pick<HttpServices, "bash" | "sandboxes">,
+  { bash, sandboxes, conversations }: Pick<HttpServices, "bash" | "sandboxes" | "conversations">,
 ): void {
   const route = makeRoute(["agent server"], { access: "agent", failures: [400, 404] });
   const running = { access: "agent", longBody: true, failures: [400, 404, 413, 429, 503, 507] } as const;
@@ -78,7 +82,7 @@ export function agentBashRoutes(
     route(
       "Run a command and wait for its end",
       {
-        description: "Returns the last output: everything that the command printed, up to about 1 MB.",
+        description: "Returns everything that the command printed, up to 16 MiB; it says what is left out.",
         querystring: SandboxQuery,
         body: ExecuteBashRequest,
         response: { 200: BashOutput },
@@ -91,6 +95,29 @@ export function agentBashRoutes(
       return reply;
     },
   );
+  for (const base of ["/api/bash", "/api/conversations/:conversation_id/bash"]) {
+    const isScoped = base.includes(":conversation_id");
+    app.post(
+      `${base}/bash_commands/:command_id/stop`,
+      route(isScoped ? "Stop a command in the sandbox of a conversation" : "Stop a command", {
+        params: isScoped ? Type.Object({ ...ConversationKey, ...CommandKey }) : Type.Object(CommandKey),
+        querystring: SandboxQuery,
+        response: { 200: Success },
+      }),
+      async (request) => {
+        const { conversation_id: conversation, command_id: command } = request.params as Record<
+          string,
+          string
+        >;
+        const sandboxId =
+          conversation === undefined
+            ? requireAgentSandbox(sandboxes, request, request.query.sandbox_id).id
+            : requireConversation(conversations, request.principal, conversation).sandboxId;
+        await bash.stop(sandboxId, normalizeEventId(command!));
+        return { success: true };
+      },
+    );
+  }
   app.get(
     `${events}/search`,
     route("List commands and their output", { querystring: SearchQuery, response: { 200: BashEventPage } }),
