@@ -122,7 +122,7 @@ test("a sandbox has the egress of its network policy, also after a hibernation",
   expect(await sh(shut, ask)).toBe(" 000");
   const open = await makeSandbox("", { network: { mode: "allowlist", allow: [{ host: "other.example" }] } });
   const answer = await sh(open, ask);
-  expect(answer).toMatch(/^http:\/\/sandbox:[\w-]{20,}@127\.0\.0\.1:3128 403$/);
+  expect(answer).toMatch(/^http:\/\/plain:[\w-]{20,}@127\.0\.0\.1:3128 403$/);
   const { reaper } = server.platform.sandboxes as SandboxService;
   await until(async () => {
     await reaper.tick();
