@@ -64,7 +64,7 @@ test("the server, the host, the metadata address and other sandboxes cannot be r
     ["::1", 8081],
   ];
   const foreign = (await victim.run('printf %s "$http_proxy"')).out;
-  expect(foreign).toMatch(/^http:\/\/sandbox:/);
+  expect(foreign).toMatch(/^http:\/\/plain:/);
   const names = [word, `${word}-host`, "/tmp/.X11-unix/X0"];
   const results: Record<string, string> = await attacker.attack(
     "reach.py",
