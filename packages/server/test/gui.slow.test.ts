@@ -2,6 +2,7 @@ import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { Chromium } from "./support/chromium.ts";
 import { Command } from "./support/command.ts";
@@ -137,7 +138,7 @@ test("a missing npm, a taken port, a server that is away and a wrong key are one
   await new Promise((resolve) => taken.once("listening", resolve));
   const { port } = taken.address() as { port: number };
   const cases: [string[], Record<string, string>, RegExp, number][] = [
-    [["--port", String(port)], {}, /^sandpiper: Port \d+ is taken: choose another one with --port/, 2],
+    [["--port", String(port)], {}, /^sandpiper: Port \d+ is taken: choose another one with --port/m, 2],
     [["--port", "x"], {}, /It must be a number from 0 to 65535/, 2],
     [
       [],
@@ -161,4 +162,4 @@ test("a missing npm, a taken port, a server that is away and a wrong key are one
   taken.close();
 });
 
-const mainFile = new URL("../src/main.ts", import.meta.url).pathname;
+const mainFile = fileURLToPath(new URL("../src/main.ts", import.meta.url));

@@ -301,7 +301,7 @@ test("the set-up installs missing packages with apt-get and refreshes the packag
 
   await call("sh", [join(folder, "scripts/setup.sh"), "tests"], { env: { PATH: `${apt}:${few}` } });
   expect((await readFile(log, "utf8")).trim()).toMatch(
-    / golang-github-containers-common python3 procps curl git sudo iproute2 uidmap docker\.io docker-registry chromium$/m,
+    / golang-github-containers-common python3 procps curl jq git sudo iproute2 uidmap docker\.io docker-registry chromium$/m,
   );
 });
 

@@ -36,12 +36,13 @@ export interface CopySource extends CopyPlan {
 }
 
 /**
- * Reads a folder, with its progress and notes on standard error, and decides what is copied. Throws
- * CliError as `planCopy` does, and for a wrong limit.
+ * Reads a folder, with its progress and notes on standard error, and decides what is copied. With
+ * `yes`, secret files are left out without a question. Throws CliError as `planCopy` does, and for
+ * a wrong limit.
  */
 export async function readSource(
   folder: string,
-  { secrets, copyLimit }: { secrets?: boolean; copyLimit?: string },
+  { secrets, yes, copyLimit }: { secrets?: boolean; yes?: boolean; copyLimit?: string },
   signal: AbortSignal,
 ): Promise<CopySource> {
   const limit = copyLimit === undefined ? defaultCopyLimit : parseBytes(copyLimit, 1, maxCopyLimit);
@@ -57,7 +58,8 @@ export async function readSource(
     const options = { limit, user, signal, onStep };
     const source = await openCopySource(folder, { ...options, secrets: secrets === true });
     const left = source.secrets;
-    if (left.length > 0 && secrets === undefined && (await progress.without(() => askAboutSecrets(left)))) {
+    const asks = left.length > 0 && secrets === undefined && !yes;
+    if (asks && (await progress.without(() => askAboutSecrets(left)))) {
       await source.close();
       return await openCopySource(folder, { ...options, secrets: true });
     }

@@ -16,7 +16,7 @@ export class LocalTerminal {
     this.exit = new Promise((resolve) => this.pty.onExit(({ exitCode }) => resolve(exitCode)));
   }
 
-  /** Waits until the pattern is on the terminal, 20 seconds at most. */
+  /** Waits until the pattern is on the terminal, a minute at most. */
   shows(pattern: RegExp): Promise<true> {
     const end = Date.now() + 60_000;
     return until(() => {
