@@ -41,8 +41,8 @@ async function askAbout(waiting: readonly ActionEvent[], paint: Paint): Promise<
   const risk = risks.length > 0 ? ` (risk: ${risks.join(", ")})` : "";
   const what = waiting.length > 1 ? `${waiting.length} actions wait` : "One action waits";
   const shown = isLong ? lines.slice(0, room - 1) : lines;
-  const heading = wrap(inert(`${what} for approval${risk}.`), columns - 1);
-  process.stderr.write(`${heading.map((line) => paint("bold", line)).join("\n")}\n`);
+  for (const line of wrap(inert(`${what} for approval${risk}.`), columns - 1))
+    process.stderr.write(`${paint("bold", inert(line))}\n`);
   process.stderr.write(`${inert(shown.join("\n"))}\n`);
   if (isLong) process.stderr.write(`… ${lines.length - shown.length} more lines; v shows all of them.\n`);
   for (let seen = !isLong; ; ) {

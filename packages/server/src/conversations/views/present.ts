@@ -125,9 +125,10 @@ const ownModules = [
 
 /** The SDK's modules of an agent's tools (agent-server-1.58.md section 3.2). */
 function toModules(agent: unknown): Record<string, string> {
-  const { tools = [] } = agent as { tools?: { name: string }[] };
-  const modules = tools.flatMap(({ name }) => {
-    const module = moduleNames[name] ?? (ownModules.includes(name) ? name : undefined);
+  const { tools } = agent as { tools?: { name: string }[] | null };
+  const modules = (tools ?? []).flatMap(({ name }) => {
+    const own = ownModules.includes(name) ? name : undefined;
+    const module = Object.hasOwn(moduleNames, name) ? moduleNames[name] : own;
     return module ? [[name, `openhands.tools.${module}.definition`]] : [];
   });
   return Object.fromEntries(modules);
