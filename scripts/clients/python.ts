@@ -27,7 +27,7 @@ export function findPython(): string | undefined {
         stdio: ["ignore", "pipe", "ignore"],
       }).trim();
     } catch {
-      // It is missing, a shim, or too old.
+      // The interpreter is missing, a shim, or too old.
     }
   }
   return undefined;

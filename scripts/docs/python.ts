@@ -40,7 +40,7 @@ function findPython(): string {
         stdio: ["ignore", "pipe", "ignore"],
       }).trim();
     } catch {
-      // It is missing or too old.
+      // The interpreter is missing or too old.
     }
   }
   throw new Error(

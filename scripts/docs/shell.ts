@@ -78,7 +78,7 @@ export class Shell {
     try {
       process.kill(-this.#child.pid!, "SIGKILL");
     } catch {
-      // It has ended.
+      // The shell has ended before.
     }
   }
 }

@@ -20,7 +20,7 @@ async function attack(kind: string, megabytes: number): Promise<{ id: string; he
   });
   process.stderr.resume();
   const said = once(process.stdout, "data").then(([line]) => JSON.parse(String(line)).megabytes as number);
-  // It may be killed before it reports.
+  // The attack may be killed before it reports.
   const held = Promise.race([said, process.exit.then(() => 0)]);
   return { id: place.id, held };
 }

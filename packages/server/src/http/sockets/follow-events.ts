@@ -104,7 +104,7 @@ function openingFrames(state: Record<string, unknown>, mayMissEnd: boolean | und
   const { execution_status: status, ...rest } = state;
   if (mayMissEnd !== false || status === "running")
     return [{ json: makeStateFrame("full_state", state), isFullState: true, isLate: mayMissEnd === true }];
-  // `error` and `stuck` in a frame of their own would end that run too, and the client knows them.
+  // A frame with the status `error` or `stuck` ends a run() too, and the client has had it before.
   const known = status === "error" || status === "stuck";
   return [
     { json: makeStateFrame("full_state", rest) },
