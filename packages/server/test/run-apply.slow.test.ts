@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -39,7 +39,7 @@ beforeAll(async () => {
 beforeEach(async () => {
   meanwhile = async () => {};
   dir = await mkdtemp(join(tmpdir(), "sandpiper-apply-"));
-  project = join(dir, "project");
+  project = join(dir, "it's a project");
   await mkdir(project);
   await writeFile(join(project, "a.txt"), "old\n");
   shell("git init -q && git add -A && git -c user.name=t -c user.email=t@example.com commit -qm start");
@@ -74,6 +74,10 @@ function start(line: string): LocalTerminal {
 
 const shell = (script: string) =>
   execFileSync("sh", ["-ec", script], { cwd: project, encoding: "utf8", stdio: "pipe" });
+/** Runs a command in another folder. */
+const elsewhere = (script: string) =>
+  execFileSync("bash", ["-ec", script], { cwd: "/", encoding: "utf8", stdio: "pipe" });
+const printedCommand = (shown: string) => /^ {2}(git -C .+)\r$/m.exec(shown)![1]!;
 const text = () => readFile(join(project, "a.txt"), "utf8");
 /** Sandboxes besides those of runs that ended, which can be continued. */
 const sandboxes = async () =>
@@ -105,12 +109,13 @@ test("changes that conflict are kept in a file, and the sentence says how to app
   meanwhile = userEdits;
   const local = run("--apply --yes");
   await local.shows(/it ended with 1/);
-  expect(local.shown.replaceAll("\r\n", "")).toMatch(/nothing was applied\..*git apply --3way \S+\.patch/);
+  expect(local.shown.replaceAll("\r\n", "")).toMatch(/nothing was applied\..*commit your own, then/);
   expect(await text()).toBe("user\n");
   const file = keptFile(local.shown);
-  expect(file.startsWith(join(dir, ".local/state/sandpiper/patches/project-"))).toBe(true);
+  expect(file.startsWith(join(dir, ".local/state/sandpiper/patches/it_s_a_project-"))).toBe(true);
   shell("git -c user.name=t -c user.email=t@example.com commit -qam user");
-  expect(() => shell(`git apply --3way ${file}`)).toThrow(/with conflicts/);
+  expect(printedCommand(local.shown)).toContain("apply --3way '");
+  expect(() => elsewhere(printedCommand(local.shown))).toThrow(/with conflicts/);
   expect(await text()).toMatch(/<{7}.*user.*={7}.*agent.*>{7}/s);
 });
 
@@ -132,6 +137,33 @@ test("changes that are not wanted now are kept in a file", async () => {
   await local.shows(/it ended with 0/);
   expect(await readFile(keptFile(local.shown), "utf8")).toMatch(/^\+agent$/m);
   expect(await text()).toBe("old\n");
+  elsewhere(printedCommand(local.shown));
+  expect(await text()).toBe("agent\n");
+});
+
+test("the command that applies kept changes fits a folder without git, and one that a repository ignores", async () => {
+  await rm(join(project, ".git"), { recursive: true });
+  meanwhile = async () => {
+    await userEdits();
+    await writeFile(join(project, "b.txt"), "changed\n");
+  };
+  await writeFile(join(project, "b.txt"), "b\n");
+  const conflict = run("--apply --yes");
+  await conflict.shows(/it ended with 1/);
+  expect(() => elsewhere(printedCommand(conflict.shown))).toThrow();
+  expect(await text()).toBe("user\n");
+  expect(await readFile(join(project, "a.txt.rej"), "utf8")).toMatch(/^\+agent$/m);
+
+  await rm(join(project, "a.txt.rej"));
+  meanwhile = async () => {};
+  execFileSync("git", ["init", "-q", dir]);
+  await writeFile(join(dir, ".gitignore"), "*\n");
+  const refused = run("--apply");
+  await refused.shows(/Apply these changes/);
+  refused.pty.write("\r");
+  await refused.shows(/it ended with 0/);
+  elsewhere(printedCommand(refused.shown));
+  expect(await text()).toBe("agent\n");
 });
 
 test("Ctrl-C and the end of the terminal during the preparation end with 130 and leave no sandbox", async () => {
@@ -147,6 +179,9 @@ test("Ctrl-C and the end of the terminal during the preparation end with 130 and
 });
 
 test("the agent works at the same path, without the user's secret files, and nobody works in system folders", async () => {
+  // The interpreter of a script has no spaces in its path.
+  await rename(project, join(dir, "project"));
+  project = join(dir, "project");
   await mkdir(join(project, ".venv"));
   await writeFile(join(project, ".gitignore"), ".venv\n.env\n");
   await writeFile(join(project, ".venv/tool"), `#!${project}/.venv/interpreter\n`, { mode: 0o755 });

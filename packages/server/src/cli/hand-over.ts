@@ -1,6 +1,7 @@
+import { applyCommand } from "./apply-command.ts";
 import { ask, canAsk } from "./ask.ts";
 import { ApplyConflict, type Changes, type Patch } from "./changes.ts";
-import { inertLine } from "./inert.ts";
+import { inert, inertLine } from "./inert.ts";
 import type { Invoker } from "./invoker.ts";
 import { keepPatch } from "./keep-patch.ts";
 import { page } from "./pager.ts";
@@ -45,7 +46,7 @@ export async function handOver(
     if (isShown && isOwn) {
       const file = await keepPatch(patch, folder, user);
       process.stderr.write(
-        `The folder ${inertLine(folder)} is unchanged. The changes are in ${inertLine(file)}; apply them with: git apply ${inertLine(file)}\n`,
+        `The folder ${inertLine(folder)} is unchanged. ${inert(await describeKept(folder, file, false))}\n`,
       );
     }
     return "kept";
@@ -56,11 +57,7 @@ export async function handOver(
     if (error instanceof ApplyConflict && (await mayMerge(error, options)))
       return mergeChanges(changes, patch, options);
     const file = await keepPatch(patch, folder, user);
-    const how =
-      error instanceof ApplyConflict
-        ? `commit your own, then apply these with: git apply --3way ${file}`
-        : `apply them with: git apply ${file}`;
-    throw nameFile(error as Error, `${file}; ${how}`);
+    throw nameFile(error as Error, await describeKept(folder, file, error instanceof ApplyConflict));
   }
   process.stderr.write(`Applied to ${inertLine(folder)}.\n`);
   return "applied";
@@ -87,8 +84,8 @@ async function mayMerge(conflict: ApplyConflict, { merge, yes }: HandOver): Prom
 
 async function mergeChanges(changes: Changes, patch: Patch, { folder, user }: HandOver): Promise<Outcome> {
   const file = await keepPatch(patch, folder, user);
-  const conflicts = await changes.merge(patch).catch((error: Error) => {
-    throw nameFile(error, `${file}; apply them with: git apply --3way ${file}`);
+  const conflicts = await changes.merge(patch).catch(async (error: Error) => {
+    throw nameFile(error, await describeKept(folder, file, true));
   });
   process.stderr.write(`Merged into ${inertLine(folder)}.\n`);
   for (const path of conflicts) process.stderr.write(`Conflict markers: ${inertLine(path)}\n`);
@@ -96,7 +93,18 @@ async function mergeChanges(changes: Changes, patch: Patch, { folder, user }: Ha
   return conflicts.length === 0 ? "applied" : "conflicts";
 }
 
+/** Where kept changes are, and on a line of its own the command that applies them. */
+async function describeKept(folder: string, file: string, conflicts: boolean): Promise<string> {
+  const command = await applyCommand(folder, file, { conflicts });
+  const how = command.includes(" --3way ")
+    ? "commit your own, then apply these with:"
+    : command.includes(" --reject ")
+      ? "apply what fits, with the rest in files that end with .rej, by:"
+      : "apply them with:";
+  return `The changes are in ${inertLine(file)}; ${how}\n  ${command}`;
+}
+
 function nameFile(error: Error, where: string): Error {
-  error.message = `${error.message.replace(/\.?$/, ".")} The changes are in ${where}`;
+  error.message = `${error.message.replace(/\.?$/, ".")} ${where}`;
   return error;
 }

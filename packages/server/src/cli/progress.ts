@@ -107,7 +107,9 @@ export class Progress {
   }
 
   #start(): void {
-    if (this.#stream.isTTY) this.#timer = setInterval(() => this.#draw(), 100);
+    if (!this.#stream.isTTY) return;
+    this.#timer = setInterval(() => this.#draw(), 100);
+    this.#draw();
   }
 
   #draw(): void {
