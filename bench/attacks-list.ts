@@ -4,3 +4,10 @@ import { socketAttacks } from "./attacks-sockets.ts";
 import type { Attack } from "./attacks-target.ts";
 
 export const attacks: readonly Attack[] = [...httpAttacks, ...bodyAttacks, ...socketAttacks];
+
+/** Attacks whose names contain one of the texts; without texts all. */
+export function findAttacks(texts: readonly string[]): readonly Attack[] {
+  return texts.length === 0
+    ? attacks
+    : attacks.filter(({ name }) => texts.some((text) => name.includes(text)));
+}

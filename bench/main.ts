@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { benchAgent } from "./agent.ts";
 import { benchApi } from "./api.ts";
 import { benchAttacks } from "./attacks.ts";
+import { findAttacks } from "./attacks-list.ts";
 import { benchCommands } from "./commands.ts";
 import { benchDocker } from "./docker.ts";
 import { benchFiles } from "./files.ts";
@@ -33,14 +34,26 @@ const groups = {
   commands: benchCommands,
   agent: benchAgent,
   text: benchText,
-  attacks: benchAttacks,
+  attacks: () => benchAttacks(chosen),
 };
 
-/** Runs the groups named as arguments, or all; writes bench/results/latest.json. */
-const wanted = process.argv.slice(2);
-const unknown = wanted.filter((name) => !(name in groups));
+/**
+ * Runs the groups named as arguments, or all; writes bench/results/latest.json. After `attacks`,
+ * other words choose attacks whose names contain them.
+ */
+const words = process.argv.slice(2);
+const isGroup = (word: string) => Object.hasOwn(groups, word);
+const chosen = words[0] === "attacks" ? words.filter((word) => !isGroup(word)) : [];
+const wanted = words.filter((word) => !chosen.includes(word));
+const unknown = wanted.filter((word) => !isGroup(word));
 if (unknown.length > 0) {
   console.error(`Unknown group ${unknown.join(", ")}; there are: ${Object.keys(groups).join(", ")}.`);
+  process.exit(2);
+}
+const strange = chosen.filter((text) => findAttacks([text]).length === 0);
+if (strange.length > 0) {
+  const names = findAttacks([]).map(({ name }) => `  ${name}`);
+  console.error(`No attack is named ${strange.join(", ")}; there are:\n${names.join("\n")}`);
   process.exit(2);
 }
 const rows: Row[] = [];

@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -20,6 +21,8 @@ export interface BenchServer {
   headers: Record<string, string>;
   /** Makes a sandbox and waits until it runs. */
   sandbox(): Promise<string>;
+  /** The processor time of its longest round of the event loop since the last call, ms. */
+  longestRound(): Promise<number>;
   /** Removes its sandboxes, ends it, and removes its files. */
   end(): Promise<void>;
 }
@@ -28,7 +31,10 @@ export interface BenchServer {
 export async function startBenchServer(prepare?: (dataDir: string) => Promise<void>): Promise<BenchServer> {
   const dataDir = mkdtempSync(join(tmpdir(), "sandpiper-bench-"));
   await prepare?.(dataDir);
+  const probe = join(dataDir, "rounds.sock");
   const env = {
+    ROUND_PROBE: probe,
+    NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ""} --import=${new URL("./round-probe.ts", import.meta.url)}`,
     SANDPIPER_DATA: dataDir,
     SANDPIPER_API_KEY: key,
     SANDPIPER_PORT: "0",
@@ -51,6 +57,11 @@ export async function startBenchServer(prepare?: (dataDir: string) => Promise<vo
       const { id } = (await ask("POST", "")) as { id: string };
       while ((await all()).find((one) => one.id === id)?.status !== "RUNNING") await delay(10);
       return id;
+    },
+    async longestRound() {
+      let text = "";
+      for await (const chunk of connect(probe)) text += chunk;
+      return Number(text);
     },
     async end() {
       for (const { id } of await all()) await ask("DELETE", `/${id}?sandbox_id=${id}`);
