@@ -54,7 +54,7 @@ export const sandboxesErrors = {
   },
   SandboxNotRunning: {
     SandboxQueued:
-      "The sandbox {id} has not started yet: it waits because all {max} sandboxes that you may run at a time are in use. Delete it, or pause or delete another one.",
+      "The sandbox {id} has not started yet: it waits in position {position}, because all {max} sandboxes that you may run at a time are in use. Delete it, or pause or delete another one.",
   },
   SandboxSpecUnusable: {
     SpecPrepareTimeout:

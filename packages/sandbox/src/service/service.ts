@@ -268,15 +268,13 @@ export class SandboxService implements Sandboxes {
   }
 
   async pause(userId: string, id: string): Promise<void> {
-    this.#requireOperable(userId, id);
-    await this.#mutex.run(id, () => this.#suspender.pause(this.#registry.requireOwned(userId, id)));
+    await this.#operate(userId, id, (row) => this.#suspender.pause(row));
   }
 
   async resume(userId: string, id: string): Promise<void> {
-    this.#requireOperable(userId, id);
+    this.#registry.requireOwned(userId, id);
     this.#use.note(id);
-    await this.#mutex.run(id, async () => {
-      const row = this.#registry.requireOwned(userId, id);
+    await this.#operate(userId, id, async (row) => {
       if (this.#isRunning(row)) return;
       if (row.status === "PAUSED" && row.statusDetail !== null) this.#disk.allowGrace(id);
       await this.#starter.start(row);
@@ -319,10 +317,21 @@ export class SandboxService implements Sandboxes {
     await this.#options.driver.close();
   }
 
-  /** Throws SandboxNotFound, and SandboxNotRunning when an operation would wait for a slot. */
-  #requireOperable(userId: string, id: string): void {
-    this.#registry.requireOwned(userId, id);
-    this.#slots.requireNotQueued(this.#registry.states.get(id));
+  /**
+   * Runs an operation of the sandbox's user in its turn. Throws SandboxNotFound, and
+   * SandboxNotRunning when its turn would come after a wait for a slot.
+   */
+  async #operate<T>(userId: string, id: string, operation: (row: SandboxRow) => Promise<T>): Promise<T> {
+    const registry = this.#registry;
+    registry.requireOwned(userId, id);
+    const state = registry.states.get(id);
+    if (!state) throw new PlatformError("UnknownSandbox", { id });
+    return this.#slots.whileNotQueued(state, (isRefused) =>
+      this.#mutex.run(id, async () => {
+        if (isRefused()) throw new PlatformError("UnknownSandbox", { id });
+        return operation(registry.requireOwned(userId, id));
+      }),
+    );
   }
 
   #isRunning({ id, status }: SandboxRow): boolean {
@@ -341,9 +350,7 @@ export class SandboxService implements Sandboxes {
   /** Runs work that may end the processes, and starts those of a running sandbox again. */
   async #withStopped<T>(userId: string, id: string, work: (row: SandboxRow) => Promise<T>): Promise<T> {
     const { driver, logger } = this.#options;
-    this.#requireOperable(userId, id);
-    return this.#mutex.run(id, async () => {
-      const row = this.#registry.requireOwned(userId, id);
+    return this.#operate(userId, id, async (row) => {
       const state = this.#registry.states.get(id)!;
       const { hasSlot } = state;
       if (row.status === "ERROR" || !row.prepared)

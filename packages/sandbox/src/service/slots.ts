@@ -30,6 +30,8 @@ export class SandboxSlots {
   readonly #deps: SandboxSlotsDeps;
   /** Waiting sandboxes by user, in order. */
   readonly #queues = new Map<string, SandboxRuntimeState[]>();
+  /** Called when a sandbox begins to wait. */
+  readonly #onQueued = new Map<SandboxRuntimeState, Set<() => void>>();
 
   constructor(deps: SandboxSlotsDeps) {
     this.#deps = deps;
@@ -56,6 +58,7 @@ export class SandboxSlots {
         if (performance.now() >= end) throw new PlatformError("SandboxesInUse", { max }, { retryAfter: 10 });
         const position = queue.indexOf(state) + 1;
         if (position !== told) onWait(position, max);
+        if (told === 0) for (const tell of this.#onQueued.get(state) ?? []) tell();
         told = position;
         await sleep(lookMs);
       }
@@ -65,10 +68,37 @@ export class SandboxSlots {
     }
   }
 
-  /** Throws SandboxNotRunning for a new sandbox that waits for a slot. */
-  requireNotQueued(state: SandboxRuntimeState | undefined): void {
-    if (state?.status !== "STARTING" || !this.#queues.get(state.userId)?.includes(state)) return;
-    throw new PlatformError("SandboxQueued", { id: state.id, max: this.#deps.maxPerUser });
+  /**
+   * Runs an operation that waits for its turn. Throws SandboxNotRunning as soon as the sandbox is
+   * a new one that waits for a slot: `isRefused` is true from then on.
+   */
+  async whileNotQueued<T>(
+    state: SandboxRuntimeState,
+    operation: (isRefused: () => boolean) => Promise<T>,
+  ): Promise<T> {
+    const { promise: queued, resolve } = Promise.withResolvers<void>();
+    const listeners = this.#onQueued.get(state) ?? new Set();
+    this.#onQueued.set(state, listeners.add(resolve));
+    let refusal: PlatformError | undefined = this.#findRefusal(state);
+    try {
+      if (refusal) throw refusal;
+      const refused = queued.then(() => {
+        refusal = this.#findRefusal(state);
+        // Without a refusal the operation decides.
+        return refusal ? Promise.reject(refusal) : done;
+      });
+      const done = operation(() => refusal !== undefined);
+      return await Promise.race([done, refused]);
+    } finally {
+      listeners.delete(resolve);
+      if (listeners.size === 0) this.#onQueued.delete(state);
+    }
+  }
+
+  #findRefusal(state: SandboxRuntimeState): PlatformError | undefined {
+    const position = (this.#queues.get(state.userId)?.indexOf(state) ?? -1) + 1;
+    if (state.status !== "STARTING" || position === 0) return undefined;
+    return new PlatformError("SandboxQueued", { id: state.id, position, max: this.#deps.maxPerUser });
   }
 
   /** Takes a free slot, or pauses idle sandboxes until there is one. Never rejects. */

@@ -132,7 +132,10 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   });
   const switchProfile = (userId: string, id: string, profile: string): Promise<void> =>
     switches.switchProfile(access.requireOwned(userId, id), profile);
-  const sandbox = (row: ConversationRow) => workspaces.getOrCreate(row).sandbox();
+  const sandbox = (row: ConversationRow) => {
+    const workspace = workspaces.getOrCreate(row);
+    return runs.isAwake(row.id) ? workspace.runSandbox() : workspace.sandbox();
+  };
   const foundServers: ProjectKnowledge["servers"] = (row, invoked) => knowledge.servers(row, invoked);
   const mcp = new McpTools({
     agents,

@@ -238,6 +238,9 @@ test("a sandbox in use is never paused for another one, which waits in order or 
   const { id: used } = await service.create("me");
   const process = await (await service.running(used)).exec({ argv: ["sleep", "100"] });
   const [next, last] = [await service.create("me"), await service.create("me")];
+  // An operation that was asked for before the wait began does not wait with the sandbox.
+  const early = service.pause("me", last.id);
+  early.catch(() => {});
   const waiting = (position: number) => ({
     status: "STARTING",
     statusDetail: `Waiting in position ${position}: all 1 sandboxes that you may run at a time are in use.`,
@@ -246,13 +249,14 @@ test("a sandbox in use is never paused for another one, which waits in order or 
   await expect.poll(() => row(last.id)).toMatchObject(waiting(2));
   expect(row(used)?.status).toBe("RUNNING");
   for (const refused of [
+    early,
     service.pause("me", last.id),
     service.resume("me", last.id),
     service.snapshots.create("me", last.id),
   ])
     await expect(refused).rejects.toMatchObject({
       code: "SandboxNotRunning",
-      message: `The sandbox ${last.id} has not started yet: it waits because all 1 sandboxes that you may run at a time are in use. Delete it, or pause or delete another one.`,
+      message: `The sandbox ${last.id} has not started yet: it waits in position 2, because all 1 sandboxes that you may run at a time are in use. Delete it, or pause or delete another one.`,
     });
   const release = service.acquire(next.id, { busy: () => true, beforeStop: async () => {} });
   process.kill();

@@ -46,7 +46,7 @@ export class SubAgentDefinitions {
   async #load(row: ConversationRow): Promise<readonly AgentDefinition[]> {
     const { contexts, workspaces, behaviours, acceptances } = this.#deps;
     const { userId, sandboxId } = row;
-    const sandbox = await workspaces.getOrCreate(row).sandbox();
+    const sandbox = await workspaces.getOrCreate(row).runSandbox();
     const { plugins = [] } = contexts.get(row.id);
     const place = toPlace(row, plugins);
     const found = await loadAgentDefinitions(sandbox, { workingDir: place.workingDir, plugins });

@@ -79,12 +79,12 @@ export class ConversationWorkspace {
   }
 
   /** The sandbox for a run, which must not wake a sandbox that was just paused. */
-  #runSandbox(): Promise<Sandbox> {
+  runSandbox(): Promise<Sandbox> {
     return this.sandbox(() => this.pauseGate.wait());
   }
 
   async terminal(): Promise<Terminal> {
-    const sandbox = await this.#runSandbox();
+    const sandbox = await this.runSandbox();
     if (this.#terminal?.incarnation !== sandbox.incarnation) {
       this.closeTerminal();
       const stateFile = `/tmp/terminal_output/shell_${hexId(this.#conversationId)}`;
@@ -95,11 +95,11 @@ export class ConversationWorkspace {
   }
 
   async browser(): Promise<Browser> {
-    const sandbox = await this.#runSandbox();
+    const sandbox = await this.runSandbox();
     if (this.#browser?.incarnation !== sandbox.incarnation) {
       this.#browser?.browser.release();
       const connect = async (port: number) => {
-        await this.#runSandbox();
+        await this.runSandbox();
         return this.#sandboxes.connect(this.#sandboxId, port);
       };
       const browser = new Browser({ sandbox, connect, dir: `/tmp/browser_${hexId(this.#conversationId)}` });
@@ -111,7 +111,7 @@ export class ConversationWorkspace {
   toolContext(): Omit<ToolContext, "signal" | "actionId"> {
     return {
       conversationId: this.#conversationId,
-      sandbox: () => this.#runSandbox(),
+      sandbox: () => this.runSandbox(),
       terminal: () => this.terminal(),
       browser: () => this.browser(),
       workingDir: this.#config.workingDir,

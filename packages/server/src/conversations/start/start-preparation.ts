@@ -11,7 +11,7 @@ import type { TaskFeed } from "./task-feed.ts";
 const maxAttempts = 5;
 
 export interface StartPreparationDeps {
-  sandboxes: Pick<StartSandboxes, "block" | "enter" | "hold" | "wait">;
+  sandboxes: Pick<StartSandboxes, "block" | "enter" | "hold" | "wait" | "watch">;
   projects: StartProjects;
   messages: StartMessages;
   failures: Pick<StartFailures, "end">;
@@ -38,9 +38,8 @@ export class StartPreparation {
     // The tools of a run that a client starts wait for the project.
     const endHold = sandboxes.hold(start);
     const release = preparesFirst ? sandboxes.block(start) : () => {};
-    let sandbox: Sandbox;
     try {
-      sandbox = await this.#repeat(start, release);
+      await this.#repeat(start, release);
       await this.#step(start, "READY");
     } catch (error) {
       // The next process resumes the start.
@@ -52,17 +51,19 @@ export class StartPreparation {
       endHold();
     }
     void messages.deliverPending(start);
-    if (!preparesFirst) await projects.collectLate(start, sandbox, !messages.isEmpty(start));
+    if (preparesFirst) return;
+    const sandbox = await sandboxes.watch(start).catch(() => undefined);
+    if (sandbox) await projects.collectLate(start, sandbox, !messages.isEmpty(start));
   }
 
   /** Prepares the sandbox and sends the first message; repeats this when the sandbox restarts. */
-  async #repeat(start: Start, release: () => void): Promise<Sandbox> {
+  async #repeat(start: Start, release: () => void): Promise<void> {
     const { sandboxes, closing } = this.#deps;
     for (let attempt = 1; ; attempt++) {
       const sandbox = await sandboxes.wait(start);
       try {
         await this.#prepare(start, sandbox, release);
-        return sandbox;
+        return;
       } catch (error) {
         closing.throwIfAborted();
         const now = await sandboxes.wait(start).catch(() => sandbox);

@@ -2,6 +2,7 @@ import { abortable } from "@sandpiper/core/abortable";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { withRepositoryHost } from "@sandpiper/sandbox/network/policy/repository-rule";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
+import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { toNetworkPolicy } from "@sandpiper/sandbox/specs/network-override";
 import type { AppConversationStartRequest } from "@sandpiper/wire";
 import type { Workspaces } from "../run/workspaces.ts";
@@ -51,6 +52,28 @@ export class StartSandboxes {
     return abortable(sandboxes.running(sandboxId), closing).finally(unfollow);
   }
 
+  /**
+   * The sandbox of a conversation that has started: what is done in it does not wake the sandbox
+   * from a pause, but waits until somebody else does.
+   */
+  watch({ conversation: { sandboxId } }: Start): Promise<Sandbox> {
+    const { sandboxes, closing } = this.#deps;
+    return abortable(
+      sandboxes.running(sandboxId, () => this.#untilRunning(sandboxId)),
+      closing,
+    );
+  }
+
+  /** Resolves when the sandbox runs, has failed or is gone. Throws the reason of `closing`. */
+  #untilRunning(sandboxId: string): Promise<void> {
+    const { sandboxes, closing } = this.#deps;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const unfollow = sandboxes.onChange((row) => {
+      if (row.id === sandboxId && !("status" in row && isAsleep(row.status))) resolve();
+    });
+    return abortable(promise, closing).finally(unfollow);
+  }
+
   /** Enters the working folder of the conversation in its running sandbox. */
   async enter({ conversation }: Start): Promise<void> {
     const { workspaces, closing } = this.#deps;
@@ -66,4 +89,8 @@ export class StartSandboxes {
   block({ conversation }: Start): () => void {
     return this.#deps.workspaces.getOrCreate(conversation).block();
   }
+}
+
+function isAsleep(status: SandboxRow["status"]): boolean {
+  return status === "PAUSED" || status === "STARTING";
 }
