@@ -1,16 +1,12 @@
 import { relative } from "node:path";
-import { findRepository } from "./git-folder.ts";
+import { findRepository } from "./foreign-git.ts";
 
 /**
  * The command that applies a patch file to a folder, from any folder and as it is. `conflicts`: the
  * folder was changed meanwhile, so git merges in a repository, and elsewhere applies what fits.
  */
-export async function applyCommand(
-  folder: string,
-  file: string,
-  { conflicts = false } = {},
-): Promise<string> {
-  const repository = await findRepository(folder);
+export function applyCommand(folder: string, file: string, { conflicts = false } = {}): string {
+  const repository = findRepository(folder);
   const below = repository === undefined ? "" : relative(repository, folder);
   const how = [
     // git takes the paths of a patch from the top of a repository.

@@ -2,6 +2,7 @@ import { createReadStream } from "node:fs";
 import { chmod, copyFile, lstat, mkdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CliError } from "./errors.ts";
+import { askForeignGit } from "./foreign-git.ts";
 import { formatDiff } from "./format-diff.ts";
 import { isolatedGit, runGit } from "./git.ts";
 import type { Invoker } from "./invoker.ts";
@@ -209,15 +210,11 @@ export class Changes {
       { mode: 0o644 },
     );
     await chmod(join(this.#gitDir, "info"), 0o755);
-    // A program that the configuration of a downloaded folder names must not run.
-    const tracked = await runGit(
-      ["-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--ignored", "--exclude-standard"],
-      {
-        cwd: this.#folder,
-        user: this.#user,
-        accept: [128, 129],
-      },
-    );
+    const tracked = await askForeignGit(["ls-files", "-z", "--cached", "--ignored", "--exclude-standard"], {
+      cwd: this.#folder,
+      user: this.#user,
+      accept: [128, 129],
+    });
     this.#tracked = new Set(split(tracked));
     this.#before = await this.#snapshot(this.#folder, "before");
   }

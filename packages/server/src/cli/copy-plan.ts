@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { basename } from "node:path";
 import { CliError, exitCodes } from "./errors.ts";
 import { type FolderScan, scanFolder } from "./folder-scan.ts";
-import { runGit } from "./git.ts";
+import { askForeignGit } from "./foreign-git.ts";
 import { inertLine } from "./inert.ts";
 import type { Invoker } from "./invoker.ts";
 import { formatBytes } from "./style.ts";
@@ -53,7 +53,7 @@ export async function planCopy(folder: string, options: CopyOptions): Promise<Co
       { exitCode: exitCodes.usage },
     );
   const git = (...args: string[]) =>
-    runGit(["-c", "core.fsmonitor=false", "ls-files", "-z", ...args], {
+    askForeignGit(["ls-files", "-z", ...args], {
       cwd: folder,
       user,
       signal,

@@ -11,8 +11,8 @@ import {
   planCopy,
 } from "./copy-plan.ts";
 import { CliError, exitCodes } from "./errors.ts";
-import { runGit } from "./git.ts";
-import { type CopyPart, findGitParts, findRepository } from "./git-folder.ts";
+import { askForeignGit, findRepository } from "./foreign-git.ts";
+import { type CopyPart, findGitParts } from "./git-folder.ts";
 import { inertJson, inertLine } from "./inert.ts";
 import { getInvoker } from "./invoker.ts";
 import { wrap } from "./lines.ts";
@@ -91,7 +91,7 @@ async function askAboutSecrets(paths: readonly string[]): Promise<boolean> {
 export async function openCopySource(folder: string, options: CopyOptions): Promise<CopySource> {
   const root = await findRoot(folder, options);
   const { includes, ...plan } = await planCopy(root, options);
-  const git = await findGitParts(root);
+  const git = await findGitParts(root, options.user);
   const whole: CopyPart = {
     from: root,
     to: ".",
@@ -99,6 +99,7 @@ export async function openCopySource(folder: string, options: CopyOptions): Prom
   };
   return {
     ...plan,
+    notes: [...plan.notes, ...(git?.note ? [git.note] : [])],
     includes,
     root,
     place: root === folder ? "" : `\n\n(The user's folder is ${relative(root, folder)} of the repository.)`,
@@ -110,9 +111,9 @@ export async function openCopySource(folder: string, options: CopyOptions): Prom
 
 /** The repository of a folder, unless it ignores the folder or is a home folder. */
 async function findRoot(folder: string, { user, signal }: CopyOptions): Promise<string> {
-  const repository = await findRepository(folder);
+  const repository = findRepository(folder);
   if (repository === undefined || repository === folder || isHome(repository, user)) return folder;
-  const ignored = await runGit(["-c", "core.fsmonitor=false", "check-ignore", "-q", "--", folder], {
+  const ignored = await askForeignGit(["check-ignore", "-q", "--", folder], {
     cwd: repository,
     user,
     signal,

@@ -16,6 +16,8 @@ export interface GitOptions {
   /** Accepted exit codes, besides 0. */
   accept?: readonly number[];
   signal?: AbortSignal | undefined;
+  /** Most bytes of standard output; default: no limit. */
+  maxBytes?: number;
 }
 
 /**
@@ -31,13 +33,17 @@ export const isolatedGit: Readonly<Record<string, string>> = {
   LC_ALL: "C",
 };
 
-/** Runs git and returns its standard output. Throws CliError with git's message. */
+/** Variables of a calling git, which would select another repository. */
+const callers =
+  /^GIT_(?:DIR|WORK_TREE|INDEX_FILE|PREFIX|COMMON_DIR|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES)$/;
+
+/**
+ * Runs git and returns its standard output. For a folder that may be of strangers, use
+ * `askForeignGit`. Throws CliError with git's message.
+ */
 export async function runGit(args: readonly string[], options: GitOptions = {}): Promise<Buffer> {
-  const { cwd, env = {}, input, stderr, user, accept = [], signal } = options;
-  // The caller's GIT_DIR would select another repository.
-  const inherited = Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => !/^GIT_(DIR|WORK_TREE|INDEX_FILE|PREFIX)$/.test(name)),
-  );
+  const { cwd, env = {}, input, stderr, user, accept = [], signal, maxBytes } = options;
+  const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !callers.test(name)));
   const child = spawn("git", args, {
     ...(cwd && { cwd }),
     env: { ...inherited, ...(user && { HOME: user.home }), ...env },
@@ -47,7 +53,12 @@ export async function runGit(args: readonly string[], options: GitOptions = {}):
   }) as ChildProcessByStdio<Writable, Readable, Readable | null>;
   const out: Buffer[] = [];
   const err: Buffer[] = [];
-  child.stdout.on("data", (chunk: Buffer) => out.push(chunk));
+  let bytes = 0;
+  child.stdout.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (maxBytes === undefined || bytes <= maxBytes) out.push(chunk);
+    else child.kill("SIGKILL");
+  });
   child.stderr?.on("data", (chunk: Buffer) => err.push(chunk));
   const exit = new Promise<number>((resolve, reject) => {
     child.on("error", reject);
@@ -66,12 +77,13 @@ export async function runGit(args: readonly string[], options: GitOptions = {}):
       ? new CliError("git is missing: install it, then run this again.", { cause: error })
       : error;
   }
+  const command = args.find((arg, at) => !arg.startsWith("-") && args[at - 1] !== "-c");
+  if (maxBytes !== undefined && bytes > maxBytes)
+    throw new CliError(`git ${command} failed: its answer has more than ${maxBytes} bytes`);
   if (code === 0 || accept.includes(code)) return Buffer.concat(out);
   const said = Buffer.concat(err)
     .toString()
     .trim()
     .replace(/^(fatal|error): /, "");
-  throw new CliError(
-    `git ${args.find((arg) => !arg.startsWith("-"))} failed${said ? `: ${said}` : ` with exit code ${code}`}`,
-  );
+  throw new CliError(`git ${command} failed${said ? `: ${said}` : ` with exit code ${code}`}`);
 }

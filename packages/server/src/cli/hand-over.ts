@@ -95,7 +95,7 @@ async function mergeChanges(changes: Changes, patch: Patch, { folder, user }: Ha
 
 /** Where kept changes are, and on a line of its own the command that applies them. */
 async function describeKept(folder: string, file: string, conflicts: boolean): Promise<string> {
-  const command = await applyCommand(folder, file, { conflicts });
+  const command = applyCommand(folder, file, { conflicts });
   const how = command.includes(" --3way ")
     ? "commit your own, then apply these with:"
     : command.includes(" --reject ")
