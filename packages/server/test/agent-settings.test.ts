@@ -157,7 +157,7 @@ test("LLM profiles are verified and saved", async () => {
   await client.renameProfile("mine", "yours");
   const agents = new clients.AgentProfilesClient(options);
   await agents.saveAgentProfile("coder", invalid({ llm_profile_ref: "yours" }));
-  const { id } = (await agents.listAgentProfiles()).profiles[0]!;
+  const { id } = (await agents.listAgentProfiles()).profiles.find(({ name }) => name === "coder")!;
   expect(await agents.materializeAgentProfile("coder")).toMatchObject({ valid: true, llm_api_key_set: true });
   await agents.activateAgentProfile(id!);
   await agents.renameAgentProfile("coder", "writer");

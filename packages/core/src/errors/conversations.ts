@@ -24,6 +24,7 @@ export const conversationsErrors = {
   InvalidParameter: {
     NotUuid: "{field} is not a UUID.",
     ParentNotInSandbox: "parent_conversation_id: there is no conversation {id} in this sandbox.",
+    AgentProfileUnresolved: "The agent profile '{name}' names what does not exist: {missing}",
     AgentSourceAmbiguous: "Set exactly one of agent, agent_settings and agent_profile_id.",
     AgentKindUnsupported: "Agents of kind {kind} are not supported: use {supported}.",
     AgentModelMissing: "agent_settings.llm.model is missing and the settings have no model: set one of them.",

@@ -88,6 +88,7 @@ export const statuses = {
   McpFailed: 502,
   NotOffered: 400,
   ProfileExists: 409,
+  ProfileInUse: 409,
   TooManyProfiles: 409,
   ConfigInvalid: 500,
 } as const;

@@ -10,6 +10,9 @@ export const usersErrors = {
     LlmProfileExists: "Profile '{name}' already exists",
     AgentProfileExists: "Agent profile '{name}' already exists",
   },
+  ProfileInUse: {
+    LlmProfileReferenced: "LLM profile is referenced by {count} agent profile(s): {names}",
+  },
   TooManyProfiles: {
     ProfileLimitReached: "Profile limit reached ({max}): delete a profile first.",
   },

@@ -70,6 +70,8 @@ export interface ConversationSecretsRow {
   descriptions?: Readonly<Record<string, string>> | undefined;
   /** Sources of secrets that the server fetches again, by secret name. */
   sources?: Readonly<Record<string, LookupSecretSource>> | undefined;
+  /** Names of the user's secrets that apply in the sandbox; absent: all. */
+  scope?: readonly string[] | undefined;
 }
 
 /** A URL that returns the value of a secret. */

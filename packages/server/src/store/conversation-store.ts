@@ -24,6 +24,21 @@ export interface ConversationRow {
   head: string | null;
 }
 
+/** A copy of an agent profile; what is undefined comes from the settings. */
+export interface LaunchedProfile {
+  id: string;
+  revision: number;
+  /** Names of the user's secrets that apply in the sandbox; null: all. */
+  secretRefs?: readonly string[] | null | undefined;
+  /** Names of MCP servers of the settings; null: all. */
+  mcpServerRefs?: readonly string[] | null | undefined;
+  /** Names of tools; null: the defaults. */
+  tools?: readonly { name: string }[] | null | undefined;
+  enableSubAgents?: boolean | undefined;
+  enableSwitchLlmTool?: boolean | undefined;
+  toolConcurrencyLimit?: number | undefined;
+}
+
 export interface ConversationConfig {
   llmModel: string | null;
   /** LLM profile that the conversation was switched to; it overrides `llmModel`. */
@@ -44,7 +59,7 @@ export interface ConversationConfig {
   /** The conversation's own budget, USD; a lower one of the user's settings wins. */
   maxBudget?: number | null;
   /** Agent profile at the start; `disabledSkills` are those of the profile. */
-  launchedProfile?: { id: string; revision: number } | undefined;
+  launchedProfile?: LaunchedProfile | undefined;
   disabledSkills?: readonly string[] | undefined;
   /** A client defined the agent: `Store.agents` has it, and `llmModel` is its model's name. */
   ownAgent?: boolean;

@@ -8,6 +8,7 @@ import {
   type SaveAgentProfileRequest,
 } from "@sandpiper/wire";
 import type { AgentProfiles } from "./api.ts";
+import { idFor, isSeeded, listAgentProfiles } from "./default-agent-profile.ts";
 import { activateProfile, checkProfileCount, findProfile } from "./profiles.ts";
 import type { SettingsDocument } from "./settings/document.ts";
 import { mergeFields, readFields } from "./settings/fields.ts";
@@ -15,6 +16,7 @@ import type { SettingsRepository } from "./settings/repository.ts";
 import { viewV1 } from "./settings/v1.ts";
 
 type Stored = NonNullable<SettingsDocument["agent_profiles"]>;
+type Listed = ReturnType<typeof listAgentProfiles>;
 
 const noProfiles: Stored = { profiles: {}, active: null };
 
@@ -38,7 +40,7 @@ export class StoredAgentProfiles implements AgentProfiles {
   }
 
   list(userId: string): AgentProfileList {
-    const { profiles, active } = this.#stored(userId);
+    const { profiles, active } = this.#listed(userId);
     return {
       profiles: Object.values(profiles).map(
         ({ id, name, agent_kind, revision, llm_profile_ref, mcp_server_refs }) => ({
@@ -50,21 +52,25 @@ export class StoredAgentProfiles implements AgentProfiles {
           mcp_server_refs,
         }),
       ),
-      active_agent_profile_id: active?.id ?? null,
+      active_agent_profile_id: active.id,
     };
   }
 
   get(userId: string, name: string): AgentProfile {
-    return requireProfile(this.#stored(userId), name);
+    return requireProfile(this.#listed(userId), name);
   }
 
   byId(userId: string, id: string): AgentProfile | undefined {
-    return Object.values(this.#stored(userId).profiles).find((profile) => sameId(profile.id, id));
+    return Object.values(this.#listed(userId).profiles).find((profile) => sameId(profile.id, id));
   }
 
   active(userId: string): AgentProfile | undefined {
-    const { active } = this.#stored(userId);
-    return active ? this.byId(userId, active.id) : undefined;
+    const profile = this.byId(userId, this.#listed(userId).active.id);
+    return profile && !this.isSeeded(userId, profile) ? profile : undefined;
+  }
+
+  isSeeded(userId: string, profile: AgentProfile): boolean {
+    return isSeeded(this.#documents.get(userId), profile);
   }
 
   async save(userId: string, name: string, request: SaveAgentProfileRequest): Promise<void> {
@@ -76,7 +82,7 @@ export class StoredAgentProfiles implements AgentProfiles {
       );
       const profile = {
         ...(readFields(AgentProfile, mergeFields(AgentProfile, {}, given)) as AgentProfile),
-        id: before?.id ?? randomUUID(),
+        id: before?.id ?? idFor(document, name) ?? randomUUID(),
         name,
         revision: before ? before.revision + 1 : 0,
       };
@@ -97,14 +103,16 @@ export class StoredAgentProfiles implements AgentProfiles {
 
   async rename(userId: string, name: string, newName: string): Promise<void> {
     await this.#change(userId, (document, stored) => {
-      requireProfile(stored, name);
+      const { profiles } = listAgentProfiles(document);
+      requireProfile({ profiles }, name);
       if (name === newName) return document;
-      if (Object.hasOwn(stored.profiles, newName))
-        throw new PlatformError("AgentProfileExists", { name: newName });
-      const renamed = Object.values(stored.profiles).map((profile): [string, AgentProfile] =>
-        profile.name === name
-          ? [newName, { ...profile, name: newName, revision: profile.revision + 1 }]
-          : [profile.name, profile],
+      if (Object.hasOwn(profiles, newName)) throw new PlatformError("AgentProfileExists", { name: newName });
+      // Only the renamed profile of a user is stored from now on, not a seeded one.
+      const renamed = Object.values({ ...stored.profiles, [name]: profiles[name]! }).map(
+        (profile): [string, AgentProfile] =>
+          profile.name === name
+            ? [newName, { ...profile, name: newName, revision: profile.revision + 1 }]
+            : [profile.name, profile],
       );
       return {
         ...document,
@@ -123,8 +131,11 @@ export class StoredAgentProfiles implements AgentProfiles {
 
   diagnose(userId: string, name: string): AgentProfileDiagnostics {
     const document = this.#documents.get(userId);
-    const profile = requireProfile(this.#stored(userId), name);
-    const llm = findProfile(document, profile.llm_profile_ref);
+    const profile = requireProfile(this.#listed(userId), name);
+    const seeded = isSeeded(document, profile);
+    const llm = seeded
+      ? (document.agent_settings?.llm ?? {})
+      : findProfile(document, profile.llm_profile_ref);
     const servers = Object.keys(document.agent_settings?.mcp_config ?? {});
     const refs = profile.mcp_server_refs ?? servers;
     const dangling = refs.filter((ref) => !servers.includes(ref));
@@ -146,15 +157,19 @@ export class StoredAgentProfiles implements AgentProfiles {
       dangling_mcp_server_refs: dangling,
       disabled_skills: profile.disabled_skills,
       resolved_skills: [],
+      secret_refs: profile.secret_refs,
       acp_api_key_secret_name: null,
       acp_base_url_secret_name: null,
       acp_file_secret_names: [],
-      resolved_settings: errors.length === 0 ? resolveSettings(document, profile, resolved) : null,
+      resolved_settings:
+        errors.length === 0
+          ? resolveSettings(seeded ? document : applyProfile(document, profile), resolved)
+          : null,
     };
   }
 
-  #stored(userId: string): Stored {
-    return this.#documents.get(userId).agent_profiles ?? noProfiles;
+  #listed(userId: string): Listed {
+    return listAgentProfiles(this.#documents.get(userId));
   }
 
   async #change(
@@ -177,8 +192,10 @@ export function activateAgentProfile(
   id: string,
 ): { document: SettingsDocument; profile: AgentProfile } | undefined {
   const { profiles } = document.agent_profiles ?? noProfiles;
-  const profile = Object.values(profiles).find((candidate) => sameId(candidate.id, id));
+  const profile = Object.values(listAgentProfiles(document).profiles).find((one) => sameId(one.id, id));
   if (!profile) return undefined;
+  if (isSeeded(document, profile))
+    return { document: { ...document, agent_profiles: { profiles, active: null } }, profile };
   if (!findProfile(document, profile.llm_profile_ref)) {
     throw new PlatformError("AgentProfileWithoutLlm", { name: profile.name, llm: profile.llm_profile_ref });
   }
@@ -200,18 +217,14 @@ function applyProfile(document: SettingsDocument, profile: AgentProfile): Settin
   return { ...rest, agent_settings: agent };
 }
 
-/** The effective agent settings of a profile, secrets masked. */
-function resolveSettings(
-  document: SettingsDocument,
-  profile: AgentProfile,
-  servers: string[],
-): Record<string, unknown> {
-  const view = viewV1(applyProfile(document, profile)).agent_settings;
+/** The effective agent settings of a document with an applied profile, secrets masked. */
+function resolveSettings(document: SettingsDocument, servers: string[]): Record<string, unknown> {
+  const view = viewV1(document).agent_settings;
   const chosen = Object.entries(view.mcp_config).filter(([name]) => servers.includes(name));
   return { ...view, mcp_config: Object.fromEntries(chosen) };
 }
 
-function requireProfile({ profiles }: Stored, name: string): AgentProfile {
+function requireProfile({ profiles }: Pick<Stored, "profiles">, name: string): AgentProfile {
   if (!Object.hasOwn(profiles, name)) throw new PlatformError("AgentProfileUnknown", { name });
   return profiles[name]!;
 }

@@ -125,7 +125,7 @@ export interface LlmProfileService {
   save(userId: string, name: string, request: SaveProfileRequest): Promise<void>;
   /**
    * Removes a profile if it exists. The first other one replaces an active one, also in
-   * `agent_settings.llm`.
+   * `agent_settings.llm`. Throws ProfileInUse when agent profiles name it.
    */
   remove(userId: string, name: string): Promise<void>;
   /**
@@ -155,8 +155,10 @@ export interface AgentProfiles {
   remove(userId: string, name: string): Promise<void>;
   /** Throws ProfileNotFound, ProfileExists. */
   rename(userId: string, name: string, newName: string): Promise<void>;
-  /** The profile of starts that name none. */
+  /** The profile of starts that name none; undefined for the seeded one, which is the settings. */
   active(userId: string): AgentProfile | undefined;
+  /** Whether the profile is the seeded `default`, which stands for the settings as they are. */
+  isSeeded(userId: string, profile: AgentProfile): boolean;
   /**
    * Activates a profile without changing `agent_settings`. Throws ProfileNotFound, and
    * InvalidParameter when its LLM profile is missing.
@@ -195,11 +197,14 @@ export interface Secrets {
     userId: string,
     tokens: ReadonlyMap<ProviderType, { token: string | null; host: string | null }>,
   ): Promise<void>;
-  /** Adds or replaces secrets of one conversation (`secrets` of a start request). */
+  /**
+   * Adds or replaces secrets of one conversation (`secrets` of a start request). A `scope` limits
+   * the user's other secrets in its sandbox.
+   */
   putConversation(
     owner: { userId: string; conversationId: string; sandboxId: string },
     values: Readonly<Record<string, string>>,
-    about?: Pick<ConversationSecretsRow, "descriptions" | "sources">,
+    about?: Pick<ConversationSecretsRow, "descriptions" | "sources" | "scope">,
   ): Promise<void>;
   /** Stores values that were fetched again, unless the source of a secret has changed. */
   refreshConversation(
@@ -210,7 +215,8 @@ export interface Secrets {
   removeConversation(conversationId: string): Promise<void>;
   /**
    * The secrets of a sandbox. Those of its conversations override the user's custom secrets, which
-   * override provider tokens. Cheap: call it for each use.
+   * override provider tokens. With a scope of a conversation, only those that it names apply; with
+   * several, those that all name. Cheap: call it for each use.
    */
   forSandbox(userId: string, sandboxId: string): readonly SandboxSecret[];
 }

@@ -67,6 +67,7 @@ export class StoredLlmProfiles implements LlmProfileService {
   async remove(userId: string, name: string): Promise<void> {
     await this.#change(userId, (document, { profiles, active }) => {
       if (!Object.hasOwn(profiles, name)) return document;
+      checkUnused(document, name);
       const { [name]: _, ...others } = profiles;
       const rest = {
         ...document,
@@ -91,7 +92,7 @@ export class StoredLlmProfiles implements LlmProfileService {
       if (Object.hasOwn(profiles, newName)) throw new PlatformError("LlmProfileExists", { name: newName });
       const renamed = Object.entries(profiles).map(([key, llm]) => [key === name ? newName : key, llm]);
       return {
-        ...document,
+        ...renameReferences(document, name, newName),
         llm_profiles: { profiles: Object.fromEntries(renamed), active: active === name ? newName : active },
       };
     });
@@ -148,6 +149,25 @@ export function toModelConfig(llm: LlmDiff, userId: string): Partial<ModelConfig
 export function checkProfileCount(profiles: object): void {
   if (Object.keys(profiles).length >= maxProfiles)
     throw new PlatformError("ProfileLimitReached", { max: maxProfiles });
+}
+
+/** Throws ProfileInUse (agent-server-1.58.md 5.3). */
+function checkUnused({ agent_profiles: stored }: SettingsDocument, name: string): void {
+  const users = Object.values(stored?.profiles ?? {}).filter((profile) => profile.llm_profile_ref === name);
+  if (users.length === 0) return;
+  const names = users.map((profile) => profile.name).join(", ");
+  throw new PlatformError("LlmProfileReferenced", { count: users.length, names });
+}
+
+/** The document whose agent profiles name the renamed LLM profile. */
+function renameReferences(document: SettingsDocument, name: string, newName: string): SettingsDocument {
+  const { agent_profiles: stored } = document;
+  if (!stored) return document;
+  const profiles = Object.entries(stored.profiles).map(([key, profile]) => [
+    key,
+    profile.llm_profile_ref === name ? { ...profile, llm_profile_ref: newName } : profile,
+  ]);
+  return { ...document, agent_profiles: { ...stored, profiles: Object.fromEntries(profiles) } };
 }
 
 function requireProfile(document: SettingsDocument, name: string): LlmDiff {

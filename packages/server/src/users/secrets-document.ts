@@ -81,6 +81,16 @@ export function addConversationSecrets(
   return overlaySecrets(secrets, own);
 }
 
+/** The secrets that every scope names, by either name; all of them without a scope. */
+export function limitSecrets(
+  secrets: readonly SandboxSecret[],
+  scopes: readonly (readonly string[])[],
+): readonly SandboxSecret[] {
+  if (scopes.length === 0) return secrets;
+  const sets = scopes.map((scope) => new Set(scope));
+  return secrets.filter(({ name, variable }) => sets.every((set) => set.has(name) || set.has(variable)));
+}
+
 /** Both lists; secrets `above` replace those with the same name or variable. */
 function overlaySecrets(
   below: readonly SandboxSecret[],

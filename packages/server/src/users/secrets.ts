@@ -17,6 +17,7 @@ import {
   addConversationSecrets,
   type DerivedSecrets,
   deriveSecrets,
+  limitSecrets,
   noSecrets,
   type SecretsDocument,
 } from "./secrets-document.ts";
@@ -126,7 +127,7 @@ export class StoredSecrets implements Secrets {
   async putConversation(
     { userId, conversationId, sandboxId }: { userId: string; conversationId: string; sandboxId: string },
     values: Readonly<Record<string, string>>,
-    { descriptions, sources }: Pick<ConversationSecretsRow, "descriptions" | "sources"> = {},
+    { descriptions, sources, scope }: Pick<ConversationSecretsRow, "descriptions" | "sources" | "scope"> = {},
   ): Promise<void> {
     for (const [name, value] of Object.entries(values)) {
       checkSecretName(name);
@@ -144,6 +145,7 @@ export class StoredSecrets implements Secrets {
         ...{ userId, conversationId, sandboxId, values: all },
         descriptions: { ...before?.descriptions, ...descriptions },
         sources: { ...Object.fromEntries(kept), ...sources },
+        scope: scope ?? before?.scope,
       });
     });
   }
@@ -179,9 +181,12 @@ export class StoredSecrets implements Secrets {
 
   forSandbox(userId: string, sandboxId: string): readonly SandboxSecret[] {
     const { conversations, mask } = this.#options;
-    let secrets = this.#derive(userId).forSandboxes;
-    for (const row of conversations.listBySandbox(sandboxId)) {
-      if (row.userId !== userId) continue;
+    const rows = conversations.listBySandbox(sandboxId).filter((row) => row.userId === userId);
+    let secrets = limitSecrets(
+      this.#derive(userId).forSandboxes,
+      rows.flatMap(({ scope }) => (scope ? [scope] : [])),
+    );
+    for (const row of rows) {
       for (const value of Object.values(row.values)) mask.registerSecret(value, userId);
       secrets = addConversationSecrets(secrets, row.values, row.descriptions);
     }

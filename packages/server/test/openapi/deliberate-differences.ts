@@ -19,6 +19,10 @@ export const appServer: readonly Deliberate[] = [
     "newer clients send it with every profile, as null",
   ],
   ["* /api/agent-profiles*: query org_id: missing", hosted],
+  [
+    "POST /api/agent-profiles/{name}/materialize: answer secret_refs: ours alone",
+    "newer than the app server's document (agent-server-1.58.md section 5.2)",
+  ],
   ["GET /api/v1/users/me: answer org_*: missing", hosted],
   ["GET /api/v1/users/me: answer permissions: missing", hosted],
   ["GET /api/v1/users/me: answer role: missing", hosted],

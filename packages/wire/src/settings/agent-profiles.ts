@@ -21,8 +21,8 @@ const given = {
 
 /**
  * A named agent configuration: it refers to an LLM profile and MCP servers by name and has no
- * secrets (app-server openapi OpenHandsAgentProfile). `mcp_server_refs` null means all servers. A
- * rename keeps `id`; `revision` counts changes.
+ * secrets (app-server openapi OpenHandsAgentProfile). `mcp_server_refs` null means all servers, and
+ * `secret_refs` null all secrets of the user. A rename keeps `id`; `revision` counts changes.
  */
 export const AgentProfile = Type.Object({
   schema_version: Type.Integer({ minimum: 1, default: 2 }),
@@ -32,6 +32,12 @@ export const AgentProfile = Type.Object({
   agent_kind: StringEnum(["openhands"], { default: "openhands" }),
   ...given,
   mcp_server_refs: refs,
+  secret_refs: refs,
+  persona: Nullable(Type.String({ minLength: 1, maxLength: 65_536 })),
+  /** Kept for their owners; without effect here, like `meta_profile_ref`. */
+  public_skills: refs,
+  enable_classify_and_switch_llm_tool: Type.Boolean({ default: false }),
+  meta_profile_ref: Nullable(Type.String({ minLength: 1, maxLength: 64 })),
   agent,
   tools,
   system_message_suffix: AgentContext.properties.system_message_suffix,
@@ -45,21 +51,24 @@ export const AgentProfile = Type.Object({
 
 /**
  * Body of `POST /api/agent-profiles/{name}`: the path gives the name; identity and revision are
- * ignored.
+ * ignored. Unknown fields are refused (agent-server-1.58.md 5.2).
  */
 export const SaveAgentProfileRequest = Type.Unsafe<SaveAgentProfileRequest>(
-  Type.Object({
-    ...diffOf(
-      Type.Object({
-        ...AgentProfile.properties,
-        name: Type.Unknown(),
-        id: Type.Unknown(),
-        revision: Type.Unknown(),
-        schema_version: Type.Unknown(),
-      }),
-    ).properties,
-    ...given,
-  }),
+  Type.Object(
+    {
+      ...diffOf(
+        Type.Object({
+          ...AgentProfile.properties,
+          name: Type.Unknown(),
+          id: Type.Unknown(),
+          revision: Type.Unknown(),
+          schema_version: Type.Unknown(),
+        }),
+      ).properties,
+      ...given,
+    },
+    { additionalProperties: false },
+  ),
 );
 
 export const AgentProfileInfo = Type.Object({
@@ -99,6 +108,7 @@ export const AgentProfileDiagnostics = Type.Object({
   resolved_mcp_servers: Type.Array(Type.String()),
   dangling_mcp_server_refs: Type.Array(Type.String()),
   disabled_skills: Type.Array(Type.String()),
+  secret_refs: refs,
   resolved_skills: Type.Array(Type.String()),
   acp_api_key_secret_name: Nullable(Type.String()),
   acp_base_url_secret_name: Nullable(Type.String()),

@@ -18,6 +18,7 @@ import type { ConversationConfig, ConversationRow } from "../../store/conversati
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import { defaultUser } from "../../users/default-user.ts";
+import { agentPreferences } from "./agent-preferences.ts";
 import { maskSecrets, unmask } from "./mask-secrets.ts";
 
 export interface AgentConfigResolverDeps {
@@ -61,13 +62,13 @@ export class AgentConfigResolver {
     const own = this.clientAgent(row);
     if (own?.tools) return own.tools;
     if (own?.agent || row.config.agentType === "plan") return undefined;
-    return this.#deps.settings.agent(row.userId).tools?.map(({ name }) => name);
+    return agentPreferences(this.#deps.settings, row).tools?.map(({ name }) => name);
   }
 
   /** Whether the tool that calls sub-agents is named or enabled. */
   hasTaskTool(row: Row): boolean {
     const own = this.clientAgent(row)?.agent;
-    const { enableSubAgents, tools } = this.#deps.settings.agent(row.userId);
+    const { enableSubAgents, tools } = agentPreferences(this.#deps.settings, row);
     const names = ((own ? own.tools : tools) ?? []).map(({ name }) => name);
     return (
       ["task_tool_set", "TaskToolSet", "task"].some((name) => names.includes(name)) ||
@@ -142,7 +143,7 @@ export class AgentConfigResolver {
   concurrency(row: Row): number {
     return (
       this.clientAgent(row)?.agent?.tool_concurrency_limit ??
-      this.#deps.settings.agent(row.userId).toolConcurrencyLimit
+      agentPreferences(this.#deps.settings, row).toolConcurrencyLimit
     );
   }
 

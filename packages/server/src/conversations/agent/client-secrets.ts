@@ -27,14 +27,18 @@ export class ClientSecrets {
     return resolveSecrets(this.#deps, place, sources);
   }
 
-  /** Stores resolved secrets, if there are any. Throws TooManySecrets. */
+  /** Stores resolved secrets and a scope, if there are any. Throws TooManySecrets. */
   async put(
     owner: { userId: string; conversationId: string; sandboxId: string },
     values: Record<string, string>,
     sources: Readonly<Record<string, SecretSource>>,
+    scope?: readonly string[] | null,
   ): Promise<void> {
-    if (Object.keys(values).length > 0)
-      await this.#deps.secrets.putConversation(owner, values, describeSecrets(this.#deps, sources));
+    if (Object.keys(values).length === 0 && !scope) return;
+    await this.#deps.secrets.putConversation(owner, values, {
+      ...describeSecrets(this.#deps, sources),
+      ...(scope && { scope }),
+    });
   }
 
   /** Removes the secrets of a conversation that is not stored; true when it is not. */

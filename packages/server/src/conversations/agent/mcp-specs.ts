@@ -84,8 +84,11 @@ function filterByProfile(
   { agentProfiles }: McpSpecsDeps["settings"],
   { userId, config }: Pick<ConversationRow, "userId" | "config">,
 ): McpServers {
-  if (!config.launchedProfile) return stored;
-  const refs = agentProfiles.byId(userId, config.launchedProfile.id)?.mcp_server_refs;
+  const { launchedProfile: launched } = config;
+  if (!launched) return stored;
+  const { mcpServerRefs } = launched;
+  const refs =
+    mcpServerRefs === undefined ? agentProfiles.byId(userId, launched.id)?.mcp_server_refs : mcpServerRefs;
   return refs ? Object.fromEntries(Object.entries(stored).filter(([name]) => refs.includes(name))) : stored;
 }
 

@@ -8,6 +8,7 @@ import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import type { ProjectContexts } from "../project/project-context.ts";
 import type { AgentConfigResolver } from "./agent-config.ts";
+import { agentPreferences } from "./agent-preferences.ts";
 import type { ProjectKnowledge } from "./project-knowledge.ts";
 import type { ToolSource } from "./toolset.ts";
 
@@ -76,7 +77,7 @@ export class SwitchModelTool implements ToolSource {
     const names = [...(agent?.tools ?? []).map(({ name }) => name), ...(agent?.include_default_tools ?? [])];
     const isEnabled = agent
       ? names.some((name) => switchToolNames.includes(name)) && (keptTools?.includes("switch_llm") ?? true)
-      : settings.agent(row.userId).enableSwitchLlmTool;
+      : agentPreferences(settings, row).enableSwitchLlmTool;
     if (!isEnabled) return [];
     const profiles = settings.profiles
       .list(row.userId)

@@ -5,6 +5,7 @@ import { newId, parseId } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
+import { checkReferences } from "./launched-profile.ts";
 
 type AgentProfile = NonNullable<ReturnType<Settings["agentProfiles"]["byId"]>>;
 
@@ -26,10 +27,11 @@ export function requireStartSandbox(
   return sandbox;
 }
 
-/** Throws ProfileNotFound. */
+/** Throws ProfileNotFound, and InvalidParameter when something that it names is missing. */
 export function requireAgentProfile(settings: Settings, userId: string, id: string): AgentProfile {
   const profile = settings.agentProfiles.byId(userId, id);
   if (!profile) throw new PlatformError("StartProfileUnknown");
+  checkReferences(settings, userId, profile);
   return profile;
 }
 

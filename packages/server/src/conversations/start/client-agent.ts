@@ -12,6 +12,7 @@ import type {
 import type { ConversationConfig } from "../../store/conversation-store.ts";
 import type { Settings } from "../../users/api.ts";
 import { requireAgentProfile } from "./checks.ts";
+import { launchProfile, profileSuffix } from "./launched-profile.ts";
 
 export interface ResolvedAgent {
   /** Undefined when the agent of the user's settings is used, changed by `launched`. */
@@ -38,10 +39,8 @@ export function resolveAgent(
     return {
       agent: undefined,
       launched: {
-        launchedProfile: { id: profile.id, revision: profile.revision },
-        disabledSkills: profile.disabled_skills,
-        llmProfile: profile.llm_profile_ref,
-        systemMessageSuffix: profile.system_message_suffix,
+        ...launchProfile(settings, userId, profile),
+        systemMessageSuffix: profileSuffix(profile),
       },
     };
   }

@@ -49,7 +49,8 @@ export class ConversationCreator {
     const { row, document, secrets: given } = await plans.plan(id, target, request);
     // Secrets are stored first; after a crash the next process removes those without conversation.
     try {
-      await secrets.put({ userId, conversationId: id, sandboxId }, given.values, given.sources);
+      const scope = row.config.launchedProfile?.secretRefs;
+      await secrets.put({ userId, conversationId: id, sandboxId }, given.values, given.sources, scope);
       await Promise.all([callbacks.register(userId, id, []), store.conversations.create(row, document)]);
     } catch (error) {
       await secrets.dropUnowned(id).catch(() => {});

@@ -13,6 +13,7 @@ import { makeTitle, parseContent } from "../log/messages.ts";
 import { appendParameters, type Plugin, parsePlugin } from "../project/plugins.ts";
 import { checkBranch, type ProjectRepository, resolveRepository } from "../project/repository.ts";
 import { findParent, parseOrCreateId, requireAgentProfile, requireStartSandbox } from "./checks.ts";
+import { launchProfile, profileSuffix } from "./launched-profile.ts";
 import { suggestedTaskPrompt } from "./suggested-task.ts";
 
 export interface PlanDeps {
@@ -84,8 +85,8 @@ export function planStart(
       ? undefined
       : parent;
   // The default profile does not change the model of a sub-conversation.
-  const llmProfile =
-    parent && !request.agent_profile_id ? parent.config.llmProfile : profile?.llm_profile_ref;
+  const launched = profile && launchProfile(settings, userId, profile);
+  const llmProfile = parent && !request.agent_profile_id ? parent.config.llmProfile : launched?.llmProfile;
   const config: ConversationConfig = {
     llmModel: request.llm_model || parent?.config.llmModel || null,
     selectedRepository: own || parent?.config.selectedRepository || null,
@@ -98,14 +99,12 @@ export function planStart(
     agentType: request.agent_type ?? "default",
     ...(hasAnyFile(spec, browserPrograms) && { browser: true }),
     systemMessageSuffix:
-      request.system_message_suffix ?? profile?.system_message_suffix ?? preferences.systemMessageSuffix,
+      request.system_message_suffix ?? profileSuffix(profile) ?? preferences.systemMessageSuffix,
     workingDir: "",
     maxIterations: preferences.maxIterations,
     ...(request.max_budget_per_task && { maxBudget: request.max_budget_per_task }),
-    ...(profile && {
-      launchedProfile: { id: profile.id, revision: profile.revision },
-      disabledSkills: profile.disabled_skills,
-    }),
+    ...launched,
+    llmProfile: undefined,
     ...(!request.llm_model && { llmProfile }),
   };
   const work = planWork(deps, userId, request, config, sandboxId !== undefined);

@@ -26,10 +26,14 @@ export class StartRecords {
     this.#deps.callbacks.check(processors ?? []);
   }
 
-  /** Stores a task with its secrets and callbacks; nothing is left behind after an error. */
+  /**
+   * Stores a task with its secrets, their scope and callbacks; nothing is left behind after an
+   * error.
+   */
   async create(
     task: Omit<StartTaskRow, "request"> & { sandboxId: string },
     request: AppConversationStartRequest,
+    scope?: readonly string[] | null,
   ): Promise<StartTaskRow> {
     const { store, callbacks, secrets } = this.#deps;
     const { userId, conversationId, sandboxId } = task;
@@ -37,8 +41,9 @@ export class StartRecords {
     try {
       // The task's request has no secret values, so they are stored first, for a start that resumes
       // after a crash. The store removes values without a task when it is opened.
-      if (request.secrets && Object.keys(request.secrets).length > 0)
-        await secrets.putConversation({ userId, conversationId, sandboxId }, request.secrets);
+      const values = request.secrets ?? {};
+      if (Object.keys(values).length > 0 || scope)
+        await secrets.putConversation({ userId, conversationId, sandboxId }, values, scope ? { scope } : {});
       // Issued together, so they are one transaction.
       await Promise.all([
         callbacks.register(userId, conversationId, request.processors ?? []),

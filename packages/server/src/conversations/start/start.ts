@@ -62,7 +62,8 @@ export class ConversationStarter {
     this.#starting.add(conversationId);
     const ids = { id: newId(), userId, conversationId, sandboxId };
     const state = { status: "WORKING", detail: null, createdAt: now, updatedAt: now } as const;
-    const task = await records.create({ ...ids, ...state }, request).catch((error) => {
+    const scope = plan.conversation.config.launchedProfile?.secretRefs;
+    const task = await records.create({ ...ids, ...state }, request, scope).catch((error) => {
       this.#starting.delete(conversationId);
       plan.leave();
       throw error;

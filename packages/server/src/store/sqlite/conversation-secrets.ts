@@ -9,6 +9,9 @@ import { type ConversationSecretsRecord, compile } from "./tables.ts";
 /** A secret in the encrypted document: its value, or an object with a description or source. */
 type Stored = string | { value: string; description?: string; source?: LookupSecretSource };
 
+/** Key of the scope in the document: no secret can have this name. */
+const scopeKey = "*scope";
+
 /** Encrypted secrets without a foreign key: they are written before their conversation. */
 export class SqliteConversationSecrets implements ConversationSecretStore {
   readonly #context: StoreContext;
@@ -24,6 +27,7 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
     values,
     descriptions = {},
     sources = {},
+    scope,
   }: ConversationSecretsRow): Promise<void> {
     const entries = Object.entries(values).map(([name, value]) => {
       const description = Object.hasOwn(descriptions, name) ? descriptions[name] : undefined;
@@ -34,7 +38,7 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
       ] as const;
     });
     const document = this.#context.vault.encrypt(
-      JSON.stringify(Object.fromEntries(entries)),
+      JSON.stringify({ ...Object.fromEntries(entries), ...(scope && { [scopeKey]: scope }) }),
       place(conversationId),
     );
     const change = { user_id: userId, sandbox_id: sandboxId, document };
@@ -75,10 +79,9 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
     sandbox_id,
     document,
   }: ConversationSecretsRecord): ConversationSecretsRow {
-    const stored = JSON.parse(this.#context.vault.decrypt(document, place(conversation_id))) as Record<
-      string,
-      Stored
-    >;
+    const { [scopeKey]: scope, ...stored } = JSON.parse(
+      this.#context.vault.decrypt(document, place(conversation_id)),
+    ) as Record<string, Stored> & { [scopeKey]?: string[] };
     const values: Record<string, string> = {};
     const descriptions: Record<string, string> = {};
     const sources: Record<string, LookupSecretSource> = {};
@@ -94,6 +97,7 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
       values,
       descriptions,
       sources,
+      ...(scope && { scope }),
     };
   }
 }

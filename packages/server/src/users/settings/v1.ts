@@ -11,6 +11,7 @@ import {
   type SettingsV1,
   type SettingsV1Update,
 } from "@sandpiper/wire";
+import { listAgentProfiles } from "../default-agent-profile.ts";
 import { patchServers } from "../mcp-patch.ts";
 import type { SettingsDocument, StoredAgentSettings } from "./document.ts";
 import { type Exposure, listSecrets, mergeFields, readFields } from "./fields.ts";
@@ -80,7 +81,8 @@ export function viewV1(
   document: SettingsDocument,
   { exposed = false }: ViewOptions = {},
 ): Omit<SettingsV1, "provider_tokens_set"> {
-  const { llm_profiles: profiles, agent_profiles: agentProfiles, agent_settings: agent = {} } = document;
+  const { llm_profiles: profiles, agent_settings: agent = {} } = document;
+  const { active: activeAgent } = listAgentProfiles(document);
   const { security_analyzer: analyzer } = document.conversation_settings ?? {};
   const servers = agent.mcp_config ?? {};
   return {
@@ -102,8 +104,8 @@ export function viewV1(
       ),
       active: profiles?.active ?? null,
     },
-    active_agent_profile_id: agentProfiles?.active?.id ?? null,
-    active_agent_profile_revision: agentProfiles?.active?.revision ?? null,
+    active_agent_profile_id: activeAgent.id,
+    active_agent_profile_revision: activeAgent.revision,
     inherited_marketplaces: [],
     llm_api_key_set: Boolean(agent.llm?.api_key),
     search_api_key_set: Boolean(document.search_api_key),

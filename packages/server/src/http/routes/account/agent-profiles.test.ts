@@ -20,7 +20,6 @@ const saveLlm = () =>
   });
 
 test("a profile is saved, listed, read, changed and renamed; its id stays and its revision counts", async () => {
-  expect(await get()).toEqual({ status: 200, body: { profiles: [], active_agent_profile_id: null } });
   expect(
     (
       await post("/review", {
@@ -55,6 +54,7 @@ test("a profile is saved, listed, read, changed and renamed; its id stays and it
   });
   expect((await post("/review/rename", { new_name: "judge" })).body).toMatchObject({ name: "judge" });
   expect((await get()).body.profiles).toEqual([
+    expect.objectContaining({ name: "default" }),
     {
       id,
       name: "judge",
@@ -67,9 +67,58 @@ test("a profile is saved, listed, read, changed and renamed; its id stays and it
   expect((await get("/review")).status).toBe(404);
   expect((await get("/judge", { key: strangerKey })).status).toBe(404);
   await post("/other", { llm_profile_ref: "fast" });
+  expect(Object.keys(server.store.settings.get(defaultUser) ?? {})).toEqual(["agent_profiles"]);
+  expect(server.store.settings.get(defaultUser)).not.toHaveProperty("agent_profiles.profiles.default");
   expect((await post("/other/rename", { new_name: "judge" })).status).toBe(409);
   for (const _ of [1, 2]) expect((await read(server.call("DELETE", `${base}/judge`))).status).toBe(200);
-  expect((await get()).body.profiles).toHaveLength(1);
+  expect((await get()).body.profiles.map(({ name }: { name: string }) => name)).toEqual(["default", "other"]);
+});
+
+test("there is always an active profile: the seeded default stands for the settings until it is saved", async () => {
+  const { profiles, active_agent_profile_id: id } = (await get()).body;
+  expect(profiles).toEqual([
+    {
+      id,
+      name: "default",
+      agent_kind: "openhands",
+      revision: 0,
+      llm_profile_ref: "default",
+      mcp_server_refs: null,
+    },
+  ]);
+  expect(server.store.settings.get(defaultUser)).toEqual({});
+  expect((await get("/default")).body.profile).toMatchObject({ id, secret_refs: null, public_skills: null });
+  expect((await post(`/${id}/activate`)).body).toMatchObject({ id });
+  expect(server.settings.agentProfiles.active(defaultUser)).toBeUndefined();
+  await saveLlm();
+  expect((await get()).body.profiles).toMatchObject([{ llm_profile_ref: "fast" }]);
+  expect((await post("/default/materialize")).body).toMatchObject({ valid: true });
+  await post("/default", { llm_profile_ref: "fast", secret_refs: ["A"], persona: "You are terse." });
+  expect((await get()).body).toMatchObject({ profiles: [{ id, revision: 0 }], active_agent_profile_id: id });
+  expect(server.settings.agentProfiles.active(defaultUser)).toMatchObject({ secret_refs: ["A"] });
+  await server.call("DELETE", `${base}/default`);
+  expect((await get("/default")).body.profile).toMatchObject({ id, secret_refs: null });
+  expect((await post("/default/rename", { new_name: "mine" })).status).toBe(200);
+  expect((await get()).body).toMatchObject({ profiles: [{ id, name: "mine" }], active_agent_profile_id: id });
+});
+
+test("an LLM profile that agent profiles name cannot be deleted; a rename reaches them", async () => {
+  await saveLlm();
+  for (const name of ["a", "b"]) await post(`/${name}`, { llm_profile_ref: "fast" });
+  const remove = (path: string) => read(server.call("DELETE", path));
+  for (const path of ["/api/v1/settings/profiles/fast", "/api/profiles/fast"]) {
+    const sandbox = server.addSandbox();
+    const init = path.startsWith("/api/v1") ? {} : { headers: { "x-session-api-key": sandbox.sessionKey! } };
+    const answer = await read(server.call("DELETE", path, init));
+    expect([answer.status, JSON.stringify(answer.body)]).toEqual([
+      409,
+      expect.stringContaining("LLM profile is referenced by 2 agent profile(s): a, b"),
+    ]);
+  }
+  await server.call("POST", "/api/v1/settings/profiles/fast/rename", { body: { new_name: "quick" } });
+  expect((await get("/a")).body.profile).toMatchObject({ llm_profile_ref: "quick" });
+  for (const name of ["a", "b"]) await remove(`${base}/${name}`);
+  expect((await remove("/api/v1/settings/profiles/quick")).status).toBe(200);
 });
 
 test("an active profile is remembered and changes no settings; without its LLM profile it is refused", async () => {
@@ -80,7 +129,7 @@ test("an active profile is remembered and changes no settings; without its LLM p
     422,
     expect.stringContaining("'fast', which does not exist"),
   ]);
-  expect((await get()).body.active_agent_profile_id).toBeNull();
+  const initial = (await get()).body.active_agent_profile_id;
   await saveLlm();
   expect((await post(`/${id.replaceAll("-", "")}/activate`)).body).toEqual({
     id,
@@ -99,7 +148,7 @@ test("an active profile is remembered and changes no settings; without its LLM p
   await post("/p/rename", { new_name: "q" });
   expect(server.settings.agentProfiles.active(defaultUser)).toMatchObject({ id, name: "q" });
   await server.call("DELETE", `${base}/q`);
-  expect((await get()).body.active_agent_profile_id).toBeNull();
+  expect((await get()).body.active_agent_profile_id).toBe(initial);
 });
 
 test("materialising reports missing parts and the resulting settings, without secrets or changes", async () => {
@@ -133,6 +182,8 @@ test("invalid bodies and names get an error in the family's shape", async () => 
     { llm_profile_ref: 5 },
     { llm_profile_ref: "x", agent_kind: "acp" },
     { llm_profile_ref: "x", condenser: { max_size: 1 } },
+    { llm_profile_ref: "x", secret_ref: ["A"] },
+    { llm_profile_ref: "x", secret_refs: "A" },
   ]) {
     const answer = await post("/p", body);
     expect([answer.status, Array.isArray(answer.body.detail)]).toEqual([422, true]);

@@ -9,6 +9,9 @@ import type { App, HttpServices } from "../../server/services.ts";
 /** The agent-server release whose API this server implements; clients reject unknown versions. */
 const agentServerVersion = "1.43.1";
 
+/** Features that clients look for (agent-server-1.58.md section 2). */
+const capabilities = ["profile_secret_scope_v1"];
+
 /**
  * Routes without a key (app-server.md section 0, agent-server.md section 2), and the agent server's
  * tools. The two surfaces report health with different bodies.
@@ -63,7 +66,7 @@ export function healthRoutes(app: App, { config }: Pick<HttpServices, "config">)
       usable_tools: usableTools,
       runtime_idle_timeout_seconds: config.idlePauseMs > 0 ? config.idlePauseMs / 1000 : null,
       max_foreground_terminal_timeout_seconds: null,
-      capabilities: [],
+      capabilities,
       docs: "/docs",
       redoc: null,
     };

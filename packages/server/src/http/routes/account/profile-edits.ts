@@ -11,8 +11,9 @@ export interface ProfileEdits {
   keys?: Record<string, TString>;
   name: TString;
   body: TObject<{ new_name: TString }>;
-  /** Failures of renaming. */
+  /** Failures of renaming, and of deleting. */
   failures?: number[];
+  removeFailures?: number[];
   options?: object;
   profiles: {
     remove(userId: string, name: string): Promise<unknown>;
@@ -24,13 +25,26 @@ export interface ProfileEdits {
 export function profileEditRoutes(
   app: App,
   route: Route,
-  { base, noun: [noun, object], keys, name, body, failures = [409], options, profiles }: ProfileEdits,
+  {
+    base,
+    noun: [noun, object],
+    keys,
+    name,
+    body,
+    failures = [409],
+    removeFailures = [],
+    options,
+    profiles,
+  }: ProfileEdits,
 ): void {
   const params = Type.Object({ ...keys, name });
   const response = { 200: ProfileMutation };
   app.delete(
     `${base}/:name`,
-    { ...options, ...route(`Delete ${object}, if there is one`, { params, response }) },
+    {
+      ...options,
+      ...route(`Delete ${object}, if there is one`, { params, response }, { failures: removeFailures }),
+    },
     async ({ principal, params: { name } }) => {
       await profiles.remove(principal.userId, name);
       return { name, message: `${noun} '${name}' deleted` };

@@ -86,6 +86,7 @@ export function agentLlmProfileRoutes(
     name: ProfileName,
     body: RenameProfileRequest,
     failures: [404, 409],
+    removeFailures: [409],
     profiles,
   });
   app.post(

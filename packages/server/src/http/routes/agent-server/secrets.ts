@@ -2,6 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
 import { CustomSecretCreate, Deleted, SandboxSecretNames } from "@sandpiper/wire";
 import { Type } from "typebox";
+import { limitSecrets } from "../../../users/secrets-document.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -18,7 +19,7 @@ const SecretPath = Type.Object({
  */
 export function agentSecretRoutes(
   app: App,
-  { secrets, encryptedValues }: Pick<HttpServices, "secrets" | "encryptedValues">,
+  { secrets, encryptedValues, settings }: Pick<HttpServices, "secrets" | "encryptedValues" | "settings">,
 ): void {
   const route = makeRoute(["secrets"], { access: "agent" }, { view: "agent" });
   const url = "/api/settings/secrets";
@@ -28,10 +29,29 @@ export function agentSecretRoutes(
 
   app.get(
     url,
-    route("List the secrets of the sandbox, without their values", { response: { 200: SandboxSecretNames } }),
-    ({ principal }) => ({
-      secrets: all(principal).map((secret) => ({ name: secret.name, description: secret.description })),
-    }),
+    route(
+      "List the secrets of the sandbox, without their values",
+      {
+        querystring: Type.Object({
+          agent_profile_id: Type.Optional(
+            Type.String({ maxLength: 128, description: "only the secrets of the profile's `secret_refs`" }),
+          ),
+        }),
+        response: { 200: SandboxSecretNames },
+      },
+      { failures: [404] },
+    ),
+    ({ principal, query: { agent_profile_id: id } }) => {
+      const profile = id ? settings.agentProfiles.byId(principal.userId, id) : undefined;
+      if (id && !profile) throw new PlatformError("AgentProfileIdUnknown", { id: id.slice(0, 64) });
+      const scope = profile?.secret_refs;
+      return {
+        secrets: limitSecrets(all(principal), scope ? [scope] : []).map((secret) => ({
+          name: secret.name,
+          description: secret.description,
+        })),
+      };
+    },
   );
   app.get(
     `${url}/:name`,

@@ -52,7 +52,10 @@ test("the released TypeScript client stores and uses agent profiles", async () =
   });
   await expect(client.activateAgentProfile(profile.id)).rejects.toMatchObject({ status: 422 });
   await client.renameAgentProfile("review", "judge");
-  expect((await client.listAgentProfiles()).profiles).toMatchObject([{ id: profile.id, name: "judge" }]);
+  expect((await client.listAgentProfiles()).profiles).toMatchObject([
+    { name: "default" },
+    { id: profile.id, name: "judge" },
+  ]);
   await client.deleteAgentProfile("judge");
   client.close();
 });

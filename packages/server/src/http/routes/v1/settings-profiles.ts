@@ -88,6 +88,7 @@ export function settingsProfileRoutes(
     keys,
     name: ProfileName,
     body: RenameProfileRequest,
+    removeFailures: [409],
     options: { preHandler },
     profiles,
   });
