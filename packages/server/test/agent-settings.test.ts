@@ -56,7 +56,7 @@ test("the server describes itself, at the root too", async () => {
   expect(await client.getReady()).toEqual({ status: "ready" });
   const info = await client.getServerInfo();
   expect(info).toMatchObject({
-    version: "1.43.1",
+    version: "1.52.0",
     usable_tools: expect.arrayContaining(["terminal", "file_editor"]),
   });
   expect(await client.getRoot()).toMatchObject({ version: info.version, docs: "/docs" });

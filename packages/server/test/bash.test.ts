@@ -176,7 +176,8 @@ test("a stopped command ends with its children and code -15; stopping again chan
 
   const conversation = await api("POST", "/api/conversations", sdkRequest("http://127.0.0.1:1"));
   const scoped = `/api/conversations/${conversation.body.id}/bash/bash_commands`;
-  const second = await api("POST", "/api/bash/start_bash_command", { command: "sleep 603" });
+  const start = scoped.replace("bash_commands", "start_bash_command");
+  const second = await api("POST", start, { command: "sleep 603" });
   expect((await api("POST", `${scoped}/${second.body.id}/stop`)).status).toBe(200);
   expect((await follow(second.body.id)).exitCode).toBe(-15);
   expect((await api("POST", `${scoped}/${unknown}/stop`)).status).toBe(404);

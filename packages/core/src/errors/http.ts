@@ -35,6 +35,8 @@ export const httpErrors = {
     ReplayUnsupported: "Trajectories cannot be replayed: leave out replay_json.",
     ExposureInvalid: "X-Expose-Secrets must be encrypted or plaintext.",
     SandboxFileUnreadable: "{path} is not a readable file, or it is too large.",
+    PathOutsideConversation: "path must be inside the conversation workspace",
+    TrajectoryForeign: "Trajectory must belong to the selected conversation",
     SystemMessagesTooLong: "The system messages may have at most {maxLength} characters in total.",
     TooManyMessageParts: "A message may have at most {maxParts} parts.",
     MessagePartUnsupported: "Parts of the type '{type}' are not supported: send text and image_url.",

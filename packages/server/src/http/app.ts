@@ -17,9 +17,11 @@ import { agentBashRoutes } from "./routes/agent-server/bash.ts";
 import { agentBranchRoutes, filesHeader } from "./routes/agent-server/branches.ts";
 import { agentConversationRoutes } from "./routes/agent-server/conversations.ts";
 import { agentCreateRoutes } from "./routes/agent-server/create.ts";
+import { agentEditorRoutes } from "./routes/agent-server/editor.ts";
 import { agentEventRoutes } from "./routes/agent-server/events.ts";
 import { agentFileRoutes } from "./routes/agent-server/files.ts";
 import { agentServerRoutes } from "./routes/agent-server/routes.ts";
+import { agentRuntimeRoutes } from "./routes/agent-server/runtime.ts";
 import { agentSideCallRoutes } from "./routes/agent-server/side-call-routes.ts";
 import { makeViewConstraint, stripPrefix } from "./routes/agent-server/view.ts";
 import { allowsAnySite } from "./routes/agent-server/workspace-session.ts";
@@ -181,6 +183,8 @@ export function buildApp(services: HttpServices): App {
     agentFileRoutes(app, services);
     openAiRoutes(app, services);
     agentBashRoutes(app, services);
+    agentEditorRoutes(app, services);
+    agentRuntimeRoutes(app, services);
   });
 
   const sockets = attachSockets(app.server, services, authenticator, {

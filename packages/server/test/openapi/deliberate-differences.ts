@@ -9,6 +9,7 @@ const userOnly =
 const inCode = "in the reference's code, not in its document (agent-server.md section 9)";
 const openEffort = "endpoints have further efforts (minimal, max); what is given goes along as it is";
 const newer = "newer than the reference's document (agent-server.md section 3)";
+const scoped = "newer than the reference's document (agent-server-1.49.md sections 2 and 3)";
 const openState =
   "the whole state is sent, as the fold has it; the schema names what clients rely on and leaves the rest open";
 
@@ -264,7 +265,11 @@ export const additions: readonly Deliberate[] = [
   ["POST /api/conversations/{conversation_id}/switch_*", newer],
   ["POST /api/conversations/{conversation_id}/goal*", newer],
   ["POST /api/bash/bash_commands/{command_id}/stop", newer],
-  ["POST /api/conversations/{conversation_id}/bash/bash_commands/{command_id}/stop", newer],
+  ["* /api/conversations/{conversation_id}/bash/*", scoped],
+  ["* /api/conversations/{conversation_id}/file/*", scoped],
+  ["GET /api/conversations/{conversation_id}/git/commits*", scoped],
+  ["GET /api/conversations/{conversation_id}/vscode/*", scoped],
+  ["* /api/conversations/{conversation_id}/runtime*", scoped],
   ["POST /api/conversations/{conversation_id}/fork", newer],
   ["POST /api/conversations/{conversation_id}/navigate", newer],
   ["GET /api/conversations/{conversation_id}/workspace*", newer],

@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { Nullable, Page } from "../common/schema.ts";
+import { Nullable, Page, StringEnum } from "../common/schema.ts";
 import { ConfirmationPolicy, SecurityAnalyzer } from "../conversations/confirmation.ts";
 import { ExecutionStatus, MetricsSnapshot, Stats } from "../conversations/state.ts";
 import { ClientTool } from "./conversations.ts";
@@ -16,6 +16,14 @@ const SecretRegistry = Type.Object({
     Type.Object({ kind: Type.String(), value: Nullable(Type.String()) }),
   ),
 });
+
+/** The sandbox of a conversation as its runtime (agent-server-1.49.md section 2.1). */
+export const ConversationRuntimeInfo = Type.Object({
+  runtime_status: StringEnum(["available", "starting", "missing", "ownership_lost", "error"]),
+  can_resume: Type.Boolean({ description: "POST …/runtime/reprovision can bring it back" }),
+  runtime_error: Nullable(Type.Object({ code: Type.String(), message: Type.String() })),
+});
+export type ConversationRuntimeInfo = Static<typeof ConversationRuntimeInfo>;
 
 /**
  * A conversation in the shape of the agent server (agent-server.md section 3.2). Every field is
@@ -60,6 +68,7 @@ export const ConversationInfo = Type.Object(
     client_tools: Type.Array(ClientTool),
     /** Python modules of the agent's tools, which the Python SDK imports before it reads events. */
     tool_module_qualnames: Texts,
+    runtime_info: ConversationRuntimeInfo,
   },
   { additionalProperties: true },
 );

@@ -28,6 +28,9 @@ export const ServerInfo = Type.Object({
   ),
   max_foreground_terminal_timeout_seconds: Nullable(Type.Number()),
   capabilities: Type.Array(Type.String()),
+  conversation_runtime: Type.Literal("local"),
+  available_conversation_runtimes: Type.Array(Type.String()),
+  app_backend_ingress_url: Nullable(Type.String()),
   docs: Type.String(),
   redoc: Nullable(Type.String()),
 });

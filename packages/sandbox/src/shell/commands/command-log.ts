@@ -21,20 +21,27 @@ const { O_RDWR, O_CREAT, O_NOFOLLOW, O_RDONLY } = constants;
 export class CommandLog {
   /** 32 hex digits. */
   readonly id: string;
+  readonly group: string | undefined;
   readonly entries: Entry[] = [];
   /** Length of the file, bytes. */
   bytes = 0;
   readonly #file: string;
   #handle: FileHandle | undefined;
 
-  constructor(file: string, id: string) {
+  constructor(file: string, id: string, group?: string) {
     this.#file = file;
     this.id = id;
+    this.group = group;
+  }
+
+  /** Whether a reader of the group sees the command; without a group, it sees all commands. */
+  isIn(group: string | undefined): boolean {
+    return group === undefined || group === this.group;
   }
 
   /** Reads the locations of the events, not their JSON. */
-  static async load(file: string, id: string): Promise<CommandLog> {
-    const log = new CommandLog(file, id);
+  static async load(file: string, id: string, group?: string): Promise<CommandLog> {
+    const log = new CommandLog(file, id, group);
     const handle = await open(file, O_RDONLY | O_NOFOLLOW);
     try {
       const { size } = await handle.stat();

@@ -49,9 +49,9 @@ export class SandboxHistory {
       throw error;
     });
     for (const name of names) {
-      const id = /^([0-9a-f]{32})\.log$/.exec(name)?.[1];
+      const [, id, group] = /^([0-9a-f]{32})(?:\.([0-9a-f]{32}))?\.log$/.exec(name) ?? [];
       if (id === undefined) continue;
-      const log = await CommandLog.load(join(folder, name), id);
+      const log = await CommandLog.load(join(folder, name), id, group);
       // The server crashed before it stored the command, so no client knows it.
       if (log.entries.length === 0) await log.remove();
       else history.logs.set(id, log);
@@ -77,12 +77,13 @@ export class SandboxHistory {
   }
 
   /** Throws SandboxNotFound after `remove`, and errors of the file system. */
-  async begin(id: string, make: (micros: number) => EventJson): Promise<Entry> {
+  async begin(id: string, make: (micros: number) => EventJson, group?: string): Promise<Entry> {
     return this.#queue(async () => {
       if (this.#removed) throw new PlatformError("CommandSandboxDeleted");
       await this.#trim();
       await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-      const log = new CommandLog(join(this.#folder, `${id}.log`), id);
+      const name = group === undefined ? `${id}.log` : `${id}.${group}.log`;
+      const log = new CommandLog(join(this.#folder, name), id, group);
       try {
         const entry = this.#take(await log.append(make(this.#stamp())));
         // The command may wait long before its first output.
@@ -111,8 +112,9 @@ export class SandboxHistory {
     });
   }
 
-  get(id: string): Entry | undefined {
-    return this.#byId.get(id);
+  get(id: string, group?: string): Entry | undefined {
+    const entry = this.#byId.get(id);
+    return entry?.log.isIn(group) ? entry : undefined;
   }
 
   after(micros: number): Entry[] {
@@ -127,7 +129,8 @@ export class SandboxHistory {
     const { orderGt, descending = false, limit } = query;
     const within = commandId === undefined ? this.#entries : (this.logs.get(commandId)?.entries ?? []);
     const page = /^\d{1,16}$/.test(query.pageId ?? "") ? Number(query.pageId) : undefined;
-    const wanted = ({ order, micros }: Entry) =>
+    const wanted = ({ order, micros, log }: Entry) =>
+      log.isIn(query.group) &&
       (kind === undefined || (kind === "BashCommand") === order < 0) &&
       (orderGt === undefined || (order >= 0 && order > orderGt)) &&
       micros >= timeGte &&
@@ -157,10 +160,10 @@ export class SandboxHistory {
   }
 
   /** Removes the ended commands; returns the number of their events. */
-  async clear(): Promise<number> {
+  async clear(group?: string): Promise<number> {
     return this.#queue(async () => {
       const before = this.#entries.length;
-      await this.#drop([...this.logs.values()].filter(({ ended }) => ended));
+      await this.#drop([...this.logs.values()].filter((log) => log.ended && log.isIn(group)));
       return before - this.#entries.length;
     });
   }

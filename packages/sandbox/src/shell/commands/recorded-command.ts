@@ -4,11 +4,11 @@ import type { CommandLog, Entry } from "./command-log.ts";
 import { type Chunk, type ChunkJson, splitToFit, toOutputJson } from "./event-json.ts";
 import type { SandboxHistory } from "./history.ts";
 import { type ChunkMask, OutputChunker, type OutputLimits } from "./output-chunker.ts";
-import { type Ending, runCommand, toEnding } from "./run-command.ts";
+import { type CommandRequest, type Ending, runCommand, toEnding } from "./run-command.ts";
 
 export interface RecordedCommandDeps {
   /** `timeout` in seconds. */
-  request: { command: string; cwd: string | null; timeout: number };
+  request: CommandRequest & { timeout: number };
   history: SandboxHistory;
   log: CommandLog;
   /** Ends the command; the reason is a sentence. */

@@ -11,13 +11,15 @@ import type { OutputChunker } from "./output-chunker.ts";
 const maxArgumentChars = 30_000;
 
 /**
- * Prints its process id as the first line of stderr (removed by `readLeader`), enters the folder
- * and becomes the shell. A command longer than an argument comes in parts.
+ * Prints its process id as the first line of stderr (removed by `readLeader`), creates the third
+ * argument, enters the folder and becomes the shell. A command longer than an argument comes in
+ * parts.
  */
 const script = `echo "$1 $$" >&2
+[ -z "$3" ] || mkdir -p -- "$3" 2>/dev/null
 cd -- "$2" 2>/dev/null || { echo "The folder $2 does not exist or cannot be entered." >&2; exit 1; }
 command -v bash >/dev/null 2>&1 && set -- bash "$@" || set -- sh "$@"
-shell=$1; shift 3
+shell=$1; shift 4
 [ $# -gt 1 ] && exec "$shell" -c 'c=; for p; do c=$c$p; done; set --; unset p; eval "$c"' "$shell" "$@"
 exec "$shell" -c -- "$1"`;
 
@@ -35,6 +37,13 @@ const killTimeoutMs = 4_000;
 /** Reason of an abort that a client asked for; it needs no explanation. */
 export const stopped = Symbol("stopped");
 
+export interface CommandRequest {
+  command: string;
+  cwd: string | null;
+  /** Absolute path of a folder that is created if it is missing. */
+  folder?: string | undefined;
+}
+
 export interface Ending {
   /** -15 when the command was stopped, -1 when it was aborted for another reason. */
   exitCode: number;
@@ -49,7 +58,7 @@ export interface Ending {
  */
 export async function runCommand(
   sandbox: Sandbox,
-  { command, cwd }: { command: string; cwd: string | null },
+  { command, cwd, folder: created = "" }: CommandRequest,
   output: OutputChunker,
   signal: AbortSignal,
   frozen: () => boolean,
@@ -58,7 +67,7 @@ export async function runCommand(
   const mark = randomBytes(9).toString("hex");
   const folder = cwd === null ? workingDir : resolveInside(workingDir, cwd);
   const child = await sandbox.exec({
-    argv: ["sh", "-c", script, "sh", mark, folder, ...splitCommand(command)],
+    argv: ["sh", "-c", script, "sh", mark, folder, created, ...splitCommand(command)],
     cwd: "/",
   });
   child.stdin.on("error", () => {});

@@ -6,7 +6,7 @@ import { Semaphore } from "@sandpiper/core/scheduling/semaphore";
 import { type ExecuteBashRequest, hexId, newId } from "@sandpiper/wire";
 import type { Sandboxes } from "../../api.ts";
 import type { SandboxRow } from "../../sandbox-store.ts";
-import type { Bash, BashQuery, PositionedEvent } from "./api.ts";
+import type { Bash, BashQuery, CommandGroup, PositionedEvent } from "./api.ts";
 import type { Entry } from "./command-log.ts";
 import { toCommandJson, toOutputJson } from "./event-json.ts";
 import { type HistoryLimits, historyLimits, SandboxHistory } from "./history.ts";
@@ -87,14 +87,14 @@ export class BashService implements Bash {
       if (!exists(name)) await rm(join(this.#options.dir, name), { recursive: true, force: true });
   }
 
-  async start(row: SandboxRow, request: ExecuteBashRequest): Promise<string> {
+  async start(row: SandboxRow, request: ExecuteBashRequest, group?: CommandGroup): Promise<string> {
     // Followers get chunks as they come.
-    const { history, command } = await this.#begin(row, request, true);
+    const { history, command } = await this.#begin(row, request, { streams: true, group });
     return (await history.texts([command]))[0]!;
   }
 
-  async execute(row: SandboxRow, request: ExecuteBashRequest): Promise<string> {
-    const { history, done } = await this.#begin(row, request, false);
+  async execute(row: SandboxRow, request: ExecuteBashRequest, group?: CommandGroup): Promise<string> {
+    const { history, done } = await this.#begin(row, request, { streams: false, group });
     const last = await done;
     const pieces = last.log.entries.filter(({ order }) => order >= 0 && order < last.order);
     const joined = new JoinedOutput(this.#limits.answerBytes);
@@ -107,9 +107,9 @@ export class BashService implements Bash {
     return pieces.length === 0 ? text : JSON.stringify(joined.end(text));
   }
 
-  async stop(sandboxId: string, commandId: string): Promise<void> {
+  async stop(sandboxId: string, commandId: string, group?: string): Promise<void> {
     const log = (await this.#history(sandboxId)).logs.get(commandId);
-    if (!log) throw new PlatformError("CommandUnknown");
+    if (!log?.isIn(group)) throw new PlatformError("CommandUnknown");
     for (const { id, abort, done } of this.#running.get(sandboxId) ?? []) {
       if (id !== commandId) continue;
       abort.abort(stopped);
@@ -123,18 +123,18 @@ export class BashService implements Bash {
     return { items: await history.bytes(found), nextPageId };
   }
 
-  async batch(sandboxId: string, ids: readonly string[]): Promise<(string | null)[]> {
+  async batch(sandboxId: string, ids: readonly string[], group?: string): Promise<(string | null)[]> {
     const history = await this.#history(sandboxId);
     const texts: (string | null)[] = [];
     for (const id of ids) {
-      const entry = history.get(id);
+      const entry = history.get(id, group);
       texts.push(entry === undefined ? null : ((await history.texts([entry]))[0] ?? null));
     }
     return texts;
   }
 
-  async clear(sandboxId: string): Promise<number> {
-    return (await this.#history(sandboxId)).clear();
+  async clear(sandboxId: string, group?: string): Promise<number> {
+    return (await this.#history(sandboxId)).clear(group);
   }
 
   async newest(sandboxId: string): Promise<number> {
@@ -179,7 +179,11 @@ export class BashService implements Bash {
     await Promise.all(all.map(({ done }) => done));
   }
 
-  async #begin(row: SandboxRow, request: ExecuteBashRequest, streams: boolean) {
+  async #begin(
+    row: SandboxRow,
+    request: ExecuteBashRequest,
+    { streams, group }: { streams: boolean; group: CommandGroup | undefined },
+  ) {
     const { command, cwd = null, timeout: asked = 300 } = request;
     const timeout = Math.max(1, asked);
     const { id: sandboxId } = row;
@@ -201,13 +205,13 @@ export class BashService implements Bash {
       const history = await this.#history(sandboxId);
       const id = hexId(newId());
       const entry = await history
-        .begin(id, (micros) => toCommandJson(micros, { id, command, cwd, timeout }))
+        .begin(id, (micros) => toCommandJson(micros, { id, command, cwd, timeout }), group?.id)
         .catch(throwStorageFull);
       // The server may have begun to stop in the meantime.
       if (this.#closed) abort.abort(commandEnded);
       const { sandboxes } = this.#options;
       const done = runRecordedCommand({
-        request: { command, cwd, timeout },
+        request: { command, cwd, timeout, folder: group?.folder },
         history,
         log: entry.log,
         abort,

@@ -13,6 +13,7 @@ import type { StartTaskRow } from "../../store/start-task-store.ts";
 import { createdBy } from "../../users/default-user.ts";
 import { makeSessionKey } from "../../users/sandbox-grants.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
+import { presentRuntime } from "./present-runtime.ts";
 
 /** A conversation as V1 clients see it (app-server.md section 2.1). */
 export function presentConversation(
@@ -139,13 +140,14 @@ interface InfoFacts {
   /** Value of the conversation's `full_state` frame. */
   state: Record<string, unknown>;
   children: readonly string[];
+  sandbox: SandboxRow | undefined;
   agents: AgentConfigResolver;
   /** Includes the skills of a client's own agent, which may be long. */
   skills: boolean;
 }
 
 /** A conversation as the agent server shows it (agent-server.md section 3.2). */
-export function presentInfo({ row, state, children, agents, skills }: InfoFacts): ConversationInfo {
+export function presentInfo({ row, state, children, sandbox, agents, skills }: InfoFacts): ConversationInfo {
   const { config, summary } = row;
   const { forkedFrom, launchedProfile } = config;
   return {
@@ -173,6 +175,7 @@ export function presentInfo({ row, state, children, agents, skills }: InfoFacts)
       : null,
     client_tools: agents.clientAgent(row)?.clientTools ?? [],
     tool_module_qualnames: toModules(state.agent),
+    runtime_info: presentRuntime(sandbox),
     // `state` has the remaining fields.
   } as unknown as ConversationInfo;
 }

@@ -70,9 +70,10 @@ export class ConversationReads {
   }
 
   info(row: ConversationRow, { skills = false } = {}): ConversationInfo {
-    const { store, agents, histories } = this.#deps;
+    const { store, sandboxes, agents, histories } = this.#deps;
+    const sandbox = sandboxes.get(row.userId, row.sandboxId);
     const children = store.conversations.listChildren([row.id]).get(row.id) ?? [];
-    return presentInfo({ row, state: histories.fullState(row), children, agents, skills });
+    return presentInfo({ row, state: histories.fullState(row), children, sandbox, agents, skills });
   }
 
   /** Keeps the order of the rows. */

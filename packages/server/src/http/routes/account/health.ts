@@ -7,10 +7,17 @@ import { sendJson } from "../../server/json-text.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
 /** The agent-server release whose API this server implements; clients reject unknown versions. */
-const agentServerVersion = "1.43.1";
+const agentServerVersion = "1.52.0";
 
-/** Features that clients look for (agent-server-1.58.md section 2). */
-const capabilities = ["profile_secret_scope_v1"];
+/**
+ * Promises to clients (agent-server-1.58.md section 2). With the first one they send commands,
+ * files and git below a conversation.
+ */
+const capabilities = [
+  "conversation_runtime_routes_v1",
+  "profile_secret_scope_v1",
+  "idempotent_conversation_create_v1",
+];
 
 /**
  * Routes without a key (app-server.md section 0, agent-server.md section 2), and the agent server's
@@ -67,6 +74,9 @@ export function healthRoutes(app: App, { config }: Pick<HttpServices, "config">)
       runtime_idle_timeout_seconds: config.idlePauseMs > 0 ? config.idlePauseMs / 1000 : null,
       max_foreground_terminal_timeout_seconds: null,
       capabilities,
+      conversation_runtime: "local" as const,
+      available_conversation_runtimes: [],
+      app_backend_ingress_url: null,
       docs: "/docs",
       redoc: null,
     };

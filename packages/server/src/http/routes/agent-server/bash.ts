@@ -1,5 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import type { BashQuery } from "@sandpiper/sandbox/shell/commands/api";
+import type { BashQuery, CommandGroup } from "@sandpiper/sandbox/shell/commands/api";
 import {
   BashCleared,
   BashCommand,
@@ -27,14 +27,9 @@ import {
 import { readIdList } from "../../server/read-id-list.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { withoutSocketTimeout } from "../../server/without-socket-timeout.ts";
-import { requireConversation } from "../account/conversation-access.ts";
-import { requireAgentSandbox } from "./agent-sandbox.ts";
+import { type AgentPlace, type AgentScope, makeAgentScopes, resolveInWorkspace } from "./agent-scope.ts";
 
-const sandboxKey = {
-  sandbox_id: Type.Optional(Type.String({ description: "required without a session key" })),
-};
-const SandboxQuery = Type.Object(sandboxKey);
-const SearchQuery = Type.Object({
+const searchKeys = {
   kind__eq: Type.Optional(StringEnum(["BashCommand", "BashOutput"])),
   command_id__eq: Type.Optional({ ...Id, description: "only this command and its output" }),
   timestamp__gte: Time,
@@ -42,111 +37,137 @@ const SearchQuery = Type.Object({
   order__gt: Type.Optional(Type.Integer({ description: "only output after this position" })),
   sort_order: TimestampOrder,
   ...pageKeys,
-  ...sandboxKey,
-});
+};
+const SearchQuery = Type.Object(searchKeys);
 const idText = "ids of the events; repeat the key for each; released clients send a JSON list in the body";
-const BatchQuery = Type.Object({
-  ids: Type.Optional(Type.Array(Type.String(), { description: idText })),
-  ...sandboxKey,
-});
-const EventPath = Type.Object({ event_id: Type.String() });
-const CommandKey = { command_id: Type.String({ description: "id of the command" }) };
-const ConversationKey = { conversation_id: Type.String() };
+const idKeys = { ids: Type.Optional(Type.Array(Type.String(), { description: idText })) };
+const eventKey = { event_id: Type.String() };
+const commandKey = { command_id: Type.String({ description: "id of the command" }) };
 
 const maxIds = 100;
 
-/** Commands in a sandbox (agent-server.md section 7). */
+/**
+ * Commands in a sandbox (agent-server.md section 7), and below a conversation in its workspace,
+ * with a history of their own (agent-server-1.49.md section 3).
+ */
 export function agentBashRoutes(
   app: App,
-  { bash, sandboxes, conversations }: Pick<HttpServices, "bash" | "sandboxes" | "conversations">,
+  services: Pick<HttpServices, "bash" | "sandboxes" | "conversations">,
 ): void {
-  const route = makeRoute(["agent server"], { access: "agent", failures: [400, 404] });
-  const running = { access: "agent", longBody: true, failures: [400, 404, 413, 429, 503, 507] } as const;
-  const events = "/api/bash/bash_events";
+  for (const scope of makeAgentScopes(services)) {
+    commandRoutes(app, services, scope);
+    historyRoutes(app, services, scope);
+  }
+}
+
+function commandRoutes(app: App, { bash }: Pick<HttpServices, "bash">, scope: AgentScope): void {
+  const base = `${scope.base}/bash`;
+  const failures = [400, 404, ...scope.failures];
+  const route = makeRoute(["agent server"], { access: "agent", failures });
+  const running = {
+    access: "agent",
+    longBody: true,
+    failures: [...failures, 413, 429, 503, 507],
+  } as const;
+  const common = { params: scope.params({}), querystring: scope.query({}) };
 
   app.post(
-    "/api/bash/start_bash_command",
+    `${base}/start_bash_command`,
     route(
-      "Start a command in the background",
-      { querystring: SandboxQuery, body: ExecuteBashRequest, response: { 200: BashCommand } },
+      scope.summary("Start a command in the background"),
+      { ...common, body: ExecuteBashRequest, response: { 200: BashCommand } },
       running,
     ),
     async (request, reply) => {
-      const row = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
-      sendJson(reply, await bash.start(row, request.body));
+      const place = scope.find(request);
+      sendJson(reply, await bash.start(place.row, toCommand(place, request.body), toGroup(place)));
       return reply;
     },
   );
   app.post(
-    "/api/bash/execute_bash_command",
+    `${base}/execute_bash_command`,
     route(
-      "Run a command and wait for its end",
+      scope.summary("Run a command and wait for its end"),
       {
         description: "Returns everything that the command printed, up to 16 MiB; it says what is left out.",
-        querystring: SandboxQuery,
+        ...common,
         body: ExecuteBashRequest,
         response: { 200: BashOutput },
       },
       running,
     ),
     async (request, reply) => {
-      const row = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
-      sendJson(reply, await withoutSocketTimeout(app, request, () => bash.execute(row, request.body)));
+      const place = scope.find(request);
+      const command = toCommand(place, request.body);
+      sendJson(
+        reply,
+        await withoutSocketTimeout(app, request, () => bash.execute(place.row, command, toGroup(place))),
+      );
       return reply;
     },
   );
-  for (const base of ["/api/bash", "/api/conversations/:conversation_id/bash"]) {
-    const isScoped = base.includes(":conversation_id");
-    app.post(
-      `${base}/bash_commands/:command_id/stop`,
-      route(isScoped ? "Stop a command in the sandbox of a conversation" : "Stop a command", {
-        params: isScoped ? Type.Object({ ...ConversationKey, ...CommandKey }) : Type.Object(CommandKey),
-        querystring: SandboxQuery,
-        response: { 200: Success },
-      }),
-      async (request) => {
-        const { conversation_id: conversation, command_id: command } = request.params as Record<
-          string,
-          string
-        >;
-        const sandboxId =
-          conversation === undefined
-            ? requireAgentSandbox(sandboxes, request, request.query.sandbox_id).id
-            : requireConversation(conversations, request.principal, conversation).sandboxId;
-        await bash.stop(sandboxId, normalizeEventId(command!));
-        return { success: true };
-      },
-    );
-  }
+  app.post(
+    `${base}/bash_commands/:command_id/stop`,
+    route(scope.summary("Stop a command"), {
+      params: scope.params(commandKey),
+      querystring: scope.query({}),
+      response: { 200: Success },
+    }),
+    async (request) => {
+      const place = scope.find(request);
+      await bash.stop(place.row.id, normalizeEventId(request.params.command_id), toGroup(place)?.id);
+      return { success: true };
+    },
+  );
+}
+
+function historyRoutes(app: App, { bash }: Pick<HttpServices, "bash">, scope: AgentScope): void {
+  const route = makeRoute(["agent server"], { access: "agent", failures: [400, 404, ...scope.failures] });
+  const events = `${scope.base}/bash/bash_events`;
+
   app.get(
     `${events}/search`,
-    route("List commands and their output", { querystring: SearchQuery, response: { 200: BashEventPage } }),
+    route(scope.summary("List commands and their output"), {
+      params: scope.params({}),
+      querystring: scope.query(searchKeys),
+      response: { 200: BashEventPage },
+    }),
     async (request, reply) => {
-      const { id } = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
-      sendJson(reply, toPageBytes(await bash.search(id, toBashQuery(request.query))));
+      const place = scope.find(request);
+      const query = { ...toBashQuery(request.query), group: toGroup(place)?.id };
+      sendJson(reply, toPageBytes(await bash.search(place.row.id, query)));
       return reply;
     },
   );
   app.get(
     events,
-    route("Read events by id; null for unknown ones", {
-      querystring: BatchQuery,
+    route(scope.summary("Read events by id; null for unknown ones"), {
+      params: scope.params({}),
+      querystring: scope.query(idKeys),
       response: { 200: Type.Array(Type.Union([BashEvent, Type.Null()])) },
     }),
     async (request, reply) => {
-      const { id } = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
+      const place = scope.find(request);
       const ids = [...(request.query.ids ?? []), ...(await readIdList(request))];
       checkCount(ids, maxIds);
-      sendJson(reply, toArrayJson(await bash.batch(id, ids.map(normalizeEventId))));
+      sendJson(
+        reply,
+        toArrayJson(await bash.batch(place.row.id, ids.map(normalizeEventId), toGroup(place)?.id)),
+      );
       return reply;
     },
   );
   app.get(
     `${events}/:event_id`,
-    route("Read an event", { params: EventPath, querystring: SandboxQuery, response: { 200: BashEvent } }),
+    route(scope.summary("Read an event"), {
+      params: scope.params(eventKey),
+      querystring: scope.query({}),
+      response: { 200: BashEvent },
+    }),
     async (request, reply) => {
-      const { id } = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
-      const [json] = await bash.batch(id, [normalizeEventId(request.params.event_id)]);
+      const place = scope.find(request);
+      const ids = [normalizeEventId(request.params.event_id)];
+      const [json] = await bash.batch(place.row.id, ids, toGroup(place)?.id);
       if (!json) throw new PlatformError("EventUnknown");
       sendJson(reply, json);
       return reply;
@@ -154,15 +175,28 @@ export function agentBashRoutes(
   );
   app.delete(
     events,
-    route("Delete ended commands and their output", {
-      querystring: SandboxQuery,
+    route(scope.summary("Delete ended commands and their output"), {
+      params: scope.params({}),
+      querystring: scope.query({}),
       response: { 200: BashCleared },
     }),
     async (request) => {
-      const { id } = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
-      return { cleared_count: await bash.clear(id) };
+      const place = scope.find(request);
+      return { cleared_count: await bash.clear(place.row.id, toGroup(place)?.id) };
     },
   );
+}
+
+/** Commands of one conversation have a history of their own. */
+function toGroup({ conversation }: AgentPlace): CommandGroup | undefined {
+  return conversation && { id: hexId(conversation.id), folder: conversation.workspace };
+}
+
+/** Below a conversation, a command starts in the workspace. Throws InvalidParameter. */
+function toCommand({ conversation }: AgentPlace, request: ExecuteBashRequest): ExecuteBashRequest {
+  return conversation
+    ? { ...request, cwd: resolveInWorkspace(conversation.workspace, request.cwd ?? ".") }
+    : request;
 }
 
 /** Normalises an id; other texts become an unknown id. */

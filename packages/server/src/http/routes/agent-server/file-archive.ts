@@ -11,8 +11,8 @@ import { Type } from "typebox";
 import { endingWithClient } from "../../server/ending-with-client.ts";
 import { getDownloadHeaders } from "../../server/file-headers.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { requireAgentSandbox } from "./agent-sandbox.ts";
-import { absolutePath, requireAbsolute, sandboxKeys, toBadRequest } from "./file-paths.ts";
+import { type AgentScope, makeAgentScopes, resolveFilePath } from "./agent-scope.ts";
+import { absolutePath, toBadRequest } from "./file-paths.ts";
 import { toGitRefused } from "./git.ts";
 
 /** Generated files and git's own; a final slash means a folder. */
@@ -24,7 +24,7 @@ const defaultExcludes =
 const privateFiles = [".git/config", ".git/logs"];
 
 const pattern = Type.String({ minLength: 1, maxLength: 1_000, pattern: "^[^\\n\\0]*$" });
-const Query = Type.Object({
+const queryKeys = {
   path: absolutePath,
   format: StringEnum(["git-delta", "tar.gz"], {
     default: "git-delta",
@@ -43,32 +43,41 @@ const Query = Type.Object({
   exclude: Type.Optional(
     Type.Array(pattern, { maxItems: 100, description: "further patterns of names to leave out" }),
   ),
-  ...sandboxKeys,
-});
+};
 
 /**
  * Streams a folder of a sandbox as a gzipped tar, or as a patch of the changes in its git
  * repository (agent-server.md section 8). Percent-encoded `X-Archive-*` headers describe the
  * repository and the patch's base.
  */
-export function agentArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
+export function agentArchiveRoutes(
+  app: App,
+  services: Pick<HttpServices, "sandboxes" | "conversations">,
+): void {
+  for (const scope of makeAgentScopes(services)) archiveRoute(app, services, scope);
+}
+
+function archiveRoute(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">, scope: AgentScope): void {
   app.get(
-    "/api/file/archive",
+    `${scope.base}/file/archive`,
     {
-      config: { access: "agent", failures: [400, 404, 503] },
+      config: { access: "agent", failures: [400, 404, 503, ...scope.failures] },
       exposeHeadRoute: false,
       schema: {
         tags: ["agent server"],
-        summary: "Download a folder as a gzipped tar, or as a patch of the changes in its git repository",
-        querystring: Query,
+        summary: scope.summary(
+          "Download a folder as a gzipped tar, or as a patch of the changes in its git repository",
+        ),
+        params: scope.params({}),
+        querystring: scope.query(queryKeys),
         produces: ["application/gzip", "text/x-patch"],
       },
     },
     async (request, reply) => {
-      const { format, base_ref, use_default_excludes, exclude = [], sandbox_id } = request.query;
-      const folder = requireAbsolute(request.query.path);
-      const { id } = requireAgentSandbox(sandboxes, request, sandbox_id);
-      const sandbox = endingWithClient(request, await sandboxes.running(id));
+      const { format, base_ref, use_default_excludes, exclude = [] } = request.query;
+      const place = scope.find(request);
+      const folder = resolveFilePath(place, request.query.path);
+      const sandbox = endingWithClient(request, await sandboxes.running(place.row.id));
       await toBadRequest(requireFolder(sandbox, folder));
       const excludes = [...(use_default_excludes ? defaultExcludes : []), ...exclude];
       const repository = await toGitRefused(findRepository(sandbox, folder));

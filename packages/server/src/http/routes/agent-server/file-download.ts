@@ -1,22 +1,17 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { download } from "@sandpiper/sandbox/files/file-streams";
-import { hexId } from "@sandpiper/wire";
+import { hexId, parseId } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Type } from "typebox";
 import { conversationArchive } from "../../../conversations/views/archive.ts";
 import { endingWithClient } from "../../server/ending-with-client.ts";
 import { getDownloadHeaders } from "../../server/file-headers.ts";
 import { sendFile } from "../../server/file-response.ts";
+import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
-import { requireAgentSandbox } from "./agent-sandbox.ts";
-import {
-  PathParams,
-  PathQuery,
-  requireAbsolute,
-  SandboxQuery,
-  SlashedParams,
-  toBadRequest,
-} from "./file-paths.ts";
+import { type AgentScope, makeAgentScopes, resolveFilePath } from "./agent-scope.ts";
+import { absolutePath, PathParams, SandboxQuery, SlashedParams, toBadRequest } from "./file-paths.ts";
 
 const bytes = "application/octet-stream";
 
@@ -25,25 +20,39 @@ const bytes = "application/octet-stream";
  */
 export function agentFileDownloadRoutes(
   app: App,
-  { sandboxes, conversations, events }: Pick<HttpServices, "sandboxes" | "conversations" | "events">,
+  services: Pick<HttpServices, "sandboxes" | "conversations" | "events">,
 ): void {
+  const { sandboxes, conversations, events } = services;
+  const scopes = makeAgentScopes(services);
+  const [whole] = scopes as [AgentScope];
   const config = { access: "agent", failures: [400, 404, 503] } as const;
   const common = { tags: ["agent server"], produces: [bytes] };
   const options = { config, exposeHeadRoute: false };
 
-  async function send(request: FastifyRequest, reply: FastifyReply, path: string, named: string | undefined) {
-    requireAbsolute(path);
-    const { id } = requireAgentSandbox(sandboxes, request, named);
-    const sandbox = endingWithClient(request, await sandboxes.running(id));
+  async function send(request: FastifyRequest, reply: FastifyReply, scope: AgentScope, named: string) {
+    const place = scope.find(request);
+    const path = resolveFilePath(place, named);
+    const sandbox = endingWithClient(request, await sandboxes.running(place.row.id));
     const file = await toBadRequest(download(sandbox, path));
     return sendFile(reply, file, { ...getDownloadHeaders(path), "content-type": bytes });
   }
 
-  app.get(
-    "/api/file/download",
-    { ...options, schema: { ...common, summary: "Download a file", querystring: PathQuery } },
-    (request, reply) => send(request, reply, request.query.path, request.query.sandbox_id),
-  );
+  for (const scope of scopes) {
+    app.get(
+      `${scope.base}/file/download`,
+      {
+        ...options,
+        config: { ...config, failures: [...config.failures, ...scope.failures] },
+        schema: {
+          ...common,
+          summary: scope.summary("Download a file"),
+          params: scope.params({}),
+          querystring: scope.query({ path: absolutePath }),
+        },
+      },
+      (request, reply) => send(request, reply, scope, request.query.path),
+    );
+  }
   app.get(
     "/api/file/download/:path",
     {
@@ -55,29 +64,48 @@ export function agentFileDownloadRoutes(
         querystring: SandboxQuery,
       },
     },
-    (request, reply) => send(request, reply, request.params.path, request.query.sandbox_id),
+    (request, reply) => send(request, reply, whole, request.params.path),
   );
   app.get(
     "/api/file/download/*",
     { ...options, schema: { hide: true, params: SlashedParams, querystring: SandboxQuery } },
-    (request, reply) => send(request, reply, request.params["*"], request.query.sandbox_id),
+    (request, reply) => send(request, reply, whole, request.params["*"]),
   );
+  const trajectory = (principal: Principal, conversationId: string, reply: FastifyReply) => {
+    const { id } = requireConversation(conversations, principal, conversationId);
+    const [shown] = conversations.reads.batch(principal, [id]);
+    reply.headers(getDownloadHeaders(`${hexId(id)}.zip`)).send(conversationArchive(events, id, shown!));
+  };
+  const zip = {
+    config: { access: "agent", failures: [413] },
+    exposeHeadRoute: false,
+    schema: {
+      tags: ["agent server"],
+      summary: "Download a conversation with its events as a zip file",
+      produces: ["application/zip"],
+    },
+  } as const;
   app.get(
     "/api/file/download-trajectory/:conversation_id",
+    { ...zip, schema: { ...zip.schema, params: Type.Object({ conversation_id: Type.String() }) } },
+    ({ principal, params }, reply) => trajectory(principal, params.conversation_id, reply),
+  );
+  app.get(
+    "/api/conversations/:conversation_id/file/download-trajectory/:trajectory_id",
     {
-      config: { access: "agent", failures: [413] },
-      exposeHeadRoute: false,
+      ...zip,
       schema: {
-        tags: ["agent server"],
-        summary: "Download a conversation with its events as a zip file",
-        produces: ["application/zip"],
-        params: Type.Object({ conversation_id: Type.String() }),
+        ...zip.schema,
+        params: Type.Object({
+          conversation_id: Type.String(),
+          trajectory_id: Type.String({ description: "the same id as conversation_id" }),
+        }),
       },
     },
     ({ principal, params }, reply) => {
       const { id } = requireConversation(conversations, principal, params.conversation_id);
-      const [shown] = conversations.reads.batch(principal, [id]);
-      reply.headers(getDownloadHeaders(`${hexId(id)}.zip`)).send(conversationArchive(events, id, shown!));
+      if (parseId(params.trajectory_id) !== id) throw new PlatformError("TrajectoryForeign");
+      trajectory(principal, id, reply);
     },
   );
 }

@@ -8,7 +8,8 @@ import { makeRoute } from "../../server/make-route.ts";
 import { pageKeys, toWirePage } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
-import { absolutePath, PathQuery, requireAbsolute, sandboxKeys, toBadRequest } from "./file-paths.ts";
+import { makeAgentScopes, resolveFilePath } from "./agent-scope.ts";
+import { absolutePath, requireAbsolute, sandboxKeys, toBadRequest } from "./file-paths.ts";
 
 /** Maximum listed folders of a home. */
 const maxFavorites = 50;
@@ -17,19 +18,34 @@ const hidden = {
 };
 
 /** Folders of a sandbox, for folder pickers (agent-server.md section 8). */
-export function agentFolderRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
-  const route = makeRoute(["agent server"], { access: "agent", failures: [400, 404, 503] });
+export function agentFolderRoutes(
+  app: App,
+  services: Pick<HttpServices, "sandboxes" | "conversations">,
+): void {
+  const { sandboxes } = services;
+  const failures = [400, 404, 503];
+  const route = makeRoute(["agent server"], { access: "agent", failures });
 
-  app.post(
-    "/api/file/create_directory",
-    route("Create a folder and its parents", { querystring: PathQuery, response: { 200: Success } }),
-    async (request) => {
-      const target = requireAbsolute(request.query.path);
-      const row = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
-      await toBadRequest(createFolder(await sandboxes.running(row.id), target));
-      return { success: true };
-    },
-  );
+  for (const scope of makeAgentScopes(services)) {
+    app.post(
+      `${scope.base}/file/create_directory`,
+      route(
+        scope.summary("Create a folder and its parents"),
+        {
+          params: scope.params({}),
+          querystring: scope.query({ path: absolutePath }),
+          response: { 200: Success },
+        },
+        { failures: [...failures, ...scope.failures] },
+      ),
+      async (request) => {
+        const place = scope.find(request);
+        const target = resolveFilePath(place, request.query.path);
+        await toBadRequest(createFolder(await sandboxes.running(place.row.id), target));
+        return { success: true };
+      },
+    );
+  }
   app.get(
     "/api/file/home",
     route("Read the home of the sandbox's user and its folders", {

@@ -9,7 +9,6 @@ export const sandboxKeys = {
   sandbox_id: Type.Optional(Type.String({ description: "required without a session key" })),
 };
 
-export const PathQuery = Type.Object({ path: absolutePath, ...sandboxKeys });
 export const SandboxQuery = Type.Object(sandboxKeys);
 export const PathParams = Type.Object({ path: absolutePath });
 

@@ -5,33 +5,32 @@ import { Success } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { parseFormFile } from "../../server/multipart.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { requireAgentSandbox } from "./agent-sandbox.ts";
-import {
-  PathParams,
-  PathQuery,
-  requireAbsolute,
-  SandboxQuery,
-  SlashedParams,
-  toBadRequest,
-} from "./file-paths.ts";
+import { type AgentScope, makeAgentScopes, resolveFilePath } from "./agent-scope.ts";
+import { absolutePath, PathParams, SandboxQuery, SlashedParams, toBadRequest } from "./file-paths.ts";
 
 /**
  * Form uploads into a sandbox (agent-server.md section 8); the GUI sends the path as one encoded
  * segment (legacy-gui.md section 7.1). Files are not buffered, so the body limit does not apply.
  */
-export function agentFileUploadRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
+export function agentFileUploadRoutes(
+  app: App,
+  services: Pick<HttpServices, "sandboxes" | "conversations">,
+): void {
+  const { sandboxes } = services;
+  const scopes = makeAgentScopes(services);
+  const [whole] = scopes as [AgentScope];
   const config = { access: "agent", failures: [400, 403, 404, 413, 415, 503] } as const;
   const common = { tags: ["agent server"], consumes: ["multipart/form-data"], response: { 200: Success } };
   const options = { config, bodyLimit: Number.MAX_SAFE_INTEGER };
   const summary = "Upload a file in the form field `file`; creates missing folders";
 
-  async function store(request: FastifyRequest, target: string, named: string | undefined) {
-    requireAbsolute(target);
-    const row = requireAgentSandbox(sandboxes, request, named);
+  async function store(request: FastifyRequest, scope: AgentScope, path: string) {
+    const place = scope.find(request);
+    const target = resolveFilePath(place, path);
     if (!request.body) throw new PlatformError("MediaTypeUnsupported", { types: "multipart/form-data" });
     const body = request.body as Readable;
     const content = await parseFormFile(body, request.headers["content-type"], "file");
-    await toBadRequest(upload(await sandboxes.running(row.id), target, content, undefined));
+    await toBadRequest(upload(await sandboxes.running(place.row.id), target, content, undefined));
     // Skip the parts after the file.
     body.resume();
     return { success: true };
@@ -40,11 +39,22 @@ export function agentFileUploadRoutes(app: App, { sandboxes }: Pick<HttpServices
   // In its own scope, because only here a body is a stream.
   app.register(async (scope: App) => {
     scope.addContentTypeParser("multipart/form-data", (_request, payload, done) => done(null, payload));
-    scope.post(
-      "/api/file/upload",
-      { ...options, schema: { ...common, summary, querystring: PathQuery } },
-      (request) => store(request, request.query.path, request.query.sandbox_id),
-    );
+    for (const one of scopes) {
+      scope.post(
+        `${one.base}/file/upload`,
+        {
+          ...options,
+          config: { ...config, failures: [...config.failures, ...one.failures] },
+          schema: {
+            ...common,
+            summary: one.summary(summary),
+            params: one.params({}),
+            querystring: one.query({ path: absolutePath }),
+          },
+        },
+        (request) => store(request, one, request.query.path),
+      );
+    }
     scope.post(
       "/api/file/upload/:path",
       {
@@ -56,12 +66,12 @@ export function agentFileUploadRoutes(app: App, { sandboxes }: Pick<HttpServices
           querystring: SandboxQuery,
         },
       },
-      (request) => store(request, request.params.path, request.query.sandbox_id),
+      (request) => store(request, whole, request.params.path),
     );
     scope.post(
       "/api/file/upload/*",
       { ...options, schema: { hide: true, params: SlashedParams, querystring: SandboxQuery } },
-      (request) => store(request, request.params["*"], request.query.sandbox_id),
+      (request) => store(request, whole, request.params["*"]),
     );
   });
 }

@@ -9,7 +9,7 @@ import { type Static, Type } from "typebox";
 import { endingWithClient } from "../../server/ending-with-client.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { requireAgentSandbox } from "./agent-sandbox.ts";
+import { type AgentScope, makeAgentScopes, resolveInWorkspace } from "./agent-scope.ts";
 import { sandboxKeys } from "./file-paths.ts";
 
 export const gitPath = Type.String({
@@ -35,31 +35,62 @@ const SlashedPath = Type.Object({ "*": gitPath });
  * or, for released clients, in one encoded segment or with its own slashes (legacy-gui.md section
  * 7.2, agent-server.md section 12).
  */
-export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">): void {
-  const route = makeRoute(["agent server"], { access: "agent", failures: [400, 404, 503] });
-  const changes = (request: FastifyRequest, path: string, { ref, sandbox_id }: Static<typeof ChangesKeys>) =>
-    inspectInSandbox(sandboxes, request, path, sandbox_id, (sandbox, folder) =>
-      gitChanges(sandbox, folder, ref),
-    );
+export function agentGitRoutes(app: App, services: Pick<HttpServices, "sandboxes" | "conversations">): void {
+  const { sandboxes } = services;
+  const failures = [400, 404, 503];
+  const route = makeRoute(["agent server"], { access: "agent", failures });
+  const scopes = makeAgentScopes(services);
+  const [whole] = scopes as [AgentScope];
+  const changes = (
+    request: FastifyRequest,
+    path: string,
+    { ref }: Static<typeof ChangesKeys>,
+    scope = whole,
+  ) =>
+    inspectInSandbox(sandboxes, scope, request, path, (sandbox, folder) => gitChanges(sandbox, folder, ref));
   const diff = (
     request: FastifyRequest,
     path: string,
-    { ref, commit, sandbox_id }: Static<typeof DiffKeys>,
+    { ref, commit }: Static<typeof DiffKeys>,
+    scope = whole,
   ) => {
     if (ref && commit) throw new PlatformError("RefAndCommit");
-    return inspectInSandbox(sandboxes, request, path, sandbox_id, (sandbox, file) =>
+    return inspectInSandbox(sandboxes, scope, request, path, (sandbox, file) =>
       commit ? gitCommitDiff(sandbox, file, commit) : gitDiff(sandbox, file, ref),
     );
   };
 
-  app.get(
-    "/api/git/changes",
-    route("List changed files", {
-      querystring: Type.Object({ path: gitPath, ...ref, ...sandboxKeys }),
-      response: { 200: Type.Array(GitChange) },
-    }),
-    (request) => changes(request, request.query.path, request.query),
-  );
+  for (const scope of scopes) {
+    // V0 has paths of the same names, which user keys open (legacy-gui.md section 8).
+    const constraints = scope.isScoped ? { constraints: { view: "agent" } } : {};
+    const config = { failures: [...failures, ...scope.failures] };
+    app.get(`${scope.base}/git/changes`, {
+      ...constraints,
+      ...route(
+        scope.summary("List changed files"),
+        {
+          params: scope.params({}),
+          querystring: scope.query({ path: gitPath, ...ref }),
+          response: { 200: Type.Array(GitChange) },
+        },
+        config,
+      ),
+      handler: (request) => changes(request, request.query.path, request.query, scope),
+    });
+    app.get(`${scope.base}/git/diff`, {
+      ...constraints,
+      ...route(
+        scope.summary("Read a file before and after the changes"),
+        {
+          params: scope.params({}),
+          querystring: scope.query({ path: gitPath, ...ref, ...commit }),
+          response: { 200: GitDiff },
+        },
+        config,
+      ),
+      handler: (request) => diff(request, request.query.path, request.query, scope),
+    });
+  }
   app.get(
     "/api/git/changes/:path",
     route("List changed files; the folder is one encoded segment", {
@@ -73,14 +104,6 @@ export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
     "/api/git/changes/*",
     route("List changed files", { hide: true, params: SlashedPath, querystring: ChangesKeys }),
     (request) => changes(request, request.params["*"], request.query),
-  );
-  app.get(
-    "/api/git/diff",
-    route("Read a file before and after the changes", {
-      querystring: Type.Object({ path: gitPath, ...ref, ...commit, ...sandboxKeys }),
-      response: { 200: GitDiff },
-    }),
-    (request) => diff(request, request.query.path, request.query),
   );
   app.get(
     "/api/git/diff/:path",
@@ -99,19 +122,20 @@ export function agentGitRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
 }
 
 /**
- * Inspects a path in the request's sandbox. Throws what `agentSandbox` and `running` throw, and
- * GitRefused when git fails.
+ * Inspects a path in the request's sandbox, below a conversation in its workspace. Throws what
+ * `AgentScope.find` and `running` throw, InvalidParameter, and GitRefused when git fails.
  */
 export async function inspectInSandbox<T>(
   sandboxes: HttpServices["sandboxes"],
+  scope: AgentScope,
   request: FastifyRequest,
   path: string,
-  named: string | undefined,
   look: (sandbox: Sandbox, path: string) => Promise<T>,
 ): Promise<T> {
-  const { id } = requireAgentSandbox(sandboxes, request, named);
-  const sandbox = endingWithClient(request, await sandboxes.running(id));
-  return toGitRefused(look(sandbox, resolveInside(sandbox.spec.workingDir, path)));
+  const { row, conversation } = scope.find(request);
+  const inside = conversation && resolveInWorkspace(conversation.workspace, path);
+  const sandbox = endingWithClient(request, await sandboxes.running(row.id));
+  return toGitRefused(look(sandbox, inside ?? resolveInside(sandbox.spec.workingDir, path)));
 }
 
 /**

@@ -1,11 +1,4 @@
-import {
-  AddWorkspaceParents,
-  AddWorkspaces,
-  Deleted,
-  SavedWorkspaces,
-  ServiceUrl,
-  VsCodeStatus,
-} from "@sandpiper/wire";
+import { AddWorkspaceParents, AddWorkspaces, Deleted, SavedWorkspaces } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -14,10 +7,7 @@ const FolderQuery = Type.Object({
   path: Type.String({ minLength: 1, maxLength: 4_000, description: "path of the folder" }),
 });
 
-/**
- * Folders that clients save for the user, and the editor and desktop that sandboxes lack
- * (agent-server.md section 9).
- */
+/** Folders that clients save for the user (agent-server.md section 9). */
 export function agentWorkspaceRoutes(
   app: App,
   { settings: { workspaces } }: Pick<HttpServices, "settings">,
@@ -58,28 +48,5 @@ export function agentWorkspaceRoutes(
     async ({ principal, query }) => ({
       deleted: await workspaces.remove(principal.userId, "workspaceParents", query.path),
     }),
-  );
-
-  const base_url = Type.Optional(Type.String({ maxLength: 8_192, description: "accepted but ignored" }));
-  app.get(
-    "/api/vscode/url",
-    route("Read the editor's URL: always null", {
-      querystring: Type.Object({ base_url, workspace_dir: base_url }),
-      response: { 200: ServiceUrl },
-    }),
-    () => ({ url: null }),
-  );
-  app.get(
-    "/api/vscode/status",
-    route("Read whether an editor runs: never", { response: { 200: VsCodeStatus } }),
-    () => ({ running: false, enabled: false, message: "Sandboxes have no VS Code." }),
-  );
-  app.get(
-    "/api/desktop/url",
-    route("Read the desktop's URL: always null", {
-      querystring: Type.Object({ base_url }),
-      response: { 200: ServiceUrl },
-    }),
-    () => ({ url: null }),
   );
 }
