@@ -14,15 +14,15 @@ function report(error: unknown): number {
 }
 
 // A closed pipe (`sandpiper run … | head`) is not an error.
-process.stdout.on("error", (error: NodeJS.ErrnoException) =>
-  process.exit(error.code === "EPIPE" ? exitCodes.ok : exitCodes.failed),
-);
+process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
+  // After SIGHUP, the terminal is gone, and the command ends by itself.
+  if (code !== "EIO") process.exit(code === "EPIPE" ? exitCodes.ok : exitCodes.failed);
+});
 
 if (import.meta.url.endsWith(".js")) {
   nameSourcesInStacks();
   keepBundle();
 }
-// After SIGHUP, the terminal is gone.
 process.stderr.on("error", () => {});
 
 keepCompiledCode();

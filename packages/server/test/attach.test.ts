@@ -84,7 +84,7 @@ test("when attach is killed, the local terminal is restored and the shell in the
   await until(async () => (await inside("pgrep -f 'sleep 123[4]'")) !== "");
   process.kill(Number(/pid (\d+)\./.exec(local.shown)![1]), "SIGTERM");
   await local.exit;
-  expect(local.shown).toMatch(/it ended with 130\r\n/);
+  expect(local.shown).toMatch(/it ended with 143\r\n/);
   expect(local.shown).toMatch(/[; ]icanon/);
   await until(async () => (await inside("pgrep -f 'sleep 123[4]'")) === "");
 });

@@ -166,13 +166,14 @@ test("the command that applies kept changes fits a folder without git, and one t
   expect(await text()).toBe("agent\n");
 });
 
-test("Ctrl-C and the end of the terminal during the preparation end with 130 and leave no sandbox", async () => {
+test("Ctrl-C and the end of the terminal during the preparation end with 130 and 129, and leave no sandbox", async () => {
   for (const stop of ["\x03", "SIGHUP"]) {
     const local = start(`exec "${program}" run Task --dir "${project}"`);
     await local.shows(/reads the folder|starts a sandbox/);
     if (stop === "\x03") local.pty.write(stop);
-    else process.kill(local.pty.pid, stop);
-    expect(await local.exit).toBe(130);
+    // The shell and the kernel both send it.
+    else for (let times = 0; times < 2; times++) process.kill(local.pty.pid, stop);
+    expect(await local.exit).toBe(stop === "SIGHUP" ? 129 : 130);
     expect(local.shown).not.toMatch(/asks the model/);
     await expect.poll(sandboxes).toEqual([]);
   }

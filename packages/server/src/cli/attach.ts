@@ -4,7 +4,7 @@ import { WebSocket } from "ws";
 import { type Client, describeFailure, parseDetail } from "./client.ts";
 import { connect } from "./connect.ts";
 import { CliError, exitCodes } from "./errors.ts";
-import { onStop } from "./signals.ts";
+import { exitCodeOf, onStop } from "./signals.ts";
 
 /** Standard input pauses while more bytes than this are unsent. */
 const highInput = 256 * 1024;
@@ -40,7 +40,7 @@ class Attachment {
   readonly #sandbox: string;
   readonly #onTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
   readonly #socket: WebSocket;
-  #interrupted = false;
+  #interrupted: NodeJS.Signals | undefined;
   /** Restores the local terminal. */
   #restore = () => {};
 
@@ -70,8 +70,8 @@ class Attachment {
       );
     });
     socket.once("open", () => this.#start());
-    const unstop = onStop(() => {
-      this.#interrupted = true;
+    const unstop = onStop((signal) => {
+      this.#interrupted = signal;
       socket.terminate();
     });
     const silence = setTimeout(() => socket.terminate(), silenceMs);
@@ -82,7 +82,7 @@ class Attachment {
       const exit = /^exit (\d+)$/.exec(why);
       if (code === 1000 && exit) return Number(exit[1]);
       if (this.#onTerminal) process.stdout.write(resetModes);
-      if (this.#interrupted) return exitCodes.interrupted;
+      if (this.#interrupted) return exitCodeOf(this.#interrupted);
       throw this.#closed(code, why);
     } finally {
       clearTimeout(silence);

@@ -8,14 +8,14 @@ import type { Platform } from "../platform.ts";
 import { defaultUser } from "../users/default-user.ts";
 import { Changes, type Patch } from "./changes.ts";
 import type { Client } from "./client.ts";
-import { CliError, exitCodes } from "./errors.ts";
+import { exitCodes } from "./errors.ts";
 import { isolatedGit, runGit } from "./git.ts";
 import { inertLine } from "./inert.ts";
 import { loadConfig } from "./load-config.ts";
 import { openAccess, openPlatform, probePort } from "./local-platform.ts";
 import { formatUsage, Progress } from "./progress.ts";
 import { waitForSignal } from "./serve.ts";
-import { onStop } from "./signals.ts";
+import { Interrupted, onStop } from "./signals.ts";
 import { createPaint, formatDuration, type Paint } from "./style.ts";
 import { collectChanges, followTask, prepareTask, type Task, type TaskRun } from "./task.ts";
 import { createTemporaryFolder, type TemporaryFolder } from "./temporary-folder.ts";
@@ -108,9 +108,7 @@ async function runDemo(
   );
   const progress = new Progress(out, paint, "starts a sandbox");
   const abort = new AbortController();
-  const restore = onStop(() =>
-    abort.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted })),
-  );
+  const restore = onStop((signal) => abort.abort(new Interrupted(signal)));
   let run: TaskRun | undefined;
   let changes: Changes | undefined;
   try {

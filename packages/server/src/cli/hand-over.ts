@@ -42,7 +42,12 @@ export async function handOver(
   const isShown = options.shows && process.stdout.isTTY === true;
   if (options.shows)
     process.stdout.write(isShown ? await patch.display(createPaint(process.stdout)) : await patch.text());
-  if (!apply || !(yes || !process.stdin.isTTY || (await isApproved(patch, folder)))) {
+  const keep = async (error: Error, conflicts = false): Promise<never> => {
+    const file = await keepPatch(patch, folder, user);
+    throw nameFile(error, await describeKept(folder, file, conflicts));
+  };
+  const isWanted = apply && (yes || !process.stdin.isTTY || (await isApproved(patch, folder).catch(keep)));
+  if (!isWanted) {
     if (isShown && isOwn) {
       const file = await keepPatch(patch, folder, user);
       process.stderr.write(
@@ -54,10 +59,10 @@ export async function handOver(
   try {
     await changes.apply(patch);
   } catch (error) {
-    if (error instanceof ApplyConflict && (await mayMerge(error, options)))
+    const conflicts = error instanceof ApplyConflict;
+    if (conflicts && (await mayMerge(error, options).catch((reason) => keep(reason, true))))
       return mergeChanges(changes, patch, options);
-    const file = await keepPatch(patch, folder, user);
-    throw nameFile(error as Error, await describeKept(folder, file, error instanceof ApplyConflict));
+    return await keep(error as Error, conflicts);
   }
   process.stderr.write(`Applied to ${inertLine(folder)}.\n`);
   return "applied";

@@ -1,22 +1,21 @@
-import { CliError, exitCodes } from "./errors.ts";
-import { onStop } from "./signals.ts";
+import { exitCodeOf, Interrupted, isAsking, onStop } from "./signals.ts";
 
 /**
  * What Ctrl-C, SIGTERM and SIGHUP do to a command: the first one aborts `signal`, or calls `gently`
- * when that is set; the second one ends the process.
+ * when that is set and no question is open; the second one ends the process.
  */
 export class Interruption {
   /** Stops work that can be stopped instead of aborting all of it. */
   gently: (() => void) | undefined;
-  #happened = false;
+  #signal: NodeJS.Signals | undefined;
   readonly #abort = new AbortController();
   readonly #restore: () => void;
 
   constructor() {
-    this.#restore = onStop(() => {
-      this.#happened = true;
-      if (this.gently) this.gently();
-      else this.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted }));
+    this.#restore = onStop((signal) => {
+      this.#signal = signal;
+      if (this.gently && !isAsking()) this.gently();
+      else this.#abort.abort(this.reason);
     });
   }
 
@@ -24,8 +23,14 @@ export class Interruption {
     return this.#abort.signal;
   }
 
-  get happened(): boolean {
-    return this.#happened;
+  /** The exit code of an interrupted command; undefined when it was not interrupted. */
+  get exitCode(): number | undefined {
+    return this.#signal && exitCodeOf(this.#signal);
+  }
+
+  /** What ends an interrupted command. */
+  get reason(): Interrupted {
+    return new Interrupted(this.#signal ?? "SIGINT");
   }
 
   abort(reason: Error): void {
@@ -40,7 +45,7 @@ export class Interruption {
     try {
       return await work();
     } catch (error) {
-      this.signal.throwIfAborted();
+      if (!(error instanceof Interrupted)) this.signal.throwIfAborted();
       throw error;
     } finally {
       this.#restore();

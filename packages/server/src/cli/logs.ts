@@ -1,12 +1,11 @@
 import type { Event } from "@sandpiper/wire";
 import { connect } from "./connect.ts";
 import { findConversation } from "./conversations.ts";
-import { CliError, exitCodes } from "./errors.ts";
 import { followRun } from "./follow.ts";
 import { inertJson } from "./inert.ts";
 import { LiveOutput } from "./live-output.ts";
 import { printEvent } from "./print-event.ts";
-import { onStop } from "./signals.ts";
+import { Interrupted, onStop } from "./signals.ts";
 import { createPaint } from "./style.ts";
 
 export interface LogsOptions {
@@ -18,9 +17,7 @@ export interface LogsOptions {
 export async function logs(text: string, { follow, json }: LogsOptions): Promise<void> {
   const { client, close } = await connect();
   const abort = new AbortController();
-  const restore = onStop(() =>
-    abort.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted })),
-  );
+  const restore = onStop((signal) => abort.abort(new Interrupted(signal)));
   try {
     const { id, created_at } = await findConversation(client, text);
     const print = json ? printJson : printer(Date.parse(created_at));

@@ -1,19 +1,25 @@
 import { spawn } from "node:child_process";
 import { getInvoker } from "./invoker.ts";
 import { pieces } from "./lines.ts";
+import { asking } from "./signals.ts";
 
 /** Leave and enter the second screen of the terminal. */
 const enterScreen = "\x1b[?1049h";
 const leaveScreen = "\x1b[?1049l";
 
-/** Shows lines on the terminal, with $PAGER or page by page, until the reader ends it. */
+/**
+ * Shows lines on the terminal, with $PAGER or page by page, until the reader ends it. Throws
+ * Interrupted after a signal.
+ */
 export async function page(lines: readonly string[]): Promise<void> {
   const program = process.env.PAGER?.trim();
-  if (!program || !(await runPager(program, lines))) await showPages(lines);
+  await asking(async (signal) => {
+    if (!program || !(await runPager(program, lines, signal))) await showPages(lines, signal);
+  });
 }
 
 /** Returns false when the program could not show the lines. */
-function runPager(program: string, lines: readonly string[]): Promise<boolean> {
+function runPager(program: string, lines: readonly string[], signal: AbortSignal): Promise<boolean> {
   const user = getInvoker();
   const child = spawn("/bin/sh", ["-c", program], {
     stdio: ["pipe", 2, 2],
@@ -24,12 +30,13 @@ function runPager(program: string, lines: readonly string[]): Promise<boolean> {
   child.stdin!.end(`${lines.join("\n")}\n`);
   return new Promise((resolve) => {
     child.once("error", () => resolve(false));
-    child.once("close", (code) => resolve(code === 0));
+    child.once("close", (code) => resolve(code === 0 || signal.aborted));
+    signal.addEventListener("abort", () => child.kill(), { once: true });
   });
 }
 
 /** Pages with the keys of `more`: Space, Enter, b and q. */
-async function showPages(long: readonly string[]): Promise<void> {
+async function showPages(long: readonly string[], signal: AbortSignal): Promise<void> {
   const { stdin, stderr } = process;
   const lines = long.flatMap((line) => foldStyled(line, stderr.columns || 80));
   const rows = Math.max((stderr.rows || 24) - 1, 2);
@@ -47,13 +54,14 @@ async function showPages(long: readonly string[]): Promise<void> {
   try {
     draw();
     await new Promise<void>((resolve) => {
+      const end = () => {
+        stdin.off("data", press);
+        resolve();
+      };
+      signal.addEventListener("abort", end, { once: true });
       const press = (data: Buffer) => {
         for (const key of data.toString()) {
-          if (key === "q" || key === "\x03" || key === "\x04") {
-            stdin.off("data", press);
-            resolve();
-            return;
-          }
+          if (key === "q" || key === "\x03" || key === "\x04") return end();
           if (key === " ") top = Math.min(top + rows, last);
           else if (key === "\r" || key === "j") top = Math.min(top + 1, last);
           else if (key === "b") top = Math.max(top - rows, 0);

@@ -96,14 +96,12 @@ export class Progress {
     this.#clear();
   }
 
-  /** Runs `work` without the status line. */
+  /** Runs `work` without the status line, which does not come back after a failure. */
   async without<T>(work: () => Promise<T>): Promise<T> {
     this.stop();
-    try {
-      return await work();
-    } finally {
-      this.#start();
-    }
+    const done = await work();
+    this.#start();
+    return done;
   }
 
   #start(): void {

@@ -11,7 +11,7 @@ import { CliError, exitCodes } from "./errors.ts";
 import { inert, inertJson } from "./inert.ts";
 import { loadConfig } from "./load-config.ts";
 import { openPlatform } from "./local-platform.ts";
-import { onStop } from "./signals.ts";
+import { Interrupted, onStop } from "./signals.ts";
 import { createTemporaryFolder } from "./temporary-folder.ts";
 import { packFolder } from "./tree.ts";
 
@@ -39,9 +39,7 @@ export async function replayFile(
   const folder = await createTemporaryFolder("replay");
   let platform: Platform | undefined;
   const abort = new AbortController();
-  const restore = onStop(() =>
-    abort.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted })),
-  );
+  const restore = onStop((signal) => abort.abort(new Interrupted(signal)));
   try {
     const recording = await readRecording(file);
     const logLevel = process.env.SANDPIPER_LOG_LEVEL ? {} : { logLevel: "fatal" as const };

@@ -114,7 +114,7 @@ async function work(
     const tags = workTags(place, changes.tree, keep);
     const onStep = (text: string) => progress.doing(text);
     started = options.continue
-      ? await continueWork(client, options.continue, place, changes)
+      ? await continueWork(client, options.continue, place, changes, signal)
       : await prepareTask(client, { ...task, tags }, { signal, onStep });
     const { sandboxStart, upload } = started.timings;
     progress.print(
@@ -180,8 +180,7 @@ async function work(
 }
 
 function exitCode(isDone: boolean, interruption: Interruption): number {
-  if (interruption.happened) return exitCodes.interrupted;
-  return isDone ? exitCodes.ok : exitCodes.failed;
+  return interruption.exitCode ?? (isDone ? exitCodes.ok : exitCodes.failed);
 }
 
 /** On a terminal, shows the agent's text and the output of commands as they arrive. */
@@ -209,7 +208,7 @@ function interrupt(
   interruption: Interruption,
 ): void {
   if (!conversationId) {
-    interruption.abort(new CliError("Interrupted.", { exitCode: exitCodes.interrupted }));
+    interruption.abort(interruption.reason);
     return;
   }
   progress.print("Interrupting the agent; a second Ctrl-C quits at once.");

@@ -42,16 +42,27 @@ export async function continueWork(
   wanted: string | true,
   folder: string,
   changes: Changes,
+  signal: AbortSignal,
 ): Promise<TaskRun> {
   const conversation = await findContinued(client, wanted, folder);
-  const run = await resumeTask(client, conversation);
-  if (conversation.tags[tags.tree] !== changes.tree) {
-    const copy = await createTemporaryFolder("copy", getInvoker());
-    await extractTar(await client.download(run.sandbox.id, run.workingDir), copy.path);
-    await changes.startFrom(copy.path);
-    await copy.remove();
+  try {
+    const run = await resumeTask(client, conversation, signal);
+    if (conversation.tags[tags.tree] !== changes.tree) {
+      const copy = await createTemporaryFolder("copy", getInvoker());
+      try {
+        await extractTar(await client.download(run.sandbox.id, run.workingDir), copy.path);
+        await changes.startFrom(copy.path);
+      } finally {
+        await copy.remove();
+      }
+    }
+    signal.throwIfAborted();
+    return run;
+  } catch (error) {
+    if (conversation.sandbox_status === "PAUSED")
+      await client.pauseSandbox(conversation.sandbox_id).catch(() => {});
+    throw error;
   }
-  return run;
 }
 
 /** Tags by which later commands find a conversation of this folder. */

@@ -15,6 +15,7 @@ import { cut, wrap } from "../lines.ts";
 import { LiveOutput } from "../live-output.ts";
 import { printEvent } from "../print-event.ts";
 import { formatUsage, toUsage, type Usage } from "../progress.ts";
+import { exitCodeOf, Interrupted } from "../signals.ts";
 import { StreamedText } from "../streamed-text.ts";
 import { createPaint } from "../style.ts";
 import { prepareTask, type TaskRun } from "../task.ts";
@@ -49,13 +50,12 @@ export async function chat(options: WorkOptions): Promise<number> {
   try {
     const { run, changes } = await prepare(client, task, options);
     try {
-      await new Chat(client, task, run, changes).ended;
+      return await new Chat(client, task, run, changes).ended;
     } finally {
       await leaveSandbox(client, run, { place: task.folder, remove: false });
       if (run.conversationId)
         process.stderr.write(`Continue with: sandpiper chat --continue ${shortId(run.conversationId)}\n`);
     }
-    return exitCodes.ok;
   } finally {
     await close();
     await source.close();
@@ -81,11 +81,12 @@ async function prepare(
     };
     say("reads the folder");
     const changes = await Changes.since(task.folder, getInvoker(), signal, task.source.includes);
+    let run: TaskRun | undefined;
     try {
       say("starts a sandbox");
       task.tags = workTags(task.folder, changes.tree, false);
-      const run = options.continue
-        ? await continueWork(client, options.continue, task.folder, changes)
+      run = options.continue
+        ? await continueWork(client, options.continue, task.folder, changes, signal)
         : await prepareTask(client, task, { signal, onStep: say });
       process.stderr.write("\r\x1b[K");
       const origin = `folder ${task.folder}`.slice(0, 1000);
@@ -93,23 +94,30 @@ async function prepare(
       return { run, changes };
     } catch (error) {
       process.stderr.write("\r\x1b[K");
+      if (run) await leaveSandbox(client, run, { place: task.folder, remove: false });
       await changes.close();
       throw error;
     }
   });
 }
 
+/** A signal at a question stops the agent; it ends no session by itself. */
+function orStop(error: Error): false {
+  if (error instanceof Interrupted) return false;
+  throw error;
+}
+
 /** Connects the prompt with the session. */
 class Chat {
-  /** Resolves at the end of the session. */
-  readonly ended: Promise<void>;
+  /** Resolves at the end of the session, with the exit code. */
+  readonly ended: Promise<number>;
   readonly #paint = createPaint(process.stdout);
   readonly #began = performance.now();
   readonly #text: StreamedText;
   readonly #session: Session;
   #editor!: Editor;
   #usage: Usage = { tokens: 0, cost: 0 };
-  #end: () => void = () => {};
+  #end: (code?: number) => void = () => {};
   #endsAtInterrupt = false;
   /** Inputs are handled one after the other. */
   #queue: Promise<void> = Promise.resolve();
@@ -132,7 +140,7 @@ class Chat {
           const lines = rest ? printEvent(rest, options) : [];
           if (lines.length > 0) print(...lines);
         },
-        confirm: (id) => this.#editor.without(() => confirm(client, id, this.#paint)),
+        confirm: (id) => this.#editor.without(() => confirm(client, id, this.#paint)).catch(orStop),
         onEnd: (status) => this.#onEnd(status),
         onError: (error) => this.#fail(error),
       },
@@ -140,9 +148,9 @@ class Chat {
     this.ended = this.#run(task.own);
   }
 
-  async #run(folder: string): Promise<void> {
-    const ended = new Promise<void>((done) => {
-      this.#end = done;
+  async #run(folder: string): Promise<number> {
+    const ended = new Promise<number>((done) => {
+      this.#end = (code = exitCodes.ok) => done(code);
     });
     const intro = `Works on a copy of ${folder}. /help lists commands, @path sends a file, Ctrl-C stops the agent.`;
     const lines = wrap(inertLine(intro), Math.max((process.stdout.columns || 100) - 1, 20));
@@ -156,11 +164,12 @@ class Chat {
     });
     // Questions about actions have the terminal for themselves; there Ctrl-C is a signal.
     const stop = () => void this.#session.interrupt().catch(() => {});
-    process.on("SIGINT", stop).on("SIGTERM", this.#end).on("SIGHUP", this.#end);
+    const end = (signal: NodeJS.Signals) => this.#end(exitCodeOf(signal));
+    process.on("SIGINT", stop).on("SIGTERM", end).on("SIGHUP", end);
     try {
-      await ended;
+      return await ended;
     } finally {
-      process.off("SIGINT", stop).off("SIGTERM", this.#end).off("SIGHUP", this.#end);
+      process.off("SIGINT", stop).off("SIGTERM", end).off("SIGHUP", end);
       this.#editor.close();
       await writeHistory(this.#editor.history);
       await this.#session.close();

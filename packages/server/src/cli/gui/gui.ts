@@ -42,7 +42,7 @@ export async function gui({ port }: GuiOptions): Promise<void> {
 function untilInterrupted(interruption: Interruption): Promise<void> {
   return new Promise((resolve) => {
     interruption.gently = resolve;
-    if (interruption.happened) resolve();
+    if (interruption.exitCode !== undefined) resolve();
   });
 }
 

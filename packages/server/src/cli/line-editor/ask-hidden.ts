@@ -1,21 +1,28 @@
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { inertLine } from "../inert.ts";
+import { asking } from "../signals.ts";
 
-/** Asks on the terminal (standard error) and shows no keys; undefined after Ctrl-C or Ctrl-D. */
+/**
+ * Asks on the terminal (standard error) and shows no keys; undefined after Ctrl-D. Throws
+ * Interrupted after Ctrl-C and other signals.
+ */
 export function askHidden(question: string): Promise<string | undefined> {
-  const nothing = new Writable({ write: (_chunk, _encoding, done) => done() });
-  process.stderr.write(inertLine(question));
-  const terminal = createInterface({ input: process.stdin, output: nothing, terminal: true });
-  return new Promise((resolve) => {
-    terminal.once("SIGINT", () => terminal.close());
-    terminal.once("close", () => {
-      process.stderr.write("\n");
-      resolve(undefined);
-    });
-    terminal.question("", (answer) => {
-      resolve(answer);
-      terminal.close();
+  return asking(async (signal) => {
+    const nothing = new Writable({ write: (_chunk, _encoding, done) => done() });
+    process.stderr.write(inertLine(question));
+    const terminal = createInterface({ input: process.stdin, output: nothing, terminal: true });
+    return new Promise((resolve) => {
+      terminal.on("SIGINT", () => process.kill(process.pid, "SIGINT"));
+      terminal.once("close", () => {
+        process.stderr.write("\n");
+        resolve(undefined);
+      });
+      signal.addEventListener("abort", () => terminal.close(), { once: true });
+      terminal.question("", (answer) => {
+        resolve(answer);
+        terminal.close();
+      });
     });
   });
 }

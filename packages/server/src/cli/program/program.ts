@@ -23,7 +23,7 @@ Examples:
   sandpiper chat
   sandpiper ls
 
-Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 130 interrupted.
+Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 130 interrupted (143 by SIGTERM, 129 by the end of the terminal).
 SANDPIPER_DEBUG=1 shows the stack of an error.`,
     );
   addWorkCommands(program.commandsGroup("Work:"));
