@@ -243,21 +243,31 @@ test("an invalid path gets the right status and a reason", async () => {
 
 test("a folder can be archived as tar or patch, and its repository is reported", async () => {
   await inside(
-    "cd /workspace/repo && git remote add origin https://me:secret@host.example/a.git && mkdir -p node_modules src && echo x >node_modules/x && echo s >src/s && ln -s f link",
+    "cd /workspace/repo && git remote add origin 'https://me:secret@host.example/a.git?token=secret#secret' && mkdir -p node_modules src deep/src .git/modules/m/logs .git/worktrees/w bare.git && for at in FETCH_HEAD credentials modules/m/config modules/m/logs/HEAD worktrees/w/config.worktree; do echo secret >.git/$at; done && echo secret | tee bare.git/config >.git-credentials && echo d >deep/src/d && echo b >build && echo x >node_modules/x && echo s >src/s && ln -s f link",
   );
-  const tar = await send("GET", "/api/file/archive?path=/workspace/repo&format=tar.gz&exclude=src");
+  const tar = await send(
+    "GET",
+    "/api/file/archive?path=/workspace/repo&format=tar.gz&exclude=*/src&exclude=s*/s",
+  );
   expect(tar.headers.get("content-type")).toBe("application/gzip");
   expect(tar.headers.get("content-disposition")).toContain('filename="repo.tar.gz"');
   const listed = gunzipSync(Buffer.from(await tar.arrayBuffer())).toString("latin1");
-  expect(listed).toContain("repo/new");
-  for (const absent of ["repo/.git", "repo/node_modules", "repo/src"]) expect(listed).not.toContain(absent);
+  for (const name of ["new", "build", "src/", "bare.git/"]) expect(listed).toContain(`repo/${name}\0`);
+  for (const absent of ["repo/.git", "repo/node_modules", "repo/src/s", "repo/deep/src", "secret"])
+    expect(listed).not.toContain(absent);
+  const manifest = listed.slice(listed.indexOf("repo/archive_manifest.json"));
+  expect(JSON.parse(manifest.slice(512, manifest.indexOf("\0", 512)))).toMatchObject({
+    excludes: expect.arrayContaining(["node_modules/", "*/src"]),
+    format: "tar.gz",
+    file_count: 3,
+  });
   const full = await send(
     "GET",
     "/api/file/archive?path=/workspace/repo&format=tar.gz&use_default_excludes=false",
   );
   const everything = gunzipSync(Buffer.from(await full.arrayBuffer())).toString("latin1");
   for (const present of ["repo/.git/HEAD", "repo/node_modules/x"]) expect(everything).toContain(present);
-  for (const absent of ["repo/.git/config", "repo/.git/logs", "secret"])
+  for (const absent of ["repo/.git/config", "repo/.git/logs/HEAD", "secret"])
     expect(everything).not.toContain(absent);
 
   const head = (await inside("git -C /workspace/repo rev-parse HEAD")).trim();
@@ -274,7 +284,7 @@ test("a folder can be archived as tar or patch, and its repository is reported",
   expect(patch.headers.get("content-disposition")).toContain('filename="repo.patch"');
   const text = await patch.text();
   expect(text.match(/^diff --git a\/\S+/gm)).toEqual(
-    ["f", "link", "new", "src/s"].map((name) => `diff --git a/${name}`),
+    ["build", "deep/src/d", "f", "link", "new", "src/s"].map((name) => `diff --git a/${name}`),
   );
 });
 

@@ -17,7 +17,7 @@ export interface ArchivedRepository {
   commit: string;
   /** DETACHED without a branch. */
   branch: string;
-  /** URL of `origin` without credentials; may be empty. */
+  /** URL of `origin` without user, query and fragment; may be empty. */
   remote: string;
 }
 
@@ -33,7 +33,14 @@ export async function findRepository(
   if (result.code === gitCodes.noRepository || result.code === gitCodes.noGit) return undefined;
   if (result.code !== 0) throw toGitError(result, undefined);
   const [found = "", root = "", commit = "", branch = "", remote = ""] = result.stdout.toString().split("\0");
-  return { folder: found, root, commit, branch, remote: remote.replace(/^([\w+.-]+:\/\/)[^/]*@/, "$1") };
+  return { folder: found, root, commit, branch, remote: withoutCredentials(remote) };
+}
+
+/** The URL of a remote without its user, query and fragment; any of them may be a credential. */
+export function withoutCredentials(remote: string): string {
+  const end = remote.search(/[?#]/);
+  const address = end < 0 ? remote : remote.slice(0, end);
+  return address.replace(/^([\w+.-]+:\/\/)[^/]*@/, "$1");
 }
 
 /**

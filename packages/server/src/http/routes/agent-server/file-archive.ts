@@ -1,10 +1,9 @@
 import { once } from "node:events";
 import { basename } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
-import { trimTail } from "@sandpiper/core/trim";
-import { packArchive } from "@sandpiper/sandbox/files/archives";
 import { stat } from "@sandpiper/sandbox/files/files";
 import { type ArchivedRepository, findRepository, gitDelta } from "@sandpiper/sandbox/files/git/archive";
+import { packWorkspace } from "@sandpiper/sandbox/files/workspace-archive";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { StringEnum } from "@sandpiper/wire";
 import { Type } from "typebox";
@@ -20,8 +19,11 @@ const defaultExcludes =
   ".git/ node_modules/ .venv/ venv/ __pycache__/ .mypy_cache/ .pytest_cache/ .ruff_cache/ dist/ build/ .next/ target/ *.pyc".split(
     " ",
   );
-/** May contain credentials of remotes; never archived. */
-const privateFiles = [".git/config", ".git/logs"];
+/** Files of git that may contain credentials, as patterns of .gitignore; in no patch. */
+const privateFiles = [
+  ".git-credentials",
+  ...["config", "config.worktree", "credentials", "FETCH_HEAD", "logs/"].map((name) => `**/*.git/${name}`),
+];
 
 const pattern = Type.String({ minLength: 1, maxLength: 1_000, pattern: "^[^\\n\\0]*$" });
 const queryKeys = {
@@ -82,11 +84,7 @@ function archiveRoute(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">, 
       const excludes = [...(use_default_excludes ? defaultExcludes : []), ...exclude];
       const repository = await toGitRefused(findRepository(sandbox, folder));
       if (format === "tar.gz") {
-        const content = await packArchive(sandbox, folder, {
-          gzip: true,
-          named: true,
-          excludes: [...excludes.map((text) => trimTail(text, "/") || text), ...privateFiles],
-        });
+        const content = await packWorkspace(sandbox, folder, excludes);
         // An error before the first byte still gets an error response.
         await toBadRequest(once(content, "readable"));
         return reply
@@ -100,7 +98,7 @@ function archiveRoute(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">, 
         throw new PlatformError("NotAGitRepository", { folder });
       }
       const { base, content } = await toGitRefused(
-        gitDelta(sandbox, repository.folder, { ref: base_ref, excludes }),
+        gitDelta(sandbox, repository.folder, { ref: base_ref, excludes: [...excludes, ...privateFiles] }),
       );
       const known =
         base === ""
