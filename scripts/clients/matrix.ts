@@ -14,7 +14,7 @@ export function writeMatrix(root: string, results: readonly Result[]): void {
     join(root, "docs/clients/matrix.md"),
     `# Released clients
 
-<!-- not executed: the command runs for ten minutes and more -->
+<!-- not executed: the command installs the clients and runs for minutes -->
 \`\`\`sh
 npm run test:clients
 \`\`\`

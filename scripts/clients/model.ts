@@ -5,7 +5,8 @@ import { type ModelRequestSeen, type Reply, reply } from "@sandpiper/models/test
  * of the terminal, one after the other; `error: TEXT` is a refused request; the text after `say:`
  * is the agent's last word. Any other message (a question, the request for a title) gets a text.
  */
-export function answer({ messages, tools }: ModelRequestSeen): Reply {
+export function answer({ messages, tools, body }: ModelRequestSeen): Reply {
+  if (!body.stream) return whole("It says so.");
   const at = messages.findLastIndex(({ role }) => role === "user");
   const text = messages[at]?.text ?? "";
   const done = messages.slice(at + 1).filter(({ role }) => role === "tool").length;
@@ -23,4 +24,17 @@ export function answer({ messages, tools }: ModelRequestSeen): Reply {
 
 function riskOf(command: string): string {
   return command.startsWith("rm ") ? "HIGH" : "LOW";
+}
+
+/** A chat completion in one piece: a client's own model asks for a title without a stream. */
+function whole(content: string): Reply {
+  const completion = {
+    id: "chatcmpl-whole",
+    object: "chat.completion",
+    created: 1_700_000_000,
+    model: "scripted",
+    choices: [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop" }],
+    usage: { prompt_tokens: 10, completion_tokens: 3, total_tokens: 13 },
+  };
+  return reply.bytes([JSON.stringify(completion)], { "content-type": "application/json" });
 }

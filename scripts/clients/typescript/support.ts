@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { Agent, type Event, RemoteConversation, RemoteWorkspace } from "@openhands/typescript-client";
 
 /** What the checks share. */
 export const url = process.env.URL!;
@@ -42,4 +43,51 @@ export async function inSandbox(
   } finally {
     await call("DELETE", `/api/v1/sandboxes/${id}?sandbox_id=${id}`);
   }
+}
+
+/** Works in the workspace of a new sandbox. */
+export async function inWorkspace(work: (workspace: RemoteWorkspace) => Promise<void>): Promise<void> {
+  await inSandbox(async (at) => {
+    const workspace = new RemoteWorkspace({ ...at, workingDir: "/workspace/project" });
+    await work(workspace);
+    workspace.close();
+  });
+}
+
+export interface OpenConversation {
+  conversation: RemoteConversation;
+  workspace: RemoteWorkspace;
+  /** The events that arrived over the socket, in order. */
+  seen: Event[];
+  /** Resolves with the first of these statuses that the conversation has. */
+  reaches(...statuses: string[]): Promise<string>;
+  /** Sends a message, runs the agent, and waits until it has finished. */
+  turn(message: string): Promise<void>;
+}
+
+/** Works with a started conversation whose events arrive over its socket. */
+export async function withConversation(work: (open: OpenConversation) => Promise<void>): Promise<void> {
+  await inWorkspace(async (workspace) => {
+    const seen: Event[] = [];
+    const base_url = process.env.MODEL_URL;
+    const llm = { model: "openai/scripted", api_key: "sk-scripted", base_url };
+    const agent = new Agent({ llm, tools: [{ name: "terminal" }] } as never);
+    const callback = (event: Event) => void seen.push(event);
+    const conversation = new RemoteConversation(agent, workspace, { callback });
+    await conversation.start();
+    await conversation.startWebSocketClient();
+    const reaches = (...statuses: string[]) =>
+      until(async () => {
+        const found: string = (await conversation.state.refresh()).execution_status;
+        if (found === "error") throw new Error("The run ended with an error.");
+        return statuses.includes(found) ? found : undefined;
+      });
+    const turn = async (message: string) => {
+      await conversation.sendMessage(message);
+      await conversation.run();
+      await reaches("finished");
+    };
+    await work({ conversation, workspace, seen, reaches, turn });
+    await conversation.close();
+  });
 }
