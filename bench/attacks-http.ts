@@ -1,8 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { type Attack, dial, head, keepOpen, keyLine, loops, type Target } from "./attacks-target.ts";
-
-/** Addresses of the loopback network, as if of many clients. */
-const address = (index: number) => `127.0.${1 + (Math.floor(index / 250) % 250)}.${1 + (index % 250)}`;
+import { type Attack, address, dial, head, keepOpen, keyLine, loops, type Target } from "./attacks-target.ts";
 
 /** Sends the same bytes again and again over some connections. */
 function flood(lanes: number, bytes: (target: Target) => Buffer): Attack["run"] {
@@ -80,6 +77,16 @@ export const httpAttacks: readonly Attack[] = [
         socket.write(head(target, "GET /api/v1/users/me", wrong, "Connection: close"));
         await new Promise((resolve) => socket.once("close", resolve));
       }),
+  },
+  {
+    name: "pipelined guesses of a key",
+    run: flood(4, (target) =>
+      Buffer.from(
+        Array.from({ length: 500 }, (_, index) =>
+          head(target, "GET /api/v1/users/me", `Authorization: Bearer sp_${index}_${"x".repeat(40)}`),
+        ).join(""),
+      ),
+    ),
   },
   {
     name: "connections without a request",

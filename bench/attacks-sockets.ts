@@ -1,8 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
-import { type Attack, dial, head, keepOpen, keyLine, loops, type Target } from "./attacks-target.ts";
-
-const address = (index: number) => `127.0.${1 + (Math.floor(index / 250) % 250)}.${1 + (index % 250)}`;
+import { type Attack, address, dial, head, keepOpen, keyLine, loops, type Target } from "./attacks-target.ts";
 
 /** Asks for a WebSocket at a path; without a key it waits for the frame that brings one. */
 function upgrade(target: Target, path: string, withKey: boolean, from?: string): Socket {
@@ -78,6 +76,12 @@ export const socketAttacks: readonly Attack[] = [
     needsPlatform: true,
     run: (target, signal) =>
       keepOpen(200, signal, () => upgrade(target, `${events(target)}?resend_mode=all`, true).pause()),
+  },
+  {
+    name: "1,900 followers of the whole log at once",
+    needsPlatform: true,
+    run: (target, signal) =>
+      keepOpen(1_900, signal, () => upgrade(target, `${events(target)}?resend_mode=all`, true)),
   },
   {
     name: "followers of the whole log again and again",

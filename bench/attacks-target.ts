@@ -19,6 +19,11 @@ export interface Attack {
   run(target: Target, signal: AbortSignal): Promise<unknown>;
 }
 
+/** Addresses of the loopback network, as if of many clients. */
+export function address(index: number): string {
+  return `127.0.${1 + (Math.floor(index / 250) % 250)}.${1 + (index % 250)}`;
+}
+
 /** The head of a request, with its lines of headers. */
 export function head(target: Target, first: string, ...headers: string[]): string {
   return [`${first} HTTP/1.1`, `Host: ${new URL(target.url).host}`, ...headers, "", ""].join("\r\n");

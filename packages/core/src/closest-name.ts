@@ -8,6 +8,7 @@ const maxLength = 100;
 export function findClosestName(name: string, known: readonly string[]): string | undefined {
   if (name.length > maxLength) return undefined;
   const [closest] = known
+    .filter((other) => Math.abs(other.length - name.length) <= maxDistance)
     .map((other) => ({ other, distance: editDistance(name, other) }))
     .sort((a, b) => a.distance - b.distance);
   if (closest && closest.distance <= maxDistance) return closest.other;

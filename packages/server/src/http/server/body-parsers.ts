@@ -1,5 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
+import { gatherPieces } from "./gather-pieces.ts";
 import { InvalidInput } from "./invalid-input.ts";
 import { parseJson } from "./json.ts";
 import { JsonReaderClient } from "./json-reader-client.ts";
@@ -29,6 +30,10 @@ export function installBodyParsers(app: App, scheduler: EventLoopScheduler, body
     if (!route.config?.longBody) route.bodyLimit ??= Math.min(maxShortBodyBytes, bodyLimit);
   });
   const budget = new BodyBudget();
+  app.addHook("preParsing", (request, reply, payload, done) => {
+    const inPieces = request.headers["transfer-encoding"] !== undefined;
+    done(null, inPieces ? gatherPieces(payload, reply.raw) : payload);
+  });
   app.addHook("preParsing", (request, reply, _payload, done) => {
     const { schema, bodyLimit: most = bodyLimit } = request.routeOptions;
     const length = Number(request.headers["content-length"] ?? most);

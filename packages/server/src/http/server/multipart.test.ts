@@ -48,7 +48,10 @@ test("a body that is not a form, lacks the file, or ends early is rejected", asy
     buffer(await parseFormFile(chunks(text, 7), contentType, "file"));
   await expect(read(form, "text/plain")).rejects.toMatchObject({ code: "UnsupportedMediaType" });
   await expect(read(form, "multipart/form-data")).rejects.toMatchObject({ code: "UnsupportedMediaType" });
+  const field = '--b-1\r\nContent-Disposition: form-data; name="note"\r\n\r\nx\r\n';
+  expect(String(await read(field.repeat(90) + form))).toMatch(/^one/);
   const bad = [
+    field.repeat(110) + form,
     "",
     "--b-1--",
     form.replace('name="file"', 'name="f"'),

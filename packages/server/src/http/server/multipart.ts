@@ -4,6 +4,9 @@ import { PlatformError } from "@sandpiper/core/errors";
 /** Maximum length of a part's head, bytes. */
 const maxHead = 16_384;
 
+/** Maximum number of parts before the file: each costs as much as a thousand bytes of a file. */
+const maxParts = 100;
+
 /**
  * The content of the first part named `name` of a multipart/form-data body (RFC 7578), read at the
  * consumer's pace; earlier parts are skipped. The stream fails with BadRequest when the body ends
@@ -23,7 +26,11 @@ export async function parseFormFile(
   }
   const reader = new BodyReader(body);
   const delimiter = Buffer.from(`\r\n--${boundary}`, "latin1");
-  for (;;) {
+  for (let parts = 0; ; parts++) {
+    if (parts > maxParts)
+      throw new PlatformError("MultipartInvalid", {
+        reason: `the form has more than ${maxParts} parts before its field ${name}`,
+      });
     for await (const _ of reader.readUntil(delimiter)) {
       // Skip other parts.
     }

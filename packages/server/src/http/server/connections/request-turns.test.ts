@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, get, type RequestListener } from "node:http";
 import { type AddressInfo, connect } from "node:net";
-import { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
+import { EventLoopScheduler, type TimeSlicedQueue } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import { expect, test } from "vitest";
 import { RequestTurns } from "./request-turns.ts";
 
@@ -87,6 +87,34 @@ test("the answer to another client comes between the requests of one connection"
   while (!order.includes("/other")) await new Promise((resolve) => setTimeout(resolve, 5));
   expect(order.indexOf("/other")).toBeLessThan(900);
   socket.destroy();
+});
+
+test("ten thousand pieces of a body that come at once are read a hundred in a turn", async () => {
+  const turns: (() => void)[] = [];
+  const queue = { add: (work: () => void) => void turns.push(work) } as TimeSlicedQueue;
+  let pieces = 0;
+  const server = createServer((request, response) => {
+    request.on("data", () => pieces++).on("end", () => response.end(`${pieces}`));
+  });
+  new RequestTurns(server, { queue: () => queue });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const head = "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const { port } = server.address() as AddressInfo;
+  const answer = send(port, `${head}${"1\r\nx\r\n".repeat(10_000)}0\r\n\r\n`);
+  let most = 0;
+  let taken = 0;
+  while (pieces < 10_000) {
+    const before = pieces;
+    turns.shift()?.();
+    await new Promise((resolve) => setImmediate(resolve));
+    if (pieces > before) taken++;
+    most = Math.max(most, pieces - before);
+  }
+  expect(await answer).toMatch(/10000$/);
+  expect(most).toBeLessThan(300);
+  expect(taken).toBeGreaterThan(60);
+  server.close();
 });
 
 test("the frames behind a WebSocket's handshake reach the new protocol, in order", async () => {

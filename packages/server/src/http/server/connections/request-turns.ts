@@ -12,6 +12,14 @@ const maxUnparsedBytes = 128 * 1024;
 const pieceBytes = 256;
 const headEnd = "\r\n\r\n";
 
+/**
+ * Lines that are parsed in one turn. A line costs a few microseconds where it is the length of a
+ * piece of a body, and 64 KB may have ten thousand. Shorter bytes are not counted.
+ */
+const maxLines = 256;
+const uncountedBytes = 1_536;
+const lineEnd = "\r\n";
+
 type Bytes = Buffer<ArrayBuffer>;
 
 const nothing: Bytes = Buffer.alloc(0);
@@ -23,7 +31,7 @@ const nothing: Bytes = Buffer.alloc(0);
 const sliceMs = 5;
 
 /** Where requests and handshakes of WebSockets wait; new connections are accepted first. */
-export function requestQueue(scheduler: EventLoopScheduler): TimeSlicedQueue {
+export function requestQueue(scheduler: Pick<EventLoopScheduler, "queue">): TimeSlicedQueue {
   return scheduler.queue("requests", { sliceMs });
 }
 
@@ -39,9 +47,10 @@ export class RequestTurns {
   readonly #queue: TimeSlicedQueue;
   readonly #connections = new WeakMap<Socket, Turns>();
 
-  constructor(server: Server, scheduler: EventLoopScheduler) {
+  constructor(server: Server, scheduler: Pick<EventLoopScheduler, "queue">) {
     this.#queue = requestQueue(scheduler);
-    server.on("connection", (socket) => this.#connections.set(socket, new Turns(socket)));
+    const rest = (work: () => void) => this.#queue.add(work);
+    server.on("connection", (socket) => this.#connections.set(socket, new Turns(socket, rest)));
   }
 
   /** Calls `serve` in the request's turn; never when the connection ends before. */
@@ -73,9 +82,13 @@ class Turns {
   #unparsed = nothing;
   /** The connection is paused here, and not by Node, which pauses for clients that do not read. */
   #paused = false;
+  /** Many lines were parsed: the next ones wait for their turn. */
+  #resting = false;
+  readonly #rest: (work: () => void) => void;
 
-  constructor(socket: Socket) {
+  constructor(socket: Socket, rest: (work: () => void) => void) {
     this.#socket = socket;
+    this.#rest = rest;
     const [parse] = socket.listeners("data");
     this.#parse = (bytes) => parse?.call(socket, bytes);
     // For an upgrade, Node removes its listener, which is then this one.
@@ -97,11 +110,14 @@ class Turns {
   next(): (() => void) | undefined {
     const next = this.#waiting.shift();
     this.#busy = next !== undefined;
-    if (this.#paused) {
-      this.#paused = false;
-      this.#socket.resume();
-    }
+    this.#goOn();
     return next;
+  }
+
+  #goOn(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.#socket.resume();
   }
 
   #receive(bytes: Bytes): void {
@@ -113,13 +129,15 @@ class Turns {
   #parseMore(): void {
     const socket = this.#socket;
     while (this.#unparsed.length > 0 && !socket.destroyed && !socket.isPaused()) {
-      if (this.#waiting.length >= maxWaiting) {
+      if (this.#waiting.length >= maxWaiting || this.#resting) {
         this.#paused = true;
         socket.pause();
         return;
       }
       const end = this.#unparsed.indexOf(headEnd, pieceBytes - headEnd.length);
-      const piece = end < 0 ? this.#unparsed : this.#unparsed.subarray(0, end + headEnd.length);
+      const whole = end < 0 ? this.#unparsed : this.#unparsed.subarray(0, end + headEnd.length);
+      const piece = firstLines(whole);
+      if (piece.length < whole.length) this.#wait();
       this.#unparsed = this.#unparsed.subarray(piece.length);
       this.#parse(piece);
       if (!this.#isUpgraded()) continue;
@@ -128,4 +146,25 @@ class Turns {
       this.#unparsed = nothing;
     }
   }
+
+  #wait(): void {
+    this.#resting = true;
+    this.#rest(() => {
+      this.#resting = false;
+      if (this.#paused) this.#goOn();
+      else this.#parseMore();
+    });
+  }
+}
+
+/** The bytes up to the end of the last line that may be parsed in one turn. */
+function firstLines(bytes: Bytes): Bytes {
+  if (bytes.length < uncountedBytes) return bytes;
+  let end = 0;
+  for (let lines = 0; lines < maxLines; lines++) {
+    const next = bytes.indexOf(lineEnd, end);
+    if (next < 0) return bytes;
+    end = next + lineEnd.length;
+  }
+  return bytes.subarray(0, end);
 }
