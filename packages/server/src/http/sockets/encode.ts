@@ -16,6 +16,26 @@ export const encodeNumbered = makeEncoder(({ json, seq }) =>
   fitOrReplace(seq === undefined ? json : `{"seq":${seq},${json.slice(1)}`),
 );
 
+/** Frames of the session socket that are no events. */
+const sessionFrames = new WeakSet<Frame>();
+
+/** A frame that `encodeSession` sends as it is. */
+export function makeSessionFrame(content: { type: string; [key: string]: unknown }): Frame {
+  const frame = { json: JSON.stringify(content) };
+  sessionFrames.add(frame);
+  return frame;
+}
+
+/** The session socket: stored events with their number from 0, and everything else as transient. */
+export const encodeSession = makeEncoder((frame) => {
+  if (sessionFrames.has(frame)) return frame.json;
+  const event = fitOrReplace(frame.json);
+  const isStored = frame.seq !== undefined && frame.listed === true;
+  return isStored
+    ? `{"type":"durable","seq":${frame.seq! - 1},"event":${event}}`
+    : `{"type":"transient","event":${event}}`;
+});
+
 /** Server-Sent Events: `id` is the number in the log. JSON has no line breaks. */
 export const encodeServerSentEvent = makeEncoder(
   ({ json, seq }) => `${seq === undefined ? "" : `id: ${seq}\n`}data: ${json}\n\n`,

@@ -8,12 +8,11 @@ import type { Conversations } from "../../conversations/api.ts";
 import type { EventLog } from "../../store/event-log.ts";
 import { visibleConversation } from "../routes/account/conversation-access.ts";
 import { type AuthenticatedSocket, rejectSocket } from "./authenticate.ts";
-import { encodeNumbered, encodePlain } from "./encode.ts";
 import { type FollowerSink, followEvents } from "./follow-events.ts";
-import { makeErrorFrame } from "./frames.ts";
-import type { Resend } from "./handshake.ts";
+import type { SocketTarget } from "./handshake.ts";
 import { Inbox } from "./inbox.ts";
 import type { OutboxLimits } from "./outbox.ts";
+import { type FollowProtocol, makeEventProtocol, makeSessionProtocol } from "./protocols.ts";
 import { StateReceipts } from "./state-receipts.ts";
 
 export interface EventSocketDeps {
@@ -39,13 +38,14 @@ const readOnlyTarget = {
 };
 
 /**
- * Serves a socket to `/sockets/events/{conversation}` (agent-server.md section 6.1). Closes with
+ * Serves a socket to `/sockets/events/{conversation}` (agent-server.md section 6.1) or
+ * `/sockets/session/{conversation}` (agent-server-1.58.md section 6.4). Closes with
  * 4004 (no such conversation, or it was deleted), 4001 (the key ended), 1013 (client too slow, or
  * too many sockets of the user).
  */
 export function serveEventSocket(
   { socket, connection, caller, credential }: AuthenticatedSocket,
-  { conversation, resend }: { conversation: string; resend: Resend },
+  { kind, conversation, resend }: Extract<SocketTarget, { kind: "events" | "session" }>,
   services: EventSocketDeps,
   limits: EventSocketLimits,
 ): void {
@@ -59,11 +59,11 @@ export function serveEventSocket(
     logger.error({ err: error }, "a socket failed");
     socket.close(1011, "Internal Server Error");
   };
-  const encode = resend.mode === "after" ? encodeNumbered : encodePlain;
-  const sink = makeSocketSink(socket, connection);
-  const reader = followEvents(sink, encode, id, resend, services, limits).then((outbox) => {
+  const protocol = kind === "session" ? makeSessionProtocol(resend) : makeEventProtocol(resend);
+  const sink = makeSocketSink(socket, connection, protocol);
+  const reader = followEvents(sink, protocol.encode, id, resend, services, limits).then((outbox) => {
     if (!outbox) return () => {};
-    const fail = (code: string, detail: string) => outbox.sendNow({ json: makeErrorFrame(code, detail) });
+    const fail = (code: string, detail: string) => outbox.sendNow(protocol.makeError(code, detail));
     const target = caller.readOnly ? readOnlyTarget : conversations.commands;
     const inbox = new Inbox(target, id, ({ code, detail }) => fail(code, detail), logger);
     return (data: RawData, isBinary: boolean) => {
@@ -84,7 +84,11 @@ export function serveEventSocket(
 /** Codes after which clients connect again: the connection broke, or the client was too slow. */
 const lossCodes = [1006, 1013];
 
-function makeSocketSink(socket: WebSocket, connection: Duplex): FollowerSink {
+function makeSocketSink(
+  socket: WebSocket,
+  connection: Duplex,
+  { makeOpening, toCursor }: FollowProtocol,
+): FollowerSink {
   const receipts = new StateReceipts(socket);
   let corked = false;
   const uncork = () => {
@@ -109,7 +113,8 @@ function makeSocketSink(socket: WebSocket, connection: Duplex): FollowerSink {
     },
     expectState: (frame) => receipts.expect(frame),
     settle: () => receipts.settle(),
-    disconnect: (lastSeq) => socket.close(1013, `Too slow: reconnect with after_seq=${lastSeq}`),
+    disconnect: (lastSeq) => socket.close(1013, `Too slow: reconnect with after_seq=${toCursor(lastSeq)}`),
+    ...(makeOpening && { makeOpening }),
     fail: () => socket.close(1011, "Internal Server Error"),
     deleted: () => socket.close(4004, "The conversation has been deleted"),
     onClose: (listener) => socket.once("close", (code) => listener(lossCodes.includes(code))),

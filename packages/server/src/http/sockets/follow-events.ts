@@ -18,6 +18,8 @@ export interface FollowDeps {
 
 /** A connection that follows a conversation. */
 export interface FollowerSink extends Sink, Pick<Follower, "settle"> {
+  /** The frame before the state; `upTo` is the end of the log. */
+  makeOpening?(from: number, upTo: number): Frame;
   /** Ends the connection after an internal failure. */
   fail(): void;
   /** Ends the connection because the conversation was deleted. */
@@ -72,6 +74,7 @@ function startFollowing(
     ...(sink.settle && { settle: () => sink.settle!() }),
   });
   sink.onClose(unfollow);
+  if (sink.makeOpening) outbox.sendNow(sink.makeOpening(from, upTo));
   // A client that receives nothing else resumes from this number.
   const [opening, ...more] = openingFrames(state, sink.settle && conversations.live.mayMissEnd(id));
   outbox.sendNow({ ...opening, seq: from });

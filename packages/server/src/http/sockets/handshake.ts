@@ -15,7 +15,7 @@ export type Resend =
 
 /** The conversation's id comes unchecked from the path. */
 export type SocketTarget =
-  | { kind: "events"; conversation: string; resend: Resend }
+  | { kind: "events" | "session"; conversation: string; resend: Resend }
   | { kind: "bash-events"; query: URLSearchParams }
   | { kind: "terminal"; query: URLSearchParams };
 
@@ -44,18 +44,26 @@ function parseTarget(
   path: string,
   query: URLSearchParams,
 ): SocketTarget | { status: number; detail: string } {
-  const conversation = /^\/sockets\/events\/([^/]+)\/?$/.exec(path)?.[1];
+  const [, follow, conversation] = /^\/sockets\/(events|session)\/([^/]+)\/?$/.exec(path) ?? [];
   if (conversation !== undefined) {
-    const resend = parseResend(query);
+    const resend = follow === "session" ? parseSessionCursor(query) : parseResend(query);
     return typeof resend === "string"
       ? { status: 422, detail: resend }
-      : { kind: "events", conversation, resend };
+      : { kind: follow as "events" | "session", conversation, resend };
   }
   const kind = /^\/sockets\/(bash-events|terminal)\/?$/.exec(path)?.[1] as
     | "bash-events"
     | "terminal"
     | undefined;
   return kind ? { kind, query } : { status: 404, detail: "Not Found" };
+}
+
+/** Parses the cursor of a session, whose numbers begin with 0; -1 is before the first event. */
+function parseSessionCursor(query: URLSearchParams): Resend | string {
+  const cursor = query.get("after_seq");
+  if (cursor === null) return { mode: "none" };
+  if (!/^(?:-1|\d{1,15})$/.test(cursor)) return "after_seq: Input should be a valid integer";
+  return { mode: "after", seq: Number(cursor) + 1 };
 }
 
 /** Parses which events to send again, or returns what is wrong with the query. */

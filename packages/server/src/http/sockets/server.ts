@@ -141,6 +141,7 @@ export function attachSockets(
   const serve = (client: AuthenticatedSocket, target: SocketTarget) => {
     switch (target.kind) {
       case "events":
+      case "session":
         return serveEventSocket(client, target, services, limits);
       case "terminal":
         return serveTerminal(client, target.query, services, limits);

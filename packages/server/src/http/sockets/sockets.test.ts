@@ -323,6 +323,54 @@ test("a socket that closes stops following", async () => {
   await expect.poll(() => server.conversations.live.followers(id)).toBe(0);
 });
 
+test("a session has one cursor: stored events are durable with numbers from 0, and all else is transient", async () => {
+  const id = await server.addConversation();
+  const session = (query = "", headers: Record<string, string> = { "x-session-api-key": key }) => {
+    const socket = new TestSocket(server, `/sockets/session/${id}${query}`, headers);
+    sockets.push(socket);
+    return socket;
+  };
+  const texts = ({ frames }: TestSocket) =>
+    frames.filter(({ type }) => type === "durable").map(({ event }) => event.llm_message.content[0].text);
+  await server.addMessages(id, "zero", "one", "two");
+
+  const live = session();
+  await live.until(({ event }) => event?.key === "full_state");
+  expect(live.frames[0]).toEqual({ type: "sync" });
+  expect(live.frames[1]).toMatchObject({ type: "transient", event: { key: "full_state" } });
+
+  const all = session("?after_seq=-1");
+  await all.until(({ seq }) => seq === 2);
+  expect(all.frames[0]).toEqual({ type: "sync", from_seq: 0, through_seq: 2 });
+  expect(texts(all)).toEqual(["zero", "one", "two"]);
+  const later = session("?after_seq=0");
+  await later.until(({ seq }) => seq === 2);
+  expect(later.frames[0]).toEqual({ type: "sync", from_seq: 1, through_seq: 2 });
+  expect(later.frames.filter(({ type }) => type === "durable").map(({ seq }) => seq)).toEqual([1, 2]);
+
+  await server.addMessages(id, "three");
+  for (const socket of [live, all, later]) {
+    expect(await socket.until(({ seq }) => seq === 3)).toMatchObject({
+      type: "durable",
+      event: message("three"),
+    });
+  }
+  expect(texts(live)).toEqual(["three"]);
+  const resumed = session(`?after_seq=99&session_api_key=${key}`, {});
+  await resumed.until(({ type }) => type === "transient");
+  expect(resumed.frames[0]).toEqual({ type: "sync", from_seq: 4, through_seq: 3 });
+
+  live.send("no JSON");
+  expect(await live.until(({ type }) => type === "error")).toEqual({
+    type: "error",
+    code: expect.any(String),
+    detail: expect.any(String),
+  });
+  expect(await session("?after_seq=x").refused).toBe(422);
+  expect(await session("", { "x-session-api-key": "wrong" }).refused).toBe(403);
+  expect(await session("", { "x-session-api-key": strangerKey }).closed).toMatchObject({ code: 4004 });
+});
+
 test("deltas and states that are not stored arrive live", async () => {
   const id = await server.addConversation();
   const socket = connect(id);
