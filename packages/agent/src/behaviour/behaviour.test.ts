@@ -3,7 +3,9 @@ import { toHookConfig } from "../hooks/config.ts";
 import { parseAgentDefinition } from "../skills/agent-definitions.ts";
 import { parseSkill } from "../skills/parse.ts";
 import { collectBehaviour, digestBehaviour, missingParts, type ProjectParts } from "./behaviour.ts";
-import { findPaths } from "./files.ts";
+import { findGitPrograms } from "./git-settings.ts";
+import { findPaths } from "./named-files.ts";
+import { toCredentialHelper } from "./own-parts.ts";
 
 const skill = (path: string, text: string) => parseSkill(path, text, "project")!;
 const agent = (facts: string) =>
@@ -73,7 +75,8 @@ test("parts are the same only if kind, place and text are", () => {
 
 test("files are found by the words of commands, in any script and through the usual variables", () => {
   const folders = { workingDir: "/w", plugins: ["/home/.sandpiper-plugins/p"] };
-  const find = (text: string, source = "a") => findPaths([{ source, text }], folders).paths;
+  const find = (text: string, source = "a", isFile = false) =>
+    findPaths([{ source, text, isFile }], folders).paths;
   expect(find("cd /w && sh tools/check.sh >out.json; sh ../x.sh")).toEqual([
     "/w/tools/check.sh",
     "/w/out.json",
@@ -86,7 +89,97 @@ test("files are found by the words of commands, in any script and through the us
     "/home/.sandpiper-plugins/p/c",
     "/home/.sandpiper-plugins/p/d",
   ]);
+  // A file names others from its own folder, too, and by a variable that holds it.
+  expect(find('sh lib.sh; . $HERE/a; . "$(dirname $0)/b"', "tools/run")).toEqual([
+    "/w/lib.sh",
+    "/w/tools/lib.sh",
+    "/w/a",
+    "/w/tools/a",
+    "/w/b",
+    "/w/tools/b",
+  ]);
+  expect(find('from lib.one import x\nrun(["sh", "t.sh"])', "/w/tools/main.py", true)).toEqual([
+    "/w/t.sh",
+    "/w/tools/t.sh",
+    "/w/lib/one.py",
+    "/w/tools/lib/one.py",
+    "/w/lib/one/__init__.py",
+    "/w/tools/lib/one/__init__.py",
+  ]);
+  expect(find('import x from "./x"', "/w/a/main.js", true)).toEqual(
+    expect.arrayContaining(["/w/a/x", "/w/a/x.js", "/w/a/x/index.js"]),
+  );
   const many = Array.from({ length: 1_001 }, (_, index) => `a/${index}`);
   expect(findPaths([{ source: "a", text: many.slice(1).join(" ") }], folders).more).toBe(false);
   expect(findPaths([{ source: "a", text: many.join(" ") }], folders).more).toBe(true);
+});
+
+test("settings of git count when they name a program, or let another one in", () => {
+  const list = (settings: Record<string, string>) =>
+    Object.entries(settings)
+      .map(([name, value]) => `${name}\n${value}\0`)
+      .join("");
+  const hostile = {
+    ...{ "core.fsmonitor": "./x", "core.sshcommand": "sh x", "core.hookspath": "x", "core.pager": "sh x" },
+    ...{ "core.editor": "sh x", "core.gitproxy": "x", "core.alternaterefscommand": "x" },
+    ...{
+      "alias.st": "!sh x",
+      "pager.log": "sh x",
+      "credential.helper": "!sh x",
+      "credential.https://a.helper": "/x",
+    },
+    ...{ "filter.a.clean": "x", "filter.a.smudge": "x", "filter.a.process": "x", "diff.external": "x" },
+    ...{ "diff.a.command": "x", "diff.a.textconv": "x", "merge.a.driver": "x", "mergetool.a.cmd": "x" },
+    ...{
+      "mergetool.a.path": "x",
+      "gpg.program": "x",
+      "gpg.ssh.defaultkeycommand": "x",
+      "include.path": "../x",
+    },
+    ...{ "includeif.onbranch:x.path": "../x", "remote.x.uploadpack": "x", "remote.x.vcs": "x" },
+    ...{
+      "remote.x.url": "ext::sh -c x",
+      "url.ext::sh -c .insteadof": "https://",
+      "protocol.ext.allow": "always",
+    },
+    ...{
+      "submodule.a.update": "!x",
+      "sequence.editor": "x",
+      "interactive.difffilter": "x",
+      "trailer.a.cmd": "x",
+    },
+    ...{ "uploadpack.packobjectshook": "x", "hook.a.command": "x", "lfs.customtransfer.a.path": "x" },
+    ...{ "sendemail.sendmailcmd": "x", "init.templatedir": "x" },
+  };
+  expect(findGitPrograms(list(hostile))).toEqual(
+    Object.entries(hostile).map(([name, value]) => `${name} = ${value}`),
+  );
+  const plain = {
+    ...{ "core.fsmonitor": "true", "core.bare": "false", "core.editor": "vim", "pager.diff": "false" },
+    ...{
+      "alias.st": "status",
+      "remote.origin.url": "https://a.example/b::c",
+      "branch.main.merge": "refs/heads/main",
+    },
+    ...{ "filter.lfs.process": "git-lfs filter-process", "filter.lfs.clean": "git-lfs clean -- %f" },
+    ...{
+      "filter.lfs.required": "true",
+      "credential.helper": "cache",
+      "submodule.a.path": "lib",
+      "user.name": "!x",
+    },
+    ...{ "remote.origin.fetch": "+refs/heads/*:refs/remotes/origin/*", "core.excludesfile": "x" },
+  };
+  expect(findGitPrograms(list(plain))).toEqual([]);
+  const helper = toCredentialHelper({ user: "x-access-token", variable: "GITHUB_TOKEN" });
+  expect(findGitPrograms(list({ "credential.https://a.example.helper": helper }))).toEqual([]);
+  const others = [
+    `${helper}; evil`,
+    helper.replace("x-access-token", "$(evil)"),
+    helper.replace("'x-access-token'", "'a' 'b'"),
+    helper.replaceAll("GITHUB_TOKEN", "DATABASE_TOKEN"),
+    helper.replace("!f", "!g"),
+  ];
+  for (const other of others)
+    expect(findGitPrograms(list({ "credential.https://a.example.helper": other }))).toHaveLength(1);
 });

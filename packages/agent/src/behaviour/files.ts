@@ -1,33 +1,37 @@
-import { createHash, randomUUID } from "node:crypto";
 import { posix } from "node:path";
 import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import type { BehaviourPart } from "@sandpiper/wire";
 import { emitFunction, readRecords } from "../skills/file-records.ts";
+import { findGitPrograms } from "./git-settings.ts";
+import { incomparable } from "./incomparable.ts";
+import { preCommitHook } from "./own-parts.ts";
 
 /** Bytes read of a script; a longer one is never the same twice, so it is asked about each time. */
 const maxScriptBytes = 256 * 1024;
 
-/** Bytes read of a file that a command names, words that may name one, and bytes of all files. */
-const maxNamedBytes = 256 * 1024;
-const maxWords = 1_000;
 const maxOutputBytes = 8 * 1024 * 1024;
 
 const scripts = { setup: "setup_script", precommit: "pre_commit" } as const;
 
-/** Hooks that git runs on the side of a clone. */
+/** Hooks that git runs, those for a push to the clone included. */
 const gitHooks =
   "applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg commit-msg " +
   "post-commit pre-rebase post-checkout post-merge pre-push pre-auto-gc post-rewrite sendemail-validate " +
-  "fsmonitor-watchman reference-transaction post-index-change";
+  "fsmonitor-watchman reference-transaction post-index-change pre-receive update proc-receive post-receive " +
+  "post-update push-to-checkout p4-changelist p4-prepare-changelist p4-post-changelist p4-pre-submit";
 
-/** The hook that runs `.openhands/pre-commit.sh` (prepare-project.ts); a former one is `.local`. */
-const ownHook = "# Installed by Sandpiper";
+/** Repositories of submodules, and those in folders of the project, of which settings are read. */
+const maxRepositories = 50;
 
-/** Arguments: working folder, byte limit. Writes the scripts. */
+/**
+ * Arguments: working folder, byte limit. Writes the scripts, and the settings of git by file. The
+ * platform's own hook moves a former one to `pre-commit.local`.
+ */
 const scriptsScript = `
 work=$1 LIMIT=$2
-export LIMIT
+export LIMIT GIT_OPTIONAL_LOCKS=0
 ${emitFunction}
+git() { command git -c safe.directory='*' -c core.fsmonitor=false "$@"; }
 kind=setup
 [ -f "$work/.openhands/setup.sh" ] && emit -L "$work/.openhands/setup.sh" -maxdepth 0
 kind=precommit
@@ -41,90 +45,42 @@ for folder in "$hooks" \${husky:+"$husky"}; do
     [ -f "$folder/$name" ] && emit -L "$folder/$name" -maxdepth 0
   done
 done
+settings() {
+  file=$1; shift
+  list=$(cd "$work" && git config "$@" --includes --list --null 2>/dev/null | head -c "$LIMIT" | tr '\\1\\0' '\\2\\1')
+  [ -n "$list" ] || return 0
+  printf 'settings %s %s\\0' $(printf %s "$list" | wc -c) "$file"
+  printf %s "$list"
+}
+command -v git >/dev/null 2>&1 || exit 0
+settings "$work/.git/config" --local
+[ -f "$work/.git/config.worktree" ] && settings "$work/.git/config.worktree" --worktree
+{ find "$work/.git/modules" -maxdepth 4 -type f -name config
+  find "$work"/*/ -maxdepth 4 \\( -name node_modules -prune \\) -o -path '*/.git/config' -type f -print
+} 2>/dev/null | head -n ${maxRepositories} | while IFS= read -r one; do settings "$one" --file "$one"; done
 exit 0`;
 
-/** Arguments: byte limit, files. */
-const namedScript = `
-LIMIT=$1; shift
-export LIMIT
-${emitFunction}
-kind=file
-for file; do [ -f "$file" ] && emit -L "$file" -maxdepth 0; done
-exit 0`;
-
-/** Reads the set-up scripts and the git hooks of a project. Throws what `exec` throws. */
+/**
+ * Reads the set-up scripts, the git hooks and the programs in git's settings of a project. Throws
+ * what `exec` throws.
+ */
 export async function readScripts(sandbox: CommandRunner, workingDir: string): Promise<BehaviourPart[]> {
   const args = [workingDir, String(maxScriptBytes + 1)];
   const { stdout } = await runScript(sandbox, scriptsScript, args, { maxOutputBytes });
   return readRecords(stdout).flatMap(({ kind, path, content, bytes }): BehaviourPart[] => {
-    if ((kind !== "setup" && kind !== "precommit") || content.includes(ownHook)) return [];
-    const text = bytes.length > maxScriptBytes ? `${content}\n# ${incomparable("it is too long")}` : content;
-    const source = posix.relative(workingDir, path).replace(/\/pre-commit\.local$/, "/pre-commit");
-    return [{ kind: scripts[kind], source, text }];
-  });
-}
-
-/** A text that is never the same twice. */
-const incomparable = (why: string) => `${randomUUID()}: ${why} to compare`;
-
-/** The files that parts name by a path, as hashes. Throws what `exec` throws. */
-export async function readNamedFiles(
-  sandbox: CommandRunner,
-  folders: NamedFileFolders,
-  parts: readonly Pick<BehaviourPart, "source" | "text">[],
-): Promise<BehaviourPart[]> {
-  const { workingDir } = folders;
-  const { paths, more } = findPaths(parts, folders);
-  const left: BehaviourPart = { kind: "file", source: "…", text: incomparable("too many files are named") };
-  if (paths.length === 0) return [];
-  const args = [String(maxNamedBytes + 1), ...paths];
-  const { stdout, truncated } = await runScript(sandbox, namedScript, args, { maxOutputBytes });
-  const named = readRecords(stdout).map(({ path, bytes }): BehaviourPart => {
-    const hash = createHash("sha256").update(bytes).digest("hex");
-    const source = path.startsWith(`${workingDir}/`) ? posix.relative(workingDir, path) : path;
-    const text =
-      bytes.length > maxNamedBytes ? incomparable("it is too long") : `sha256 ${hash}, ${bytes.length} bytes`;
-    return { kind: "file", source, text };
-  });
-  return more || truncated ? [...named, left] : named;
-}
-
-export interface NamedFileFolders {
-  workingDir: string;
-  /** Plugin folders in the sandbox. */
-  plugins: readonly string[];
-}
-
-/** The variables for the folders of the project and of a plugin (agent-behaviour.md section 9). */
-const projectVariable = /["']?\$\{?(?:CLAUDE|OPENHANDS)_PROJECT_DIR\}?["']?/g;
-const pluginVariable = /["']?\$\{?(?:CLAUDE_|OPENHANDS_)?PLUGIN_ROOT\}?["']?/g;
-
-/** Endings of files that are scripts or configure them. */
-const scriptEnding = /\.(?:sh|bash|py|js|mjs|cjs|ts|rb|pl|php|env|toml|ya?ml|json)$/;
-
-/**
- * Words that may be paths of scripts: with a slash, or with a usual ending. `more`: there are
- * further ones.
- */
-export function findPaths(
-  parts: readonly Pick<BehaviourPart, "source" | "text">[],
-  { workingDir, plugins }: NamedFileFolders,
-): { paths: string[]; more: boolean } {
-  const paths = new Set<string>();
-  const isProjects = (path: string) => [workingDir, ...plugins].some((one) => path.startsWith(`${one}/`));
-  for (const { source, text } of parts) {
-    const plugin = plugins.find((folder) => posix.resolve(workingDir, source).startsWith(`${folder}/`));
-    const filled = text
-      .slice(0, maxScriptBytes)
-      .replace(projectVariable, () => ` ${workingDir}`)
-      .replace(pluginVariable, (variable) => (plugin ? ` ${plugin}` : variable));
-    for (const word of filled.split(/[\s"'`;&|()<>{}[\],=$*?\\\u0000-\u001f]+/)) {
-      if (word.length > 300 || (!word.includes("/") && !scriptEnding.test(word))) continue;
-      const path = posix.resolve(workingDir, word);
-      if (!isProjects(path)) continue;
-      if (paths.size >= maxWords) return { paths: [...paths], more: true };
-      paths.add(path);
+    const why = bytes.length > maxScriptBytes ? `\n# ${incomparable("it is too long")}` : "";
+    const source = posix.relative(workingDir, path);
+    if (kind === "settings") {
+      const programs = findGitPrograms(content.replaceAll("\x01", "\0")).join("\n") + why;
+      return programs ? [{ kind: "git_setting", source, text: programs }] : [];
     }
-  }
-  return { paths: [...paths], more: false };
+    if ((kind !== "setup" && kind !== "precommit") || content === preCommitHook) return [];
+    return [
+      {
+        kind: scripts[kind],
+        source: source.replace(/\/pre-commit\.local$/, "/pre-commit"),
+        text: content + why,
+      },
+    ];
+  });
 }

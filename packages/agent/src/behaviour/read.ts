@@ -5,7 +5,8 @@ import { loadHooks } from "../hooks/load.ts";
 import { loadAgentDefinitions } from "../skills/agent-definitions.ts";
 import { loadAllSkills } from "../skills/load.ts";
 import { collectBehaviour } from "./behaviour.ts";
-import { readNamedFiles, readScripts } from "./files.ts";
+import { readScripts } from "./files.ts";
+import { readNamedFiles } from "./named-files.ts";
 
 export interface ReadBehaviourOptions {
   workingDir: string;

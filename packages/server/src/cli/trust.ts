@@ -18,6 +18,7 @@ const kinds: Readonly<Record<Behaviour["parts"][number]["kind"], string>> = {
   model_hook: "asks your model at an event of the agent",
   mcp_server: "gives the agent tools of an MCP server",
   skill_command: "runs when the agent reads a skill",
+  git_setting: "names programs that git runs",
   sub_agent: "gives a sub-agent fewer confirmations or another model",
   file: "is named by one of these",
 };

@@ -1,5 +1,6 @@
 import { collectBehaviour } from "@sandpiper/agent/behaviour/behaviour";
-import { findPaths } from "@sandpiper/agent/behaviour/files";
+import { findGitPrograms } from "@sandpiper/agent/behaviour/git-settings";
+import { findPaths } from "@sandpiper/agent/behaviour/named-files";
 import { toHookConfig } from "@sandpiper/agent/hooks/config";
 import { decide } from "@sandpiper/agent/hooks/verdict";
 import { judgeStuck } from "@sandpiper/agent/loop/stuck";
@@ -107,8 +108,21 @@ export const foreignReaders: readonly Reader[] = [
   {
     name: "findPaths",
     read: (text) => findPaths([{ source: "a", text }], { workingDir: "/w", plugins: ["/p"] }),
-    bound: "maxScriptBytes and maxWords of behaviour/files.ts",
-    pieces: ["a/b ", "$OPENHANDS_PROJECT_DIR", '"${', "../", "a/", "'"],
+    bound: "maxNamedBytes and maxWords of behaviour/named-files.ts",
+    pieces: ["a/b ", "$OPENHANDS_PROJECT_DIR", '"${', "../", "a/", "'", "$a/"],
+  },
+  {
+    name: "findPaths in a program",
+    read: (text) =>
+      findPaths([{ source: "a.py", text, isFile: true }], { workingDir: "/w", plugins: ["/p"] }),
+    bound: "maxNamedBytes and maxWords of behaviour/named-files.ts",
+    pieces: ["'./a'", "'a", "import a.b\n", "from ", "\t", '"./', "..", "`./"],
+  },
+  {
+    name: "findGitPrograms",
+    read: findGitPrograms,
+    bound: "maxScriptBytes of behaviour/files.ts",
+    pieces: ["a.b\nc\0", "alias.a\n!b\0", "a.", "url.", "url.a:", "\0", "remote.a.url\n::\0", "cmd"],
   },
   {
     name: "inlineCommands",

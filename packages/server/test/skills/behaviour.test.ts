@@ -93,6 +93,34 @@ echo '{"Stop":[{"hooks":[{"command":"sh \${CLAUDE_PLUGIN_ROOT}/link"}]}]}' >hook
   expect(second[1]).not.toBe(first[1]);
 });
 
+test("a change of a file that a named file names counts, and so on", async () => {
+  await sh(
+    sandbox,
+    `mkdir -p /tmp/e/.openhands /tmp/e/tools/py && cd /tmp/e && echo 'sh tools/one.sh' >.openhands/setup.sh
+echo '. "$(dirname "$0")/two"' >tools/one.sh && echo 'python3 tools/py/main.py' >tools/two
+echo 'from helper import x' >tools/py/main.py && echo 'x = 1' >tools/py/helper.py && echo y >tools/py/other.py`,
+  );
+  const first = (await find("/tmp/e")).parts;
+  expect(first.map(({ source }) => source)).toEqual([
+    ".openhands/setup.sh",
+    "tools/one.sh",
+    "tools/two",
+    "tools/py/main.py",
+    "tools/py/helper.py",
+  ]);
+  await sh(sandbox, "echo 'x = 2' >/tmp/e/tools/py/helper.py; echo z >/tmp/e/tools/py/other.py");
+  const second = (await find("/tmp/e")).parts;
+  expect(second.slice(0, 4)).toEqual(first.slice(0, 4));
+  expect(second[4]).not.toEqual(first[4]);
+  // An endless chain ends, and is never the same twice.
+  await sh(
+    sandbox,
+    `mkdir -p /tmp/f/.openhands && cd /tmp/f && echo 'sh c1.sh' >.openhands/setup.sh
+for n in $(seq 9); do echo "sh c$((n + 1)).sh" >c$n.sh; done; echo 'sh c1.sh' >c10.sh`,
+  );
+  expect(texts(await find("/tmp/f")).at(-1)).toMatch(/too many files are named to compare$/);
+});
+
 test("what is too much to compare is never the same twice", async () => {
   await sh(
     sandbox,

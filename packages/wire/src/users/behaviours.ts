@@ -9,6 +9,7 @@ export const behaviourKinds = [
   "model_hook",
   "mcp_server",
   "skill_command",
+  "git_setting",
   "sub_agent",
   "file",
 ] as const;

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { toCredentialHelper } from "@sandpiper/agent/behaviour/own-parts";
 import { PlatformError } from "@sandpiper/core/errors";
 import { type CommandRunner, toScriptCommand } from "@sandpiper/sandbox/files/files";
 import type { NetworkProblem } from "@sandpiper/sandbox/network/api";
@@ -100,9 +101,7 @@ export async function cloneRepository(
 ): Promise<void> {
   const { repository, target, branch, newBranch, full, identity } = request;
   const { login, url } = repository;
-  const helper = login
-    ? `!f() { test "$1" = get && test -n "$${login.variable}" && printf 'username=%s\\npassword=%s\\n' '${login.user}' "$${login.variable}"; }; f`
-    : "";
+  const helper = login ? toCredentialHelper(login) : "";
   const command = toScriptCommand(sandbox, cloneScript, [
     target,
     randomBytes(6).toString("hex"),

@@ -70,6 +70,7 @@ const names: Readonly<Record<Behaviour["parts"][number]["kind"], string>> = {
   model_hook: "questions to your model",
   mcp_server: "MCP servers",
   skill_command: "commands in skills",
+  git_setting: "programs in git's settings",
   sub_agent: "sub-agents with other rights or models",
   file: "",
 };

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { preCommitHook } from "@sandpiper/agent/behaviour/own-parts";
 import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { StartTaskStatus } from "@sandpiper/wire";
@@ -70,16 +71,6 @@ export async function prepareProject(
 
 const hooksTimeoutMs = 30_000;
 
-/** Runs the repository's earlier hook, then its script. Its first comment line identifies it. */
-const hook = `#!/bin/sh
-# Installed by Sandpiper: runs .openhands/pre-commit.sh
-before=$(git rev-parse --git-path hooks)/pre-commit.local
-if [ -x "$before" ]; then "$before" "$@" || exit $?; fi
-cd "$(git rev-parse --show-toplevel)" && [ -f .openhands/pre-commit.sh ] || exit 0
-[ -x .openhands/pre-commit.sh ] && exec ./.openhands/pre-commit.sh "$@"
-exec "$(command -v bash || echo sh)" .openhands/pre-commit.sh "$@"
-`;
-
 /**
  * Arguments: project folder, hook text. It may run twice concurrently when the server was killed,
  * so each run writes its own draft and moves it into place. The text is an argument because a kill
@@ -88,14 +79,14 @@ exec "$(command -v bash || echo sh)" .openhands/pre-commit.sh "$@"
 const installScript = `
 cd -- "$1" && [ -f .openhands/pre-commit.sh ] && command -v git >/dev/null 2>&1 || exit 0
 hooks=$(git rev-parse --git-path hooks 2>/dev/null) && mkdir -p -- "$hooks" || exit 0
-own='^# Installed by Sandpiper' draft="$hooks/.pre-commit.$$"
+draft="$hooks/.pre-commit.$$"
 trap 'rm -f -- "$draft"' EXIT
-if cp -- "$hooks/pre-commit" "$draft" 2>/dev/null && ! grep -q "$own" "$draft"; then
+if cp -- "$hooks/pre-commit" "$draft" 2>/dev/null && [ "$(cat -- "$draft"; echo .)" != "$2." ]; then
   chmod +x "$draft" && mv -f -- "$draft" "$hooks/pre-commit.local"
 fi
 printf %s "$2" >"$draft" && chmod 755 "$draft" && mv -f -- "$draft" "$hooks/pre-commit"`;
 
 /** Installs the pre-commit hook; another hook becomes `pre-commit.local`. Idempotent. */
 async function installHooks(sandbox: CommandRunner, workingDir: string, signal: AbortSignal): Promise<void> {
-  await runScript(sandbox, installScript, [workingDir, hook], { timeoutMs: hooksTimeoutMs, signal });
+  await runScript(sandbox, installScript, [workingDir, preCommitHook], { timeoutMs: hooksTimeoutMs, signal });
 }

@@ -32,6 +32,7 @@ const titles: Readonly<Record<Behaviour["parts"][number]["kind"], string>> = {
   model_hook: "Asks your model at an event of the agent",
   mcp_server: "Gives the agent tools of an MCP server",
   skill_command: "Runs when the agent reads a skill",
+  git_setting: "Names programs that git runs",
   sub_agent: "Gives a sub-agent fewer confirmations or another model",
   file: "Is named by one of these",
 };

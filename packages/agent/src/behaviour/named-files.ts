@@ -1,0 +1,142 @@
+import { createHash } from "node:crypto";
+import { posix } from "node:path";
+import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
+import type { BehaviourPart } from "@sandpiper/wire";
+import { emitFunction, type FoundFile, readRecords } from "../skills/file-records.ts";
+import { findImports } from "./imports.ts";
+import { incomparable } from "./incomparable.ts";
+
+/** Bytes read of a file that a command names, and bytes of all files of a round. */
+const maxNamedBytes = 256 * 1024;
+const maxOutputBytes = 8 * 1024 * 1024;
+
+/** Words that may name a file, for each round; paths of a command that reads them. */
+const maxWords = 1_000;
+const pathsOfCommand = 500;
+
+/** How often the files that files name are looked for: a name in a name in a name. */
+const maxRounds = 6;
+
+/** Arguments: byte limit, files. */
+const namedScript = `
+LIMIT=$1; shift
+export LIMIT
+${emitFunction}
+kind=file
+for file; do [ -f "$file" ] && emit -L "$file" -maxdepth 0; done
+exit 0`;
+
+interface NamingPart extends Pick<BehaviourPart, "source" | "text"> {
+  /** The text is all of the file `source`, not a command in it. */
+  isFile?: boolean;
+}
+
+export interface NamedFileFolders {
+  workingDir: string;
+  /** Plugin folders in the sandbox. */
+  plugins: readonly string[];
+}
+
+/**
+ * The files that parts name by a path, and that these files name in turn, as hashes. Throws what
+ * `exec` throws.
+ */
+export async function readNamedFiles(
+  sandbox: CommandRunner,
+  folders: NamedFileFolders,
+  parts: readonly NamingPart[],
+): Promise<BehaviourPart[]> {
+  const found = new Map<string, BehaviourPart>();
+  const seen = new Set<string>();
+  let naming = parts;
+  let isIncomplete = false;
+  for (let round = 0; naming.length > 0; round++) {
+    const { paths, more } = findPaths(naming, folders);
+    const unread = paths.filter((path) => !seen.has(path));
+    isIncomplete ||= more || (round === maxRounds && unread.length > 0);
+    if (isIncomplete || unread.length === 0) break;
+    const next: NamingPart[] = [];
+    for (let at = 0; at < unread.length; at += pathsOfCommand) {
+      const some = unread.slice(at, at + pathsOfCommand);
+      const args = [String(maxNamedBytes + 1), ...some];
+      const { stdout, truncated } = await runScript(sandbox, namedScript, args, { maxOutputBytes });
+      isIncomplete ||= truncated;
+      for (const file of readRecords(stdout)) {
+        found.set(file.path, toPart(file, folders.workingDir));
+        if (file.bytes.length <= maxNamedBytes)
+          next.push({ source: file.path, text: file.content, isFile: true });
+      }
+      for (const path of some) seen.add(path);
+    }
+    naming = next;
+  }
+  const left: BehaviourPart = { kind: "file", source: "…", text: incomparable("too many files are named") };
+  return isIncomplete ? [...found.values(), left] : [...found.values()];
+}
+
+function toPart({ path, bytes }: FoundFile, workingDir: string): BehaviourPart {
+  const hash = createHash("sha256").update(bytes).digest("hex");
+  const source = path.startsWith(`${workingDir}/`) ? posix.relative(workingDir, path) : path;
+  const text =
+    bytes.length > maxNamedBytes ? incomparable("it is too long") : `sha256 ${hash}, ${bytes.length} bytes`;
+  return { kind: "file", source, text };
+}
+
+/** The variables for the folders of the project and of a plugin (agent-behaviour.md section 9). */
+const projectVariable = /["']?\$\{?(?:CLAUDE|OPENHANDS)_PROJECT_DIR\}?["']?/g;
+const pluginVariable = /["']?\$\{?(?:CLAUDE_|OPENHANDS_)?PLUGIN_ROOT\}?["']?/g;
+/** Any other variable may hold the script's own folder. */
+const otherVariable = /\$\w+\//g;
+
+/** Endings of files that are scripts or configure them. */
+const scriptEnding = /\.(?:sh|bash|py|js|mjs|cjs|ts|rb|pl|php|env|toml|ya?ml|json)$/;
+
+/** Endings of files whose words are text and data, and of programs that name files as imports. */
+const dataEnding = /\.(?:env|toml|ya?ml|json|md|txt|lock|html|css)$/;
+const programEnding = /\.(?:py|js|mjs|cjs|ts|rb|pl|php)$/;
+
+/**
+ * Paths of files that the texts may name: words with a slash or with a usual ending, from the
+ * project's folder and from the folder of the file that has the word. `more`: there are further
+ * words.
+ */
+export function findPaths(
+  parts: readonly NamingPart[],
+  { workingDir, plugins }: NamedFileFolders,
+): { paths: string[]; more: boolean } {
+  const words = new Set<string>();
+  const paths = new Set<string>();
+  const folders = [workingDir, ...plugins];
+  const isProjects = (path: string) => folders.some((one) => path.startsWith(`${one}/`));
+  for (const { source, text, isFile } of parts) {
+    const own = posix.resolve(workingDir, source);
+    const plugin = plugins.find((folder) => own.startsWith(`${folder}/`));
+    const filled = text
+      .slice(0, maxNamedBytes)
+      .replace(projectVariable, () => ` ${workingDir}`)
+      .replace(pluginVariable, (variable) => (plugin ? ` ${plugin}` : variable));
+    for (const word of isFile ? findWords(source, filled) : findShellWords(filled)) {
+      if (words.size >= maxWords && !words.has(word)) return { paths: [...paths], more: true };
+      words.add(word);
+      // What follows a variable or a substitution begins with a slash, too.
+      const isAbsolute = folders.some((one) => word === one || word.startsWith(`${one}/`));
+      const place = word.startsWith("/") && !isAbsolute ? `.${word}` : word;
+      for (const folder of [workingDir, posix.dirname(own)]) {
+        const path = posix.resolve(folder, place);
+        if (isProjects(path)) paths.add(path);
+      }
+    }
+  }
+  return { paths: [...paths], more: false };
+}
+
+function findWords(source: string, text: string): Iterable<string> {
+  if (programEnding.test(source)) return findImports(text);
+  return dataEnding.test(source) ? [] : findShellWords(text);
+}
+
+function* findShellWords(text: string): Generator<string> {
+  for (const word of text.replace(otherVariable, " /").split(/[\s"'`;&|()<>{}[\],=$*?\\\u0000-\u001f]+/))
+    if (word.length <= 300 && (word.includes("/") || scriptEnding.test(word)) && !/^\/*$/.test(word))
+      yield word;
+}
