@@ -1,4 +1,5 @@
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -264,6 +265,36 @@ test("on a terminal, run asks about secret files; without one, it leaves them ou
   const told = terminal(`"${program}" run "${task}" --dir "${dir}" --rm --no-secrets; echo "ended with $?"`);
   await told.shows(/ended with 0/);
   expect(told.shown).not.toMatch(/Copy them|xyzzy/);
+});
+
+test("run names Python environments that the sandbox cannot run, and no pipe holds the copy", async () => {
+  const pyenv = join(base, "pyenv/bin");
+  await mkdir(pyenv, { recursive: true });
+  await writeFile(join(pyenv, "python"), "#!/bin/sh\n", { mode: 0o755 });
+  const make = async (name: string, home: string, interpreter: string, pip: string) => {
+    await mkdir(join(dir, name, "bin"), { recursive: true });
+    await writeFile(join(dir, name, "pyvenv.cfg"), `home = ${home}\nversion = 3.12.1\n`);
+    await symlink(interpreter, join(dir, name, "bin/python"));
+    await writeFile(join(dir, name, "bin/pip"), `#!${pip}\n`, { mode: 0o755 });
+  };
+  await make(".venv", pyenv, join(pyenv, "python"), join(dir, ".venv/bin/python"));
+  await make("it's fine", "/usr/bin", "/bin/sh", join(dir, "it's fine/bin/python"));
+  await make("moved", "/usr/bin", "/bin/sh", "/home/ann/old/bin/python");
+  await mkdir(join(dir, "held"));
+  execFileSync("mkfifo", [join(dir, "pipe")]);
+  for (const name of ["held/pyvenv.cfg", "held/key.pem", ".gitmodules"])
+    await symlink(join(dir, "pipe"), join(dir, name));
+  const { code, stderr } = await run("run: true", "--rm");
+  expect(code, stderr).toBe(0);
+  const said = stderr.replaceAll("\n", " ");
+  expect(said).toContain(
+    `The Python environment .venv does not run in the sandbox, which has no ${pyenv}: make it with a Python that the sandbox has, such as /usr/bin/python3, or choose an image with --image. `,
+  );
+  expect(said).toMatch(
+    /environment moved was made for another path \(\/home\/ann\/old\/bin\/python\): in the sandbox, its programs run as moved\/bin\/python -m NAME\. /,
+  );
+  expect(said).not.toMatch(/environment (?:it|held)/);
+  expect(stderr.indexOf("The Python environment")).toBeLessThan(stderr.indexOf("conversation "));
 });
 
 test("chat needs a terminal", async () => {

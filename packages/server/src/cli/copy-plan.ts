@@ -27,6 +27,8 @@ export interface CopyPlan {
   includes(path: string): boolean;
   /** Relative paths of files and folders that are left out because they may hold secrets. */
   secrets: readonly string[];
+  /** Relative paths of Python environments that are copied. */
+  environments: readonly string[];
   /** For the user: what else is left out, and why. */
   notes: string[];
 }
@@ -82,7 +84,7 @@ const everything: ReadonlySet<string> = Object.assign(new Set<string>(), { has: 
 
 function choose(
   folder: string,
-  { files, bytes, sizes, secrets }: FolderScan,
+  { files, bytes, sizes, secrets, environments }: FolderScan,
   { limit, ignored, hasGit }: { limit: number; ignored: readonly string[]; hasGit: boolean },
 ): CopyPlan {
   const bySize = [...sizes].sort(([, a], [, b]) => b - a);
@@ -104,6 +106,12 @@ function choose(
     );
   }
   const out = new Set([...secrets, ...large]);
+  const includes = (path: string) => {
+    for (let at = path; ; at = at.slice(0, at.lastIndexOf("/"))) {
+      if (out.has(at)) return false;
+      if (!at.includes("/")) return true;
+    }
+  };
   return {
     files,
     bytes: rest,
@@ -115,12 +123,8 @@ function choose(
           ]
         : []),
     ],
-    includes: (path) => {
-      for (let at = path; ; at = at.slice(0, at.lastIndexOf("/"))) {
-        if (out.has(at)) return false;
-        if (!at.includes("/")) return true;
-      }
-    },
+    environments: environments.filter(includes),
+    includes,
   };
 }
 

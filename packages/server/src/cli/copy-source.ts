@@ -15,7 +15,7 @@ import { askForeignGit, findRepository } from "./foreign-git.ts";
 import { type CopyPart, findGitParts } from "./git-folder.ts";
 import { inertJson, inertLine } from "./inert.ts";
 import { getInvoker } from "./invoker.ts";
-import { wrap } from "./lines.ts";
+import { formatNotes } from "./notes.ts";
 import { page } from "./pager.ts";
 import { Progress } from "./progress.ts";
 import { createPaint } from "./style.ts";
@@ -67,9 +67,7 @@ export async function readSource(
       left.length > 0
         ? [`Not copied, because they may hold secrets: ${listPaths(left)}. --secrets copies them.`]
         : [];
-    const width = Math.max((process.stderr.columns || 100) - 1, 20);
-    for (const note of [...notes, ...source.notes])
-      for (const line of wrap(inertLine(note), width)) progress.print(paint("yellow", inertLine(line)));
+    progress.print(...formatNotes([...notes, ...source.notes]));
     return source;
   } finally {
     progress.stop();

@@ -1,7 +1,8 @@
 import type { Dirent } from "node:fs";
-import { lstat, open, readdir } from "node:fs/promises";
+import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { isCredentialPath } from "@sandpiper/agent/risk/paths";
+import { readBeginning } from "./read-beginning.ts";
 
 /** What a folder holds, as far as a copy of it is concerned. */
 export interface FolderScan {
@@ -13,6 +14,8 @@ export interface FolderScan {
   sizes: ReadonlyMap<string, number>;
   /** Relative paths of files that hold keys or passwords and that git does not track. */
   secrets: readonly string[];
+  /** Relative paths of Python environments, the first ones. */
+  environments: readonly string[];
 }
 
 export interface ScanOptions {
@@ -25,6 +28,8 @@ export interface ScanOptions {
   signal?: AbortSignal | undefined;
 }
 
+/** Python environments that are looked at. */
+const maxEnvironments = 20;
 /** Files between two calls of `onProgress`. */
 const progressFiles = 2_000;
 /** Bytes of a file in which a private key or a token is looked for. */
@@ -35,6 +40,7 @@ export async function scanFolder(root: string, options: ScanOptions): Promise<Fo
   const { tracked, ignored, onProgress, signal } = options;
   const sizes = new Map<string, number>();
   const secrets: string[] = [];
+  const environments: string[] = [];
   let files = 0;
   let bytes = 0;
   const count = (path: string, owner: string, size: number) => {
@@ -54,13 +60,15 @@ export async function scanFolder(root: string, options: ScanOptions): Promise<Fo
       } else if (entry.isFile() || entry.isSymbolicLink()) {
         const isSecret =
           !tracked.has(path) && !/(?:^|\/)\.git\//.test(path) && (await holdsSecret(root, path, entry));
+        if (entry.name === "pyvenv.cfg" && folder !== "" && environments.length < maxEnvironments)
+          environments.push(folder);
         if (isSecret) secrets.push(path);
         else count(path, owner || path.split("/", 1)[0]!, (await lstat(join(root, path))).size);
       }
     }
   };
   await visit("", "");
-  return { files, bytes, sizes, secrets };
+  return { files, bytes, sizes, secrets, environments };
 }
 
 function isSecretFolder(path: string): boolean {
@@ -75,16 +83,7 @@ async function holdsSecret(root: string, path: string, entry: Dirent): Promise<b
   if (!entry.isFile()) return false;
   if (isCredentialPath(`/${path}`) || isCredentialPath(`~/${path}`) || keyStores.test(path)) return true;
   if (/(?:^|\/)(?:\.envrc|\.pypirc|terraform\.tfstate)$/.test(path)) return true;
-  return keyFiles.test(path) && secretText.test(await readBeginning(join(root, path)));
-}
-
-async function readBeginning(path: string): Promise<string> {
-  const file = await open(path).catch(() => undefined);
-  if (!file) return "";
-  try {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(probedBytes), 0, probedBytes, 0);
-    return buffer.toString("latin1", 0, bytesRead);
-  } finally {
-    await file.close();
-  }
+  if (!keyFiles.test(path)) return false;
+  const beginning = await readBeginning(join(root, path), probedBytes);
+  return secretText.test(beginning?.bytes.toString("latin1") ?? "");
 }

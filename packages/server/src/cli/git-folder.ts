@@ -1,8 +1,8 @@
-import { constants } from "node:fs";
-import { lstat, open, realpath, writeFile } from "node:fs/promises";
+import { lstat, realpath, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { runGit } from "./git.ts";
 import type { Invoker } from "./invoker.ts";
+import { readBeginning } from "./read-beginning.ts";
 import { createTemporaryFolder } from "./temporary-folder.ts";
 
 /** A part of a copy: the content of a folder, and where it goes, relative to the copy. */
@@ -112,14 +112,6 @@ async function isRepository(folder: string): Promise<boolean> {
 
 /** The text of a regular file, of a limited length; undefined when there is no such file. */
 async function readText(path: string): Promise<string | undefined> {
-  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(
-    () => undefined,
-  );
-  if (!file) return undefined;
-  try {
-    const found = await file.stat();
-    return found.isFile() && found.size <= maxFileBytes ? await file.readFile("utf8") : undefined;
-  } finally {
-    await file.close();
-  }
+  const beginning = await readBeginning(path, maxFileBytes);
+  return beginning?.isWhole ? beginning.bytes.toString() : undefined;
 }

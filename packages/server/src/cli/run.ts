@@ -14,7 +14,9 @@ import { Interruption } from "./interruption.ts";
 import { getInvoker } from "./invoker.ts";
 import { JsonOutput } from "./json-output.ts";
 import { LiveOutput } from "./live-output.ts";
+import { formatNotes } from "./notes.ts";
 import { formatUsage, Progress } from "./progress.ts";
+import { describeEnvironments } from "./python-environments.ts";
 import { findAnswer } from "./show.ts";
 import { StreamedText } from "./streamed-text.ts";
 import { createPaint, formatDuration, type Paint } from "./style.ts";
@@ -123,6 +125,8 @@ async function work(
         `sandbox started in ${formatDuration(sandboxStart)}, folder copied in ${formatDuration(upload)}`,
       ),
     );
+    if (!options.continue)
+      progress.print(...formatNotes(await describeEnvironments(client, started, task.source.environments)));
     const origin = (options.repo ?? `folder ${task.folder}`).slice(0, 1000);
     const { trust } = options;
     await progress.without(() => askTrust(client, started!, origin, { trust, paint }));

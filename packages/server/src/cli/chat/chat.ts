@@ -13,8 +13,10 @@ import { Interruption } from "../interruption.ts";
 import { getInvoker } from "../invoker.ts";
 import { cut, wrap } from "../lines.ts";
 import { LiveOutput } from "../live-output.ts";
+import { formatNotes } from "../notes.ts";
 import { printEvent } from "../print-event.ts";
 import { formatUsage, toUsage, type Usage } from "../progress.ts";
+import { describeEnvironments } from "../python-environments.ts";
 import { exitCodeOf, Interrupted } from "../signals.ts";
 import { StreamedText } from "../streamed-text.ts";
 import { createPaint } from "../style.ts";
@@ -89,6 +91,8 @@ async function prepare(
         ? await continueWork(client, options.continue, task.folder, changes, signal)
         : await prepareTask(client, task, { signal, onStep: say });
       process.stderr.write("\r\x1b[K");
+      const notes = options.continue ? [] : await describeEnvironments(client, run, task.source.environments);
+      if (notes.length > 0) process.stderr.write(`${formatNotes(notes).join("\n")}\n`);
       const origin = `folder ${task.folder}`.slice(0, 1000);
       await askTrust(client, run, origin, { trust: options.trust, paint: createPaint(process.stderr) });
       return { run, changes };
