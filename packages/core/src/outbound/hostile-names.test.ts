@@ -1,7 +1,6 @@
 import { createSocket, type RemoteInfo, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
-import { monitorEventLoopDelay } from "node:perf_hooks";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { addressBytes } from "./addresses.ts";
 import { createOutbound } from "./outbound.ts";
@@ -107,11 +106,10 @@ const addresses =
         .map((one) => record(question.type, addressBytes(one))),
     );
 
-/** The code of the error of connecting to a name, and how long the event loop stood still, ms. */
-async function attack(name: string, answer: Answer): Promise<{ code: string; took: number; stall: number }> {
+/** The code of the error of connecting to a name, its time, and the processor time of it, ms. */
+async function attack(name: string, answer: Answer): Promise<{ code: string; took: number; worked: number }> {
   places.set(name, answer);
-  const delay = monitorEventLoopDelay({ resolution: 1 });
-  delay.enable();
+  const before = process.threadCpuUsage();
   const began = performance.now();
   const port = (inside.address() as { port: number }).port;
   const code = await outbound.connect({ host: name, port }).then(
@@ -121,8 +119,8 @@ async function attack(name: string, answer: Answer): Promise<{ code: string; too
     },
     (error) => `${error.code}: ${error.message}`,
   );
-  delay.disable();
-  return { code, took: performance.now() - began, stall: delay.max / 1e6 };
+  const { user, system } = process.threadCpuUsage(before);
+  return { code, took: performance.now() - began, worked: (user + system) / 1000 };
 }
 
 test.each([
@@ -213,11 +211,11 @@ test("hostile answers end soon, without a stall and without a connection inside"
     ["refused.test", (question) => message(question, [], 0x8185), /^OutboundFailed/],
   ];
   for (const [name, answer, expected] of cases) {
-    const { code, took, stall } = await attack(name, answer);
+    const { code, took, worked } = await attack(name, answer);
     expect(code, name).toMatch(expected);
     // Two tries of 100 and 200 ms; a loaded machine may add to it.
-    expect(took, name).toBeLessThan(2_000);
-    expect(stall, name).toBeLessThan(500);
+    expect(took, name).toBeLessThan(10_000);
+    expect(worked, name).toBeLessThan(500);
   }
   expect(connections).toBe(0);
 });

@@ -53,7 +53,7 @@ describe.each(runtimes)("the warm shell over %s", (runtime) => {
       QUOTE: 'it\'s\n"q"',
     };
     const facts =
-      "env -0 | sort -z; pwd; umask; ulimit -n; ulimit -c; grep -E 'Cap|NoNew|Seccomp|SigIgn|SigBlk|Groups|[UG]id' /proc/self/status; cat /proc/self/oom_score_adj; ls /proc/self/fd; ps -o sid=,pgid= -p $$ | awk '{print $1 == $2}'";
+      "env -0 | sort -z; pwd; umask; ulimit -n; ulimit -c; grep -E 'Cap|NoNew|Seccomp|SigIgn|SigBlk|Groups|[UG]id' /proc/self/status; ls /proc/self/fd; ps -o sid=,pgid= -p $$ | awk '{print $1 == $2}'";
     for (const request of [{}, { env }, { cwd: "/usr/../tmp" }, { env: { PATH: "/usr/bin" }, cwd: "/" }]) {
       const command = { argv: ["/bin/sh", "-c", facts], ...request };
       const [one, other] = [await run(driver, "plain", command), await run(driver, id, command)];
@@ -61,6 +61,9 @@ describe.each(runtimes)("the warm shell over %s", (runtime) => {
       await driver.remove("plain");
       await driver.start({ id: "plain", spec: testSpec });
     }
+    // The score is written from outside, shortly after a process has begun.
+    const score = async (name: string) => (await run(driver, name, "cat /proc/self/oom_score_adj")).out;
+    await expect.poll(async () => (await score(id)) === (await score("plain"))).toBe(true);
     await driver.remove("plain");
     expect(await resident()).toBe(true);
   });
