@@ -49,7 +49,15 @@ beforeAll(async () => {
     return call ? reply.toolCalls([call]) : finish("Done.");
   });
   platform = await startTestPlatform({ specsFile });
-  const names = ["terminal", "file_editor", "grep", "glob", "apply_patch", "browser_tool_set"];
+  const names = [
+    "terminal",
+    "file_editor",
+    "grep",
+    "glob",
+    "apply_patch",
+    "list_directory",
+    "browser_tool_set",
+  ];
   const llm = { model: "openai/first", api_key: "sk-x", base_url: models.url };
   const stored = await platform.call("POST", "/api/v1/settings", {
     agent_settings_diff: { llm, tools: names.map((name) => ({ name, params: {} })) },
@@ -134,6 +142,7 @@ test("files are written, edited, patched and found, and missing programs are rep
     call("glob", { pattern: "*.none", path: "/nowhere" }),
     editor({ command: "view", path: file }),
     call("browser_navigate", { url: "http://localhost:1/" }),
+    call("list_directory", { recursive: true }),
   );
   const failed = seen.flatMap(({ observation }, index) => (observation.is_error ? [index] : []));
   expect(failed).toEqual([5, 8, 10, 12]);
@@ -145,5 +154,8 @@ test("files are written, edited, patched and found, and missing programs are rep
   expect(texts[8]).toMatch(/^The pattern cannot be used: .*\(/);
   expect(texts[9]).toBe(`2 matches in /home/joe/work:\n${file}\n/home/joe/work/c.txt`);
   expect(texts[11]).toContain("     1\teins\n     2\tzwei ü\n");
+  expect(texts[13]).toBe(
+    `/home/joe/work has 3 entries:\n/home/joe/work/a/\n${file}  13 bytes\n/home/joe/work/c.txt  4 bytes\n`,
+  );
   expect(texts[12]).toMatch(/no browser in this sandbox.*the package chromium/);
 });

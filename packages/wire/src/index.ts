@@ -25,6 +25,7 @@ export * from "./events/event.ts";
 export * from "./events/tools/browser.ts";
 export * from "./events/tools/extensions.ts";
 export * from "./events/tools/files.ts";
+export * from "./events/tools/plain-files.ts";
 export * from "./events/tools/planning.ts";
 export * from "./events/tools/terminal.ts";
 export * from "./events/tools.ts";

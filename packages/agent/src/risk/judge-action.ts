@@ -16,6 +16,12 @@ function judgeAction(action: Action) {
     case "FileEditorAction":
     case "PlanningFileEditorAction":
       return judgeEdit(action);
+    case "ReadFileAction":
+      return judgeEdit({ command: "view", path: action.file_path });
+    case "WriteFileAction":
+      return judgeEdit({ command: "create", path: action.file_path, file_text: action.content });
+    case "EditAction":
+      return judgeEdit({ command: "str_replace", path: action.file_path, new_str: action.new_string });
     case "ApplyPatchAction":
       return judgePatch(action.patch);
     case "MCPToolAction":

@@ -11,7 +11,14 @@ const maxRules = 5;
 export function touchedPaths(action: Action, workingDir: string): string[] {
   const { kind } = action;
   const isFileAction = kind === "FileEditorAction" || kind === "PlanningFileEditorAction";
-  const named = "patch" in action ? patchedPaths(action.patch) : isFileAction ? [action.path] : [];
+  const named =
+    "patch" in action
+      ? patchedPaths(action.patch)
+      : isFileAction
+        ? [action.path]
+        : "file_path" in action
+          ? [action.file_path]
+          : [];
   return named.map((path) => posix.resolve(workingDir, path));
 }
 

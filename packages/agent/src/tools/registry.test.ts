@@ -40,7 +40,7 @@ test("every action kind of the wire, except MCP, belongs to a tool of the regist
   );
   expect(usableTools).toEqual([
     ...["terminal", "file_editor", "task_tracker", "glob", "grep", "planning_file_editor", "apply_patch"],
-    ...["browser_tool_set", "task_tool_set"],
+    ...["read_file", "write_file", "edit", "list_directory", "browser_tool_set", "task_tool_set"],
   ]);
 });
 

@@ -2,18 +2,22 @@ import type { Content, Observation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { applyPatchTool } from "./apply-patch.ts";
 import { browserTools } from "./browser/index.ts";
+import { editTool } from "./edit.ts";
 import { fileEditorTool } from "./file-editor.ts";
 import { finishTool } from "./finish.ts";
 import { globTool } from "./glob.ts";
 import { grepTool } from "./grep.ts";
 import { invokeSkillTraits } from "./invoke-skill.ts";
+import { listDirectoryTool } from "./list-directory.ts";
 import { planningFileEditorTool } from "./planning-file-editor.ts";
+import { readFileTool } from "./read-file.ts";
 import { switchLlmTraits } from "./switch-llm.ts";
 import { taskTraits } from "./task.ts";
 import { taskTrackerTool } from "./task-tracker.ts";
 import { terminalTool } from "./terminal.ts";
 import { thinkTool } from "./think.ts";
 import type { Tool, ToolRole, ToolTraits } from "./tool.ts";
+import { writeFileTool } from "./write-file.ts";
 
 export type AgentType = "default" | "plan";
 
@@ -36,6 +40,10 @@ const entries: readonly ToolEntry[] = [
   { tool: grepTool, agents: ["plan"] },
   { tool: planningFileEditorTool, agents: ["plan"] },
   { tool: applyPatchTool },
+  { tool: readFileTool },
+  { tool: writeFileTool },
+  { tool: editTool },
+  { tool: listDirectoryTool },
   ...browserTools.map((tool) => ({ tool, set: "browser_tool_set" })),
 ];
 
@@ -44,9 +52,7 @@ const perConversation: readonly ToolTraits[] = [taskTraits, invokeSkillTraits, s
 
 /** Tools that released clients know and this server does not have. */
 export const unsupportedTools =
-  "delegate read_file write_file edit list_directory inspect_image_with_vision browser_start_recording browser_stop_recording".split(
-    " ",
-  );
+  "delegate inspect_image_with_vision browser_start_recording browser_stop_recording".split(" ");
 
 /** Everything that the agent derives from the list of tools, by names and kinds. */
 export class ToolRegistry {

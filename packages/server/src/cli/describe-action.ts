@@ -20,6 +20,14 @@ export function describeAction(action: Action): string {
         ...changes(action.old_str, "-"),
         ...changes(action.new_str ?? action.file_text, "+"),
       ].join("\n");
+    case "WriteFileAction":
+      return [`write ${action.file_path}`, ...changes(action.content, "+")].join("\n");
+    case "EditAction":
+      return [
+        `edit ${action.file_path}`,
+        ...changes(action.old_string, "-"),
+        ...changes(action.new_string, "+"),
+      ].join("\n");
     case "TaskTrackerAction":
       return [
         action.command,

@@ -37,6 +37,16 @@ import {
   PlanningFileEditorObservation,
 } from "./tools/files.ts";
 import {
+  EditAction,
+  EditObservation,
+  ListDirectoryAction,
+  ListDirectoryObservation,
+  ReadFileAction,
+  ReadFileObservation,
+  WriteFileAction,
+  WriteFileObservation,
+} from "./tools/plain-files.ts";
+import {
   FinishAction,
   FinishObservation,
   TaskTrackerAction,
@@ -58,6 +68,10 @@ export const Action = Type.Union([
   GrepAction,
   PlanningFileEditorAction,
   ApplyPatchAction,
+  ReadFileAction,
+  WriteFileAction,
+  EditAction,
+  ListDirectoryAction,
   TaskAction,
   InvokeSkillAction,
   SwitchLLMAction,
@@ -85,6 +99,10 @@ export const Observation = Type.Union([
   GrepObservation,
   PlanningFileEditorObservation,
   ApplyPatchObservation,
+  ReadFileObservation,
+  WriteFileObservation,
+  EditObservation,
+  ListDirectoryObservation,
   TaskObservation,
   InvokeSkillObservation,
   SwitchLLMObservation,

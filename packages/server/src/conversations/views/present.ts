@@ -111,7 +111,14 @@ function presentRequest(request: AppConversationStartRequest): object {
 }
 
 /** Tools of the Python SDK whose module has another name than the tool. */
-const moduleNames: Record<string, string> = { browser_tool_set: "browser_use", task_tool_set: "task" };
+const moduleNames: Record<string, string> = {
+  browser_tool_set: "browser_use",
+  task_tool_set: "task",
+  read_file: "gemini.read_file",
+  write_file: "gemini.write_file",
+  edit: "gemini.edit",
+  list_directory: "gemini.list_directory",
+};
 
 /** Tools of the Python SDK whose module has the name of the tool. */
 const ownModules = [
