@@ -67,9 +67,16 @@ export class Changes {
     return this.#before;
   }
 
-  /** Compares with this copy from now on, instead of with the folder. */
-  async startFrom(copy: string): Promise<void> {
+  /**
+   * Compares with this copy from now on, instead of with the folder; returns the paths that differ
+   * between both.
+   */
+  async startFrom(copy: string): Promise<string[]> {
+    const own = this.#before;
     this.#before = await this.#snapshot(copy, "before");
+    return split(
+      await this.#git(["diff-tree", "-r", "-z", "--name-only", "--no-renames", own, this.#before]),
+    );
   }
 
   /** Adds a file of the folder, as it is now, to what changes are compared with. */

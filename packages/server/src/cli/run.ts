@@ -115,9 +115,9 @@ async function work(
     progress.doing("starts a sandbox");
     const tags = workTags(place, changes.tree, keep);
     const onStep = (text: string) => progress.doing(text);
-    started = options.continue
-      ? await continueWork(client, options.continue, place, changes, signal)
-      : await prepareTask(client, { ...task, tags }, { signal, onStep });
+    const continued =
+      options.continue && (await continueWork(client, options.continue, place, changes, signal));
+    started = continued ? continued.run : await prepareTask(client, { ...task, tags }, { signal, onStep });
     const { sandboxStart, upload } = started.timings;
     progress.print(
       paint(
@@ -125,8 +125,10 @@ async function work(
         `sandbox started in ${formatDuration(sandboxStart)}, folder copied in ${formatDuration(upload)}`,
       ),
     );
-    if (!options.continue)
-      progress.print(...formatNotes(await describeEnvironments(client, started, task.source.environments)));
+    const notes = continued
+      ? continued.notes
+      : await describeEnvironments(client, started, task.source.environments);
+    progress.print(...formatNotes(notes));
     const origin = (options.repo ?? `folder ${task.folder}`).slice(0, 1000);
     const { trust } = options;
     await progress.without(() => askTrust(client, started!, origin, { trust, paint }));

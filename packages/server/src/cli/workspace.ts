@@ -1,7 +1,10 @@
+import { lstat } from "node:fs/promises";
+import { isAbsolute, join } from "node:path";
 import type { AppConversation } from "@sandpiper/wire";
 import type { Changes } from "./changes.ts";
 import type { Client } from "./client.ts";
 import { findConversation, lastConversation, listConversations, shortId, tags } from "./conversations.ts";
+import { listPaths } from "./copy-plan.ts";
 import { CliError } from "./errors.ts";
 import { extractTar } from "./extract.ts";
 import { getInvoker } from "./invoker.ts";
@@ -35,7 +38,8 @@ async function findContinued(
 
 /**
  * Wakes the sandbox of a conversation to continue it. Where the folder changed since its copy was
- * made, the changes count from the copy as it is now, so that they never undo the user's own.
+ * made, the changes count from the copy as it is now, so that they never undo the user's own; the
+ * notes say so.
  */
 export async function continueWork(
   client: Client,
@@ -43,26 +47,54 @@ export async function continueWork(
   folder: string,
   changes: Changes,
   signal: AbortSignal,
-): Promise<TaskRun> {
+): Promise<{ run: TaskRun; notes: string[] }> {
   const conversation = await findContinued(client, wanted, folder);
   try {
     const run = await resumeTask(client, conversation, signal);
+    let notes: string[] = [];
     if (conversation.tags[tags.tree] !== changes.tree) {
       const copy = await createTemporaryFolder("copy", getInvoker());
       try {
         await extractTar(await client.download(run.sandbox.id, run.workingDir), copy.path);
-        await changes.startFrom(copy.path);
+        const differing = await changes.startFrom(copy.path);
+        notes = await describeOwnChanges(folder, copy.path, differing, Date.parse(conversation.created_at));
       } finally {
         await copy.remove();
       }
     }
     signal.throwIfAborted();
-    return run;
+    return { run, notes };
   } catch (error) {
     if (conversation.sandbox_status === "PAUSED")
       await client.pauseSandbox(conversation.sandbox_id).catch(() => {});
     throw error;
   }
+}
+
+/**
+ * Says which of the paths that differ between a folder and its copy the user changed since a time,
+ * and what happens to that. An agent's change that was not applied is no reason to say something.
+ */
+async function describeOwnChanges(
+  folder: string,
+  copy: string,
+  differing: readonly string[],
+  since: number,
+): Promise<string[]> {
+  const rest =
+    "The agent goes on in its copy without that, and the diff has only what it changes from now on.";
+  // The files of a new clone say nothing about when they changed.
+  if (!isAbsolute(folder)) return differing.length > 0 ? [`The repository changed since then. ${rest}`] : [];
+  const own: string[] = [];
+  for (const path of differing) {
+    const mine = await lstat(join(folder, path)).catch(() => undefined);
+    // A file that is gone from the folder but was copied has its old time in the copy.
+    const copied = mine ? undefined : await lstat(join(copy, path)).catch(() => undefined);
+    if (mine ? mine.ctimeMs > since : copied && copied.mtimeMs <= since) own.push(path);
+  }
+  return own.length > 0
+    ? [`Your folder changed since the agent got its copy: ${listPaths(own)}. ${rest}`]
+    : [];
 }
 
 /** Tags by which later commands find a conversation of this folder. */

@@ -87,11 +87,13 @@ async function prepare(
     try {
       say("starts a sandbox");
       task.tags = workTags(task.folder, changes.tree, false);
-      run = options.continue
-        ? await continueWork(client, options.continue, task.folder, changes, signal)
-        : await prepareTask(client, task, { signal, onStep: say });
+      const continued =
+        options.continue && (await continueWork(client, options.continue, task.folder, changes, signal));
+      run = continued ? continued.run : await prepareTask(client, task, { signal, onStep: say });
       process.stderr.write("\r\x1b[K");
-      const notes = options.continue ? [] : await describeEnvironments(client, run, task.source.environments);
+      const notes = continued
+        ? continued.notes
+        : await describeEnvironments(client, run, task.source.environments);
       if (notes.length > 0) process.stderr.write(`${formatNotes(notes).join("\n")}\n`);
       const origin = `folder ${task.folder}`.slice(0, 1000);
       await askTrust(client, run, origin, { trust: options.trust, paint: createPaint(process.stderr) });
