@@ -60,7 +60,6 @@ export const httpErrors = {
   BadRequest: {
     SandboxNotNamed:
       "Name the sandbox: send its session key as X-Session-API-Key, or sandbox_id in the query.",
-    DeletedConversationUnknown: "The conversation does not exist.",
     AcpModelUnsupported: "The agent of this conversation is not an ACP agent: use {use}.",
     NothingToChange: "Nothing to change: send at least one of {fields}.",
     NotADirectory: "{path} is not a directory.",
@@ -125,6 +124,7 @@ export const httpErrors = {
   },
   PathNotFound: {
     UnsupportedItemMissing: "{what} not found",
+    RouteUnknown: "Not Found",
     PreviewAddressInvalid: "The address of a preview needs a port from 1 to 65535 and the id of a sandbox.",
   },
   FileNotFound: {

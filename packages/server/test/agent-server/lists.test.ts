@@ -197,12 +197,12 @@ test("a batch has null for conversations that are not in the sandbox", async () 
   const { body } = await platform.call("GET", `/api/conversations?ids=${own.id}&ids=${foreign.id}`);
   expect(body.map(({ id }: Json) => id)).toEqual([own.id, foreign.id]);
   expect((await agent.call("GET", "/api/conversations")).status).toBe(422);
-  expect((await agent.call("GET", "/api/conversations?ids=no-id")).status).toBe(400);
+  expect((await agent.call("GET", "/api/conversations?ids=no-id")).status).toBe(422);
   const many = Array.from({ length: 100 }, () => `ids=${newId()}`).join("&");
-  expect((await agent.call("GET", `/api/conversations?${many}`)).status).toBe(400);
+  expect((await agent.call("GET", `/api/conversations?${many}`)).status).toBe(422);
 });
 
-test("title and tags can be changed; success is false for a missing conversation", async () => {
+test("title and tags can be changed, not of a missing conversation", async () => {
   const { id } = await make({ tags: { a: "1", b: "2" } });
   const socket = follow(id);
   await socket.frame(({ key }) => key === "full_state");
@@ -214,8 +214,8 @@ test("title and tags can be changed; success is false for a missing conversation
   const foreign = await make({}, other);
   for (const unknown of [newId(), foreign.id, "no-id"])
     expect(await agent.call("PATCH", `/api/conversations/${unknown}`, { title: "Mine" })).toEqual({
-      status: 200,
-      body: { success: false },
+      status: 404,
+      body: { detail: "Conversation not found" },
     });
   for (const body of [
     { title: "" },
@@ -240,10 +240,10 @@ test("deleting a conversation deletes its children and ends its run; the sandbox
   });
   for (const { id } of [parent, child]) {
     expect((await agent.call("GET", `/api/conversations/${id}`)).status).toBe(404);
-    expect((await agent.call("DELETE", `/api/conversations/${id}`)).status).toBe(400);
+    expect((await agent.call("DELETE", `/api/conversations/${id}`)).status).toBe(404);
   }
   const foreign = await make({}, other);
-  expect((await agent.call("DELETE", `/api/conversations/${foreign.id}`)).status).toBe(400);
+  expect((await agent.call("DELETE", `/api/conversations/${foreign.id}`)).status).toBe(404);
   // The last one of its sandbox.
   const lonely = await startAgentServer(platform);
   const last = await make({}, lonely);

@@ -254,7 +254,7 @@ export const GoalRequest = Type.Object({
   max_iterations: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 10 })),
 });
 export const PatchConversationRequest = Type.Object({
-  title: Type.Optional(Nullable(Type.String({ minLength: 1, maxLength: 200 }))),
+  title: Type.Optional(Nullable(Type.String({ minLength: 1, maxLength: 200, pattern: "\\S" }))),
   tags: Type.Optional(Nullable(ConversationTags)),
 });
 export const ForkConversationRequest = Type.Object(

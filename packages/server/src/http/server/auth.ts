@@ -151,7 +151,7 @@ export function getKeys(headers: IncomingHttpHeaders): string[] {
 /**
  * Guards every route. Routes need a key unless declared public, and so do unknown paths under
  * `/api`, so that a caller without a key cannot probe paths. A read-only key may only read. Throws
- * PlatformError Unauthorized, ReadOnlyKey, CrossOrigin, TooManyRequests.
+ * PlatformError Unauthorized, PathNotFound, ReadOnlyKey, CrossOrigin, TooManyRequests.
  */
 export function authHook(guards: RequestGuards) {
   return (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
@@ -202,8 +202,11 @@ function authorizeRequest(
   if (open) return;
   const sandboxId = getPrefixSandbox(raw);
   const principal = sandboxId === undefined ? caller : authenticator.scopeToSandbox(sandboxId, caller);
-  if (!principal || (access === "user" && principal.sandboxId !== undefined)) {
-    throw new PlatformError("KeyRequired");
+  if (!principal) throw new PlatformError("KeyRequired");
+  if (access === "user" && principal.sandboxId !== undefined) {
+    // Below a conversation a session key opens most paths; a path of V0 is none of its surface.
+    const isOfConversation = request.routeOptions.url?.startsWith("/api/conversations/:conversation_id/");
+    throw new PlatformError(isOfConversation ? "RouteUnknown" : "KeyRequired");
   }
   if (principal.readOnly && (!isSafe(request.method) || config.grantsAccess)) {
     throw new PlatformError("KeyReadOnly");

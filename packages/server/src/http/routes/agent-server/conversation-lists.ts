@@ -9,9 +9,10 @@ import {
 } from "@sandpiper/wire";
 import { Type } from "typebox";
 import type { ConversationFilter, ConversationRow } from "../../../store/conversation-store.ts";
+import { InvalidInput } from "../../server/invalid-input.ts";
 import { maxListLength, sendJson, toArrayJson, toPageJson } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
-import { pageKeys, parseIds } from "../../server/params.ts";
+import { Id, pageKeys, requireId } from "../../server/params.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { visibleConversation } from "../account/conversation-access.ts";
@@ -83,10 +84,10 @@ export function agentConversationListRoutes(app: App, services: ConversationList
       ...route(
         "Read conversations by id; null for unknown ones",
         {
-          querystring: Type.Object({ ids: Type.Array(Type.String()) }),
+          querystring: Type.Object({ ids: Type.Array(Id) }),
           response: { 200: Type.Array(Nullable(ConversationInfo)) },
         },
-        { failures: [400, 413] },
+        { failures: [413] },
       ),
     },
     async ({ principal, query }, reply) => {
@@ -120,7 +121,7 @@ function collect<Text extends string | null>(
 
 /**
  * The JSON of a batch of conversations, with null for those the caller cannot see. Throws
- * TooManyIds, BadRequest, AnswerTooLarge.
+ * InvalidInput, AnswerTooLarge.
  */
 export async function readConversationBatch(
   services: ConversationListDeps,
@@ -128,7 +129,11 @@ export async function readConversationBatch(
   ids: readonly string[],
 ): Promise<string> {
   const { conversations } = services;
-  const wanted = parseIds(ids, maxIds);
+  if (ids.length > maxIds)
+    throw new InvalidInput([
+      { loc: ["query", "ids"], msg: `List should have at most ${maxIds} items`, type: "too_long" },
+    ]);
+  const wanted = ids.map((id) => requireId(id, "query", "ids"));
   function* texts() {
     for (const id of wanted) {
       const row = visibleConversation(conversations, principal, id);

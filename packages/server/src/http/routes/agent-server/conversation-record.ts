@@ -1,9 +1,8 @@
-import { PlatformError } from "@sandpiper/core/errors";
 import { AgentFinalResponse, PatchConversationRequest, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { requireConversation, visibleConversation } from "../account/conversation-access.ts";
+import { requireConversation } from "../account/conversation-access.ts";
 import { findFinalResponse } from "./final-response.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
@@ -20,14 +19,14 @@ export function agentConversationRecordRoutes(
   app.patch(
     path,
     route(
-      "Change the title or replace the tags; success is false for an unknown conversation",
+      "Change the title or replace the tags",
       { params: ConversationPath, body: PatchConversationRequest, response: { 200: Success } },
       { access: "agent" },
     ),
     async ({ principal, params, body }) => {
-      const row = visibleConversation(conversations, principal, params.conversation_id);
-      if (row) await conversations.settings.describe(row, body);
-      return { success: row !== undefined };
+      const row = requireConversation(conversations, principal, params.conversation_id);
+      await conversations.settings.describe(row, body);
+      return { success: true };
     },
   );
   app.delete(
@@ -38,8 +37,7 @@ export function agentConversationRecordRoutes(
       { access: "agent", failures: [400] },
     ),
     async ({ principal, params }) => {
-      const row = visibleConversation(conversations, principal, params.conversation_id);
-      if (!row) throw new PlatformError("DeletedConversationUnknown");
+      const row = requireConversation(conversations, principal, params.conversation_id);
       await conversations.remove(row.userId, row.id, { keepSandbox: true });
       return { success: true };
     },

@@ -117,7 +117,7 @@ test("with ids conversations are read in the agent server's shape; a session key
   expect((await get(path)).body).toMatchObject([{ id: mine, stats: {} }, null, { id: elsewhere }]);
   expect((await get(path, other.sessionKey)).body).toMatchObject([null, null, { id: elsewhere }]);
   expect((await get("/api/conversations", other.sessionKey)).status).toBe(422);
-  expect((await get("/api/conversations?ids=x")).status).toBe(400);
+  expect((await get("/api/conversations?ids=x")).status).toBe(422);
 });
 
 test("a conversation is renamed and deleted by its user only", async () => {
@@ -128,8 +128,7 @@ test("a conversation is renamed and deleted by its user only", async () => {
   const { sessionKey } = server.addSandbox({ id: "another" });
   for (const [key, patched, deleted] of [
     [strangerKey, { status: 404 }, { status: 404 }],
-    // The key of another sandbox gets the agent server's response.
-    [sessionKey, { status: 200, body: { success: false } }, { status: 400 }],
+    [sessionKey, { status: 404 }, { status: 404 }],
   ] as const) {
     expect(await call("PATCH", { title: "theirs" }, key)).toMatchObject(patched);
     expect(await call("DELETE", undefined, key)).toMatchObject(deleted);

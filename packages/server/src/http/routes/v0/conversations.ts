@@ -16,7 +16,7 @@ import {
 import { Type } from "typebox";
 import { sendJson } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
-import { makePageKeys, pageRequest } from "../../server/params.ts";
+import { Id, makePageKeys, pageRequest } from "../../server/params.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
@@ -31,9 +31,7 @@ const ListQuery = Type.Object({
   ...pageKeys,
   selected_repository: repository,
   conversation_trigger: Type.Optional(Trigger),
-  ids: Type.Optional(
-    Type.Array(Type.String(), { description: "read these instead, in the agent server's shape" }),
-  ),
+  ids: Type.Optional(Type.Array(Id, { description: "read these instead, in the agent server's shape" })),
 });
 
 /**
@@ -67,7 +65,7 @@ export function legacyConversationRoutes(
         querystring: ListQuery,
         response: { 200: Type.Union([LegacyConversationPage, Type.Array(Nullable(ConversationInfo))]) },
       },
-      { errors, failures: [400, 413] },
+      { errors, failures: [413] },
     ),
     async ({ principal, query }, reply) => {
       if (query.ids === undefined) return list(principal, query, query.conversation_trigger);
