@@ -9,11 +9,12 @@ const isolation = "packages/server/test/isolation/*.test.ts";
 const slow = "packages/*/{src,test}/**/*.slow.test.ts";
 
 /**
- * Files with a worker of their own: they measure memory or descriptors of their process, or load
- * the released client, which looks up WebSocket at import time.
+ * Files with a worker of their own: they measure memory or descriptors of their process, replace a
+ * module, or load the released client, which looks up WebSocket at import time.
  */
 const ownWorker = [
   "packages/server/src/http/sockets/faults.test.ts",
+  "packages/server/src/http/server/unknown-settings.test.ts",
   "packages/server/test/outbound.test.ts",
   "packages/sandbox/src/drivers/{oci/oci-driver,common/ports}.test.ts",
   "packages/sandbox/src/drivers/oci/warm-shell/warm-shell.test.ts",
