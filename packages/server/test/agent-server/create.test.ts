@@ -1,4 +1,4 @@
-import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
 import {
@@ -18,7 +18,9 @@ let models: ModelServer;
 let agent: AgentServer;
 
 beforeAll(async () => {
-  models = await startModelServer(obey);
+  models = await startModelServer((request) =>
+    request.messages.at(-1)!.text.startsWith("Say") ? reply.text("It is said.") : obey(request),
+  );
   platform = await startTestPlatform();
   agent = await startAgentServer(platform);
 });
@@ -32,6 +34,21 @@ const waitForEnd = (id: string) =>
   follow(id).frame(({ key, value }) => key === "full_state" && value.execution_status === "finished");
 const follow = (id: string) =>
   new SocketClient(`${agent.url.replace("http", "ws")}/sockets/events/${id}?session_api_key=${agent.key}`);
+
+test("followers get the growing text only if the client's model says stream: true", async () => {
+  const { agent: given } = sdkRequest(models.url);
+  const deltasWith = async (change: Json) => {
+    const request = sdkRequest(models.url, { agent: { ...given, llm: { ...given.llm, ...change } } });
+    const { id } = (await agent.call("POST", "/api/conversations", request)).body;
+    const socket = follow(id);
+    await socket.frame(({ key }) => key === "full_state");
+    await agent.call("POST", `/api/conversations/${id}/events`, { ...message("Say it"), run: true });
+    await socket.frame(({ key, value }) => key === "full_state" && value.execution_status === "finished");
+    return socket.frames.filter(({ kind }) => kind === "StreamingDeltaEvent").length;
+  };
+  expect(await deltasWith({ stream: true })).toBeGreaterThan(0);
+  for (const change of [{}, { stream: false }, { stream: null }]) expect(await deltasWith(change)).toBe(0);
+});
 
 test("a full agent works in the sandbox with its own model and key, which is never shown again", async () => {
   const made = await agent.call("POST", "/api/conversations", sdkRequest(models.url));

@@ -51,7 +51,9 @@ async function begin(host: string): Promise<Life> {
     workingDir: "/workspace/project",
   });
   const frames: Json[] = [];
-  const remote = new clients.RemoteConversation(sdkRequest(models.url).agent, workspace, {
+  const { agent: given } = sdkRequest(models.url);
+  const streaming = { ...given, llm: { ...given.llm, stream: true } };
+  const remote = new clients.RemoteConversation(streaming, workspace, {
     callback: (event) => void frames.push(event as Json),
     onError: (error) => void frames.push({ kind: "error", error: error.message }),
   });

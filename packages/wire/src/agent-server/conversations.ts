@@ -58,6 +58,8 @@ export const GivenLlm = Type.Object(
     top_p: Type.Optional(Nullable(Type.Number({ minimum: 0, maximum: 1 }))),
     top_k: Type.Optional(Nullable(Type.Number({ minimum: 0, maximum: 1_000_000 }))),
     seed: Type.Optional(Nullable(Type.Integer({ minimum: -(2 ** 53), maximum: 2 ** 53 }))),
+    /** Followers get the text of answers while it grows. */
+    stream: Type.Optional(Nullable(Type.Boolean())),
     max_input_tokens: tokens,
     max_output_tokens: tokens,
     timeout: Type.Optional(

@@ -107,6 +107,15 @@ export class AgentConfigResolver {
     return { ...own, ...address, options: { ...addressOptions(own.options).options, ...clientOptions } };
   }
 
+  /**
+   * Whether clients get the text of answers while it grows: when the model that a client gave says
+   * `stream: true`, and always for a model of the settings.
+   */
+  streams(row: Row): boolean {
+    const { agent, llm = agent?.llm } = this.clientAgent(row) ?? {};
+    return !llm || llm.stream === true;
+  }
+
   /** The condenser's own model, else the agent's. */
   condenserModel(row: Row): Partial<ModelConfig> {
     const llm = this.clientAgent(row)?.agent?.condenser?.llm;

@@ -44,6 +44,11 @@ export class RunAgent {
     return this.#deps.agents.condenser(this.#row);
   }
 
+  /** Whether followers get the text of answers while it grows. */
+  streams(): boolean {
+    return this.#deps.agents.streams(this.#row);
+  }
+
   policy(): ConfirmationPolicy {
     return this.#deps.agents.policy(this.#row);
   }

@@ -315,6 +315,7 @@ export class Run {
 
   #stepContext(model: Model): StepContext {
     const { agent, budget, log } = this.#deps;
+    const streams = agent.streams();
     return {
       ...this.#actContext(),
       model,
@@ -326,7 +327,9 @@ export class Run {
       get stats() {
         return log.stats;
       },
-      onDelta: (delta) => log.addDelta(delta),
+      onDelta: (delta) => {
+        if (streams) log.addDelta(delta);
+      },
       onRetry: (notice) => log.publishRetry(notice),
     };
   }
