@@ -213,10 +213,12 @@ test("chat: messages, @file, multi-line, queue, interrupt, diff, undo, apply, co
   await writeFile(join(dir, "note.txt"), "from outside\n");
   type("run: cat note.txt > copied.txt # @note.txt");
   await local.shows(/copied\.txt[\s\S]*tokens/);
-  local.pty.write("\x1b[200~run: echo three > three.txt\rsecond line\x1b[201~");
+  local.pty.write("\x1b[200~run: echo three > three.txt\rsecond line\x15\x03\x1b[A\x1b[201~");
   type("");
   await local.shows(/three\.txt[\s\S]*tokens/);
-  expect(models.requests.at(-1)!.messages.some(({ text }) => text.includes("second line"))).toBe(true);
+  expect(models.requests.at(-1)!.messages.some(({ text }) => text.includes("second line^U^C^[[A"))).toBe(
+    true,
+  );
   type("/diff");
   await local.shows(/\+from outside/);
 

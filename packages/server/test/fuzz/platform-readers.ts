@@ -9,6 +9,7 @@ import { TerminalCleaner } from "@sandpiper/sandbox/shell/terminal/cleaner";
 import { MarkerScanner } from "@sandpiper/sandbox/shell/terminal/markers";
 import { parseImageReference } from "@sandpiper/sandbox/specs/image-reference";
 import type { ActionEvent, Event } from "@sandpiper/wire";
+import { PasteReader } from "../../src/cli/chat/paste.ts";
 import { describeCall } from "../../src/cli/describe-call.ts";
 import { inertJson } from "../../src/cli/inert.ts";
 import { renderMarkdown } from "../../src/cli/markdown.ts";
@@ -214,6 +215,17 @@ export const platformReaders: readonly Reader[] = [
     },
     bound: "event",
     pieces: ["漢", "a b ", "\x1b[", "\t", "\r"],
+  },
+  {
+    name: "PasteReader, character by character",
+    read(text) {
+      const reader = new PasteReader();
+      for (const character of text) reader.take(character);
+      return reader.take("\x1b[201~");
+    },
+    bound: "maxPaste of chat/paste.ts",
+    pieces: ["\x1b", "\x1b[20", "\x1b[200~", "\x1b[201~", "\r", "\x1b[200~\x1b[201~\r"],
+    around: ["\x1b[200~", ""],
   },
   { name: "isOfGit", read: isOfGit, bound: "part of a path", pieces: [".", " ", ":", "~1", "\u200c"] },
   {

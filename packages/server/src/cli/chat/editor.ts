@@ -1,4 +1,7 @@
 import { clearScreenDown, createInterface, cursorTo, type Interface, moveCursor } from "node:readline";
+import { Readable } from "node:stream";
+import { StringDecoder } from "node:string_decoder";
+import { PasteReader } from "./paste.ts";
 
 /** What a person does at the prompt. `end`: Ctrl-D, or the terminal is gone. */
 export type Input = { kind: "message"; text: string } | { kind: "interrupt" } | { kind: "end" };
@@ -17,13 +20,27 @@ const historySize = 1_000;
 const pasteOn = "\x1b[?2004h";
 const pasteOff = "\x1b[?2004l";
 
+/** The keys of the terminal, without pasted text. */
+class Keys extends Readable {
+  setRawMode(on: boolean): this {
+    process.stdin.setRawMode(on);
+    return this;
+  }
+
+  override _read(): void {}
+}
+
 /**
  * A line editor at the bottom of the terminal, with history; other output appears above it. A line
- * that ends with a backslash goes on, and a pasted text stays one message.
+ * that ends with a backslash goes on, and a pasted text stays one message, which only a person
+ * submits.
  */
 export class Editor {
   readonly #options: EditorOptions;
   #terminal: Interface | undefined;
+  #keys = new Keys();
+  #decoder = new StringDecoder();
+  #paste = new PasteReader();
   #history: string[];
   #prompt = "> ";
   /** Lines of the message before the current one. */
@@ -33,7 +50,6 @@ export class Editor {
   constructor(options: EditorOptions) {
     this.#options = options;
     this.#history = options.history;
-    process.stdin.on("keypress", this.#onKey);
     this.#open();
   }
 
@@ -73,13 +89,15 @@ export class Editor {
 
   close(): void {
     this.#close();
-    process.stdin.off("keypress", this.#onKey);
-    process.stdin.pause();
   }
 
   #open(): void {
+    this.#keys = new Keys();
+    this.#keys.on("keypress", this.#onKey);
+    this.#decoder = new StringDecoder();
+    this.#paste = new PasteReader();
     const terminal = createInterface({
-      input: process.stdin,
+      input: this.#keys,
       output: process.stdout,
       terminal: true,
       prompt: this.#prompt,
@@ -97,6 +115,9 @@ export class Editor {
       if (this.#terminal === terminal) this.#options.onInput({ kind: "end" });
     });
     this.#terminal = terminal;
+    process.stdin.on("data", this.#onData);
+    process.stdin.on("end", this.#onEnd);
+    process.stdin.resume();
     process.stdout.write(pasteOn);
     terminal.prompt();
   }
@@ -104,12 +125,15 @@ export class Editor {
   #close(): void {
     const terminal = this.#terminal;
     this.#terminal = undefined;
+    process.stdin.off("data", this.#onData);
+    process.stdin.off("end", this.#onEnd);
+    process.stdin.pause();
     terminal?.close();
     process.stdout.write(`${pasteOff}\r\x1b[K`);
   }
 
   #onLine(line: string): void {
-    const goesOn = line.endsWith("\\");
+    const goesOn = !this.#pastes && line.endsWith("\\");
     this.#lines.push(goesOn ? line.slice(0, -1) : line);
     if (goesOn || this.#pastes) {
       this.#terminal?.setPrompt("… ");
@@ -136,6 +160,26 @@ export class Editor {
     terminal.prompt();
   }
 
+  readonly #onData = (data: Buffer | string): void => {
+    const piece = typeof data === "string" ? data : this.#decoder.write(data);
+    for (const { kind, text } of this.#paste.take(piece)) {
+      // A key may have closed the editor.
+      if (!this.#terminal) return;
+      if (kind === "keys") this.#keys.emit("data", text);
+      else this.#insert(text);
+    }
+  };
+
+  readonly #onEnd = (): void => this.#terminal?.close();
+
+  /** Puts a text at the cursor, as if it was typed, with its lines. */
+  #insert(text: string): void {
+    this.#pastes = true;
+    this.#terminal?.write(text);
+    this.#pastes = false;
+  }
+
+  /** A mark that the terminal sent in two pieces, the first of them a lone Escape. */
   readonly #onKey = (_text: string | undefined, key: { name?: string } | undefined): void => {
     if (key?.name === "paste-start") this.#pastes = true;
     else if (key?.name === "paste-end") this.#pastes = false;
