@@ -23,8 +23,13 @@ export interface AgentBench {
   /** The model's exchanges since the last time, by name. */
   exchanges(): Promise<Map<string, Exchange[]>>;
   noted(): Promise<Noted>;
-  /** After a collection, with everything unloaded that can be. */
-  memory(): Promise<Memory>;
+  /** After a collection, with everything unloaded that can be unless `what` is "loaded". */
+  memory(what?: "memory" | "loaded"): Promise<Memory>;
+  /** Headers of each request. */
+  headers: Record<string, string>;
+  /** Asks the server; throws for an error. */
+  call<T>(method: string, path: string, body?: unknown): Promise<T>;
+  removeSandboxes(): Promise<void>;
   end(): Promise<void>;
 }
 
@@ -45,15 +50,15 @@ export async function startAgentBench(
     SANDPIPER_MAX_RUNS: "0",
     ...(local && { BENCH_MODEL: "local" }),
   });
-  const call = async (method: string, path: string, body?: unknown) => {
-    const headers = { "x-session-api-key": key, "content-type": "application/json" };
+  const headers = { "x-session-api-key": key, "content-type": "application/json" };
+  const call = async <T>(method: string, path: string, body?: unknown): Promise<T> => {
     const response = await fetch(server.url + path, {
       method,
       headers,
       ...(body ? { body: JSON.stringify(body) } : {}),
     });
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
-    return response.json();
+    return response.json() as Promise<T>;
   };
   // A summary would cut the histories whose cost is measured.
   const settings = { llm_model: "openai/scripted", llm_api_key: "sk-bench", llm_base_url: model.url };
@@ -69,7 +74,12 @@ export async function startAgentBench(
     },
     exchanges: async () => new Map((await model.ask("exchanges")) as [string, Exchange[]][]),
     noted: () => server.ask("noted") as Promise<Noted>,
-    memory: () => server.ask("memory") as Promise<Memory>,
+    memory: (what = "memory") => server.ask(what) as Promise<Memory>,
+    ...{ headers: { "x-session-api-key": key }, call },
+    async removeSandboxes() {
+      const { items } = await call<{ items: { id: string }[] }>("GET", "/api/v1/sandboxes/search");
+      for (const { id } of items) await call("DELETE", `/api/v1/sandboxes/${id}?sandbox_id=${id}`);
+    },
     async end() {
       await server.end();
       await model.end();

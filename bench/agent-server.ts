@@ -99,7 +99,7 @@ Runner.prototype.wake = function (id) {
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
 const platform = await startPlatform(readConfig(process.env));
-process.on("message", async (order: "noted" | "memory" | "running") => {
+process.on("message", async (order: "noted" | "memory" | "loaded" | "running") => {
   if (order === "running") return void process.send!(platform.store.conversations.listRunning().length);
   if (order === "noted") {
     process.send!(noted);
@@ -108,8 +108,10 @@ process.on("message", async (order: "noted" | "memory" | "running") => {
   }
   // The end of a run is announced twice.
   await delay(500);
-  workspaces?.unload(0);
-  workspaces?.unload(0);
+  if (order === "memory") {
+    workspaces?.unload(0);
+    workspaces?.unload(0);
+  }
   collect();
   const { heapUsed, external } = process.memoryUsage();
   const kept = [Run, LogFollower, View, ConversationWorkspace, TerminalSession];

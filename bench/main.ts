@@ -5,6 +5,7 @@ import { benchAgent } from "./agent.ts";
 import { benchApi } from "./api.ts";
 import { benchAttacks } from "./attacks.ts";
 import { findAttacks } from "./attacks-list.ts";
+import { benchClients } from "./clients.ts";
 import { benchCommands } from "./commands.ts";
 import { benchDocker } from "./docker.ts";
 import { benchFiles } from "./files.ts";
@@ -33,6 +34,7 @@ const groups = {
   sockets: benchSockets,
   commands: benchCommands,
   agent: benchAgent,
+  clients: benchClients,
   text: benchText,
   attacks: () => benchAttacks(chosen),
 };
