@@ -1,5 +1,10 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
 import { SecretMask } from "../secrets/mask.ts";
+import { LineStream } from "./line-stream.ts";
 import { createLogger, type LogLevel } from "./log.ts";
 
 afterEach(() => void vi.useRealTimers());
@@ -125,4 +130,37 @@ test("a long line is cut, stays JSON, and shows no secret where it is cut", () =
     expect(text).not.toMatch(/registered/);
     expect(parse(text)[0]).toMatchObject({ level: 40, msg: expect.stringMatching(/^long/) });
   }
+});
+
+test("lines that a full disk does not take are lost and counted, and later ones are whole lines", () => {
+  const folder = mkdtempSync(join(tmpdir(), "sandpiper-log-"));
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=16k", "sandpiper-test", folder]);
+  try {
+    const [file, ballast] = [join(folder, "log"), join(folder, "ballast")];
+    const log = createLogger("info", new SecretMask(), new LineStream(openSync(file, "a")));
+    const large = "x".repeat(1_500);
+    log.info("first");
+    writeFileSync(ballast, Buffer.alloc(8 << 10));
+    for (let count = 0; count < 10; count++) log.info(large);
+    rmSync(ballast);
+    log.info("after");
+    const lines = readFileSync(file, "utf8").trimEnd().split("\n");
+    expect(JSON.parse(lines[0]!).msg).toBe("first");
+    expect(lines.slice(-2).map((line) => JSON.parse(line))).toMatchObject([
+      {
+        level: 40,
+        reason: "ENOSPC",
+        msg: expect.stringMatching(/^[2-9] lines of the log could not be written$/),
+      },
+      { level: 30, msg: "after" },
+    ]);
+  } finally {
+    execFileSync("umount", ["--lazy", folder]);
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test("a device that takes nothing is no error", () => {
+  const log = createLogger("info", new SecretMask(), new LineStream(openSync("/dev/full", "w")));
+  expect(() => log.error({ err: new Error("why") }, "lost")).not.toThrow();
 });

@@ -1,8 +1,9 @@
 import { maskText } from "@sandpiper/wire";
-import { type DestinationStream, destination, type Logger, pino } from "pino";
+import { type DestinationStream, type Logger, pino } from "pino";
 import type { SecretMask } from "../secrets/mask.ts";
 import { cutLine } from "./cut-line.ts";
 import { LineLimits } from "./line-limits.ts";
+import { LineStream } from "./line-stream.ts";
 
 export type { Logger } from "pino";
 
@@ -66,7 +67,7 @@ export function createLogger(level: LogLevel, mask: SecretMask, stream?: Destina
         streamWrite: (line) => cutLine(mask.mask(line)),
       },
     },
-    stream ?? destination({ dest: 2, sync: true }),
+    stream ?? new LineStream(2),
   );
   return logger;
 }

@@ -349,12 +349,14 @@ export class SandboxService implements Sandboxes {
 
   /** Runs work that may end the processes, and starts those of a running sandbox again. */
   async #withStopped<T>(userId: string, id: string, work: (row: SandboxRow) => Promise<T>): Promise<T> {
-    const { driver, logger } = this.#options;
+    const { driver, store, logger } = this.#options;
     return this.#operate(userId, id, async (row) => {
       const state = this.#registry.states.get(id)!;
       const { hasSlot } = state;
       if (row.status === "ERROR" || !row.prepared)
         throw new PlatformError("SandboxNeverRan", { id, reason: row.statusDetail });
+      // A store on a full disk refuses this write, before any process is stopped.
+      await store.sandboxes.update(id, { lastUsedAt: state.lastUsedAt });
       await this.#processes.beforeStop(state);
       try {
         return await work(row);

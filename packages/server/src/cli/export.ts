@@ -1,5 +1,5 @@
 import { createWriteStream } from "node:fs";
-import { chown, rm, stat } from "node:fs/promises";
+import { chown, rename, rm, stat } from "node:fs/promises";
 import { Transform, type Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { connect } from "./connect.ts";
@@ -19,13 +19,17 @@ export async function exportRecording(conversation: string, { output }: { output
   try {
     const recording = await connection.client.recording(conversation);
     const end = new LastLine();
+    // An earlier export stays until this one is complete. Devices and pipes are written directly.
+    const isDevice = output && (await exists(output)) && !(await isFile(output));
+    const file = output && !isDevice ? `${output}.${process.pid}.part` : output;
     try {
-      if (output) await pipeline(recording, end, createWriteStream(output, { mode: 0o600 }));
+      if (file) await pipeline(recording, end, createWriteStream(file, { mode: 0o600 }));
       else await pipeline(recording, end, process.stdout as Writable, { end: false });
       if (!end.line.startsWith(endOfRecording))
         throw new CliError("The recording is incomplete: the conversation was deleted during the export.");
+      if (file && output && file !== output) await rename(file, output);
     } catch (error) {
-      if (output && (await isFile(output))) await rm(output, { force: true });
+      if (file && file !== output) await rm(file, { force: true });
       if (error instanceof CliError) throw error;
       throw new CliError(`The recording could not be written: ${(error as Error).message}.`, {
         cause: error,
@@ -41,6 +45,10 @@ export async function exportRecording(conversation: string, { output }: { output
   } finally {
     await connection.close();
   }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined)) !== undefined;
 }
 
 /** Whether the path is a regular file. */

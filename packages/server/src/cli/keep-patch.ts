@@ -13,7 +13,7 @@ const maxKeptPatches = 50;
 /** Folder, file, number of files that stay. Patches are private. */
 const script = `
 umask 077
-mkdir -p -- "$1" && cat > "$2" || exit 1
+mkdir -p -- "$1" && cat > "$2" || { rm -f -- "$2"; exit 1; }
 ls -t -- "$1" | tail -n "+$3" | while read -r old; do rm -f -- "$1/$old"; done`;
 
 /**

@@ -15,7 +15,10 @@ export async function openPlatform(config: Config, options: PlatformOptions = {}
   // Loaded lazily: commands without a server start faster.
   const { startPlatform } = await import("../platform.ts");
   try {
-    return await startPlatform(config, options);
+    const platform = await startPlatform(config, options);
+    // The failure of one piece of work, such as a write to a full disk, does not end all others.
+    process.on("unhandledRejection", (err) => platform.app.log.error({ err }, "a failure was not handled"));
+    return platform;
   } catch (error) {
     const sentence = describeFolderFailure(error as NodeJS.ErrnoException, config);
     if (sentence) throw new CliError(sentence, { cause: error });

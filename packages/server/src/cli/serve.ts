@@ -5,15 +5,21 @@ import { onStop } from "./signals.ts";
 
 /** Runs the platform until a signal ends it. */
 export async function serve(): Promise<void> {
+  // What a closed pipe or a full disk does not take is lost, and the server stays.
+  process.stdout.removeAllListeners("error").on("error", () => {});
+  let isStopped = false;
+  const stopped = waitForSignal((signal) => {
+    isStopped = true;
+    process.stderr.write(`${signal}: shutting down; a second signal ends the server at once\n`);
+  });
   const config = loadConfig();
   const platform = await openPlatform(config);
+  if (isStopped) return platform.close();
   const access = await openAccess(platform, { dataDir: config.dataDir, stays: true });
   const lines = [`Sandpiper serves ${platform.url}`, `Data folder: ${inertLine(config.dataDir)}`];
   if (platform.newApiKey) lines.push(`API key (shown only this once): ${platform.newApiKey}`);
   process.stdout.write(`${lines.join("\n")}\n`);
-  await waitForSignal((signal) =>
-    process.stderr.write(`${signal}: shutting down; a second signal ends the server at once\n`),
-  );
+  await stopped;
   await access.release();
   await platform.close();
 }

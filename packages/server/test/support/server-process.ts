@@ -4,8 +4,9 @@ import { caller, type TestPlatform, testKey } from "./platform.ts";
 
 /** What makes a process run elsewhere (scripts/elsewhere). */
 const elsewhere = /^(?:LD_PRELOAD|FAKETIME\w*|NO_FAKE_STAT|TZ|LC_ALL|LOCPATH)$/;
-const serverMain = fileURLToPath(new URL("../../../../scripts/server-main", import.meta.url));
-const main = execFileSync(serverMain, { encoding: "utf8" }).trim();
+const serverMainScript = fileURLToPath(new URL("../../../../scripts/server-main", import.meta.url));
+/** The program of the server. */
+export const serverMain = execFileSync(serverMainScript, { encoding: "utf8" }).trim();
 
 /** A server in a process of its own, as a user starts it, so that a test can kill it. */
 export interface ServerProcess {
@@ -24,7 +25,7 @@ export async function startServerProcess(
   dataDir: string,
   env: Record<string, string> = {},
 ): Promise<ServerProcess> {
-  const child = spawn(process.execPath, [main, "serve"], {
+  const child = spawn(process.execPath, [serverMain, "serve"], {
     env: {
       PATH: process.env.PATH ?? "",
       HOME: process.env.HOME ?? "/",

@@ -204,8 +204,15 @@ export class OciDriver implements SandboxDriver {
   async snapshot(id: string, snapshotId: string): Promise<void> {
     const { files } = this.#requireOpen();
     if (!idPattern.test(snapshotId)) throw new PlatformError("SnapshotIdInvalid", { id: snapshotId });
-    await this.stop(id);
-    files.snapshot(this.#getRecord(files, id), id, snapshotId);
+    // On a full disk the processes keep running.
+    const prepared = files.prepareSnapshot(this.#getRecord(files, id), id, snapshotId);
+    try {
+      await this.stop(id);
+    } catch (error) {
+      prepared.discard();
+      throw error;
+    }
+    prepared.commit();
   }
 
   async removeSnapshot(snapshotId: string): Promise<void> {

@@ -84,3 +84,23 @@ test("a disk that is full when the log's index has to grow is reported as full, 
     remove();
   }
 });
+
+test("the reserve lasts for hundreds of writes that stop something", async () => {
+  const { dir, remove } = temporaryFolder();
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=16m,mode=700", "sandpiper-test", dir]);
+  try {
+    const store = await openStore(dir);
+    const row = conversationRow();
+    await store.conversations.create(row);
+    expect(() => writeFileSync(join(dir, "ballast"), Buffer.alloc(16 << 20))).toThrow(/ENOSPC/);
+    const pause = { listed: true, event: { kind: "PauseEvent", source: "user" } } as const;
+    for (let count = 0; count < 300; count++) await store.events.append(row.id, [pause]);
+    await expect(store.events.append(row.id, [message("more")])).rejects.toMatchObject({
+      code: "StorageFull",
+    });
+    await store.close();
+  } finally {
+    execFileSync("umount", ["--lazy", dir]);
+    remove();
+  }
+});

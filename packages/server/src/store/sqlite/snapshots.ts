@@ -27,7 +27,8 @@ export class SqliteSnapshots implements SnapshotStore {
       spec: JSON.stringify(row.spec),
       created_at: row.createdAt,
     });
-    await this.#context.writer.run(compile(insert));
+    // The files of the snapshot are there: without this record they would be lost.
+    await this.#context.writer.release(compile(insert));
   }
 
   get(id: string): SnapshotRow | undefined {

@@ -136,9 +136,26 @@ function answer(jobs: Job[]): void {
 
 /** On a disk that has no room for the whole reserve, only jobs that may use it run. */
 function whenFull(job: Job): Result[] {
-  if (job.type !== "copy" && job.usesReserve) return transact([job], attemptWithSavepoint);
+  if (job.type !== "copy" && job.usesReserve) {
+    shortenLog();
+    return transact([job], attemptWithSavepoint);
+  }
   const message = "database or disk is full";
   return [{ ok: false, failure: { reason: "error", errcode: sqliteFull, message } }];
+}
+
+/**
+ * Writes the write-ahead log into the database, so that the next job overwrites the log instead of
+ * making it longer: otherwise each job on a full disk takes from the reserve.
+ */
+function shortenLog(): void {
+  try {
+    database.exec("PRAGMA busy_timeout = 1000; PRAGMA wal_checkpoint(RESTART)");
+  } catch {
+    // The database needs room too: the job takes it from the reserve.
+  } finally {
+    database.exec(`PRAGMA busy_timeout = ${busyMs}`);
+  }
 }
 
 /**
@@ -171,7 +188,9 @@ function transact(jobs: Job[], attempt = attemptAtOnce): Result[] {
 /** Frees a part of the reserve for a single job that failed on a full disk and may use it. */
 function canRelease([job, ...others]: Job[], error: unknown): boolean {
   if (!job || job.type === "copy" || !job.usesReserve || others.length > 0) return false;
-  return isDiskFullCode((error as { errcode?: number }).errcode ?? 0) && reserve.release();
+  if (!isDiskFullCode((error as { errcode?: number }).errcode ?? 0) || !reserve.release()) return false;
+  shortenLog();
+  return true;
 }
 
 /** Throws SQLite's errors; a failure before any write is a result. */

@@ -21,6 +21,12 @@ export interface StoredSnapshot {
   hostLayer: string | null;
 }
 
+/** A change that is on the disk but has no effect yet. One of the two is called, once. */
+export interface RecordDraft {
+  commit(): void;
+  discard(): void;
+}
+
 /** Every layer that a record uses, without those of images. */
 export function listLayers(record: StoredSandbox | StoredSnapshot): string[] {
   const upper = "upper" in record ? [record.upper] : [];
@@ -78,10 +84,26 @@ export class Records<T> {
   }
 
   set(id: string, record: T): void {
+    this.draft(id, record).commit();
+  }
+
+  /** Writes a record that takes effect with `commit`, which needs no space on the disk. */
+  draft(id: string, record: T): RecordDraft {
     const draft = join(this.#folder, `${id}.${randomBytes(6).toString("hex")}`);
-    writeFileSync(draft, JSON.stringify(record), { mode: 0o600 });
-    renameSync(draft, this.#path(id));
-    this.#known.set(id, record);
+    const discard = () => rmSync(draft, { force: true });
+    try {
+      writeFileSync(draft, JSON.stringify(record), { mode: 0o600 });
+    } catch (error) {
+      discard();
+      throw error;
+    }
+    return {
+      commit: () => {
+        renameSync(draft, this.#path(id));
+        this.#known.set(id, record);
+      },
+      discard,
+    };
   }
 
   /** Removing an unknown record is fine. */

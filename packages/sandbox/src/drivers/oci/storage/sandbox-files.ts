@@ -1,9 +1,17 @@
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { PreparedSpec } from "../../../driver.ts";
 import { HostRoot } from "./host-root.ts";
 import { Layers } from "./layers.ts";
-import { getImage, listLayers, Records, type StoredSandbox, type StoredSnapshot } from "./records.ts";
+import {
+  getImage,
+  listLayers,
+  type RecordDraft,
+  Records,
+  type StoredSandbox,
+  type StoredSnapshot,
+} from "./records.ts";
 import { removeTrees } from "./remove-tree.ts";
 
 /** More make every look-up in the root slow, and their names do not fit into one mount. */
@@ -30,6 +38,8 @@ export class SandboxFiles {
   #references: LayerReferences | undefined;
   /** True when a record cannot be read, which may use any layer. */
   #unreadable = false;
+  /** Layers of records that are drafts. */
+  readonly #drafted = new Set<string>();
 
   constructor({ dir, idBase, hostMounts }: SandboxFilesOptions) {
     this.layers = new Layers(dir, idBase);
@@ -73,20 +83,40 @@ export class SandboxFiles {
   }
 
   /**
-   * Stores the files of a stopped sandbox as a snapshot; the sandbox continues in a new layer above
-   * them. Throws SandboxFailed.
+   * Prepares a snapshot of a sandbox that may run: takes the space on the disk for it. `commit`
+   * stores the files of the stopped sandbox as the snapshot; the sandbox continues in a new layer
+   * above them. Throws SandboxFailed, and what the filesystem throws.
    */
-  snapshot(record: StoredSandbox, id: string, snapshotId: string): void {
+  prepareSnapshot(record: StoredSandbox, id: string, snapshotId: string): RecordDraft {
     const { spec, upper, hostLayer } = record;
     const layers = [upper, ...record.layers];
     if (layers.length > maxLayers) throw new PlatformError("SnapshotLimit", { max: maxLayers });
-    // In this order a crash in between leaves no garbage; `renew` restores the work folder.
-    this.layers.seal(upper);
-    this.#set(id, { ...record, upper: this.layers.make(), layers });
+    const next = { ...record, upper: this.layers.make(), layers };
     const snapshot = { root: spec.root, layers, hostLayer };
-    this.#snapshots.set(snapshotId, snapshot);
-    this.#snapshots.forget(snapshotId);
-    this.#references?.add(listLayers(snapshot));
+    const drafts: RecordDraft[] = [];
+    this.#drafted.add(next.upper);
+    const discard = () => {
+      for (const draft of drafts) draft.discard();
+      this.#drafted.delete(next.upper);
+      for (const path of this.layers.discard([next.upper])) rmSync(path, { recursive: true, force: true });
+    };
+    try {
+      drafts.push(this.#sandboxes.draft(id, next));
+      drafts.push(this.#snapshots.draft(snapshotId, snapshot));
+    } catch (error) {
+      discard();
+      throw error;
+    }
+    const commit = () => {
+      // In this order a crash in between leaves no garbage; `renew` restores the work folder.
+      this.layers.seal(upper);
+      for (const draft of drafts) draft.commit();
+      this.#drafted.delete(next.upper);
+      this.#snapshots.forget(snapshotId);
+      // The sandbox gives the old upper layer up and has it as a lower one.
+      this.#references?.add([next.upper, ...listLayers(snapshot)]);
+    };
+    return { commit, discard };
   }
 
   /** Removing an unknown sandbox is fine. */
@@ -109,7 +139,11 @@ export class SandboxFiles {
     const references = this.#countReferences();
     const unused = this.#unreadable
       ? []
-      : this.layers.names().filter((name) => !references.has(name) && !this.#hostRoot.isCached(name));
+      : this.layers
+          .names()
+          .filter(
+            (name) => !references.has(name) && !this.#drafted.has(name) && !this.#hostRoot.isCached(name),
+          );
     this.layers.discard(unused);
     await removeTrees(this.layers.trash());
   }
