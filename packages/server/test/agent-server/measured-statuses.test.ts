@@ -135,6 +135,34 @@ test("the two switches that the newest release retired are still taken", async (
   expect((await post("/api/conversations", { ...request, agent_settings })).status).toBe(201);
 });
 
+test("catalogues list tools and skills, and ACP agents have no models", async () => {
+  const { tools } = (await agent.call("GET", "/api/tools/catalog")).body;
+  const { usable_tools } = (await agent.call("GET", "/server_info")).body;
+  expect(tools.map(({ name }: Json) => name)).toEqual(usable_tools);
+  for (const tool of tools)
+    expect(tool).toEqual({
+      name: expect.any(String),
+      user_selectable: true,
+      usable: true,
+      description: expect.stringMatching(/^.{10,500}$/),
+      in_default_set: ["terminal", "file_editor", "task_tracker"].includes(tool.name),
+    });
+  await run(
+    "mkdir -p ~/.openhands/skills && printf -- '---\\nname: mine\\ntriggers: [mine]\\n---\\nDo mine.' > ~/.openhands/skills/mine.md",
+  );
+  const { skills } = (await agent.call("GET", "/api/skills/catalog")).body;
+  expect(skills).toMatchObject([{ name: "mine", type: "knowledge", triggers: ["mine"], origin: "user" }]);
+  // A user's key without a sandbox sees no home folder.
+  expect((await platform.call("GET", "/api/skills/catalog")).body).toEqual({ skills: [] });
+  expect((await platform.call("GET", "/api/skills/catalog?sandbox_id=sbx-none")).status).toBe(404);
+  const models = await post("/api/acp/models", { agent_settings: { agent_kind: "acp", acp_server: "x" } });
+  expect(models).toMatchObject({
+    status: 200,
+    body: { available_models: [], error: { code: "unsupported" } },
+  });
+  expect((await post("/api/acp/models", {})).status).toBe(422);
+});
+
 test("an agent with a tool that nobody knows is refused at its creation", async () => {
   const request = sdkRequest("http://127.0.0.1:1");
   request.agent.tools.push({ name: "no_such_tool", params: {} });

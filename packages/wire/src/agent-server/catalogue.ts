@@ -35,3 +35,31 @@ export const MetaProfileList = Type.Object({
   meta_profiles: Type.Array(Type.Unknown(), { maxItems: 0 }),
   active_meta_profile: Type.Null(),
 });
+
+/** Answer of `GET /api/tools/catalog` (agent-server-1.58.md section 4.2). */
+export const ToolCatalog = Type.Object({
+  tools: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      user_selectable: Type.Boolean({ default: true }),
+      usable: Type.Boolean({ default: true }),
+      description: Type.String({ default: "" }),
+      in_default_set: Type.Boolean({ default: false }),
+    }),
+  ),
+});
+
+/** Body and answer of `POST /api/acp/models`. */
+export const AcpModelDiscoveryRequest = Type.Object({
+  agent_settings: Type.Object({}, { additionalProperties: true }),
+  secrets: Type.Optional(Type.Object({}, { additionalProperties: true, writeOnly: true })),
+  refresh: Type.Optional(Type.Boolean({ default: false })),
+});
+export const AcpModelDiscovery = Type.Object({
+  agent_name: Nullable(Type.String()),
+  agent_version: Nullable(Type.String()),
+  current_model_id: Nullable(Type.String()),
+  available_models: Type.Array(Type.Object({ model_id: Type.String() })),
+  supports_runtime_model_switch: Type.Boolean({ default: false }),
+  error: Nullable(Type.Object({ code: Type.String(), detail: Type.String() })),
+});

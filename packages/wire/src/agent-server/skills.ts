@@ -43,6 +43,16 @@ export const LoadedSkills = Type.Object({
   sources: Type.Record(Type.String(), Type.Integer(), { description: "how many came from where" }),
 });
 
+/** Answer of `GET /api/skills/catalog` (agent-server-1.58.md section 4.2). */
+export const SkillCatalog = Type.Object({
+  skills: Type.Array(
+    Type.Object({
+      ...LoadedSkill.properties,
+      origin: StringEnum(["public", "user"], { description: "user: of the home folder" }),
+    }),
+  ),
+});
+
 export const SkillsSynced = Type.Object({ status: StringEnum(["success", "error"]), message: Type.String() });
 export const InstalledSkills = Type.Object({ skills: Type.Array(Type.Unknown(), { maxItems: 0 }) });
 export const InstalledPlugins = Type.Object({ plugins: Type.Array(Type.Unknown(), { maxItems: 0 }) });

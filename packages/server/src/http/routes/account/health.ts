@@ -17,6 +17,8 @@ const capabilities = [
   "conversation_runtime_routes_v1",
   "profile_secret_scope_v1",
   "idempotent_conversation_create_v1",
+  "tool_catalog_v1",
+  "skill_catalog_v1",
 ];
 
 /**

@@ -115,7 +115,8 @@ export function agentProjectRoutes(
   );
 }
 
-function toLoadedSkill({
+/** A skill in the agent server's shape. */
+export function toLoadedSkill({
   name,
   type,
   content,

@@ -1,4 +1,5 @@
 import type { App, HttpServices } from "../../server/services.ts";
+import { agentCatalogRoutes } from "./catalogs.ts";
 import { agentExtensionRoutes } from "./extensions.ts";
 import { agentLlmRoutes } from "./llm.ts";
 import { agentMcpRoutes } from "./mcp.ts";
@@ -24,6 +25,7 @@ export function agentServerRoutes(
   agentMcpRoutes(app, services);
   agentProjectRoutes(app, services);
   agentExtensionRoutes(app, services);
+  agentCatalogRoutes(app, services);
   agentWorkspaceRoutes(app, services);
   unsupportedRoutes(app);
 }
