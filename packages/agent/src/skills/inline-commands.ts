@@ -2,8 +2,10 @@ import { errorText } from "@sandpiper/core/errors";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import { runToEnd } from "@sandpiper/sandbox/shell/run";
 
-/** Limits: commands, characters of an output, time for one and for all in ms. */
-const maxCommands = 20;
+/** Commands of one text that are run; the others are left out. */
+export const maxCommands = 20;
+
+/** Limits: characters of an output, time for one and for all in ms. */
 const maxOutput = 10_000;
 const commandMs = 10_000;
 const allMs = 30_000;

@@ -46,12 +46,9 @@ export function resolveToolCall(call: MessageToolCall, tools: readonly Tool[]): 
   }
   // Decoded texts may be nested deeply.
   if (isTooDeep(fit.fitted)) return tooDeep;
-  return {
-    tool,
-    action: { kind: tool.actionKind, ...fit.fitted } as Action,
-    securityRisk: risk,
-    ...(typeof summary === "string" && summary.trim() ? { summary: summary.trim() } : {}),
-  };
+  const action = { kind: tool.actionKind, ...fit.fitted } as Action;
+  const text = tool.describe?.(action) ?? (typeof summary === "string" ? summary.trim() : "");
+  return { tool, action, securityRisk: risk, ...(text && { summary: text }) };
 }
 
 /**

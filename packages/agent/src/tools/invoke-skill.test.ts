@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { assess } from "../risk/analyzer.ts";
 import { patternAnalyzer } from "../risk/pattern.ts";
 import { parseSkill } from "../skills/parse.ts";
+import { resolveToolCall } from "./call.ts";
 import { invokeSkillTool } from "./invoke-skill.ts";
 
 test("a skill is as risky as the commands that reading it runs", async () => {
@@ -25,4 +26,22 @@ test("a skill is as risky as the commands that reading it runs", async () => {
     ...{ plain: "LOW", read: "LOW", write: "MEDIUM", evil: "HIGH", fenced: "LOW" },
     ...{ EVIL: "HIGH", unknown: "LOW" },
   });
+});
+
+test("a call says which commands reading the skill runs, whatever the model says", () => {
+  const text = `---\ndescription: d\n---\n${Array.from({ length: 25 }, (_, at) => `!\`touch ${at}\``).join("\n")}`;
+  const skills = [
+    parseSkill("/w/acts/SKILL.md", text, "project")!,
+    parseSkill("/w/plain/SKILL.md", "---\ndescription: d\n---\nSteps.", "project")!,
+  ];
+  const tool = invokeSkillTool({ skills: () => skills, joinServers: async () => [] });
+  const summaryOf = (name: string) => {
+    const args = JSON.stringify({ name, security_risk: "LOW", summary: "Reads harmless text" });
+    const call = { id: "1", name: "invoke_skill", arguments: args, origin: "completion" as const };
+    const resolved = resolveToolCall(call, [tool]);
+    return "error" in resolved ? resolved.error : resolved.summary;
+  };
+  const commands = Array.from({ length: 20 }, (_, at) => `$ touch ${at}`);
+  expect(summaryOf("ACTS")).toBe(["Reading the skill runs:", ...commands].join("\n"));
+  expect(summaryOf("plain")).toBe("Reads harmless text");
 });

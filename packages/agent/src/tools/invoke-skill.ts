@@ -4,7 +4,7 @@ import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { lowRisk, type RuleRisk } from "../risk/findings.ts";
 import { commandRisk } from "../risk/pattern.ts";
-import { inlineCommands, withCommandOutput } from "../skills/inline-commands.ts";
+import { inlineCommands, maxCommands, withCommandOutput } from "../skills/inline-commands.ts";
 import type { Skill } from "../skills/skill.ts";
 import { toolDefinition } from "./definition.ts";
 import type { Tool, ToolTraits } from "./tool.ts";
@@ -43,6 +43,7 @@ export function invokeSkillTool({
     // Its text may contain commands.
     idempotent: false,
     readOnly: false,
+    describe: ({ name }) => describeCommands(inlineCommands(findSkill(skills(), name)?.content ?? "")),
     resources: ({ name }) => [`skill:${name.trim()}`],
     async run({ name }, { sandbox, workingDir, signal }) {
       const known = skills();
@@ -69,6 +70,13 @@ function findSkill(known: readonly Skill[], name: string): Skill | undefined {
     known.find((one) => one.name === wanted) ??
     known.find((one) => one.name.toLowerCase() === wanted.toLowerCase())
   );
+}
+
+/** All commands that reading the skill runs; undefined when it runs none. */
+function describeCommands(commands: readonly string[]): string | undefined {
+  const run = commands.slice(0, maxCommands);
+  if (run.length === 0) return undefined;
+  return [`Reading the skill runs:`, ...run.map((command) => `$ ${command}`)].join("\n");
 }
 
 /** The call runs the commands in the skill's text. */

@@ -45,6 +45,11 @@ export interface Tool<A extends Action = Action, O extends Observation = Observa
   readArguments?(
     received: Record<string, unknown>,
   ): { fitted: Record<string, unknown> } | { problems: string[] };
+  /**
+   * What a call does that its arguments do not say, for who approves it; the event has it instead
+   * of the model's summary.
+   */
+  describe?(action: A): string | undefined;
   /** Errors of use resolve with `is_error`; a throw becomes an AgentErrorEvent. */
   run(action: A, context: ToolContext): Promise<O>;
   /** Keys such as `file:/a`: calls that share one run in sequence. Default: the tool's name. */

@@ -10,10 +10,13 @@ const maxIndentedDepth = 8;
  * Everything that a call would do, for the person who approves it: each parameter with each of its
  * characters, in lines of at most `columns`, below what the risk rules find. `┆` continues a line.
  */
-export function describeCall({ tool_name, action }: ActionEvent, columns: number): string[] {
+export function describeCall({ tool_name, action, summary }: ActionEvent, columns: number): string[] {
   if (!action) return [];
-  const { kind: _kind, ...parameters } = action;
   const width = Math.max(columns - 1, 10);
+  // The commands in the skill, which the server names.
+  const runs =
+    action.kind === "InvokeSkillAction" && summary ? describeParameter("summary", summary, width) : [];
+  const { kind: _kind, ...parameters } = action;
   return [
     ...fold(`  ${inertLine(tool_name)}`, "  ", width),
     ...describeFindings(action).flatMap((finding) =>
@@ -22,6 +25,7 @@ export function describeCall({ tool_name, action }: ActionEvent, columns: number
     ...Object.entries(parameters)
       .filter(([, value]) => value !== null && value !== undefined && value !== false)
       .flatMap(([name, value]) => describeParameter(name, value, width)),
+    ...runs,
   ];
 }
 
