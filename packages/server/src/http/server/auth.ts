@@ -112,10 +112,11 @@ export function createAuthenticator({
     },
     byCookie(request, upgrading) {
       const { method = "GET", headers } = request;
-      for (const token of parseLoginTokens(headers.cookie, isSecure(request))) {
+      const secure = isSecure(request);
+      for (const token of parseLoginTokens(headers.cookie, secure)) {
         const holder = logins.authenticate(token);
         if (!holder) continue;
-        if (isFromOwnPage({ method, headers, publicUrl: config.publicUrl, upgrading })) return holder;
+        if (isFromOwnPage({ method, headers, publicUrl: config.publicUrl, secure, upgrading })) return holder;
         throw new PlatformError("LoginFromOtherSite");
       }
       return undefined;

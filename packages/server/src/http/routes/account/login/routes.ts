@@ -60,6 +60,18 @@ function registerRoutes(
     throw new PlatformError("KeyInvalid");
   };
 
+  /**
+   * Rejects login and logout from other sites' pages; non-browsers send no origin. Throws
+   * CrossOrigin.
+   */
+  const checkOrigin = ({ method, headers, raw }: FastifyRequest): void => {
+    const silent = headers["sec-fetch-site"] === undefined && headers.origin === undefined;
+    const { publicUrl } = config;
+    if (silent || isFromOwnPage({ method, headers, publicUrl, secure: isSecure(raw), upgrading: false }))
+      return;
+    throw new PlatformError("LoginNotFromOwnPage");
+  };
+
   const logIn = async (holder: KeyHolder, request: FastifyRequest, reply: FastifyReply): Promise<number> => {
     await endLogins(request);
     const { token, expiresAt } = await logins.begin(holder);
@@ -116,7 +128,7 @@ function registerRoutes(
       ),
     },
     async (request, reply) => {
-      checkOrigin(request, config.publicUrl);
+      checkOrigin(request);
       const byForm = request.headers["content-type"]?.startsWith(formType) === true;
       const next = toOwnPath(request.body.next);
       try {
@@ -150,7 +162,7 @@ function registerRoutes(
       ),
     },
     async (request, reply) => {
-      checkOrigin(request, config.publicUrl);
+      checkOrigin(request);
       await endLogins(request);
       reply.header("set-cookie", makeClearingCookies());
       if (request.headers["content-type"]?.startsWith(formType)) return redirectToPage(reply);
@@ -172,14 +184,4 @@ function redirectToPage(reply: unknown, path = "/"): FastifyReply {
 /** A path on this server. Undefined for a text that could lead elsewhere. */
 function toOwnPath(text: string | undefined): string | undefined {
   return text !== undefined && /^\/(?![/\\])[\x21-\x7e]{0,2000}$/.test(text) ? text : undefined;
-}
-
-/**
- * Rejects login and logout from other sites' pages; non-browsers send no origin. Throws
- * CrossOrigin.
- */
-function checkOrigin({ method, headers }: FastifyRequest, publicUrl: string | undefined): void {
-  const silent = headers["sec-fetch-site"] === undefined && headers.origin === undefined;
-  if (silent || isFromOwnPage({ method, headers, publicUrl, upgrading: false })) return;
-  throw new PlatformError("LoginNotFromOwnPage");
 }
