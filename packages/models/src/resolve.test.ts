@@ -237,3 +237,13 @@ describe("the missing setting is named", () => {
 test("a configured key overrides the environment, and is trimmed", () => {
   expect(resolveModel({ model: "gpt-5", apiKey: " sk-mine\n" }, env).apiKey).toBe("sk-mine");
 });
+
+test("the default of a client without a key says that no model is configured", () => {
+  for (const model of ["gpt-5.5", "gpt-5.6"]) {
+    expect(() => resolveModel({ model }, {})).toThrow(
+      new RegExp(`^No model is configured, and the default ${model} has no key: set llm_model`),
+    );
+    expect(resolveModel({ model }, { OPENAI_API_KEY: "sk-x" })).toMatchObject({ apiKey: "sk-x" });
+  }
+  expect(() => resolveModel({ model: "gpt-5" }, {})).toThrow(/^No key is configured for the model gpt-5:/);
+});

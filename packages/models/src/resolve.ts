@@ -1,5 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { trimTail } from "@sandpiper/core/trim";
+import { defaultModelName } from "@sandpiper/wire";
 import { type BedrockEndpoint, bedrockModelId, resolveBedrock } from "./aws.ts";
 import type { ModelConfig } from "./model.ts";
 import { isOpenAiReasoner } from "./openai-models.ts";
@@ -20,6 +21,9 @@ export interface ModelAddress {
   /** Bedrock only: who signs the requests, and for which region. */
   aws?: Pick<BedrockEndpoint, "region" | "access">;
 }
+
+/** The models of released clients whose users have chosen none. */
+const clientDefaults = new Set([defaultModelName, "gpt-5.6"]);
 
 /**
  * Finds the endpoint and key of a model name such as `anthropic/claude-sonnet-4-5`, `gpt-5` or,
@@ -49,6 +53,8 @@ export function resolveModel(
   if (!apiKey && !isKeyless(entry, known !== undefined, baseUrl)) {
     if (configuredUrl && !isOfficial(entry, baseUrl))
       throw new PlatformError("ModelKeyMissingAtAddress", { name, host: new URL(baseUrl).host });
+    if (!configuredUrl && clientDefaults.has(name))
+      throw new PlatformError("DefaultModelWithoutKey", { name });
     throw new PlatformError("ModelKeyMissing", { name, variable: String(entry.keyVariables[0]) });
   }
   return { name, provider, ...openAiWire(config, entry, modelId, baseUrl), baseUrl, apiKey };

@@ -10,6 +10,8 @@ export const modelsErrors = {
       "No key is configured for the model {name}: set llm_api_key (a Bedrock API key) or aws_access_key_id and aws_secret_access_key in the settings, or start the server with AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY{note}.",
     NoModelConfigured:
       "No model is configured: set llm_model (and llm_api_key) by POST /api/settings, for example anthropic/claude-sonnet-4-5, or demo/repair, which needs no key.",
+    DefaultModelWithoutKey:
+      "No model is configured, and the default {name} has no key: set llm_model and llm_api_key by POST /api/settings, for example anthropic/claude-sonnet-4-5, or demo/repair, which needs no key.",
     ModelProviderUnknown:
       "The model {name} names no provider known here: write it as provider/model ({providers}) or set llm_base_url to an OpenAI-compatible endpoint.",
     ModelAddressMissing: "The model {name} needs llm_base_url, the address of the {title} endpoint.",

@@ -5,6 +5,7 @@ import {
   type AgentProfileDiagnostics,
   type AgentProfileList,
   AgentSettings,
+  defaultModelName,
   type SaveAgentProfileRequest,
 } from "@sandpiper/wire";
 import type { AgentProfiles } from "./api.ts";
@@ -221,7 +222,8 @@ function applyProfile(document: SettingsDocument, profile: AgentProfile): Settin
 function resolveSettings(document: SettingsDocument, servers: string[]): Record<string, unknown> {
   const view = viewV1(document).agent_settings;
   const chosen = Object.entries(view.mcp_config).filter(([name]) => servers.includes(name));
-  return { ...view, mcp_config: Object.fromEntries(chosen) };
+  const llm = { ...view.llm, model: view.llm.model || defaultModelName };
+  return { ...view, llm, mcp_config: Object.fromEntries(chosen) };
 }
 
 function requireProfile({ profiles }: Pick<Stored, "profiles">, name: string): AgentProfile {

@@ -25,6 +25,10 @@ export const appServer: readonly Deliberate[] = [
     "POST /api/agent-profiles/{name}/materialize: answer secret_refs: ours alone",
     "newer than the app server's document (agent-server-1.58.md section 5.2)",
   ],
+  [
+    "GET /api/v1/sandboxes/{sandbox_id}/settings/secrets: query agent_profile_id: ours alone",
+    "the Python SDK of 1.49 and later sends it (agent-server-1.58.md section 1.1)",
+  ],
   ["GET /api/v1/users/me: answer org_*: missing", hosted],
   ["GET /api/v1/users/me: answer permissions: missing", hosted],
   ["GET /api/v1/users/me: answer role: missing", hosted],

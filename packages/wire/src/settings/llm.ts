@@ -9,6 +9,12 @@ const flag = (value: boolean) => Type.Boolean({ default: value, ...shown() });
 const maybe = shown();
 
 /**
+ * The model that agent-server clients read when a user has configured none: their own default, as
+ * they refuse an empty name (agent-server.md section 3.1).
+ */
+export const defaultModelName = "gpt-5.5";
+
+/**
  * A language model in settings and profiles (app-server.md section 5, openapi StrictLLM).
  * docs/everyday/models.md says which fields affect model calls; the others are kept for clients.
  * `model` is empty when none is configured.

@@ -5,6 +5,7 @@ import {
   type AgentServerSettingsUpdate,
   AgentSettings,
   ConversationSettings,
+  defaultModelName,
   type McpServerPatch,
   type McpServers,
   type PostedMcpServer,
@@ -32,8 +33,9 @@ export class AgentServerSettingsView implements AgentServerSettingsAccess {
       viewV1(document, {
         exposed: show,
       });
+    const { llm } = agent_settings;
     return {
-      agent_settings,
+      agent_settings: { ...agent_settings, llm: { ...llm, model: llm.model || defaultModelName } },
       conversation_settings,
       llm_api_key_is_set: llm_api_key_set,
       active_profile: llm_profiles.active,

@@ -133,6 +133,10 @@ test("only the secrets that a profile names reach its conversation, whatever bec
   expect(names(server.addSandbox().id)).toHaveLength(3);
   const query = (profile: string) => call("GET", `/api/settings/secrets?agent_profile_id=${profile}`);
   expect((await query(none.id)).body.secrets).toEqual([]);
+  const ofUser = (profile: string) =>
+    call("GET", `/api/v1/sandboxes/${own.id}/settings/secrets?agent_profile_id=${profile}`);
+  expect((await ofUser(none.id)).body.secrets).toEqual([]);
+  expect((await ofUser("none")).status).toBe(404);
   expect((await query("00000000-0000-0000-0000-000000000000")).status).toBe(404);
   expect((await call("GET", "/server_info")).body.capabilities).toContain("profile_secret_scope_v1");
   const start = planStart(server, "default", { agent_profile_id: none.id }, () => false);

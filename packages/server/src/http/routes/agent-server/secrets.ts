@@ -2,11 +2,10 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
 import { CustomSecretCreate, Deleted, SandboxSecretNames } from "@sandpiper/wire";
 import { Type } from "typebox";
-import { limitSecrets } from "../../../users/secrets-document.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
-import { sendSecret } from "../v1/sandbox-secrets.ts";
+import { listNames, ProfileScope, sendSecret } from "../v1/sandbox-secrets.ts";
 
 const { name, description, value } = CustomSecretCreate.properties;
 const SecretPath = Type.Object({
@@ -32,26 +31,14 @@ export function agentSecretRoutes(
     route(
       "List the secrets of the sandbox, without their values",
       {
-        querystring: Type.Object({
-          agent_profile_id: Type.Optional(
-            Type.String({ maxLength: 128, description: "only the secrets of the profile's `secret_refs`" }),
-          ),
-        }),
+        querystring: ProfileScope,
         response: { 200: SandboxSecretNames },
       },
       { failures: [404] },
     ),
-    ({ principal, query: { agent_profile_id: id } }) => {
-      const profile = id ? settings.agentProfiles.byId(principal.userId, id) : undefined;
-      if (id && !profile) throw new PlatformError("AgentProfileIdUnknown", { id: id.slice(0, 64) });
-      const scope = profile?.secret_refs;
-      return {
-        secrets: limitSecrets(all(principal), scope ? [scope] : []).map((secret) => ({
-          name: secret.name,
-          description: secret.description,
-        })),
-      };
-    },
+    ({ principal, query }) => ({
+      secrets: listNames(settings, principal.userId, all(principal), query),
+    }),
   );
   app.get(
     `${url}/:name`,

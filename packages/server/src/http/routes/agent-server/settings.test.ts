@@ -28,6 +28,18 @@ const call = async (
 const expose = (how: string) => ({ "x-expose-secrets": how });
 const get = (headers?: Record<string, string>) => call("GET", "/api/settings", undefined, headers);
 
+test("without a configured model, clients read the name of their default", async () => {
+  expect((await get()).body).toMatchObject({
+    agent_settings: { llm: { model: "gpt-5.5", api_key: null } },
+    llm_api_key_is_set: false,
+  });
+  await call("PATCH", "/api/settings", { agent_settings_diff: { llm: { model: "", api_key: "" } } });
+  expect((await get()).body.agent_settings.llm.model).toBe("gpt-5.5");
+  const { resolved_settings } = (await call("POST", "/api/agent-profiles/default/materialize", {})).body;
+  expect(resolved_settings.llm.model).toBe("gpt-5.5");
+  expect(server.settings.model("default").model).toBeFalsy();
+});
+
 test("settings are changed field by field, and read masked, plain or encrypted", async () => {
   const changed = await call("PATCH", "/api/settings", {
     agent_settings_diff: {

@@ -1,7 +1,8 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
 import { SandboxSecretNames } from "@sandpiper/wire";
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
+import { limitSecrets } from "../../../users/secrets-document.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import type { Principal } from "../../server/principal.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -17,7 +18,7 @@ const SandboxPath = Type.Object({ sandbox_id: Type.String() });
  */
 export function sandboxSecretRoutes(
   app: App,
-  { sandboxes, secrets }: Pick<HttpServices, "sandboxes" | "secrets">,
+  { sandboxes, secrets, settings }: Pick<HttpServices, "sandboxes" | "secrets" | "settings">,
 ): void {
   const route = makeRoute(["sandboxes"], { access: "agent", failures: [403] });
 
@@ -32,12 +33,12 @@ export function sandboxSecretRoutes(
     url,
     route("List the secrets of a sandbox, without their values", {
       params: SandboxPath,
+      querystring: ProfileScope,
       response: { 200: SandboxSecretNames },
     }),
-    (request) => {
-      const found = all(request.principal, request.params.sandbox_id);
-      return { secrets: found.map(({ name, description }) => ({ name, description })) };
-    },
+    ({ principal, params, query }) => ({
+      secrets: listNames(settings, principal.userId, all(principal, params.sandbox_id), query),
+    }),
   );
   app.get(
     `${url}/:secret_name`,
@@ -57,6 +58,27 @@ export function sandboxSecretRoutes(
       sendSecret(reply, found.value);
     },
   );
+}
+
+/** A query that limits a list to the `secret_refs` of an agent profile. */
+export const ProfileScope = Type.Object({
+  agent_profile_id: Type.Optional(
+    Type.String({ maxLength: 128, description: "only the secrets that this agent profile names" }),
+  ),
+});
+
+/** Names and descriptions of secrets, of those of an agent profile. Throws ProfileNotFound. */
+export function listNames(
+  { agentProfiles }: Pick<HttpServices["settings"], "agentProfiles">,
+  userId: string,
+  secrets: readonly SandboxSecret[],
+  { agent_profile_id: id }: Static<typeof ProfileScope>,
+): Static<typeof SandboxSecretNames>["secrets"] {
+  const profile = id ? agentProfiles.byId(userId, id) : undefined;
+  if (id && !profile) throw new PlatformError("AgentProfileIdUnknown", { id: id.slice(0, 64) });
+  const scope = profile?.secret_refs;
+  const found = limitSecrets(secrets, scope ? [scope] : []);
+  return found.map(({ name, description }) => ({ name, description }));
 }
 
 /** Sends a secret as plain text that must not be cached. */
