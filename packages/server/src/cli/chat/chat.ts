@@ -192,7 +192,7 @@ class Chat {
       return;
     }
     const queued = this.#session.isRunning;
-    await this.#session.send(input.text.replace(/^\/\//, "/"));
+    await this.#session.send(input.text.replace(/^\/\//, "/"), input.pasted);
     if (queued) this.#editor.print(this.#paint("dim", "The agent reads this before its next step."));
     if (this.#session.isRunning) this.#editor.setPrompt(prompts.working);
   }

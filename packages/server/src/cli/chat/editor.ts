@@ -3,8 +3,15 @@ import { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import { PasteReader } from "./paste.ts";
 
+/** A message, and the texts in it that were pasted. */
+export interface MessageInput {
+  kind: "message";
+  text: string;
+  pasted: readonly string[];
+}
+
 /** What a person does at the prompt. `end`: Ctrl-D, or the terminal is gone. */
-export type Input = { kind: "message"; text: string } | { kind: "interrupt" } | { kind: "end" };
+export type Input = MessageInput | { kind: "interrupt" } | { kind: "end" };
 
 export interface EditorOptions {
   /** Earlier lines, the newest first. */
@@ -45,6 +52,7 @@ export class Editor {
   #prompt = "> ";
   /** Lines of the message before the current one. */
   #lines: string[] = [];
+  #pasted: string[] = [];
   #pastes = false;
 
   constructor(options: EditorOptions) {
@@ -141,10 +149,11 @@ export class Editor {
       return;
     }
     const text = this.#lines.join("\n").trim();
-    this.#lines = [];
+    const pasted = this.#pasted;
+    this.#clear();
     this.#terminal?.setPrompt(this.#prompt);
     this.#terminal?.prompt();
-    if (text) this.#options.onInput({ kind: "message", text });
+    if (text) this.#options.onInput({ kind: "message", text, pasted });
   }
 
   /** Ctrl-C first clears what is being typed. */
@@ -152,12 +161,17 @@ export class Editor {
     const terminal = this.#terminal;
     if (!terminal) return;
     if (terminal.line === "" && this.#lines.length === 0) this.#options.onInput({ kind: "interrupt" });
-    this.#lines = [];
+    this.#clear();
     terminal.setPrompt(this.#prompt);
     // Ctrl-E, Ctrl-U: the line that was typed goes.
     terminal.write(null, { ctrl: true, name: "e" });
     terminal.write(null, { ctrl: true, name: "u" });
     terminal.prompt();
+  }
+
+  #clear(): void {
+    this.#lines = [];
+    this.#pasted = [];
   }
 
   readonly #onData = (data: Buffer | string): void => {
@@ -174,6 +188,7 @@ export class Editor {
 
   /** Puts a text at the cursor, as if it was typed, with its lines. */
   #insert(text: string): void {
+    this.#pasted.push(text);
     this.#pastes = true;
     this.#terminal?.write(text);
     this.#pastes = false;

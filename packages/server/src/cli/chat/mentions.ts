@@ -1,4 +1,4 @@
-import { readdirSync, statSync } from "node:fs";
+import { readdirSync, realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, isAbsolute, join, posix, relative, resolve } from "node:path";
 import { Readable } from "node:stream";
@@ -32,11 +32,19 @@ export interface Place {
 
 /**
  * Copies the files that a message names as `@path` into the sandbox, as they are now, and returns
- * the message with their paths there. A word after `@` that is no file stays as it is. Throws
- * CliError for a file that is too large.
+ * the message with their paths there. A word after `@` that is no file stays as it is; so does
+ * one of a pasted text, because others may have written it. Throws CliError for a file that
+ * is too large, and for a link that leads out of the folder.
  */
-export async function sendMentions(client: Client, place: Place, message: string): Promise<string> {
-  const named = [...message.matchAll(mention)].map((match) => (match[1] ?? match[2])!);
+export async function sendMentions(
+  client: Client,
+  place: Place,
+  message: string,
+  pasted: readonly string[] = [],
+): Promise<string> {
+  const named = [...message.matchAll(mention)]
+    .filter(([whole]) => !pasted.some((text) => text.includes(whole)))
+    .map((match) => (match[1] ?? match[2])!);
   const sent: string[] = [];
   for (const name of new Set(named)) {
     const path = resolve(place.own, name.replace(/^~(?=\/)/, homedir()));
@@ -51,8 +59,14 @@ export async function sendMentions(client: Client, place: Place, message: string
 
 async function sendFile(client: Client, place: Place, path: string): Promise<string> {
   const { folder, sandboxId, workingDir } = place;
-  const below = relative(folder, path);
-  const isInside = !below.startsWith("..") && !isAbsolute(below);
+  const below = findBelow(folder, path);
+  const isInside = below !== undefined;
+  const real = realpathSync(path);
+  // Whoever made the folder may have made a link to any file of this machine.
+  if (isInside && findBelow(realpathSync(folder), real) === undefined)
+    throw new CliError(
+      `${inertLine(below)} is a link that leads out of the folder: to send the file, name it as @${inertLine(real)}.`,
+    );
   const [cwd, name, target] = isInside
     ? [folder, below, workingDir]
     : [dirname(path), basename(path), outsideFolder];
@@ -63,6 +77,12 @@ async function sendFile(client: Client, place: Place, path: string): Promise<str
   );
   if (isInside) await place.onCopy(below);
   return posix.join(target, name);
+}
+
+/** The path of a file below a folder; undefined when it is elsewhere. */
+function findBelow(folder: string, path: string): string | undefined {
+  const below = relative(folder, path);
+  return below === ".." || below.startsWith("../") || isAbsolute(below) ? undefined : below;
 }
 
 /**

@@ -68,13 +68,16 @@ export class Session {
     return this.#parts.run.conversationId;
   }
 
-  /** Sends a message; the agent reads one that is sent while it works before its next step. */
-  async send(message: string): Promise<void> {
+  /**
+   * Sends a message; the agent reads one that is sent while it works before its next step. Names of
+   * files in the texts that were `pasted` send no files.
+   */
+  async send(message: string, pasted: readonly string[]): Promise<void> {
     const { client, run, task } = this.#parts;
     const { sandbox, workingDir } = run;
     const onCopy = (path: string) => this.#changes.include(path);
     const place = { folder: task.folder, own: task.own, sandboxId: sandbox.id, workingDir, onCopy };
-    const text = await sendMentions(client, place, message);
+    const text = await sendMentions(client, place, message, pasted);
     if (this.#isRunning) {
       this.#goesOn = true;
       await client.say(run.conversationId!, text);
