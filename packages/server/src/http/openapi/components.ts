@@ -81,11 +81,24 @@ function isNullable({ anyOf = [] }: JsonSchema): boolean {
 function getKey(schema: JsonSchema): string {
   const rest = { ...schema };
   for (const keyword of siblingKeywords) delete rest[keyword];
-  return JSON.stringify(rest, (_key, value) =>
-    isPlain(value) ? Object.fromEntries(Object.entries(value).sort()) : value,
-  );
+  return writeSorted(rest);
 }
 
-function isPlain(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+/** Texts of the schemas in schemas: each is part of many. */
+const texts = new WeakMap<object, string>();
+
+/** JSON with sorted keys. */
+function writeSorted(value: unknown): string {
+  if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
+  const known = texts.get(value);
+  if (known !== undefined) return known;
+  const text = Array.isArray(value)
+    ? `[${value.map(writeSorted).join(",")}]`
+    : `{${Object.entries(value)
+        .filter(([, member]) => member !== undefined)
+        .sort(([a], [b]) => (a < b ? -1 : 1))
+        .map(([key, member]) => `${JSON.stringify(key)}:${writeSorted(member)}`)
+        .join(",")}}`;
+  texts.set(value, text);
+  return text;
 }

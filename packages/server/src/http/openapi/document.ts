@@ -1,3 +1,4 @@
+import { yieldingIterate } from "@sandpiper/core/scheduling/yielding";
 import type { RouteOptions } from "fastify";
 import { Components } from "./components.ts";
 import { buildExample } from "./examples.ts";
@@ -60,17 +61,17 @@ const surfaces = {
 
 /**
  * Builds the OpenAPI document of routes: schemas with named components, possible failures, and
- * examples.
+ * examples. Other work runs meanwhile: anybody may ask for the first document.
  */
-export function buildDocument(
+export async function buildDocument(
   routes: readonly RouteOptions[],
   surface: keyof typeof surfaces = "platform",
-): OpenApiDocument {
+): Promise<OpenApiDocument> {
   const components = new Components();
   const failures = new FailureResponses(components);
   const paths: OpenApiDocument["paths"] = {};
   const gets = new Map(routes.filter(({ method }) => method === "GET").map((route) => [route.url, route]));
-  for (const route of routes) {
+  for await (const route of yieldingIterate(routes)) {
     // Fastify adds HEAD to every GET; only a separate HEAD route is listed.
     if (route.method === "HEAD" && gets.get(route.url)?.schema === route.schema) continue;
     const path = route.url.replaceAll(/:(\w+)/g, "{$1}").replace(/\*$/, "{path}");

@@ -20,8 +20,8 @@ const contentPolicy =
 
 /** The two documents, as the bytes that are sent. */
 export interface Documents {
-  platform: () => Buffer;
-  agentServer: () => Buffer;
+  platform: () => Promise<Buffer>;
+  agentServer: () => Promise<Buffer>;
 }
 
 /**
@@ -31,23 +31,20 @@ export interface Documents {
 export function installOpenApi(app: App): Documents {
   const routes: RouteOptions[] = [];
   const agentRoutes: RouteOptions[] = [];
-  const platform = makeOnce(() => app.swagger());
+  const platform = makeOnce(() => buildDocument(routes));
   app.addHook("onRoute", (route) => {
     // The package writes the document again for each request, as YAML for almost a second; JSON is
     // YAML too.
     const type = { "/docs/json": "application/json", "/docs/yaml": "application/x-yaml" }[route.url];
-    if (type && !isAgentView(route)) route.handler = (_request, reply) => reply.type(type).send(platform());
+    if (type && !isAgentView(route))
+      route.handler = async (_request, reply) => reply.type(type).send(await platform());
     if (route.url.startsWith("/docs")) route.config = { ...route.config, access: "public", cacheable: true };
     else if (!route.schema || (route.schema as { hide?: boolean }).hide) return;
     else if (isAgentView(route)) agentRoutes.push(route);
     else routes.push(route);
   });
-  app.register(swagger, {
-    openapi: {},
-    transform: ({ url }) => ({ schema: { hide: true }, url }),
-    // The plugin's document types cover more than ours.
-    transformObject: () => buildDocument(routes) as never,
-  });
+  // The page under `/docs` needs the plugin, and not its document.
+  app.register(swagger, { openapi: {}, transform: ({ url }) => ({ schema: { hide: true }, url }) });
   app.register(swaggerUi, { routePrefix: "/docs", staticCSP: contentPolicy });
   const key = ({ method, url }: RouteOptions) => `${method} ${url}`;
   return {
@@ -63,9 +60,9 @@ export function installOpenApi(app: App): Documents {
 }
 
 /** Serialises a document at the first request. */
-function makeOnce(make: () => unknown): () => Buffer {
-  let bytes: Buffer | undefined;
-  return () => (bytes ??= Buffer.from(JSON.stringify(make())));
+function makeOnce(make: () => Promise<unknown>): () => Promise<Buffer> {
+  let bytes: Promise<Buffer> | undefined;
+  return () => (bytes ??= make().then((document) => Buffer.from(JSON.stringify(document))));
 }
 
 function isAgentView({ constraints }: RouteOptions): boolean {
@@ -87,7 +84,7 @@ export function documentRoutes(app: App, { platform, agentServer }: Documents): 
       app.get(
         path,
         { constraints, config: { access: "public" }, schema: { hide: true } },
-        (_request, reply) => reply.type("application/json").send(bytes()),
+        async (_request, reply) => reply.type("application/json").send(await bytes()),
       );
   }
 }
