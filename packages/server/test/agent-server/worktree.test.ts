@@ -56,7 +56,7 @@ test("each agent works on its own branch in its own worktree, which is removed w
     return body as Json;
   });
   const tree = (id: string) => `/tmp/conversation-worktrees/${id}/it's a repo`;
-  const branch = (id: string) => `conversation-${id.slice(0, 8)}`;
+  const branch = (id: string) => `openhands/${id}`;
   expect(one!.workspace.working_dir).toBe(tree(one!.id));
   expect(two!.workspace.working_dir).toBe(`${tree(two!.id)}/docs`);
   expect((await info(one!.id)).workspace.working_dir).toBe(tree(one!.id));
@@ -83,11 +83,51 @@ test("each agent works on its own branch in its own worktree, which is removed w
     await sh("ls /tmp/conversation-worktrees && git worktree list --porcelain | grep -c ^worktree", project),
   ).toBe("1\n");
   // The committed work is still there.
-  expect(await branches()).toEqual([branch(one!.id), "main"]);
+  expect(await branches()).toEqual(["main", branch(one!.id)]);
 
   // A conversation with the same id continues on its branch.
   expect((await make(project, { conversation_id: one!.id })).body.workspace.working_dir).toBe(tree(one!.id));
   expect(await sh("git log --format=%s", tree(one!.id))).toBe("two\none\n");
+});
+
+test("a worktree begins where its options say, on a branch with their prefix", async () => {
+  const repository = "/workspace/based";
+  await sh(
+    `git init -q -b main ${repository} && cd ${repository} && git config user.name Ann && git config user.email a@b.c &&
+     git commit -q --allow-empty -m main && git tag old && git commit -q --allow-empty -m newer && git switch -q -c work && git commit -q --allow-empty -m work`,
+  );
+  const begin = async (worktree_options?: Json) => {
+    const { status, body } = await make(repository, worktree_options && { worktree_options });
+    if (status !== 201) return [status];
+    const folder = body.workspace.working_dir;
+    const [subject, branch] = (await sh("git log -1 --format=%s; git branch --show-current", folder)).split(
+      "\n",
+    );
+    expect((await drop(body.id)).status).toBe(200);
+    return [status, subject, branch!.replace(body.id, "ID")];
+  };
+  expect(await begin()).toEqual([201, "work", "openhands/ID"]);
+  expect(await begin({})).toEqual([201, "newer", "openhands/ID"]);
+  expect(await begin({ base: "head", branch_prefix: "mine/" })).toEqual([201, "work", "mine/ID"]);
+  expect(await begin({ base: "ref", ref: "old", branch_prefix: "" })).toEqual([201, "main", "ID"]);
+  for (const wrong of [
+    { base: "ref" },
+    { base: "ref", ref: "no-such-branch" },
+    { base: "ref", ref: "-q" },
+    { base: "other" },
+    { branch_prefix: "a..b/" },
+    { branch_prefix: "../" },
+    { depth: 1 },
+  ])
+    expect([wrong, await begin(wrong)]).toEqual([wrong, [422]]);
+  expect(await sh("git branch --format='%(refname:short)'", repository)).toMatch(
+    /^(main|work)\n(main|work)\n$/,
+  );
+  expect((await make(repository, { conversation_runtime: "local" })).status).toBe(201);
+  expect(await make(repository, { conversation_runtime: "docker" })).toEqual({
+    status: 422,
+    body: { detail: "This server only runs local conversations" },
+  });
 });
 
 test("without a repository, or a commit in it, the agent works in the folder itself", async () => {
@@ -110,5 +150,5 @@ test("an error of git is reported, and no conversation is left", async () => {
     expect.stringMatching(/worktree could not be created: .*already exists/),
   ]);
   expect((await agent.call("GET", `/api/conversations/${id}`)).status).toBe(404);
-  expect(await branches()).not.toContain(`conversation-${id.slice(0, 8)}`);
+  expect(await branches()).not.toContain(`openhands/${id}`);
 });

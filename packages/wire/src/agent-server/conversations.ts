@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { Nullable } from "../common/schema.ts";
+import { Nullable, StringEnum } from "../common/schema.ts";
 import { ConfirmationPolicy, SecurityAnalyzer } from "../conversations/confirmation.ts";
 import { PluginSpec, SendMessageRequest } from "../conversations/conversations.ts";
 
@@ -203,6 +203,32 @@ export const ConversationTags = Type.Record(
   },
 );
 
+/** Where the worktree of a conversation begins (agent-server-1.58.md section 3.1). */
+export const WorktreeOptions = Type.Object(
+  {
+    base: Type.Optional(StringEnum(["default_branch", "head", "ref"], { default: "default_branch" })),
+    ref: Type.Optional(
+      Nullable(
+        Type.String({
+          maxLength: 255,
+          pattern: "^[A-Za-z0-9][A-Za-z0-9._/-]*$",
+          description: "branch, tag or commit of the base `ref`",
+        }),
+      ),
+    ),
+    branch_prefix: Type.Optional(
+      Type.String({
+        maxLength: 100,
+        pattern: "^([A-Za-z0-9][A-Za-z0-9._/-]*)?$",
+        default: "openhands/",
+        description: "the branch is this and the id of the conversation",
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type WorktreeOptions = Static<typeof WorktreeOptions>;
+
 /**
  * Body of `POST /api/conversations` of the agent server (agent-server.md section 3.1). Unknown
  * fields are ignored.
@@ -223,6 +249,10 @@ export const StartConversationRequest = Type.Object({
   max_iterations: Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 1_000_000, default: 500 }))),
   stuck_detection: Type.Optional(Nullable(Type.Boolean({ default: true }))),
   worktree: Type.Optional(Nullable(Type.Boolean({ default: false }))),
+  worktree_options: Type.Optional(Nullable(WorktreeOptions)),
+  conversation_runtime: Type.Optional(
+    Nullable(StringEnum(["local", "docker"], { description: "docker is refused" })),
+  ),
   secrets: Type.Optional(Nullable(ConversationSecrets)),
   secrets_encrypted: Type.Optional(Nullable(Type.Boolean({ default: false }))),
   client_tools: Type.Optional(Nullable(Type.Array(ClientTool, { maxItems: 100 }))),

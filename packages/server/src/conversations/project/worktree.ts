@@ -3,30 +3,44 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { checkPath, failureReason, runScript } from "@sandpiper/sandbox/files/files";
 import { gitCodes, prelude } from "@sandpiper/sandbox/files/git/git-script";
+import type { WorktreeOptions } from "@sandpiper/wire";
 import type { ConversationRow, Worktree } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 
 /** Folder of all worktrees: `<id>/<project>` below it (agent-server.md section 3). */
 const root = "/tmp/conversation-worktrees";
 
+/** Exit code of the script for a branch whose name git refuses. */
+const badBranch = 45;
+
 const createTimeoutMs = 300_000;
 const removeTimeoutMs = 30_000;
 
 /**
- * Arguments: folder, parent folder of the worktree, branch. Prints the repository, the worktree and
- * the folder's path inside them, each followed by a NUL. A repository without a commit counts as
- * none. An existing worktree is left over from an earlier attempt and is reused.
+ * Arguments: folder, parent folder of the worktree, branch, base, reference. Prints the repository,
+ * the worktree and the folder's path inside them, each followed by a NUL. A repository without a
+ * commit counts as none. An existing worktree is left over from an earlier attempt and is reused.
  */
 const createScript = `${prelude}
 cd -- "$1" 2>/dev/null || exit ${gitCodes.noRepository}
 top=$(git rev-parse --show-toplevel 2>/dev/null) && [ -n "$top" ] && exists HEAD || exit ${gitCodes.noRepository}
 inner=$(git rev-parse --show-prefix) || exit 1
+git check-ref-format "refs/heads/$3" || exit ${badBranch}
+start=HEAD
+case $4 in
+  default_branch)
+    for one in remotes/origin/HEAD remotes/origin/main remotes/origin/master heads/main heads/master; do
+      start=$(id_of "refs/$one") && break
+    done
+    [ -n "$start" ] || start=HEAD ;;
+  ref) start=$(id_of "$5") || start=$(id_of "refs/remotes/origin/$5") || exit ${gitCodes.badReference} ;;
+esac
 name=\${top##*/}
 tree=$2/\${name:-project}
 if ! [ -e "$tree/.git" ]; then
   git worktree prune
   if git show-ref --verify --quiet "refs/heads/$3"; then git worktree add -q -- "$tree" "$3"
-  else git worktree add -q -b "$3" -- "$tree" HEAD
+  else git worktree add -q --no-track -b "$3" -- "$tree" "$start"
   fi || { git branch -q -d -- "$3" >/dev/null 2>&1; exit 1; }
 fi
 printf '%s\\0%s\\0%s\\0' "$top" "$tree" "$inner"`;
@@ -41,20 +55,25 @@ git branch -q -d -- "$3" 2>/dev/null || :`;
 
 /**
  * Creates a worktree on a new branch for a conversation, and returns it with the folder in it that
- * corresponds to `folder`; undefined when `folder` is in no git repository with a commit. Wakes the
- * sandbox. Throws SandboxFailed, SandboxNotFound, GitFailed.
+ * corresponds to `folder`; undefined when `folder` is in no git repository with a commit. Without
+ * options it begins at HEAD. Wakes the sandbox. Throws SandboxFailed, SandboxNotFound, GitFailed,
+ * InvalidParameter.
  */
 export async function createWorktree(
   sandboxes: Pick<Sandboxes, "running">,
   { id, sandboxId }: Pick<ConversationRow, "id" | "sandboxId">,
   folder: string,
+  options: WorktreeOptions = { base: "head" },
 ): Promise<{ worktree: Worktree; workingDir: string } | undefined> {
+  const { base = "default_branch", ref, branch_prefix: prefix = "openhands/" } = options;
+  if (base === "ref" && !ref) throw new PlatformError("WorktreeRefMissing");
   const sandbox = await sandboxes.running(sandboxId);
-  const branch = `conversation-${id.slice(0, 8)}`;
-  const result = await runScript(sandbox, createScript, [checkPath(folder), `${root}/${id}`, branch], {
-    timeoutMs: createTimeoutMs,
-  });
+  const branch = `${prefix}${id}`;
+  const args = [checkPath(folder), `${root}/${id}`, branch, base, ref ?? ""];
+  const result = await runScript(sandbox, createScript, args, { timeoutMs: createTimeoutMs });
   if (result.code === gitCodes.noRepository || result.code === gitCodes.noGit) return undefined;
+  if (result.code === badBranch) throw new PlatformError("WorktreeBranchInvalid", { branch });
+  if (result.code === gitCodes.badReference) throw new PlatformError("WorktreeRefUnknown", { ref: ref! });
   if (result.code !== 0) throw new PlatformError("WorktreeFailed", { reason: failureReason(result) });
   const [repository, tree, inner] = result.stdout.toString().split("\0");
   return {

@@ -65,6 +65,7 @@ export class CreationPlans {
   ): Promise<CreationPlan> {
     const { store, settings, sandboxes, secrets, masks, plugins } = this.#deps;
     requireStartSandbox(sandboxes, userId, sandboxId);
+    if (request.conversation_runtime === "docker") throw new PlatformError("RuntimeUnsupported");
     const { parent_conversation_id: parentText } = request;
     const parent = parentText ? findParent(store, userId, parentText) : undefined;
     if (parentText && parent?.sandboxId !== sandboxId)
@@ -118,7 +119,15 @@ export class CreationPlans {
     const parts = { ...fetched, skills: mergeSkills(skills, fetched.skills) };
     const context = withPlugins({ skills: [], notes: [] }, parts);
     if (request.worktree)
-      Object.assign(config, await createWorktree(sandboxes, { id, sandboxId }, config.workingDir));
+      Object.assign(
+        config,
+        await createWorktree(
+          sandboxes,
+          { id, sandboxId },
+          config.workingDir,
+          request.worktree_options ?? undefined,
+        ),
+      );
 
     const row = {
       id,

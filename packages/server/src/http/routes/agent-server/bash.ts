@@ -133,9 +133,9 @@ function historyRoutes(app: App, { bash }: Pick<HttpServices, "bash">, scope: Ag
       response: { 200: BashEventPage },
     }),
     async (request, reply) => {
+      const query = toBashQuery(request.query);
       const place = scope.find(request);
-      const query = { ...toBashQuery(request.query), group: toGroup(place)?.id };
-      sendJson(reply, toPageBytes(await bash.search(place.row.id, query)));
+      sendJson(reply, toPageBytes(await bash.search(place.row.id, { ...query, group: toGroup(place)?.id })));
       return reply;
     },
   );
