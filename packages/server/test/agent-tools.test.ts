@@ -157,9 +157,9 @@ test("the user and the model are notified once of unknown tools in the settings"
       true,
     );
     expect(models.requests.at(-1)!.tools).toEqual(expect.arrayContaining(["terminal", "browser_navigate"]));
-    await set({ tools: [...tools, { name: "edit" }] });
+    await set({ tools: [...tools, { name: "sketch" }] });
     await turn();
-    expect((await notes()).filter((text) => text.includes(": edit. "))).toHaveLength(1);
+    expect((await notes()).filter((text) => text.includes(": sketch. "))).toHaveLength(1);
   } finally {
     await set({ tools: null });
   }
