@@ -21,7 +21,9 @@ afterEach(() => rm(base, { recursive: true, force: true }));
 
 interface Entry {
   path: string;
-  type?: "File" | "Directory" | "SymbolicLink" | "Link" | "CharacterDevice" | "BlockDevice" | "FIFO";
+  type?:
+    | ("File" | "Directory" | "SymbolicLink" | "Link" | "CharacterDevice" | "BlockDevice" | "FIFO")
+    | ("ExtendedHeader" | "NextFileHasLongPath");
   body?: string;
   mode?: number;
   linkpath?: string;
@@ -118,6 +120,14 @@ test("too much data, too many entries and a cut-off archive end with one sentenc
   await expect(
     extractTar(archive({ path: "b" }, { path: "c" }), root, { bytes: 9, entries: 1 }),
   ).rejects.toThrow(/more than 1 entries/);
+  const head: Entry = { path: "h", type: "ExtendedHeader", body: "12 path=abc\n" };
+  await expect(
+    extractTar(archive(head, head, head, { path: "x" }), root, { bytes: 9, entries: 2 }),
+  ).rejects.toThrow(/more than 2 entries/);
+  const deep: Entry = { path: "h", type: "NextFileHasLongPath", body: "a/".repeat(400_000) };
+  await expect(extractTar(archive(deep, { path: "x" }), root)).rejects.toThrow(
+    /is longer than 4095 characters/,
+  );
   const whole = Buffer.concat(await archive({ path: "d", body: "x".repeat(5000) }).toArray());
   await expect(extractTar(Readable.from([whole.subarray(0, 2000)]), root)).rejects.toThrow(
     /could not be unpacked/,

@@ -16,6 +16,9 @@ export interface ExtractLimits {
 const blockBytes = 4_096;
 const zeros = Buffer.alloc(blockBytes);
 
+/** Characters of a path. */
+const maxPath = 4_095;
+
 const defaultLimits: ExtractLimits = { bytes: 32 * 1024 ** 3, entries: 5_000_000 };
 
 /**
@@ -47,6 +50,14 @@ export async function extractTar(
     },
   });
   parser.on("error", failed.reject);
+  // Heads of entries never reach `onReadEntry`, and there may be endlessly many.
+  parser.on("meta", () => {
+    try {
+      target.count();
+    } catch (error) {
+      failed.reject(error);
+    }
+  });
   const read = async () => {
     for await (const chunk of source) {
       if (!parser.write(chunk as Buffer))
@@ -88,9 +99,16 @@ class Target {
     this.#limits = limits;
   }
 
-  async add(entry: ReadEntry): Promise<void> {
+  /** Counts an entry, or a head of one. Throws CliError beyond the limit. */
+  count(): void {
     if (++this.#entries > this.#limits.entries)
       throw new CliError(`The archive from the sandbox has more than ${this.#limits.entries} entries.`);
+  }
+
+  async add(entry: ReadEntry): Promise<void> {
+    this.count();
+    // No system has longer ones, and the folders of a path are made one by one.
+    if (entry.path.length > maxPath) throw refuseEntry(entry.path, `is longer than ${maxPath} characters`);
     const path = safePath(entry.path);
     if (path === undefined) throw refuseEntry(entry.path, "leads out of the folder");
     if (!insideGitFolder(path)) {

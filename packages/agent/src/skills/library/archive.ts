@@ -1,4 +1,4 @@
-import { createGunzip } from "node:zlib";
+import { createGunzip, type Gunzip } from "node:zlib";
 import { PlatformError } from "@sandpiper/core/errors";
 import { Parser, type ReadEntry } from "tar";
 import { maxBytes, maxFileBytes } from "../skill-files.ts";
@@ -21,12 +21,15 @@ export async function readArchive(
   let entries = 0;
   const failed = Promise.withResolvers<never>();
   failed.promise.catch(() => {});
+  const count = () => {
+    entries += 1;
+    if (entries > maxEntries) failed.reject(unusable("it has too many entries"));
+  };
   const parser = new Parser({
     strict: true,
     onReadEntry: (entry: ReadEntry) => {
-      entries += 1;
+      count();
       const path = entry.path.replace(/^(\.\/)*[^/]*\//, "");
-      if (entries > maxEntries) failed.reject(unusable("it has too many entries"));
       const isText =
         (entry.type === "File" || entry.type === "OldFile") && entry.size <= maxFileBytes && isWanted(path);
       if (!isText || totalBytes + entry.size > maxBytes || path.split("/").includes(".."))
@@ -37,23 +40,26 @@ export async function readArchive(
       entry.on("end", () => files.push({ path, content: Buffer.concat(pieces).toString("utf8") }));
     },
   });
+  // Heads of an entry are entries of the archive, too.
+  parser.on("meta", count);
   parser.on("error", (error: unknown) => failed.reject(error));
   const ended = new Promise<void>((resolve) => parser.once("end", resolve));
   try {
-    await Promise.race([feed(parser, source).then(() => ended), failed.promise]);
+    const fed = feed(parser, source, () => entries <= maxEntries);
+    await Promise.race([fed.then(() => ended), failed.promise]);
   } catch (error) {
     throw error instanceof PlatformError ? error : unusable("it is damaged");
   }
   return files;
 }
 
-async function feed(parser: Parser, source: AsyncIterable<Uint8Array>): Promise<void> {
+/** Feeds the unpacked bytes to the parser while it `goesOn`. */
+async function feed(parser: Parser, source: AsyncIterable<Uint8Array>, goesOn: () => boolean): Promise<void> {
   const gunzip = createGunzip();
   const packed = (async () => {
     try {
       for await (const piece of source) {
-        if (!gunzip.write(piece))
-          await new Promise((resolve) => gunzip.once("drain", resolve).once("close", resolve));
+        if (!gunzip.write(piece)) await drained(gunzip);
         if (gunzip.destroyed) return;
       }
       gunzip.end();
@@ -68,14 +74,26 @@ async function feed(parser: Parser, source: AsyncIterable<Uint8Array>): Promise<
       if (total === 0 && isCompressed(piece)) throw unusable("it is compressed twice");
       total += piece.length;
       if (total > maxUnpacked) throw unusable("it is too large");
-      if (!parser.write(piece))
-        await new Promise((resolve) => parser.once("drain", () => resolve(undefined)));
+      const isRead = parser.write(piece);
+      if (!goesOn()) return;
+      if (!isRead) await new Promise((resolve) => parser.once("drain", () => resolve(undefined)));
     }
     parser.end();
   } finally {
     gunzip.destroy();
     await packed;
   }
+}
+
+/** Waits until a stream takes more, or is closed. */
+function drained(stream: Gunzip): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      stream.off("drain", done).off("close", done);
+      resolve();
+    };
+    stream.on("drain", done).on("close", done);
+  });
 }
 
 function isCompressed(start: Buffer): boolean {

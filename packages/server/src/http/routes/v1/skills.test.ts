@@ -113,12 +113,14 @@ test("each unreadable marketplace has an error message, and the others are shown
   repositories["/a/broken/archive/HEAD.tar.gz"] = Buffer.from("no archive");
   repositories["/a/twice/archive/HEAD.tar.gz"] = gzipSync(gzipSync(Buffer.alloc(1000)));
   repositories["/a/bomb/archive/HEAD.tar.gz"] = bomb();
+  repositories["/a/heads/archive/HEAD.tar.gz"] = heads();
   repositories["/a/down/-/archive/HEAD/down.tar.gz"] = 503;
   const sources = {
     good: source("/a/good"),
     broken: source("/a/broken"),
     twice: source("/a/twice"),
     bomb: source("/a/bomb"),
+    heads: source("/a/heads"),
     down: source("/a/down"),
     absent: source("/a/absent"),
     folder: "/etc",
@@ -133,6 +135,7 @@ test("each unreadable marketplace has an error message, and the others are shown
   expect(status).toBe(200);
   expect(body.skills.map(({ name }: { name: string }) => name)).toEqual(["one"]);
   expect(body.errors.map((text: string) => text.split(":")[0])).toEqual(Object.keys(sources).slice(1));
+  expect(body.errors.join("\n")).toMatch(/^heads: .*too many entries/m);
   expect(JSON.stringify(body)).not.toContain("secret-word");
 });
 
@@ -228,4 +231,13 @@ function bomb(): Buffer {
   new Header({ path: "repo/x", size: 320 * 2 ** 20, type: "File", mode: 0o644 }).encode(head);
   const zeros = gzipSync(Buffer.alloc(32 * 2 ** 20));
   return Buffer.concat([gzipSync(head), ...Array.from({ length: 10 }, () => zeros)]);
+}
+
+/** An archive with heads of entries, and no entry. */
+function heads(): Buffer {
+  const head = Buffer.alloc(1024);
+  new Header({ path: "PaxHeader/a", size: 12, type: "ExtendedHeader", mode: 0o644 }).encode(head);
+  head.write("12 path=abc\n", 512);
+  const packed = gzipSync(Buffer.concat(Array.from({ length: 1000 }, () => head)));
+  return Buffer.concat(Array.from({ length: 60 }, () => packed));
 }
