@@ -227,6 +227,7 @@ describe("the missing setting is named", () => {
     expect(refusal({ model: "acme/fast" })).toContain("llm_base_url");
     expect(refusal({ model: "fast" })).toContain("provider/model");
     expect(refusal({ model: "constructor/x" })).toContain("names no provider");
+    expect(refusal({ model: "opnai/gpt-5" })).toContain("known here (did you mean openai?): write it as");
   });
 
   test("a provider that has no address of its own", () => {

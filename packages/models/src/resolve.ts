@@ -1,3 +1,4 @@
+import { findClosestName } from "@sandpiper/core/closest-name";
 import { PlatformError } from "@sandpiper/core/errors";
 import { trimTail } from "@sandpiper/core/trim";
 import { defaultModelName } from "@sandpiper/wire";
@@ -41,7 +42,12 @@ export function resolveModel(
   const { provider, modelId } = splitName(name, configuredUrl !== undefined);
   const known = providers[provider];
   if (!known && !configuredUrl) {
-    throw new PlatformError("ModelProviderUnknown", { name, providers: Object.keys(providers).join(", ") });
+    const meant = findClosestName(name.split("/", 1)[0]!.toLowerCase(), Object.keys(providers));
+    const hint = meant === undefined || !name.includes("/") ? "" : ` (did you mean ${meant}?)`;
+    throw new PlatformError("ModelProviderUnknown", {
+      ...{ name, hint },
+      providers: Object.keys(providers).join(", "),
+    });
   }
   const entry: Provider = known ?? { title: "the endpoint", wire: "openai", keyVariables: [] };
   if (entry.wire === "bedrock") return bedrockAddress(config, name, modelId, env);

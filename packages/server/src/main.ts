@@ -1,15 +1,16 @@
 import { keepCompiledCode } from "./cli/compile-cache.ts";
 import { CliError, exitCodes } from "./cli/errors.ts";
-import { inert } from "./cli/inert.ts";
 import { keepBundle } from "./cli/keep-bundle.ts";
 import { createProgram } from "./cli/program/program.ts";
 import { nameSourcesInStacks } from "./cli/stack-sources.ts";
 
 /** Prints the message of an error, or its stack with SANDPIPER_DEBUG=1; returns the exit code. */
-function report(error: unknown): number {
+async function report(error: unknown): Promise<number> {
+  // Loaded lazily: help starts faster.
+  const { formatSentence } = await import("./cli/notes.ts");
   const { message = String(error), stack } = (error ?? {}) as Partial<Error>;
   const text = process.env.SANDPIPER_DEBUG === "1" && stack ? stack : message;
-  process.stderr.write(`sandpiper: ${inert(text)}\n`);
+  process.stderr.write(`${formatSentence(`sandpiper: ${text}`, process.stderr)}\n`);
   return error instanceof CliError ? error.exitCode : exitCodes.failed;
 }
 
@@ -29,5 +30,5 @@ keepCompiledCode();
 try {
   await createProgram().parseAsync();
 } catch (error) {
-  process.exitCode = report(error);
+  process.exitCode = await report(error);
 }

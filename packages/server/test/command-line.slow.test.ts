@@ -143,11 +143,19 @@ test("Ctrl-C twice ends at once; the sandbox that stays is found by the next ser
 
 test("run reports an error in one sentence: no model, no folder, no task, two sources", async () => {
   const cases: [string[], RegExp, number][] = [
-    [["run", task, "--dir", dir], /^sandpiper: No model is configured: .*--model/m, 1],
+    [
+      ["run", task, "--dir", dir],
+      /^sandpiper: No model is configured: set .* with sandpiper settings set, .*--model/m,
+      2,
+    ],
     [["run", task, "--dir", join(base, "nowhere")], /^sandpiper: .*nowhere is not a folder\.$/m, 2],
     [["run", " ", "--dir", dir], /^sandpiper: The task is empty/m, 2],
     [["run", task, "--dir", dir, "--repo", "x"], /^sandpiper: Give --dir or --repo, not both\.$/m, 2],
-    [["run", task, "--repo", join(base, "no-repository"), ...model], /git clone failed/, 1],
+    [
+      ["run", task, "--repo", join(base, "no-repository"), ...model],
+      /^sandpiper: \S+no-repository was not cloned: git says why above\.$/m,
+      1,
+    ],
   ];
   const runs = cases.map(
     ([args], index) => new Command(args, { ...env, SANDPIPER_DATA: join(base, `data-${index}`) }),

@@ -135,7 +135,6 @@ test("run --env, --allow, --spec, --max-cost and --base-url change one run", asy
 
   const refused: [string[], RegExp][] = [
     [["--image", "127.0.0.1:1/x"], /is a private or reserved address, so no image is fetched from there/],
-    [["--spec", "nowhere"], /^sandpiper: There is no sandbox spec nowhere\.$/m],
     [["--model", "openai/x", "--base-url", "http://127.0.0.1:9"], /Cannot connect to API at 127\.0\.0\.1:9/],
   ];
   for (const [args, sentence] of refused) {
@@ -145,6 +144,15 @@ test("run --env, --allow, --spec, --max-cost and --base-url change one run", asy
 
   const wrong: [string[], RegExp][] = [
     [["--image", "bad image!"], /^sandpiper: --image: "bad image!" is not an image reference/m],
+    [["--spec", "nowhere"], /^sandpiper: There is no sandbox spec nowhere: the server has host\.$/m],
+    [["--spec", "hots"], /^sandpiper: There is no sandbox spec hots: did you mean host\?$/m],
+    [["--spec", ""], /--spec takes the id of a sandbox spec, such as host\.$/m],
+    [
+      ["--model", "openai/x", "--base-url", "nowhere"],
+      /--base-url takes an address such as https:.*not "nowhere"\.$/m,
+    ],
+    [["--merge"], /^sandpiper: --merge needs --apply\.$/m],
+    [["--keep", "--rm"], /^sandpiper: Give --keep or --rm, not both\.$/m],
     [["--allow", "http://x"], /--allow takes a host such as/],
     [["--env", "NOT_SET_ANYWHERE"], /this variable is not set here/],
     [["--max-cost", "free"], /number of USD above 0/],
@@ -243,6 +251,13 @@ test("chat: messages, @file, multi-line, queue, interrupt, diff, undo, apply, co
   type("y");
   await local.shows(/Applied to/);
   expect(await readFile(join(dir, "one.txt"), "utf8")).toBe("one\n");
+  type("/undo");
+  await local.shows(/Your folder\s+keeps what was applied: \/diff shows what/);
+  local.shown = "";
+  type("/undo");
+  await local.shows(/keeps what was applied/);
+  type("/diff");
+  await local.shows(/deleted file/);
   type("/exit");
   await local.shows(/Continue with: sandpiper chat --continue [0-9a-f]{8}\s+ended with 0/);
 

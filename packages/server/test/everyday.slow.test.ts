@@ -116,8 +116,41 @@ test("settings are read and changed by name; a secret is read from standard inpu
   expect((await cli("settings", "set", "lmm_modle", "x")).stderr).toMatch(/Did you mean llm_model\?/);
   expect(await cli("settings", "set", "max_iterations", "many")).toMatchObject({
     code: 2,
-    stderr: expect.stringMatching(/max_iterations takes a number/),
+    stderr: expect.stringMatching(/max_iterations takes a whole number, not "many"\./),
   });
+  for (const [name, value, sentence] of [
+    [
+      "max_iterations",
+      "3.5",
+      /^sandpiper: The setting max_iterations is refused: Input should be a valid integer\.$/m,
+    ],
+    [
+      "llm_base_url",
+      "nowhere",
+      /^sandpiper: The setting llm_base_url is refused: llm_base_url is not a valid address/m,
+    ],
+    ["confirmation_mode", "maybe", /^sandpiper: confirmation_mode takes true or false, not "maybe"\.$/m],
+  ] as const)
+    expect(await cli("settings", "set", name, value)).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(sentence),
+    });
+});
+
+test("wrong ids, files and words get one sentence that says what is meant", async () => {
+  const unknown = "f".repeat(32);
+  for (const [args, code, sentence] of [
+    [["show", unknown], 1, /^sandpiper: There is no conversation f{32}: "sandpiper ls" lists the ids\.\n$/],
+    [["export", "ffff"], 1, /^sandpiper: There is no conversation ffff: "sandpiper ls" lists the ids\.\n$/],
+    [["export", "ffff", "-o", base], 2, /^sandpiper: \S+ is a folder: name a file with --output\.\n$/],
+    [["replay", base], 2, /^sandpiper: \S+ cannot be read: it is a folder\.\n$/],
+    [["replay", `${base}/none`], 2, /cannot be read: it, or a folder of its path, does not exist\.\n$/],
+    [["keys", "crate"], 2, /^error: unknown command 'crate': keys has list, create, revoke\n/],
+  ] as const)
+    expect(await cli(...args), args.join(" ")).toMatchObject({
+      code,
+      stderr: expect.stringMatching(sentence),
+    });
 });
 
 test("bash, zsh and fish complete commands, options, settings, files and ids where they are installed", async () => {

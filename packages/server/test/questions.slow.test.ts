@@ -89,7 +89,7 @@ test("Ctrl-C, SIGTERM and SIGHUP end an open question at once, with a clean term
       await local.shows(/bye/);
       expect(local.shown.slice(asked).replaceAll("\r", "")).toMatch(
         new RegExp(
-          `^\nsandpiper: Interrupted\\.(?: The changes are in .*\n {2}git -C .*)?\nit ended with ${code}\n`,
+          `^\nsandpiper: Interrupted\\.(?:[ \n]The changes are in[^]*\n {2}git -C .*)?\nit ended with ${code}\n`,
         ),
       );
       const [before, after] = [...local.shown.matchAll(/^[0-9a-f]+:[0-9a-f:]+/gm)].map(String);

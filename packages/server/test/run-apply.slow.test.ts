@@ -86,7 +86,7 @@ const sandboxes = async () =>
   );
 const userEdits = () => writeFile(join(project, "a.txt"), "user\n");
 const keptFile = (shown: string) =>
-  /The changes are in (\S+\.patch)/.exec(shown.replaceAll(/\r\n/g, ""))![1]!;
+  /The changes are in (\S+\.patch)/.exec(shown.replaceAll("\r\n", " "))![1]!;
 
 test("a model that cannot be called is refused before a sandbox starts", async () => {
   const bare = await startTestPlatform();
@@ -109,7 +109,7 @@ test("changes that conflict are kept in a file, and the sentence says how to app
   meanwhile = userEdits;
   const local = run("--apply --yes");
   await local.shows(/it ended with 1/);
-  expect(local.shown.replaceAll("\r\n", "")).toMatch(/nothing was applied\..*commit your own, then/);
+  expect(local.shown.replaceAll("\r\n", " ")).toMatch(/nothing was applied\..*commit your own, then/);
   expect(await text()).toBe("user\n");
   const file = keptFile(local.shown);
   expect(file.startsWith(join(dir, ".local/state/sandpiper/patches/it_s_a_project-"))).toBe(true);

@@ -13,7 +13,7 @@ export const modelsErrors = {
     DefaultModelWithoutKey:
       "No model is configured, and the default {name} has no key: set llm_model and llm_api_key by POST /api/settings, for example anthropic/claude-sonnet-4-5, or demo/repair, which needs no key.",
     ModelProviderUnknown:
-      "The model {name} names no provider known here: write it as provider/model ({providers}) or set llm_base_url to an OpenAI-compatible endpoint.",
+      "The model {name} names no provider known here{hint}: write it as provider/model ({providers}) or set llm_base_url to an OpenAI-compatible endpoint.",
     ModelAddressMissing: "The model {name} needs llm_base_url, the address of the {title} endpoint.",
     ModelAddressInvalid: "llm_base_url is not a valid address: write it like https://host/v1.",
     ModelAddressScheme: "llm_base_url has to begin with http:// or https://.",

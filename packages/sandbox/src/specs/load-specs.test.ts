@@ -124,8 +124,13 @@ const wrong: [string, unknown, string][] = [
   ["no id", [{}], "specs[0] lacks the field id"],
   ["an id with spaces", [{ id: "a b" }], "specs[0].id must be 1 to 255 letters"],
   ["an id twice", [{ id: "a" }, { id: "a" }], "specs[1].id is used twice"],
-  ["an unknown field", [{ id: "a", immage: "x" }], "specs[0].immage is unknown"],
-  ["an unknown field below", [{ id: "a", limits: { ram: 1 } }], "specs[0].limits.ram is unknown"],
+  ["an unknown field", [{ id: "a", immage: "x" }], "specs[0].immage is unknown; did you mean image?"],
+  ["an unknown field below", [{ id: "a", limits: { rem: 1 } }], "specs[0].limits.rem is unknown"],
+  [
+    "a misspelt field below",
+    [{ id: "a", limits: { memroy: 1 } }],
+    "specs[0].limits.memroy is unknown; did you mean memory?",
+  ],
   ["two roots", [{ id: "a", image: "x", folder: "/x" }], "specs[0] has both an image and a folder"],
   [
     "a number as rule",

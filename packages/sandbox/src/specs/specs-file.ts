@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
+import { findClosestName } from "@sandpiper/core/closest-name";
+import { describeFileFailure } from "@sandpiper/core/describe-file-failure";
 import { PlatformError } from "@sandpiper/core/errors";
 import { findJsonFault } from "@sandpiper/core/json-fault";
-import { type Static, Type } from "typebox";
+import { type Static, type TSchema, Type } from "typebox";
 import { Compile } from "typebox/compile";
 import type { TLocalizedValidationError } from "typebox/error";
 import { usualCapabilities } from "./capabilities.ts";
@@ -113,7 +115,7 @@ export function readSpecsFile(file: string): WrittenSpec[] {
     const reason =
       error instanceof SyntaxError
         ? `is not JSON: see ${findJsonFault(text)}`
-        : `cannot be read: ${(error as Error).message}`;
+        : `cannot be read: ${describeFileFailure(error)}`;
     throw new PlatformError("SpecsFileUnreadable", { file, reason });
   }
   if (validator.Check(value)) return value.specs;
@@ -132,7 +134,9 @@ function findInnermost(errors: TLocalizedValidationError[]): { path: string; pro
   const forms = types.map(({ params }) => typeNames[(params as { type: string }).type] ?? "null");
   return {
     path: toPath(first),
-    problem: forms.length > 0 ? `must be ${forms.join(" or ")}` : describeProblem(first),
+    problem:
+      (forms.length > 0 ? `must be ${forms.join(" or ")}` : describeProblem(first)) +
+      (first.keyword === "boolean" ? suggestField(first.instancePath) : ""),
   };
 }
 
@@ -143,6 +147,26 @@ export function toSpecError(file: string, path: string, problem: string): Platfo
     path: path || "the whole",
     problem: problem.replace(/\.$/, ""),
   });
+}
+
+/** The field that an unknown one probably means. */
+function suggestField(instancePath: string): string {
+  const path = instancePath.split("/").slice(1);
+  const unknown = path.pop() ?? "";
+  let schemas: TSchema[] = [SpecsFile];
+  const flat = (schema: TSchema): TSchema[] =>
+    "anyOf" in schema ? (schema.anyOf as TSchema[]).flatMap(flat) : [schema];
+  const fields = (schema: TSchema) => ("properties" in schema ? (schema.properties as object) : {});
+  for (const key of path)
+    schemas = schemas.flatMap((schema) => {
+      const next = "items" in schema ? schema.items : (fields(schema) as Record<string, unknown>)[key];
+      return next ? flat(next as TSchema) : [];
+    });
+  const meant = findClosestName(
+    unknown,
+    schemas.flatMap((schema) => Object.keys(fields(schema))),
+  );
+  return meant === undefined ? "" : `; did you mean ${meant}?`;
 }
 
 function toPath({ instancePath }: TLocalizedValidationError): string {

@@ -1,6 +1,7 @@
 import { Readable } from "node:stream";
 import type { ReadableStream } from "node:stream/web";
 import { setTimeout as sleep } from "node:timers/promises";
+import { findClosestName } from "@sandpiper/core/closest-name";
 import { trimTail } from "@sandpiper/core/trim";
 import type {
   AppConversation,
@@ -12,7 +13,7 @@ import type {
   SandboxInfo,
   SandboxSpecInfo,
 } from "@sandpiper/wire";
-import { CliError } from "./errors.ts";
+import { CliError, exitCodes } from "./errors.ts";
 import type { ModelEndpoint, SandboxRequest } from "./work-options.ts";
 
 /** A client of the platform's HTTP API. Methods throw CliError. */
@@ -50,13 +51,28 @@ export class Client {
       ...(env && { env }),
       ...(workingDir && { working_dir: workingDir }),
     };
-    const sandbox = await this.json<SandboxInfo>("POST", `/api/v1/sandboxes${query}`, { json });
+    const path = `/api/v1/sandboxes${query}`;
+    const sandbox = await this.json<SandboxInfo>("POST", path, { json }).catch(async (error: Error) => {
+      if (specId && /no sandbox spec/.test(error.message)) throw await this.#unknownSpec(specId);
+      throw error;
+    });
     try {
       return await this.#untilRunning(sandbox, signal);
     } catch (error) {
       await this.deleteSandbox(sandbox.id).catch(() => {});
       throw error;
     }
+  }
+
+  async #unknownSpec(specId: string): Promise<CliError> {
+    const { items } = await this.json<PageOf<SandboxSpecInfo>>(
+      "GET",
+      "/api/v1/sandbox-specs/search?limit=100",
+    );
+    const ids = items.map(({ id }) => id);
+    const meant = findClosestName(specId, ids);
+    const hint = meant === undefined ? `the server has ${ids.join(", ")}.` : `did you mean ${meant}?`;
+    return new CliError(`There is no sandbox spec ${specId}: ${hint}`, { exitCode: exitCodes.usage });
   }
 
   /** Wakes a paused sandbox and resolves when it runs. */
@@ -128,8 +144,11 @@ export class Client {
     try {
       await this.#request("GET", `/api/v1/app-conversations/model-check${query}`, { signal });
     } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
       // An older server checks at the start of the conversation.
-      if (!(error instanceof Refusal) || error.status !== 404) throw error;
+      if (error.status === 404) return;
+      const message = error.message.replace(" by POST /api/settings", " with sandpiper settings set");
+      throw new CliError(message, { cause: error, exitCode: exitCodes.usage });
     }
   }
 
@@ -157,7 +176,8 @@ export class Client {
       "GET",
       `/api/v1/app-conversations?ids=${id}`,
     );
-    if (!conversation) throw new CliError("The conversation no longer exists.");
+    if (!conversation)
+      throw new CliError(`There is no conversation ${id.slice(0, 40)}: "sandpiper ls" lists the ids.`);
     return conversation;
   }
 
@@ -266,6 +286,7 @@ export class Client {
     throw new Refusal(
       isSentence ? detail : `${method} ${path.split("?")[0]} failed (${status}): ${detail}`,
       status,
+      detail,
     );
   }
 }
@@ -273,10 +294,13 @@ export class Client {
 /** A server refused a request. */
 export class Refusal extends CliError {
   readonly status: number;
+  /** The server's reason alone. */
+  readonly detail: string;
 
-  constructor(message: string, status: number) {
+  constructor(message: string, status: number, detail: string) {
     super(message);
     this.status = status;
+    this.detail = detail;
   }
 }
 
@@ -310,6 +334,7 @@ export function parseDetail(body: string): string {
 export function describeFailure(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const { code, message } = cause as NodeJS.ErrnoException;
+  if (code === "ENOTFOUND") return "its name is unknown";
   return code === "ECONNREFUSED" ? "nothing listens there" : message || code || "the connection failed";
 }
 

@@ -2,8 +2,10 @@ import { createWriteStream } from "node:fs";
 import { chown, rename, rm, stat } from "node:fs/promises";
 import { Transform, type Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { describeFileFailure } from "@sandpiper/core/describe-file-failure";
 import { connect } from "./connect.ts";
-import { CliError } from "./errors.ts";
+import { findConversation } from "./conversations.ts";
+import { CliError, exitCodes } from "./errors.ts";
 import { inertLine } from "./inert.ts";
 import { getInvoker } from "./invoker.ts";
 
@@ -17,7 +19,10 @@ const endOfRecording = '{"line":"end"';
 export async function exportRecording(conversation: string, { output }: { output?: string }): Promise<void> {
   const connection = await connect();
   try {
-    const recording = await connection.client.recording(conversation);
+    if (output && (await stat(output).catch(() => undefined))?.isDirectory())
+      throw new CliError(`${output} is a folder: name a file with --output.`, { exitCode: exitCodes.usage });
+    const { id } = await findConversation(connection.client, conversation);
+    const recording = await connection.client.recording(id);
     const end = new LastLine();
     // An earlier export stays until this one is complete. Devices and pipes are written directly.
     const isDevice = output && (await exists(output)) && !(await isFile(output));
@@ -31,7 +36,7 @@ export async function exportRecording(conversation: string, { output }: { output
     } catch (error) {
       if (file && file !== output) await rm(file, { force: true });
       if (error instanceof CliError) throw error;
-      throw new CliError(`The recording could not be written: ${(error as Error).message}.`, {
+      throw new CliError(`The recording could not be written: ${describeFileFailure(error)}.`, {
         cause: error,
       });
     }

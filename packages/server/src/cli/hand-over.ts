@@ -1,9 +1,10 @@
 import { applyCommand } from "./apply-command.ts";
 import { ask, canAsk } from "./ask.ts";
 import { ApplyConflict, type Changes, type Patch } from "./changes.ts";
-import { inert, inertLine } from "./inert.ts";
+import { inertLine } from "./inert.ts";
 import type { Invoker } from "./invoker.ts";
 import { keepPatch } from "./keep-patch.ts";
+import { formatSentence } from "./notes.ts";
 import { page } from "./pager.ts";
 import { createPaint } from "./style.ts";
 
@@ -44,14 +45,14 @@ export async function handOver(
     process.stdout.write(isShown ? await patch.display(createPaint(process.stdout)) : await patch.text());
   const keep = async (error: Error, conflicts = false): Promise<never> => {
     const file = await keepPatch(patch, folder, user);
-    throw nameFile(error, await describeKept(folder, file, conflicts));
+    throw nameFile(error, describeKept(folder, file, conflicts));
   };
   const isWanted = apply && (yes || !process.stdin.isTTY || (await isApproved(patch, folder).catch(keep)));
   if (!isWanted) {
     if (isShown && isOwn) {
       const file = await keepPatch(patch, folder, user);
       process.stderr.write(
-        `The folder ${inertLine(folder)} is unchanged. ${inert(await describeKept(folder, file, false))}\n`,
+        `${formatSentence(`The folder ${folder} is unchanged. ${describeKept(folder, file, false)}`, process.stderr)}\n`,
       );
     }
     return "kept";
@@ -89,8 +90,8 @@ async function mayMerge(conflict: ApplyConflict, { merge, yes }: HandOver): Prom
 
 async function mergeChanges(changes: Changes, patch: Patch, { folder, user }: HandOver): Promise<Outcome> {
   const file = await keepPatch(patch, folder, user);
-  const conflicts = await changes.merge(patch).catch(async (error: Error) => {
-    throw nameFile(error, await describeKept(folder, file, true));
+  const conflicts = await changes.merge(patch).catch((error: Error) => {
+    throw nameFile(error, describeKept(folder, file, true));
   });
   process.stderr.write(`Merged into ${inertLine(folder)}.\n`);
   for (const path of conflicts) process.stderr.write(`Conflict markers: ${inertLine(path)}\n`);
@@ -99,7 +100,7 @@ async function mergeChanges(changes: Changes, patch: Patch, { folder, user }: Ha
 }
 
 /** Where kept changes are, and on a line of its own the command that applies them. */
-async function describeKept(folder: string, file: string, conflicts: boolean): Promise<string> {
+function describeKept(folder: string, file: string, conflicts: boolean): string {
   const command = applyCommand(folder, file, { conflicts });
   const how = command.includes(" --3way ")
     ? "commit your own, then apply these with:"

@@ -42,10 +42,22 @@ export function cut(line: string, width: number): string[] {
 
 /** Wraps prose at spaces and splits longer words. */
 export function wrap(line: string, width: number): string[] {
+  return joinWords(
+    line.split(" ").flatMap((part) => pieces(part, width)),
+    width,
+  );
+}
+
+/** Wraps prose at spaces; a longer word, such as a path to copy, stays whole. */
+export function wrapWords(line: string, width: number): string[] {
+  return joinWords(line.split(" "), width);
+}
+
+function joinWords(words: readonly string[], width: number): string[] {
   const done: string[] = [];
   let current = "";
   let taken = 0;
-  for (const word of line.split(" ").flatMap((part) => pieces(part, width))) {
+  for (const word of words) {
     const size = columnsOf(word);
     if (current !== "" && taken + 1 + size > width) {
       done.push(current);

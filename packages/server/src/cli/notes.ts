@@ -1,6 +1,17 @@
-import { inertLine } from "./inert.ts";
-import { wrap } from "./lines.ts";
+import { inert, inertLine } from "./inert.ts";
+import { wrap, wrapWords } from "./lines.ts";
 import { createPaint } from "./style.ts";
+
+/**
+ * A text for a stream: on a terminal, its lines break between words. Lines that begin with two
+ * spaces, such as commands to copy, stay as they are.
+ */
+export function formatSentence(text: string, stream: NodeJS.WriteStream): string {
+  const lines = inert(text).split("\n");
+  if (!stream.isTTY) return lines.join("\n");
+  const width = Math.max((stream.columns || 100) - 1, 20);
+  return lines.flatMap((line) => (line.startsWith("  ") ? [line] : wrapWords(line, width))).join("\n");
+}
 
 /** Lines for standard error of sentences about what a command does or leaves out. */
 export function formatNotes(sentences: readonly string[]): string[] {

@@ -23,7 +23,7 @@ import { createPaint, formatDuration, type Paint } from "./style.ts";
 import { collectChanges, followTask, prepareTask, type Task, type TaskRun } from "./task.ts";
 import { createTemporaryFolder } from "./temporary-folder.ts";
 import { askTrust } from "./trust.ts";
-import { checkWorkOptions, toEndpoint, toSandboxRequest, type WorkOptions } from "./work-options.ts";
+import { checkWorkOptions, toEndpoint, toSandboxRequest, usage, type WorkOptions } from "./work-options.ts";
 import { continueWork, leaveSandbox, workTags } from "./workspace.ts";
 
 export interface RunCommandOptions extends WorkOptions {
@@ -50,17 +50,14 @@ const endings: Partial<Record<ExecutionStatus, string>> = {
  * or with `json` one object a line, to standard output. Returns the exit code.
  */
 export async function run(text: string, options: RunCommandOptions): Promise<number> {
-  if (!text.trim())
-    throw new CliError("The task is empty: describe what the agent should do.", {
-      exitCode: exitCodes.usage,
-    });
+  if (!text.trim()) throw usage("The task is empty: describe what the agent should do.");
   checkWorkOptions(options);
+  if (options.merge && !options.apply) throw usage("--merge needs --apply.");
+  if (options.keep && options.rm) throw usage("Give --keep or --rm, not both.");
   checkServerVariables();
   const sandbox = toSandboxRequest(options);
   if (options.repo && options.apply)
-    throw new CliError("--apply needs a local folder: clone the repository and use --dir.", {
-      exitCode: exitCodes.usage,
-    });
+    throw usage("--apply needs a local folder: clone the repository and use --dir.");
   const interruption = new Interruption();
   return interruption.during(async () => {
     const { signal } = interruption;
@@ -174,7 +171,7 @@ async function work(
     return code;
   } catch (error) {
     if (!task.model && /^No model is configured/.test((error as Error).message))
-      throw new CliError(`${(error as Error).message} For one run, use --model.`, { cause: error });
+      (error as Error).message += " For one run, use --model.";
     throw error;
   } finally {
     progress.stop();
@@ -228,6 +225,10 @@ async function cloneInto(parent: string, repo: string, signal: AbortSignal): Pro
     user: getInvoker(),
     stderr: "inherit",
     signal,
+  }).catch((error: Error) => {
+    signal.throwIfAborted();
+    if (!/^git clone failed/.test(error.message)) throw error;
+    throw new CliError(`${repo} was not cloned: git says why above.`, { cause: error });
   });
   return folder;
 }

@@ -1,6 +1,7 @@
 import { text as readText } from "node:stream/consumers";
 import { findClosestName } from "@sandpiper/core/closest-name";
 import { SettingsUpdate, type SettingsView } from "@sandpiper/wire";
+import { Refusal } from "./client.ts";
 import { connect } from "./connect.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { inertJson, inertLine } from "./inert.ts";
@@ -42,8 +43,10 @@ export async function setSetting(name: string, given: string | undefined): Promi
   const value = given === undefined ? text.trim() : text;
   const { client, close } = await connect();
   try {
-    const json = { [name]: acceptsText(schema) ? value : parseValue(name, value) };
-    await client.json("POST", "/api/settings", { json });
+    const json = { [name]: acceptsText(schema) ? value : parseValue(name, value, schema) };
+    await client.json("POST", "/api/settings", { json }).catch((error: Error) => {
+      throw error instanceof Refusal && error.status === 422 ? describeRefusal(name, error) : error;
+    });
   } finally {
     await close();
   }
@@ -60,15 +63,36 @@ function acceptsText(schema: object): boolean {
 }
 
 /** A number, true, false or null; JSON for lists and objects. */
-function parseValue(name: string, text: string): unknown {
+function parseValue(name: string, text: string, schema: object): unknown {
   if (text === "") return null;
   try {
     return JSON.parse(text);
   } catch {
-    throw new CliError(`${name} takes a number, true, false, null or other JSON, not ${inertJson(text)}.`, {
+    throw new CliError(`${name} takes ${describeForms(schema)}, not ${inertJson(text)}.`, {
       exitCode: exitCodes.usage,
     });
   }
+}
+
+const formNames: Readonly<Record<string, string>> = {
+  boolean: "true or false",
+  integer: "a whole number",
+  number: "a number",
+  null: "",
+};
+
+/** What a value may be, for people. */
+function describeForms(schema: object): string {
+  const { type, anyOf } = schema as { type?: string; anyOf?: object[] };
+  const types = anyOf ? anyOf.map((part) => (part as { type?: string }).type) : [type];
+  const names = types.map((each) => formNames[each ?? ""] ?? "JSON").filter(Boolean);
+  return [...new Set(names)].join(" or ") || "JSON";
+}
+
+/** The server's reason without the place in the request, which is not what the user wrote. */
+function describeRefusal(name: string, { detail }: Refusal): CliError {
+  const reason = detail.replace(/^[\w.]+: /, "").replace(/\.?$/, ".");
+  return new CliError(`The setting ${name} is refused: ${reason}`, { exitCode: exitCodes.usage });
 }
 
 function unknown(name: string, names: readonly string[]): CliError {

@@ -48,6 +48,10 @@ export interface ModelEndpoint {
 export function checkWorkOptions(options: WorkOptions): void {
   if (options.dir && options.repo) throw usage("Give --dir or --repo, not both.");
   if (options.baseUrl && !options.model) throw usage("--base-url needs --model.");
+  const { baseUrl } = options;
+  if (baseUrl !== undefined && !(URL.canParse(baseUrl) && /^https?:/i.test(baseUrl)))
+    throw usage(`--base-url takes an address such as https://host/v1, not ${inertJson(baseUrl)}.`);
+  if (options.spec?.trim() === "") throw usage("--spec takes the id of a sandbox spec, such as host.");
   const isNew = options.image ?? options.spec ?? options.allow?.[0] ?? options.env?.[0];
   if (options.continue && isNew !== undefined)
     throw usage(
@@ -91,6 +95,7 @@ function parseVariable(text: string): [string, string] {
   return [name, value];
 }
 
-function usage(sentence: string): CliError {
+/** Wrong use of the command line, in one sentence. */
+export function usage(sentence: string): CliError {
   return new CliError(sentence, { exitCode: exitCodes.usage });
 }

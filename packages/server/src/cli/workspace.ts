@@ -115,7 +115,8 @@ async function restSandbox(
   for await (const one of listConversations(client)) {
     if (++searched > maxSearched) return;
     const isOld = one.tags[tags.folder] === folder && one.sandbox_id !== sandboxId;
-    const isUnused = one.sandbox_status !== "MISSING" && one.execution_status !== "running";
+    // Another command that works on the folder now has its sandbox awake until its end.
+    const isUnused = one.sandbox_status === "PAUSED" || one.sandbox_status === "ERROR";
     if (isOld && isUnused && !one.tags[tags.keep]) await client.deleteSandbox(one.sandbox_id);
   }
 }

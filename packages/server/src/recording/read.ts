@@ -1,6 +1,6 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
-import { errorText } from "@sandpiper/core/errors";
+import { describeFileFailure } from "@sandpiper/core/describe-file-failure";
 import {
   type RecordedCall,
   RecordedCall as RecordedCallSchema,
@@ -73,7 +73,7 @@ export async function readRecording(file: string): Promise<Recording> {
   } catch (error) {
     if (error instanceof RecordingUnusable)
       throw new RecordingUnusable(`${file} cannot be replayed. ${error.message}`);
-    throw new RecordingUnusable(`${file} cannot be read: ${errorText(error)}`);
+    throw new RecordingUnusable(`${file} cannot be read: ${describeFileFailure(error)}.`);
   }
 }
 

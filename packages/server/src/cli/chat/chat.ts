@@ -8,12 +8,12 @@ import { connect } from "../connect.ts";
 import { shortId } from "../conversations.ts";
 import { type CopySource, readSource } from "../copy-source.ts";
 import { CliError, exitCodes } from "../errors.ts";
-import { inert, inertLine } from "../inert.ts";
+import { inertLine } from "../inert.ts";
 import { Interruption } from "../interruption.ts";
 import { getInvoker } from "../invoker.ts";
 import { cut, wrap } from "../lines.ts";
 import { LiveOutput } from "../live-output.ts";
-import { formatNotes } from "../notes.ts";
+import { formatNotes, formatSentence } from "../notes.ts";
 import { printEvent } from "../print-event.ts";
 import { formatUsage, toUsage, type Usage } from "../progress.ts";
 import { describeEnvironments } from "../python-environments.ts";
@@ -216,6 +216,6 @@ class Chat {
 
   #fail(error: Error): void {
     this.#editor.setPrompt(prompts.idle);
-    this.#editor.print(this.#paint("red", inert(error.message)));
+    this.#editor.print(this.#paint("red", formatSentence(error.message, process.stdout)));
   }
 }

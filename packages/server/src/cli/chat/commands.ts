@@ -2,6 +2,7 @@ import { shortId } from "../conversations.ts";
 import { handOver } from "../hand-over.ts";
 import { inertLine } from "../inert.ts";
 import { getInvoker } from "../invoker.ts";
+import { formatSentence } from "../notes.ts";
 import { formatUsage, type Usage } from "../progress.ts";
 import type { Paint } from "../style.ts";
 import type { Editor } from "./editor.ts";
@@ -21,6 +22,13 @@ interface SessionCommand {
   run: (session: Session, context: CommandContext, argument: string) => Promise<void> | void;
 }
 
+const undone = {
+  nothing: "There is nothing to undo.",
+  done: "The last message is taken back, and the files are as before.",
+  applied:
+    "The last message is taken back, and the files of the copy are as before. Your folder keeps what was applied: /diff shows what /apply would take back there.",
+} as const;
+
 const commands: Record<string, SessionCommand> = {
   help: { about: "list the commands", run: (_session, { editor }) => editor.print(...help()) },
   diff: { about: "show the changes so far", run: (session, context) => hand(session, context, false) },
@@ -31,10 +39,7 @@ const commands: Record<string, SessionCommand> = {
   undo: {
     about: "take the last message back, with everything that followed, files included",
     async run(session, { editor }) {
-      const done = await session.undo();
-      editor.print(
-        done ? "The last message is taken back, and the files are as before." : "There is nothing to undo.",
-      );
+      editor.print(formatSentence(undone[await session.undo()], process.stdout));
     },
   },
   stop: {

@@ -17,6 +17,8 @@ interface Turn {
   /** The event before the message; null at the beginning. */
   before: string | null;
   snapshot: string;
+  /** Changes were applied to the folder after it. */
+  applied?: boolean;
 }
 
 export interface SessionEvents {
@@ -100,16 +102,19 @@ export class Session {
     if (this.#isRunning && run.conversationId) await client.interrupt(run.conversationId);
   }
 
-  /** Takes the last message back, with everything that followed it, files included. */
-  async undo(): Promise<boolean> {
+  /**
+   * Takes the last message back, with everything that followed it, files included. `applied`: but
+   * changes were applied to the folder since.
+   */
+  async undo(): Promise<"nothing" | "done" | "applied"> {
     const { client, run } = this.#parts;
-    const turn = this.#turns.pop();
-    if (!turn || !run.conversationId) return false;
     if (this.#isRunning) throw new CliError("The agent works: stop it first, with Ctrl-C.");
+    const turn = this.#turns.pop();
+    if (!turn || !run.conversationId) return "nothing";
     const id = run.conversationId;
     await client.json("POST", `/api/conversations/${id}/navigate`, { json: { event_id: turn.before } });
     await this.#drop(turn);
-    return true;
+    return turn.applied ? "applied" : "done";
   }
 
   async useModel(model: string): Promise<void> {
@@ -139,6 +144,7 @@ export class Session {
   async markApplied(): Promise<void> {
     const { task } = this.#parts;
     const before = this.#changes;
+    for (const turn of this.#turns) turn.applied = true;
     this.#changes = await Changes.since(task.folder, getInvoker(), undefined, task.source.includes);
     await before.close();
   }

@@ -1,5 +1,13 @@
 import type { Command } from "commander";
 
+/** A word after `keys` is meant as a command, and not as an argument of the default one. */
+function nameCommand(text: string, keys: Command): string {
+  const [, word] = /^error: too many arguments .* got \d+: ([^,.\s]+)/.exec(text) ?? [];
+  if (word === undefined) return text;
+  const names = keys.commands.map((command) => command.name());
+  return `error: unknown command '${word}': keys has ${names.join(", ")}\n`;
+}
+
 /** `settings`, `keys` and `completion`. */
 export function addSettingsCommands(program: Command): void {
   const settings = program
@@ -48,6 +56,7 @@ Examples:
     );
   keys
     .command("list", { isDefault: true })
+    .configureOutput({ outputError: (text, write) => write(nameCommand(text, keys)) })
     .description(
       "list the keys: id, user, creation, expiry, last use, rights and name, but not the keys themselves",
     )
