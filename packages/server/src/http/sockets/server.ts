@@ -201,10 +201,22 @@ export function attachSockets(
       });
     });
   };
+  /**
+   * Counts a connection with a valid credential before its turn: those without one would displace
+   * it while it waits for them. Returns whether it has one.
+   */
+  const identify = (request: IncomingMessage, connection: Duplex): boolean => {
+    const handshake = parseHandshake(request);
+    const caller = "status" in handshake ? undefined : callerOf(handshake.keys, request);
+    if (caller) limits.connections.identify(connection, caller.userId);
+    return caller !== undefined;
+  };
   const queue = requestQueue(services.scheduler);
+  const usersQueue = services.scheduler.queue("handshakes of users", { sliceMs: 5 });
   server.on("upgrade", (request, connection, head) => {
     connection.on("error", () => connection.destroy());
-    queue.add(() => {
+    const turns = identify(request, connection) ? usersQueue : queue;
+    turns.add(() => {
       if (connection.destroyed) return;
       try {
         upgrade(request, connection, head);

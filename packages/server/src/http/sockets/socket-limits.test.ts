@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { EventLoopScheduler, type TimeSlicedQueue } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { newId } from "@sandpiper/wire";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
@@ -29,7 +30,7 @@ afterAll(() => server.close());
 const auth = (text: string) => ({ type: "auth", session_api_key: text });
 
 /** A separate server whose sockets have other limits. */
-async function startWith(options: Partial<SocketOptions>) {
+async function startWith(options: Partial<SocketOptions>, scheduler?: EventLoopScheduler) {
   const own = await startServer();
   own.sandboxes.add();
   own.app.server.removeAllListeners("upgrade");
@@ -44,13 +45,46 @@ async function startWith(options: Partial<SocketOptions>) {
       events: own.events,
       sandboxes: own.sandboxes,
       bash: own.bash,
-      scheduler: own.scheduler,
+      scheduler: scheduler ?? own.scheduler,
     },
     authenticator,
     options,
   );
   return { ...own, attached };
 }
+
+test("a handshake with a key counts at once, and does not wait for those without one", async () => {
+  const waiting = new Map<string, (() => void)[]>();
+  const scheduler = new EventLoopScheduler();
+  const held = scheduler.queue.bind(scheduler);
+  scheduler.queue = (name, options) => {
+    const works = waiting.get(name) ?? [];
+    if (name !== "requests" && name !== "handshakes of users") return held(name, options);
+    waiting.set(name, works);
+    return { add: (work: () => void) => void works.push(work) } as TimeSlicedQueue;
+  };
+  const users: string[] = [];
+  const identify = (_connection: unknown, user: string) => void users.push(user);
+  const own = await startWith({ connections: { identify } }, scheduler);
+  const id = await own.addConversation();
+  const path = `/sockets/events/${id}`;
+  const connect = (query: string) => sockets[sockets.push(new TestSocket(own, path + query)) - 1]!;
+  const until = async (name: string, count: number) => {
+    while (waiting.get(name)!.length < count) await new Promise((resolve) => setTimeout(resolve, 5));
+  };
+  for (let index = 0; index < 3; index++) connect("");
+  connect("?session_api_key=wrong");
+  await until("requests", 4);
+  const mine = connect(`?session_api_key=${key}`);
+  await until("handshakes of users", 1);
+  expect(users).toEqual(["default"]);
+  waiting.get("handshakes of users")!.shift()!();
+  await mine.until(isFullState);
+  expect(waiting.get("requests")).toHaveLength(4);
+  for (const work of waiting.get("requests")!) work();
+  for (const { socket } of sockets.splice(0)) socket.terminate();
+  await own.close();
+});
 
 test("sockets per user are limited; other users and later sockets are not affected", async () => {
   const own = await startWith({ quota: new KeyedSemaphore([2]) });
