@@ -2,6 +2,7 @@ import { basename } from "node:path";
 import { mapYielding } from "@sandpiper/core/scheduling/yielding";
 import { trimTail } from "@sandpiper/core/trim";
 import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
+import type { GivenAgent } from "@sandpiper/wire";
 import { emitFunction, readRecords } from "./file-records.ts";
 import { FrontMatterReader, isList, isText, parseText, readList, wrongFields } from "./front-matter.ts";
 import { isReadme, maxFileBytes } from "./skill-files.ts";
@@ -20,6 +21,14 @@ export interface AgentDefinition {
   permissionMode?: "always_confirm" | "never_confirm" | "confirm_risky";
   /** Steps per task. Default: the parent's limit. */
   maxIterations?: number;
+  /** USD per task. Default: the parent's budget. Clients only, as what follows. */
+  maxBudget?: number;
+  /** Names of the only skills that it has. Default: the parent's skills. */
+  skills?: string[];
+  /** MCP servers instead of the parent's. */
+  mcpServers?: Record<string, unknown>;
+  /** Condenser instead of the parent's. */
+  condenser?: NonNullable<GivenAgent["condenser"]>;
 }
 
 export interface LoadAgentDefinitionsOptions {

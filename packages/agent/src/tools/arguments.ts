@@ -89,6 +89,10 @@ function problem(error: { keyword: string; instancePath: string; message: string
     const { allowedValues = [] } = error.params as { allowedValues?: unknown[] };
     return `${path} must be one of ${allowedValues.join(", ")}`;
   }
+  if (error.keyword === "maxLength") {
+    const { limit } = error.params as { limit: number };
+    return `${path} is too long, because it can have ${limit} characters at most`;
+  }
   return `${path || "the arguments"} ${error.message}`;
 }
 

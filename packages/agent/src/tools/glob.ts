@@ -16,7 +16,7 @@ export const globTool: Tool<GlobAction, GlobObservation> = {
   definition: toolDefinition("glob", "Glob", description, "readOnly", "idempotent"),
   parameters: Type.Object({
     pattern: Type.String({ minLength: 1, maxLength: 500, description: 'For example "**/*.py".' }),
-    path: Type.Optional(Type.String({ description: "Folder to search in." })),
+    path: Type.Optional(Type.String({ maxLength: 4000, description: "Folder to search in." })),
   }),
   actionKind: "GlobAction",
   idempotent: true,

@@ -17,7 +17,7 @@ export const grepTool: Tool<GrepAction, GrepObservation> = {
   definition: toolDefinition("grep", "Grep", description, "readOnly", "idempotent"),
   parameters: Type.Object({
     pattern: Type.String({ minLength: 1, maxLength: 2000, description: "Extended regular expression." }),
-    path: Type.Optional(Type.String({ description: "Folder to search in." })),
+    path: Type.Optional(Type.String({ maxLength: 4000, description: "Folder to search in." })),
     include: Type.Optional(Type.String({ maxLength: 500, description: 'Which files, for example "*.ts".' })),
   }),
   actionKind: "GrepAction",

@@ -29,7 +29,9 @@ export const listDirectoryTool: Tool<ListDirectoryAction, ListDirectoryObservati
   description,
   definition: toolDefinition("list_directory", "ListDirectory", description, "readOnly", "idempotent"),
   parameters: Type.Object({
-    dir_path: Type.Optional(Type.String({ default: ".", description: "The directory to list." })),
+    dir_path: Type.Optional(
+      Type.String({ maxLength: 4000, default: ".", description: "The directory to list." }),
+    ),
     recursive: Type.Optional(Type.Boolean({ default: false, description: "Two levels instead of one." })),
   }),
   actionKind: "ListDirectoryAction",

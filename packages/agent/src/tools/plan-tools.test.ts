@@ -128,3 +128,16 @@ test.each([
   ["/{a,b}.ts", "x/b.ts"],
   ["[a-c].ts", "x/b.ts"],
 ])("the pattern %j finds %j", (pattern, path) => expect(pathMatcher(pattern)(path)).toBe(true));
+
+test("an argument that is too long is refused with its name and limit", () => {
+  for (const [name, args, problem] of [
+    ["glob", { pattern: "*", path: "x".repeat(4_001) }, "path is too long, because it can have 4000"],
+    ["grep", { pattern: "a", path: "x".repeat(200_000) }, "path is too long, because it can have 4000"],
+    ["grep", { pattern: "x".repeat(2_001) }, "pattern is too long, because it can have 2000"],
+  ] as const) {
+    const call = { id: "1", name, arguments: JSON.stringify(args), origin: "completion" } as const;
+    expect(resolveToolCall(call, planTools)).toEqual({
+      error: expect.stringContaining(`Invalid arguments for ${name}: ${problem} characters at most.`),
+    });
+  }
+});

@@ -29,6 +29,8 @@ export const conversationsErrors = {
     WorktreeRefMissing: "worktree_options: the base ref needs a ref.",
     WorktreeRefUnknown: "worktree_options: the repository has no branch, tag or commit {ref}.",
     WorktreeBranchInvalid: "worktree_options: {branch} is not a valid name of a branch.",
+    PermissionModeUnknown:
+      "agent_definitions: the sub-agent {name} has the permission_mode {mode}, which is none of {modes}.",
     AgentSourceAmbiguous: "Set exactly one of agent, agent_settings and agent_profile_id.",
     AgentKindUnsupported: "Agents of kind {kind} are not supported: use {supported}.",
     AgentModelMissing: "agent_settings.llm.model is missing and the settings have no model: set one of them.",

@@ -178,7 +178,9 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     onRest,
     logger,
   });
-  const definitions = new SubAgentDefinitions({ settings, contexts, workspaces, behaviours, acceptances });
+  const definitions = new SubAgentDefinitions({
+    ...{ agents, settings, contexts, workspaces, behaviours, acceptances },
+  });
   const subAgents = new SubAgentRunner({ store, agents, definitions, runner, usage, commands });
   const judge = new GoalJudge({ histories, sideCalls });
   const goals = new Goals({ store, runs, announcements, judge, commands, logger });

@@ -1,3 +1,4 @@
+import type { AgentDefinition } from "@sandpiper/agent/skills/agent-definitions";
 import type { ClientTool, CondenserSettings, Content, GivenAgent, GivenLlm } from "@sandpiper/wire";
 
 /** A user's message that waits for its conversation. */
@@ -48,6 +49,8 @@ export interface AgentDocument {
   /** Names of the tools that match `filter_tools_regex`, if it is set. */
   keptTools?: readonly string[];
   hookConfig?: Record<string, unknown>;
+  /** Sub-agents that the client defines. */
+  definitions?: readonly AgentDefinition[];
 }
 
 /** Secrets of conversations, encrypted; removed with the conversation. */

@@ -61,6 +61,8 @@ export interface ConversationConfig {
   /** Agent profile at the start; `disabledSkills` are those of the profile. */
   launchedProfile?: LaunchedProfile | undefined;
   disabledSkills?: readonly string[] | undefined;
+  /** Names of the only skills of a sub-agent; undefined: all. */
+  onlySkills?: readonly string[] | undefined;
   /** A client defined the agent: `Store.agents` has it, and `llmModel` is its model's name. */
   ownAgent?: boolean;
   /** Incremented by each switch to another model. */

@@ -1,4 +1,10 @@
-import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
+import {
+  type ModelRequestSeen,
+  type ModelServer,
+  type Reply,
+  reply,
+  startModelServer,
+} from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
 import {
@@ -16,11 +22,14 @@ import { obey } from "../support/script.ts";
 let platform: TestPlatform;
 let models: ModelServer;
 let agent: AgentServer;
+/** Answers of one test's models. */
+let script: ((request: ModelRequestSeen) => Reply | undefined) | undefined;
 
 beforeAll(async () => {
-  models = await startModelServer((request) =>
-    request.messages.at(-1)!.text.startsWith("Say") ? reply.text("It is said.") : obey(request),
-  );
+  models = await startModelServer((request) => {
+    const said = request.messages.at(-1)!.text.startsWith("Say") ? reply.text("It is said.") : undefined;
+    return script?.(request) ?? said ?? obey(request);
+  });
   platform = await startTestPlatform();
   agent = await startAgentServer(platform);
 });
@@ -48,6 +57,61 @@ test("followers get the growing text only if the client's model says stream: tru
   };
   expect(await deltasWith({ stream: true })).toBeGreaterThan(0);
   for (const change of [{}, { stream: false }, { stream: null }]) expect(await deltasWith(change)).toBe(0);
+});
+
+test("an agent delegates to the sub-agents that its client defines, by their names", async () => {
+  const { agent: given } = sdkRequest(models.url);
+  const seen: ModelRequestSeen[] = [];
+  script = (request) => {
+    const isChild = request.system.includes("<SUB_AGENT>");
+    seen.push(request);
+    if (isChild) return reply.text("A rhyme.");
+    if (!request.messages.at(-1)!.text.startsWith("Delegate")) return undefined;
+    return reply.toolCalls(
+      ["poet", "nobody"].map((kind) => ({
+        name: "task",
+        arguments: { prompt: "Rhyme", subagent_type: kind },
+      })),
+    );
+  };
+  const skills = ["one", "two"].map((name) => ({ name, content: `The skill ${name}.`, source: null }));
+  const poet = {
+    name: "poet",
+    description: "makes rhymes",
+    system_prompt: "You only rhyme.",
+    tools: ["glob"],
+    skills: ["two"],
+    model: "inherit",
+    max_iteration_per_run: 3,
+    max_budget_per_run: 0.5,
+    color: "red",
+  };
+  const request = sdkRequest(models.url, {
+    agent: { ...given, tools: [...given.tools, { name: "task_tool_set" }], agent_context: { skills } },
+    agent_definitions: [{ ...poet, description: "is replaced" }, poet],
+    initial_message: { ...message("Delegate this"), run: true },
+  });
+  const { id } = (await agent.call("POST", "/api/conversations", request)).body;
+  await waitForEnd(id);
+  script = undefined;
+  const tool = seen[0]!.body.tools.find(({ function: { name } }: Json) => name === "task").function;
+  expect(tool.description).toContain("- poet: makes rhymes\n");
+  const child = seen.find(({ system }) => system.includes("<SUB_AGENT>"))!;
+  expect(child.system).toContain("<SUB_AGENT>\nYou only rhyme.\n</SUB_AGENT>");
+  expect(child.system).toContain("The skill two.");
+  expect(child.system).not.toContain("The skill one.");
+  expect(child.tools).toEqual(expect.arrayContaining(["glob", "finish"]));
+  expect(child.tools).not.toContain("terminal");
+  const { body } = await agent.call("GET", `/api/conversations/${id}/events/search?limit=100`);
+  const results = body.items.flatMap(({ observation }: Json) => observation ?? []);
+  expect(results.map(({ subagent, is_error }: Json) => [subagent, is_error])).toEqual(
+    expect.arrayContaining([
+      ["poet", false],
+      ["nobody", true],
+    ]),
+  );
+  const refused = { ...request, agent_definitions: [{ ...poet, permission_mode: "never" }] };
+  expect((await agent.call("POST", "/api/conversations", refused)).status).toBe(422);
 });
 
 test("a full agent works in the sandbox with its own model and key, which is never shown again", async () => {

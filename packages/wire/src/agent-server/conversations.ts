@@ -229,6 +229,24 @@ export const WorktreeOptions = Type.Object(
 );
 export type WorktreeOptions = Static<typeof WorktreeOptions>;
 
+/** A sub-agent that a client defines (openapi AgentDefinition of 1.58). */
+export const GivenAgentDefinition = Type.Object(
+  {
+    name: Type.String({ minLength: 1, maxLength: 256 }),
+    description: text(100_000),
+    model: text(256),
+    tools: Type.Optional(Nullable(Type.Array(Type.String({ maxLength: 200 }), { maxItems: 200 }))),
+    skills: Type.Optional(Nullable(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 200 }))),
+    system_prompt: text(1_000_000),
+    permission_mode: text(100),
+    max_iteration_per_run: Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: 1_000_000 }))),
+    max_budget_per_run: Type.Optional(Nullable(Type.Number({ exclusiveMinimum: 0, maximum: 1_000_000 }))),
+    mcp_config: Type.Optional(Nullable(Type.Record(Type.String(), Type.Unknown()))),
+    condenser: Type.Optional(Nullable(GivenCondenser)),
+  },
+  { additionalProperties: true },
+);
+
 /**
  * Body of `POST /api/conversations` of the agent server (agent-server.md section 3.1). Unknown
  * fields are ignored.
@@ -258,6 +276,11 @@ export const StartConversationRequest = Type.Object({
   client_tools: Type.Optional(Nullable(Type.Array(ClientTool, { maxItems: 100 }))),
   agent_launch_additions: Type.Optional(
     Nullable(Type.Object({ system_message_suffix_append: text(32_768) })),
+  ),
+  agent_definitions: Type.Optional(
+    Nullable(
+      Type.Array(GivenAgentDefinition, { maxItems: 100, description: "sub-agents of this conversation" }),
+    ),
   ),
   plugins: Type.Optional(Nullable(Type.Array(PluginSpec, { maxItems: 20 }))),
   hook_config: Type.Optional(Nullable(Type.Record(Type.String(), Type.Unknown()))),
@@ -303,6 +326,7 @@ export const ForkConversationRequest = Type.Object(
 export type GivenLlm = Static<typeof GivenLlm>;
 export type GivenAgent = Static<typeof GivenAgent>;
 export type GivenAgentSettings = Static<typeof GivenAgentSettings>;
+export type GivenAgentDefinition = Static<typeof GivenAgentDefinition>;
 export type ClientTool = Static<typeof ClientTool>;
 export type SecretSource = Static<typeof SecretSource>;
 export type StartConversationRequest = Static<typeof StartConversationRequest>;

@@ -124,7 +124,9 @@ export class ProjectKnowledge {
   skills(row: Pick<ConversationRow, "id" | "userId" | "config">, live: readonly Skill[] = []): Skill[] {
     const { settings, globalSkills } = this.#deps;
     const all = mergeSkills(live, this.contexts.get(row.id).skills, globalSkills?.(row.userId) ?? []);
-    return enabledSkills(all, [
+    const { onlySkills } = row.config;
+    const allowed = onlySkills ? all.filter(({ name }) => onlySkills.includes(name)) : all;
+    return enabledSkills(allowed, [
       ...settings.agent(row.userId).disabledSkills,
       ...(row.config.disabledSkills ?? []),
     ]);

@@ -4,11 +4,13 @@ import { builtInSubAgents } from "@sandpiper/agent/sub-agents/built-in";
 import type { ListedAgent } from "@sandpiper/agent/tools/task";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Acceptances, Settings } from "../../users/api.ts";
+import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import { type ProjectBehaviours, toPlace } from "../project/behaviours.ts";
 import type { ProjectContexts } from "../project/project-context.ts";
 import type { Workspaces } from "./workspaces.ts";
 
 export interface SubAgentDefinitionsDeps {
+  agents: Pick<AgentConfigResolver, "clientAgent">;
   settings: Pick<Settings, "profileModel">;
   contexts: Pick<ProjectContexts, "get">;
   workspaces: Pick<Workspaces, "getOrCreate">;
@@ -16,7 +18,7 @@ export interface SubAgentDefinitionsDeps {
   acceptances: Pick<Acceptances, "withheld">;
 }
 
-/** The sub-agents that an agent may call: those of its project and the built-in ones. */
+/** The sub-agents that an agent may call: of its client, of its project, and the built-in ones. */
 export class SubAgentDefinitions {
   readonly #deps: SubAgentDefinitionsDeps;
 
@@ -25,22 +27,34 @@ export class SubAgentDefinitions {
   }
 
   /** The sub-agents when the conversation began, for the description of the tool. */
-  list(conversationId: string): readonly ListedAgent[] {
-    const { agents = [] } = this.#deps.contexts.get(conversationId);
-    const known = agents.filter(({ name }) => name !== "general-purpose");
+  list(row: Pick<ConversationRow, "id" | "config">): readonly ListedAgent[] {
+    const { agents = [] } = this.#deps.contexts.get(row.id);
+    const given = this.#given(row);
+    const found = agents.filter(
+      ({ name }) => name !== "general-purpose" && given.every((one) => one.name !== name),
+    );
+    const known = [...given, ...found];
     return [...known, ...builtInSubAgents.filter(({ name }) => known.every((one) => one.name !== name))];
   }
 
   /** A string says why the sub-agent cannot be used. Throws what `exec` throws. */
   async find(parent: ConversationRow, kind: string): Promise<AgentDefinition | string> {
     // Definitions in the sandbox are read only when one is needed.
+    const given = this.#given(parent);
+    const ofClient = given.find(({ name }) => name === kind);
+    if (ofClient) return this.#checkModel(parent, ofClient) ?? ofClient;
     const builtIn = builtInSubAgents.find(({ name }) => name === kind);
     const own = builtIn && kind === "general-purpose" ? [] : await this.#load(parent);
-    const all = [...own, ...builtInSubAgents];
+    const all = [...given, ...own, ...builtInSubAgents];
     const found = all.find(({ name }) => name === kind);
     if (!found)
       return `There is no sub-agent ${kind.slice(0, 60)}: they are ${[...new Set(all.map(({ name }) => name))].join(", ")}.`;
     return this.#checkModel(parent, found) ?? found;
+  }
+
+  /** The sub-agents that the client defined; they come before all others. */
+  #given(row: Pick<ConversationRow, "id" | "config">): readonly AgentDefinition[] {
+    return this.#deps.agents.clientAgent(row)?.definitions ?? [];
   }
 
   async #load(row: ConversationRow): Promise<readonly AgentDefinition[]> {

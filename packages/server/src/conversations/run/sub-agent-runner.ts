@@ -5,6 +5,7 @@ import type { Tool } from "@sandpiper/agent/tools/tool";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { ConfirmationPolicy, TaskAction, TaskObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
+import type { AgentDocument } from "../../store/conversation-parts.ts";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
@@ -47,7 +48,7 @@ export class SubAgentRunner implements ToolSource {
   tools(row: Pick<ConversationRow, "id" | "userId" | "config">): readonly Tool[] {
     const { agents, definitions } = this.#deps;
     if (row.config.task || row.config.agentType === "plan" || !agents.hasTaskTool(row)) return [];
-    return [taskTool(definitions.list(row.id), (...call) => this.#run(row.id, ...call))];
+    return [taskTool(definitions.list(row), (...call) => this.#run(row.id, ...call))];
   }
 
   /** Adds what sub-agents have used to the parent's metrics. */
@@ -191,13 +192,17 @@ export class SubAgentRunner implements ToolSource {
           systemMessageSuffix: suffix.filter(Boolean).join("\n\n"),
           // What a repository says may lower the user's limit only.
           maxIterations: Math.min(definition.maxIterations ?? Infinity, parent.config.maxIterations),
+          ...(definition.maxBudget && {
+            maxBudget: Math.min(definition.maxBudget, parent.config.maxBudget ?? Infinity),
+          }),
+          ...(definition.skills && { onlySkills: definition.skills }),
           confirmationPolicy: toPolicy(definition) ?? agents.policy(parent),
           ...(definition.model && { llmProfile: definition.model }),
           task: { id: task.id, subagent: definition.name },
         },
         ...(context && { context: { document: toForkContext(context.document), activated: [] } }),
       },
-      own || names ? { ...own, ...(names && { tools: names }) } : undefined,
+      own || names ? { ...toChild(own, definition), ...(names && { tools: names }) } : undefined,
     );
   }
 
@@ -230,6 +235,15 @@ export class SubAgentRunner implements ToolSource {
     if (config.task && summary.metrics)
       this.#deps.usage.setTaskMetrics(parentId, toTaskUsageId(config.task.id), summary.metrics);
   }
+}
+
+/** The client's document for a sub-agent, with the parts that its definition replaces. */
+function toChild(own: AgentDocument | undefined, definition: AgentDefinition): AgentDocument {
+  const { definitions: _, agent, ...rest } = own ?? {};
+  if (!agent) return rest;
+  const { mcpServers, condenser } = definition;
+  const changed = { ...(mcpServers && { mcp_config: mcpServers }), ...(condenser && { condenser }) };
+  return { ...rest, agent: { ...agent, ...changed } };
 }
 
 function getTaskId({ config }: ConversationRow): string {

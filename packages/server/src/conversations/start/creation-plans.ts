@@ -22,6 +22,7 @@ import { appendParameters } from "../project/plugins.ts";
 import { createWorktree } from "../project/worktree.ts";
 import { findParent, requireStartSandbox } from "./checks.ts";
 import { parseClientSkills, resolveAgent } from "./client-agent.ts";
+import { parseDefinitions } from "./client-definitions.ts";
 
 export interface CreationPlansDeps {
   store: Pick<Store, "conversations">;
@@ -73,6 +74,7 @@ export class CreationPlans {
     const { agent, condenser, launched } = resolveAgent(settings, userId, request);
     const clientTools = request.client_tools ?? [];
     const keptTools = checkTools(agent, clientTools);
+    const definitions = parseDefinitions(request.agent_definitions);
     const specs = request.plugins ?? [];
     const first = request.initial_message ? parseContent(request.initial_message.content) : undefined;
     const content = first && appendParameters(first, specs);
@@ -103,6 +105,7 @@ export class CreationPlans {
       ...(clientTools.length > 0 && { clientTools }),
       ...(keptTools && { keptTools }),
       ...(request.hook_config && { hookConfig: request.hook_config }),
+      ...(definitions.length > 0 && { definitions }),
     };
     checkClientSize(document);
     if (Object.keys(document).length > 0) config.ownAgent = true;
