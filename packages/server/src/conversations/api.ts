@@ -19,6 +19,7 @@ import type {
   ReportedEvent,
   SecretSource,
   SecurityAnalyzer,
+  StartChildRequest,
   StartConversationRequest,
 } from "@sandpiper/wire";
 import type { ConversationFilter, ConversationPage, ConversationRow } from "../store/conversation-store.ts";
@@ -175,6 +176,11 @@ export interface ConversationBranches {
    * ConversationExists, InvalidParameter, ConversationArchived, SandboxFailed.
    */
   fork(id: string, request: ForkConversationRequest): Promise<{ row: ConversationRow } & FilesOutcome>;
+  /**
+   * Creates a conversation below this one with its agent and secrets, and runs it with a task.
+   * Throws ConversationExternal, ConversationArchived, SandboxFailed, GitFailed.
+   */
+  startChild(id: string, request: StartChildRequest): Promise<StartedChild>;
 }
 
 export interface ConversationFeed {
@@ -247,6 +253,12 @@ export interface SendOptions {
   eventId?: string;
   /** The message belongs to the conversation's goal; any other message stops the goal. */
   ofGoal?: boolean;
+}
+
+export interface StartedChild {
+  row: ConversationRow;
+  /** `shared`: it works in the folder of its parent. */
+  isolation: "worktree" | "shared";
 }
 
 /** Whether the files were restored. */

@@ -259,6 +259,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
           eventId,
         ),
       fork: async (id, request) => starting.fork(access.requireWithSandbox(id), request),
+      startChild: async (id, request) => starting.startChild(access.requireWithSandbox(id), request),
     },
     live: {
       fullState: (id) => histories.fullState(access.require(id)),

@@ -1,4 +1,5 @@
 import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
+import { hexId } from "@sandpiper/wire";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type AgentServer, sdkRequest, startAgentServer } from "../support/agent-server.ts";
 import { type Json, startTestPlatform, type TestPlatform, until } from "../support/platform.ts";
@@ -128,6 +129,66 @@ test("a worktree begins where its options say, on a branch with their prefix", a
     status: 422,
     body: { detail: "This server only runs local conversations" },
   });
+});
+
+test("a child has its parent's agent, tags and secrets, and works on its task in a worktree", async () => {
+  const repository = "/workspace/family";
+  await sh(
+    `git init -q -b main ${repository} && cd ${repository} && git config user.name Ann && git config user.email a@b.c && git commit -q --allow-empty -m main`,
+  );
+  const { body: parent } = await make(repository, {
+    worktree: false,
+    tags: { team: "blue" },
+    secrets: { CHILD_TOKEN: "child-token-value" },
+  });
+  const path = `/api/conversations/${parent.id}/children`;
+  const start = (body: Json) => agent.call("POST", path, body);
+  const { status, body: child } = await start({ task: "run: pwd > where.txt", title: "Child" });
+  const folder = `/tmp/conversation-worktrees/${child.conversation_id}/family`;
+  expect([status, child]).toEqual([
+    201,
+    {
+      conversation_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      parent_conversation_id: parent.id,
+      status: expect.any(String),
+      title: "Child",
+      url: null,
+      workspace: folder,
+      isolation: "worktree",
+    },
+  ]);
+  const end = (id: string) =>
+    until(async () => ((await info(id)).execution_status === "finished" ? true : undefined));
+  await end(child.conversation_id);
+  expect(await sh("cat where.txt", folder)).toBe(`${folder}\n`);
+  const shown = await info(child.conversation_id);
+  expect(shown).toMatchObject({
+    tags: { team: "blue" },
+    agent: { llm: { model: "openai/scripted" } },
+    parent_conversation_id: parent.id,
+    forked_from_conversation_id: null,
+  });
+  expect(Object.keys(shown.secret_registry.secret_sources)).toEqual(["CHILD_TOKEN"]);
+  expect((await info(parent.id)).sub_conversation_ids).toEqual([hexId(child.conversation_id)]);
+
+  const shared = (await start({ task: "run: pwd > where.txt", isolation: "shared" })).body;
+  expect(shared).toMatchObject({ workspace: repository, isolation: "shared", title: "run: pwd > where.txt" });
+  await end(shared.conversation_id);
+  expect(await sh("cat where.txt", repository)).toBe(`${repository}\n`);
+  // A folder that is no repository is shared.
+  const plain = (await make("/workspace/plain", { worktree: false })).body;
+  const third = await agent.call("POST", `/api/conversations/${plain.id}/children`, { task: "run: true" });
+  expect(third.body).toMatchObject({ workspace: "/workspace/plain", isolation: "shared" });
+
+  for (const wrong of [{}, { task: "" }, { task: "x", isolation: "docker" }, { task: 1 }])
+    expect([wrong, (await start(wrong)).status]).toEqual([wrong, 422]);
+  const other = await startAgentServer(platform);
+  expect((await other.call("POST", path, { task: "run: true" })).status).toBe(404);
+  // Children are removed with their parent.
+  expect((await drop(parent.id)).status).toBe(200);
+  for (const one of [child, shared])
+    expect((await agent.call("GET", `/api/conversations/${one.conversation_id}`)).status).toBe(404);
+  expect(await sh("ls /tmp/conversation-worktrees")).not.toContain(child.conversation_id);
 });
 
 test("without a repository, or a commit in it, the agent works in the folder itself", async () => {

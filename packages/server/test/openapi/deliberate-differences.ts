@@ -10,7 +10,7 @@ const inCode = "in the reference's code, not in its document (agent-server.md se
 const openEffort = "endpoints have further efforts (minimal, max); what is given goes along as it is";
 const newer = "newer than the reference's document (agent-server.md section 3)";
 const scoped = "newer than the reference's document (agent-server-1.49.md sections 2 and 3)";
-const measured = "newer than the reference's document (agent-server-1.58.md section 4)";
+const measured = "newer than the reference's document (agent-server-1.58.md sections 3 and 4)";
 const openState =
   "the whole state is sent, as the fold has it; the schema names what clients rely on and leaves the rest open";
 
@@ -227,6 +227,7 @@ export const additions: readonly Deliberate[] = [
   ["POST /api/mcp/*", inCode],
   ["GET /api/tools/catalog", measured],
   ["POST /api/acp/models", measured],
+  ["POST /api/conversations/{conversation_id}/children", measured],
   ["GET /api/skills/*", inCode],
   ["* /api/plugins*", inCode],
   ["POST /api/sub-agents", inCode],

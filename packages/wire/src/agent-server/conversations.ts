@@ -289,6 +289,29 @@ export const StartConversationRequest = Type.Object({
   title_llm_profile: text(64),
 });
 
+/** Body and answer of `POST …/children` (agent-server-1.58.md section 3.3). */
+const Isolation = ["worktree", "shared"] as const;
+export const StartChildRequest = Type.Object({
+  task: Type.String({ minLength: 1, maxLength: 1_000_000 }),
+  title: text(200),
+  isolation: Type.Optional(
+    StringEnum(Isolation, {
+      default: "worktree",
+      description: "worktree: a git worktree of its own, if the parent's folder is a repository",
+    }),
+  ),
+});
+export type StartChildRequest = Static<typeof StartChildRequest>;
+export const StartedChild = Type.Object({
+  conversation_id: Type.String({ format: "uuid" }),
+  parent_conversation_id: Type.String({ format: "uuid" }),
+  status: Type.String({ description: "execution_status of the new conversation" }),
+  title: Nullable(Type.String()),
+  url: Type.Null(),
+  workspace: Nullable(Type.String({ description: "its working folder" })),
+  isolation: Nullable(StringEnum(Isolation, { description: "what was applied" })),
+});
+
 export const SwitchLlmRequest = Type.Object({ llm: GivenLlm });
 export const UpdateSecretsRequest = Type.Object({ secrets: ConversationSecrets });
 export const AskAgentRequest = Type.Object({ question: Type.String({ minLength: 1, maxLength: 100_000 }) });

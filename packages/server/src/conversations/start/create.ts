@@ -1,5 +1,4 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { StartConversationRequest } from "@sandpiper/wire";
 import type { Callbacks } from "../../callbacks/api.ts";
@@ -23,8 +22,6 @@ export interface ConversationCreatorDeps {
 /** Creates conversations in existing sandboxes. */
 export class ConversationCreator {
   readonly #deps: ConversationCreatorDeps;
-  /** Creations of one id of a user follow each other, so that the later ones find the first. */
-  readonly #ids = new KeyedMutex();
 
   constructor(deps: ConversationCreatorDeps) {
     this.#deps = deps;
@@ -39,17 +36,9 @@ export class ConversationCreator {
     target: SandboxTarget,
     request: StartConversationRequest,
   ): Promise<{ row: ConversationRow; created: boolean }> {
-    const id = parseOrCreateId(request.conversation_id, "conversation_id");
-    return this.#ids.run(`${target.userId} ${id}`, () => this.#createWithId(id, target, request));
-  }
-
-  async #createWithId(
-    id: string,
-    target: SandboxTarget,
-    request: StartConversationRequest,
-  ): Promise<{ row: ConversationRow; created: boolean }> {
     const { store, callbacks, sandboxes, secrets, plans, pending } = this.#deps;
     const { userId, sandboxId } = target;
+    const id = parseOrCreateId(request.conversation_id, "conversation_id");
     const existing = store.conversations.get(id);
     if (existing?.userId === userId && existing.sandboxId === sandboxId) {
       // The first attempt may have stored the message without sending it.

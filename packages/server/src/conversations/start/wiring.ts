@@ -2,7 +2,7 @@ import type { Logger } from "@sandpiper/core/log/logger";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { OpenModel } from "@sandpiper/models/model";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
-import { newId, parseId } from "@sandpiper/wire";
+import { newId, parseId, type StartChildRequest } from "@sandpiper/wire";
 import type { Callbacks } from "../../callbacks/api.ts";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
@@ -20,6 +20,7 @@ import type { Workspaces } from "../run/workspaces.ts";
 import type { SandboxJoins } from "../sandbox-joins.ts";
 import { presentStartTask } from "../views/present.ts";
 import { startTaskReads } from "../views/reads.ts";
+import { startChild } from "./child.ts";
 import { ConversationCreator } from "./create.ts";
 import { CreationPlans } from "./creation-plans.ts";
 import { type ForkDeps, forkConversation } from "./fork.ts";
@@ -65,6 +66,10 @@ export interface StartServices {
     source: ConversationRow,
     request: Parameters<ConversationBranches["fork"]>[1],
   ): ReturnType<ConversationBranches["fork"]>;
+  startChild(
+    parent: ConversationRow,
+    request: StartChildRequest,
+  ): ReturnType<ConversationBranches["startChild"]>;
   /** Resumes the open starts of an earlier process. */
   recover(): void;
   close(): Promise<void>;
@@ -133,6 +138,10 @@ export function createStarts(deps: StartsDeps): StartServices {
     fork: (source, request) =>
       creations.run(parseId(request.id ?? "") ?? newId(), () =>
         forkConversation({ store, sandboxes, joins, replacements, secrets, callbacks }, source, request),
+      ),
+    startChild: (parent, request) =>
+      joins.run(parent, () =>
+        startChild({ store, sandboxes, secrets, callbacks, masks, pending }, parent, request),
       ),
     recover: () => starter.recover(),
     close: () => starter.close(),

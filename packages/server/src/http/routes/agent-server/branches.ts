@@ -1,4 +1,11 @@
-import { ConversationInfo, ForkConversationRequest, NavigateRequest, parseId } from "@sandpiper/wire";
+import {
+  ConversationInfo,
+  ForkConversationRequest,
+  NavigateRequest,
+  parseId,
+  StartChildRequest,
+  StartedChild,
+} from "@sandpiper/wire";
 import type { FastifyReply } from "fastify";
 import { Type } from "typebox";
 import type { FilesOutcome } from "../../../conversations/api.ts";
@@ -15,7 +22,10 @@ const SkillsQuery = Type.Object({ include_skills: Type.Optional(Type.Boolean({ d
  */
 export const filesHeader = "x-sandpiper-files";
 
-/** The event tree of a conversation (agent-server.md section 3): forks, and moves of HEAD. */
+/**
+ * The event tree of a conversation (agent-server.md section 3): forks, and moves of HEAD; and
+ * conversations below it.
+ */
 export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
   const base = "/api/conversations/:conversation_id";
   const route = makeRoute(["agent server"], { access: "agent", failures: [409, 410, 503] });
@@ -35,6 +45,28 @@ export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices
       return reply
         .code(201)
         .send(conversations.reads.info(row, { skills: request.query.include_skills === true }));
+    },
+  );
+  app.post(
+    `${base}/children`,
+    route(
+      "Start a conversation below this one, with its agent and secrets, that works on a task",
+      { params: ConversationPath, body: StartChildRequest, response: { 201: StartedChild } },
+      { longBody: true, failures: [409, 410, 502, 503] },
+    ),
+    async ({ principal, params, body }, reply) => {
+      const parent = requireConversation(conversations, principal, params.conversation_id);
+      const { row, isolation } = await conversations.branches.startChild(parent.id, body);
+      const { execution_status: status, title, workspace } = conversations.reads.info(row);
+      return reply.code(201).send({
+        conversation_id: row.id,
+        parent_conversation_id: parent.id,
+        status,
+        title,
+        url: null,
+        workspace: workspace.working_dir,
+        isolation,
+      });
     },
   );
   app.post(
