@@ -16,7 +16,7 @@ export interface ActContext {
   mask: OutputMask;
   /** Concurrent calls, at least 1. */
   concurrency: number;
-  toolContext: Omit<ToolContext, "actionId">;
+  toolContext: Omit<ToolContext, "actionId" | "described">;
   append(records: NewRecord[]): Promise<LogRecord[]>;
   /** Called before a tool runs. */
   onStart(actionId: string): void;
@@ -91,7 +91,10 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
   let observation: Observation;
   try {
     observation = maskObservation(
-      await tool.run(event.action, { ...toolContext, actionId: event.id, onProgress }),
+      await tool.run(event.action, {
+        ...toolContext,
+        ...{ actionId: event.id, described: event.summary, onProgress },
+      }),
       mask,
     );
   } catch (error) {

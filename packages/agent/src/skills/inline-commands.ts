@@ -20,11 +20,15 @@ export interface InlineContext {
 
 /**
  * Replaces each !`command` outside of fenced blocks by its output (agent-behaviour.md section 8),
- * or by an error line. Throws only the signal's reason.
+ * or by an error line; runs the first `limit` of them. Throws only the signal's reason.
  */
-export async function withCommandOutput(text: string, context: InlineContext): Promise<string> {
+export async function withCommandOutput(
+  text: string,
+  context: InlineContext,
+  limit = maxCommands,
+): Promise<string> {
   const deadline = performance.now() + allMs;
-  let left = maxCommands;
+  let left = limit;
   const done: string[] = [];
   for (const { part, isFenced } of fencedParts(text)) {
     if (isFenced) {

@@ -28,7 +28,7 @@ test("a skill is as risky as the commands that reading it runs", async () => {
   });
 });
 
-test("a call says which commands reading the skill runs, whatever the model says", () => {
+test("a call says which commands reading the skill runs, whatever the model says", async () => {
   const text = `---\ndescription: d\n---\n${Array.from({ length: 25 }, (_, at) => `!\`touch ${at}\``).join("\n")}`;
   const skills = [
     parseSkill("/w/acts/SKILL.md", text, "project")!,
@@ -44,4 +44,19 @@ test("a call says which commands reading the skill runs, whatever the model says
   const commands = Array.from({ length: 20 }, (_, at) => `$ touch ${at}`);
   expect(summaryOf("ACTS")).toBe(["Reading the skill runs:", ...commands].join("\n"));
   expect(summaryOf("plain")).toBe("Reads harmless text");
+  // What is run is what was shown.
+  const none = () => Promise.reject(new Error("no sandbox"));
+  const context = {
+    ...{ conversationId: "c", actionId: "a", workingDir: "/w", planPath: "" },
+    memory: new Map(),
+  };
+  const readWith = async (described: string | undefined) => {
+    const used = { ...context, ...{ sandbox: none, terminal: none, browser: none, described } };
+    const signal = new AbortController().signal;
+    const { content } = await tool.run({ kind: "InvokeSkillAction", name: "acts" }, { ...used, signal });
+    return JSON.stringify(content);
+  };
+  expect(await readWith(summaryOf("acts"))).toMatch(/could not be run: no sandbox/);
+  for (const other of [undefined, "Reads harmless text", "Reading the skill runs:\n$ touch 1"])
+    expect(await readWith(other)).toMatch(/^(?!.*no sandbox).*commands of this skill changed after/);
 });

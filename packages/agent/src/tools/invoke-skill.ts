@@ -14,6 +14,10 @@ const description =
 
 const maxNames = 50;
 
+/** The skill's file may change between the approval of a call and its run. */
+const changed =
+  "[The commands of this skill changed after the call was made, so none was run. Call invoke_skill again to run them.]";
+
 export interface InvokeSkillDeps {
   /** Skills that the conversation's agent may read. */
   skills(): readonly Skill[];
@@ -45,7 +49,7 @@ export function invokeSkillTool({
     readOnly: false,
     describe: ({ name }) => describeCommands(inlineCommands(findSkill(skills(), name)?.content ?? "")),
     resources: ({ name }) => [`skill:${name.trim()}`],
-    async run({ name }, { sandbox, workingDir, signal }) {
+    async run({ name }, { sandbox, workingDir, signal, described }) {
       const known = skills();
       const wanted = name.trim();
       const skill = findSkill(known, name);
@@ -54,11 +58,15 @@ export function invokeSkillTool({
         const text = `There is no skill ${wanted.slice(0, 200)}. The skills are: ${names.join(", ") || "none"}.`;
         return result(wanted, text, true);
       }
-      const text = await withCommandOutput(skill.content, { sandbox, workingDir, signal });
+      const does = describeCommands(inlineCommands(skill.content));
+      const isShown = does === undefined || does === described;
+      const limit = isShown ? maxCommands : 0;
+      const text = await withCommandOutput(skill.content, { sandbox, workingDir, signal }, limit);
       const where = skill.location
         ? `[Files that this skill names lie in ${posix.dirname(skill.location)}.]\n\n`
         : "";
-      const notes = skill.mcpServers ? await joinServers(skill.name, signal) : [];
+      const notes = skill.mcpServers ? [...(await joinServers(skill.name, signal))] : [];
+      if (!isShown) notes.push(changed);
       return result(skill.name, [`${where}${text}`, ...notes].join("\n\n"), false);
     },
   };

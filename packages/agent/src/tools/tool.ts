@@ -69,6 +69,8 @@ export interface ToolContext {
   conversationId: string;
   /** Id of the ActionEvent; the same when an idempotent tool runs again after a crash. */
   actionId: string;
+  /** What the event says of the call (`describe`), as it was shown for approval. */
+  described?: string | undefined;
   /** Waits until the sandbox runs; it starts during the model call. Throws SandboxFailed. */
   sandbox(): Promise<Sandbox>;
   /** The conversation's persistent shell, until it is reset or the sandbox is replaced. */
