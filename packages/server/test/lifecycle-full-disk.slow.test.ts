@@ -61,7 +61,7 @@ test("on a full disk a server keeps serving, pausing, stopping and deleting, and
     SANDPIPER_API_KEY: server.key,
   });
   expect(await exported.exit).toBe(1);
-  expect(exported.stderr).toMatch(/^sandpiper: The recording could not be written: ENOSPC/);
+  expect(exported.stderr).toMatch(/^sandpiper: The recording could not be written: the disk is full\./);
   expect(readdirSync(folder).filter((name) => name.startsWith("exported"))).toEqual([]);
   // Runs that begin now, or continue, cannot store anything.
   const working = await Promise.all(
