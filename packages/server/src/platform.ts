@@ -332,16 +332,17 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
 }
 
 async function createDriver(
-  { driver, dataDir, runtime, registryAuth, dockerHost }: Config,
+  { driver, dataDir, runtime, registryAuth, dockerHost, maxImageBytes }: Config,
   { registries, logger }: { registries: Registries; logger: Logger },
 ): Promise<SandboxDriver> {
   if (driver === "docker") {
     // Loading the client library takes a tenth of the start.
     const { DockerDriver } = await import("@sandpiper/sandbox/drivers/docker/docker-driver");
     const dir = join(dataDir, "docker");
-    return new DockerDriver({ dir, host: dockerHost, authFile: registryAuth, registries });
+    return new DockerDriver({ dir, host: dockerHost, authFile: registryAuth, registries, maxImageBytes });
   }
-  return new OciDriver({ dir: join(dataDir, "sandboxes"), runtime, registryAuth, registries, logger });
+  const dir = join(dataDir, "sandboxes");
+  return new OciDriver({ dir, runtime, registryAuth, registries, maxImageBytes, logger });
 }
 
 /**

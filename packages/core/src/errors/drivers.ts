@@ -83,6 +83,10 @@ export const driversErrors = {
     ImageFetchFailed: "The image {name} cannot be fetched: {reason}.",
     ImageUnpackFailed: "The image {name} cannot be unpacked: {reason}.",
     ImageDownloadStalled: "The download of {name} made no progress for {seconds} s: try again.",
+    ImageTooLarge:
+      "The image {name} unpacks to more than the {max} that this server takes: choose a smaller one, or the operator raises SANDPIPER_MAX_IMAGE.",
+    ImageTooManyFiles: "The image {name} has more than {max} files and folders: choose a smaller one.",
+    ImageTooDeep: "The image {name} has a path of more than {max} names: choose another one.",
     ImageRemoved: "The image {image} is not on this machine any more: make a new sandbox.",
     RegistryUnreachable: "The registry {registry} cannot be reached: {reason}.",
     RegistryBusy: "The registry {registry} refuses further requests for now: try later.",

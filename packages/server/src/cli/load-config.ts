@@ -1,6 +1,6 @@
 import type { Config } from "../config/config.ts";
 import { listUnknownVariables, readConfig } from "../config/read-config.ts";
-import type { Environment } from "../config/variables.ts";
+import type { Environment } from "../config/variable.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { inertLine } from "./inert.ts";
 

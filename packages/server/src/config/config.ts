@@ -37,6 +37,8 @@ export interface Config {
   limits: { memoryBytes: number; pids: number; cpus: number; diskBytes: number };
   /** Files, snapshots and sandboxes that are kept. */
   sandboxQuotas: SandboxQuotas;
+  /** Bytes of an unpacked image; 0: no limit. */
+  maxImageBytes: number;
   /** What users may store in conversations. */
   storageQuotas: StorageQuotas;
   /** Time without use after which a sandbox is paused, ms; 0: never. */

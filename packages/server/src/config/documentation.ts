@@ -1,4 +1,5 @@
-import { otherVariables, variables } from "./variables.ts";
+import { otherVariables } from "./other-variables.ts";
+import { variables } from "./variables.ts";
 
 /** The variables as text for `sandpiper serve --help`. */
 export function formatVariablesHelp(): string {

@@ -2,7 +2,9 @@ import { resolve } from "node:path";
 import { findClosestName } from "@sandpiper/core/closest-name";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Config, WebhookFormat } from "./config.ts";
-import { type Environment, otherVariables, type Variable, variables } from "./variables.ts";
+import { otherVariables } from "./other-variables.ts";
+import type { Environment, Variable } from "./variable.ts";
+import { variables } from "./variables.ts";
 
 /**
  * Reads the configuration from the environment; an empty value counts as not set. Throws
@@ -36,6 +38,7 @@ export function readConfig(env: Environment): Config {
       sandboxes: value(variables.maxKeptSandboxes),
       userDiskBytes: value(variables.userDisk),
     },
+    maxImageBytes: value(variables.maxImageBytes),
     storageQuotas: {
       conversationBytes: value(variables.conversationStorage),
       userBytes: value(variables.userStorage),

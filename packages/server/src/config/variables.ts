@@ -12,44 +12,18 @@ import {
   parseDockerHost,
   parseDuration,
   parseFilePath,
-  parseInteger,
   parseOrigins,
   parsePublicUrl,
-  parseQuota,
   parseRangeList,
   parseRegistries,
   parseWebUrl,
 } from "./value-parsers.ts";
-
-/** Environment of a process, as `process.env`. */
-export type Environment = Readonly<Record<string, string | undefined>>;
-
-/**
- * A configuration variable: the parser, `serve --help` and docs/team/configuration.md use this
- * table.
- */
-export interface Variable<T = unknown> {
-  name: `SANDPIPER_${string}`;
-  /** A sentence without its full stop. */
-  description: string;
-  /** The default as documentation shows it. */
-  defaultText: string;
-  defaultValue(env: Environment): T;
-  /** Completes the sentence "must be …". */
-  must: string;
-  /** Parses a non-empty text; undefined when it is invalid. */
-  parse(text: string): T | undefined;
-  /** The value is never shown, not even when it is invalid. */
-  secret?: boolean;
-}
+import { defineQuota, defineVariable, gibibyte, mebibyte, sizeMust, wholeNumber } from "./variable.ts";
 
 const logLevels = ["fatal", "error", "warn", "info", "debug", "silent"] as const;
-const mebibyte = 1024 * 1024;
-const gibibyte = 1024 * mebibyte;
 const dayMs = 86_400_000;
 const drivers = ["oci", "docker"] as const;
 const webhookFormats = ["signed", "agent-server"] as const;
-const sizeMust = "a number of bytes, or one with the suffix K, M, G or T";
 
 /** Every variable of the server, by the name of what it sets. */
 export const variables = {
@@ -210,6 +184,7 @@ export const variables = {
     20,
   ),
   userDisk: defineQuota("SANDPIPER_USER_DISK", "Disk space of all sandboxes of a user; 0 is no limit", 0),
+  maxImageBytes: defineQuota("SANDPIPER_MAX_IMAGE", "Unpacked size of a sandbox's image; 0 is no limit", 20),
   maxSnapshots: defineVariable<number>({
     name: "SANDPIPER_MAX_SNAPSHOTS",
     description: "Snapshots of a user; 0 is no limit",
@@ -352,49 +327,3 @@ export const variables = {
     parse: parseOrigins,
   }),
 } as const;
-
-/** Variables of the command line and the scripts. */
-export const otherVariables: readonly {
-  name: `SANDPIPER_${string}`;
-  meaning: string;
-  defaultText: string;
-}[] = [
-  {
-    name: "SANDPIPER_URL",
-    meaning: "Server that `sandpiper run` and `attach` use, together with SANDPIPER_API_KEY",
-    defaultText: "a server of its own",
-  },
-  {
-    name: "SANDPIPER_DEBUG",
-    meaning: "1 shows the stack of an error that ends a command",
-    defaultText: "off",
-  },
-  {
-    name: "SANDPIPER_SKIP_SYSTEM_PACKAGES",
-    meaning: "1 prevents the set-up from installing packages of the distribution",
-    defaultText: "off",
-  },
-];
-
-function wholeNumber(from: number, to: number): Pick<Variable<number>, "must" | "parse"> {
-  return { must: `a whole number from ${from} to ${to}`, parse: (text) => parseInteger(text, from, to) };
-}
-
-function defineVariable<T>(definition: Variable<T>): Variable<T> {
-  return definition;
-}
-
-function defineQuota(
-  name: Variable<number>["name"],
-  description: string,
-  gigabytes: number,
-): Variable<number> {
-  return {
-    name,
-    description,
-    defaultText: gigabytes === 0 ? "0" : `${gigabytes}G`,
-    defaultValue: () => gigabytes * gibibyte,
-    must: `0, or ${sizeMust}, from 1M to 16T`,
-    parse: parseQuota,
-  };
-}

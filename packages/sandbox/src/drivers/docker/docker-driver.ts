@@ -45,6 +45,8 @@ export interface DockerDriverOptions {
   authFile?: string | undefined;
   /** Registries that the engine may ask; default: its own default. */
   registries?: Registries | undefined;
+  /** Bytes of an image that the engine fetches for users; 0: no limit. */
+  maxImageBytes?: number | undefined;
   /** Timeout for an ordinary request to the engine, ms. */
   timeoutMs?: number;
 }
@@ -96,7 +98,7 @@ export class DockerDriver implements SandboxDriver {
     if (!programs) throw new PlatformError("DockerInitMissing");
     if (!info.SecurityOptions?.some((option) => /^name=seccomp(?!.*unconfined)/.test(option)))
       throw new PlatformError("DockerSeccompOff");
-    const { dir, authFile, registries = new Registries() } = this.#options;
+    const { dir, authFile, registries = new Registries(), maxImageBytes: maxBytes = 0 } = this.#options;
     const installation = loadInstallationId(dir);
     const local = isOnThisMachine(info);
     const direct = local && process.getuid?.() === 0;
@@ -106,7 +108,7 @@ export class DockerDriver implements SandboxDriver {
     const containers = new DockerContainers(this.#engine, { installation, binds, info });
     this.#opened = {
       containers,
-      images: new Images(this.#engine, { installation, authFile, registries }),
+      images: new Images(this.#engine, { installation, authFile, registries, maxBytes }),
       snapshots: new DockerSnapshots(this.#engine, installation),
       isDirect: direct,
       signaller: direct ? new DirectSignaller() : new ShellSignaller(this.#engine, this.#shell ?? ["sh"]),

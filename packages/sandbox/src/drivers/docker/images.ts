@@ -2,6 +2,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { SingleFlight } from "@sandpiper/core/scheduling/single-flight";
 import type { ImageInspectInfo } from "dockerode";
 import type { PreparedSpec, PrepareOptions, SandboxSpec, SandboxUser } from "../../driver.ts";
+import { formatSize } from "../../service/disk-space.ts";
 import type { Registries } from "../../specs/registries.ts";
 import type { Engine } from "./engine.ts";
 import { type EngineImage, parseEngineImage, pinReference, toEngineName } from "./engine-image.ts";
@@ -12,6 +13,8 @@ export interface ImagesOptions {
   installation: string;
   authFile: string | undefined;
   registries: Registries;
+  /** Bytes of an image; 0: no limit. */
+  maxBytes: number;
 }
 
 /** Prepares specs by the images of an engine. */
@@ -69,13 +72,19 @@ export class Images {
 
   async #fetchImage(image: EngineImage, options: PrepareOptions): Promise<ImageInspectInfo> {
     if (image.source === "engine") throw new PlatformError("EngineImageMissing", { image: image.id });
-    const { authFile, registries } = this.#options;
+    const { authFile, registries, maxBytes } = this.#options;
     registries.checkEngine(image.registry);
     await this.#fetches.run(toEngineName(image), options, (onProgress, signal) =>
       pullImage(this.#engine, image, authFile, { onProgress, signal }),
     );
     const found = await this.#inspect(image);
     if (!found) throw new PlatformError("EngineImageMissing", { image: toEngineName(image) });
+    if (maxBytes > 0 && found.Size > maxBytes) {
+      // The engine has unpacked it already; images that the engine had before are used as they are.
+      const handle = this.#engine.docker.getImage(toEngineName(image));
+      await this.#engine.request("remove an image", () => handle.remove(), { 404: () => {}, 409: () => {} });
+      throw new PlatformError("ImageTooLarge", { name: toEngineName(image), max: formatSize(maxBytes) });
+    }
     return found;
   }
 

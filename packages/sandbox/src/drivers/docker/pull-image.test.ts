@@ -103,6 +103,23 @@ test("fetches by digest", async () => {
   expect(prepared.root).toMatchObject({ reference: expect.stringContaining(`@${digest}`) });
 });
 
+test("an image that is larger than the limit is refused and does not stay in the engine", async () => {
+  await forget();
+  const small = new DockerDriver({
+    dir,
+    host: { socketPath: engine.socketPath },
+    authFile: authFile(),
+    registries: new Registries({ allowed: [registry.address] }),
+    maxImageBytes: 100_000,
+  });
+  await small.open();
+  await expect(small.prepare(specOf(`${registry.address}/team/app:1`))).rejects.toThrow(
+    /^The image \S+ unpacks to more than the 0\.1 MB that this server takes: .*SANDPIPER_MAX_IMAGE\.$/,
+  );
+  expect(await engine.engine.docker.listImages()).toEqual([]);
+  await small.close();
+});
+
 test("reports a failed fetch in one sentence", async () => {
   await forget();
   const { address } = registry;

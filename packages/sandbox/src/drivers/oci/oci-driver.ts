@@ -53,6 +53,8 @@ export interface OciDriverOptions {
   registryAuth?: string | undefined;
   /** Where images come from; default: public registries. */
   registries?: Registries | undefined;
+  /** Bytes of an unpacked image; 0: no limit. */
+  maxImageBytes?: number | undefined;
   logger?: Logger | undefined;
 }
 
@@ -93,6 +95,7 @@ export class OciDriver implements SandboxDriver {
       idBase: getSandboxIdBase(),
       authFile: options.registryAuth,
       registries: options.registries,
+      limits: options.maxImageBytes === undefined ? {} : { bytes: options.maxImageBytes },
       logger: options.logger,
     });
   }

@@ -18,7 +18,12 @@ export function toFetchError(
   const reason = shortenReason(problem);
   if (has(/no space left on device|disk quota exceeded/i)) return new PlatformError("ImageDiskFull", image);
   if (has(/manifest does not match provided (manifest )?digest|digest did not match/i))
-    return new PlatformError("ImageDigestWrong", { name: image.name, digest: String(image.digest) });
+    return image.digest === undefined
+      ? new PlatformError("ImageInvalid", {
+          name: image.name,
+          reason: "a part of it is not what its manifest names",
+        })
+      : new PlatformError("ImageDigestWrong", { name: image.name, digest: image.digest });
   const { name } = image;
   if (image.source !== "registry")
     return has(/no such file or directory|no descriptor found|not found/i)

@@ -4,6 +4,7 @@ import { mkdir, readdir, stat, symlink } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
+import { formatSize } from "../../../service/disk-space.ts";
 import type { ImageReference } from "../../../specs/image-reference.ts";
 import { isLoopback, type Registries } from "../../../specs/registries.ts";
 import { getUsableSpace, guardDisk } from "./disk-guard.ts";
@@ -30,11 +31,17 @@ export interface ImageSourceOptions {
   authFile: string | undefined;
   /** Timeout for an answer of a registry, ms. */
   answerTimeoutMs: number;
+  /** Longest time in which a download makes too little progress, ms. */
+  stallTimeoutMs: number;
+  /** Bytes of an image; 0: no limit. */
+  maxBytes: number;
   registries: Registries;
 }
 
-/** Longest pause of a download, ms. */
-const stallTimeoutMs = 60_000;
+/** Bytes that a download must make in the longest pause. */
+const minProgressBytes = 64 * 1024;
+/** What a download may take beyond the layers that the manifest declares, bytes. */
+const slackBytes = 16 * 2 ** 20;
 const progressIntervalMs = 250;
 
 /** Fetches images by skopeo. Every method throws SandboxSpecUnusable or StorageFull. */
@@ -89,19 +96,27 @@ export class ImageSource {
     report: (text: string) => void,
     signal: AbortSignal,
   ): Promise<void> {
-    const progress = new DownloadProgress(manifest, to);
+    const { stallTimeoutMs, maxBytes } = this.#options;
+    const progress = new DownloadProgress(manifest, to, stallTimeoutMs);
     const missing = await progress.missingBytes();
+    if (maxBytes > 0 && missing > maxBytes)
+      throw new PlatformError("ImageTooLarge", { name: image.name, max: formatSize(maxBytes) });
     if (missing > (await getUsableSpace(to.blobs))) throw new PlatformError("ImageDiskFull", image);
     await mkdir(to.folder, { recursive: true, mode: 0o700 });
     await symlink(to.blobs, join(to.folder, "blobs"));
 
     const abort = new AbortController();
     const guard = guardDisk(to.blobs, () => abort.abort(new PlatformError("ImageDiskFull", image)));
-    const stalled = () =>
-      abort.abort(
-        new PlatformError("ImageDownloadStalled", { name: image.name, seconds: stallTimeoutMs / 1000 }),
-      );
-    const timer = setInterval(() => void progress.update(report, stalled), progressIntervalMs);
+    const { name } = image;
+    const seconds = stallTimeoutMs / 1000;
+    const problems = {
+      stalled: () => abort.abort(new PlatformError("ImageDownloadStalled", { name, seconds })),
+      flooded: () =>
+        abort.abort(
+          new PlatformError("ImageInvalid", { name, reason: "its registry sends more than it announced" }),
+        ),
+    };
+    const timer = setInterval(() => void progress.update(report, problems), progressIntervalMs);
     try {
       const auth = this.#options.authFile ? ["--src-authfile", this.#options.authFile] : [];
       // umoci reads only gzip. skopeo runs in the folder, because it ends a path at a colon.
@@ -152,13 +167,15 @@ export class ImageSource {
 class DownloadProgress {
   readonly #layers: Manifest["layers"];
   readonly #to: { folder: string; blobs: string };
-  #bytes = -1;
+  readonly #stallTimeoutMs: number;
+  #bytes = Number.NEGATIVE_INFINITY;
   #reportedBytes = 0;
   #changedAt = Date.now();
   #present = new Set<string>();
   #stopped = false;
 
-  constructor(manifest: Manifest, to: { folder: string; blobs: string }) {
+  constructor(manifest: Manifest, to: { folder: string; blobs: string }, stallTimeoutMs: number) {
+    this.#stallTimeoutMs = stallTimeoutMs;
     this.#layers = manifest.layers;
     this.#to = to;
   }
@@ -169,16 +186,22 @@ class DownloadProgress {
     return this.#sum((digest) => !this.#present.has(digest));
   }
 
-  async update(report: (text: string) => void, stalled: () => void): Promise<void> {
+  async update(
+    report: (text: string) => void,
+    { stalled, flooded }: { stalled: () => void; flooded: () => void },
+  ): Promise<void> {
     await this.#findPresent();
     const bytes = this.#sum((digest) => this.#present.has(digest)) + (await measureFiles(this.#to.folder));
     if (this.#stopped) return;
-    if (bytes !== this.#bytes) this.#changedAt = Date.now();
-    else if (Date.now() - this.#changedAt > stallTimeoutMs) stalled();
-    this.#bytes = bytes;
+    const total = this.#sum(() => true);
+    if (bytes > total + slackBytes) flooded();
+    // A registry that drips keeps a place and a connection for nothing.
+    if (Math.abs(bytes - this.#bytes) >= Math.min(minProgressBytes, total)) {
+      this.#changedAt = Date.now();
+      this.#bytes = bytes;
+    } else if (Date.now() - this.#changedAt > this.#stallTimeoutMs) stalled();
     // A layer that moves to the blobs during a measurement is missing from it; updates overlap.
     this.#reportedBytes = Math.max(this.#reportedBytes, bytes);
-    const total = this.#sum(() => true);
     const layer = Math.min(this.#present.size + 1, this.#layers.length);
     report(
       `fetching layer ${layer} of ${this.#layers.length}, ${megabytes(Math.min(this.#reportedBytes, total))} of ${megabytes(total)} MB`,

@@ -24,6 +24,7 @@ import { Registries } from "../../../specs/registries.ts";
 import { RegistryUnreachable } from "../../common/images/problems.ts";
 import { ImageSource, type ManifestBytes } from "./image-source.ts";
 import { runTool } from "./run-tool.ts";
+import type { ImageLimits } from "./tar-meter.ts";
 import { unpackImage } from "./unpack.ts";
 
 export interface ImageStoreOptions {
@@ -38,6 +39,10 @@ export interface ImageStoreOptions {
   answerTimeoutMs?: number;
   /** Default: public ones only. */
   registries?: Registries | undefined;
+  /** What an image may unpack to. */
+  limits?: Partial<ImageLimits>;
+  /** Longest pause of a download, ms. Default 60 s. */
+  stallTimeoutMs?: number;
 }
 
 /** An image that is unpacked on this machine. */
@@ -55,6 +60,8 @@ interface StoredImage extends PreparedImage {
 }
 
 const dayMs = 86_400_000;
+/** The largest images in use have about 500,000 entries. */
+const defaultLimits: ImageLimits = { bytes: 20 * 2 ** 30, files: 2_000_000, depth: 200 };
 
 /**
  * Images on this machine: each is fetched and unpacked once into a folder of its digest, which
@@ -66,16 +73,21 @@ export class ImageStore {
   readonly #dir: string;
   readonly #idBase: number;
   readonly #logger: Logger | undefined;
+  readonly #limits: ImageLimits;
   readonly #source: ImageSource;
   readonly #prepares = new SingleFlight<PreparedImage>();
   readonly #unpacks = new SingleFlight<StoredImage>();
 
   constructor({ dir, idBase, authFile, logger, ...options }: ImageStoreOptions) {
-    const { answerTimeoutMs = 15_000, registries = new Registries() } = options;
+    const { answerTimeoutMs = 15_000, stallTimeoutMs = 60_000, registries = new Registries() } = options;
+    this.#limits = { ...defaultLimits, ...options.limits };
     this.#dir = dir;
     this.#idBase = idBase;
     this.#logger = logger;
-    this.#source = new ImageSource({ authFile, answerTimeoutMs, registries });
+    this.#source = new ImageSource({
+      ...{ authFile, answerTimeoutMs, stallTimeoutMs, registries },
+      maxBytes: this.#limits.bytes,
+    });
   }
 
   /** Creates the folders and removes incomplete files of an earlier process. */
@@ -198,14 +210,13 @@ export class ImageStore {
         blobs: [...new Set(fetched)],
       };
       await writeFile(join(draft, "image.json"), JSON.stringify(stored));
-      await unpackImage(image, { layout, root: join(draft, "rootfs"), idBase: this.#idBase }, signal).catch(
-        async (error) => {
-          // A damaged blob must not make every later attempt fail.
-          if (!signal.aborted)
-            await Promise.allSettled(fetched.map((blob) => unlink(join(blobs, blob.replace(":", "/")))));
-          throw error;
-        },
-      );
+      const to = { layout, root: join(draft, "rootfs"), idBase: this.#idBase, limits: this.#limits };
+      await unpackImage(image, to, signal).catch(async (error) => {
+        // A damaged blob must not make every later attempt fail.
+        if (!signal.aborted)
+          await Promise.allSettled(fetched.map((blob) => unlink(join(blobs, blob.replace(":", "/")))));
+        throw error;
+      });
       await runTool(["rm", "-rf", "--", layout], { signal });
       // An existing folder is damaged, or it would have been used.
       if (existsSync(this.#rootFolder(digest))) await rename(this.#rootFolder(digest), this.#temporaryPath());

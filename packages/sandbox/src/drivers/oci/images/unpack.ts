@@ -3,7 +3,9 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { ImageReference } from "../../../specs/image-reference.ts";
 import { shortenReason } from "../../common/images/problems.ts";
 import { guardDisk } from "./disk-guard.ts";
+import { measureLayers } from "./measure-layers.ts";
 import { runTool } from "./run-tool.ts";
+import type { ImageLimits } from "./tar-meter.ts";
 
 /** Ids that an image's files may have. */
 const idRange = 65_536;
@@ -16,7 +18,7 @@ const idRange = 65_536;
  */
 export async function unpackImage(
   image: ImageReference,
-  { layout, root, idBase }: { layout: string; root: string; idBase: number },
+  { layout, root, idBase, limits }: { layout: string; root: string; idBase: number; limits: ImageLimits },
   signal: AbortSignal,
 ): Promise<void> {
   const abort = new AbortController();
@@ -27,7 +29,11 @@ export async function unpackImage(
   const map = `0:${idBase}:${idRange}`;
   try {
     const argv = ["umoci", "raw", "unpack", "--image", ".:image", "--uid-map", map, "--gid-map", map, root];
+    // Counting is faster than unpacking, so little is unpacked of an image that is too large.
+    const measured = measureLayers(image.name, layout, limits, either).catch((error) => abort.abort(error));
     const unpacked = await runTool(argv, { cwd: layout, signal: either });
+    await measured;
+    either.throwIfAborted();
     if (/no space left on device|disk quota exceeded/i.test(unpacked.problem))
       throw new PlatformError("ImageDiskFull", image);
     if (!unpacked.ok) throw failed(unpacked.problem);
