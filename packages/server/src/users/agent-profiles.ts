@@ -16,6 +16,14 @@ import { mergeFields, readFields } from "./settings/fields.ts";
 import type { SettingsRepository } from "./settings/repository.ts";
 import { viewV1 } from "./settings/v1.ts";
 
+/** The profile that a request describes, with defaults for what it leaves out. */
+function readRequest(request: SaveAgentProfileRequest): AgentProfile {
+  const given = Object.fromEntries(
+    Object.entries(request).filter(([, value]) => value !== undefined && value !== null),
+  );
+  return readFields(AgentProfile, mergeFields(AgentProfile, {}, given)) as AgentProfile;
+}
+
 type Stored = NonNullable<SettingsDocument["agent_profiles"]>;
 type Listed = ReturnType<typeof listAgentProfiles>;
 
@@ -78,11 +86,8 @@ export class StoredAgentProfiles implements AgentProfiles {
     await this.#change(userId, (document, { profiles, active }) => {
       const before = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
       if (!before) checkProfileCount(profiles);
-      const given = Object.fromEntries(
-        Object.entries(request).filter(([, value]) => value !== undefined && value !== null),
-      );
       const profile = {
-        ...(readFields(AgentProfile, mergeFields(AgentProfile, {}, given)) as AgentProfile),
+        ...readRequest(request),
         id: before?.id ?? idFor(document, name) ?? randomUUID(),
         name,
         revision: before ? before.revision + 1 : 0,
@@ -130,10 +135,12 @@ export class StoredAgentProfiles implements AgentProfiles {
     });
   }
 
-  diagnose(userId: string, name: string): AgentProfileDiagnostics {
+  diagnose(userId: string, name: string, draft?: SaveAgentProfileRequest): AgentProfileDiagnostics {
     const document = this.#documents.get(userId);
-    const profile = requireProfile(this.#listed(userId), name);
-    const seeded = isSeeded(document, profile);
+    const profile = draft
+      ? { ...readRequest(draft), id: randomUUID(), name, revision: 0 }
+      : requireProfile(this.#listed(userId), name);
+    const seeded = !draft && isSeeded(document, profile);
     const llm = seeded
       ? (document.agent_settings?.llm ?? {})
       : findProfile(document, profile.llm_profile_ref);

@@ -165,9 +165,10 @@ export interface AgentProfiles {
    */
   activate(userId: string, id: string): Promise<AgentProfile>;
   /**
-   * Resolves the profile against the current settings, changing nothing. Throws ProfileNotFound.
+   * Resolves the profile, or a draft of it that nobody has to have stored, against the current
+   * settings, changing nothing. Throws ProfileNotFound.
    */
-  diagnose(userId: string, name: string): AgentProfileDiagnostics;
+  diagnose(userId: string, name: string, draft?: SaveAgentProfileRequest): AgentProfileDiagnostics;
 }
 
 /** Custom secrets and provider tokens of users, encrypted at rest (app-server.md section 6). */

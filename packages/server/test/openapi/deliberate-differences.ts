@@ -11,6 +11,7 @@ const openEffort = "endpoints have further efforts (minimal, max); what is given
 const newer = "newer than the reference's document (agent-server.md section 3)";
 const scoped = "newer than the reference's document (agent-server-1.49.md sections 2 and 3)";
 const measured = "newer than the reference's document (agent-server-1.58.md sections 3 and 4)";
+const draft = "newer servers take a draft here (agent-server-1.58.md section 5.2)";
 const openState =
   "the whole state is sent, as the fold has it; the schema names what clients rely on and leaves the rest open";
 
@@ -21,6 +22,7 @@ export const appServer: readonly Deliberate[] = [
     "newer clients send it with every profile, as null",
   ],
   ["* /api/agent-profiles*: query org_id: missing", hosted],
+  ["POST /api/agent-profiles/{name}/materialize: body *: ours alone", draft],
   [
     "POST /api/agent-profiles/{name}/materialize: answer secret_refs: ours alone",
     "newer than the app server's document (agent-server-1.58.md section 5.2)",

@@ -71,6 +71,12 @@ export const SaveAgentProfileRequest = Type.Unsafe<SaveAgentProfileRequest>(
   ),
 );
 
+/** Body of `…/materialize`: a draft, which takes the path's name; without it the stored profile. */
+export const MaterializeAgentProfileRequest = Type.Object(
+  { profile: Type.Optional(Nullable(SaveAgentProfileRequest)) },
+  { default: {} },
+);
+
 export const AgentProfileInfo = Type.Object({
   id: Nullable(Type.String()),
   name: Type.String(),

@@ -172,6 +172,20 @@ test("materialising reports missing parts and the resulting settings, without se
     dangling_mcp_server_refs: [],
   });
   expect(Object.keys(body.resolved_settings.mcp_config)).toEqual(["tool"]);
+  // A draft of a profile that exists, and of one that does not, is evaluated and not stored.
+  const before = (await get()).body;
+  for (const name of ["p", "no-such-profile"]) {
+    const draft = { llm_profile_ref: "fast", mcp_server_refs: ["other", "none"], name: "ignored" };
+    const drafted = await post(`/${name}/materialize`, { profile: draft });
+    expect(drafted).toMatchObject({
+      status: 200,
+      body: { valid: false, resolved_mcp_servers: ["other"], dangling_mcp_server_refs: ["none"] },
+    });
+  }
+  expect((await get()).body).toEqual(before);
+  expect((await post("/no-such-profile/materialize", {})).status).toBe(404);
+  for (const profile of [{}, { llm_profile_ref: "fast", no_such_field: 1 }, "text"])
+    expect([profile, (await post("/p/materialize", { profile })).status]).toEqual([profile, 422]);
   expect(JSON.stringify(body)).not.toContain("planted");
   expect((await read(server.call("GET", "/api/v1/settings"))).body.llm_profiles.active).toBeNull();
 });

@@ -5,6 +5,7 @@ import {
   AgentProfileList,
   AgentProfileMutation,
   AgentProfileName,
+  MaterializeAgentProfileRequest,
   RenameAgentProfileRequest,
   SaveAgentProfileRequest,
 } from "@sandpiper/wire";
@@ -73,10 +74,12 @@ export function agentProfileRoutes(
   );
   app.post(
     `${base}/:name/materialize`,
-    route("Resolve the profile without changing anything", {
+    route("Resolve the profile, or a draft in the body, without changing anything", {
       params,
+      body: MaterializeAgentProfileRequest,
       response: { 200: AgentProfileDiagnostics },
     }),
-    ({ principal, params: { name } }) => agentProfiles.diagnose(principal.userId, name),
+    ({ principal, params: { name }, body }) =>
+      agentProfiles.diagnose(principal.userId, name, body.profile ?? undefined),
   );
 }

@@ -18,6 +18,7 @@ const capabilities = [
   "profile_secret_scope_v1",
   "idempotent_conversation_create_v1",
   "tool_catalog_v1",
+  "agent_profile_draft_materialize_v1",
   "skill_catalog_v1",
 ];
 
