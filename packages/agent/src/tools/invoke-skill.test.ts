@@ -30,7 +30,10 @@ test("a skill is as risky as the commands that reading it runs", async () => {
 
 test("a call says which commands reading the skill runs, whatever the model says", async () => {
   const text = `---\ndescription: d\n---\n${Array.from({ length: 25 }, (_, at) => `!\`touch ${at}\``).join("\n")}`;
+  const servers =
+    "---\ndescription: d\nmcp_tools: {near: {command: sh, args: [x], env: {A: key}}, far: {url: 'https://a.example/b?key=1', headers: {B: key}}}\n---\nSteps.";
   const skills = [
+    parseSkill("/w/serves/SKILL.md", servers, "project")!,
     parseSkill("/w/acts/SKILL.md", text, "project")!,
     parseSkill("/w/plain/SKILL.md", "---\ndescription: d\n---\nSteps.", "project")!,
   ];
@@ -43,6 +46,9 @@ test("a call says which commands reading the skill runs, whatever the model says
   };
   const commands = Array.from({ length: 20 }, (_, at) => `$ touch ${at}`);
   expect(summaryOf("ACTS")).toBe(["Reading the skill runs:", ...commands].join("\n"));
+  expect(summaryOf("serves")).toBe(
+    'Reading the skill connects MCP servers:\nnear: ["sh","x"]\nfar: https://a.example/b',
+  );
   expect(summaryOf("plain")).toBe("Reads harmless text");
   // What is run is what was shown.
   const none = () => Promise.reject(new Error("no sandbox"));
@@ -58,5 +64,7 @@ test("a call says which commands reading the skill runs, whatever the model says
   };
   expect(await readWith(summaryOf("acts"))).toMatch(/could not be run: no sandbox/);
   for (const other of [undefined, "Reads harmless text", "Reading the skill runs:\n$ touch 1"])
-    expect(await readWith(other)).toMatch(/^(?!.*no sandbox).*commands of this skill changed after/);
+    expect(await readWith(other)).toMatch(
+      /^(?!.*no sandbox).*commands or MCP servers of this skill changed after/,
+    );
 });

@@ -1,4 +1,5 @@
 import { posix } from "node:path";
+import { isObject } from "@sandpiper/core/is-object";
 import type { InvokeSkillAction, InvokeSkillObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { Type } from "typebox";
@@ -16,7 +17,7 @@ const maxNames = 50;
 
 /** The skill's file may change between the approval of a call and its run. */
 const changed =
-  "[The commands of this skill changed after the call was made, so none was run. Call invoke_skill again to run them.]";
+  "[The commands or MCP servers of this skill changed after the call was made, so none was run. Call invoke_skill again to run them.]";
 
 export interface InvokeSkillDeps {
   /** Skills that the conversation's agent may read. */
@@ -47,7 +48,7 @@ export function invokeSkillTool({
     // Its text may contain commands.
     idempotent: false,
     readOnly: false,
-    describe: ({ name }) => describeCommands(inlineCommands(findSkill(skills(), name)?.content ?? "")),
+    describe: ({ name }) => describeSkill(findSkill(skills(), name)),
     resources: ({ name }) => [`skill:${name.trim()}`],
     async run({ name }, { sandbox, workingDir, signal, described }) {
       const known = skills();
@@ -58,14 +59,14 @@ export function invokeSkillTool({
         const text = `There is no skill ${wanted.slice(0, 200)}. The skills are: ${names.join(", ") || "none"}.`;
         return result(wanted, text, true);
       }
-      const does = describeCommands(inlineCommands(skill.content));
+      const does = describeSkill(skill);
       const isShown = does === undefined || does === described;
       const limit = isShown ? maxCommands : 0;
       const text = await withCommandOutput(skill.content, { sandbox, workingDir, signal }, limit);
       const where = skill.location
         ? `[Files that this skill names lie in ${posix.dirname(skill.location)}.]\n\n`
         : "";
-      const notes = skill.mcpServers ? [...(await joinServers(skill.name, signal))] : [];
+      const notes = skill.mcpServers && isShown ? [...(await joinServers(skill.name, signal))] : [];
       if (!isShown) notes.push(changed);
       return result(skill.name, [`${where}${text}`, ...notes].join("\n\n"), false);
     },
@@ -80,11 +81,25 @@ function findSkill(known: readonly Skill[], name: string): Skill | undefined {
   );
 }
 
-/** All commands that reading the skill runs; undefined when it runs none. */
-function describeCommands(commands: readonly string[]): string | undefined {
-  const run = commands.slice(0, maxCommands);
-  if (run.length === 0) return undefined;
-  return [`Reading the skill runs:`, ...run.map((command) => `$ ${command}`)].join("\n");
+/** All that reading the skill runs and starts; undefined when it only shows a text. */
+function describeSkill(skill: Skill | undefined): string | undefined {
+  const commands = inlineCommands(skill?.content ?? "").slice(0, maxCommands);
+  const servers = Object.entries(skill?.mcpServers ?? {});
+  const lines = [
+    ...(commands.length > 0 ? ["Reading the skill runs:", ...commands.map((command) => `$ ${command}`)] : []),
+    ...(servers.length > 0 ? ["Reading the skill connects MCP servers:"] : []),
+    // Skills without a place are the user's own or the operator's, and their servers may have keys.
+    ...servers.map(([name, server]) => (skill?.location ? `${name}: ${describeServer(server)}` : name)),
+  ];
+  return lines.length > 0 ? lines.join("\n") : undefined;
+}
+
+/** The command of a server, or its address, without headers, variables and query. */
+function describeServer(server: unknown): string {
+  if (!isObject(server)) return "";
+  const { command, args, url } = server;
+  if (command !== undefined) return JSON.stringify([command, ...(Array.isArray(args) ? args : [])]);
+  return typeof url === "string" ? url.split(/[?#]/, 1)[0]! : "";
 }
 
 /** The call runs the commands in the skill's text. */
