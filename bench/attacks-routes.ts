@@ -68,6 +68,10 @@ const longSetting = JSON.stringify({ llm_model: "x".repeat(900 * 1024) });
 const manySettings = JSON.stringify(
   Object.fromEntries(Array.from({ length: 8_000 }, (_, index) => [`unknown_setting_${index}`, index])),
 );
+const servers = Object.fromEntries(
+  Array.from({ length: 4_900 }, (_, index) => [`server_${index}_${"x".repeat(60)}`, {}]),
+);
+const manyServers = JSON.stringify({ agent_settings_diff: { mcp_config: servers } });
 const json = { "Content-Type": "application/json" };
 
 /** Attacks on single routes; most with a key. */
@@ -177,6 +181,11 @@ export const routeAttacks: readonly Attack[] = [
     name: "8,000 unknown settings",
     needsPlatform: true,
     run: calls(4, () => ({ method: "POST", path: "/api/settings", headers: json, body: manySettings })),
+  },
+  {
+    name: "settings with 4,900 MCP servers",
+    needsPlatform: true,
+    run: calls(4, () => ({ method: "POST", path: "/api/v1/settings", headers: json, body: manyServers })),
   },
   {
     name: "previews of a port that nobody serves, 50 at once",

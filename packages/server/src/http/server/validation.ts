@@ -3,6 +3,7 @@ import type { FastifySchemaCompiler } from "fastify";
 import type { TSchema } from "typebox";
 import { Compile, type Validator } from "typebox/compile";
 import type { TLocalizedValidationError } from "typebox/error";
+import { cutMaps } from "./cut-maps.ts";
 import { InvalidInput, type Issue } from "./invalid-input.ts";
 import { selectBranchErrors } from "./union-errors.ts";
 
@@ -45,8 +46,14 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
 };
 
 function check(validator: Validator, value: unknown, part: string): { value: unknown } | { error: Error } {
-  if (!validator.Check(value)) return { error: new InvalidInput(toIssues(validator.Errors(value), part)) };
+  if (!validator.Check(value))
+    return { error: new InvalidInput(toIssues(findErrors(validator, value), part)) };
   return { value: part === "body" ? stripUnknownFields(validator.Type(), value) : value };
+}
+
+function findErrors(validator: Validator, value: unknown): TLocalizedValidationError[] {
+  const errors = validator.Errors(cutMaps(validator.Type(), value));
+  return errors.length > 0 ? errors : validator.Errors(value);
 }
 
 /** Converts validation errors to issues; `part` begins their `loc`. */

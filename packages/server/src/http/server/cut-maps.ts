@@ -1,0 +1,28 @@
+import { isObject } from "@sandpiper/core/is-object";
+
+interface Schema {
+  anyOf?: Schema[];
+  properties?: Record<string, Schema>;
+  maxProperties?: number;
+}
+
+/**
+ * A value that has the same faults, to find them: a map with more members than its schema allows
+ * has one too many. The library looks at each member, although it reports only the first faults.
+ */
+export function cutMaps(schema: object, value: unknown): unknown {
+  if (!isObject(value)) return value;
+  const branches = (schema as Schema).anyOf ?? [schema as Schema];
+  const bounds = branches.flatMap(({ maxProperties }) => maxProperties ?? []);
+  const most = Math.max(...bounds);
+  if (bounds.length > 0 && Object.keys(value).length > most)
+    return Object.fromEntries(Object.entries(value).slice(0, most + 1));
+  let result = value;
+  for (const { properties = {} } of branches)
+    for (const [name, inner] of Object.entries(properties)) {
+      if (!Object.hasOwn(result, name)) continue;
+      const cut = cutMaps(inner, result[name]);
+      if (cut !== result[name]) result = { ...result, [name]: cut };
+    }
+  return result;
+}
