@@ -132,7 +132,8 @@ function describeStreamError(error: unknown): CallFailure {
 }
 
 /** Whether nothing listens at an address, by the codes of what a connection failed by. */
-function isUnreachable(cause: unknown): boolean {
+/** The address has no name, no host or no listener. */
+export function isUnreachable(cause: unknown): boolean {
   for (let error = cause, depth = 0; error instanceof Error && depth < 5; error = error.cause, depth++) {
     if (
       /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/.test(

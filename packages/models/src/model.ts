@@ -2,6 +2,9 @@ import type { Content, MessageToolCall, ReasoningItem, ThinkingBlock, TokenUsage
 import type { AwsAccess } from "./aws.ts";
 import type { CallOptions } from "./call-options.ts";
 
+/** What a request without a prompt says about an endpoint; `fine` also where it says nothing. */
+export type Look = "fine" | "refused" | "unreachable";
+
 /** A language model, ready to be called. */
 export interface Model {
   /** The name as configured, for example `anthropic/claude-sonnet-4-5`. */
@@ -15,6 +18,8 @@ export interface Model {
    * aborted.
    */
   complete(request: ModelRequest): Promise<ModelResponse>;
+  /** Looks, without a prompt, whether the endpoint is there and takes the key. */
+  look?(signal: AbortSignal): Promise<Look>;
 }
 
 export interface ModelRequest {

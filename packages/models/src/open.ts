@@ -52,6 +52,7 @@ export function createOpenModel(options: OpenModelOptions): OpenModel {
     const model = new ProviderModel({
       address,
       endpoint,
+      fetch: given,
       times: {
         ...usual,
         attempt: attemptTimeoutMs(usual.attempt, options),

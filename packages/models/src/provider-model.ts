@@ -4,7 +4,8 @@ import { callParameters } from "./call-parameters.ts";
 import type { CatalogueEntry } from "./catalogue.ts";
 import { ResponseCollector } from "./collect.ts";
 import { type CallFailure, CallTimeout, EmptyResponse, toCallFailure, toModelError } from "./failure.ts";
-import type { Model, ModelRequest, ModelResponse, RetryNotice } from "./model.ts";
+import { lookAt } from "./look.ts";
+import type { Look, Model, ModelRequest, ModelResponse, RetryNotice } from "./model.ts";
 import { nextFallback, type ParameterFallbacks } from "./parameter-fallbacks.ts";
 import type { Refusals } from "./refusals.ts";
 import type { ModelAddress } from "./resolve.ts";
@@ -33,6 +34,8 @@ export interface ProviderModelDeps {
   times: CallTimes;
   /** Of these, those that are part of a request. */
   options: CallOptions;
+  /** For requests without a prompt. */
+  fetch: typeof globalThis.fetch;
   facts: CatalogueEntry;
   refusals: Refusals;
   known: SeenEndpoints;
@@ -50,6 +53,10 @@ export class ProviderModel implements Model {
     this.name = parts.address.name;
     this.contextWindow = parts.facts.contextWindow;
     this.#parts = parts;
+  }
+
+  look(signal: AbortSignal): Promise<Look> {
+    return lookAt(this.#parts.address, this.#parts.fetch, signal);
   }
 
   async complete(request: ModelRequest & { stop?: readonly string[] }): Promise<ModelResponse> {

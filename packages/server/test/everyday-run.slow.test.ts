@@ -1,7 +1,11 @@
 import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
@@ -140,6 +144,7 @@ test("run --env, --allow, --spec, --max-cost and --base-url change one run", asy
   for (const [args, sentence] of refused) {
     const failed = await run("run: true", "--rm", ...args);
     expect([failed.code, failed.stderr]).toEqual([1, expect.stringMatching(sentence)]);
+    expect(failed.stderr).not.toMatch(/sandbox started/);
   }
 
   const wrong: [string[], RegExp][] = [
@@ -164,6 +169,39 @@ test("run --env, --allow, --spec, --max-cost and --base-url change one run", asy
     const failed = await run("run: true", ...args);
     expect([failed.code, failed.stderr]).toEqual([2, expect.stringMatching(sentence)]);
   }
+});
+
+test("a key that a model refuses is found before the sandbox; a refused list of models alone is no reason", async () => {
+  const refusing = createServer(async (request, response) => {
+    const key = request.headers.authorization;
+    const body = await buffer(request);
+    if (request.method === "GET" || key !== "Bearer sk-limited") {
+      response.writeHead(401, { "content-type": "application/json" });
+      response.end(JSON.stringify({ error: { message: "Incorrect API key provided" } }));
+      return;
+    }
+    const answer = await fetch(models.url + request.url, { method: "POST", body });
+    response.writeHead(answer.status, { "content-type": answer.headers.get("content-type")! });
+    response.end(await answer.text());
+  }).listen(0, "127.0.0.1");
+  await once(refusing, "listening");
+  const { port } = refusing.address() as AddressInfo;
+  const address = ["--model", "elsewhere", "--base-url", `http://127.0.0.1:${port}/v1`];
+  const tryKey = async (key: string) => {
+    const args = ["run", "run: true", "--dir", dir, "--rm", ...address];
+    const command = new Command(args, { ...env, LLM_API_KEY: key });
+    return { code: await command.exit, stderr: command.stderr };
+  };
+  const refused = await tryKey("sk-refused-here");
+  expect(refused).toEqual({
+    code: 2,
+    stderr: expect.stringMatching(
+      /^sandpiper: The model elsewhere failed \(HTTP 401\): Incorrect API key provided/,
+    ),
+  });
+  const limited = await tryKey("sk-limited");
+  expect(limited.code, limited.stderr).toBe(0);
+  refusing.close();
 });
 
 test("on a terminal, run shows the answer as Markdown", async () => {

@@ -1,4 +1,4 @@
-import type { Model, ModelRequest, ModelResponse } from "../model.ts";
+import type { Look, Model, ModelRequest, ModelResponse } from "../model.ts";
 import type { ProviderModel } from "../provider-model.ts";
 import { toTextHistory } from "./history.ts";
 import { callEnd, formatToolInstructions } from "./instructions.ts";
@@ -19,6 +19,10 @@ export class PromptedTools implements Model {
     this.contextWindow = model.contextWindow;
     this.#model = model;
     this.#stops = stops;
+  }
+
+  look(signal: AbortSignal): Promise<Look> {
+    return this.#model.look(signal);
   }
 
   async complete(request: ModelRequest): Promise<ModelResponse> {

@@ -138,17 +138,29 @@ export class Client {
     await this.json("PUT", `/api/v1/behaviours/${encodeURIComponent(digest)}/acceptance`);
   }
 
-  /** Throws CliError when a new conversation could not call its model: unknown, or no key. */
-  async checkModel(model: string | undefined, signal?: AbortSignal): Promise<void> {
-    const query = model === undefined ? "" : `?llm_model=${encodeURIComponent(model)}`;
+  /**
+   * Throws CliError when a new conversation could not call its model: it is unknown, its endpoint
+   * is not there, or the key is missing or refused.
+   */
+  async checkModel(
+    model: string | undefined,
+    { baseUrl, apiKey }: Partial<ModelEndpoint> = {},
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const json = {
+      ...(model && { llm_model: model }),
+      ...(baseUrl && { llm_base_url: baseUrl }),
+      ...(apiKey && { llm_api_key: apiKey }),
+    };
     try {
-      await this.#request("GET", `/api/v1/app-conversations/model-check${query}`, { signal });
+      await this.json("POST", "/api/v1/app-conversations/model-check", { json, signal });
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       // An older server checks at the start of the conversation.
-      if (error.status === 404) return;
-      const message = error.message.replace(" by POST /api/settings", " with sandpiper settings set");
-      throw new CliError(message, { cause: error, exitCode: exitCodes.usage });
+      if (error.status === 404 || error.status === 405) return;
+      const message = error.detail.replace(" by POST /api/settings", " with sandpiper settings set");
+      const exitCode = error.status === 400 ? exitCodes.usage : exitCodes.failed;
+      throw new CliError(message, { cause: error, exitCode });
     }
   }
 

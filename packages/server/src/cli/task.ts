@@ -54,7 +54,9 @@ export async function prepareTask(
   task: Task,
   { signal, onStep }: { signal?: AbortSignal; onStep?: (text: string) => void } = {},
 ): Promise<TaskRun> {
-  if (!task.endpoint?.baseUrl) await client.checkModel(task.model, signal);
+  onStep?.("checks the model");
+  await client.checkModel(task.model, task.endpoint, signal);
+  onStep?.("starts a sandbox");
   const begin = performance.now();
   const {
     workingDir: wanted,

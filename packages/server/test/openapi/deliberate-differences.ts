@@ -286,6 +286,7 @@ export const additions: readonly Deliberate[] = [
   ["* /api/v1/app-conversations/{conversation_id}/callbacks*", extension],
   ["GET /api/v1/app-conversations/{conversation_id}/recording", extension],
   ["GET /api/v1/app-conversations/model-check", extension],
+  ["POST /api/v1/app-conversations/model-check", extension],
   ["GET /api/v1/app-conversations/{conversation_id}/files", "the released GUI of the hosted service asks"],
   [
     "POST /api/conversations/{conversation_id}/interrupt",

@@ -188,6 +188,20 @@ export const AppConversationPage = Page(AppConversation);
 export const AppConversationStartTaskPage = Page(AppConversationStartTask);
 
 export type AppConversation = Static<typeof AppConversation>;
+
+/** Body of `POST /api/v1/app-conversations/model-check`; all is optional. */
+export const ModelCheckRequest = Type.Object({
+  llm_model: Type.Optional(
+    Nullable(Type.String({ maxLength: 256, description: "default: the model of the settings" })),
+  ),
+  llm_base_url: Type.Optional(
+    Nullable(Type.String({ maxLength: 2_048, description: "default: that of the settings or the provider" })),
+  ),
+  llm_api_key: Type.Optional(
+    Nullable(Type.String({ maxLength: 8_192, description: "key for llm_base_url" })),
+  ),
+});
+export type ModelCheckRequest = Static<typeof ModelCheckRequest>;
 export type SendMessageRequest = Static<typeof SendMessageRequest>;
 export type AppConversationStartRequest = Static<typeof AppConversationStartRequest>;
 export type AppConversationUpdateRequest = Static<typeof AppConversationUpdateRequest>;

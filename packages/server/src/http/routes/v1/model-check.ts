@@ -1,20 +1,34 @@
-import { Success } from "@sandpiper/wire";
+import type { ModelConfig } from "@sandpiper/models/model";
+import { checkReach } from "@sandpiper/models/reach";
+import { ModelCheckRequest, Success } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { conversationModel } from "../../../conversations/agent/agent-config.ts";
+import { defaultUser } from "../../../users/default-user.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 
+/** Longest check, ms. */
+const maxMs = 30_000;
+
+const path = "/api/v1/app-conversations/model-check";
+
 /**
  * Whether a new conversation could call its model; an addition to the contract, so that a client
- * does not start a sandbox and copy files into it first. No model is called.
+ * does not start a sandbox and copy files into it first. `GET` calls nothing; `POST` looks whether
+ * the endpoint is there and takes the key.
  */
 export function modelCheckRoutes(
   app: App,
   { settings, openModel }: Pick<HttpServices, "settings" | "openModel">,
 ): void {
   const route = makeRoute(["app conversations"]);
+  const ownModel = (userId: string, llmModel: string | null): ModelConfig => {
+    const llmProfile = llmModel ? undefined : settings.agentProfiles.active(userId)?.llm_profile_ref;
+    const { model = "", ...rest } = conversationModel({ userId, config: { llmModel, llmProfile } }, settings);
+    return { model, ...rest };
+  };
   app.get(
-    "/api/v1/app-conversations/model-check",
+    path,
     route(
       "Check that the model of a new conversation is known and has a key",
       {
@@ -26,12 +40,27 @@ export function modelCheckRoutes(
       { failures: [400] },
     ),
     ({ principal: { userId }, query: { llm_model: llmModel = null } }) => {
-      const llmProfile = llmModel ? undefined : settings.agentProfiles.active(userId)?.llm_profile_ref;
-      const { model = "", ...rest } = conversationModel(
-        { userId, config: { llmModel, llmProfile } },
-        settings,
-      );
-      openModel({ model, ...rest });
+      openModel(ownModel(userId, llmModel));
+      return { success: true };
+    },
+  );
+  app.post(
+    path,
+    route(
+      "Check that the endpoint of a model is there and takes the key",
+      { body: ModelCheckRequest, response: { 200: Success } },
+      { failures: [400, 413, 502, 504] },
+    ),
+    async ({ principal: { userId }, body }) => {
+      const { llm_model: model = null, llm_base_url: baseUrl, llm_api_key: apiKey } = body;
+      const config: ModelConfig = baseUrl
+        ? {
+            ...{ model: model ?? "", baseUrl },
+            ...(apiKey && { apiKey }),
+            ...(userId !== defaultUser && { guarded: true }),
+          }
+        : ownModel(userId, model);
+      await checkReach(openModel(config), AbortSignal.timeout(maxMs));
       return { success: true };
     },
   );
