@@ -14,6 +14,7 @@ export class ExecFiles {
   #resolve!: (pid: number | undefined) => void;
   #timer: NodeJS.Timeout | undefined;
   #settled = false;
+  readonly #began = performance.now();
 
   constructor(folder: string, process: object) {
     const name = randomBytes(9).toString("hex");
@@ -23,7 +24,7 @@ export class ExecFiles {
       this.#resolve = resolve;
     });
     writeFileSync(this.processFile, JSON.stringify(process), { mode: 0o600 });
-    this.#poll(2);
+    this.#poll();
   }
 
   /** Called when the runtime has ended: removes both files. True when the process ran. */
@@ -34,10 +35,12 @@ export class ExecFiles {
     return pid !== undefined;
   }
 
-  #poll(delay: number): void {
+  /** Looks again after a sixth of the time so far: a caller waits at most a sixth longer. */
+  #poll(): void {
+    const delay = Math.min(Math.max(1, (performance.now() - this.#began) / 6), 100);
     this.#timer = setTimeout(() => {
       const pid = this.#readPid();
-      if (pid === undefined) this.#poll(Math.min(delay * 2, 100));
+      if (pid === undefined) this.#poll();
       else this.#settle(pid);
     }, delay);
     this.#timer.unref();
