@@ -163,6 +163,42 @@ test("catalogues list tools and skills, and ACP agents have no models", async ()
   expect((await post("/api/acp/models", {})).status).toBe(422);
 });
 
+test("what is not offered answers in the form that clients expect", async () => {
+  const llm = "/api/llm/subscription/openai";
+  const rows: [status: number, method: string, path: string, body?: unknown][] = [
+    [200, "GET", `${llm}/status`],
+    [200, "POST", `${llm}/logout`, {}],
+    [400, "POST", `${llm}/device/start`, {}],
+    [404, "POST", `${llm}/device/poll`, { device_code: "x" }],
+    [200, "GET", "/api/desktop/url"],
+    [405, "DELETE", `${base}/runtime`],
+    [404, "POST", `${base}/runtime/credentials`, {}],
+    [404, "PUT", `${base}/credential-bindings/X`, { url: "https://x.test" }],
+    [405, "POST", "/api/conversations/prepare-for-sandbox-pause"],
+    [404, "POST", `${base}/archive`, {}],
+    [404, "GET", "/api/canvas-extensions/installed"],
+    [404, "POST", "/app-backends/x/session", {}],
+    [200, "GET", "/api/meta-profiles"],
+    [400, "POST", "/api/meta-profiles/x", {}],
+    [404, "GET", "/api/meta-profiles/x"],
+    [404, "POST", "/api/meta-profiles/x/activate", {}],
+    [200, "DELETE", "/api/meta-profiles/x"],
+    [200, "GET", "/api/llm/provider-connections"],
+    [400, "POST", "/api/llm/provider-connections", { display_name: "x" }],
+    [404, "PATCH", "/api/llm/provider-connections/x", {}],
+    [400, "POST", "/api/skills/install", { source: "x" }],
+    [400, "POST", "/api/plugins/install", { source: "x" }],
+    [404, "POST", "/api/plugins/fetch", { source: "x" }],
+    [400, "POST", `${base}/switch_acp_model`, { model: "x" }],
+    [404, "POST", "/v1/responses", { model: "x", input: "x" }],
+    [404, "GET", "/api/llm/balance"],
+    [404, "GET", "/api/shared-conversations?ids=x"],
+    [404, "GET", "/api/init"],
+  ];
+  for (const [status, method, path, body] of rows)
+    expect([method, path, (await agent.call(method, path, body)).status]).toEqual([method, path, status]);
+});
+
 test("an agent with a tool that nobody knows is refused at its creation", async () => {
   const request = sdkRequest("http://127.0.0.1:1");
   request.agent.tools.push({ name: "no_such_tool", params: {} });

@@ -84,6 +84,13 @@ export const SuggestedTask = Type.Object({
 
 export const InstallationPage = Page(Type.String());
 export const RepositoryPage = Page(Repository);
+
+/** Answer of the agent server's `GET /api/git/repositories/search`. */
+export const ProviderRepositoryPage = Type.Object({
+  items: Type.Array(Repository),
+  next_page_id: Nullable(Type.String()),
+  missing_token: Type.Boolean({ default: false }),
+});
 export const BranchPage = Page(Branch);
 export const SuggestedTaskPage = Page(SuggestedTask);
 

@@ -1,6 +1,7 @@
 import type { App, HttpServices } from "../../server/services.ts";
 import { agentCatalogRoutes } from "./catalogs.ts";
 import { agentExtensionRoutes } from "./extensions.ts";
+import { agentRepositoryRoutes } from "./git-repositories.ts";
 import { agentLlmRoutes } from "./llm.ts";
 import { agentMcpRoutes } from "./mcp.ts";
 import { agentLlmProfileRoutes } from "./profiles.ts";
@@ -15,7 +16,7 @@ export function agentServerRoutes(
   app: App,
   services: Pick<
     HttpServices,
-    "encryptedValues" | "openModel" | "outbound" | "sandboxes" | "secrets" | "settings" | "skills"
+    "encryptedValues" | "git" | "openModel" | "outbound" | "sandboxes" | "secrets" | "settings" | "skills"
   >,
 ): void {
   agentSettingsRoutes(app, services);
@@ -25,6 +26,7 @@ export function agentServerRoutes(
   agentMcpRoutes(app, services);
   agentProjectRoutes(app, services);
   agentExtensionRoutes(app, services);
+  agentRepositoryRoutes(app, services);
   agentCatalogRoutes(app, services);
   agentWorkspaceRoutes(app, services);
   unsupportedRoutes(app);

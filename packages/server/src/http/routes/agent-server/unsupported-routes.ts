@@ -17,7 +17,6 @@ const refusals: readonly [method: HTTPMethods, path: string, sentence: string][]
   ["POST", "/api/meta-profiles/:name", metaProfile],
   ["POST", "/api/llm/provider-connections", connection],
   ["POST", "/api/llm/subscription/openai/device/start", subscription],
-  ["POST", "/api/llm/subscription/openai/device/poll", subscription],
 ];
 
 /** Paths of single items of which none exist. */
@@ -26,8 +25,9 @@ const missing: readonly [path: string, methods: HTTPMethods[], what: string][] =
   ["/api/skills/installed/:name/refresh", ["POST"], "Skill"],
   ["/api/plugins/installed/:name", ["GET", "PATCH", "DELETE"], "Plugin"],
   ["/api/plugins/installed/:name/refresh", ["POST"], "Plugin"],
-  ["/api/meta-profiles/:name", ["GET", "DELETE"], "Meta-profile"],
+  ["/api/meta-profiles/:name", ["GET"], "Meta-profile"],
   ["/api/meta-profiles/:name/activate", ["POST"], "Meta-profile"],
+  ["/api/llm/subscription/openai/device/poll", ["POST"], "Subscription device login"],
   ["/api/llm/provider-connections/:name", ["PATCH", "DELETE"], "Provider connection"],
   ["/api/mcp/oauth/status/:name", ["GET"], "Job"],
   ["/api/mcp/oauth/callback/:name", ["POST"], "Job"],
@@ -51,6 +51,11 @@ export function unsupportedRoutes(app: App): void {
       },
     });
   }
+  // Deleting what does not exist is no error (agent-server-1.58.md section 4.2).
+  app.delete("/api/meta-profiles/:name", { config, schema }, ({ params }) => {
+    const { name } = params as { name: string };
+    return { name, message: `Meta-profile '${name}' deleted` };
+  });
   // The GUI's first page needs this list. There is no automation service; its health route returns
   // 404.
   app.get("/api/automation/v1", { config, schema }, () => ({ automations: [], total: 0 }));

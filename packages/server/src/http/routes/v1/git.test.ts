@@ -98,6 +98,27 @@ test("a repository has its metadata, including whether it is private", async () 
   ]);
 });
 
+test("an agent server lists repositories too, and says when there is no token", async () => {
+  await use("github");
+  const { sessionKey } = server.addSandbox();
+  const search = (query: string, key?: string) =>
+    read(server.call("GET", `/api/git/repositories/search?${query}`, key === undefined ? {} : { key }));
+  const page = await search("provider=github&limit=2", sessionKey!);
+  expect(page.body).toMatchObject({
+    items: [{ full_name: "ann/notes", is_public: false, main_branch: "main" }, { full_name: "ann/web.site" }],
+    next_page_id: expect.any(String),
+    missing_token: false,
+  });
+  const next = await search(`provider=github&limit=2&page_id=${encodeURIComponent(page.body.next_page_id)}`);
+  expect(next.body).toMatchObject({ items: [{ full_name: "acme/widgets" }], next_page_id: null });
+  const none = { status: 200, body: { items: [], next_page_id: null, missing_token: true } };
+  expect(await search("provider=gitlab")).toEqual(none);
+  expect(await search("provider=azure_devops")).toEqual(none);
+  expect(await search("provider=github", strangerKey)).toEqual(none);
+  expect((await search("provider=other")).status).toBe(422);
+  expect((await search("provider=github&limit=101")).status).toBe(422);
+});
+
 const searches: [Known, string, string[]][] = [
   ["github", "s", ["acme/widgets", "ann/web.site", "ann/notes"]],
   ["github", "s&sort_order=stars-asc", ["ann/notes", "ann/web.site", "acme/widgets"]],
