@@ -109,6 +109,12 @@ test("files are found by the words of commands, in any script and through the us
   expect(find('import x from "./x"', "/w/a/main.js", true)).toEqual(
     expect.arrayContaining(["/w/a/x", "/w/a/x.js", "/w/a/x/index.js"]),
   );
+  // Any file of a folder may be meant.
+  expect(find("for f in setup.d/*; do sh $f; done; run $HERE/*", "tools/run")).toEqual([
+    "/w/setup.d/",
+    "/w/tools/setup.d/",
+    "/w/tools/",
+  ]);
   const many = Array.from({ length: 1_001 }, (_, index) => `a/${index}`);
   expect(findPaths([{ source: "a", text: many.slice(1).join(" ") }], folders).more).toBe(false);
   expect(findPaths([{ source: "a", text: many.join(" ") }], folders).more).toBe(true);

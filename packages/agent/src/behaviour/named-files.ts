@@ -17,13 +17,31 @@ const pathsOfCommand = 500;
 /** How often the files that files name are looked for: a name in a name in a name. */
 const maxRounds = 6;
 
-/** Arguments: byte limit, files. */
+/** Files of one folder whose files a script runs, as in `for f in setup.d/*`. */
+const maxOfFolder = 100;
+
+/**
+ * Arguments: byte limit, files, and folders that end in a slash, for the scripts in them. Folders
+ * with too many files are a record `more`.
+ */
 const namedScript = `
 LIMIT=$1; shift
 export LIMIT
 ${emitFunction}
 kind=file
-for file; do [ -f "$file" ] && emit -L "$file" -maxdepth 0; done
+for file; do
+  case $file in
+    */) count=0
+      [ -d "$file" ] && for one in "$file"*; do
+        [ -f "$one" ] || continue
+        case \${one##*/} in *.sh | *.bash | *.py | *.js | *.mjs | *.cjs | *.ts | *.rb | *.pl | *.php) ;; *.*) continue ;; esac
+        count=$((count + 1))
+        [ $count -le ${maxOfFolder} ] || { printf 'more 0 %s\\0' "$file"; break; }
+        emit -L "$one" -maxdepth 0
+      done ;;
+    *) [ -f "$file" ] && emit -L "$file" -maxdepth 0 ;;
+  esac
+done
 exit 0`;
 
 interface NamingPart extends Pick<BehaviourPart, "source" | "text"> {
@@ -62,6 +80,8 @@ export async function readNamedFiles(
       const { stdout, truncated } = await runScript(sandbox, namedScript, args, { maxOutputBytes });
       isIncomplete ||= truncated;
       for (const file of readRecords(stdout)) {
+        isIncomplete ||= file.kind === "more";
+        if (file.kind !== "file" || found.has(file.path)) continue;
         found.set(file.path, toPart(file, folders.workingDir));
         if (file.bytes.length <= maxNamedBytes)
           next.push({ source: file.path, text: file.content, isFile: true });
@@ -85,6 +105,9 @@ function toPart({ path, bytes }: FoundFile, workingDir: string): BehaviourPart {
 /** The variables for the folders of the project and of a plugin (agent-behaviour.md section 9). */
 const projectVariable = /["']?\$\{?(?:CLAUDE|OPENHANDS)_PROJECT_DIR\}?["']?/g;
 const pluginVariable = /["']?\$\{?(?:CLAUDE_|OPENHANDS_)?PLUGIN_ROOT\}?["']?/g;
+/** Stands for the `*` of `folder/*`, which no path may have. */
+const anyFile = "\u2400";
+
 /** Any other variable may hold the script's own folder. */
 const otherVariable = /\$\w+\//g;
 
@@ -122,8 +145,8 @@ export function findPaths(
       const isAbsolute = folders.some((one) => word === one || word.startsWith(`${one}/`));
       const place = word.startsWith("/") && !isAbsolute ? `.${word}` : word;
       for (const folder of [workingDir, posix.dirname(own)]) {
-        const path = posix.resolve(folder, place);
-        if (isProjects(path)) paths.add(path);
+        const path = posix.resolve(folder, place.replace(anyFile, ""));
+        if (isProjects(path)) paths.add(place.endsWith(anyFile) ? `${path}/` : path);
       }
     }
   }
@@ -136,7 +159,8 @@ function findWords(source: string, text: string): Iterable<string> {
 }
 
 function* findShellWords(text: string): Generator<string> {
-  for (const word of text.replace(otherVariable, " /").split(/[\s"'`;&|()<>{}[\],=$*?\\\u0000-\u001f]+/))
+  const marked = text.replaceAll(anyFile, "").replaceAll("/*", `/${anyFile} `).replace(otherVariable, " /");
+  for (const word of marked.split(/[\s"'`;&|()<>{}[\],=$*?\\\u0000-\u001f]+/))
     if (word.length <= 300 && (word.includes("/") || scriptEnding.test(word)) && !/^\/*$/.test(word))
       yield word;
 }

@@ -112,6 +112,15 @@ echo 'from helper import x' >tools/py/main.py && echo 'x = 1' >tools/py/helper.p
   const second = (await find("/tmp/e")).parts;
   expect(second.slice(0, 4)).toEqual(first.slice(0, 4));
   expect(second[4]).not.toEqual(first[4]);
+  await sh(
+    sandbox,
+    `mkdir -p /tmp/g/.openhands /tmp/g/setup.d && cd /tmp/g && echo 'for f in setup.d/*; do sh "$f"; done' >.openhands/setup.sh
+cd setup.d && echo 1 >a.sh && echo 2 >b && echo 3 >text.md && echo 4 >../c.sh`,
+  );
+  const sources = (await find("/tmp/g")).parts.map(({ source }) => source);
+  expect(sources).toEqual([".openhands/setup.sh", "setup.d/a.sh", "setup.d/b"]);
+  await sh(sandbox, "cd /tmp/g/setup.d && for n in $(seq 100); do echo $n >$n.sh; done");
+  expect(texts(await find("/tmp/g")).at(-1)).toMatch(/too many files are named to compare$/);
   // An endless chain ends, and is never the same twice.
   await sh(
     sandbox,
