@@ -89,6 +89,29 @@ test("ls, show, logs, stop and rm work on a conversation that run started", asyn
   expect((await cli("rm", "../../x")).stderr).toMatch(/is no id of a conversation/);
 });
 
+test("secrets are stored, listed without their values and deleted; --plain is kept until --no-plain", async () => {
+  expect((await cli("secrets")).stdout).toBe("You have no secrets yet.\n");
+  const set = (...args: string[]) => cli("secrets", "set", "DB_PASSWORD", ...args);
+  expect(await set("a-long-password", "--plain")).toMatchObject({ code: 0, stdout: "", stderr: "" });
+  const plain = async () => JSON.parse((await cli("secrets", "ls", "--json")).stdout);
+  expect(await plain()).toMatchObject({ name: "DB_PASSWORD", plain: true, hosts: null });
+  await set("another-password", "--host", "db.example.com", "*.example.org", "--description", "of tests");
+  expect(await plain()).toMatchObject({ plain: true, hosts: ["db.example.com", "*.example.org"] });
+  expect((await cli("secrets", "ls")).stdout).toMatch(
+    /^NAME .*\nDB_PASSWORD +value +db\.example\.com, \*\.example\.org +of tests\n$/,
+  );
+  await set("another-password", "--no-plain");
+  expect((await cli("secrets", "ls")).stdout).toMatch(/DB_PASSWORD +placeholder /);
+  const refused = await cli("secrets", "set", "PATH", "a-long-password");
+  expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('The secret "PATH" is refused') });
+  expect(refused.stderr).not.toContain("a-long-password");
+  expect((await cli("secrets", "rm", "DB_PASSWORD")).code).toBe(0);
+  expect(await cli("secrets", "rm", "DB_PASSWORD")).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('There is no secret "DB_PASSWORD"'),
+  });
+});
+
 test("settings are read and changed by name; a secret is read from standard input and never shown", async () => {
   expect(await cli("settings", "set", "llm_model", "openai/scripted")).toMatchObject({ code: 0, stderr: "" });
   expect((await cli("settings", "get", "llm_model")).stdout).toBe("openai/scripted\n");

@@ -100,6 +100,8 @@ export interface PromptSecret {
   description: string | null;
   /** Allowed hosts; null: those of the network policy. */
   hosts: readonly string[] | null;
+  /** The variable holds the value itself. */
+  plain?: boolean;
 }
 
 const most = 100;
@@ -108,8 +110,9 @@ const most = 100;
 function secretsBlock(secrets: readonly PromptSecret[]): string {
   // Sorted, because a replay gets them in another order.
   const sorted = secrets.toSorted((a, b) => (a.variable < b.variable ? -1 : 1));
-  const lines = sorted.slice(0, most).map(({ variable, description, hosts }) => {
+  const lines = sorted.slice(0, most).map(({ variable, description, hosts, plain }) => {
     const what = description ? `: ${description.replaceAll(/\s+/g, " ").slice(0, 200)}` : "";
+    if (plain) return `* $${variable}${what} (the value itself, for programs; never print it)`;
     return `* $${variable}${what} (${hosts ? `for ${hosts.slice(0, 5).join(", ")}` : "for allowed hosts"})`;
   });
   return `<SECRETS>

@@ -61,7 +61,10 @@ export interface Egress {
    * with mode `none`. Variables of the spec take precedence.
    */
   environment(sandbox: ProxiedSandbox): Record<string, string>;
-  /** What the environment of a start lacks when there are secrets, which may be added later. */
+  /**
+   * What the environment of a start lacks when there are secrets, which may be added later: the
+   * placeholders, and the values of plain ones, which a sandbox without a network has, too.
+   */
   secretEnvironment(sandbox: ProxiedSandbox): Record<string, string>;
   /** The policy for a start: with access for the user's secrets, also for later ones. */
   startPolicy(sandbox: ProxiedSandbox): NetworkPolicy;

@@ -21,6 +21,11 @@ export function toPlaceholders(
   return Object.fromEntries(secrets.map(({ variable }) => [variable, toPlaceholder(variable, token)]));
 }
 
+/** The values of secrets by their variables, for those that their owner gives to programs. */
+export function toValues(secrets: readonly SandboxSecret[]): Record<string, string> {
+  return Object.fromEntries(secrets.map(({ variable, value }) => [variable, value]));
+}
+
 function toPlaceholder(name: string, token: string): string {
   return `${prefix}${createHmac("sha256", token).update(`placeholder ${name}`).digest("hex").slice(0, 40)}`;
 }

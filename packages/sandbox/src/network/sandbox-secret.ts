@@ -5,11 +5,13 @@ export interface SecretInfo {
   hosts: readonly string[] | null;
   /** Headers, in lower case, that may carry it besides those for authentication. */
   headers?: readonly string[] | null;
+  /** Its variable holds the value itself, because programs inside must know it. */
+  plain?: boolean;
 }
 
 /** A secret in one sandbox. */
 export interface SandboxSecret extends SecretInfo {
-  /** Variable of the placeholder: `name`, or `GITHUB_TOKEN` for `github_token`. */
+  /** Variable of the placeholder or the value: `name`, or `GITHUB_TOKEN` for `github_token`. */
   variable: string;
   value: string;
   /** Replaces the placeholder instead of `value`: for Bitbucket's `user:password` the password. */

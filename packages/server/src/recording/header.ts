@@ -38,10 +38,11 @@ export function createRecordingHeader(deps: RecordingHeaderDeps, row: Conversati
       ...(own && { agent: maskSecrets(own) as Record<string, unknown> }),
       context: getContext(deps, row),
       settings: getSettings(deps, row.userId),
-      secrets: secrets.forSandbox(row.userId, row.sandboxId).map(({ name, description, hosts }) => ({
+      secrets: secrets.forSandbox(row.userId, row.sandboxId).map(({ name, description, hosts, plain }) => ({
         name,
         ...(description !== null && { description }),
         ...(hosts && { hosts: [...hosts] }),
+        ...(plain && { plain }),
       })),
     },
     needs: listNeeds(store, row, sandbox?.snapshotId ?? null),

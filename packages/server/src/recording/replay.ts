@@ -158,11 +158,14 @@ async function prepare(
   const { agent, ...row } = toReplayedConversation(conversation, firstNotes(recording));
   const change = parseSettings(conversation.settings);
   if (change) await settings.updateV1(defaultUser, change);
-  for (const { name, description, hosts } of conversation.secrets.filter(createSecretFilter(recording))) {
+  for (const { name, description, hosts, plain } of conversation.secrets.filter(
+    createSecretFilter(recording),
+  )) {
     const secret = {
       name,
       description: description ?? null,
       hosts: hosts ?? null,
+      ...(plain && { plain }),
       value: randomBytes(24).toString("base64url"),
     };
     // Names of git provider tokens are reserved: their errors are ignored.

@@ -23,12 +23,13 @@ export interface DerivedSecrets {
 export function deriveSecrets({ custom, providers }: SecretsDocument): DerivedSecrets {
   const named = Object.entries(custom)
     .map(
-      ([name, { value, description, hosts, headers = null }]): SandboxSecret => ({
+      ([name, { value, description, hosts, headers = null, plain }]): SandboxSecret => ({
         name,
         variable: name,
         description,
         hosts,
         headers: headers?.map((header) => header.toLowerCase()) ?? null,
+        ...(plain && { plain }),
         value,
       }),
     )
@@ -48,11 +49,12 @@ export function deriveSecrets({ custom, providers }: SecretsDocument): DerivedSe
     };
   });
   return {
-    list: named.map(({ name, description, hosts, headers = null }) => ({
+    list: named.map(({ name, description, hosts, headers = null, plain = false }) => ({
       name,
       description,
       hosts,
       headers,
+      plain,
     })),
     providers: new Map(tokens),
     providerHosts: Object.freeze(Object.fromEntries(tokens.map(([type, { host }]) => [type, host]))),

@@ -80,6 +80,9 @@ export const appServer: readonly Deliberate[] = [
   ["*body hosts: ours alone", extension],
   ["POST /api/v1/secrets: body headers: ours alone", extension],
   ["PUT /api/v1/secrets/{secret_id}: body headers: ours alone", extension],
+  ["POST /api/v1/secrets: body plain: ours alone", extension],
+  ["PUT /api/v1/secrets/{secret_id}: body plain: ours alone", extension],
+  ["GET /api/v1/secrets/search: answer items[].plain: ours alone", extension],
   ["GET /api/v1/secrets/search: answer items[].hosts: ours alone", extension],
   ["GET /api/v1/secrets/search: answer items[].headers: ours alone", extension],
   [

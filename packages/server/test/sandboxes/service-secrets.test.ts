@@ -17,6 +17,8 @@ const rule = { host: "a.test", ports: [443], methods: null };
 const specs = [{ ...testSpec, network: policyOf({ allow: [rule] }) }];
 const mask = new SecretMask();
 let server: Server;
+/** Why sandboxes get no secrets. */
+let restriction: string | undefined;
 let bench: ServiceBench;
 let proxy: TestProxy;
 let secrets: StoredSecrets;
@@ -36,7 +38,7 @@ beforeAll(async () => {
     resolve: async () => [address],
     secrets: {
       forSandbox: (userId, sandboxId) => secrets.forSandbox(userId, sandboxId),
-      withheld: () => undefined,
+      withheld: () => restriction,
     },
   });
   service = await bench.serve({ specs, egress: proxy.proxy });
@@ -119,4 +121,42 @@ test("a sandbox that started without secrets gets them with the next command, an
   await service.close();
   service = await bench.serve({ specs, egress: proxy.proxy });
   expect(await send(id, "LATE", "/restarted")).toBe(`Bearer ${value}`);
+});
+
+test("a plain secret is known inside, with its lines, until its owner takes that back or the sandbox is restricted", async () => {
+  const key = "-----BEGIN KEY-----\nline 'two' of $KEY\n-----END KEY-----";
+  await secrets.put("zoe", { name: "DB_PASSWORD", value: key, plain: true }, { replace: true });
+  await secrets.put("zoe", { name: "HIDDEN", value: "hidden-value" }, { replace: true });
+  const id = await create("zoe");
+  const read = async (variable: string) => {
+    const terminal = openTerminal(await service.running(id));
+    const command = `printf %s "$${variable}" >/tmp/seen`;
+    const action = { kind: "TerminalAction", command, is_input: false, timeout: null, reset: false } as const;
+    await terminal.run(action, AbortSignal.timeout(50_000));
+    terminal.close();
+    expect(await inside(id, "cat /tmp/seen")).toBe(await inside(id, `printf %s "$${variable}"`));
+    return inside(id, "cat /tmp/seen");
+  };
+  expect(await read("DB_PASSWORD")).toBe(key);
+  expect(await read("HIDDEN")).toMatch(/^sandpiper_/);
+  expect(mask.mask(`a ${key} b`)).toBe("a ********** b");
+  expect(await send(id, "HIDDEN", "/hidden")).toBe("Bearer hidden-value");
+
+  restriction = "Not accepted.";
+  expect(await read("DB_PASSWORD")).toMatch(/^sandpiper_/);
+  restriction = undefined;
+  await secrets.put("zoe", { name: "DB_PASSWORD", value: "another-value" }, { replace: true });
+  expect(await read("DB_PASSWORD")).toBe("another-value");
+  await secrets.putConversation(
+    { userId: "zoe", conversationId: "z", sandboxId: id },
+    { DB_PASSWORD: "own" },
+  );
+  expect(await read("DB_PASSWORD")).toMatch(/^sandpiper_/);
+  await secrets.removeConversation("z");
+  await secrets.rename("zoe", "DB_PASSWORD", { name: "DB_PASSWORD", plain: false });
+  expect(await read("DB_PASSWORD")).toMatch(/^sandpiper_/);
+  expect(secrets.list("zoe").map(({ name, plain }) => [name, plain])).toEqual([
+    ["DB_PASSWORD", false],
+    ["HIDDEN", false],
+  ]);
 });

@@ -89,6 +89,7 @@ export const RecordingHeader = Type.Object({
         name: Type.String(),
         description: Type.Optional(Type.String()),
         hosts: Type.Optional(Type.Array(Type.String())),
+        plain: Type.Optional(Type.Boolean()),
       }),
     ),
   }),

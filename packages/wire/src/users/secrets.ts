@@ -35,6 +35,13 @@ const HeaderNames = Type.Optional(
   ),
 );
 
+const Plain = Type.Optional(
+  Type.Boolean({
+    description:
+      "an extension: true gives the value itself to every program in your sandboxes, instead of a placeholder",
+  }),
+);
+
 /** Body of `POST /api/v1/secrets` (app-server.md section 6). */
 export const CustomSecretCreate = Type.Object({
   name: SecretName,
@@ -42,6 +49,7 @@ export const CustomSecretCreate = Type.Object({
   value: Value,
   hosts: Hosts,
   headers: HeaderNames,
+  plain: Plain,
 });
 
 /** Body of `PUT /api/v1/secrets/{id}`: what is left out stays as it is. */
@@ -50,6 +58,7 @@ export const CustomSecretUpdate = Type.Object({
   description: Description,
   hosts: Hosts,
   headers: HeaderNames,
+  plain: Plain,
 });
 
 /** A secret as clients see it. */
@@ -58,6 +67,7 @@ export const CustomSecretInfo = Type.Object({
   description: Nullable(Type.String()),
   hosts: Nullable(Type.Array(Type.String())),
   headers: Nullable(Type.Array(Type.String())),
+  plain: Type.Boolean({ default: false, description: "its value is inside sandboxes" }),
 });
 export const CustomSecretPage = Page(CustomSecretInfo);
 

@@ -8,7 +8,7 @@ import type { Logger } from "@sandpiper/core/log/logger";
 import { type Resolve, systemResolve } from "@sandpiper/core/outbound/resolve";
 import type { NetworkPolicy, SandboxFile } from "../../driver.ts";
 import type { Decision, Egress, Listen, NetworkProblem, ProxiedSandbox, SecretLookup } from "../api.ts";
-import { toPlaceholders } from "../credentials.ts";
+import { toPlaceholders, toValues } from "../credentials.ts";
 import {
   browserPolicyFiles,
   caBundleFile,
@@ -84,9 +84,14 @@ export class EgressProxy implements Egress, Inspector {
   }
 
   secretEnvironment({ id, policy, token, userId }: ProxiedSandbox): Record<string, string> {
-    if (policy.mode === "none" || !policy.userSecrets || userId === undefined) return {};
-    const secrets = this.#options.secrets?.forSandbox(userId, id) ?? [];
-    return secrets.length > 0 ? { ...trustingEnvironment(token), ...toPlaceholders(secrets, token) } : {};
+    const { secrets: lookup } = this.#options;
+    if (!lookup || !policy.userSecrets || userId === undefined) return {};
+    const secrets = lookup.forSandbox(userId, id);
+    // As with all secrets, those of a sandbox that gets none now stay placeholders.
+    const known = secrets.filter(({ plain }) => plain);
+    const plain = known.length > 0 && lookup.withheld(userId, id) === undefined ? toValues(known) : {};
+    if (policy.mode === "none" || secrets.length === 0) return plain;
+    return { ...trustingEnvironment(token), ...toPlaceholders(secrets, token), ...plain };
   }
 
   startPolicy({ policy, userId }: ProxiedSandbox): NetworkPolicy {

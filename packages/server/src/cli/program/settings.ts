@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { addSecretCommands } from "./secrets.ts";
 
 /** A word after `keys` is meant as a command, and not as an argument of the default one. */
 function nameCommand(text: string, keys: Command): string {
@@ -8,7 +9,7 @@ function nameCommand(text: string, keys: Command): string {
   return `error: unknown command '${word}': keys has ${names.join(", ")}\n`;
 }
 
-/** `settings`, `keys` and `completion`. */
+/** `settings`, `secrets`, `keys` and `completion`. */
 export function addSettingsCommands(program: Command): void {
   const settings = program
     .command("settings")
@@ -45,6 +46,8 @@ Examples:
     .action(async (name: string, value: string | undefined) =>
       (await import("../settings.ts")).setSetting(name, value),
     );
+
+  addSecretCommands(program);
 
   const user = ["-u, --user <user>", "user of the key"] as const;
   const keys = program

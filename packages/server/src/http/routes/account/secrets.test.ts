@@ -59,7 +59,7 @@ test("a secret is stored, listed without its value, renamed, replaced and remove
     status: 201,
     body: { message: expect.any(String) },
   });
-  const a = { name: "A_TOKEN", ...about, headers: ["x-signature"] };
+  const a = { name: "A_TOKEN", ...about, headers: ["x-signature"], plain: false };
   expect(await names()).toEqual({ items: [a], next_page_id: null });
   expect((await call("POST", "/api/v1/secrets", { name: "A_TOKEN", value: "other" })).status).toBe(201);
   expect(server.secrets.value("default", "A_TOKEN")).toBe("other");
@@ -247,6 +247,25 @@ test("tokens of git providers are checked before they are stored", async () => {
     message: "Unset Git provider tokens",
   });
   expect(server.secrets.providerHosts("default")).toEqual({});
+});
+
+test("a secret is plain only if its owner says so, and the list shows it", async () => {
+  await add("USUAL");
+  await add("INSIDE", { plain: true });
+  const listed = async () =>
+    (await call("GET", "/api/v1/secrets/search")).body.items.map((one: { name: string; plain: boolean }) => [
+      one.name,
+      one.plain,
+    ]);
+  expect(await listed()).toEqual([
+    ["INSIDE", true],
+    ["USUAL", false],
+  ]);
+  await add("INSIDE");
+  expect(await listed()).toContainEqual(["INSIDE", true]);
+  expect((await call("PUT", "/api/v1/secrets/INSIDE", { name: "INSIDE", plain: false })).status).toBe(200);
+  expect(await listed()).toContainEqual(["INSIDE", false]);
+  expect((await call("POST", "/api/v1/secrets", { name: "X", value, plain: "yes" })).status).toBe(422);
 });
 
 test("a sandbox's key reads only the secrets of its sandbox", async () => {

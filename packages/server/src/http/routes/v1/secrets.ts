@@ -30,8 +30,9 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
       const found = secrets
         .list(request.principal.userId)
         .filter(({ name }) => name > after && name.includes(part));
-      const items = found.slice(0, limit).map(({ hosts, headers = null, ...info }) => ({
+      const items = found.slice(0, limit).map(({ hosts, headers = null, plain = false, ...info }) => ({
         ...info,
+        plain,
         hosts: hosts && [...hosts],
         headers: headers && [...headers],
       }));
