@@ -204,6 +204,21 @@ test("a key that a model refuses is found before the sandbox; a refused list of 
   refusing.close();
 });
 
+test("run names the option that allows a host which the network refused, for its own requests only", async () => {
+  const ask = (url: string) => `run: curl -sS -m 20 ${url} >/dev/null; true`;
+  const { code, stderr } = await run(
+    `${ask("http://one.example.net/")}; curl -sS http://two.example.net:8123`,
+  );
+  expect(code, stderr).toBe(0);
+  expect(stderr.replaceAll("\n", " ")).toContain(
+    "The network refused one.example.net:80, two.example.net:8123: a new run reaches that with --allow one.example.net --allow two.example.net:8123 ",
+  );
+  const again = await run(ask("http://three.example.net/"), "--continue", "--rm");
+  expect(again.stderr.replaceAll("\n", " ")).toContain(
+    "The network refused three.example.net:80: a new run reaches that with --allow three.example.net ",
+  );
+});
+
 test("on a terminal, run shows the answer as Markdown", async () => {
   const line = `"${program}" run "Answer in words" --dir "${dir}" --rm; echo "ended with $?"`;
   const local = terminal(line);

@@ -14,6 +14,7 @@ import { Interruption } from "./interruption.ts";
 import { getInvoker } from "./invoker.ts";
 import { JsonOutput } from "./json-output.ts";
 import { LiveOutput } from "./live-output.ts";
+import { describeRefusals, lastDecision } from "./network-refusals.ts";
 import { formatNotes } from "./notes.ts";
 import { formatUsage, Progress } from "./progress.ts";
 import { describeEnvironments } from "./python-environments.ts";
@@ -130,6 +131,7 @@ async function work(
     const { trust } = options;
     await progress.without(() => askTrust(client, started!, origin, { trust, paint }));
     progress.doing("starts the conversation");
+    const decided = await lastDecision(client, started.sandbox.id);
     interruption.gently = () => interrupt(client, started!, progress, interruption);
     const run = started;
     const status = await followTask(client, { ...task, tags }, run, show, {
@@ -140,6 +142,7 @@ async function work(
       },
       ...(canAsk() && { confirm: (id) => progress.without(() => confirm(client, id, paint)) }),
     });
+    progress.print(...formatNotes(await describeRefusals(client, run.sandbox.id, decided)));
     progress.doing("fetches the changes");
     const patch = await collectChanges(client, started, changes).catch((error: Error) => {
       keep = true;
