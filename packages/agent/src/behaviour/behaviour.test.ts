@@ -3,7 +3,7 @@ import { toHookConfig } from "../hooks/config.ts";
 import { parseAgentDefinition } from "../skills/agent-definitions.ts";
 import { parseSkill } from "../skills/parse.ts";
 import { collectBehaviour, digestBehaviour, missingParts, type ProjectParts } from "./behaviour.ts";
-import { findGitPrograms } from "./git-settings.ts";
+import { findGitPrograms, listGitSettings } from "./git-settings.ts";
 import { findPaths } from "./named-files.ts";
 import { toCredentialHelper } from "./own-parts.ts";
 
@@ -188,4 +188,29 @@ test("settings of git count when they name a program, or let another one in", ()
   ];
   for (const other of others)
     expect(findGitPrograms(list({ "credential.https://a.example.helper": other }))).toHaveLength(1);
+});
+
+test("the settings of a file are read without git", () => {
+  const file = [
+    "[core] fsmonitor = ./x",
+    "\tbare = false",
+    "# sshCommand = a comment",
+    '\tSSHCommand = "sh \\',
+    '  evil"',
+    '[Filter "a]b"]',
+    "clean=sh y",
+    '[credential "https://a.example/\\"x"]\r',
+    "\thelper = !z\r",
+    "[alias]",
+    "st = status",
+    "[include",
+    "path = ../more",
+  ].join("\n");
+  expect(findGitPrograms(listGitSettings(file))).toEqual([
+    "core.fsmonitor = ./x",
+    "core.sshcommand = sh   evil",
+    "filter.a]b.clean = sh y",
+    'credential.https://a.example/"x.helper = !z',
+    "include.path = ../more",
+  ]);
 });

@@ -2,7 +2,7 @@ import { posix } from "node:path";
 import { type CommandRunner, runScript } from "@sandpiper/sandbox/files/files";
 import type { BehaviourPart } from "@sandpiper/wire";
 import { emitFunction, readRecords } from "../skills/file-records.ts";
-import { findGitPrograms } from "./git-settings.ts";
+import { findGitPrograms, listGitSettings } from "./git-settings.ts";
 import { incomparable } from "./incomparable.ts";
 import { preCommitHook } from "./own-parts.ts";
 
@@ -31,12 +31,12 @@ const scriptsScript = `
 work=$1 LIMIT=$2
 export LIMIT GIT_OPTIONAL_LOCKS=0
 ${emitFunction}
-git() { command git -c safe.directory='*' -c core.fsmonitor=false "$@"; }
+ask_git() { git -c safe.directory='*' -c core.fsmonitor=false "$@"; }
 kind=setup
 [ -f "$work/.openhands/setup.sh" ] && emit -L "$work/.openhands/setup.sh" -maxdepth 0
 kind=precommit
 [ -f "$work/.openhands/pre-commit.sh" ] && emit -L "$work/.openhands/pre-commit.sh" -maxdepth 0
-hooks=$(cd "$work" && git rev-parse --git-path hooks 2>/dev/null) || hooks=.git/hooks
+hooks=$(cd "$work" && ask_git rev-parse --git-path hooks 2>/dev/null) || hooks=.git/hooks
 case $hooks in /*) ;; *) hooks=$work/$hooks ;; esac
 husky=$work/.husky
 [ "$hooks" = "$husky" ] && husky=
@@ -47,12 +47,18 @@ for folder in "$hooks" \${husky:+"$husky"}; do
 done
 settings() {
   file=$1; shift
-  list=$(cd "$work" && git config "$@" --includes --list --null 2>/dev/null | head -c "$LIMIT" | tr '\\1\\0' '\\2\\1')
+  list=$(cd "$work" && ask_git config "$@" --includes --list --null 2>/dev/null | head -c "$LIMIT" | tr '\\1\\0' '\\2\\1')
   [ -n "$list" ] || return 0
   printf 'settings %s %s\\0' $(printf %s "$list" | wc -c) "$file"
   printf %s "$list"
 }
-command -v git >/dev/null 2>&1 || exit 0
+kind=config
+if ! command -v git >/dev/null 2>&1; then
+  for one in config config.worktree; do
+    [ -f "$work/.git/$one" ] && emit -L "$work/.git/$one" -maxdepth 0
+  done
+  exit 0
+fi
 settings "$work/.git/config" --local
 [ -f "$work/.git/config.worktree" ] && settings "$work/.git/config.worktree" --worktree
 { find "$work/.git/modules" -maxdepth 4 -type f -name config
@@ -70,8 +76,10 @@ export async function readScripts(sandbox: CommandRunner, workingDir: string): P
   return readRecords(stdout).flatMap(({ kind, path, content, bytes }): BehaviourPart[] => {
     const why = bytes.length > maxScriptBytes ? `\n# ${incomparable("it is too long")}` : "";
     const source = posix.relative(workingDir, path);
-    if (kind === "settings") {
-      const programs = findGitPrograms(content.replaceAll("\x01", "\0")).join("\n") + why;
+    if (kind === "settings" || kind === "config") {
+      // Without git in the image, the agent may install it later.
+      const list = kind === "config" ? listGitSettings(content) : content.replaceAll("\x01", "\0");
+      const programs = findGitPrograms(list).join("\n") + why;
       return programs ? [{ kind: "git_setting", source, text: programs }] : [];
     }
     if ((kind !== "setup" && kind !== "precommit") || content === preCommitHook) return [];

@@ -47,3 +47,29 @@ function startsProgram(name: string, value: string): boolean {
   if (last === "path") return programPaths.test(name);
   return programs.test(last) && !booleans.test(value) && !usual.test(value);
 }
+
+/**
+ * The settings of a file as git lists them, near enough for what names a program: comments behind a
+ * value stay.
+ */
+export function listGitSettings(text: string): string {
+  let section = "";
+  const settings: string[] = [];
+  for (const line of text.replaceAll("\\\r\n", "").replaceAll("\\\n", "").split("\n")) {
+    let rest = line.trim();
+    if (rest.startsWith("[")) {
+      const quoted = rest.indexOf('"]');
+      const end = quoted < 0 ? rest.indexOf("]") : quoted;
+      const [name = "", ...subsection] = rest.slice(1, end < 0 ? undefined : end).split('"');
+      section = name.trim().toLowerCase();
+      if (subsection.length > 0) section += `.${subsection.join('"').replaceAll("\\", "")}`;
+      rest = end < 0 ? "" : rest.slice(rest.indexOf("]", end) + 1).trim();
+    }
+    const equals = rest.indexOf("=");
+    if (rest === "" || /^[#;]/.test(rest) || equals < 0) continue;
+    const name = rest.slice(0, equals).trim().toLowerCase();
+    const value = rest.slice(equals + 1).replaceAll('"', "");
+    settings.push(`${section}.${name}\n${value.trim()}\0`);
+  }
+  return settings.join("");
+}

@@ -1,5 +1,5 @@
 import { collectBehaviour } from "@sandpiper/agent/behaviour/behaviour";
-import { findGitPrograms } from "@sandpiper/agent/behaviour/git-settings";
+import { findGitPrograms, listGitSettings } from "@sandpiper/agent/behaviour/git-settings";
 import { findPaths } from "@sandpiper/agent/behaviour/named-files";
 import { toHookConfig } from "@sandpiper/agent/hooks/config";
 import { decide } from "@sandpiper/agent/hooks/verdict";
@@ -117,6 +117,12 @@ export const foreignReaders: readonly Reader[] = [
       findPaths([{ source: "a.py", text, isFile: true }], { workingDir: "/w", plugins: ["/p"] }),
     bound: "maxNamedBytes and maxWords of behaviour/named-files.ts",
     pieces: ["'./a'", "'a", "import a.b\n", "from ", "\t", '"./', "..", "`./"],
+  },
+  {
+    name: "listGitSettings and findGitPrograms",
+    read: (text) => findGitPrograms(listGitSettings(text)),
+    bound: "maxScriptBytes of behaviour/files.ts",
+    pieces: ["[a]\n", '[a "b"]', "[", '"', "\\\n", "a=!b\n", "[alias] a=!b\n", "]", "="],
   },
   {
     name: "findGitPrograms",

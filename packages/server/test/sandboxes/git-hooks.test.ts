@@ -68,3 +68,19 @@ test("programs in git's settings are parts, those of submodules, worktrees and i
     "lib/inner/.git/config: filter.f.clean = sh x",
   ]);
 });
+
+test("programs in git's settings count in an image without git, too", async () => {
+  const { sandbox } = bench;
+  await find(
+    "/tmp/bare",
+    `git init -q; git config core.editor 'sh x'; mkdir /tmp/few; for tool in sh env find head wc tr cat; do
+    ln -s "$(command -v $tool)" /tmp/few/; done`,
+  );
+  const without: typeof sandbox = Object.assign(Object.create(sandbox), {
+    shell: ["env", "PATH=/tmp/few", "sh"],
+    exec: sandbox.exec.bind(sandbox),
+  });
+  expect(await readScripts(without, "/tmp/bare")).toEqual([
+    { kind: "git_setting", source: ".git/config", text: "core.editor = sh x" },
+  ]);
+});
