@@ -59,6 +59,36 @@ test("followers get the growing text only if the client's model says stream: tru
   for (const change of [{}, { stream: false }, { stream: null }]) expect(await deltasWith(change)).toBe(0);
 });
 
+test("followers get each call of a model that asks for it, masked and unstored", async () => {
+  const { agent: given } = sdkRequest(models.url);
+  const callsWith = async (change: Json) => {
+    const request = sdkRequest(models.url, {
+      agent: { ...given, llm: { ...given.llm, model: "openai/a b:../scripted", ...change } },
+      secrets: { HUSH: "a-planted-value" },
+    });
+    const { id } = (await agent.call("POST", "/api/conversations", request)).body;
+    const socket = follow(id);
+    await socket.frame(({ key }) => key === "full_state");
+    const text = "run: echo a-planted-value";
+    await agent.call("POST", `/api/conversations/${id}/events`, { ...message(text), run: true });
+    await socket.frame(({ key, value }) => key === "full_state" && value.execution_status === "finished");
+    const { body } = await agent.call("GET", `/api/conversations/${id}/events/search?limit=100`);
+    expect(body.items.map(({ kind }: Json) => kind)).not.toContain("LLMCompletionLogEvent");
+    return socket.frames.filter(({ kind }) => kind === "LLMCompletionLogEvent");
+  };
+  const calls = await callsWith({ log_completions: true });
+  expect(calls).toHaveLength(2);
+  expect(calls[0]).toMatchObject({ source: "environment", usage_id: "agent" });
+  expect(calls[0]!.filename).toMatch(/^openai__a_b_\.\.__scripted-\d+\.\d{3}-[0-9a-f]{4}\.json$/);
+  const logged = calls.map(({ log_data }) => JSON.parse(log_data));
+  expect(logged[1].messages.map(({ role }: Json) => role)).toEqual(["system", "user", "assistant", "tool"]);
+  expect(logged[0].response.choices[0].message.tool_calls[0].function.name).toBe("terminal");
+  expect(logged[0]).toMatchObject({ cost: expect.any(Number), latency_sec: expect.any(Number) });
+  expect(JSON.stringify(calls)).not.toContain("planted");
+  expect(JSON.stringify(calls)).not.toContain("sk-own-model-key");
+  for (const change of [{}, { log_completions: false }]) expect(await callsWith(change)).toEqual([]);
+});
+
 test("an agent delegates to the sub-agents that its client defines, by their names", async () => {
   const { agent: given } = sdkRequest(models.url);
   const seen: ModelRequestSeen[] = [];

@@ -60,6 +60,8 @@ export const GivenLlm = Type.Object(
     seed: Type.Optional(Nullable(Type.Integer({ minimum: -(2 ** 53), maximum: 2 ** 53 }))),
     /** Followers get the text of answers while it grows. */
     stream: Type.Optional(Nullable(Type.Boolean())),
+    /** Followers get each call of the model as LLMCompletionLogEvent. */
+    log_completions: Type.Optional(Nullable(Type.Boolean())),
     max_input_tokens: tokens,
     max_output_tokens: tokens,
     timeout: Type.Optional(

@@ -116,6 +116,12 @@ export class AgentConfigResolver {
     return !llm || llm.stream === true;
   }
 
+  /** Whether followers get the calls of the model: when the one of the client asks for it. */
+  logsCompletions(row: Pick<Row, "id" | "config">): boolean {
+    const { agent, llm = agent?.llm } = this.clientAgent(row) ?? {};
+    return llm?.log_completions === true;
+  }
+
   /** The condenser's own model, else the agent's. */
   condenserModel(row: Row): Partial<ModelConfig> {
     const llm = this.clientAgent(row)?.agent?.condenser?.llm;

@@ -2,14 +2,17 @@ import { maskModel } from "@sandpiper/agent/masking/masked-model";
 import type { Model, ModelConfig, OpenModel } from "@sandpiper/models/model";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
+import type { Hub } from "../log/hub.ts";
 import type { AgentConfigResolver } from "./agent-config.ts";
+import { logCompletions } from "./completion-log.ts";
 import type { OutputMasks } from "./output-masks.ts";
 
 type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 
 export interface ConversationModelsDeps {
   store: Pick<Store, "conversations">;
-  agents: Pick<AgentConfigResolver, "model" | "condenserModel">;
+  agents: Pick<AgentConfigResolver, "model" | "condenserModel" | "logsCompletions">;
+  hub: Pick<Hub, "followers" | "publishEvent">;
   masks: Pick<OutputMasks, "forConversation">;
   openModel: OpenModel;
 }
@@ -24,8 +27,15 @@ export class ConversationModels {
 
   /** Throws ModelNotConfigured. */
   open(row: Row, { model, ...rest }: Partial<ModelConfig>): Model {
-    const { openModel, masks } = this.#deps;
-    return maskModel(openModel({ model: model ?? "", ...rest }), masks.forConversation(row));
+    const { openModel, masks, agents, hub } = this.#deps;
+    const mask = masks.forConversation(row);
+    const masked = maskModel(openModel({ model: model ?? "", ...rest }), mask);
+    if (!agents.logsCompletions(row)) return masked;
+    return logCompletions(masked, {
+      mask,
+      isFollowed: () => hub.followers(row.id) > 0,
+      publish: (event) => hub.publishEvent(row.id, event),
+    });
   }
 
   /** The model that summarises. Throws ModelNotConfigured. */

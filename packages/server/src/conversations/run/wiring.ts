@@ -71,7 +71,7 @@ export function createRuns(deps: RunsDeps): RunServices {
   const { store, scheduler, hub, callbacks, sandboxes, settings, agents, masks, knowledge } = deps;
   const { secrets, acceptances, behaviours, toolsets, runs, workspaces, openModel } = deps;
   const { dailyBudget, onRest, logger } = deps;
-  const models = new ConversationModels({ store, agents, masks, openModel });
+  const models = new ConversationModels({ store, agents, masks, openModel, hub });
   const contextLimits = new ContextLimits();
   const histories = new Histories({
     ...{ store, scheduler, agents, knowledge, toolsets },
