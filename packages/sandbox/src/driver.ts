@@ -56,6 +56,11 @@ export interface SandboxDriver {
    */
   usage(id: string, bounds?: FileBounds): Promise<SandboxUsage>;
   /**
+   * Bytes of the files that snapshots keep, without those that the sandboxes have too; files of
+   * several snapshots count once. 0 where the engine does not tell. Throws SandboxFailed.
+   */
+  snapshotBytes(snapshots: readonly string[], sandboxes: readonly string[]): Promise<number>;
+  /**
    * Memory of the kernel that a sandbox's processes hold and no limit counts, bytes; not counted on
    * above `bound`. Infinity when there is too much to count in time, 0 where the engine does not
    * tell. Throws SandboxNotFound, SandboxFailed.

@@ -54,5 +54,7 @@ export interface SnapshotStore {
   search(filter: { userId: string }, page: PageRequest): PageResult<SnapshotRow>;
   count(filter: { userId: string }): number;
   ids(): string[];
+  /** Every snapshot with its user. */
+  owners(): { id: string; userId: string }[];
   remove(id: string): Promise<void>;
 }

@@ -19,7 +19,8 @@ export const sandboxesErrors = {
   TooManySandboxes: {
     TooManyKeptSandboxes:
       "You have {max} sandboxes, running and paused ones together, which is the limit of this server: delete some that you no longer need.",
-    UserDiskFull: "Your sandboxes take {amount}: delete files in them, or sandboxes that you no longer need.",
+    UserDiskFull:
+      "Your sandboxes and snapshots take {amount}: delete files in them, or those that you no longer need.",
   },
   TooManySnapshots: {
     TooManyUserSnapshots:

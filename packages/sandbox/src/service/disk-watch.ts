@@ -135,7 +135,7 @@ export class DiskWatch {
       const reason =
         findExcess(current, bounds, last) ??
         (amount &&
-          `The sandbox was stopped because it grows, and the files of all your sandboxes take ${amount}; delete sandboxes, or resume it and delete files within ${graceMs / 1000} s.`);
+          `The sandbox was stopped because it grows, and the files of all your sandboxes and snapshots take ${amount}; delete some of them, or resume it and delete files within ${graceMs / 1000} s.`);
       if (reason === undefined || this.#deps.now() < graceUntil) return false;
       await stop(id, reason);
       return true;

@@ -124,6 +124,10 @@ export class SandboxService implements Sandboxes {
     const users = new UserDisk({
       states: registry.states,
       measure: async (id) => (await driver.usage(id)).diskBytes,
+      snapshots: {
+        owners: () => store.snapshots.owners(),
+        measure: (...ids) => driver.snapshotBytes(...ids),
+      },
       maxBytes: quotas.userDiskBytes,
     });
     const { maxPerUser = 0 } = options;

@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { isRootless } from "@sandpiper/sandbox/drivers/common/uid-range";
-import { findScarce, getDiskSpace } from "@sandpiper/sandbox/service/disk-space";
+import { findScarce, formatSize, getDiskSpace } from "@sandpiper/sandbox/service/disk-space";
 import type { Config } from "../config/config.ts";
 import { examineMachine } from "./doctor-machine.ts";
 import { examineSandboxes } from "./doctor-sandboxes.ts";
@@ -61,6 +61,7 @@ export async function examine(config: Config): Promise<DoctorFinding[]> {
     ...(await examineSandboxes(config)),
     await checkDataFolder(config),
     await checkDisk(config),
+    checkUserDisk(config),
     await checkPort(config),
     await checkGit(),
   ];
@@ -149,6 +150,14 @@ async function checkDisk({ dataDir }: Config): Promise<DoctorFinding> {
       ? `Free some space on the disk of ${folder}: until then a server only deletes, stops and pauses.`
       : `Free some space on the disk of ${folder}, which stores the files of sandboxes.`,
   );
+}
+
+function checkUserDisk({ sandboxQuotas: { userDiskBytes } }: Config): DoctorFinding {
+  const found =
+    userDiskBytes > 0
+      ? `${formatSize(userDiskBytes)} for the sandboxes and snapshots of a user`
+      : "no limit for the sandboxes and snapshots of a user (SANDPIPER_USER_DISK)";
+  return finding("user disk", false, true, found);
 }
 
 async function checkPort({ dataDir, host, port }: Config): Promise<DoctorFinding> {

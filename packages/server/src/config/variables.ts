@@ -183,7 +183,11 @@ export const variables = {
     "What the conversations of a user store together, without the files of sandboxes; 0 is no limit",
     20,
   ),
-  userDisk: defineQuota("SANDPIPER_USER_DISK", "Disk space of all sandboxes of a user; 0 is no limit", 0),
+  userDisk: defineQuota(
+    "SANDPIPER_USER_DISK",
+    "Disk space of all sandboxes and snapshots of a user; 0 is no limit",
+    0,
+  ),
   maxImageBytes: defineQuota("SANDPIPER_MAX_IMAGE", "Unpacked size of a sandbox's image; 0 is no limit", 20),
   maxSnapshots: defineVariable<number>({
     name: "SANDPIPER_MAX_SNAPSHOTS",

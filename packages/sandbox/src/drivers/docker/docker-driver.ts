@@ -268,6 +268,10 @@ export class DockerDriver implements SandboxDriver {
     };
   }
 
+  async snapshotBytes(): Promise<number> {
+    return 0;
+  }
+
   async kernelBytes(id: string, bound: number): Promise<number> {
     if (!this.#requireOpen().isDirect) return 0;
     const { State } = await this.#inspect(id);

@@ -255,6 +255,11 @@ export class OciDriver implements SandboxDriver {
     return { ...group.usage(), ...kept, diskBytes: kept.diskBytes + deletedBytes };
   }
 
+  async snapshotBytes(snapshots: readonly string[], sandboxes: readonly string[]): Promise<number> {
+    const { files, disk } = this.#requireOpen();
+    return disk.measureSealed(files.listSnapshotLayers(snapshots, sandboxes));
+  }
+
   async kernelBytes(id: string, bound: number): Promise<number> {
     const members = this.#requireOpen().groups.get(id).members();
     return measureKernelMemory(members, { bound, sockets: isRootless() });

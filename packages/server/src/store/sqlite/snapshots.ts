@@ -57,6 +57,10 @@ export class SqliteSnapshots implements SnapshotStore {
       .map(({ id }) => id);
   }
 
+  owners(): { id: string; userId: string }[] {
+    return this.#context.reader.all("SELECT id, user_id AS userId FROM snapshots ORDER BY number");
+  }
+
   async remove(id: string): Promise<void> {
     await this.#context.writer.release(
       compile(this.#context.build.deleteFrom("snapshots").where("id", "=", id)),

@@ -20,6 +20,8 @@ awk -v bytes="$bytes" -v files="$files" '
   { sum[$1] += $4 * 512; count[$1]++; if ((all += $4 * 512) > bytes || ++number > files) exit }
   END { for (layer in count) printf "%s %.0f %d %d\\n", layer, sum[layer], count[layer], late }' 2>/dev/null`;
 
+const unbounded: FileBounds = { diskBytes: Number.MAX_SAFE_INTEGER, files: Number.MAX_SAFE_INTEGER };
+
 /** Measures layers in separate processes, so that many files do not block the server. */
 export class DiskUsage {
   readonly #folder: string;
@@ -42,6 +44,16 @@ export class DiskUsage {
     const work = this.#measure(upper, sealed, bounds).finally(() => this.#running.delete(upper));
     this.#running.set(upper, work);
     return work;
+  }
+
+  /** The bytes of layers that never change again. Throws SandboxFailed. */
+  async measureSealed(layers: readonly string[]): Promise<number> {
+    const unknown = layers.filter((layer) => !this.#sealed.has(layer));
+    const walked = unknown.length > 0 ? await this.#walk(unknown, unbounded) : new Map<string, FileUsage>();
+    const isWhole = [...walked.values()].every(({ isPartial }) => !isPartial);
+    if (isWhole) for (const [layer, usage] of walked) this.#sealed.set(layer, usage);
+    const known = layers.flatMap((layer) => (walked.has(layer) ? [] : (this.#sealed.get(layer) ?? [])));
+    return sum([...walked.values(), ...known]).diskBytes;
   }
 
   async #measure(upper: string, sealed: readonly string[], bounds: FileBounds): Promise<FileUsage> {

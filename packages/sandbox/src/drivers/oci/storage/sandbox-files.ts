@@ -148,6 +148,13 @@ export class SandboxFiles {
     await removeTrees(this.layers.trash());
   }
 
+  /** The layers of snapshots that none of the sandboxes has. */
+  listSnapshotLayers(snapshots: readonly string[], sandboxes: readonly string[]): string[] {
+    const ofSandboxes = sandboxes.flatMap((id) => readRecord(this.#sandboxes, id)?.layers ?? []);
+    const kept = new Set(snapshots.flatMap((id) => readRecord(this.#snapshots, id)?.layers ?? []));
+    return [...kept.difference(new Set(ofSandboxes))];
+  }
+
   /** Every image that a sandbox or a snapshot uses. */
   images(): Set<string> {
     return new Set(this.#readAll().flatMap((record) => (record && getImage(record)) ?? []));
