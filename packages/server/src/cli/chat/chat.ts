@@ -168,6 +168,7 @@ class Chat {
         this.#queue = this.#queue.then(() => this.#handle(input)).catch((error: Error) => this.#fail(error));
       },
     });
+    this.#queue = this.#session.takeUp().catch((error: Error) => this.#fail(error));
     // Questions about actions have the terminal for themselves; there Ctrl-C is a signal.
     const stop = () => void this.#session.interrupt().catch(() => {});
     const end = (signal: NodeJS.Signals) => this.#end(exitCodeOf(signal));

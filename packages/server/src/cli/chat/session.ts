@@ -97,6 +97,16 @@ export class Session {
     void this.#follow(run.conversationId!);
   }
 
+  /** Goes on with actions that wait for approval since an earlier command. */
+  async takeUp(): Promise<void> {
+    const { client, run } = this.#parts;
+    if (!run.conversationId) return;
+    const { execution_status } = await client.conversation(run.conversationId);
+    if (execution_status !== "waiting_for_confirmation") return;
+    this.#isRunning = true;
+    void this.#follow(run.conversationId);
+  }
+
   async interrupt(): Promise<void> {
     const { client, run } = this.#parts;
     if (this.#isRunning && run.conversationId) await client.interrupt(run.conversationId);
