@@ -69,7 +69,8 @@ const form = (content: string | Buffer<ArrayBuffer>) => {
 
 test("the released client uploads, downloads and lists folders", async () => {
   const files = new FileClient({ host, apiKey: session });
-  expect(await files.uploadTextFile("hällo\n", "/workspace/up/one.txt")).toEqual({ success: true });
+  const uploaded = await files.uploadTextFile("hällo\n", "/workspace/up/one.txt");
+  expect(uploaded).toEqual({ success: true, file_size: 7 });
   expect(await files.downloadTextFile("/workspace/up/one.txt")).toBe("hällo\n");
   const bytes = randomBytes(100_000);
   await files.uploadFile(new Blob([bytes]), "/workspace/up/blob");

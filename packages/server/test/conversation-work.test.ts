@@ -122,7 +122,7 @@ test("the agent's work is read from its sandbox: changes, differences, files, sk
     headers: session,
     body: form,
   });
-  expect([uploaded.status, await uploaded.json()]).toEqual([200, { success: true }]);
+  expect([uploaded.status, await uploaded.json()]).toEqual([200, { success: true, file_size: 8 }]);
   expect(await get(`${base}/file?file_path=${path}`)).toBe("attached");
 
   // The V0 forms of the same.

@@ -67,15 +67,16 @@ async function* rest(chunks: AsyncIterable<Buffer>, size: number): AsyncGenerato
 
 /**
  * Writes a file of any size from a stream with backpressure. The old file stays until the whole
- * stream has arrived. `size` is the length of the stream, if known. Throws the source's error,
- * FileForbidden, NotAFile, and InvalidParameter with the reason (full disk, …).
+ * stream has arrived. `size` is the length of the stream, if known. Returns the number of bytes.
+ * Throws the source's error, FileForbidden, NotAFile, and InvalidParameter with the reason (full
+ * disk, …).
  */
 export async function upload(
   sandbox: CommandRunner,
   path: string,
   source: Readable,
   size: number | undefined,
-): Promise<void> {
+): Promise<number> {
   const word = randomSuffix();
   const target = checkPath(path);
   const args = (length: number, mode: "all" | "take" | "keep") => [target, String(length), word, mode];
@@ -97,4 +98,5 @@ export async function upload(
     await checkAlive(sandbox, code);
     throw toFileError(path, "written", { code, stderr: (await errors).kept });
   }
+  return bytes;
 }

@@ -82,6 +82,19 @@ test("bad requests get the statuses of the newest release", async () => {
     expect([path, (await upload(path))[0]]).toEqual([path, 400]);
 });
 
+test("facts for traces are taken from headers, and metadata must be a JSON object", async () => {
+  const make = (metadata: string) =>
+    agent.call("POST", "/api/conversations", sdkRequest("http://127.0.0.1:1"), {
+      "X-OpenHands-Observability-Span-Name": "span",
+      "X-OpenHands-Observability-Tags": "a,b",
+      "X-OpenHands-Observability-Metadata": metadata,
+      traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    });
+  expect((await make('{"a": 1}')).status).toBe(201);
+  for (const wrong of ["[]", "null", "text", "{"])
+    expect([wrong, (await make(wrong)).status]).toEqual([wrong, 422]);
+});
+
 test("a message of another role and an empty message store nothing", async () => {
   const count = async () => (await agent.call("GET", `${base}/events/count`)).body;
   const before = await count();

@@ -350,6 +350,7 @@ test("the workspace runs commands, transfers files and reads git", async () => {
   const path = "path=%2Fworkspace%2Fup%2Fdata.bin";
   expect((await http.upload(`/api/file/upload?${path}`, "data.bin", content)).json).toEqual({
     success: true,
+    file_size: 300_000,
   });
   const down = await http.get(`/api/file/download?${path}`);
   expect(down.status).toBe(200);

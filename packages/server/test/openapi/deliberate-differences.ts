@@ -180,6 +180,7 @@ export const agentServer: readonly Deliberate[] = [
   ["GET /api/git/*: query *: ours alone", extension],
   ["* /api/bash/*: query *: ours alone", extension],
   ["* /api/file/*/{path}: query sandbox_id: ours alone", extension],
+  ["POST /api/file/upload/{path}: answer file_size: ours alone", measured],
   ["GET /server_info: answer *: ours alone", extension],
   ["POST /api/hooks: query sandbox_id: ours alone", extension],
   ["POST /api/skills: query sandbox_id: ours alone", extension],

@@ -13,6 +13,12 @@ export type FileEntry = Static<typeof FileEntry>;
 
 export const FilePage = Page(FileEntry);
 
+/** Answer of a form upload (agent-server-1.58.md section 4.1). */
+export const FileUploaded = Type.Object({
+  success: Type.Boolean(),
+  file_size: Type.Integer({ minimum: 0, description: "bytes" }),
+});
+
 /** A folder in a list that lets people pick one (agent-server.md section 8). `path` is absolute. */
 export const SubdirectoryEntry = Type.Object({ name: Type.String(), path: Type.String() });
 export const SubdirectoryPage = Page(SubdirectoryEntry);

@@ -1,4 +1,7 @@
+import type { IncomingHttpHeaders } from "node:http";
 import { ConversationInfo, StartConversationRequest } from "@sandpiper/wire";
+import { InvalidInput } from "../../server/invalid-input.ts";
+import { parseJson } from "../../server/json.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { withoutSocketTimeout } from "../../server/without-socket-timeout.ts";
 import { requireAgentSandbox } from "./agent-sandbox.ts";
@@ -28,6 +31,7 @@ export function agentCreateRoutes(
       },
     },
     async (request, reply) => {
+      checkMetadata(request.headers);
       const { userId, id: sandboxId } = requireAgentSandbox(sandboxes, request, undefined);
       const wanted = request.body.secrets_encrypted
         ? encryptedValues.decryptAll(userId, request.body)
@@ -38,4 +42,23 @@ export function agentCreateRoutes(
       return reply.code(created ? 201 : 200).send(conversations.reads.info(row));
     },
   );
+}
+
+const metadataHeader = "x-openhands-observability-metadata";
+
+/**
+ * Clients since 1.52 send facts for traces in headers. They have no effect here, but a client must
+ * learn that its metadata is no object (agent-server-1.58.md section 3.1). Throws InvalidInput.
+ */
+function checkMetadata({ [metadataHeader]: text }: IncomingHttpHeaders): void {
+  if (text === undefined || text === "") return;
+  try {
+    const value = parseJson(String(text));
+    if (value !== null && typeof value === "object" && !Array.isArray(value)) return;
+  } catch {
+    // Reported below.
+  }
+  throw new InvalidInput([
+    { loc: ["header", metadataHeader], msg: "Input should be a JSON object", type: "json_invalid" },
+  ]);
 }

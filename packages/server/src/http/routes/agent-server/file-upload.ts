@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
 import { upload } from "@sandpiper/sandbox/files/file-streams";
-import { Success } from "@sandpiper/wire";
+import { FileUploaded } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { parseFormFile } from "../../server/multipart.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -20,7 +20,11 @@ export function agentFileUploadRoutes(
   const scopes = makeAgentScopes(services);
   const [whole] = scopes as [AgentScope];
   const config = { access: "agent", failures: [400, 403, 404, 413, 415, 503] } as const;
-  const common = { tags: ["agent server"], consumes: ["multipart/form-data"], response: { 200: Success } };
+  const common = {
+    tags: ["agent server"],
+    consumes: ["multipart/form-data"],
+    response: { 200: FileUploaded },
+  };
   const options = { config, bodyLimit: Number.MAX_SAFE_INTEGER };
   const summary = "Upload a file in the form field `file`; creates missing folders";
 
@@ -30,10 +34,12 @@ export function agentFileUploadRoutes(
     if (!request.body) throw new PlatformError("MediaTypeUnsupported", { types: "multipart/form-data" });
     const body = request.body as Readable;
     const content = await parseFormFile(body, request.headers["content-type"], "file");
-    await toBadRequest(upload(await sandboxes.running(place.row.id), target, content, undefined));
+    const size = await toBadRequest(
+      upload(await sandboxes.running(place.row.id), target, content, undefined),
+    );
     // Skip the parts after the file.
     body.resume();
-    return { success: true };
+    return { success: true, file_size: size };
   }
 
   // In its own scope, because only here a body is a stream.
