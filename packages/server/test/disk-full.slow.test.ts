@@ -98,8 +98,8 @@ test("with a full disk every write gets 507, reads work, and one can still pause
     expect((await call("POST", `/api/v1/sandboxes/${id}/pause`)).status).toBe(200);
   }));
 
-test("a run that meets a full disk continues by itself once there is space", () =>
-  onSmallDisk(async ({ call, dataDir }) => {
+test("a run that meets a full disk continues by itself once there is space, and asks no model before", () =>
+  onSmallDisk(async ({ call, dataDir, platform }) => {
     const ballast = join(dataDir, "ballast");
     const models = await startModelServer(({ index }) => {
       if (index !== 1) return reply.text(index === 0 ? "Ready." : "Done.");
@@ -115,9 +115,17 @@ test("a run that meets a full disk continues by itself once there is space", () 
       await until(finished);
       const message = { role: "user", content: [{ type: "text", text: "Go" }], run: true };
       await call("POST", `/api/conversations/${id}/events`, message);
+      const { events } = platform.store;
+      const append = events.append.bind(events);
+      let probes = 0;
+      events.append = (...given) => {
+        if (given[1].length === 0) probes++;
+        return append(...given);
+      };
       await until(() => existsSync(ballast) || undefined);
-      // The run could not write its end, and is tried again.
-      await until(() => models.requests.length > 2 || undefined);
+      // The run could not write its end, and its log is tried again.
+      await until(() => probes > 2 || undefined);
+      expect(models.requests).toHaveLength(2);
       expect((await conversation()).execution_status).toBe("running");
       rmSync(ballast);
       await until(finished);

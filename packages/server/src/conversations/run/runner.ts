@@ -14,7 +14,7 @@ const maxRestWaitMs = 10_000;
 const retryMs = 5_000;
 
 export interface RunnerDeps {
-  store: Pick<Store, "conversations">;
+  store: Pick<Store, "conversations" | "events">;
   runs: ActiveRuns;
   workspaces: Workspaces;
   sessionEnds: SessionEnds;
@@ -185,15 +185,24 @@ export class Runner {
     // A message or run command that arrived while the run was ending is in the row's status.
     const asksForRun = this.#isRunning(id);
     if (continuesForSummary || (complete && asksForRun)) return this.wake(id);
-    if (asksForRun && !run.isStuck) {
-      // Its end could not be written, for example because the disk is full.
-      const timer = setTimeout(() => {
-        this.#timers.delete(timer);
-        if (this.#isRunning(id)) this.wake(id);
-      }, retryMs);
-      this.#timers.add(timer);
-    }
+    // Its end could not be written, for example because the disk is full.
+    if (asksForRun && !run.isStuck) this.#wakeLater(id);
     listener.onRest(id, stats);
+  }
+
+  /** Wakes a conversation once its log can be written: else the next answer would be lost too. */
+  #wakeLater(id: string): void {
+    const timer = setTimeout(async () => {
+      this.#timers.delete(timer);
+      const isWritable = await this.#deps.store.events.append(id, []).then(
+        () => true,
+        () => false,
+      );
+      if (this.#closing || !this.#isRunning(id) || this.isAwake(id)) return;
+      if (isWritable) this.wake(id);
+      else this.#wakeLater(id);
+    }, retryMs);
+    this.#timers.add(timer);
   }
 
   #isRunning(conversationId: string): boolean {

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { expect, test } from "vitest";
 import {
@@ -78,6 +78,31 @@ test("a disk that is full when the log's index has to grow is reported as full, 
     expect(refusal).toMatchObject({ code: "StorageFull", status: 507 });
     rmSync(join(dir, "ballast"));
     await store.events.append(row.id, [large]);
+    await store.close();
+  } finally {
+    execFileSync("umount", ["--lazy", dir]);
+    remove();
+  }
+});
+
+test("after a write that did not fit a smaller one is refused too, until there is room", async () => {
+  const { dir, remove } = temporaryFolder();
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=16m,mode=700", "sandpiper-test", dir]);
+  try {
+    const store = await openStore(dir);
+    const row = conversationRow();
+    await store.conversations.create(row);
+    const ballast = join(dir, "ballast");
+    expect(() => writeFileSync(ballast, Buffer.alloc(16 << 20))).toThrow(/ENOSPC/);
+    // Enough for the small event, not for the large one.
+    truncateSync(ballast, statSync(ballast).size - 60_000);
+    const full = { code: "StorageFull" };
+    await expect(store.events.append(row.id, [message("x".repeat(200_000))])).rejects.toMatchObject(full);
+    await expect(store.events.append(row.id, [message("small")])).rejects.toMatchObject(full);
+    await expect(store.events.append(row.id, [])).rejects.toMatchObject(full);
+    rmSync(ballast);
+    await store.events.append(row.id, []);
+    await store.events.append(row.id, [message("small")]);
     await store.close();
   } finally {
     execFileSync("umount", ["--lazy", dir]);

@@ -4,6 +4,8 @@ import { dirname, join } from "node:path";
 /** Size of the reserve on a large disk, bytes, and as a share of a small one. */
 const reservedBytes = 4 * 2 ** 20;
 const reservedShare = 1 / 32;
+/** Room that a disk must have to count as usable after it was full, bytes. */
+const usableBytes = 128 * 1024;
 /** Parts in which the reserve is given away. */
 const parts = 4;
 
@@ -16,6 +18,7 @@ export class DiskReserve {
   readonly #fd: number;
   readonly #partBytes: number;
   #bytes = 0;
+  #wasFull = false;
 
   /** Opens the reserve of a database and fills it as far as there is room. */
   constructor(database: string) {
@@ -27,8 +30,32 @@ export class DiskReserve {
     this.restore();
   }
 
-  /** Takes room until the reserve is whole. False when the disk has too little. */
+  /**
+   * Called when a write did not fit. A smaller one might fit, but a disk that takes only the small
+   * ones would let a run begin again and again whose answers it cannot store.
+   */
+  noteFull(): void {
+    this.#wasFull = true;
+  }
+
+  /** Takes room until the reserve is whole. False when the disk has too little, or no more room. */
   restore(): boolean {
+    if (!this.#fill()) return false;
+    this.#wasFull &&= !this.#hasRoom();
+    return !this.#wasFull;
+  }
+
+  #hasRoom(): boolean {
+    try {
+      return writeSync(this.#fd, Buffer.alloc(usableBytes)) === usableBytes;
+    } catch {
+      return false;
+    } finally {
+      ftruncateSync(this.#fd, this.#bytes);
+    }
+  }
+
+  #fill(): boolean {
     const part = Buffer.alloc(this.#partBytes);
     while (this.#bytes < this.#partBytes * parts) {
       try {

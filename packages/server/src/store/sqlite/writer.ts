@@ -168,9 +168,9 @@ function transact(jobs: Job[], attempt = attemptAtOnce): Result[] {
     begin.run();
   } catch (error) {
     // Another program holds the lock for too long, or the disk is full.
-    return canRelease(jobs, error)
-      ? transact(jobs, attempt)
-      : jobs.map(() => ({ ok: false, failure: toFailure(error) }));
+    if (canRelease(jobs, error)) return transact(jobs, attempt);
+    noteFull(error);
+    return jobs.map(() => ({ ok: false, failure: toFailure(error) }));
   }
   try {
     const results = jobs.map(attempt);
@@ -181,8 +181,13 @@ function transact(jobs: Job[], attempt = attemptAtOnce): Result[] {
     if (attempt === attemptAtOnce) return transact(jobs, attemptWithSavepoint);
     if (jobs.length > 1) return jobs.flatMap((job) => transact([job], attemptWithSavepoint));
     if (canRelease(jobs, error)) return transact(jobs, attemptWithSavepoint);
+    noteFull(error);
     return [{ ok: false, failure: toFailure(error) }];
   }
+}
+
+function noteFull(error: unknown): void {
+  if (isDiskFullCode((error as { errcode?: number }).errcode ?? 0)) reserve.noteFull();
 }
 
 /** Frees a part of the reserve for a single job that failed on a full disk and may use it. */
