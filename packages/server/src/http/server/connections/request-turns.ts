@@ -16,7 +16,7 @@ const headEnd = "\r\n\r\n";
  * Lines that are parsed in one turn. A line costs a few microseconds where it is the length of a
  * piece of a body, and 64 KB may have ten thousand. Shorter bytes are not counted.
  */
-const maxLines = 256;
+const maxLines = 768;
 const uncountedBytes = 1_536;
 const lineEnd = "\r\n";
 
