@@ -11,7 +11,7 @@ import {
   planCopy,
 } from "./copy-plan.ts";
 import { CliError, exitCodes } from "./errors.ts";
-import { askForeignGit, findRepository } from "./foreign-git.ts";
+import { askForeignGit, findRepository, GitStuck } from "./foreign-git.ts";
 import { type CopyPart, findGitParts } from "./git-folder.ts";
 import { inertJson, inertLine } from "./inert.ts";
 import { getInvoker } from "./invoker.ts";
@@ -118,7 +118,10 @@ async function findRoot(folder: string, { user, signal }: CopyOptions): Promise<
     accept: [128],
   }).then(
     () => true,
-    () => false,
+    (error) => {
+      if (error instanceof GitStuck) throw error;
+      return false;
+    },
   );
   return ignored ? folder : repository;
 }

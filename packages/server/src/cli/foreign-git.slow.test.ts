@@ -8,6 +8,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { Changes } from "./changes.ts";
 import { defaultCopyLimit } from "./copy-plan.ts";
 import { openCopySource } from "./copy-source.ts";
+import { askForeignGit } from "./foreign-git.ts";
 import { packFolder } from "./tree.ts";
 
 let base: string;
@@ -166,6 +167,39 @@ test("a work tree that the folder names is not listed", async () => {
   await write({ "p/a.env": "", "p/.env": "x", "q/.env": "x" });
   shell("git init -q; git add -f .env; git config core.worktree ../../q", join(base, "p"));
   expect((await open("p")).secrets).toEqual([]);
+});
+
+/** Ways in which the git folder of a stranger makes git read a file that never ends. */
+const pipes: Record<string, string> = {
+  "a list of ignored files": "mkfifo .gitignore",
+  "a list of ignored files of a subfolder": "mkfifo sub/.gitignore",
+  "a list of ignored files of the repository": "rm -f .git/info/exclude; mkfifo .git/info/exclude",
+  "a link to one": "mkfifo ../pipe; ln -sf ../../../pipe .git/info/exclude",
+  "a list that the configuration names": "mkfifo .git/list; git config core.excludesFile $PWD/.git/list",
+  "the configuration": "rm .git/config; mkfifo .git/config",
+  "an included configuration": "mkfifo .git/more; git config include.path more",
+  "the index": "mkfifo .git/index",
+};
+
+test.each(Object.entries(pipes))("git that waits for a pipe is ended: %s", async (_, script) => {
+  await write({ "p/a": "", "p/sub/a": "" });
+  const folder = join(base, "p");
+  shell(`git init -q; ${script}`, folder);
+  const ask = askForeignGit(["ls-files", "-z", "--others", "--ignored", "--exclude-standard"], {
+    cwd: folder,
+    accept: [128, 129],
+    maxMs: 500,
+  });
+  await expect(ask).rejects.toThrow(
+    `git gave no answer about ${folder} within 0.5 s: look there for a named pipe or a device that git reads, such as`,
+  );
+});
+
+test.each([".gitignore", ".gitattributes", "sub/.gitattributes"])("a pipe as %s is named", async (name) => {
+  await write({ "p/a": "", "p/sub/a": "" });
+  shell(`mkfifo p/${name}`);
+  const changes = Changes.since(join(base, "p"));
+  await expect(changes).rejects.toThrow(`${join(base, "p", name)} is no regular file, and git would wait`);
 });
 
 test("only these files start git without the settings for folders of strangers", async () => {

@@ -18,6 +18,8 @@ export interface GitOptions {
   signal?: AbortSignal | undefined;
   /** Most bytes of standard output; default: no limit. */
   maxBytes?: number;
+  /** Longest time, ms, and the error after it; default: no limit. */
+  limit?: { ms: number; error: () => CliError };
 }
 
 /**
@@ -42,7 +44,7 @@ const callers =
  * `askForeignGit`. Throws CliError with git's message.
  */
 export async function runGit(args: readonly string[], options: GitOptions = {}): Promise<Buffer> {
-  const { cwd, env = {}, input, stderr, user, accept = [], signal, maxBytes } = options;
+  const { cwd, env = {}, input, stderr, user, accept = [], signal, maxBytes, limit } = options;
   const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !callers.test(name)));
   const child = spawn("git", args, {
     ...(cwd && { cwd }),
@@ -69,6 +71,12 @@ export async function runGit(args: readonly string[], options: GitOptions = {}):
     () => {},
   );
   let code: number;
+  let late = false;
+  const timer =
+    limit &&
+    setTimeout(() => {
+      late = child.kill("SIGKILL");
+    }, limit.ms);
   try {
     [code] = await Promise.all([exit, fed]);
   } catch (error) {
@@ -76,7 +84,10 @@ export async function runGit(args: readonly string[], options: GitOptions = {}):
     throw (error as NodeJS.ErrnoException).code === "ENOENT"
       ? new CliError("git is missing: install it, then run this again.", { cause: error })
       : error;
+  } finally {
+    clearTimeout(timer);
   }
+  if (limit && late) throw limit.error();
   const command = args.find((arg, at) => !arg.startsWith("-") && args[at - 1] !== "-c");
   if (maxBytes !== undefined && bytes > maxBytes)
     throw new CliError(`git ${command} failed: its answer has more than ${maxBytes} bytes`);
