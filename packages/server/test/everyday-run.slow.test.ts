@@ -367,6 +367,19 @@ test("run names Python environments that the sandbox cannot run, and no pipe hol
   expect(stderr.indexOf("The Python environment")).toBeLessThan(stderr.indexOf("conversation "));
 });
 
+test("what is ignored is not fetched back, unless the agent changes what is ignored", async () => {
+  await mkdir(join(dir, "build/deep"), { recursive: true });
+  await writeFile(join(dir, "build/deep/out.txt"), "old\n");
+  await writeFile(join(dir, ".gitignore"), "build/\n");
+  const ignored = await run("run: echo new > build/deep/out.txt; echo b > b.txt", "--rm");
+  expect(ignored.code, ignored.stderr).toBe(0);
+  expect(ignored.stdout).toMatch(/^\+\+\+ b\/b\.txt$/m);
+  expect(ignored.stdout).not.toMatch(/out\.txt/);
+  const ruled = await run("run: rm .gitignore; echo new > build/deep/out.txt", "--rm");
+  expect(ruled.stdout).toMatch(/^\+\+\+ b\/build\/deep\/out\.txt$/m);
+  expect(ruled.stdout).toMatch(/^deleted file mode/m);
+});
+
 test("chat needs a terminal", async () => {
   const command = new Command(["chat", "--dir", dir], env);
   expect(await command.exit).toBe(2);

@@ -306,3 +306,25 @@ test("an apply that the disk has no room for leaves the folder as it was, and so
     expect(await readFile(join(root, "own.txt"), "utf8")).toBe("changed meanwhile\n");
   }
 });
+
+test("folders and large files that are ignored as a whole are named, and nothing that has a tracked file", async () => {
+  const root = await folder({
+    ".gitignore": "build/\n*.img\nkept/\n[[]odd[]]/\n",
+    "build/deep/out.o": "out",
+    "kept/tracked": "in git",
+    "kept/other": "not in git",
+    "[odd]/x": "a name with characters of patterns",
+    "disk.img": Buffer.alloc(2 * 1024 * 1024),
+    "small.img": "small",
+    "src/a.txt": "a",
+  });
+  shell(
+    root,
+    `${repository} && git add -f kept/tracked && git -c user.name=t -c user.email=t@x commit -qm more`,
+  );
+  const changes = await Changes.since(root);
+  cleanups.push(() => changes.close());
+  expect(await changes.ignored()).toEqual(["build", "disk.img"]);
+  await changes.startFrom(root);
+  expect(await changes.ignored()).toEqual([]);
+});

@@ -34,6 +34,8 @@ export class Changes {
   readonly #includes: (path: string) => boolean;
   #tracked: Set<string> = new Set();
   #before = "";
+  /** Changes are compared with the folder, and not with a copy. */
+  #isOwn = true;
 
   private constructor({ scratch, folder, user, signal, includes }: ChangesParts) {
     this.#scratch = scratch;
@@ -73,6 +75,7 @@ export class Changes {
    */
   async startFrom(copy: string): Promise<string[]> {
     const own = this.#before;
+    this.#isOwn = false;
     this.#before = await this.#snapshot(copy, "before");
     return split(
       await this.#git(["diff-tree", "-r", "-z", "--name-only", "--no-renames", own, this.#before]),
@@ -84,9 +87,22 @@ export class Changes {
     this.#before = await this.#add(this.#folder, "before", [path]);
   }
 
+  /**
+   * Relative paths of folders and large files that are ignored with all they hold, so that a
+   * comparison needs none of them as long as no `.gitignore` changes. Few, and short in sum.
+   */
+  async ignored(): Promise<string[]> {
+    if (!this.#isOwn) return [];
+    const env = { GIT_WORK_TREE: this.#folder, GIT_INDEX_FILE: this.#index("before") };
+    const others = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
+    const found = split(await this.#git(others, { cwd: this.#folder, env }));
+    return chooseLarge(this.#folder, found);
+  }
+
   /** An empty folder for the changed tree. */
   async target(): Promise<string> {
     const target = join(this.#scratch.path, "after");
+    await rm(target, { recursive: true, force: true });
     await mkdir(target, { mode: 0o755 });
     return target;
   }
@@ -309,6 +325,30 @@ export interface Patch {
 export async function checkFolder(path: string): Promise<void> {
   const found = await stat(path).catch(() => undefined);
   if (!found?.isDirectory()) throw new CliError(`${path} is not a folder.`, { exitCode: 2 });
+}
+
+/** Ignored files of this size are worth a name, bytes. */
+const largeBytes = 1024 * 1024;
+/** Names in a request, and their characters. */
+const maxNames = 50;
+const maxNameLength = 4_000;
+
+/** Folders and large files of a list of git, without characters that are patterns. */
+async function chooseLarge(folder: string, paths: readonly string[]): Promise<string[]> {
+  const chosen: string[] = [];
+  let length = 0;
+  for (const path of paths.toSorted((a, b) => Number(b.endsWith("/")) - Number(a.endsWith("/")))) {
+    const name = path.replace(/\/$/, "");
+    if (!/^[\w./@+-]+$/.test(name) || name === "." || chosen.length === maxNames) continue;
+    if (!path.endsWith("/")) {
+      const found = await lstat(join(folder, name)).catch(() => undefined);
+      if (!found?.isFile() || found.size < largeBytes) continue;
+    }
+    length += name.length;
+    if (length > maxNameLength) break;
+    chosen.push(name);
+  }
+  return chosen;
 }
 
 const split = (list: Buffer) => list.toString().split("\0").filter(Boolean);

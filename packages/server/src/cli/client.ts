@@ -120,9 +120,14 @@ export class Client {
     });
   }
 
-  /** Downloads a folder of the sandbox as an untrusted tar stream. */
-  async download(sandboxId: string, path: string): Promise<Readable> {
-    const response = await this.#request("GET", archivePath(sandboxId, path));
+  /**
+   * Downloads a folder of the sandbox as an untrusted tar stream, without git's own folders, which
+   * `extractTar` skips, and without these relative paths.
+   */
+  async download(sandboxId: string, path: string, without: readonly string[] = []): Promise<Readable> {
+    const excludes = [".git", ...without.map((each) => `./${each}`)];
+    const query = excludes.map((each) => `&exclude=${encodeURIComponent(each)}`).join("");
+    const response = await this.#request("GET", archivePath(sandboxId, path) + query);
     if (!response.body) throw new CliError("The server sent no archive.");
     return Readable.fromWeb(response.body as ReadableStream);
   }

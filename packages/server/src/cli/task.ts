@@ -170,7 +170,14 @@ export async function collectChanges(
   run: TaskRun,
   changes: Changes,
 ): Promise<Patch | undefined> {
-  const target = await changes.target();
-  await extractTar(await client.download(run.sandbox.id, "."), target);
-  return changes.compare(target);
+  const fetch = async (without: readonly string[]) => {
+    const target = await changes.target();
+    await extractTar(await client.download(run.sandbox.id, ".", without), target);
+    return changes.compare(target);
+  };
+  const ignored = await changes.ignored();
+  const patch = await fetch(ignored);
+  // What was ignored may now be the agent's work.
+  const isRuled = patch?.changed.some((path) => /(?:^|\/)\.gitignore$/.test(path));
+  return isRuled && ignored.length > 0 ? fetch([]) : patch;
 }
