@@ -179,7 +179,7 @@ test("known models are listed; subscriptions, meta-profiles and automations are 
   expect(await client.getOpenAISubscriptionStatus()).toMatchObject({ connected: false });
   expect(await client.logoutOpenAISubscription()).toMatchObject({ connected: false });
   await expect(client.startOpenAISubscriptionDeviceLogin()).rejects.toMatchObject({ status: 400 });
-  await expect(client.pollOpenAISubscriptionDeviceLogin("x")).rejects.toMatchObject({ status: 400 });
+  await expect(client.pollOpenAISubscriptionDeviceLogin("x")).rejects.toMatchObject({ status: 404 });
   const meta = new clients.MetaProfilesClient(options);
   expect(await meta.listMetaProfiles()).toEqual({ meta_profiles: [], active_meta_profile: null });
   await expect(meta.getMetaProfile("x")).rejects.toMatchObject({ status: 404 });
