@@ -206,6 +206,11 @@ export interface ConversationStore {
    */
   update(id: string, change: ConversationChange): Promise<void>;
   /**
+   * Replaces a title, unless it is no longer `from`: a user may have changed it meanwhile. Returns
+   * whether it did.
+   */
+  replaceTitle(id: string, from: string | null, to: string): Promise<boolean>;
+  /**
    * Removes a conversation with its related rows, and fails its unfinished start with the message
    * `endsStart`. Returns false and does nothing when it has children. Throws ConversationNotFound.
    */

@@ -32,8 +32,9 @@ export class MessageTitles {
     const title = makeTitle(content, (text) => masks.forConversation(row).text(text));
     const titlesFirst = isFirst && row.config.autotitle !== false;
     const untitled = row.title === null ? titlesFirst : row.title === `Conversation ${hexId(id).slice(0, 5)}`;
-    if (untitled && title) await store.conversations.update(id, { title });
-    if (untitled || (titlesFirst && row.title === title)) generated.generate(id, content);
-    if (untitled && title) announcements.announceField(id, "title", title);
+    const isReplaced =
+      untitled && title !== undefined && (await store.conversations.replaceTitle(id, row.title, title));
+    if (isReplaced || (titlesFirst && row.title === title)) generated.generate(id, content);
+    if (isReplaced) announcements.announceField(id, "title", title);
   }
 }

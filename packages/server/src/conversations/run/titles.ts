@@ -70,8 +70,7 @@ export class GeneratedTitles {
       onRetry() {},
     };
     const title = parseTitle(await sideCalls.complete(row, "title", request, config));
-    if (!title || store.conversations.get(id)?.title !== row.title) return;
-    await store.conversations.update(id, { title });
+    if (!title || !(await store.conversations.replaceTitle(id, row.title, title))) return;
     callbacks.notifyChange(id);
     announcements.announceField(id, "title", title);
   }

@@ -206,6 +206,15 @@ export class SqliteConversations implements ConversationStore {
       throw new PlatformError("StoredConversationMissing");
   }
 
+  async replaceTitle(id: string, from: string | null, to: string): Promise<boolean> {
+    const update = this.#context.build
+      .updateTable("conversations")
+      .set({ title: to, updated_at: sql<number>`max(updated_at, ${this.#context.clock()})` })
+      .where("id", "=", id)
+      .where("title", "is", from);
+    return (await this.#context.writer.run(compile(update))) > 0;
+  }
+
   async remove(
     id: string,
     endsStart = "The conversation was deleted while it was being started.",
