@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
+import { processShare } from "@sandpiper/sandbox/drivers/common/process-share";
 import { isRootless } from "@sandpiper/sandbox/drivers/common/uid-range";
-import { processShare } from "@sandpiper/sandbox/drivers/oci/cgroup/cgroups";
 import { maxOpenFiles } from "@sandpiper/sandbox/drivers/oci/container/rlimits";
 import type { Config } from "../config/config.ts";
 import { type DoctorFinding, finding } from "./finding.ts";

@@ -57,6 +57,8 @@ export interface ContainerInput {
   hasUserNamespace: boolean;
   /** True when the engine can limit the size of the writable layer. */
   diskLimit: boolean;
+  /** Control group of the installation, which limits all its sandboxes together. */
+  group: string | undefined;
 }
 
 /** The isolation of docs/understand/internals/security.md as far as the engine supports it. */
@@ -100,6 +102,7 @@ export function makeContainerOptions(input: ContainerInput): ContainerCreateOpti
       Memory: memoryBytes,
       MemorySwap: memoryBytes,
       PidsLimit: pids,
+      ...(input.group ? { CgroupParent: input.group } : {}),
       CpuPeriod: period,
       CpuQuota: quota,
       OomScoreAdj: sandboxOomScore,

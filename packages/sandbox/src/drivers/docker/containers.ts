@@ -14,6 +14,8 @@ export interface DockerContainersOptions {
   /** Programs to bind into every container. */
   binds: Program[];
   info: EngineInfo;
+  /** Control group above those of the containers; undefined: the engine's own. */
+  group?: string | undefined;
 }
 
 /** The containers of an installation at its engine. */
@@ -37,7 +39,7 @@ export class DockerContainers {
   /** Creates a container and returns its id. Retries without a refused disk limit. */
   async create(request: StartRequest, image: string): Promise<string> {
     const { id, spec, snapshot } = request;
-    const { installation, binds } = this.#options;
+    const { installation, binds, group } = this.#options;
     const diskLimit = this.#diskLimit;
     const seccomp = this.#seccomp;
     const hasUserNamespace = this.#hasUserNamespace;
@@ -50,6 +52,7 @@ export class DockerContainers {
       installation,
       binds,
       hasUserNamespace,
+      group,
     });
     const refused = (reason: string): undefined => {
       if (diskLimit && /storage-opt|storage opt|quota/i.test(reason)) return undefined;

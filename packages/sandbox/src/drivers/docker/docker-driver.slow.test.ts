@@ -103,6 +103,18 @@ test("sets the limits and the filter", async () => {
   expect(mounts).toMatch(/^\S+ \/proc\/sys proc ro,/m);
 });
 
+test("leaves process ids to the machine, however many sandboxes there are", async () => {
+  await driver.start({ id: "ids", spec: prepared });
+  const group = `/sandpiper-docker-${readFileSync(join(dir, "installation"), "utf8")}`;
+  const [{ Id } = { Id: "" }] = await engine.engine.docker.listContainers();
+  const { HostConfig, State } = await engine.engine.docker.getContainer(Id).inspect();
+  expect(HostConfig.CgroupParent).toBe(group);
+  expect(readFileSync(`/proc/${State.Pid}/cgroup`, "latin1")).toContain(`${group}/${Id}`);
+  const folder = existsSync("/sys/fs/cgroup/cgroup.controllers") ? "" : "/pids";
+  const most = Number(readFileSync(`/sys/fs/cgroup${folder}${group}/pids.max`, "latin1"));
+  expect(most).toBeLessThan(Number(readFileSync("/proc/sys/kernel/pid_max", "latin1")));
+});
+
 test("separates the sandboxes of two installations on one engine", async () => {
   const other = new DockerDriver({ dir: join(dir, "other"), host: { socketPath: engine.socketPath } });
   await other.open();

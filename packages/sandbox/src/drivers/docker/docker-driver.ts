@@ -22,6 +22,7 @@ import { insideBusybox } from "../common/busybox.ts";
 import { checkCommand, idPattern } from "../common/commands.ts";
 import { sandboxOomScore } from "../common/isolation.ts";
 import { isCgroupV2, measureKernelMemory } from "../common/kernel-memory.ts";
+import { limitProcesses } from "../common/process-share.ts";
 import { Listeners } from "../common/sockets/listeners.ts";
 import { connectInside, listenInside } from "../common/sockets/ports.ts";
 import { formatUser, labels } from "./container-options.ts";
@@ -105,7 +106,10 @@ export class DockerDriver implements SandboxDriver {
     const binds = local ? programs : [];
     const hasBusybox = programs.some(({ destination }) => destination === insideBusybox);
     this.#shell = hasBusybox ? [insideBusybox, "sh"] : undefined;
-    const containers = new DockerContainers(this.#engine, { installation, binds, info });
+    // An engine with systemd takes only a group that systemd made.
+    const own = `/sandpiper-docker-${installation}`;
+    const group = direct && info.CgroupDriver === "cgroupfs" && limitProcesses(own) ? own : undefined;
+    const containers = new DockerContainers(this.#engine, { installation, binds, info, group });
     this.#opened = {
       containers,
       images: new Images(this.#engine, { installation, authFile, registries, maxBytes }),

@@ -100,6 +100,8 @@ export interface EngineInfo {
   Name: string;
   KernelVersion: string;
   SecurityOptions?: string[] | null;
+  /** How it makes control groups: `cgroupfs`, `systemd` or `none`. */
+  CgroupDriver?: string | undefined;
   Driver: string;
   DriverStatus?: [string, string][] | null;
 }

@@ -14,6 +14,7 @@ import { basename } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { SandboxLimits } from "../../../driver.ts";
 import { toCpuQuota } from "../../common/isolation.ts";
+import { limitProcesses } from "../../common/process-share.ts";
 import { sendSignal } from "../../common/processes.ts";
 import type { GroupUsage, ProcessGroup, ProcessGroups } from "./process-groups.ts";
 
@@ -213,26 +214,6 @@ class Cgroup implements ProcessGroup {
     if (isV2()) return /^frozen 1$/m.test(readFileSync(`${mount}${this.#path}/cgroup.events`, "latin1"));
     const state = readFileSync(`${mount}/freezer${this.#path}/freezer.state`, "latin1").trim();
     return state === "FROZEN" ? true : state === "THAWED" ? false : undefined;
-  }
-}
-
-/** Share of the machine's process ids that all sandboxes of an installation may use together. */
-export const processShare = 0.75;
-
-/**
- * Creates the group of an installation with a limit for all its sandboxes, so that the machine can
- * always start processes. Without the permission only each sandbox has a limit.
- */
-function limitProcesses(path: string): void {
-  const ids = readNumber("/proc/sys/kernel/pid_max");
-  const threads = readNumber("/proc/sys/kernel/threads-max");
-  const folder = isV2() ? mount + path : `${mount}/pids${path}`;
-  try {
-    if (isV2()) writeFileSync(`${mount}/cgroup.subtree_control`, "+pids");
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(`${folder}/pids.max`, String(Math.floor(Math.min(ids, threads) * processShare)));
-  } catch {
-    // The machine has no such controller.
   }
 }
 
