@@ -1,10 +1,13 @@
-import { spawn } from "node:child_process";
-import { createHash } from "node:crypto";
-import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
+import { execFileSync, spawn } from "node:child_process";
+import { createHash, randomBytes } from "node:crypto";
+import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gunzipSync, gzipSync } from "node:zlib";
+import { HostileRegistry } from "@sandpiper/sandbox/test/support/hostile-registry";
+import { Header, type HeaderData } from "tar";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { waitUntilConsistent } from "./chaos/consistency.ts";
 import { type Json, removeSandboxes, startConversation, testKey, until } from "./support/platform.ts";
@@ -19,16 +22,19 @@ let dataDir: string;
 let server: ServerProcess;
 /** A sandbox that runs. */
 let sandbox: string;
+let registry: HostileRegistry;
 
 beforeAll(async () => {
+  registry = await new HostileRegistry().listen();
   dataDir = await mkdtemp(join(tmpdir(), "sandpiper-kill-"));
-  server = await startServerProcess(dataDir);
+  server = await startServerProcess(dataDir, { SANDPIPER_REGISTRIES: registry.host });
   sandbox = await makeSandbox();
 });
 
 afterAll(async () => {
   await removeSandboxes(server.call).catch(() => {});
   await server?.end("SIGTERM");
+  await registry.close();
   await rm(dataDir, { recursive: true, force: true });
 });
 
@@ -74,9 +80,15 @@ function begin(method: string, path: string, body?: unknown): Promise<Json | und
   return call(method, path, body).catch(() => undefined);
 }
 
+function header(data: HeaderData): Buffer {
+  const block = Buffer.alloc(512);
+  new Header({ mode: 0o644, uid: 0, gid: 0, mtime: new Date(0), type: "File", ...data }).encode(block, 0);
+  return block;
+}
+
 async function killAndRestart(): Promise<void> {
   await server.end("SIGKILL");
-  server = await startServerProcess(dataDir);
+  server = await startServerProcess(dataDir, { SANDPIPER_REGISTRIES: registry.host });
   expect(await waitUntilConsistent(dataDir, { archived: true })).toEqual([]);
 }
 
@@ -95,6 +107,8 @@ const headers = { "X-Session-API-Key": testKey };
 const large = "x".repeat(200_000);
 let made: string[] = [];
 let snapshot = "";
+/** What the registry does with the next layer that is asked for. */
+let isDripping = true;
 
 /** Sends a part of a body and resolves when the server has begun to write it into the sandbox. */
 async function uploadPart(path: string, type: string, first: Buffer): Promise<void> {
@@ -207,6 +221,59 @@ const operations: Operation[] = [
       const answer = await fetch(url(`/api/v1/sandboxes/${sandbox}/archive`), { headers });
       expect((await answer.arrayBuffer()).byteLength).toBeGreaterThan(64 << 20);
       await sh(sandbox, "rm large");
+    },
+  },
+  {
+    name: "an upload of an archive",
+    async begin() {
+      const archive = execFileSync("tar", ["-C", "/", "-c", "etc/hostname", serverMain], {
+        stdio: ["ignore", "pipe", "ignore"],
+        maxBuffer: 2 ** 26,
+      });
+      await uploadPart(
+        `/api/v1/sandboxes/${sandbox}/archive?path=tree`,
+        "application/x-tar",
+        archive.subarray(0, archive.length / 2),
+      );
+    },
+    async check() {
+      expect(await sh(sandbox, "cat /proc/[0-9]*/comm | grep -c '^tar$'")).toBe("0\n");
+      const again = await fetch(url(`/api/v1/sandboxes/${sandbox}/archive?path=tree`), {
+        method: "PUT",
+        headers: { ...headers, "content-type": "application/x-tar" },
+        body: execFileSync("tar", ["-C", "/", "-c", "etc/hostname"]),
+      });
+      expect(again.status).toBe(200);
+      expect(await sh(sandbox, "ls tree/etc")).toBe("hostname\n");
+    },
+  },
+  {
+    name: "the fetch of an image",
+    async begin() {
+      const file = gzipSync(
+        Buffer.concat([header({ path: "file", size: 1 << 20 }), randomBytes(1 << 20), Buffer.alloc(1024)]),
+      );
+      const asked = Promise.withResolvers<void>();
+      const layer = registry.blob(file, (response) => {
+        response.writeHead(200, { "content-length": file.length });
+        response.write(file.subarray(0, isDripping ? file.length / 2 : file.length));
+        if (!isDripping) response.end();
+        asked.resolve();
+      });
+      const reference = registry.image("slow", [{ ...layer, content: gunzipSync(file) }]);
+      const { body } = await call(
+        "POST",
+        `/api/v1/sandboxes?sandbox_spec_id=${encodeURIComponent(`docker://${reference}`)}`,
+      );
+      made = [body.id];
+      await asked.promise;
+      isDripping = false;
+    },
+    async check() {
+      await runs(made[0]!);
+      expect(names("sandboxes", "images", "tmp")).toEqual([]);
+      const [digest] = names("sandboxes", "images", "roots");
+      expect(statSync(join(dataDir, "sandboxes/images/roots", digest!, "rootfs/file")).size).toBe(1 << 20);
     },
   },
   {
