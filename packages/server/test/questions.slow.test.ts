@@ -104,6 +104,24 @@ test("Ctrl-C, SIGTERM and SIGHUP end an open question at once, with a clean term
     }
 });
 
+test("the end of the terminal itself ends a question and a chat with 129, and leaves no sandbox", async () => {
+  await mkdir(join(project, ".openhands"));
+  await writeFile(join(project, ".openhands/setup.sh"), "echo another\n");
+  for (const [args, shown] of [
+    [`run "safe" --dir "${project}"`, /May it use your secrets and tokens\? .* $/],
+    [`chat --dir "${project}" --trust`, /\/help lists commands[\s\S]*> $/],
+  ] as const) {
+    const env = { PATH: process.env.PATH!, HOME: dir, TERM: "xterm" };
+    const own = { SANDPIPER_URL: server.url, SANDPIPER_API_KEY: server.key };
+    const local = new LocalTerminal(`exec "${program}" ${args}`, { ...env, ...own });
+    open.push(local);
+    await local.shows(shown);
+    (local.pty as unknown as { destroy(): void }).destroy();
+    expect(await local.exit, args).toBe(129);
+    await expect.poll(sandboxes).not.toContain("RUNNING");
+  }
+});
+
 test("chat --continue shows an action that waited for approval when the earlier command ended, a skill's too", async () => {
   await mkdir(join(project, ".agents/skills/deploy"), { recursive: true });
   const skill =

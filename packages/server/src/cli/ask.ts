@@ -21,6 +21,8 @@ export function ask(question: string): Promise<string | undefined> {
         if (!answered) process.stderr.write("\n");
         resolve(undefined);
       });
+      // The terminal is gone; `asking` hears of it, too.
+      terminal.on("error", () => {});
       signal.addEventListener("abort", () => terminal.close(), { once: true });
       terminal.question(question, (answer) => {
         answered = true;

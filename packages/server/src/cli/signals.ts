@@ -57,6 +57,9 @@ export async function asking<T>(question: (signal: AbortSignal) => Promise<T>): 
   const abort = new AbortController();
   const listener = (signal: NodeJS.Signals) => abort.abort(new Interrupted(signal));
   for (const signal of signals) process.on(signal, listener);
+  // The end of a terminal is an error of its input, too, which may come before the signal.
+  const gone = () => listener("SIGHUP");
+  process.stdin.on("error", gone);
   questions += 1;
   try {
     const answer = await question(abort.signal);
@@ -65,5 +68,6 @@ export async function asking<T>(question: (signal: AbortSignal) => Promise<T>): 
   } finally {
     questions -= 1;
     for (const signal of signals) process.off(signal, listener);
+    process.stdin.off("error", gone);
   }
 }

@@ -161,6 +161,8 @@ class Chat {
     const intro = `Works on a copy of ${folder}. /help lists commands, @path sends a file, Ctrl-C stops the agent.`;
     const lines = wrap(inertLine(intro), Math.max((process.stdout.columns || 100) - 1, 20));
     process.stdout.write(`${this.#paint("dim", lines.join("\n"))}\n`);
+    // The end of a terminal is an error of its input, too, which may come before SIGHUP.
+    process.stdin.on("error", () => this.#end(exitCodeOf("SIGHUP")));
     this.#editor = new Editor({
       history: await readHistory(),
       complete: (line) => completeMention(folder, line) ?? completeCommand(line),

@@ -122,6 +122,8 @@ export class Editor {
     terminal.on("close", () => {
       if (this.#terminal === terminal) this.#options.onInput({ kind: "end" });
     });
+    // The terminal is gone: SIGHUP ends the session.
+    terminal.on("error", () => {});
     this.#terminal = terminal;
     process.stdin.on("data", this.#onData);
     process.stdin.on("end", this.#onEnd);
