@@ -56,6 +56,7 @@ import { DailyBudget } from "./users/daily-budget.ts";
 import { defaultUser } from "./users/default-user.ts";
 import { EncryptedValues } from "./users/encrypted-values.ts";
 import { KeyCache } from "./users/key-cache.ts";
+import { LentSecrets } from "./users/lent-secrets.ts";
 import { StoredLogins } from "./users/logins.ts";
 import { ProviderAccessTokens } from "./users/provider-access.ts";
 import { SandboxGrants } from "./users/sandbox-grants.ts";
@@ -172,10 +173,12 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       store: store.behaviours,
       publicUrl: () => getPublicUrl(config, app.server),
     });
+    const lentSecrets = new LentSecrets();
     const egress = await EgressProxy.open({
       ...{ dir: join(config.dataDir, "network"), logger, env, files: mirrors.files },
       secrets: {
-        forSandbox: (userId, sandboxId) => secrets.forSandbox(userId, sandboxId),
+        forSandbox: (userId, sandboxId) =>
+          lentSecrets.addTo(secrets.forSandbox(userId, sandboxId), { userId, sandboxId }),
         withheld: (userId, sandboxId) => acceptances.withheld(userId, sandboxId),
       },
     });
@@ -263,6 +266,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       outbound,
       settings,
       secrets,
+      lentSecrets,
       acceptances,
       toolsFor: options.chooseTools ?? chooseTools,
       adaptTools: options.adaptTools,

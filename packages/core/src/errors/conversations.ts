@@ -46,6 +46,8 @@ export const conversationsErrors = {
     RepositoryNameInvalid: "{field} must be a name such as {shape}, of letters, digits and . _ - ~.",
     BranchNameInvalid: "selected_branch must be the name of a branch or tag, such as main or feature/one.",
     PluginPathInvalid: "repo_path of a plugin must be a folder inside its repository.",
+    PluginFolderMissing: "repo_path: {name} has no folder {path}.",
+    PluginManifestInvalid: "The manifest of the plugin cannot be used: it is {reason}.",
     PluginSourceInvalid:
       "source of a plugin must be `github:owner/repo`, `owner/repo` or an https URL without credentials.",
     SecretReferenceUnknown: "The secret {name} refers to a secret that does not exist.",
@@ -111,8 +113,15 @@ export const conversationsErrors = {
     }: Name & { host: string; provider: string; hasToken: boolean }) =>
       `${name} cannot be read at ${host}: it does not exist, or ${hasToken ? `the stored ${provider} token does not allow it` : `it is private and needs a ${provider} token in the settings`}.`,
     CloneFailed: "{name} could not be cloned: {reason}.",
+    CloneTooLarge: "{name} cannot be cloned: it has more than {mib} MiB.",
     CheckoutFailed: "The branch {branch} of {name} cannot be checked out: {reason}.",
     BranchUnknown: "{name} has no branch or tag {branch}: choose another one.",
+  },
+  PluginFetchFailed: {
+    PluginUnfetched: ({ reason }: { reason: string }) => reason,
+  },
+  PluginFetchTimeout: {
+    PluginFetchTooLong: "Fetching {name} took longer than {seconds} s.",
   },
   GitFailed: {
     WorktreeFailed: "The worktree could not be created: {reason}",

@@ -27,6 +27,8 @@ export const statuses = {
   GitFailed: 502,
   ProfileNotFound: 404,
   PluginNotFound: 404,
+  PluginFetchFailed: 502,
+  PluginFetchTimeout: 504,
   Gone: 410,
   HooksUnreadable: 422,
   ConversationTooLarge: 413,

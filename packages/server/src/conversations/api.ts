@@ -11,6 +11,8 @@ import type {
   ConfirmationPolicy,
   Content,
   ConversationInfo,
+  FetchPluginRequest,
+  FetchPluginResponse,
   ForkConversationRequest,
   GivenLlm,
   PatchConversationRequest,
@@ -76,6 +78,15 @@ export interface Conversations {
   update(viewer: Viewer, id: string, change: AppConversationUpdateRequest): Promise<AppConversation>;
   /** The skills in the sandbox now, and the skills of the agent. Throws what `exec` throws. */
   skills(row: ConversationRow, sandbox: CommandRunner): Promise<Skill[]>;
+  /**
+   * Fetches a plugin into a sandbox, which it wakes, and describes it; nothing of it runs. Throws
+   * InvalidParameter, PluginFetchFailed, PluginFetchTimeout, and what resolving the secrets and
+   * `exec` throw.
+   */
+  fetchPlugin(
+    target: { userId: string; sandboxId: string },
+    request: FetchPluginRequest,
+  ): Promise<FetchPluginResponse>;
   /**
    * Finds what a project in a sandbox does by itself; undefined when it only describes. Throws what
    * `exec` throws.

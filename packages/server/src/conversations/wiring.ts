@@ -10,6 +10,7 @@ import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
 import type { Acceptances, Secrets, Settings } from "../users/api.ts";
 import type { DailyBudget } from "../users/daily-budget.ts";
+import type { LentSecrets } from "../users/lent-secrets.ts";
 import { AgentConfigResolver, type AgentConfigResolverDeps } from "./agent/agent-config.ts";
 import { ClientSecrets } from "./agent/client-secrets.ts";
 import { McpTools } from "./agent/mcp.ts";
@@ -40,6 +41,7 @@ import { SecretAdditions } from "./commands/secret-additions.ts";
 import { Hub } from "./log/hub.ts";
 import { ConversationLookup } from "./lookup.ts";
 import { ProjectBehaviours } from "./project/behaviours.ts";
+import { PluginDownloads } from "./project/plugin-downloads.ts";
 import { PluginFetcher } from "./project/plugin-parts.ts";
 import { ActiveRuns } from "./run/active-runs.ts";
 import { condense } from "./run/condensing.ts";
@@ -64,6 +66,7 @@ export interface ConversationsDeps {
   outbound: Outbound;
   settings: Settings;
   secrets: Secrets;
+  lentSecrets: LentSecrets;
   acceptances: Acceptances;
   /** The tools of a conversation. */
   toolsFor: AgentConfigResolverDeps["toolsFor"];
@@ -117,6 +120,11 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   const clientSecrets = new ClientSecrets({ store, secrets, outbound, publicUrl });
   const behaviours = new ProjectBehaviours({ acceptances });
   const plugins = new PluginFetcher({ sandboxes, settings, secrets, behaviours });
+  const { lentSecrets } = deps;
+  const downloads = new PluginDownloads({
+    ...{ sandboxes, settings, secrets, lentSecrets, registerSecret },
+    resolveSecrets: (place, sources) => clientSecrets.resolve(place, sources),
+  });
   const withheld = (row: Pick<ConversationRow, "userId" | "sandboxId">) =>
     acceptances.withheld(row.userId, row.sandboxId);
 
@@ -287,6 +295,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       return reads.present([access.requireOwned(viewer.userId, id)], viewer)[0]!;
     },
     skills: (row, files) => knowledge.listSkills(row, files),
+    fetchPlugin: (target, request) => downloads.fetch(target, request),
     findBehaviour: (place, files) => behaviours.find(place, files),
     switchProfile: async (userId, id, profile) => switchProfile(userId, id, profile),
     remove: async (userId, id, options) =>
@@ -313,7 +322,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       isOpen = true;
     },
     async close(graceMs) {
-      for (const part of [titles, plugins, questions, sideCalls, announcements]) part.close();
+      for (const part of [titles, plugins, downloads, questions, sideCalls, announcements]) part.close();
       const ended = runner.close(graceMs).then(() => toolsets.close());
       await Promise.all([ended, starting.close(), goals.close()]);
       if (isOpen) await store.conversations.markCleanEnd();

@@ -201,7 +201,7 @@ test("what is not offered answers in the form that clients expect", async () => 
     [404, "PATCH", "/api/llm/provider-connections/x", {}],
     [400, "POST", "/api/skills/install", { source: "x" }],
     [400, "POST", "/api/plugins/install", { source: "x" }],
-    [404, "POST", "/api/plugins/fetch", { source: "x" }],
+    [422, "POST", "/api/plugins/fetch", { source: "x" }],
     [400, "POST", `${base}/switch_acp_model`, { model: "x" }],
     [404, "POST", "/v1/responses", { model: "x", input: "x" }],
     [404, "GET", "/api/llm/balance"],

@@ -11,6 +11,8 @@ import { type ServerProcess, startServerProcess } from "../support/server-proces
 
 /** Plugins of clients' conversations, from a git service behind TLS, with a separate server. */
 
+const token = "token-of-one-fetch";
+
 let dataDir: string;
 let git: GitServer;
 let models: ModelServer;
@@ -18,11 +20,21 @@ let server: ServerProcess;
 let agent: AgentServer;
 
 beforeAll(async () => {
-  git = await startGitServer("no-token");
+  git = await startGitServer(token);
   git.repository("open/tool", {
     "skills/shine/SKILL.md": "---\nname: shine\ndescription: Makes it shine\n---\nPolish.",
     "skills/paint.md": "---\nname: paint\ntriggers:\n- paint\n---\nUse the blue paint.",
   });
+  git.repository("open/whole", {
+    ".plugin/plugin.json": '{"name": "whole", "version": "2.1.0", "author": {"name": "Ann"}}',
+    "skills/shine/SKILL.md": "---\nname: shine\ndescription: Makes it shine\n---\nPolish.",
+    "commands/tidy.md": "Tidy up.",
+    "hooks/hooks.json": '{"hooks": {"SessionStart": [{"hooks": [{"command": "touch /tmp/ran"}]}]}}',
+    "nested/part/skills/one.md": "One.",
+    "broken/.claude-plugin/plugin.json": "[]",
+  });
+  git.repository("open/held", { "skills/rule.md": "Rule." });
+  git.repository("secret/tool", { "skills/rule.md": "Rule." });
   git.repository("open/late", { "skills/rule.md": "Always say rule." });
   models = await startModelServer(() => finish("Done."));
   dataDir = await mkdtemp(join(tmpdir(), "sandpiper-plugins-"));
@@ -115,4 +127,79 @@ test("concurrent creations with the same id create one conversation", async () =
   const body = sdkRequest(models.url, { conversation_id, plugins: [{ source: source("tool") }] });
   const answers = await Promise.all([1, 2, 3].map(() => agent.call("POST", "/api/conversations", body)));
   expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 201]);
+});
+
+const fetchPlugin = (body: object) => agent.call("POST", "/api/plugins/fetch", body);
+
+test("a fetched plugin is described with its commit, and nothing of it runs", async () => {
+  const whole = await fetchPlugin({ source: source("whole"), ref: "main" });
+  expect(whole).toEqual({
+    status: 200,
+    body: {
+      path: expect.stringMatching(/\/\.sandpiper-plugins\/whole-[0-9a-f]{12}$/),
+      resolved_ref: git.git("open/whole", "rev-parse", "main").trim(),
+      source: source("whole"),
+      repo_path: null,
+      manifest: { name: "whole", version: "2.1.0", author: { name: "Ann" } },
+      skills: ["shine"],
+      commands: ["tidy"],
+    },
+  });
+  const part = await fetchPlugin({ source: source("whole"), ref: "main", repo_path: "nested/part" });
+  expect(part.body).toMatchObject({
+    path: `${whole.body.path}/nested/part`,
+    repo_path: "nested/part",
+    manifest: { name: "part" },
+    skills: ["one"],
+    commands: [],
+  });
+  const { body } = await agent.call("POST", "/api/bash/execute_bash_command", {
+    command: `ls /tmp/ran; cat ${whole.body.path}/commands/tidy.md`,
+  });
+  expect(body.stdout).toBe("Tidy up.");
+});
+
+test("a plugin that cannot be fetched answers with a code and a sentence", async () => {
+  const whole = { source: source("whole") };
+  const rows: [object, number, string, RegExp][] = [
+    [{ source: "/etc" }, 422, "invalid_parameter", /source of a plugin/],
+    [{ ...whole, repo_path: "../up" }, 422, "invalid_parameter", /repo_path/],
+    [{ ...whole, repo_path: "none" }, 422, "invalid_parameter", /open\/whole has no folder none/],
+    [{ ...whole, repo_path: "broken" }, 422, "invalid_parameter", /manifest .* not a JSON object/],
+    [{ ...whole, ref: "none" }, 502, "plugin_fetch_failed", /no branch or tag none/],
+    [{ source: source("nothing") }, 502, "plugin_fetch_failed", /cannot be read/],
+  ];
+  for (const [body, status, code, message] of rows)
+    expect(await fetchPlugin(body)).toEqual({
+      status,
+      body: { detail: { code, message: expect.stringMatching(message) } },
+    });
+  expect((await fetchPlugin({ ...whole, timeout: 601 })).body.detail[0].loc).toEqual(["body", "timeout"]);
+  const release = git.hold("open/held");
+  const late = await fetchPlugin({ source: source("held"), timeout: 1 });
+  release();
+  expect(late).toEqual({
+    status: 504,
+    body: { detail: { code: "plugin_fetch_timeout", message: "Fetching open/held took longer than 1 s." } },
+  });
+});
+
+test("a secret of the request opens a private repository for this fetch alone", async () => {
+  const request = { source: `https://${git.host}/secret/tool.git` };
+  const fails = { status: 502, body: { detail: { code: "plugin_fetch_failed" } } };
+  expect(await fetchPlugin(request)).toMatchObject(fails);
+  expect(await fetchPlugin({ ...request, secrets: { GITHUB_TOKEN: "wrong-token" } })).toMatchObject(fails);
+  expect(await fetchPlugin({ ...request, secrets: { GITHUB_TOKEN: token, OTHER: "x" } })).toMatchObject({
+    status: 200,
+    body: { skills: ["rule"], manifest: { name: "tool" } },
+  });
+  // Another ref is another clone, and needs the token again.
+  expect(await fetchPlugin({ ...request, ref: "main" })).toMatchObject(fails);
+  const { body } = await agent.call("POST", "/api/bash/execute_bash_command", {
+    command: "cat ~/.sandpiper-plugins/tool-*/.git/config; env",
+  });
+  expect(body.stdout).toContain("secret/tool.git");
+  expect(body.stdout).not.toMatch(/helper|LENT/);
+  expect(body.stdout).not.toContain(token);
+  expect(server.output()).not.toContain(token);
 });

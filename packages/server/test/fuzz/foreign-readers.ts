@@ -23,6 +23,7 @@ import { toReasonPhrase } from "@sandpiper/sandbox/network/proxy/exchange";
 import { canonicalHost } from "@sandpiper/sandbox/network/proxy/target";
 import { OpeningReader } from "@sandpiper/sandbox/network/tls/client-hello";
 import { toCloneError } from "../../src/conversations/project/clone.ts";
+import { parseManifest } from "../../src/conversations/project/plugin-description.ts";
 import { checkBranch, checkRepositoryName } from "../../src/conversations/project/repository.ts";
 import { parseRepositoryName, parseRepositoryUrl } from "../../src/git/repository-name.ts";
 import type { Reader } from "./reader.ts";
@@ -233,6 +234,7 @@ export const foreignReaders: readonly Reader[] = [
     bound: "64 KiB of output",
     pieces: ["remote branch ", "://", "://a@", "\r", "hint:\n", "fatal: "],
   },
+  { name: "parseManifest", read: parseManifest, bound: "64 KiB", pieces: ['{"a":', "[", "{}", '"'] },
   { name: "checkBranch", read: checkBranch, bound: "a request", pieces: ["a", "/", "..", "a/"] },
   {
     name: "checkRepositoryName",

@@ -12,6 +12,7 @@ const refusals: Record<string, string> = {
     "leads on to the same address with a slash at its end: 302",
   "GET /api/conversations/{conversation_id}/zip-directory": "left out of the V0 API: 410",
   "POST /api/conversations/{conversation_id}/load_plugin": "no sandbox here reaches a host of plugins",
+  "POST /api/plugins/fetch": "no sandbox here reaches a host of plugins",
   "POST /api/conversations/{conversation_id}/submit-feedback": "left out of the V0 API: 410",
   "POST /api/conversations/{conversation_id}/switch_acp_model": "there are no ACP agents: 400",
   "POST /api/conversations/{conversation_id}/upload-files": "left out of the V0 API: 410",

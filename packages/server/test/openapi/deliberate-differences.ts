@@ -233,6 +233,7 @@ export const additions: readonly Deliberate[] = [
   ["POST /api/mcp/*", inCode],
   ["GET /api/tools/catalog", measured],
   ["POST /api/acp/models", measured],
+  ["POST /api/plugins/fetch", measured],
   ["GET /api/git/repositories/search", measured],
   ["POST /api/conversations/{conversation_id}/children", measured],
   ["GET /api/skills/*", inCode],

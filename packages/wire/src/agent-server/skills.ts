@@ -1,7 +1,9 @@
 import { type Static, Type } from "typebox";
 import { Nullable, StringEnum } from "../common/schema.ts";
 import { ConversationHooks, hookEvents } from "../conversations/conversation-work.ts";
+import { PluginSpec } from "../conversations/conversations.ts";
 import { MarketplaceRegistration } from "../settings/settings-v1.ts";
+import { ConversationSecrets } from "./conversations.ts";
 
 const projectDir = Type.Optional(
   Nullable(
@@ -75,6 +77,25 @@ export const MarketplacePlugins = Type.Object({
   ),
 });
 
+/** Body of `POST /api/plugins/fetch` (agent-server-1.58.md section 4.2). */
+export const FetchPluginRequest = Type.Object({
+  source: PluginSpec.properties.source,
+  ref: PluginSpec.properties.ref,
+  repo_path: PluginSpec.properties.repo_path,
+  secrets: Type.Optional(ConversationSecrets),
+  timeout: Type.Optional(Type.Integer({ minimum: 1, maximum: 600, default: 60, description: "seconds" })),
+});
+
+export const FetchPluginResponse = Type.Object({
+  path: Type.String({ description: "folder of the plugin in the sandbox" }),
+  resolved_ref: Nullable(Type.String({ description: "the commit" })),
+  source: Type.String(),
+  repo_path: Nullable(Type.String()),
+  manifest: Type.Record(Type.String(), Type.Unknown(), { description: "its plugin.json, else its name" }),
+  skills: Type.Array(Type.String({ description: "name" })),
+  commands: Type.Array(Type.String({ description: "name" })),
+});
+
 export const HooksRequest = Type.Object({ project_dir: projectDir });
 
 const Matchers = ConversationHooks.properties.hooks.items.properties.matchers;
@@ -84,6 +105,8 @@ export const HooksResponse = Type.Object({
   hook_config: Nullable(Type.Object(Object.fromEntries(hookEvents.map((event) => [event, Matchers])))),
 });
 
+export type FetchPluginRequest = Static<typeof FetchPluginRequest>;
+export type FetchPluginResponse = Static<typeof FetchPluginResponse>;
 export type LoadedSkill = Static<typeof LoadedSkill>;
 export type LoadedSkills = Static<typeof LoadedSkills>;
 export type HooksResponse = Static<typeof HooksResponse>;

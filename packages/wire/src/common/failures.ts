@@ -20,6 +20,19 @@ export const HTTPValidationError = Type.Object({
   detail: Type.Union([Type.Array(ValidationIssue), Type.String()]),
 });
 
+/** A failure with a code for programs. */
+export const CodedFailure = Type.Object({
+  detail: Type.Object({
+    code: Type.String({ description: "of the kind of failure, such as `plugin_fetch_failed`" }),
+    message: Type.String(),
+  }),
+});
+
+/** The same for a status that parameters and bodies also get when they do not fit their schemas. */
+export const CodedValidationError = Type.Object({
+  detail: Type.Union([...HTTPValidationError.properties.detail.anyOf, CodedFailure.properties.detail]),
+});
+
 /** The same in the settings family, with the sentence in `error` in addition to `detail`. */
 export const SettingsFailure = Type.Object({
   error: Type.String(),

@@ -124,3 +124,25 @@ test("a target folder with other files is left unchanged", async () => {
     failing(/the parent folder of .* cannot be created/),
   );
 });
+
+test("a clone with a maximum size takes what is smaller, and leaves nothing of what is larger", async () => {
+  const make =
+    "cd /tmp && git init -q -b main big && cd big && head -c 3000 /dev/urandom >one && cp one two && git add . && git -c user.name=a -c user.email=a@b commit -q -m one";
+  await sh(sandbox, make);
+  const take = (maxBytes: number, target: string) =>
+    cloneRepository(
+      sandbox,
+      {
+        repository: { ...repository, url: "file:///tmp/big" },
+        ...{ target, branch: null, newBranch: null, full: false, maxBytes },
+        identity: { name: "a", email: "a@b" },
+      },
+      new AbortController().signal,
+    );
+  await take(2 ** 20, "/tmp/sized/whole");
+  expect(await sh(sandbox, "cd /tmp/sized/whole && git status --short && ls")).toBe("one\ntwo\n");
+  // The transfer is small, as the files are the same.
+  await expect(take(5 * 1024, "/tmp/sized/files")).rejects.toMatchObject(failing(/has more than .* MiB/));
+  await expect(take(1024, "/tmp/sized/transfer")).rejects.toMatchObject(failing(/has more than .* MiB/));
+  expect(await sh(sandbox, "ls -A /tmp/sized")).toBe("whole\n");
+});

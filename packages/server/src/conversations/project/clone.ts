@@ -20,6 +20,10 @@ export interface CloneRequest {
   newBranch: string | null;
   full: boolean;
   identity: GitIdentity;
+  /** Time for the clone, s; default: `cloneSeconds`. */
+  seconds?: number;
+  /** Maximum size of the files, and of what git transfers; default: no limit. */
+  maxBytes?: number;
 }
 
 /** Author of commits that are made in the sandbox. */
@@ -47,6 +51,7 @@ const codes = {
   clone: 65,
   branch: 66,
   tooLong: 67,
+  tooLarge: 68,
 } as const;
 
 /**
@@ -57,7 +62,7 @@ const codes = {
 const cloneScript = `
 target=$1 word=$2 url=$3 branch=$4 new=$5 depth=$6 name=$7 email=$8 helper=$9
 shift 9
-origin=$1 limit=$2
+origin=$1 limit=$2 most=$3
 export GIT_TERMINAL_PROMPT=0 GIT_ASKPASS= SSH_ASKPASS= GCM_INTERACTIVE=never
 command -v git >/dev/null 2>&1 || exit ${codes.noGit}
 parent=\${target%/*}
@@ -79,10 +84,24 @@ set -- -q
 [ "$depth" = full ] || set -- "$@" --depth 1
 [ -z "$branch" ] || set -- "$@" --branch "$branch"
 [ -z "$helper" ] || set -- "$@" -c "credential.$origin.helper=$helper"
+# The size of the files is known before they are written.
+[ -z "$most" ] || { set -- "$@" --no-checkout && ulimit -f $((most / 512)); }
 $limited git clone "$@" -- "$url" "$new_folder"
 code=$?
 case $code in 0) ;; 124|137) exit ${codes.tooLong} ;; *) exit ${codes.clone} ;; esac
 cd -- "$new_folder" || exit ${codes.clone}
+if [ -n "$most" ]; then
+  size=$(git ls-tree -r -l HEAD | {
+    sum=0
+    while read -r mode kind hash bytes path; do
+      case $bytes in *[!0-9]*) ;; *) sum=$((sum + bytes)) ;; esac
+      [ "$sum" -le "$most" ] || break
+    done
+    echo "$sum"
+  })
+  [ "$size" -le "$most" ] || exit ${codes.tooLarge}
+  git reset -q --hard || exit ${codes.clone}
+fi
 # A shallow clone follows one branch only; the others can be fetched later.
 git config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'
 git config user.name "$name" && git config user.email "$email"
@@ -101,6 +120,7 @@ export async function cloneRepository(
 ): Promise<void> {
   const { repository, target, branch, newBranch, full, identity } = request;
   const { login, url } = repository;
+  const { seconds = cloneSeconds, maxBytes } = request;
   const helper = login ? toCredentialHelper(login) : "";
   const command = toScriptCommand(sandbox, cloneScript, [
     target,
@@ -113,9 +133,10 @@ export async function cloneRepository(
     identity.email,
     helper,
     new URL(url).origin,
-    String(cloneSeconds),
+    String(seconds),
+    maxBytes === undefined ? "" : String(maxBytes),
   ]);
-  const limits = { timeoutMs: (cloneSeconds + 10) * 1000, maxOutputBytes: 64 * 1024, signal };
+  const limits = { timeoutMs: (seconds + 10) * 1000, maxOutputBytes: 64 * 1024, signal };
   const endWatch = sandbox.watchNetwork?.() ?? (() => []);
   try {
     const { code, stderr, stdout, timedOut } = await runToEnd(sandbox, { ...command, cwd: "/" }, limits);
@@ -137,7 +158,7 @@ function findProblem(problems: NetworkProblem[], { repository }: CloneRequest): 
 }
 
 export function toCloneError(code: number, output: string, request: CloneRequest): PlatformError {
-  const { repository, target, branch, full } = request;
+  const { repository, target, branch, full, seconds = cloneSeconds, maxBytes = 0 } = request;
   const { fullName: name, host, provider, login } = repository;
   const reason = lastLine(output);
   switch (code) {
@@ -149,10 +170,14 @@ export function toCloneError(code: number, output: string, request: CloneRequest
     case codes.notEmpty:
       return new PlatformError("CloneTargetTaken", { name, target });
     case codes.tooLong:
-      return new PlatformError("CloneTimeout", { name, seconds: cloneSeconds, full });
+      return new PlatformError("CloneTimeout", { name, seconds, full });
+    case codes.tooLarge:
+      return new PlatformError("CloneTooLarge", { name, mib: maxBytes / 2 ** 20 });
     case codes.branch:
       return new PlatformError("CheckoutFailed", { name, branch: String(branch), reason });
   }
+  if (maxBytes > 0 && /died of signal 25|file size limit|file too large/i.test(output))
+    return new PlatformError("CloneTooLarge", { name, mib: maxBytes / 2 ** 20 });
   if (/remote branch .{0,300} not found|could not find remote branch/i.test(output))
     return new PlatformError("BranchUnknown", { name, branch: String(branch) });
   if (/CONNECT tunnel failed, response 403|response 403 after CONNECT|HTTP code 403 from proxy/i.test(output))

@@ -88,6 +88,12 @@ export function checkBranch(name: string): string {
   throw new PlatformError("BranchNameInvalid");
 }
 
+/** How git logs in at a provider with a token that is not stored. */
+export function toTokenLogin(provider: ProviderType, token: string): { user: string; password: string } {
+  const password = provider.startsWith("bitbucket") ? token.replace(/^[^:]*:/, "") : token;
+  return { user: loginName(services[provider] ?? { user: "token" }, token), password };
+}
+
 /** Bitbucket app passwords have the form `user:password`. */
 function loginName({ user }: Service, token: string): string {
   const named = /^([^:\s]{1,100}):/.exec(token)?.[1];

@@ -1,7 +1,14 @@
 import { STATUS_CODES } from "node:http";
-import { Failure, HTTPValidationError, OpenAiFailure, SettingsFailure } from "@sandpiper/wire";
+import {
+  CodedFailure,
+  CodedValidationError,
+  Failure,
+  HTTPValidationError,
+  OpenAiFailure,
+  SettingsFailure,
+} from "@sandpiper/wire";
 import type { RouteOptions } from "fastify";
-import { openAiFailure } from "../server/errors.ts";
+import { codedStatuses, openAiFailure } from "../server/errors.ts";
 import type { Components } from "./components.ts";
 import { type JsonSchema, type Response, toJsonSchema } from "./schema.ts";
 
@@ -61,7 +68,8 @@ export class FailureResponses {
 
   /** A reference to the response for a status in a family. */
   toReference(status: number, ofRoute: string): Response {
-    const family = beforeRouting.has(status) ? "detail" : ofRoute;
+    const isCommon = beforeRouting.has(status) || (ofRoute === "coded" && !codedStatuses.has(status));
+    const family = isCommon ? "detail" : ofRoute;
     const name = `${STATUS_CODES[status]!.replaceAll(/\W/g, "")}${family === "detail" ? "" : `.${family}`}`;
     this.responses[name] ??= this.toResponse(status, family);
     return { $ref: `#/components/responses/${name}` };
@@ -83,6 +91,7 @@ export class FailureResponses {
 
 function getSchema(status: number, family: string): JsonSchema {
   if (family === "openai") return toJsonSchema(OpenAiFailure);
+  if (family === "coded") return toJsonSchema(status === 422 ? CodedValidationError : CodedFailure);
   const shape = family === "error" ? SettingsFailure : status === 422 ? HTTPValidationError : Failure;
   return toJsonSchema(shape);
 }
@@ -90,6 +99,7 @@ function getSchema(status: number, family: string): JsonSchema {
 function buildFailureExample(status: number, family: string): unknown {
   const text = descriptions[status] ?? STATUS_CODES[status]!;
   if (family === "openai") return openAiFailure({ status, text });
+  if (family === "coded") return { detail: { code: "plugin_fetch_failed", message: text } };
   const detail =
     status === 422
       ? [{ loc: ["query", "limit"], msg: "Input must be <= 100", type: "less_than_equal" }]

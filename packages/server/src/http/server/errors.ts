@@ -11,9 +11,13 @@ import { decodePath, maskUrl } from "./urls.ts";
 
 /**
  * Route families differ in the key of an error's text: `detail`, `error` in settings (app-server.md
- * section 0), and for OpenAI clients an object in `error`.
+ * section 0), and for OpenAI clients an object in `error`. `coded`: `detail` has a code and the
+ * text.
  */
-export type ErrorFamily = "detail" | "error" | "openai";
+export type ErrorFamily = "detail" | "error" | "openai" | "coded";
+
+/** The statuses of `coded` whose detail has a code (agent-server-1.58.md section 4.2). */
+export const codedStatuses: ReadonlySet<number> = new Set([422, 502, 504]);
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -114,10 +118,17 @@ function sendFailure(request: FastifyRequest, reply: FastifyReply, failure: Fail
  * family.
  */
 function toBody(request: FastifyRequest, failure: Failure): Record<string, unknown> {
-  const { text, issues } = failure;
+  const { text, issues, status, code } = failure;
+  const isCoded = request.routeOptions?.config?.errors === "coded" && codedStatuses.has(status);
+  if (isCoded && !issues && code) return { detail: { code: toWords(code), message: text } };
   const detail = issues ?? text;
   if (request.routeOptions?.config?.errors === "openai") return openAiFailure(failure);
   return request.routeOptions?.config?.errors === "error" ? { error: text, detail } : { detail };
+}
+
+/** A code as clients of other APIs write it: `not_offered`. */
+function toWords(code: ErrorCode): string {
+  return code.replaceAll(/(?<=[a-z])(?=[A-Z])/g, "_").toLowerCase();
 }
 
 /** A failure in the shape of OpenAI's API. */
@@ -127,7 +138,7 @@ export function openAiFailure({
   issues,
   code,
 }: Pick<Failure, "status" | "text" | "issues" | "code">): Static<typeof OpenAiFailure> {
-  const words = code?.replaceAll(/(?<=[a-z])(?=[A-Z])/g, "_").toLowerCase() ?? null;
+  const words = code ? toWords(code) : null;
   return {
     error: {
       message: text,

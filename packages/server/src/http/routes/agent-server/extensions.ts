@@ -1,4 +1,6 @@
 import {
+  FetchPluginRequest,
+  FetchPluginResponse,
   InstalledPlugins,
   InstalledSkills,
   MarketplacePlugins,
@@ -9,6 +11,9 @@ import {
 import { Type } from "typebox";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
+import { withoutSocketTimeout } from "../../server/without-socket-timeout.ts";
+import { requireAgentSandbox } from "./agent-sandbox.ts";
+import { SandboxQuery } from "./file-paths.ts";
 
 /**
  * Extensions of agents (agent-server.md section 9). Skills and plugins come from the sandbox and
@@ -16,7 +21,13 @@ import type { App, HttpServices } from "../../server/services.ts";
  */
 export function agentExtensionRoutes(
   app: App,
-  { skills, settings }: Pick<HttpServices, "skills" | "settings">,
+  {
+    skills,
+    settings,
+    sandboxes,
+    conversations,
+    encryptedValues,
+  }: Pick<HttpServices, "skills" | "settings" | "sandboxes" | "conversations" | "encryptedValues">,
 ): void {
   const access = { access: "agent" } as const;
   const route = makeRoute(["skills"], access);
@@ -63,6 +74,21 @@ export function agentExtensionRoutes(
           return { name, description, source, installed: false, ref, repo_path };
         }),
       };
+    },
+  );
+  app.post(
+    "/api/plugins/fetch",
+    plugins(
+      "Fetch a plugin into the sandbox and describe it; nothing of it runs",
+      { querystring: SandboxQuery, body: FetchPluginRequest, response: { 200: FetchPluginResponse } },
+      { errors: "coded", failures: [400, 404, 409, 502, 503, 504] },
+    ),
+    async (request) => {
+      const { id, userId } = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
+      const secrets = encryptedValues.decryptAll(userId, request.body.secrets ?? {});
+      return withoutSocketTimeout(app, request, () =>
+        conversations.fetchPlugin({ userId, sandboxId: id }, { ...request.body, secrets }),
+      );
     },
   );
   app.post(

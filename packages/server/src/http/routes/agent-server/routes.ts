@@ -16,7 +16,15 @@ export function agentServerRoutes(
   app: App,
   services: Pick<
     HttpServices,
-    "encryptedValues" | "git" | "openModel" | "outbound" | "sandboxes" | "secrets" | "settings" | "skills"
+    | "conversations"
+    | "encryptedValues"
+    | "git"
+    | "openModel"
+    | "outbound"
+    | "sandboxes"
+    | "secrets"
+    | "settings"
+    | "skills"
   >,
 ): void {
   agentSettingsRoutes(app, services);
