@@ -1,10 +1,13 @@
 import { Readable } from "node:stream";
+import { createGzip } from "node:zlib";
 import { PlatformError } from "@sandpiper/core/errors";
 import { collect, exitCode } from "../shell/run.ts";
-import { packScript, unpackScript } from "./file-scripts.ts";
+import { excludeMatcher } from "./exclude-matcher.ts";
+import { packScript, tarLacksOption, unpackScript } from "./file-scripts.ts";
 import { type CommandRunner, checkAlive, checkPath, failureReason, toScriptCommand } from "./files.ts";
 import { freeBuffers } from "./free-buffers.ts";
 import { pipeToStdin } from "./pipe-to-stdin.ts";
+import { filterTar, type TarEntry } from "./tar-filter.ts";
 
 /** Kept stderr of a failing tar, bytes. */
 const maxErrorBytes = 8_192;
@@ -43,6 +46,26 @@ export async function unpackArchive(
   throw new PlatformError("ArchiveFailed", { action: "unpacked into", folder, reason });
 }
 
+/** Packs with a tar that can neither exclude nor omit holes: what is excluded is dropped here. */
+async function* packPlainly(
+  sandbox: CommandRunner,
+  folder: string,
+  { excludes = [], gzip, named, signal }: PackOptions,
+): AsyncGenerator<Buffer> {
+  const isExcluded = excludeMatcher(excludes.map((pattern) => pattern.replace(/^\.\//, "")));
+  const keep = ({ name, kind }: TarEntry) =>
+    !isExcluded(named ? name : name.replace(/^\.\//, ""), kind === "directory");
+  const whole = await packArchive(sandbox, folder, { ...(named && { named }), ...(signal && { signal }) });
+  const kept = filterTar(whole, { keep, last: () => undefined });
+  yield* gzip ? Readable.from(kept, { objectMode: false }).compose(createGzip()) : kept;
+}
+
+interface PackOptions extends ArchiveOptions {
+  excludes?: string[];
+  sparse?: boolean;
+  named?: boolean;
+}
+
 /**
  * Packs a folder of the sandbox as a tar stream with names relative to it (`./…`), or with `named`
  * below its own name. `excludes` are tar patterns such as `node_modules`. `sparse` omits holes, in
@@ -52,12 +75,12 @@ export async function unpackArchive(
 export async function packArchive(
   sandbox: CommandRunner,
   folder: string,
-  options: ArchiveOptions & { excludes?: string[]; sparse?: boolean; named?: boolean } = {},
+  options: PackOptions = {},
 ): Promise<Readable> {
   const { excludes = [], gzip, sparse, named, signal } = options;
   const words = [
     ...(gzip ? ["-z"] : []),
-    ...(sparse ? ["-S"] : []),
+    ...(sparse ? ["--sparse"] : []),
     ...excludes.map((pattern) => `--exclude=${pattern}`),
   ];
   const process = await sandbox.exec(
@@ -66,10 +89,15 @@ export async function packArchive(
   process.stdin.end();
   const errors = collect(process.stderr, maxErrorBytes);
   async function* read(): AsyncGenerator<Buffer> {
-    yield* freeBuffers(process.stdout);
+    let isEmpty = true;
+    for await (const chunk of freeBuffers(process.stdout)) {
+      isEmpty = false;
+      yield chunk;
+    }
     const code = exitCode(await process.exit);
     // 1: a file changed while it was read, which is normal in a used folder.
-    if (code <= 1) return;
+    if (code === 0 || (code === 1 && !isEmpty)) return;
+    if (code === tarLacksOption) return yield* packPlainly(sandbox, folder, options);
     await checkAlive(sandbox, code);
     const reason = failureReason({ code, stderr: (await errors).kept });
     throw new PlatformError("ArchiveFailed", { action: "packed from", folder, reason });

@@ -148,6 +148,9 @@ shift
 ${findTar}
 exec "$tar" -xo "$@" -f -`;
 
+/** Exit code of `packScript` where tar lacks an option, which busyboxes may do; without output. */
+export const tarLacksOption = 46;
+
 /** Folder, `named` or `plain`, tar options. Prints a tar of the folder's name, or of `.`. */
 export const packScript = `
 cd -P -- "$1" || exit 45
@@ -155,4 +158,10 @@ what=.
 [ "$2" = named ] && [ "$PWD" != / ] && { what=\${PWD##*/}; cd .. || exit 45; }
 shift 2
 ${findTar}
+for option; do
+  case $option in --exclude=*|--sparse)
+    case $("$tar" --help 2>&1) in *"\${option%%=*}"*) ;; *) exit ${tarLacksOption};; esac
+    break
+  esac
+done
 exec "$tar" -c "$@" -f - -- "$what"`;

@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
+import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { openTestDriver, run, testSpec } from "../../test/support/oci.ts";
 import type { OciDriver } from "../drivers/oci/oci-driver.ts";
@@ -280,6 +281,29 @@ line'; printf '#!' >/tmp/p/run; chmod 755 /tmp/p/run; ln -s ../../etc/passwd /tm
         "diff -r --no-dereference --exclude node_modules /tmp/p '/tmp/q/new folder' && echo same; ls -A '/tmp/q/new folder'; stat -c %a '/tmp/q/new folder/run'",
       ),
     ).toBe("same\n-x\n.git\nbig\nlink\nrun\nsub dir\n755\n");
+  });
+
+  test("packs with a tar that cannot exclude", async () => {
+    await inside(
+      "mkdir -p /tmp/b/d/node_modules /tmp/b/.git /tmp/bb; ln -s /run/sandpiper/busybox /tmp/bb/tar; touch /tmp/b/a /tmp/b/d/b /tmp/b/d/node_modules/x /tmp/b/d/c; tar --help | grep -c exclude",
+    );
+    const small: typeof sandbox = {
+      shell: sandbox.shell,
+      exec: (command) =>
+        sandbox.exec({
+          ...command,
+          argv: command.argv.map((word) => word.replace("in /bin/tar", "in /tmp/bb/tar")),
+        }),
+    };
+    for (const gzip of [false, true]) {
+      const options = { excludes: ["node_modules", ".git", "./d/c"], gzip };
+      const packed = await buffer(await packArchive(small, "/tmp/b", options));
+      const tar = gzip ? gunzipSync(packed) : packed;
+      expect(
+        execFileSync("tar", ["-t"], { input: tar, encoding: "utf8" }).split("\n").sort().join(" ").trim(),
+      ).toBe("./ ./a ./d/ ./d/b");
+    }
+    await inside("rm -r /tmp/b /tmp/bb");
   });
 
   test("compresses on request, and leaves out the holes of files", async () => {

@@ -4,9 +4,10 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { create, list } from "tar";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { excludeMatcher } from "./exclude-matcher.ts";
 import { withoutCredentials } from "./git/archive.ts";
 import { filterTar } from "./tar-filter.ts";
-import { excludeMatcher, holdsCredentials, workspaceFilter } from "./workspace-archive.ts";
+import { holdsCredentials, workspaceFilter } from "./workspace-archive.ts";
 
 let folder: string;
 beforeAll(async () => {

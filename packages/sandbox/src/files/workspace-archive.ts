@@ -2,9 +2,8 @@ import { posix } from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline, Readable as ReadableStream } from "node:stream";
 import { constants, createGzip } from "node:zlib";
-import { globMatcher } from "@sandpiper/core/glob";
-import { trimTail } from "@sandpiper/core/trim";
 import { packArchive } from "./archives.ts";
+import { excludeMatcher } from "./exclude-matcher.ts";
 import type { CommandRunner } from "./files.ts";
 import { filterTar, type TarEntry } from "./tar-filter.ts";
 
@@ -81,21 +80,4 @@ export function holdsCredentials(path: string): boolean {
   if (git < 0 || git === names.length - 1) return false;
   const inside = names.slice(git + 1);
   return inside.includes("logs") || credentialFiles.has(inside.at(-1)!);
-}
-
-/** A test for relative paths: whether a pattern matches the path or a folder above it. */
-export function excludeMatcher(patterns: readonly string[]): (path: string, isDirectory: boolean) => boolean {
-  const matchers = patterns.flatMap((pattern) => {
-    const text = trimTail(pattern, "/");
-    const ofFolder = text !== pattern;
-    return text === "" ? [] : [{ matches: globMatcher(text, { extended: true }), ofFolder }];
-  });
-  return (path, isDirectory) => {
-    for (let end = path.indexOf("/"); ; end = path.indexOf("/", end + 1)) {
-      const part = end < 0 ? path : path.slice(0, end);
-      const isFolder = end >= 0 || isDirectory;
-      if (matchers.some(({ matches, ofFolder }) => (isFolder || !ofFolder) && matches(part))) return true;
-      if (end < 0) return false;
-    }
-  };
 }
