@@ -25,7 +25,7 @@ export function exitCodeOf(signal: NodeJS.Signals): number {
 /**
  * Calls `first` at the first SIGINT, SIGTERM or SIGHUP and exits at the second. The end of a
  * terminal sends SIGHUP several times, so that another one changes nothing. Returns the function
- * that removes the handlers.
+ * that removes the handlers; that of SIGHUP stays after one.
  */
 export function onStop(first: (signal: NodeJS.Signals) => void): () => void {
   let code: number | undefined;
@@ -40,7 +40,8 @@ export function onStop(first: (signal: NodeJS.Signals) => void): () => void {
   };
   for (const signal of signals) process.on(signal, listener);
   return () => {
-    for (const signal of signals) process.off(signal, listener);
+    for (const signal of signals)
+      if (signal !== "SIGHUP" || code !== exitCodeOf("SIGHUP")) process.off(signal, listener);
   };
 }
 

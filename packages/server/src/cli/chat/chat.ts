@@ -178,7 +178,8 @@ class Chat {
     try {
       return await ended;
     } finally {
-      process.off("SIGINT", stop).off("SIGTERM", end).off("SIGHUP", end);
+      // The end of a terminal sends SIGHUP several times: its listener stays.
+      process.off("SIGINT", stop).off("SIGTERM", end);
       this.#editor.close();
       await writeHistory(this.#editor.history);
       await this.#session.close();
@@ -186,7 +187,9 @@ class Chat {
   }
 
   async #handle(input: Input): Promise<void> {
-    if (input.kind === "end") return this.#end();
+    // Ctrl-D is a key; the input itself ends only with its terminal.
+    if (input.kind === "end")
+      return this.#end(process.stdin.readableEnded ? exitCodeOf("SIGHUP") : exitCodes.ok);
     if (input.kind === "interrupt") return this.#interrupt();
     this.#endsAtInterrupt = false;
     if (input.text.startsWith("/") && !input.text.startsWith("//")) {
