@@ -100,7 +100,8 @@ export class RunCommands {
   async interrupt(id: string): Promise<void> {
     const { access, runner } = this.#deps;
     access.requireLocal(id);
+    if (!runner.isAwake(id)) await this.pause(id);
+    // A run that began before the pause was stored would read it only after its first step.
     if (runner.isAwake(id)) await runner.abort(id, "interrupt");
-    else await this.pause(id);
   }
 }
