@@ -41,7 +41,6 @@ export const sandboxesErrors = {
       "All {max} sandboxes that you may run at a time are in use: pause or delete one, or try again when one is idle.",
     SandboxNoLongerRuns: "The sandbox {id} no longer runs; try again.",
     SandboxRestarted: "The sandbox {id} has been restarted; try again.",
-    SandboxDeletedMeanwhile: "The sandbox {id} has been deleted.",
     SandboxProcessesGone: "{reason} The next use starts it again with its files.",
     SnapshotNotOpened: "The snapshot {id} could not be opened.",
     SnapshotOpenTimeout:

@@ -87,11 +87,14 @@ export class SandboxHandles {
     }
   }
 
-  /** Throws SandboxFailed when the processes are no longer those of the incarnation. */
+  /**
+   * Throws SandboxFailed when the processes are no longer those of the incarnation, and
+   * SandboxNotFound when the sandbox was deleted.
+   */
   #current({ id, incarnation }: Pick<Sandbox, "id" | "incarnation">): SandboxRuntimeState {
     const state = this.#deps.states.get(id);
     if (state?.incarnation === incarnation) return state;
-    throw new PlatformError(state ? "SandboxRestarted" : "SandboxDeletedMeanwhile", { id });
+    throw new PlatformError(state ? "SandboxRestarted" : "SandboxDeleted", { id });
   }
 
   /**

@@ -105,7 +105,7 @@ test("ends a handle with its sandbox", async () => {
   const sandbox = await service.running(id);
   await service.remove("me", id);
   await expect(sandbox.exec({ argv: ["true"] })).rejects.toMatchObject({
-    code: "SandboxFailed",
+    code: "SandboxNotFound",
     message: expect.stringMatching(/deleted/),
   });
 });
