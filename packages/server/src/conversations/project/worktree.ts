@@ -1,5 +1,6 @@
 import { posix } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { checkPath, failureReason, runScript } from "@sandpiper/sandbox/files/files";
 import { gitCodes, prelude } from "@sandpiper/sandbox/files/git/git-script";
@@ -12,6 +13,9 @@ const root = "/tmp/conversation-worktrees";
 
 /** Exit code of the script for a branch whose name git refuses. */
 const badBranch = 45;
+
+/** Worktrees of a sandbox change in turn: git prunes one that another git is just adding. */
+const turns = new KeyedMutex();
 
 const createTimeoutMs = 300_000;
 const removeTimeoutMs = 30_000;
@@ -70,7 +74,9 @@ export async function createWorktree(
   const sandbox = await sandboxes.running(sandboxId);
   const branch = `${prefix}${id}`;
   const args = [checkPath(folder), `${root}/${id}`, branch, base, ref ?? ""];
-  const result = await runScript(sandbox, createScript, args, { timeoutMs: createTimeoutMs });
+  const result = await turns.run(sandboxId, () =>
+    runScript(sandbox, createScript, args, { timeoutMs: createTimeoutMs }),
+  );
   if (result.code === gitCodes.noRepository || result.code === gitCodes.noGit) return undefined;
   if (result.code === badBranch) throw new PlatformError("WorktreeBranchInvalid", { branch });
   if (result.code === gitCodes.badReference) throw new PlatformError("WorktreeRefUnknown", { ref: ref! });
@@ -101,6 +107,8 @@ export async function removeWorktree(
   const args = [repository, folder, branch];
   await sandboxes
     .running(sandboxId)
-    .then((sandbox) => runScript(sandbox, removeScript, args, { timeoutMs: removeTimeoutMs }))
+    .then((sandbox) =>
+      turns.run(sandboxId, () => runScript(sandbox, removeScript, args, { timeoutMs: removeTimeoutMs })),
+    )
     .catch(() => {});
 }
