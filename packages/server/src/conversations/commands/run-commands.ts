@@ -97,11 +97,14 @@ export class RunCommands {
     if (status === "running" && !runner.isAwake(id)) announcements.announceEnd(id);
   }
 
+  /** Serialised: else an answer and the end of the run may each give a waiting action a result. */
   async interrupt(id: string): Promise<void> {
     const { access, runner } = this.#deps;
     access.requireLocal(id);
-    if (!runner.isAwake(id)) await this.pause(id);
-    // A run that began before the pause was stored would read it only after its first step.
-    if (runner.isAwake(id)) await runner.abort(id, "interrupt");
+    await this.#answers.run(id, async () => {
+      if (!runner.isAwake(id)) await this.pause(id);
+      // A run that began before the pause was stored would read it only after its first step.
+      if (runner.isAwake(id)) await runner.abort(id, "interrupt");
+    });
   }
 }
