@@ -19,7 +19,7 @@ export interface Attack {
   run(target: Target, signal: AbortSignal): Promise<unknown>;
 }
 
-/** Addresses of the loopback network, as if of many clients. */
+/** Addresses of the loopback network, so that requests seem to come from many clients. */
 export function address(index: number): string {
   return `127.0.${1 + (Math.floor(index / 250) % 250)}.${1 + (index % 250)}`;
 }

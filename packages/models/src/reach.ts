@@ -1,13 +1,13 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Model } from "./model.ts";
 
-/** Time for the one short answer that confirms a suspicion, ms. */
+/** Time limit of the short call that confirms a failure, ms. */
 const callMs = 20_000;
 
 /**
- * Throws the error of the first call where a model's endpoint is not there or refuses the key:
- * before anything is prepared for it. A short call is made only to confirm a suspicion. Silence and
- * other failures that may pass say nothing.
+ * Throws the error that the first call would get when a model's endpoint is missing or refuses the
+ * key, so that nothing is prepared for that call. Makes a short call only to confirm such a
+ * failure. Time-outs and failures that may be temporary are ignored.
  */
 export async function checkReach(model: Model, signal: AbortSignal): Promise<void> {
   const look = (await model.look?.(signal)) ?? "fine";

@@ -127,7 +127,7 @@ test("Ctrl-C twice ends at once; the sandbox that stays is found by the next ser
   await run.says(/\$ sh test\.sh/);
   run.signal("SIGINT");
   run.signal("SIGTERM");
-  // A process that has two signals waiting gets them in an order of the kernel's.
+  // The kernel chooses the order in which a process gets two waiting signals.
   expect([130, 143]).toContain(await run.exit);
   expect(await sandboxes()).toHaveLength(1);
   const server = new Command(["serve"], { ...env, SANDPIPER_API_KEY: "a-key-for-this-test" });

@@ -24,8 +24,8 @@ const gitHooks =
 const maxRepositories = 50;
 
 /**
- * Arguments: working folder, byte limit. Writes the scripts, and the settings of git by file. The
- * platform's own hook moves a former one to `pre-commit.local`.
+ * Arguments: working folder, byte limit. Writes the scripts, and the settings of git by file. Where
+ * the platform installed its own hook, the repository's hook is `pre-commit.local`.
  */
 const scriptsScript = `
 work=$1 LIMIT=$2

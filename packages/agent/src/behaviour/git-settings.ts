@@ -1,6 +1,6 @@
 import { isOwnCredentialHelper } from "./own-parts.ts";
 
-/** Last parts of the names of settings whose value is a program, or what starts one. */
+/** Ends of the names of settings whose value is a program, or starts one. */
 const programs =
   /^(?:fsmonitor|sshcommand|gitproxy|askpass|editor|pager|hookspath|alternaterefscommand|program|defaultkeycommand|helper|external|command|textconv|driver|clean|smudge|process|[a-z]*cmd|uploadpack|receivepack|vcs|difffilter|packobjectshook|tunnel|browser|httpd|templatedir|standalonetransferagent|smtpserver)$/;
 
@@ -13,7 +13,7 @@ const booleans = /^(?:true|false|yes|no|on|off|\d*)$/i;
 const usual =
   /^(?:git-lfs (?:clean|smudge) -- %f|git-lfs filter-process|cat|less|more|nano|vi|vim|cache|store)$/;
 
-/** A word of two colons chooses a program by its name. */
+/** The address `NAME::…` makes git start the program `git-remote-NAME`. */
 const helperUrl = /^[\w.+-]*::/;
 
 /**
@@ -49,8 +49,8 @@ function startsProgram(name: string, value: string): boolean {
 }
 
 /**
- * The settings of a file as git lists them, near enough for what names a program: comments behind a
- * value stay.
+ * Lists the settings of a file as `git config --list` does, except that a comment after a value
+ * stays part of the value.
  */
 export function listGitSettings(text: string): string {
   let section = "";

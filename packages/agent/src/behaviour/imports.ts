@@ -6,7 +6,7 @@ const pythonImport = /^[ \t]*(?:from|import)[ \t]+([\w.]{1,200})/gm;
 
 const scriptEnding = /\.(?:sh|bash|py|js|mjs|cjs|ts|rb|pl|php)$/;
 
-/** What Node.js and Ruby add to the name of a file. */
+/** Endings that Node.js and Ruby add to the name of a file. */
 const endings = ["", ".js", ".mjs", ".cjs", ".ts", "/index.js", ".rb"];
 
 /** Paths of scripts that a program may start or load, from its own folder or from the project's. */

@@ -6,15 +6,15 @@ import { emitFunction, type FoundFile, readRecords } from "../skills/file-record
 import { findImports } from "./imports.ts";
 import { incomparable } from "./incomparable.ts";
 
-/** Bytes read of a file that a command names, and bytes of all files of a round. */
+/** Most bytes of one file that a command names, and of all files of a round. */
 const maxNamedBytes = 256 * 1024;
 const maxOutputBytes = 8 * 1024 * 1024;
 
-/** Words that may name a file, for each round; paths of a command that reads them. */
+/** Most words of a round that may name a file, and most paths for one command that reads them. */
 const maxWords = 1_000;
 const pathsOfCommand = 500;
 
-/** How often the files that files name are looked for: a name in a name in a name. */
+/** Most rounds: each one reads the files that the files of the round before name. */
 const maxRounds = 6;
 
 /** Files of one folder whose files a script runs, as in `for f in setup.d/*`. */

@@ -46,8 +46,8 @@ export interface Tool<A extends Action = Action, O extends Observation = Observa
     received: Record<string, unknown>,
   ): { fitted: Record<string, unknown> } | { problems: string[] };
   /**
-   * What a call does that its arguments do not say, for who approves it; the event has it instead
-   * of the model's summary.
+   * Describes what a call does beyond its arguments, for the person who approves it. The event
+   * shows the description instead of the model's summary.
    */
   describe?(action: A): string | undefined;
   /** Errors of use resolve with `is_error`; a throw becomes an AgentErrorEvent. */

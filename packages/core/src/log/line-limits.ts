@@ -1,8 +1,8 @@
-/** Log lines of one minute. */
+/** Most log lines of one minute. */
 export interface LineBounds {
-  /** Lines with the same text. */
+  /** Most lines with the same text. */
   alike: number;
-  /** Lines with any text. */
+  /** Most lines with any text. */
   all: number;
 }
 

@@ -148,7 +148,7 @@ shift
 ${findTar}
 exec "$tar" -xo "$@" -f -`;
 
-/** Exit code of `packScript` where tar lacks an option, which busyboxes may do; without output. */
+/** Exit code of `packScript`, without output, where the sandbox's tar lacks an option. */
 export const tarLacksOption = 46;
 
 /** Folder, `named` or `plain`, tar options. Prints a tar of the folder's name, or of `.`. */

@@ -43,7 +43,7 @@ export class HostileRegistry {
     return { digest, size: content.length };
   }
 
-  /** Adds a manifest or an index under its digest, and under a tag. */
+  /** Serves a manifest or an index under its digest and under a tag. */
   manifest(tag: string, value: object | Buffer, type = "application/vnd.oci.image.manifest.v1+json"): string {
     const body = Buffer.isBuffer(value) ? value : Buffer.from(JSON.stringify(value));
     for (const name of [tag, digestOf(body)]) this.#manifests.set(name, { type, body });

@@ -18,8 +18,8 @@ export function applyCommand(folder: string, file: string, { conflicts = false }
 }
 
 /**
- * Quotes a word for a shell. Characters that a terminal does not show are escapes of bytes, which
- * bash and zsh undo.
+ * Quotes a word for a shell. Characters that a terminal does not show become byte escapes, which
+ * bash and zsh turn back into the characters.
  */
 export function quoteForShell(word: string): string {
   if (/^[\p{L}\p{N}\p{P}\p{S} ]*$/u.test(word)) return `'${word.replaceAll("'", "'\\''")}'`;

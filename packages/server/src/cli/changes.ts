@@ -327,13 +327,13 @@ export async function checkFolder(path: string): Promise<void> {
   if (!found?.isDirectory()) throw new CliError(`${path} is not a folder.`, { exitCode: 2 });
 }
 
-/** Ignored files of this size are worth a name, bytes. */
+/** Ignored files of at least this size are left out by name, bytes. */
 const largeBytes = 1024 * 1024;
-/** Names in a request, and their characters. */
+/** Most names in a request, and most characters of all of them. */
 const maxNames = 50;
 const maxNameLength = 4_000;
 
-/** Folders and large files of a list of git, without characters that are patterns. */
+/** The folders and large files in a list of git; names with characters of patterns are left out. */
 async function chooseLarge(folder: string, paths: readonly string[]): Promise<string[]> {
   const chosen: string[] = [];
   let length = 0;

@@ -3,8 +3,8 @@ import { wrap, wrapWords } from "./lines.ts";
 import { createPaint } from "./style.ts";
 
 /**
- * A text for a stream: on a terminal, its lines break between words. Lines that begin with two
- * spaces, such as commands to copy, stay as they are.
+ * Formats a text for a stream. On a terminal, long lines break between words; lines that begin with
+ * two spaces, such as commands to copy, stay whole.
  */
 export function formatSentence(text: string, stream: NodeJS.WriteStream): string {
   const lines = inert(text).split("\n");

@@ -73,7 +73,7 @@ export async function continueWork(
 
 /**
  * Says which of the paths that differ between a folder and its copy the user changed since a time,
- * and what happens to that. An agent's change that was not applied is no reason to say something.
+ * and what happens to those changes. Changes that only the agent made are not named.
  */
 async function describeOwnChanges(
   folder: string,

@@ -7,7 +7,7 @@ const maxPart = 250_000;
 
 export interface CompletionLog {
   mask: OutputMask;
-  /** Whether anybody would get the events. */
+  /** Whether the conversation has a follower. */
   isFollowed(): boolean;
   publish(event: Record<string, unknown>): void;
 }

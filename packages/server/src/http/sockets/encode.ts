@@ -16,7 +16,7 @@ export const encodeNumbered = makeEncoder(({ json, seq }) =>
   fitOrReplace(seq === undefined ? json : `{"seq":${seq},${json.slice(1)}`),
 );
 
-/** Frames of the session socket that are no events. */
+/** Frames of the session socket that contain no event, such as `sync` and `error`. */
 const sessionFrames = new WeakSet<Frame>();
 
 /** A frame that `encodeSession` sends as it is. */

@@ -195,7 +195,7 @@ class DownloadProgress {
     if (this.#stopped) return;
     const total = this.#sum(() => true);
     if (bytes > total + slackBytes) flooded();
-    // A registry that drips keeps a place and a connection for nothing.
+    // A registry that sends a few bytes a minute would hold a place and a connection.
     if (Math.abs(bytes - this.#bytes) >= Math.min(minProgressBytes, total)) {
       this.#changedAt = Date.now();
       this.#bytes = bytes;

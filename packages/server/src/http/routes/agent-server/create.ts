@@ -47,8 +47,8 @@ export function agentCreateRoutes(
 const metadataHeader = "x-openhands-observability-metadata";
 
 /**
- * Clients since 1.52 send facts for traces in headers. They have no effect here, but a client must
- * learn that its metadata is no object (agent-server-1.58.md section 3.1). Throws InvalidInput.
+ * Clients since 1.52 describe their traces in headers. This server ignores the descriptions, but it
+ * refuses metadata that is no JSON object (agent-server-1.58.md section 3.1). Throws InvalidInput.
  */
 function checkMetadata({ [metadataHeader]: text }: IncomingHttpHeaders): void {
   if (text === undefined || text === "") return;
