@@ -38,7 +38,7 @@ interface Place {
   sandboxId: string;
 }
 
-/** Fetches plugins for clients that want to know them; conversations do not use them by that. */
+/** Fetches plugins to describe them to clients. No conversation uses a plugin because of it. */
 export class PluginDownloads {
   readonly #deps: PluginDownloadsDeps;
   readonly #closing = new AbortController();

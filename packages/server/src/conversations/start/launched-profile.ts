@@ -5,7 +5,8 @@ import type { Settings } from "../../users/api.ts";
 
 /**
  * The part of a conversation's configuration that comes from its agent profile. It is a copy: later
- * changes of the profile do not change the conversation, and its deletion widens no scope.
+ * changes of the profile do not change the conversation, and after its deletion the
+ * conversation still gets only the secrets that the profile named.
  */
 export function launchProfile(
   settings: Pick<Settings, "agentProfiles">,

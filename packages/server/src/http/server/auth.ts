@@ -205,7 +205,7 @@ function authorizeRequest(
   const principal = sandboxId === undefined ? caller : authenticator.scopeToSandbox(sandboxId, caller);
   if (!principal) throw new PlatformError("KeyRequired");
   if (access === "user" && principal.sandboxId !== undefined) {
-    // Below a conversation a session key opens most paths; a path of V0 is none of its surface.
+    // A session key opens most paths below a conversation; to it, paths of V0 do not exist.
     const isOfConversation = request.routeOptions.url?.startsWith("/api/conversations/:conversation_id/");
     throw new PlatformError(isOfConversation ? "RouteUnknown" : "KeyRequired");
   }

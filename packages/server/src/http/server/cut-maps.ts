@@ -7,8 +7,8 @@ interface Schema {
 }
 
 /**
- * A value that has the same faults, to find them: a map with more members than its schema allows
- * has one too many. The library looks at each member, although it reports only the first faults.
+ * Cuts maps that have more members than their schema allows to one member too many. The validation
+ * library looks at each member, although it reports only the first faults, which stay the same.
  */
 export function cutMaps(schema: object, value: unknown): unknown {
   if (!isObject(value)) return value;

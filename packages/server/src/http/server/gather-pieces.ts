@@ -5,9 +5,9 @@ import { pipeline, type Readable, Transform } from "node:stream";
 const joinedBytes = 16 * 1024;
 
 /**
- * A body of which the pieces that come in one round of the event loop are joined: a client may send
- * each byte as a piece of its own, and each costs an object, and a system call when it is written
- * on. What nobody has read when the response ends is read and forgotten.
+ * Joins the pieces of a body that arrive in one round of the event loop. A client may send each
+ * byte as a piece of its own; each piece costs an object, and a system call when it is passed on.
+ * When the response ends, the unread rest of the body is read and dropped.
  */
 export function gatherPieces(body: Readable, response: ServerResponse): Readable {
   const gathered = pipeline(body, new Gathering(), () => {});

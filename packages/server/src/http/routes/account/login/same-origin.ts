@@ -30,7 +30,7 @@ const loopback = /^(?:localhost|127\.0\.0\.1|\[::1\])$/;
 /**
  * Whether an origin is this server's: the public URL, or the scheme and host to which the browser
  * sent the request. Where browsers use https, a page of the same host in plain http is foreign:
- * whoever is on the way can write it. A browser writes an origin in one way only.
+ * anybody on the network path can change such a page. A browser writes an origin in one way only.
  */
 function isOwnOrigin(
   origin: string,
