@@ -54,3 +54,15 @@ test("changes inside of a folder that git takes for a repository are not applied
   expect(() => checkPatchPaths(["other"], [...bare, "other"])).not.toThrow();
   expect(() => checkPatchPaths(["x/HEAD", "x/refs/a"], ["x/HEAD", "x/refs/a"])).not.toThrow();
 });
+
+test.each([
+  ["links or executable files", ["x/HEAD", "x/objects", "x/refs", "x/config"]],
+  ["a link and a folder", ["x/head", "x/Objects", "x/refs/heads/main", "x/config"]],
+  ["a file that names the folder of both", ["x/HEAD", "x/commondir", "y/objects/a", "y/refs/a", "x/config"]],
+])("git takes a folder for a repository by %s, too", (_how, paths) => {
+  expect(() => checkPatchPaths(["x/config"], paths)).toThrow(
+    'git would take the folder "x" for a repository',
+  );
+  expect(() => checkPatchPaths(["x/HEAD"], paths)).toThrow('folder "x"');
+  expect(() => checkPatchPaths(["z"], [...paths, "z"])).not.toThrow();
+});

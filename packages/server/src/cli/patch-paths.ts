@@ -38,20 +38,26 @@ export function isOfGit(part: string): boolean {
   return always.test(plain) || (disguised.test(plain) && plain !== part);
 }
 
-/** Folders with the files by which git recognises a repository without a work tree. */
+/**
+ * Folders that git recognises as a repository without a work tree. For git, `objects` and `refs`
+ * may be links or executable files, and `commondir` may name the folder that has both.
+ */
 function findRepositories(paths: readonly string[]): string[] {
   const marks = new Map<string, Set<string>>();
   for (const path of paths) {
     const parts = path.split("/");
     for (const [index, part] of parts.entries()) {
-      const isFolder = index < parts.length - 1;
       const name = part.toLowerCase();
-      if (isFolder ? name !== "objects" && name !== "refs" : name !== "head") continue;
+      if (!/^(?:head|objects|refs|commondir)$/.test(name)) continue;
       const folder = parts.slice(0, index).join("/");
       marks.set(folder, (marks.get(folder) ?? new Set()).add(name));
     }
   }
-  return [...marks].flatMap(([folder, found]) => (found.size === 3 ? [folder] : []));
+  return [...marks].flatMap(([folder, found]) =>
+    found.has("head") && (found.has("commondir") || (found.has("objects") && found.has("refs")))
+      ? [folder]
+      : [],
+  );
 }
 
 function refusal(path: string, reason: string): CliError {
