@@ -30,8 +30,9 @@ export function textIndent(columns: number): number {
   return isNarrow(columns) ? 4 : 21;
 }
 
-/** The value of `agent_state` frames during retries of a model call. */
+/** The value of `agent_state` frames: a run that waits for its turn, and retries of a call. */
 interface AgentState {
+  run_queue?: { position: number };
   model_retry?: { attempt: number; delay_ms: number; reason: string };
 }
 
@@ -110,7 +111,9 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
     case "ServerErrorEvent":
       return entry("error", `${event.code}: ${event.detail}`, "red", wrap);
     case "ConversationStateUpdateEvent": {
-      const retry = event.key === "agent_state" && (event.value as AgentState).model_retry;
+      if (event.key !== "agent_state") return [];
+      const { run_queue: queue, model_retry: retry } = event.value as AgentState;
+      if (queue) return entry("waiting", `for a turn: number ${queue.position} of your waiting runs`, "dim");
       if (!retry) return [];
       const text = `attempt ${retry.attempt} failed: ${retry.reason}\nThe next attempt is in ${formatDuration(retry.delay_ms)}.`;
       return entry("model", text, "yellow", wrap);

@@ -12,7 +12,7 @@ import type { SubAgentRunner } from "../run/sub-agent-runner.ts";
 export interface RunCommandsDeps {
   store: Pick<Store, "events">;
   access: ConversationLookup;
-  runner: Pick<Runner, "isAwake" | "isWaiting" | "approve" | "wake" | "abort">;
+  runner: Pick<Runner, "isAwake" | "isWaiting" | "leaveQueue" | "approve" | "wake" | "abort">;
   histories: Pick<Histories, "openActions">;
   announcements: Pick<Announcements, "announceEnd" | "duringRunCall">;
   subAgents: Pick<SubAgentRunner, "approve" | "isWaiting" | "reject">;
@@ -89,10 +89,12 @@ export class RunCommands {
 
   async pause(id: string): Promise<void> {
     const { access, announcements, runner, store } = this.#deps;
-    const status = access.requireLocal(id).summary.executionStatus;
+    const row = access.requireLocal(id);
+    const status = row.summary.executionStatus;
     const records = transition(status, "pause");
     if (records.length === 0) return;
     await store.events.append(id, records);
+    runner.leaveQueue(row);
     // A run that waits for a slot never begins, and so never ends.
     if (status === "running" && !runner.isAwake(id)) announcements.announceEnd(id);
   }

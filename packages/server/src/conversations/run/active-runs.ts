@@ -29,6 +29,11 @@ export class ActiveRuns {
     return this.#queue.isWaiting(userId, id);
   }
 
+  /** Its place among the user's waiting conversations, from 1; undefined when it does not wait. */
+  queuePosition({ userId, id }: Pick<ConversationRow, "userId" | "id">): number | undefined {
+    return this.#queue.position(userId, id);
+  }
+
   /** Takes a slot for a run; false: the conversation waits for one. */
   acquireSlot({ userId, id, config }: ConversationRow): boolean {
     // A sub-agent uses the slot of its parent.

@@ -47,7 +47,7 @@ export class Announcements {
   }
 
   /** Sends a changed field of the full state with its current value. */
-  announceCurrent(conversationId: string, key: "agent" | "secret_registry"): void {
+  announceCurrent(conversationId: string, key: "agent" | "agent_state" | "secret_registry"): void {
     const value = this.#getFullState(conversationId)?.[key];
     if (value !== undefined) this.announceField(conversationId, key, value);
   }

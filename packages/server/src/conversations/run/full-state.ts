@@ -22,6 +22,8 @@ interface FullStateInput {
   secretNames: readonly string[];
   /** The progress of the running call. */
   progress: RunProgress | undefined;
+  /** Its place among the conversations that wait for their turn, from 1. */
+  queuePosition: number | undefined;
 }
 
 /**
@@ -36,6 +38,7 @@ export function fullState({
   activatedSkills,
   secretNames,
   progress,
+  queuePosition,
   ...rest
 }: FullStateInput): Record<string, unknown> {
   const facts = state ? pickFacts(state) : rest.facts;
@@ -66,7 +69,11 @@ export function fullState({
     stats: state?.stats ?? stats ?? { usage_to_metrics: metrics ? { agent: metrics } : {} },
     secret_registry: { secret_sources: Object.fromEntries(secretNames.map((name) => [name, maskedSource])) },
     tags: row.config.tags,
-    agent_state: { ...presentAgentState(row.config.goal), ...(progress && { tool_progress: progress }) },
+    agent_state: {
+      ...presentAgentState(row.config.goal),
+      ...(progress && { tool_progress: progress }),
+      ...(queuePosition && { run_queue: { position: queuePosition } }),
+    },
     ...(hookConfig ? { hook_config: hookConfig } : {}),
   };
 }

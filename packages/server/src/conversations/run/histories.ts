@@ -11,6 +11,7 @@ import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { Toolsets } from "../agent/toolset.ts";
 import { LogFollower } from "../log/follower.ts";
 import { emptyFacts } from "../project/project-context.ts";
+import type { ActiveRuns } from "./active-runs.ts";
 import { fullState } from "./full-state.ts";
 import type { Run } from "./run.ts";
 
@@ -19,8 +20,10 @@ export interface HistoriesDeps {
   agents: AgentConfigResolver;
   knowledge: Pick<ProjectKnowledge, "activatedSkills" | "contexts">;
   toolsets: Pick<Toolsets, "forConversation">;
-  /** The current run. */
-  run(conversationId: string): Pick<Run, "follower" | "progress"> | undefined;
+  runs: {
+    get(conversationId: string): Pick<Run, "follower" | "progress"> | undefined;
+    queuePosition: ActiveRuns["queuePosition"];
+  };
   scheduler: TurnScheduler;
 }
 
@@ -36,7 +39,7 @@ export class Histories {
 
   fullState(row: ConversationRow): Record<string, unknown> {
     const { store, knowledge, agents } = this.#deps;
-    const { follower, progress } = this.#deps.run(row.id) ?? {};
+    const { follower, progress } = this.#deps.runs.get(row.id) ?? {};
     return fullState({
       row,
       state: follower?.isReady ? follower.state : undefined,
@@ -45,6 +48,7 @@ export class Histories {
       activatedSkills: knowledge.activatedSkills(row.id),
       facts: knowledge.contexts.get(row.id).folded ?? emptyFacts,
       progress,
+      queuePosition: this.#deps.runs.queuePosition(row),
       secretNames: Object.keys(store.conversationSecrets.get(row.id)?.values ?? {}),
     });
   }
@@ -81,7 +85,7 @@ export class Histories {
 
   /** A follower created here is a snapshot: it does not receive new records. */
   #getFollower(conversationId: string): LogFollower {
-    const current = this.#deps.run(conversationId);
+    const current = this.#deps.runs.get(conversationId);
     if (current) return current.follower;
     const follower = new LogFollower(
       { events: this.#deps.store.events, scheduler: this.#deps.scheduler },

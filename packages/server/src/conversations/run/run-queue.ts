@@ -35,6 +35,12 @@ export class RunQueue {
     return this.#users.get(userId)?.waiting.has(conversationId) === true;
   }
 
+  /** Its place among the waiting conversations, from 1; undefined when it does not wait. */
+  position(userId: string, conversationId: string): number | undefined {
+    if (!this.isWaiting(userId, conversationId)) return undefined;
+    return [...this.#users.get(userId)!.waiting].indexOf(conversationId) + 1;
+  }
+
   /** Returns the slot of a conversation, or takes it out of the queue. */
   release(userId: string, conversationId: string): void {
     const runs = this.#users.get(userId);

@@ -24,6 +24,8 @@ export interface RunnerDeps {
 }
 
 export interface RunListener {
+  /** The conversation waits for its turn, or its turn has come. */
+  onTurn(conversationId: string): void;
   /** The last of several runs has ended; `stats`: the metrics in the log. */
   onRest(conversationId: string, stats: Stats): void;
 }
@@ -51,6 +53,13 @@ export class Runner {
     return this.#deps.runs.isWaiting(row);
   }
 
+  /** Takes a conversation that was stopped while it waited out of the queue. */
+  leaveQueue(row: Pick<ConversationRow, "userId" | "id">): void {
+    if (!this.isWaiting(row) || this.#isRunning(row.id)) return;
+    this.#approved.delete(row.id);
+    this.#deps.runs.releaseSlot(row);
+  }
+
   /** Waits briefly for a paused run to end. Throws ConversationRunning while a run continues. */
   async requireAtRest(conversationId: string): Promise<void> {
     const run = this.#deps.runs.get(conversationId);
@@ -74,7 +83,7 @@ export class Runner {
    */
   wake(conversationId: string): void {
     if (this.#closing) return;
-    const { store, runs, workspaces, openRun } = this.#deps;
+    const { store, runs, workspaces, openRun, listener } = this.#deps;
     const current = runs.get(conversationId);
     if (current) {
       const workspace = workspaces.get(conversationId);
@@ -86,7 +95,11 @@ export class Runner {
     const row = store.conversations.get(conversationId);
     if (!row) return;
     workspaces.getOrCreate(row).pauseGate.open();
-    if (!runs.acquireSlot(row)) return;
+    const waited = runs.isWaiting(row);
+    if (!runs.acquireSlot(row)) {
+      if (!waited) listener.onTurn(conversationId);
+      return;
+    }
     const run = openRun(row, this.#approved.get(conversationId) ?? new Set());
     this.#approved.delete(conversationId);
     runs.add(conversationId, run);
@@ -211,10 +224,12 @@ export class Runner {
 
   /** Starts the next waiting conversations, except those that were stopped meanwhile. */
   #wakeNext(userId: string): void {
-    const { runs } = this.#deps;
+    const { runs, listener } = this.#deps;
     for (let id = runs.nextWaiting(userId); id !== undefined; id = runs.nextWaiting(userId)) {
-      if (this.#isRunning(id) || this.#condensations.has(id)) this.wake(id);
-      else this.#approved.delete(id);
+      if (this.#isRunning(id) || this.#condensations.has(id)) {
+        this.wake(id);
+        listener.onTurn(id);
+      } else this.#approved.delete(id);
     }
   }
 }

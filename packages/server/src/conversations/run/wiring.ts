@@ -74,8 +74,7 @@ export function createRuns(deps: RunsDeps): RunServices {
   const models = new ConversationModels({ store, agents, masks, openModel, hub });
   const contextLimits = new ContextLimits();
   const histories = new Histories({
-    ...{ store, scheduler, agents, knowledge, toolsets },
-    run: (id) => runs.get(id),
+    ...{ store, scheduler, agents, knowledge, toolsets, runs },
   });
   const announcements = new Announcements({ store, hub, histories });
   const pendingUsage = new SideCallUsage(store.events);
@@ -108,6 +107,7 @@ export function createRuns(deps: RunsDeps): RunServices {
     sessionEnds: new SessionEnds({ store, sandboxes, workspaces, hooks, models, masks }),
     openRun,
     listener: {
+      onTurn: (id) => announcements.announceCurrent(id, "agent_state"),
       onRest(id, stats) {
         pendingUsage.write(id, stats).catch(() => {});
         announcements.announceEnd(id);
