@@ -1,3 +1,4 @@
+import type { TraceContext } from "@sandpiper/core/outbound/trace-context";
 import type { Content, MessageToolCall, ReasoningItem, ThinkingBlock, TokenUsage } from "@sandpiper/wire";
 import type { AwsAccess } from "./aws.ts";
 import type { CallOptions } from "./call-options.ts";
@@ -108,6 +109,8 @@ export interface ModelConfig {
   /** A user named the address, so private networks are not reachable. */
   guarded?: boolean | undefined;
   options?: CallOptions | undefined;
+  /** Goes along with each request. */
+  trace?: TraceContext | undefined;
 }
 
 /** Opens a model. Throws PlatformError ModelNotConfigured that names the missing setting. */

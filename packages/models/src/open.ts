@@ -59,6 +59,7 @@ export function createOpenModel(options: OpenModelOptions): OpenModel {
         retryDelays: retryDelaysMs(usual.retryDelays, options),
       },
       options,
+      trace: config.trace,
       facts: getModelFacts(
         options.knownAs ?? address.name,
         ownKey ? options : { contextWindow: options.contextWindow },

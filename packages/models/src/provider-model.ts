@@ -1,4 +1,5 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
+import type { TraceContext } from "@sandpiper/core/outbound/trace-context";
 import type { CallOptions } from "./call-options.ts";
 import { callParameters } from "./call-parameters.ts";
 import type { CatalogueEntry } from "./catalogue.ts";
@@ -34,6 +35,7 @@ export interface ProviderModelDeps {
   times: CallTimes;
   /** Of these, those that are part of a request. */
   options: CallOptions;
+  trace: TraceContext | undefined;
   /** For requests without a prompt. */
   fetch: typeof globalThis.fetch;
   facts: CatalogueEntry;
@@ -121,7 +123,7 @@ export class ProviderModel implements Model {
     signal: AbortSignal,
     collector: ResponseCollector,
   ): Promise<void> {
-    const { endpoint, options, times } = this.#parts;
+    const { endpoint, options, times, trace } = this.#parts;
     const stop = new AbortController();
     const expire = (milliseconds: number, what: string) =>
       setTimeout(() => stop.abort(new CallTimeout(`${what} for ${milliseconds / 1000} s`)), milliseconds);
@@ -132,7 +134,11 @@ export class ProviderModel implements Model {
     signal.addEventListener("abort", follow, { once: true });
     try {
       const client = await endpoint(options.caching !== false && !without.cache);
-      const { stream } = await client.doStream({ ...parameters, abortSignal: stop.signal });
+      const { stream } = await client.doStream({
+        ...parameters,
+        ...(trace && { headers: { ...parameters.headers, ...trace } }),
+        abortSignal: stop.signal,
+      });
       for await (const part of stream) {
         clearTimeout(idle);
         collector.add(part);

@@ -251,6 +251,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
           const row = store.conversations.get(id);
           return row && conversations.reads.info(row);
         },
+        trace: (id) => store.conversations.get(id)?.config.trace,
         registerSecret: (value) => mask.registerSecret(value, "callbacks of users"),
       }),
       logger,

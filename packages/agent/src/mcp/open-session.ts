@@ -1,5 +1,6 @@
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { TraceContext } from "@sandpiper/core/outbound/trace-context";
 import type { NetworkPolicy } from "@sandpiper/sandbox/driver";
 import type { SandboxSecret } from "@sandpiper/sandbox/network/sandbox-secret";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
@@ -25,6 +26,8 @@ export interface McpDeps {
   secrets(): readonly SandboxSecret[];
   /** Network policy of the sandbox. */
   policy(): NetworkPolicy;
+  /** Goes along with requests to remote servers of the user's configuration. */
+  trace?: TraceContext | undefined;
   /** Receives every secret that a configuration gives to a server. */
   onSecret?(value: string): void;
 }
@@ -53,8 +56,10 @@ async function openRemoteFrom(spec: ServerSpec, around: McpDeps, options: Option
   const policy = around.policy();
   const address = resolveAddress(spec, { secrets: around.secrets(), policy });
   for (const value of address.hidden) around.onSecret?.(value);
-  const outbound = spec.from === "user" ? around.outbound : around.policed.within(policy);
-  return openRemote(spec, address, { outbound, ...options });
+  if (spec.from !== "user")
+    return openRemote(spec, address, { outbound: around.policed.within(policy), ...options });
+  const headers = { ...around.trace, ...address.headers };
+  return openRemote(spec, { ...address, headers }, { outbound: around.outbound, ...options });
 }
 
 /** Connects over the configured protocol, else the current one, then SSE. Throws as `open` does. */

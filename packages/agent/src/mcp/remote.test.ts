@@ -212,6 +212,27 @@ test("a plugin's server reaches only what the proxy lets the sandbox reach, at e
   expect(get.join()).toContain("does not allow GET to 127.0.0.1");
 });
 
+test("a trace goes along to the servers of the user's configuration, and to no plugin's", async () => {
+  const trace = { traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", tracestate: "a=b" };
+  const policy = (): NetworkPolicy => ({
+    ...{ mode: "open", allow: [], credentials: [] },
+    private: ["127.0.0.0/8"],
+  });
+  const tracesOf = async (more: Partial<ServerSpec>) => {
+    const mark = more.from ?? "user";
+    const servers = serversOf({ trace, policy });
+    const server = { url: remote.url, headers: { "x-mark": mark } };
+    expect(await servers.prepare([spec(server, more)], never)).toEqual([]);
+    return remote.seen
+      .filter((headers) => headers["x-mark"] === mark)
+      .map(({ traceparent, tracestate }) => ({ traceparent, tracestate }));
+  };
+  const own = await tracesOf({});
+  expect(own.length).toBeGreaterThan(1);
+  for (const one of own) expect(one).toEqual(trace);
+  for (const one of await tracesOf({ from: "plugin" })) expect(one).toEqual({});
+});
+
 test("a configuration without permission gets no secret, in its address, headers or login", async () => {
   const withheld = "The repository was not accepted.";
   const policy = (): NetworkPolicy => ({

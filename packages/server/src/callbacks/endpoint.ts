@@ -1,6 +1,7 @@
 import { createHmac } from "node:crypto";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { TraceContext } from "@sandpiper/core/outbound/trace-context";
 import { hexId } from "@sandpiper/wire";
 import { parseRetryAfter } from "./backoff.ts";
 
@@ -21,6 +22,7 @@ export interface Delivery {
   conversationId: string;
   /** JSON texts of the events. */
   events: readonly string[];
+  trace?: TraceContext | undefined;
 }
 
 /** `final`: no further attempts. `retryAfterMs`: requested by the endpoint. */
@@ -34,12 +36,13 @@ const answerTimeoutMs = 10_000;
 export async function deliver(
   outbound: Outbound,
   { url, secret }: Endpoint,
-  { id, conversationId, events }: Delivery,
+  { id, conversationId, events, trace }: Delivery,
   signal: AbortSignal,
 ): Promise<DeliveryOutcome> {
   const body = `[${events.join(",")}]`;
   const timestamp = String(Math.floor(Date.now() / 1_000));
   const headers = {
+    ...trace,
     "x-sandpiper-delivery": id,
     "x-sandpiper-conversation": hexId(conversationId),
     "x-sandpiper-timestamp": timestamp,

@@ -1,4 +1,5 @@
 import type { Outbound } from "@sandpiper/core/outbound/api";
+import type { TraceContext } from "@sandpiper/core/outbound/trace-context";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { hexId } from "@sandpiper/wire";
 import type { CallbackRow } from "../store/callback-store.ts";
@@ -12,6 +13,8 @@ export interface CallbackSenderDeps {
   server?: Endpoint | undefined;
   /** The conversation for reports in the format `agent-server`; undefined when it is unknown. */
   conversationInfo?: (id: string) => object | undefined;
+  /** The trace of a conversation, for the endpoints of its user. */
+  trace?: (conversationId: string) => TraceContext | undefined;
   /** Masks a value in logs and errors. */
   registerSecret(value: string): void;
 }
@@ -52,8 +55,15 @@ export class CallbackSender {
     const endpoint = this.#endpoint(row);
     if (!endpoint) return { ok: false, detail: "The operator has removed the URL.", final: true };
     const id = `${hexId(row.id)}-${batch.firstSeq}-${batch.lastSeq}`;
-    const delivery = { id, conversationId: row.conversationId, events: batch.events };
-    return deliver(this.#deps.outbound, endpoint, delivery, signal);
+    const { conversationId } = row;
+    const isUsers = row.processor.kind === "WebhookCallbackProcessor";
+    const trace = isUsers ? this.#deps.trace?.(conversationId) : undefined;
+    return deliver(
+      this.#deps.outbound,
+      endpoint,
+      { id, conversationId, events: batch.events, trace },
+      signal,
+    );
   }
 
   /** Reports events and a changed conversation to the operator's agent-server endpoint. */

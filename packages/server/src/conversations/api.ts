@@ -1,4 +1,5 @@
 import type { Skill } from "@sandpiper/agent/skills/skill";
+import type { TraceContext } from "@sandpiper/core/outbound/trace-context";
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
 import type { CommandRunner } from "@sandpiper/sandbox/files/files";
 import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
@@ -128,6 +129,7 @@ export interface ConversationStarts {
   create(
     target: { userId: string; sandboxId: string },
     request: StartConversationRequest,
+    trace?: TraceContext,
   ): Promise<{ row: ConversationRow; created: boolean }>;
   readonly tasks: {
     search(

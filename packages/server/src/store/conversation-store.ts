@@ -1,3 +1,4 @@
+import type { TraceContext } from "@sandpiper/core/outbound/trace-context";
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
 import type {
   ConfirmationPolicy,
@@ -83,6 +84,8 @@ export interface ConversationConfig {
   external?: boolean;
   /** Git worktree of the conversation, removed with it; forks may share it. */
   worktree?: Worktree | undefined;
+  /** Goes along with requests to models, to MCP servers of the user and to callbacks. */
+  trace?: TraceContext | undefined;
 }
 
 /** Links a sub-agent's conversation to the tool call of its parent. */

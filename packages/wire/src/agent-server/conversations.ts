@@ -289,6 +289,14 @@ export const StartConversationRequest = Type.Object({
   tags: Type.Optional(Nullable(ConversationTags)),
   autotitle: Type.Optional(Nullable(Type.Boolean({ default: true }))),
   title_llm_profile: text(64),
+  observability_parent_span_context: Type.Optional(
+    Nullable(
+      Type.String({
+        maxLength: 10_000,
+        description: "a W3C traceparent goes along as the header of that name; other texts are not used",
+      }),
+    ),
+  ),
 });
 
 /** Body and answer of `POST …/children` (agent-server-1.58.md section 3.3). */

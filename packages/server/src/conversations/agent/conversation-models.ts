@@ -29,7 +29,7 @@ export class ConversationModels {
   open(row: Row, { model, ...rest }: Partial<ModelConfig>): Model {
     const { openModel, masks, agents, hub } = this.#deps;
     const mask = masks.forConversation(row);
-    const masked = maskModel(openModel({ model: model ?? "", ...rest }), mask);
+    const masked = maskModel(openModel({ model: model ?? "", ...rest, trace: row.config.trace }), mask);
     if (!agents.logsCompletions(row)) return masked;
     return logCompletions(masked, {
       mask,

@@ -40,6 +40,7 @@ export class McpSessions {
         const record = sandboxes.get(userId, sandboxId);
         return record ? sandboxes.getSpec(record).network : { mode: "none", allow: [], credentials: [] };
       },
+      trace: row.config.trace,
       onSecret: (value) => registerSecret?.(value, userId),
     });
   }

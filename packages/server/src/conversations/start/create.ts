@@ -1,4 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
+import type { TraceContext } from "@sandpiper/core/outbound/trace-context";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { StartConversationRequest } from "@sandpiper/wire";
 import type { Callbacks } from "../../callbacks/api.ts";
@@ -35,6 +36,7 @@ export class ConversationCreator {
   async create(
     target: SandboxTarget,
     request: StartConversationRequest,
+    trace: TraceContext | undefined,
   ): Promise<{ row: ConversationRow; created: boolean }> {
     const { store, callbacks, sandboxes, secrets, plans, pending } = this.#deps;
     const { userId, sandboxId } = target;
@@ -47,6 +49,7 @@ export class ConversationCreator {
     }
     if (existing) throw new PlatformError("ConversationIdTaken", { id });
     const { row, document, secrets: given } = await plans.plan(id, target, request);
+    if (trace) row.config.trace = trace;
     // Secrets are stored first; after a crash the next process removes those without conversation.
     try {
       const scope = row.config.launchedProfile?.secretRefs;

@@ -128,10 +128,10 @@ export function createStarts(deps: StartsDeps): StartServices {
           for await (const row of rows) yield presentStartTask(row, publicUrl());
         })();
       },
-      create: (target, request) =>
+      create: (target, request, trace) =>
         // A retry with the same id returns the conversation that the first attempt created.
         creations.run(parseId(request.conversation_id ?? "") ?? newId(), () =>
-          joins.run(target, () => creator.create(target, request)),
+          joins.run(target, () => creator.create(target, request, trace)),
         ),
       tasks: startTaskReads(store.startTasks, publicUrl),
     },

@@ -1,5 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
+import { parseTraceContext, type TraceContext } from "@sandpiper/core/outbound/trace-context";
 import { ConversationInfo, StartConversationRequest } from "@sandpiper/wire";
+import { Type } from "typebox";
 import { InvalidInput } from "../../server/invalid-input.ts";
 import { parseJson } from "../../server/json.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -26,6 +28,7 @@ export function agentCreateRoutes(
       schema: {
         tags: ["agent server"],
         summary: "Create a conversation in the sandbox",
+        headers: TraceHeaders,
         body: StartConversationRequest,
         response: { 200: ConversationInfo, 201: ConversationInfo },
       },
@@ -37,7 +40,7 @@ export function agentCreateRoutes(
         ? encryptedValues.decryptAll(userId, request.body)
         : request.body;
       const { row, created } = await withoutSocketTimeout(app, request, () =>
-        conversations.starts.create({ userId, sandboxId }, wanted),
+        conversations.starts.create({ userId, sandboxId }, wanted, findTrace(request)),
       );
       return reply.code(created ? 201 : 200).send(conversations.reads.info(row));
     },
@@ -45,6 +48,35 @@ export function agentCreateRoutes(
 }
 
 const metadataHeader = "x-openhands-observability-metadata";
+const parentHeader = "x-openhands-observability-parent-span-context";
+
+const TraceHeaders = Type.Object({
+  traceparent: Type.Optional(
+    Type.String({
+      description: "W3C Trace Context: goes along to the model, the user's MCP servers and callbacks",
+    }),
+  ),
+  tracestate: Type.Optional(Type.String({ description: "goes along with a valid traceparent" })),
+  [parentHeader]: Type.Optional(Type.String({ description: "a traceparent, if the body has none" })),
+});
+
+/**
+ * The trace of a new conversation: of the body, else of the reference's header
+ * (agent-server-1.58.md section 3.1), else of the standard's. Invalid ones count as absent.
+ */
+function findTrace({
+  headers,
+  body,
+}: {
+  headers: IncomingHttpHeaders;
+  body: StartConversationRequest;
+}): TraceContext | undefined {
+  const { traceparent, tracestate, [parentHeader]: parent } = headers;
+  const given = [body.observability_parent_span_context, parent, traceparent].map((text) =>
+    parseTraceContext(text?.toString(), tracestate?.toString()),
+  );
+  return given.find((trace) => trace !== undefined);
+}
 
 /**
  * Clients since 1.52 describe their traces in headers. This server ignores the descriptions, but it
