@@ -18,6 +18,11 @@ export interface AgentDefinition {
   tools?: string[];
   /** LLM profile or model. Default: the parent's. */
   model?: string;
+  /** How clients show it. */
+  color?: string;
+  /** Its file in the sandbox, absolute, and whether that is in the home folder. */
+  path?: string;
+  isUsers?: boolean;
   permissionMode?: "always_confirm" | "never_confirm" | "confirm_risky";
   /** Steps per task. Default: the parent's limit. */
   maxIterations?: number;
@@ -29,6 +34,8 @@ export interface AgentDefinition {
   mcpServers?: Record<string, unknown>;
   /** Condenser instead of the parent's. */
   condenser?: NonNullable<GivenAgent["condenser"]>;
+  /** Hooks after those of the parent, in the form of `toHookConfig`. */
+  hooks?: Record<string, unknown>;
 }
 
 export interface LoadAgentDefinitionsOptions {
@@ -52,7 +59,7 @@ const isMode = (value: unknown) => permissionModes.some((mode) => mode === value
 const isCount = (value: unknown) => Number.isSafeInteger(Number(value)) && Number(value) > 0;
 
 const kinds = {
-  ...{ name: isText, description: isText, tools: isList, model: isText },
+  ...{ name: isText, description: isText, tools: isList, model: isText, color: isText },
   ...{ permission_mode: isMode, "permission-mode": isMode },
   ...{ max_iteration_per_run: isCount, max_iterations: isCount },
 };
@@ -70,6 +77,7 @@ root=$work
 while [ -n "$root" ] && [ ! -e "$root/.git" ]; do root=\${root%/*}; done
 [ -n "$root" ] && [ "$root" != "$work" ] && project "$root"
 for plugin; do agents "$plugin/agents"; done
+kind=user
 [ -n "$HOME" ] && [ "$HOME" != "$root" ] && project "$HOME"
 exit 0`;
 
@@ -87,9 +95,11 @@ export async function loadAgentDefinitions(
   const files = readRecords(stdout).filter(({ path }) => !isReadme(path));
   const definitions = new Map<string, AgentDefinition>();
   const reader = new FrontMatterReader();
-  for (const found of await mapYielding(files, ({ path, content }) =>
-    parseAgentDefinition(path, content, tell, reader),
-  ))
+  const parsed = await mapYielding(files, ({ path, content, kind }) => {
+    const found = parseAgentDefinition(path, content, tell, reader);
+    return found && kind === "user" ? { ...found, isUsers: true } : found;
+  });
+  for (const found of parsed)
     if (found && !definitions.has(found.name) && definitions.size < maxDefinitions)
       definitions.set(found.name, found);
   return [...definitions.values()];
@@ -118,6 +128,7 @@ export function parseAgentDefinition(
   else if (wrong.length > 0) reportProblem(`of its front matter ${wrong.join(", ")} cannot be used.`);
   const tools = readList(facts.tools, { maxItems: 100, maxLength: 200 });
   const model = parseText(facts.model, 256);
+  const color = parseText(facts.color, 32);
   const mode = parseText(facts.permission_mode ?? facts["permission-mode"], 64);
   const permissionMode = permissionModes.find((candidate) => candidate === mode);
   const iterations = facts.max_iteration_per_run ?? facts.max_iterations;
@@ -125,6 +136,8 @@ export function parseAgentDefinition(
     name,
     description: parseText(facts.description, maxDescription) ?? "",
     systemPrompt,
+    path,
+    ...(color && { color }),
     ...(tools.length > 0 && { tools }),
     ...(model && model !== "inherit" && { model }),
     ...(permissionMode && { permissionMode }),

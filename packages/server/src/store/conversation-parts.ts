@@ -49,6 +49,8 @@ export interface AgentDocument {
   /** Names of the tools that match `filter_tools_regex`, if it is set. */
   keptTools?: readonly string[];
   hookConfig?: Record<string, unknown>;
+  /** Hooks of a sub-agent, after those of its parent. */
+  ownHooks?: Record<string, unknown>;
   /** Sub-agents that the client defines. */
   definitions?: readonly AgentDefinition[];
 }

@@ -19,7 +19,7 @@ test("definitions come from the project, plugins and the home, the nearest first
     `mkdir -p /tmp/a/.git /tmp/a/sub/.agents/agents /tmp/a/.openhands/agents /tmp/plug/agents ~/.openhands/agents
 cd /tmp/a/sub/.agents/agents && printf -- '---\\nname: tester\\ndescription: Runs tests.\\ntools: [terminal, grep]\\nmodel: fast\\npermission_mode: always_confirm\\nmax_iteration_per_run: 7\\n---\\nRun them.' >t.md
 printf -- '---\\nname: tester\\n---\\nfar' >/tmp/a/.openhands/agents/x.md; printf 'Read only.' >/tmp/a/.openhands/agents/reader.md
-printf -- '---\\ntools: grep, glob\\nmodel: inherit\\n---\\nPlugged' >/tmp/plug/agents/plugged.md; printf mine >~/.openhands/agents/mine.md
+printf -- '---\\ntools: grep, glob\\nmodel: inherit\\n---\\nPlugged' >/tmp/plug/agents/plugged.md; printf -- '---\\ncolor: teal\\n---\\nmine' >~/.openhands/agents/mine.md
 printf -- '---\\nname: "../b"\\n---\\nodd' >~/.openhands/agents/odd.md; printf -- '---\\n: [\\n---\\nbroken' >~/.openhands/agents/broken.md; : >~/.openhands/agents/empty.md`,
   );
   const reported: string[] = [];
@@ -41,9 +41,14 @@ printf -- '---\\nname: "../b"\\n---\\nodd' >~/.openhands/agents/odd.md; printf -
     tools: ["terminal", "grep"],
   };
   const byName = found.toSorted((a, b) => (a.name < b.name ? -1 : 1));
-  expect(byName).toEqual([
-    { name: "broken", description: "", systemPrompt: "broken" },
-    { name: "mine", description: "", systemPrompt: "mine" },
+  expect(byName.map(({ path }) => path?.replace(/^.*[/](?=[^/]+[/]agents)/, ""))).toEqual(
+    ["broken.md", "mine.md", "plugged.md", "reader.md", "t.md"].map((name, index) =>
+      index === 2 ? "plug/agents/plugged.md" : `${index === 4 ? ".agents" : ".openhands"}/agents/${name}`,
+    ),
+  );
+  expect(byName.map(({ path: _, ...one }) => one)).toEqual([
+    { name: "broken", description: "", systemPrompt: "broken", isUsers: true },
+    { name: "mine", description: "", systemPrompt: "mine", color: "teal", isUsers: true },
     { name: "plugged", description: "", systemPrompt: "Plugged", tools: ["grep", "glob"] },
     { name: "reader", description: "", systemPrompt: "Read only." },
     { ...tester, model: "fast", permissionMode: "always_confirm", maxIterations: 7 },
@@ -59,6 +64,7 @@ test("values of the wrong type are ignored with a warning", () => {
     name: "odd",
     description: "",
     systemPrompt: "Body",
+    path: "/x/odd.md",
   });
   expect(parseAgentDefinition("/x/nul.md", "\0\0", report)).toBeUndefined();
   expect(reported).toEqual([

@@ -245,6 +245,13 @@ export const GivenAgentDefinition = Type.Object(
     max_budget_per_run: Type.Optional(Nullable(Type.Number({ exclusiveMinimum: 0, maximum: 1_000_000 }))),
     mcp_config: Type.Optional(Nullable(Type.Record(Type.String(), Type.Unknown()))),
     condenser: Type.Optional(Nullable(GivenCondenser)),
+    hooks: Type.Optional(
+      Nullable(
+        Type.Record(Type.String(), Type.Unknown(), {
+          description: "in the form of hook_config; they run after those of the conversation",
+        }),
+      ),
+    ),
   },
   { additionalProperties: true },
 );

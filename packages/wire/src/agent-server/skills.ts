@@ -58,7 +58,31 @@ export const SkillCatalog = Type.Object({
 export const SkillsSynced = Type.Object({ status: StringEnum(["success", "error"]), message: Type.String() });
 export const InstalledSkills = Type.Object({ skills: Type.Array(Type.Unknown(), { maxItems: 0 }) });
 export const InstalledPlugins = Type.Object({ plugins: Type.Array(Type.Unknown(), { maxItems: 0 }) });
-export const SubAgents = Type.Object({ agents: Type.Array(Type.Unknown(), { maxItems: 0 }) });
+/** `POST /api/sub-agents` (agent-server.md section 9). */
+export const SubAgentsRequest = Type.Object({
+  load_user: Type.Optional(Type.Boolean({ default: true })),
+  load_project: Type.Optional(Type.Boolean({ default: true, description: "those of plugins too" })),
+  load_builtin: Type.Optional(Type.Boolean({ default: true })),
+  project_dir: projectDir,
+});
+export const SubAgents = Type.Object({
+  agents: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      description: Type.String(),
+      model: Type.String({ description: "an LLM profile, or `inherit`" }),
+      color: Nullable(Type.String()),
+      tools: Type.Array(Type.String(), { description: "empty: the usual tools" }),
+      skills: Type.Array(Type.String(), { description: "empty: those of its parent" }),
+      system_prompt: Type.String(),
+      permission_mode: Nullable(Type.String()),
+      max_iteration_per_run: Nullable(Type.Integer()),
+      level: StringEnum(["project", "user", "builtin"]),
+      source: Nullable(Type.String({ description: "its file" })),
+      is_builtin: Type.Boolean(),
+    }),
+  ),
+});
 
 const offered = {
   name: Type.String(),

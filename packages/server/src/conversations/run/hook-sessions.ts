@@ -21,7 +21,8 @@ export interface HookSessionsDeps {
 }
 
 /**
- * The hooks of conversations: the client's, else the project's, plus those of plugins. Project
+ * The hooks of conversations: the client's, else the project's, plus those that the client gave a
+ * sub-agent, plus those of plugins. Project
  * hooks are read once, at the latest by the first tool call; later changes by the agent affect
  * later conversations. For a sandbox that gets no secrets, the server asks no model.
  */
@@ -71,12 +72,12 @@ export class HookSessions {
   /** Undefined when the project's hooks were not read yet. */
   #getConfig(row: Row): HookConfig | undefined {
     const { hooks, pluginHooks = {} } = this.#deps.contexts.get(row.id);
-    const client = this.#deps.agents.clientAgent(row)?.hookConfig;
+    const { hookConfig: client, ownHooks } = this.#deps.agents.clientAgent(row) ?? {};
     const isRestricted = this.#deps.restrictions.isRestricted(row);
     const admit = (config: HookConfig) => (isRestricted ? commandHooks(config) : config);
     // Released clients send the project's hooks as their own.
     const own = client ? (toHookConfig(client) ?? {}) : hooks;
-    return own && admit(mergeHookConfigs([own, pluginHooks]));
+    return own && admit(mergeHookConfigs([own, toHookConfig(ownHooks) ?? {}, pluginHooks]));
   }
 
   async #loadConfig(row: Row, { sandbox, append }: RunHooksDeps): Promise<HookConfig> {

@@ -239,9 +239,10 @@ export class SubAgentRunner implements ToolSource {
 
 /** The client's document for a sub-agent, with the parts that its definition replaces. */
 function toChild(own: AgentDocument | undefined, definition: AgentDefinition): AgentDocument {
-  const { definitions: _, agent, ...rest } = own ?? {};
+  const { definitions: _, agent, ...inherited } = own ?? {};
+  const { mcpServers, condenser, hooks } = definition;
+  const rest = { ...inherited, ...(hooks && { ownHooks: hooks }) };
   if (!agent) return rest;
-  const { mcpServers, condenser } = definition;
   const changed = { ...(mcpServers && { mcp_config: mcpServers }), ...(condenser && { condenser }) };
   return { ...rest, agent: { ...agent, ...changed } };
 }

@@ -33,5 +33,6 @@ function parseDefinition(given: GivenAgentDefinition): AgentDefinition {
     ...(given.max_budget_per_run && { maxBudget: given.max_budget_per_run }),
     ...(given.mcp_config && { mcpServers: given.mcp_config }),
     ...(given.condenser && { condenser: given.condenser }),
+    ...(given.hooks && { hooks: given.hooks }),
   };
 }

@@ -115,8 +115,10 @@ export class CreationPlans {
     const message = content && { id: newId(), content };
     // Plugins and worktree come before anything is stored: their errors leave nothing behind.
     const skills = parseClientSkills(agent);
-    const hooks = toHookConfig(request.hook_config) ?? {};
-    const finds = Object.keys(hooks).length > 0 || skills.some(actsByItself);
+    const hooks = [request.hook_config, ...definitions.map((one) => one.hooks)].map((one) =>
+      toHookConfig(one),
+    );
+    const finds = hooks.some((one) => one && Object.keys(one).length > 0) || skills.some(actsByItself);
     const place = { userId, sandboxId, workingDir: config.workingDir };
     const fetched = await plugins.fetch(place, specs, { finds });
     const parts = { ...fetched, skills: mergeSkills(skills, fetched.skills) };

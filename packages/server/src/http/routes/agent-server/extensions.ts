@@ -6,7 +6,6 @@ import {
   MarketplacePlugins,
   MarketplaceSkills,
   MetaProfileList,
-  SubAgents,
 } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { makeRoute } from "../../server/make-route.ts";
@@ -90,13 +89,6 @@ export function agentExtensionRoutes(
         conversations.fetchPlugin({ userId, sandboxId: id }, { ...request.body, secrets }),
       );
     },
-  );
-  app.post(
-    "/api/sub-agents",
-    makeRoute(["sub-agents"], access)("List sub-agents of the sandbox: always empty", {
-      response: { 200: SubAgents },
-    }),
-    () => ({ agents: [] }),
   );
   app.get(
     "/api/meta-profiles",

@@ -1,5 +1,7 @@
+import { type AgentDefinition, loadAgentDefinitions } from "@sandpiper/agent/skills/agent-definitions";
 import { loadSkills } from "@sandpiper/agent/skills/load";
 import { mergeSkills, type Skill } from "@sandpiper/agent/skills/skill";
+import { builtInSubAgents } from "@sandpiper/agent/sub-agents/built-in";
 import { readFile } from "@sandpiper/sandbox/files/files";
 import { resolveInside } from "@sandpiper/sandbox/files/resolve-inside";
 import {
@@ -10,9 +12,11 @@ import {
   LoadedSkills,
   SkillsRequest,
   SkillsSynced,
+  SubAgents,
+  SubAgentsRequest,
 } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
-import { Type } from "typebox";
+import { type Static, Type } from "typebox";
 import { parseHooksFile } from "../../../conversations/project/parse-hooks-file.ts";
 import { endingWithClient } from "../../server/ending-with-client.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -100,6 +104,30 @@ export function agentProjectRoutes(
     },
   );
   app.post(
+    "/api/sub-agents",
+    {
+      config,
+      schema: {
+        tags: ["sub-agents"],
+        summary: "List the sub-agents that a conversation of the project has",
+        querystring,
+        body: SubAgentsRequest,
+        response: { 200: SubAgents },
+      },
+    },
+    async (request) => {
+      const { load_builtin = true, load_user = true, load_project = true, project_dir } = request.body;
+      let inside: AgentDefinition[] = [];
+      if (load_user || load_project) {
+        const { sandbox, folder } = await project(request, request.query.sandbox_id, project_dir);
+        inside = await loadAgentDefinitions(sandbox, { workingDir: folder });
+      }
+      const own = inside.filter(({ isUsers }) => (isUsers ? load_user : load_project));
+      const others = builtInSubAgents.filter(({ name }) => own.every((one) => one.name !== name));
+      return { agents: [...own, ...(load_builtin ? others : [])].map(toListedSubAgent) };
+    },
+  );
+  app.post(
     "/api/skills/sync",
     {
       config: { access: "agent" },
@@ -113,6 +141,26 @@ export function agentProjectRoutes(
       };
     },
   );
+}
+
+/** A sub-agent in the agent server's shape. */
+function toListedSubAgent(definition: AgentDefinition): Static<typeof SubAgents>["agents"][number] {
+  const { path, isUsers = false } = definition;
+  const ofFile = isUsers ? "user" : "project";
+  return {
+    name: definition.name,
+    description: definition.description,
+    model: definition.model ?? "inherit",
+    color: definition.color ?? null,
+    tools: definition.tools ?? [],
+    skills: definition.skills ?? [],
+    system_prompt: definition.systemPrompt,
+    permission_mode: definition.permissionMode ?? null,
+    max_iteration_per_run: definition.maxIterations ?? null,
+    level: path === undefined ? "builtin" : ofFile,
+    source: path ?? null,
+    is_builtin: path === undefined,
+  };
 }
 
 /** A skill in the agent server's shape. */
