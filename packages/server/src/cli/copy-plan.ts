@@ -29,6 +29,8 @@ export interface CopyPlan {
   secrets: readonly string[];
   /** Relative paths of Python environments that are copied. */
   environments: readonly string[];
+  /** Relative paths of folders of git that are copied. */
+  repositories: readonly string[];
   /** For the user: what else is left out, and why. */
   notes: string[];
 }
@@ -84,7 +86,7 @@ const everything: ReadonlySet<string> = Object.assign(new Set<string>(), { has: 
 
 function choose(
   folder: string,
-  { files, bytes, sizes, secrets, environments }: FolderScan,
+  { files, bytes, sizes, secrets, environments, repositories }: FolderScan,
   { limit, ignored, hasGit }: { limit: number; ignored: readonly string[]; hasGit: boolean },
 ): CopyPlan {
   const bySize = [...sizes].sort(([, a], [, b]) => b - a);
@@ -124,6 +126,7 @@ function choose(
         : []),
     ],
     environments: environments.filter(includes),
+    repositories: repositories.filter(includes),
     includes,
   };
 }

@@ -49,6 +49,49 @@ test("secret files are left out and named, tracked ones are the project's", asyn
   expect((await open("p", { secrets: true })).includes(".env")).toBe(true);
 });
 
+test("no credential in git's files is copied, in worktrees and nested repositories neither", async () => {
+  const token = "ghp_0123456789abcdef";
+  await write({ "main/a.txt": "a\n", "main/sub/b.txt": "b\n", "main/.gitignore": "sub\nbare.git\n" });
+  shell(commit, join(base, "main/sub"));
+  shell(
+    `${commit}; T=${token}
+    git remote add origin https://x-access-token:$T@github.example/a/b.git
+    git config http.https://github.example/.extraheader "AUTHORIZATION: basic $T"
+    git config url.https://$T@github.example/.insteadOf https://github.example/
+    git config credential.helper '!f() { echo password='$T'; }; f'
+    printf '[gitlab] token = %s\\\n%s\n[alias]\n\tst = status \\\n -s\n' $T $T >> .git/config
+    echo "https://u:$T@github.example" | tee .git/credentials > .git/.git-credentials
+    printf 'x\t\tbranch of https://%s@github.example/a/b\n' $T > .git/FETCH_HEAD
+    GIT_REFLOG_ACTION="pull https://$T@github.example/a" git -c user.name=t -c user.email=t@example.com commit -q --allow-empty -m second
+    git clone -q --bare . bare.git; git -C bare.git config remote.origin.url https://$T@github.example/
+    git -C sub remote add origin https://$T@github.example/sub.git
+    git worktree add -q ../tree -b topic`,
+    join(base, "main"),
+  );
+  expect(shell(`grep -rl ${token} main tree | wc -l`).trim()).toBe("8");
+  const copyOf = async (folder: string, more = {}) => {
+    const copy = await mkdtemp(join(base, "copy-"));
+    const { parts, notes, close } = await open(folder, more);
+    for (const { from, to, includes } of parts) {
+      await mkdir(join(copy, to), { recursive: true });
+      await pipeline(packFolder(from, includes), extract({ cwd: join(copy, to) }));
+    }
+    await close();
+    return { copy, notes };
+  };
+  for (const folder of ["main", "tree"]) {
+    const { copy, notes } = await copyOf(folder);
+    expect(shell(`grep -rl ${token} . || true`, copy), folder).toBe("");
+    expect(notes.join()).toContain("Not copied: credentials in the files of git.");
+    expect(shell("git remote get-url origin; git st; git log --format=%s", copy)).toBe(
+      "https://github.example/a/b.git\nsecond\nstart\n",
+    );
+  }
+  const { copy, notes } = await copyOf("main", { secrets: true });
+  expect(shell("git remote get-url origin", copy)).toContain(token);
+  expect(notes).toEqual([]);
+});
+
 test("a home folder is refused unless secrets are copied", async () => {
   const user = { uid: process.getuid!(), gid: process.getgid!(), home: join(base, "home") };
   await write({ "home/project/a": "a" });

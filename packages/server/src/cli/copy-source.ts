@@ -12,6 +12,7 @@ import {
 } from "./copy-plan.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { askForeignGit, findRepository, GitStuck } from "./foreign-git.ts";
+import { type CleanedGitFiles, cleanGitFiles } from "./git-credentials.ts";
 import { type CopyPart, findGitParts } from "./git-folder.ts";
 import { inertJson, inertLine } from "./inert.ts";
 import { getInvoker } from "./invoker.ts";
@@ -88,23 +89,52 @@ async function askAboutSecrets(paths: readonly string[]): Promise<boolean> {
 /** Decides what is copied for work in a folder. Throws CliError as `planCopy` does. */
 export async function openCopySource(folder: string, options: CopyOptions): Promise<CopySource> {
   const root = await findRoot(folder, options);
-  const { includes, ...plan } = await planCopy(root, options);
+  const plan = await planCopy(root, options);
   const git = await findGitParts(root, options.user);
+  const cleaned = options.secrets ? [] : await cleanParts(root, plan, git?.parts ?? []);
+  const own = cleaned[0]?.paths ?? new Set();
+  const includes = (path: string) => plan.includes(path) && !own.has(path);
   const whole: CopyPart = {
     from: root,
     to: ".",
     includes: git ? (path) => path !== ".git" && includes(path) : includes,
   };
+  const isCleaned = cleaned.some(({ paths }) => paths.size > 0);
   return {
     ...plan,
-    notes: [...plan.notes, ...(git?.note ? [git.note] : [])],
-    includes,
+    notes: [
+      ...plan.notes,
+      ...(git?.note ? [git.note] : []),
+      ...(isCleaned ? ["Not copied: credentials in the files of git. --secrets copies them."] : []),
+    ],
     root,
     place: root === folder ? "" : `\n\n(The user's folder is ${relative(root, folder)} of the repository.)`,
     workingDir: isWorkingDir(root) ? root : undefined,
-    parts: [whole, ...(git?.parts ?? [])],
-    close: async () => git?.remove(),
+    parts: [
+      whole,
+      ...(git?.parts ?? []).map((part, at) => withoutPaths(part, cleaned[at + 1]?.paths)),
+      ...cleaned.flatMap(({ parts }) => parts),
+    ],
+    close: async () => {
+      await git?.remove();
+      for (const one of cleaned) await one.remove();
+    },
   };
+}
+
+/** Looks for credentials of git in the folder, and in each part of its repository elsewhere. */
+async function cleanParts(
+  root: string,
+  { repositories, includes }: CopyPlan,
+  parts: readonly CopyPart[],
+): Promise<CleanedGitFiles[]> {
+  const own = cleanGitFiles({ from: root, to: ".", includes }, repositories);
+  return Promise.all([own, ...parts.map((part) => cleanGitFiles(part, ["."]))]);
+}
+
+function withoutPaths(part: CopyPart, left: ReadonlySet<string> = new Set()): CopyPart {
+  const { includes = () => true } = part;
+  return { ...part, includes: (path) => includes(path) && !left.has(path) };
 }
 
 /** The repository of a folder, unless it ignores the folder or is a home folder. */

@@ -16,6 +16,8 @@ export interface FolderScan {
   secrets: readonly string[];
   /** Relative paths of Python environments, the first ones. */
   environments: readonly string[];
+  /** Relative paths of folders of git: `.git`, and those of repositories without a work tree. */
+  repositories: readonly string[];
 }
 
 export interface ScanOptions {
@@ -41,6 +43,7 @@ export async function scanFolder(root: string, options: ScanOptions): Promise<Fo
   const sizes = new Map<string, number>();
   const secrets: string[] = [];
   const environments: string[] = [];
+  const repositories: string[] = [];
   let files = 0;
   let bytes = 0;
   const count = (path: string, owner: string, size: number) => {
@@ -55,6 +58,7 @@ export async function scanFolder(root: string, options: ScanOptions): Promise<Fo
     for (const entry of await readdir(join(root, folder), { withFileTypes: true })) {
       const path = folder ? `${folder}/${entry.name}` : entry.name;
       if (entry.isDirectory()) {
+        if (entry.name.endsWith(".git")) repositories.push(path);
         if (isSecretFolder(path)) secrets.push(path);
         else await visit(path, owner === "" && ignored.has(path) ? path : owner);
       } else if (entry.isFile() || entry.isSymbolicLink()) {
@@ -68,7 +72,7 @@ export async function scanFolder(root: string, options: ScanOptions): Promise<Fo
     }
   };
   await visit("", "");
-  return { files, bytes, sizes, secrets, environments };
+  return { files, bytes, sizes, secrets, environments, repositories };
 }
 
 function isSecretFolder(path: string): boolean {

@@ -8,6 +8,7 @@ import { checkServerVariables, connect } from "./connect.ts";
 import { type CopySource, readSource } from "./copy-source.ts";
 import { CliError, exitCodes } from "./errors.ts";
 import { runGit } from "./git.ts";
+import { withoutUsers } from "./git-credentials.ts";
 import { handOver } from "./hand-over.ts";
 import { inertLine } from "./inert.ts";
 import { Interruption } from "./interruption.ts";
@@ -107,7 +108,9 @@ async function work(
     json?.event(event);
     toPeople(event);
   };
-  const place = options.repo ?? task.folder;
+  // The server and later runs know the repository without its password.
+  const repo = options.repo && withoutUsers(options.repo);
+  const place = repo ?? task.folder;
   try {
     changes = await Changes.since(task.folder, user, signal, task.source.includes);
     progress.doing("starts a sandbox");
@@ -127,7 +130,7 @@ async function work(
       ? continued.notes
       : await describeEnvironments(client, started, task.source.environments);
     progress.print(...formatNotes(notes));
-    const origin = (options.repo ?? `folder ${task.folder}`).slice(0, 1000);
+    const origin = (repo ?? `folder ${task.folder}`).slice(0, 1000);
     const { trust } = options;
     await progress.without(() => askTrust(client, started!, origin, { trust, paint }));
     progress.doing("starts the conversation");

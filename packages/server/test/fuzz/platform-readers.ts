@@ -11,6 +11,7 @@ import { parseImageReference } from "@sandpiper/sandbox/specs/image-reference";
 import type { ActionEvent, Event } from "@sandpiper/wire";
 import { PasteReader } from "../../src/cli/chat/paste.ts";
 import { describeCall } from "../../src/cli/describe-call.ts";
+import { withoutCredentials } from "../../src/cli/git-credentials.ts";
 import { inertJson } from "../../src/cli/inert.ts";
 import { renderMarkdown } from "../../src/cli/markdown.ts";
 import { isOfGit } from "../../src/cli/patch-paths.ts";
@@ -226,6 +227,12 @@ export const platformReaders: readonly Reader[] = [
     bound: "maxPaste of chat/paste.ts",
     pieces: ["\x1b", "\x1b[20", "\x1b[200~", "\x1b[201~", "\r", "\x1b[200~\x1b[201~\r"],
     around: ["\x1b[200~", ""],
+  },
+  {
+    name: "withoutCredentials",
+    read: withoutCredentials,
+    bound: "maxFileBytes of git-credentials.ts",
+    pieces: ["http://", "http://a@", "a=\\\n", "[a]", "token=", "]="],
   },
   { name: "isOfGit", read: isOfGit, bound: "part of a path", pieces: [".", " ", ":", "~1", "\u200c"] },
   {
