@@ -108,12 +108,15 @@ export interface StartRequest {
   spec: PreparedSpec;
   /** A new sandbox begins with the files of this snapshot. */
   snapshot?: string;
-  /** Additional files, owned by root and readable by all; written at every start. */
+  /**
+   * Additional files, owned by root and readable by all; written at every start. Missing folders
+   * of the user's home belong to the user.
+   */
   files?: SandboxFile[];
 }
 
 export interface SandboxFile {
-  /** Absolute path inside. */
+  /** Absolute path inside, or one in the home of its user that begins with `~/`. */
   path: string;
   content: string;
 }

@@ -175,7 +175,8 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     });
     const lentSecrets = new LentSecrets();
     const egress = await EgressProxy.open({
-      ...{ dir: join(config.dataDir, "network"), logger, env, files: mirrors.files },
+      ...{ dir: join(config.dataDir, "network"), logger, env },
+      ...{ files: mirrors.files, redirects: mirrors.redirects },
       secrets: {
         forSandbox: (userId, sandboxId) =>
           lentSecrets.addTo(secrets.forSandbox(userId, sandboxId), { userId, sandboxId }),

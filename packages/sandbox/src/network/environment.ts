@@ -50,7 +50,29 @@ export function trustingEnvironment(token: string): Record<string, string> {
 
 function proxyVariables(user: string, token: string): Record<string, string> {
   const proxy = `http://${user}:${token}@127.0.0.1:${proxyPort}`;
-  return { http_proxy: proxy, https_proxy: proxy, HTTP_PROXY: proxy, HTTPS_PROXY: proxy };
+  const java = javaOptions(token);
+  return {
+    ...{ http_proxy: proxy, https_proxy: proxy, HTTP_PROXY: proxy, HTTPS_PROXY: proxy },
+    ...{ MAVEN_OPTS: java, GRADLE_OPTS: java },
+  };
+}
+
+/**
+ * Java reads no variables for a proxy, and has certificates of its own. Its own switch forbids
+ * passwords for tunnels unless it is empty.
+ */
+function javaOptions(token: string): string {
+  const proxy = ["http", "https"].flatMap((scheme) => [
+    `-D${scheme}.proxyHost=127.0.0.1`,
+    `-D${scheme}.proxyPort=${proxyPort}`,
+    `-D${scheme}.proxyUser=${untrustingUser}`,
+    `-D${scheme}.proxyPassword=${token}`,
+  ]);
+  return [
+    ...proxy,
+    "-Djdk.http.auth.tunneling.disabledSchemes=",
+    "-Daether.connector.http.useSystemProperties=true",
+  ].join(" ");
 }
 
 /** Variables that make programs trust the proxy's certificate. */

@@ -22,6 +22,9 @@ export interface SandboxHandlesDeps {
   };
 }
 
+/** Limit of the calls of one use while others pause the sandbox again and again. */
+const maxCalls = 100;
+
 /** Handles of running sandboxes, and connections into them. Both count as use. */
 export class SandboxHandles {
   readonly #deps: SandboxHandlesDeps;
@@ -99,7 +102,8 @@ export class SandboxHandles {
 
   /**
    * Calls the driver. When an operation has paused the sandbox or is about to, waits for it, wakes
-   * the sandbox and calls again. When the processes are gone, the next use starts the sandbox anew.
+   * the sandbox and calls again, also when the next pause comes at once. When the processes are
+   * gone, the next use starts the sandbox anew.
    */
   async #callAwake<T>(
     sandbox: Pick<Sandbox, "id" | "incarnation">,
@@ -107,24 +111,24 @@ export class SandboxHandles {
     beforeWake?: () => Promise<void>,
   ): Promise<T> {
     const { settled, wake } = this.#deps;
-    try {
-      return await call();
-    } catch (error) {
-      if (!isNotRunning(error)) throw error;
-    }
-    await settled(sandbox.id);
-    if (beforeWake && this.#current(sandbox).status === "PAUSED") await beforeWake();
-    if (this.#current(sandbox).status === "PAUSED") await wake(sandbox.id);
-    const state = this.#current(sandbox);
-    try {
-      return await call();
-    } catch (error) {
-      if (!isNotRunning(error)) throw error;
-      if (state.status === "RUNNING" && state.incarnation === sandbox.incarnation) {
+    for (let calls = 1; ; calls++) {
+      const before = { ...this.#deps.states.get(sandbox.id) };
+      const failure = await call().catch((error: unknown) => {
+        if (!isNotRunning(error)) throw error;
+        return error;
+      });
+      if (!(failure instanceof PlatformError)) return failure;
+      await settled(sandbox.id);
+      if (beforeWake && this.#current(sandbox).status === "PAUSED") await beforeWake();
+      if (this.#current(sandbox).status === "PAUSED") await wake(sandbox.id);
+      const state = this.#current(sandbox);
+      const wasAwake = before.status === "RUNNING" && before.pauseSteps === state.pauseSteps;
+      if (!wasAwake && calls < maxCalls) continue;
+      if (wasAwake && state.status === "RUNNING") {
         state.incarnation = undefined;
         state.hasSlot = false;
       }
-      throw new PlatformError("SandboxProcessesGone", { reason: error.message }, { cause: error });
+      throw new PlatformError("SandboxProcessesGone", { reason: failure.message }, { cause: failure });
     }
   }
 }

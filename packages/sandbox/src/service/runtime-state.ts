@@ -29,6 +29,8 @@ export interface SandboxRuntimeState {
   /** The last use that is stored. */
   storedUseAt: number;
   pausedAt: number;
+  /** Grows when a pause begins and when it ends. */
+  pauseSteps: number;
   /** Counts towards the limit of running sandboxes of its user (see `suspender.ts`). */
   hasSlot: boolean;
   /** Commands without a terminal. */
@@ -51,6 +53,7 @@ export function newRuntimeState(row: SandboxRow, now: number): SandboxRuntimeSta
     lastUsedAt: row.lastUsedAt,
     storedUseAt: row.lastUsedAt,
     pausedAt: now,
+    pauseSteps: 0,
     hasSlot: false,
     runningCommands: 0,
     leases: new Set(),

@@ -27,6 +27,7 @@ export class SandboxSuspender {
     const state = registry.states.get(id)!;
     if (row.status === "PAUSED") return;
     if (row.status === "ERROR") throw new PlatformError("SandboxHasFailed", { reason: row.statusDetail });
+    state.pauseSteps += 1;
     await driver.pause(id).catch((error) => {
       // A sandbox without processes counts as paused: a resume starts it on its files.
       if (error?.code !== "SandboxNotRunning") throw error;
@@ -38,6 +39,7 @@ export class SandboxSuspender {
       await driver.resume(id).catch(() => {});
       throw error;
     });
+    state.pauseSteps += 1;
     state.storedUseAt = state.lastUsedAt;
     state.pausedAt = registry.now();
     state.hasSlot = false;

@@ -23,13 +23,21 @@ const registries = [
   ...["plugins.gradle.org", "plugins-artifacts.gradle.org", "services.gradle.org", "downloads.gradle.org"],
 ];
 
-/** Well-known git hosts and registries, `mirrors`, and this machine's package sources. */
+/** Archives of the distributions that most images come from. */
+const archives = [
+  ...["deb.debian.org", "security.debian.org"],
+  ...["archive.ubuntu.com", "security.ubuntu.com", "ports.ubuntu.com"],
+  "dl-cdn.alpinelinux.org",
+];
+
+/** Well-known git hosts, registries and archives, `mirrors`, and this machine's package sources. */
 export function buildDefaultAllowlist(
   env: Readonly<Record<string, string | undefined>>,
   mirrors: readonly AllowRule[] = [],
 ): AllowRule[] {
   const rules = new Map<string, AllowRule>();
   for (const host of [...gitHosts, ...registries]) rules.set(host, { host, ports: [443], methods: null });
+  for (const host of archives) rules.set(host, { host, ports: [80, 443], methods: null });
   for (const address of [...findAptAddresses(), ...findNpmAddresses(env), ...findPipAddresses(env)]) {
     const url = URL.parse(address);
     if (!url || !/^https?:$/.test(url.protocol) || url.hostname === "") continue;

@@ -50,7 +50,7 @@ test("every variable is read", () => {
   const env = {
     SANDPIPER_HOST: "::1",
     SANDPIPER_PORT: "0",
-    SANDPIPER_DATA: "data",
+    SANDPIPER_DATA: "/srv/data",
     SANDPIPER_API_KEY: "0123456789abcdef",
     SANDPIPER_PUBLIC_URL: "https://example.com/sandpiper/",
     SANDPIPER_DRIVER: "docker",
@@ -96,7 +96,7 @@ test("every variable is read", () => {
   expect(readConfig(env)).toEqual({
     host: "::1",
     port: 0,
-    dataDir: `${process.cwd()}/data`,
+    dataDir: "/srv/data",
     apiKey: "0123456789abcdef",
     publicUrl: "https://example.com/sandpiper",
     driver: "docker",
@@ -152,7 +152,7 @@ const wrong: [string, string[]][] = [
     ["npm", "npm=x", "npm=ftp://x/", "nmp=https://x/", "npm=https://a:b@x/", "npm=https://x/,npm=https://y/"],
   ],
   ["SANDPIPER_PORT", ["-1", "65536", "3000.5", "0x10", "http", "1e3", "9".repeat(40)]],
-  ["SANDPIPER_DATA", ["/", "//", "a\0b"]],
+  ["SANDPIPER_DATA", ["/", "//", "/a\0b", "data", "./data", "~/data"]],
   [
     "SANDPIPER_API_KEY",
     ["short", "fifteen-letters", "with a space inside it", "ümläutümläutümläut", "x".repeat(257)],

@@ -48,8 +48,9 @@ export const variables = {
     description: "Folder for the database, keys and sandboxes; created if it is missing",
     defaultText: "~/.local/share/sandpiper",
     defaultValue: (env) => join(env.XDG_DATA_HOME || join(env.HOME || "/root", ".local/share"), "sandpiper"),
-    must: "the path of a folder, other than /",
-    parse: (text) => (text.includes("\0") || /^\/+$/.test(text) ? undefined : text),
+    // A relative path would mean another folder, and another server, in each folder.
+    must: "the absolute path of a folder, other than /",
+    parse: (text) => (text.includes("\0") || !/^\/+[^/]/.test(text) ? undefined : text),
   }),
   apiKey: defineVariable<string | undefined>({
     name: "SANDPIPER_API_KEY",

@@ -33,6 +33,7 @@ beforeAll(async () => {
     "nested/part/skills/one.md": "One.",
     "broken/.claude-plugin/plugin.json": "[]",
   });
+  git.repository("open/shared", { "skills/rule.md": "Rule." });
   git.repository("open/held", { "skills/rule.md": "Rule." });
   git.repository("secret/tool", { "skills/rule.md": "Rule." });
   git.repository("open/late", { "skills/rule.md": "Always say rule." });
@@ -127,6 +128,14 @@ test("concurrent creations with the same id create one conversation", async () =
   const body = sdkRequest(models.url, { conversation_id, plugins: [{ source: source("tool") }] });
   const answers = await Promise.all([1, 2, 3].map(() => agent.call("POST", "/api/conversations", body)));
   expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 201]);
+});
+
+test("conversations that need the same plugin at once all get it", async () => {
+  const body = sdkRequest(models.url, { plugins: [{ source: source("shared") }] });
+  const answers = await Promise.all([1, 2, 3, 4].map(() => agent.call("POST", "/api/conversations", body)));
+  expect(answers.map(({ status, body }) => [status, body.detail])).toEqual(
+    answers.map(() => [201, undefined]),
+  );
 });
 
 const fetchPlugin = (body: object) => agent.call("POST", "/api/plugins/fetch", body);

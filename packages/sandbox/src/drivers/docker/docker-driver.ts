@@ -134,7 +134,7 @@ export class DockerDriver implements SandboxDriver {
     this.#listeners.close(id);
     if (existing) {
       // It also starts when a file cannot be put there.
-      await injectFiles(this.#engine, existing.Id, request.files ?? []).catch(() => {});
+      await injectFiles(this.#engine, existing.Id, request).catch(() => {});
       return await containers.start(existing.Id);
     }
     const own = spec.root.kind === "image" ? toEngineName(parseEngineImage(spec.root.reference)) : "";

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { Header } from "tar";
-import type { SandboxFile, StartRequest } from "../../driver.ts";
+import type { SandboxFile, SandboxUser, StartRequest } from "../../driver.ts";
+import { placeFile } from "../common/place-file.ts";
 import type { Engine } from "./engine.ts";
 import type { Program } from "./injected-programs.ts";
 
@@ -26,7 +27,7 @@ export async function injectAll(
   programs: Program[],
 ): Promise<void> {
   const { files = [], spec } = request;
-  const injected = files.map(toInjectedFile);
+  const injected = files.flatMap((file) => toInjectedPaths(file, spec.user));
   for (const { source, destination } of programs) {
     injected.push({ path: destination, mode: 0o755, uid: 0, gid: 0, content: readFileSync(source) });
   }
@@ -36,12 +37,22 @@ export async function injectAll(
 }
 
 /** Puts files of root, readable by all, into a stopped container. */
-export async function injectFiles(engine: Engine, container: string, files: SandboxFile[]): Promise<void> {
-  await put(engine, container, files.map(toInjectedFile));
+export async function injectFiles(
+  engine: Engine,
+  container: string,
+  { files = [], spec }: StartRequest,
+): Promise<void> {
+  const injected = files.flatMap((file) => toInjectedPaths(file, spec.user));
+  await put(engine, container, injected);
 }
 
-function toInjectedFile({ path, content }: SandboxFile): InjectedPath {
-  return { path, mode: 0o644, uid: 0, gid: 0, content: Buffer.from(content) };
+function toInjectedPaths(file: SandboxFile, user: SandboxUser): InjectedPath[] {
+  const { path, folders } = placeFile(file, user);
+  const { uid, gid } = user;
+  return [
+    ...folders.map((folder) => ({ path: folder, mode: 0o755, uid, gid })),
+    { path, mode: 0o644, uid: 0, gid: 0, content: Buffer.from(file.content) },
+  ];
 }
 
 async function put(engine: Engine, container: string, injected: InjectedPath[]): Promise<void> {

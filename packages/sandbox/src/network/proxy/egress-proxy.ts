@@ -23,6 +23,7 @@ import { judgeTarget, needsTermination } from "../policy/policy.ts";
 import { CertificateAuthority } from "../tls/certificate-authority.ts";
 import { Exchange, toRefusal } from "./exchange.ts";
 import { forwardRequest, forwardUpgrade, idleMs, type ProxyRoute, refuse, refuseRaw } from "./forward.ts";
+import { findTarget, type Redirect } from "./redirect.ts";
 import { Refusal } from "./refusal.ts";
 import { ProxySession } from "./session.ts";
 import { parseAuthority, parseProxyUrl, type Target, toAuthority } from "./target.ts";
@@ -39,6 +40,7 @@ export interface EgressProxyOptions {
   resolve?: Resolve;
   /** Files of every sandbox that has a network. */
   files?: readonly SandboxFile[];
+  redirects?: readonly Redirect[];
   /** Additional trusted certificates of servers (PEM). */
   trusted?: string[];
 }
@@ -287,13 +289,13 @@ export class EgressProxy implements Egress, Inspector {
       return { session, ...inside, path: url };
     }
     await session.admit(request.headers["proxy-authorization"]);
-    const found = parseProxyUrl(url);
+    const found = findTarget(url, this.#options.redirects ?? []);
     if (!found)
       throw new Refusal(400, "This is a proxy: use full http:// URLs, and CONNECT for everything else.");
-    const { path, ...target } = found;
+    const { path, secure, ...target } = found;
     const { refusal } = judgeTarget(session.policy, target);
     if (refusal) throw new Refusal(403, refusal);
-    return { session, target, path, secure: false };
+    return { session, target, path, secure };
   }
 
   /** Logs a failed request and returns its response. */

@@ -1,9 +1,13 @@
 import type { AllowRule, SandboxFile } from "../../driver.ts";
+import type { Redirect } from "../../network/proxy/redirect.ts";
 
-/** Package managers that can be pointed to a mirror. */
-export const mirrorKinds = ["pip", "npm", "go", "cargo", "gem", "maven"] as const;
+/** Package managers, and archives of apt, that can be pointed to a mirror. */
+export const mirrorKinds = [
+  ...(["pip", "npm", "go", "cargo", "gem", "maven"] as const),
+  ...(["debian", "debian-security", "ubuntu"] as const),
+] as const;
 export type MirrorKind = (typeof mirrorKinds)[number];
-/** The address of the mirror of each package manager, without user information. */
+/** The address of the mirror of each of them, without user information. */
 export type PackageMirrors = Readonly<Partial<Record<MirrorKind, URL>>>;
 
 /** What makes sandboxes use the operator's mirrors. */
@@ -14,10 +18,28 @@ export interface MirrorConfig {
   env: Record<string, string>;
   /** Configuration files, for the others. */
   files: SandboxFile[];
+  /** Addresses that the proxy replaces by a mirror. */
+  redirects: Redirect[];
 }
 
 const gemFile = "/etc/sandpiper/gemrc";
 const mavenFile = "/etc/sandpiper/maven-settings.xml";
+/** Gradle has no variable for it; it reads every script of this folder. */
+const gradleFile = "~/.gradle/init.d/sandpiper.gradle";
+
+/**
+ * What apt in images asks for. It checks signatures and does not need TLS, so that the proxy can
+ * ask a mirror instead, whatever release an image has.
+ */
+const aptArchives = {
+  debian: ["http://deb.debian.org/debian/"],
+  "debian-security": [
+    "http://deb.debian.org/debian-security/",
+    "http://security.debian.org/debian-security/",
+    "http://security.debian.org/",
+  ],
+  ubuntu: ["http://archive.ubuntu.com/ubuntu/", "http://security.ubuntu.com/ubuntu/"],
+};
 
 /** A sandbox reaches only its own loopback interface, past the proxy. */
 const loopback = /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/;
@@ -29,7 +51,7 @@ const loopback = /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/;
 export function parseMirrors(text: string): PackageMirrors | undefined {
   const mirrors: Partial<Record<MirrorKind, URL>> = {};
   for (const entry of text.split(",")) {
-    const [, name, address = ""] = /^\s*([a-z]+)=(\S+)\s*$/.exec(entry) ?? [];
+    const [, name, address = ""] = /^\s*([a-z-]+)=(\S+)\s*$/.exec(entry) ?? [];
     const kind = mirrorKinds.find((one) => one === name);
     const url = URL.parse(address);
     const isPlain = url && /^https?:$/.test(url.protocol) && !url.username && !url.password && !url.hash;
@@ -58,7 +80,12 @@ export function toMirrorConfig(mirrors: PackageMirrors): MirrorConfig {
       ...(cargo ? [{ path: "/.cargo/config.toml", content: cargoConfig(cargo) }] : []),
       ...(gem ? [{ path: gemFile, content: `:sources:\n- ${gem.href}\n` }] : []),
       ...(maven ? [{ path: mavenFile, content: mavenSettings(maven) }] : []),
+      ...(maven ? [{ path: gradleFile, content: gradleScript(maven) }] : []),
     ],
+    redirects: Object.entries(aptArchives).flatMap(([kind, archives]) => {
+      const mirror = mirrors[kind as MirrorKind];
+      return mirror ? archives.map((from) => ({ from, to: `${withoutSlash(mirror)}/` })) : [];
+    }),
   };
 }
 
@@ -79,6 +106,28 @@ function cargoConfig(url: URL): string {
 function mavenSettings(url: URL): string {
   const address = url.href.replaceAll("&", "&amp;");
   return `<settings><mirrors><mirror><id>mirror</id><mirrorOf>*</mirrorOf><url>${address}</url></mirror></mirrors></settings>\n`;
+}
+
+/** Replaces the address of each repository, and the one of plugins that Gradle uses without any. */
+function gradleScript({ href }: URL): string {
+  return `def mirror = ${JSON.stringify(href).replaceAll("$", "\\$")}
+def redirect = { repository ->
+  if (!(repository instanceof MavenArtifactRepository) || repository.url.scheme == 'file') return
+  repository.url = mirror
+  if (repository.hasProperty('allowInsecureProtocol')) repository.allowInsecureProtocol = true
+}
+settingsEvaluated { settings ->
+  def plugins = settings.pluginManagement.repositories
+  if (plugins.empty) plugins.maven { url = mirror }
+  plugins.all redirect
+  if (settings.hasProperty('dependencyResolutionManagement'))
+    settings.dependencyResolutionManagement.repositories.all redirect
+}
+allprojects {
+  buildscript.repositories.all redirect
+  repositories.all redirect
+}
+`;
 }
 
 function withoutSlash({ href }: URL): string {

@@ -1,6 +1,7 @@
-import { realpathSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { readText } from "./files.ts";
+
+const builtIn = "https://registry.npmjs.org/";
 
 /** URLs of this machine's npm registries: the configured ones, else npm's built-in default. */
 export function findNpmAddresses(env: Readonly<Record<string, string | undefined>>, etc = "/etc"): string[] {
@@ -21,25 +22,5 @@ export function findNpmAddresses(env: Readonly<Record<string, string | undefined
     env.NPM_CONFIG_REGISTRY ??
     settings.findLast(({ key }) => key === "registry")?.value;
   const scoped = settings.filter(({ key }) => key !== "registry").map(({ value }) => value);
-  return [main ?? findBuiltIn(env.PATH) ?? "", ...scoped];
-}
-
-/** The default registry in the source of the installed npm. */
-function findBuiltIn(path: string | undefined): string | undefined {
-  for (const folder of [...(path ?? "").split(":"), "/usr/bin", "/usr/local/bin"]) {
-    try {
-      const program = realpathSync(join(folder, "npm"));
-      const definitions = join(
-        dirname(dirname(program)),
-        "node_modules/@npmcli/config/lib/definitions/definitions.js",
-      );
-      const address = /registry: new Definition\('registry', \{\s*default: '(https?:[^']+)'/.exec(
-        readText(definitions),
-      )?.[1];
-      if (address) return address;
-    } catch {
-      // No npm in this folder.
-    }
-  }
-  return undefined;
+  return [main ?? builtIn, ...scoped];
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { toCredentialHelper } from "@sandpiper/agent/behaviour/own-parts";
 import { PlatformError } from "@sandpiper/core/errors";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import { type CommandRunner, toScriptCommand } from "@sandpiper/sandbox/files/files";
 import type { NetworkProblem } from "@sandpiper/sandbox/network/api";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
@@ -109,12 +110,23 @@ if [ -z "$branch" ] && [ -n "$new" ]; then git checkout -q -b "$new" || exit ${c
 cd / && { rmdir -- "$target" 2>/dev/null; mv -- "$new_folder" "$target"; } || { [ -e "$target/.git" ] || exit ${codes.notEmpty}; }
 trap - EXIT`;
 
+/** Clones into one folder run one after another: each removes what an unfinished one left. */
+const turns = new KeyedMutex();
+
 /**
  * Clones a repository inside a sandbox, through its egress proxy, and checks out a branch. An
  * existing clone is reused. Throws RepositoryFailed, what `exec` throws, and the signal's reason.
  */
 export async function cloneRepository(
-  sandbox: CommandRunner & Pick<Sandbox, "watchNetwork">,
+  sandbox: CommandRunner & Partial<Pick<Sandbox, "id" | "watchNetwork">>,
+  request: CloneRequest,
+  signal: AbortSignal,
+): Promise<void> {
+  await turns.run(`${sandbox.id} ${request.target}`, () => clone(sandbox, request, signal));
+}
+
+async function clone(
+  sandbox: Parameters<typeof cloneRepository>[0],
   request: CloneRequest,
   signal: AbortSignal,
 ): Promise<void> {

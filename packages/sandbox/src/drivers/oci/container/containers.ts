@@ -7,6 +7,7 @@ import type { SandboxFile } from "../../../driver.ts";
 import { hasResourceCapability } from "../../../kernel/capabilities.ts";
 import type { Owner } from "../../../kernel/files-in-root.ts";
 import type { BindMount, HostResources } from "../../common/host.ts";
+import { placeFile } from "../../common/place-file.ts";
 import { isRootless } from "../../common/uid-range.ts";
 import type { ProcessGroups } from "../cgroup/process-groups.ts";
 import { type IdRange, IdRanges } from "../ids/id-ranges.ts";
@@ -266,9 +267,13 @@ function writeNameFiles(box: string, id: string): BindMount[] {
  * it also starts when a path cannot be put there.
  */
 function injectedPaths({ record: { spec }, isNew, files }: ContainerStart, root: Owner): InjectedPath[] {
-  const injected = files.map((file) => ({ ...file, optional: !isNew }));
-  if (!isNew || spec.root.kind === "host") return injected;
   const user = { uid: root.uid + spec.user.uid, gid: root.gid + spec.user.gid };
+  const injected = files.flatMap((file) => {
+    const { path, folders } = placeFile(file, spec.user);
+    const parents = folders.map((folder) => ({ path: folder, owner: user, mode: 0o755, optional: true }));
+    return [...parents, { path, content: file.content, optional: !isNew || parents.length > 0 }];
+  });
+  if (!isNew || spec.root.kind === "host") return injected;
   return [
     { path: "/etc/resolv.conf", content: "", optional: true },
     { path: "/tmp", owner: root, mode: 0o1777 },

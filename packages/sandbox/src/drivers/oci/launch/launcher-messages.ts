@@ -22,10 +22,11 @@ export interface LaunchRequest {
   timeoutMs: number;
 }
 
-/** A file (an optional one may fail), or a folder that is created when it is missing. */
-export type InjectedPath =
-  | { path: string; content: string; optional: boolean }
-  | { path: string; owner: { uid: number; gid: number }; mode: number };
+/** A file, or a folder that is created when it is missing. An optional one may fail. */
+export type InjectedPath = { path: string; optional?: boolean } & (
+  | { content: string }
+  | { owner: { uid: number; gid: number }; mode: number }
+);
 
 /** `code` is 124 for a command that timed out. */
 export type LaunchResult =

@@ -91,8 +91,7 @@ function inject(target: string, owner: { uid: number; gid: number }, paths: Inje
         if ("content" in one) folder.writeFile(one.path, one.content);
         else folder.makeFolder(one.path, one.owner, one.mode);
       } catch (cause) {
-        if (!("content" in one) || !one.optional)
-          throw new Error(`${one.path}: ${errorText(cause)}`, { cause });
+        if (!one.optional) throw new Error(`${one.path}: ${errorText(cause)}`, { cause });
       }
     }
   } finally {
