@@ -1,20 +1,9 @@
-/** Time after which a queue lets other work run, ms; the shorter one while connections arrive. */
-const defaultSliceMs = 10;
+/** Time of all queued work in each round of the event loop, ms; the shorter one in a burst. */
+const sliceMs = 5;
 const burstSliceMs = 2;
 
-/** Rounds of the event loop that background work waits for new connections before it goes on. */
-const maxDeferrals = 8;
-
-interface Lane {
-  waiting: (() => void)[];
-  deferrals: number;
-}
-
-export interface QueueOptions {
-  sliceMs?: number;
-  /** Wait while connections arrive. Default: true. */
-  defersToConnections?: boolean;
-}
+/** In a burst of connections, time between two rounds that have queued work, ms. */
+const burstPauseMs = 10;
 
 /**
  * Shares the event loop between requests and background work. One instance per server: the HTTP
@@ -23,16 +12,21 @@ export interface QueueOptions {
 export class EventLoopScheduler {
   /** Rounds until no connection has arrived for one. */
   #burst = 0;
-  readonly #lanes = new Map<string, Lane>();
+  /** Work waits in this round, so that it is short. */
+  #waits = false;
+  /** When the last round of a burst that did not wait ended. */
+  #workedAt = Number.NEGATIVE_INFINITY;
+  readonly #lanes = new Map<string, (() => void)[]>();
   readonly #queues = new Map<string, TimeSlicedQueue>();
-
-  get connectionBurst(): boolean {
-    return this.#burst > 0;
-  }
+  /** Queues that have work; the first one is next. */
+  readonly #ready = new Set<TimeSlicedQueue>();
+  #working = false;
+  /** When the time of this round's queued work ends; undefined before its first work. */
+  #sliceEnd: number | undefined;
 
   /**
-   * Reports a new connection. The event loop accepts one connection per iteration, so a burst waits
-   * for as many iterations; background work backs off.
+   * Reports a new connection. The event loop accepts one connection per round, so a burst waits for
+   * as many rounds: most of them have no other work.
    */
   noteConnection(): void {
     if (this.#burst === 0) setImmediate(this.#passRound);
@@ -40,66 +34,83 @@ export class EventLoopScheduler {
   }
 
   readonly #passRound = () => {
-    if (--this.#burst > 0) setImmediate(this.#passRound);
+    const now = performance.now();
+    if (!this.#waits) this.#workedAt = now;
+    this.#waits = --this.#burst > 0 && now - this.#workedAt < burstPauseMs;
+    if (this.#burst > 0) setImmediate(this.#passRound);
   };
 
   /**
    * Resolves when it is the caller's turn. Each lane admits one caller per round of the event loop,
    * in order, so requests are served between any two of them.
    */
-  nextTurn(lane: string): Promise<void> {
-    const turns = this.#lanes.get(lane) ?? { waiting: [], deferrals: 0 };
-    this.#lanes.set(lane, turns);
+  nextTurn(name: string): Promise<void> {
+    const lane = this.#lanes.get(name) ?? [];
+    this.#lanes.set(name, lane);
     const { promise, resolve } = Promise.withResolvers<void>();
-    if (turns.waiting.push(resolve) === 1) setImmediate(() => this.#serve(turns));
+    if (lane.push(resolve) === 1) setImmediate(() => this.#serve(lane));
     return promise;
   }
 
-  #serve(lane: Lane): void {
-    const defers = this.connectionBurst && lane.deferrals++ < maxDeferrals;
-    if (!defers) {
-      lane.deferrals = 0;
-      lane.waiting.shift()?.();
-    }
-    if (lane.waiting.length > 0) setImmediate(() => this.#serve(lane));
+  #serve(lane: (() => void)[]): void {
+    if (!this.#waits) lane.shift()?.();
+    if (lane.length > 0) setImmediate(() => this.#serve(lane));
   }
 
-  /** The queue of that name; the options of the first call apply. */
-  queue(name: string, options: QueueOptions = {}): TimeSlicedQueue {
-    const queue = this.#queues.get(name) ?? new TimeSlicedQueue(this, options);
+  /** The queue of that name, which shares the time of each round with the others. */
+  queue(name: string): TimeSlicedQueue {
+    const queue = this.#queues.get(name) ?? new TimeSlicedQueue((ready) => this.#begin(ready));
     this.#queues.set(name, queue);
     return queue;
+  }
+
+  #begin(queue: TimeSlicedQueue): void {
+    this.#ready.add(queue);
+    if (!this.#working) void this.#work();
+  }
+
+  /** Takes one work of each queue in turn. */
+  async #work(): Promise<void> {
+    this.#working = true;
+    while (this.#ready.size > 0) {
+      // What the previous work resolved runs first and counts into the slice.
+      await Promise.resolve();
+      if (this.#sliceEnd !== undefined && performance.now() > this.#sliceEnd) await nextRound();
+      if (this.#sliceEnd === undefined) await this.#beginSlice();
+      const [queue] = this.#ready;
+      this.#ready.delete(queue!);
+      if (queue!.takeNext()) this.#ready.add(queue!);
+    }
+    this.#working = false;
+  }
+
+  async #beginSlice(): Promise<void> {
+    while (this.#waits) await nextRound();
+    this.#sliceEnd = performance.now() + (this.#burst > 0 ? burstSliceMs : sliceMs);
+    setImmediate(() => (this.#sliceEnd = undefined));
   }
 }
 
 export type TurnScheduler = Pick<EventLoopScheduler, "nextTurn">;
 
 /**
- * Runs work in order, for at most some milliseconds in each round of the event loop, so that
- * hundreds of results that arrive in one round do not delay the rest of the server.
+ * Runs work in order. All queues together work for at most some milliseconds in each round of the
+ * event loop, so that hundreds of results that arrive in one round do not delay the rest of the
+ * server.
  */
 export class TimeSlicedQueue {
-  readonly #scheduler: EventLoopScheduler;
-  readonly #sliceMs: number;
-  readonly #defers: boolean;
-  readonly #waiting: (() => void)[] = [];
-  #drained: Promise<void> | undefined;
-  /** When the slice of this round ends; undefined before its first work. */
-  #sliceEnd: number | undefined;
+  readonly #begin: (queue: TimeSlicedQueue) => void;
+  #waiting: (() => void)[] = [];
+  #drained: PromiseWithResolvers<void> | undefined;
 
-  constructor(
-    scheduler: EventLoopScheduler,
-    { sliceMs = defaultSliceMs, defersToConnections = true }: QueueOptions,
-  ) {
-    this.#scheduler = scheduler;
-    this.#sliceMs = sliceMs;
-    this.#defers = defersToConnections;
+  constructor(begin: (queue: TimeSlicedQueue) => void) {
+    this.#begin = begin;
   }
 
   /** `work` must not throw. */
   add(work: () => void): void {
-    this.#waiting.push(work);
-    this.#drained ??= this.#work();
+    if (this.#waiting.push(work) > 1) return;
+    this.#begin(this);
   }
 
   /** Runs the work in its turn; gives its result, or rejects with what it throws. */
@@ -117,25 +128,18 @@ export class TimeSlicedQueue {
 
   /** Resolves when the queue is empty. */
   drained(): Promise<void> {
-    return this.#drained ?? Promise.resolve();
+    if (this.#waiting.length === 0) return Promise.resolve();
+    this.#drained ??= Promise.withResolvers();
+    return this.#drained.promise;
   }
 
-  async #work(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      // What the previous work resolved runs first and counts into the slice.
-      await Promise.resolve();
-      if (this.#sliceEnd !== undefined && performance.now() > this.#sliceEnd) await nextRound();
-      if (this.#sliceEnd === undefined) await this.#beginSlice();
-      this.#waiting.shift()!();
-    }
+  /** Runs the oldest work; returns whether there is more. The scheduler calls it. */
+  takeNext(): boolean {
+    this.#waiting.shift()!();
+    if (this.#waiting.length > 0) return true;
+    this.#drained?.resolve();
     this.#drained = undefined;
-  }
-
-  async #beginSlice(): Promise<void> {
-    const isBurst = () => this.#defers && this.#scheduler.connectionBurst;
-    for (let deferrals = 0; isBurst() && deferrals < maxDeferrals; deferrals++) await nextRound();
-    this.#sliceEnd = performance.now() + (isBurst() ? burstSliceMs : this.#sliceMs);
-    setImmediate(() => (this.#sliceEnd = undefined));
+    return false;
   }
 }
 

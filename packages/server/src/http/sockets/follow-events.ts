@@ -29,11 +29,6 @@ export interface FollowerSink extends Sink, Pick<Follower, "settle"> {
 }
 
 /**
- * Clients that lost their connections together reconnect together; other work runs between slices.
- */
-const queueOptions = { sliceMs: 5, defersToConnections: false };
-
-/**
  * Sends a conversation's full state, then the requested stored events, then live frames until the
  * connection ends (agent-server.md section 6.1). Returns the outbox for additional frames, or
  * undefined if the connection ended first.
@@ -46,7 +41,7 @@ export async function followEvents(
   services: FollowDeps,
   limits: OutboxLimits,
 ): Promise<Outbox | undefined> {
-  const queue = services.scheduler.queue("followers", queueOptions);
+  const queue = services.scheduler.queue("followers");
   return queue.run(() =>
     sink.open ? startFollowing(sink, encode, id, resend, services, limits) : undefined,
   );
@@ -88,7 +83,7 @@ function startFollowing(
     upTo,
     (frame) => outbox.resend(frame),
     () => sink.open,
-    (work) => scheduler.queue("resends", queueOptions).run(work),
+    (work) => scheduler.queue("resends").run(work),
   )
     .then(() => outbox.goLive())
     .catch((error: unknown) => {

@@ -212,7 +212,7 @@ export function attachSockets(
     return caller !== undefined;
   };
   const queue = requestQueue(services.scheduler);
-  const usersQueue = services.scheduler.queue("handshakes of users", { sliceMs: 5 });
+  const usersQueue = services.scheduler.queue("handshakes of users");
   server.on("upgrade", (request, connection, head) => {
     connection.on("error", () => connection.destroy());
     const turns = identify(request, connection) ? usersQueue : queue;

@@ -57,9 +57,9 @@ test("a handshake with a key counts at once, and does not wait for those without
   const waiting = new Map<string, (() => void)[]>();
   const scheduler = new EventLoopScheduler();
   const held = scheduler.queue.bind(scheduler);
-  scheduler.queue = (name, options) => {
+  scheduler.queue = (name) => {
     const works = waiting.get(name) ?? [];
-    if (name !== "requests" && name !== "handshakes of users") return held(name, options);
+    if (name !== "requests" && name !== "handshakes of users") return held(name);
     waiting.set(name, works);
     return { add: (work: () => void) => void works.push(work) } as TimeSlicedQueue;
   };

@@ -24,15 +24,9 @@ type Bytes = Buffer<ArrayBuffer>;
 
 const nothing: Bytes = Buffer.alloc(0);
 
-/**
- * Requests begin for at most this long in each round of the event loop, ms: hundreds of connections
- * may have one at once.
- */
-const sliceMs = 5;
-
 /** Where requests and handshakes of WebSockets wait; new connections are accepted first. */
 export function requestQueue(scheduler: Pick<EventLoopScheduler, "queue">): TimeSlicedQueue {
-  return scheduler.queue("requests", { sliceMs });
+  return scheduler.queue("requests");
 }
 
 /** Checks of whether the server is alive, which wait for nobody. */
