@@ -1,9 +1,11 @@
 import { Readable } from "node:stream";
 import { createGzip } from "node:zlib";
 import { PlatformError } from "@sandpiper/core/errors";
-import { collect, exitCode } from "../shell/run.ts";
+import { collect, exitCode, runToEnd } from "../shell/run.ts";
+import { expandSparse } from "../tar/expand-sparse.ts";
+import { TarInvalid } from "../tar/tar-header.ts";
 import { excludeMatcher } from "./exclude-matcher.ts";
-import { packScript, tarLacksOption, unpackScript } from "./file-scripts.ts";
+import { packScript, readsSparseScript, tarLacksOption, unpackScript } from "./file-scripts.ts";
 import { type CommandRunner, checkAlive, checkPath, failureReason, toScriptCommand } from "./files.ts";
 import { freeBuffers } from "./free-buffers.ts";
 import { pipeToStdin } from "./pipe-to-stdin.ts";
@@ -11,6 +13,8 @@ import { filterTar, type TarEntry } from "./tar-filter.ts";
 
 /** Kept stderr of a failing tar, bytes. */
 const maxErrorBytes = 8_192;
+/** Time in which a tar says what it is, ms. */
+const probeTimeoutMs = 10_000;
 
 export interface ArchiveOptions {
   /** The archive is compressed with gzip. */
@@ -21,6 +25,7 @@ export interface ArchiveOptions {
 /**
  * Unpacks a tar stream into a folder of the sandbox, which is created if missing. Files belong to
  * the sandbox's user; without `keepModes` its umask applies. Reads the source with backpressure.
+ * `sparse`: it has holes in the form of PAX 1.0, which are filled where the sandbox's tar needs it.
  * Throws InvalidParameter when the archive cannot be unpacked, SandboxFailed, and the source's
  * error.
  */
@@ -28,15 +33,16 @@ export async function unpackArchive(
   sandbox: CommandRunner,
   folder: string,
   tar: Readable,
-  { gzip, keepModes, signal }: ArchiveOptions & { keepModes?: boolean } = {},
+  { gzip, keepModes, sparse, signal }: ArchiveOptions & { keepModes?: boolean; sparse?: boolean } = {},
 ): Promise<void> {
+  const source = sparse && !gzip && !(await readsSparse(sandbox)) ? expand(tar, folder) : tar;
   const words = [...(gzip ? ["-z"] : []), ...(keepModes ? ["-p"] : [])];
   const process = await sandbox.exec(toScriptCommand(sandbox, unpackScript, [checkPath(folder), ...words]));
   const errors = collect(process.stderr, maxErrorBytes);
   process.stdout.resume();
   // tar may end before the end of the stream: after the last file, or with a failure that its exit
   // code shows.
-  const { sourceError } = await pipeToStdin(tar, process.stdin, signal);
+  const { sourceError } = await pipeToStdin(source, process.stdin, signal);
   if (sourceError) process.kill();
   const code = exitCode(await process.exit);
   if (sourceError) throw sourceError;
@@ -44,6 +50,28 @@ export async function unpackArchive(
   await checkAlive(sandbox, code);
   const reason = failureReason({ code, stderr: (await errors).kept });
   throw new PlatformError("ArchiveFailed", { action: "unpacked into", folder, reason });
+}
+
+/** Whether the tar of a sandbox reads files with holes. */
+async function readsSparse(sandbox: CommandRunner): Promise<boolean> {
+  const { code } = await runToEnd(sandbox, toScriptCommand(sandbox, readsSparseScript, []), {
+    timeoutMs: probeTimeoutMs,
+    maxOutputBytes: maxErrorBytes,
+  });
+  return code === 0;
+}
+
+function expand(tar: Readable, folder: string): Readable {
+  async function* chunks(): AsyncGenerator<Buffer> {
+    try {
+      yield* expandSparse(tar);
+    } catch (error) {
+      if (!(error instanceof TarInvalid)) throw error;
+      const reason = `it ${error.message}`;
+      throw new PlatformError("ArchiveFailed", { action: "unpacked into", folder, reason });
+    }
+  }
+  return Readable.from(chunks(), { objectMode: false });
 }
 
 /** Packs with a tar that can neither exclude nor omit holes: what is excluded is dropped here. */

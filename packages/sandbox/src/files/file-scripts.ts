@@ -148,6 +148,11 @@ shift
 ${findTar}
 exec "$tar" -xo "$@" -f -`;
 
+/** Succeeds when the tar that `unpackScript` chooses reads the sparse files of PAX 1.0. */
+export const readsSparseScript = `
+${findTar}
+case $("$tar" --version 2>&1) in *'GNU tar'*|*bsdtar*) ;; *) exit 1;; esac`;
+
 /** Exit code of `packScript`, without output, where the sandbox's tar lacks an option. */
 export const tarLacksOption = 46;
 

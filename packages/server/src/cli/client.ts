@@ -111,9 +111,9 @@ export class Client {
     await this.#request("DELETE", `/api/v1/sandboxes/${segment}?sandbox_id=${segment}`);
   }
 
-  /** Unpacks a tar stream below a folder of the sandbox. */
+  /** Unpacks a tar stream, with or without holes, below a folder of the sandbox. */
   async upload(sandboxId: string, path: string, tar: Readable, signal?: AbortSignal): Promise<void> {
-    await this.#request("PUT", archivePath(sandboxId, path), {
+    await this.#request("PUT", `${archivePath(sandboxId, path)}&sparse=true`, {
       body: Readable.toWeb(tar),
       type: "application/x-tar",
       signal,

@@ -2,13 +2,14 @@ import type { Dirent } from "node:fs";
 import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { isCredentialPath } from "@sandpiper/agent/risk/paths";
+import { copiedBytes } from "./pack-sparse.ts";
 import { readBeginning } from "./read-beginning.ts";
 
 /** What a folder holds, as far as a copy of it is concerned. */
 export interface FolderScan {
   /** Files and links, left out ones not included. */
   files: number;
-  /** Their size when they are copied; holes of sparse files count. */
+  /** What a copy of them takes; large holes of files are not copied. */
   bytes: number;
   /** Size of each ignored folder and of each entry of the top level, by relative path. */
   sizes: ReadonlyMap<string, number>;
@@ -67,7 +68,7 @@ export async function scanFolder(root: string, options: ScanOptions): Promise<Fo
         if (entry.name === "pyvenv.cfg" && folder !== "" && environments.length < maxEnvironments)
           environments.push(folder);
         if (isSecret) secrets.push(path);
-        else count(path, owner || path.split("/", 1)[0]!, (await lstat(join(root, path))).size);
+        else count(path, owner || path.split("/", 1)[0]!, copiedBytes(await lstat(join(root, path))));
       }
     }
   };

@@ -5,6 +5,7 @@ import { Readable } from "node:stream";
 import { create } from "tar";
 import { CliError } from "./errors.ts";
 import { inertLine } from "./inert.ts";
+import { hasHoles, packSparse } from "./pack-sparse.ts";
 
 /** Whether a path is in a folder named `.git`. */
 export function insideGitFolder(path: string): boolean {
@@ -40,15 +41,38 @@ export async function listFiles(
   return found.sort();
 }
 
+/** Bytes at the end of a tar stream. */
+const endBytes = 1_024;
+
 /**
  * Packs files, folders and symbolic links (never followed), with git's folders, as a tar stream.
- * Sockets, pipes, devices and owners are left out, and paths that `includes` refuses.
+ * Sockets, pipes, devices and owners are left out, and paths that `includes` refuses. Files with
+ * large holes come last, without their holes.
  */
 export function packFolder(root: string, includes: (path: string) => boolean = () => true): Readable {
+  const sparse: string[] = [];
   const filter = (path: string, entry: unknown) => {
     const stats = entry as Stats;
     if (!stats.isFile() && !stats.isDirectory() && !stats.isSymbolicLink()) return false;
-    return includes(path.replace(/^\.\/|\/$/g, ""));
+    if (!includes(path.replace(/^\.\/|\/$/g, ""))) return false;
+    if (!hasHoles(stats)) return true;
+    sparse.push(path);
+    return false;
   };
-  return Readable.from(create({ cwd: root, portable: true, filter }, ["."]));
+  async function* pack(): AsyncGenerator<Buffer> {
+    yield* withoutEnd(create({ cwd: root, portable: true, filter }, ["."]));
+    for (const path of sparse) yield* packSparse(join(root, path), path);
+    yield Buffer.alloc(endBytes);
+  }
+  return Readable.from(pack(), { objectMode: false });
+}
+
+async function* withoutEnd(tar: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let held: Buffer = Buffer.alloc(0);
+  for await (const chunk of tar) {
+    const all = Buffer.concat([held, chunk]);
+    const end = Math.max(0, all.length - endBytes);
+    if (end > 0) yield all.subarray(0, end);
+    held = all.subarray(end);
+  }
 }

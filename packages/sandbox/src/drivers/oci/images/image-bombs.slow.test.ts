@@ -122,7 +122,7 @@ const bombs: [name: string, layers: () => { digest: string; size: number }[], se
   [
     "2 GB after the end of the archive",
     () => [layer(gzipSync(Buffer.alloc(1024)), repeated(Buffer.alloc(zeros), 128))],
-    tooLarge,
+    /^.* a layer goes on after its end\.$/,
   ],
   [
     "a million entries",

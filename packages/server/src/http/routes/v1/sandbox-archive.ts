@@ -35,7 +35,13 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
         ...route(`Unpack a tar (${tar}, or ${gzip} if compressed) into a folder of the sandbox`, {
           consumes: [tar, gzip],
           params: SandboxPath,
-          querystring: Type.Object({ path: folder }),
+          querystring: Type.Object({
+            path: folder,
+            sparse: Type.Boolean({
+              default: false,
+              description: `${tar} only: files have holes in the form of PAX 1.0, also for a sandbox whose tar cannot read it`,
+            }),
+          }),
           response: { 200: Success },
         }),
       },
@@ -43,7 +49,8 @@ export function sandboxArchiveRoutes(app: App, { sandboxes }: Pick<HttpServices,
         if (!request.body) throw new PlatformError("MediaTypeUnsupported", { types: `${tar} or ${gzip}` });
         const sandbox = await openSandbox(sandboxes, request, request.params.sandbox_id);
         const compressed = request.headers["content-type"]?.startsWith(gzip) ?? false;
-        await unpackArchive(sandbox, request.query.path, request.body as Readable, { gzip: compressed });
+        const { path, sparse } = request.query;
+        await unpackArchive(sandbox, path, request.body as Readable, { gzip: compressed, sparse });
         return { success: true };
       },
     );
