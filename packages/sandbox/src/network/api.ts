@@ -58,12 +58,13 @@ export interface NetworkProblem {
 export interface Egress {
   /**
    * Environment variables for the proxy, and the placeholders of credentials and secrets; empty
-   * with mode `none`. Variables of the spec take precedence.
+   * with mode `none`. Variables of the spec take precedence. Values of secrets are never among
+   * them: what a sandbox starts with, its later programs can read.
    */
   environment(sandbox: ProxiedSandbox): Record<string, string>;
   /**
-   * What the environment of a start lacks when there are secrets, which may be added later: the
-   * placeholders, and the values of plain ones, which a sandbox without a network has, too.
+   * What the environment of a start lacks: the placeholders of secrets that were added later, and
+   * the values of plain ones, which a sandbox without a network has, too.
    */
   secretEnvironment(sandbox: ProxiedSandbox): Record<string, string>;
   /** The policy for a start: with access for the user's secrets, also for later ones. */

@@ -144,6 +144,9 @@ test("a plain secret is known inside, with its lines, until its owner takes that
 
   restriction = "Not accepted.";
   expect(await read("DB_PASSWORD")).toMatch(/^sandpiper_/);
+  // What the sandbox started with, and the shells that wait for commands, have no value either.
+  expect(await inside(id, "grep -als HIDDEN= /proc/[0-9]*/environ | grep -c .")).not.toBe("0");
+  expect(await inside(id, "grep -als BEGIN /proc/[0-9]*/environ || true")).toBe("");
   restriction = undefined;
   await secrets.put("zoe", { name: "DB_PASSWORD", value: "another-value" }, { replace: true });
   expect(await read("DB_PASSWORD")).toBe("another-value");

@@ -20,6 +20,7 @@ import {
 } from "../environment.ts";
 import { DecisionLog } from "../policy/decision-log.ts";
 import { judgeTarget, needsTermination } from "../policy/policy.ts";
+import type { SandboxSecret } from "../sandbox-secret.ts";
 import { CertificateAuthority } from "../tls/certificate-authority.ts";
 import { Exchange, toRefusal } from "./exchange.ts";
 import { forwardRequest, forwardUpgrade, idleMs, type ProxyRoute, refuse, refuseRaw } from "./forward.ts";
@@ -82,18 +83,27 @@ export class EgressProxy implements Egress, Inspector {
   }
 
   environment(sandbox: ProxiedSandbox): Record<string, string> {
-    return { ...proxyEnvironment(sandbox), ...this.secretEnvironment(sandbox) };
+    return { ...proxyEnvironment(sandbox), ...this.#placeholders(sandbox) };
   }
 
-  secretEnvironment({ id, policy, token, userId }: ProxiedSandbox): Record<string, string> {
+  secretEnvironment(sandbox: ProxiedSandbox): Record<string, string> {
     const { secrets: lookup } = this.#options;
-    if (!lookup || !policy.userSecrets || userId === undefined) return {};
-    const secrets = lookup.forSandbox(userId, id);
+    const { id, userId } = sandbox;
+    const plain = this.#secretsOf(sandbox).filter((secret) => secret.plain);
     // As with all secrets, those of a sandbox that gets none now stay placeholders.
-    const known = secrets.filter(({ plain }) => plain);
-    const plain = known.length > 0 && lookup.withheld(userId, id) === undefined ? toValues(known) : {};
-    if (policy.mode === "none" || secrets.length === 0) return plain;
-    return { ...trustingEnvironment(token), ...toPlaceholders(secrets, token), ...plain };
+    const known = plain.length > 0 && lookup!.withheld(userId!, id) === undefined ? toValues(plain) : {};
+    return { ...this.#placeholders(sandbox), ...known };
+  }
+
+  #placeholders(sandbox: ProxiedSandbox): Record<string, string> {
+    const secrets = this.#secretsOf(sandbox);
+    if (sandbox.policy.mode === "none" || secrets.length === 0) return {};
+    return { ...trustingEnvironment(sandbox.token), ...toPlaceholders(secrets, sandbox.token) };
+  }
+
+  #secretsOf({ id, policy, userId }: ProxiedSandbox): readonly SandboxSecret[] {
+    const { secrets } = this.#options;
+    return secrets && policy.userSecrets && userId !== undefined ? secrets.forSandbox(userId, id) : [];
   }
 
   startPolicy({ policy, userId }: ProxiedSandbox): NetworkPolicy {
