@@ -213,6 +213,8 @@ export interface ConversationFeed {
   mayMissEnd(id: string): boolean | undefined;
   /** The number of subscribers. */
   followers(id: string): number;
+  /** Notes what a client reads, which tells whether it has missed the end of its run. */
+  noteRead(id: string, what: "state" | "events"): void;
 }
 
 /** Model calls outside the run; the log gets only their cost. */
@@ -290,6 +292,8 @@ export interface Follower {
    * in time. Absent where a client cannot tell.
    */
   settle?(): Promise<void>;
+  /** Resolves when the client has answered two pings, or does not do so in time. */
+  echo?(): Promise<void>;
 }
 
 /** One JSON text to subscribers. */

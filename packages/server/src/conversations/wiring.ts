@@ -278,6 +278,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       follow: (id, follower) => hub.follow(id, follower),
       mayMissEnd: (id) => hub.lost.mayMissEnd(id),
       followers: (id) => hub.followers(id),
+      noteRead: (id, what) => announcements.noteRead(id, what),
     },
     sideCalls: {
       ask: async (id, question) => questions.ask(access.requireLocal(id), question),

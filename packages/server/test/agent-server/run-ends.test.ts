@@ -122,7 +122,7 @@ test("between a message and the end of its run, changes are frames of their fiel
   expect(JSON.stringify(socket.frames)).not.toContain("planted-secret-value");
 });
 
-test("a run call is answered when a follower has handled the earlier states, or does not say so in time", async () => {
+test("a run call is answered when a follower has handled the earlier states, or is gone", async () => {
   const id = await create();
   const url = `${agent.url.replace("http", "ws")}/sockets/events/${id}?session_api_key=${agent.key}`;
   const slow = new WebSocket(url, { autoPong: false });
@@ -148,8 +148,62 @@ test("a run call is answered when a follower has handled the earlier states, or 
   answer.resolve(reply.text("Done."));
   await until(() => frames.filter(isState).length === 2 || undefined);
   await say(id);
-  expect((await post(id, "run")).status).toBe(200);
+  const again = post(id, "run");
+  await until(() => frames.filter(({ value }) => value === "running").length === 2 || undefined);
   slow.terminate();
+  expect((await again).status).toBe(200);
+});
+
+test("the closing state waits for two pings behind the answer to the run call", async () => {
+  const { id } = await conversation();
+  const url = `${agent.url.replace("http", "ws")}/sockets/events/${id}?session_api_key=${agent.key}`;
+  const busy = new WebSocket(url, { autoPong: false });
+  const times: Json = {};
+  // A client whose threads wait for a processor answers late.
+  busy.on("ping", (data) => setTimeout(() => busy.pong(data), 150));
+  busy.on("message", (data) => {
+    const frame = JSON.parse(String(data));
+    if (isEnd(frame)) times[frame.value.execution_status] = performance.now();
+  });
+  await until(() => times.idle);
+  answer.resolve(reply.text("Done."));
+  await say(id);
+  await post(id, "run");
+  const answeredAt = performance.now();
+  await until(() => times.finished);
+  expect(times.finished - answeredAt).toBeGreaterThan(250);
+  busy.terminate();
+});
+
+test("a client that reads the state again and again, and no events, gets the closing state once more", async () => {
+  const { id, socket } = await conversation();
+  answer.resolve(reply.text("Done."));
+  await say(id);
+  await post(id, "run");
+  await nextEnd(socket);
+  const ends = () => socket.frames.filter(isEnd).length;
+  expect(ends()).toBe(2);
+  // The client has missed it: it read it before the answer to its call.
+  await info(id);
+  const repeated = nextEnd(socket);
+  await info(id);
+  expect((await repeated).value.execution_status).toBe("finished");
+  for (let i = 0; i < 5; i++) await info(id);
+
+  // The end of a client that reads the events is seen.
+  await say(id);
+  await post(id, "run");
+  await nextEnd(socket);
+  await info(id);
+  await agent.call("GET", `/api/conversations/${id}/events/search`);
+  for (let i = 0; i < 5; i++) await info(id);
+
+  // A message begins new work.
+  await say(id);
+  for (let i = 0; i < 5; i++) await info(id);
+  await agent.call("PATCH", `/api/conversations/${id}`, { title: "The last frame" });
+  await socket.frame(({ key, value }) => key === "title" && value === "The last frame");
+  expect(ends()).toBe(4);
 });
 
 test("a client that comes back gets no status that could end its next run, but the end of a run that it missed", async () => {

@@ -49,6 +49,11 @@ export class Hub {
     await Promise.all([...this.#followersOf(conversationId)].map((follower) => follower.settle?.()));
   }
 
+  /** Resolves when every follower has answered two pings, or does not answer in time. */
+  async echo(conversationId: string): Promise<void> {
+    await Promise.all([...this.#followersOf(conversationId)].map((follower) => follower.echo?.()));
+  }
+
   /** Sends an event that is not stored. It must not contain undefined members. */
   publishEvent(conversationId: string, event: Record<string, unknown>): void {
     if (this.followers(conversationId) === 0) return;

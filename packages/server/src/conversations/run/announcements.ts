@@ -1,10 +1,12 @@
 import type { Store } from "../../store/store.ts";
 import type { Hub } from "../log/hub.ts";
 import type { Histories } from "./histories.ts";
+import { MissedEnds } from "./missed-ends.ts";
 
 /**
- * Time between the answer to a run call and the closing state of the run, ms. The Python client
- * waits for the closing state only after it has read the answer, and would miss an earlier one.
+ * Shortest time between the answer to a run call and the closing state of the run, ms. The Python
+ * client waits for the closing state only after it has read the answer, and would miss an earlier
+ * one.
  */
 const answerReadMs = 100;
 
@@ -12,13 +14,19 @@ const answerReadMs = 100;
 interface RunCalls {
   open: number;
   timer: NodeJS.Timeout | undefined;
+  /** The number of waits for the readers of answers; only the last one ends. */
+  waits: number;
   /** Resolves when the end that waits for the calls is sent; undefined without one. */
   end: PromiseWithResolvers<void> | undefined;
 }
 
+function newCalls(): RunCalls {
+  return { open: 0, waits: 0, timer: undefined, end: undefined };
+}
+
 export interface AnnouncementsDeps {
   store: Pick<Store, "conversations">;
-  hub: Pick<Hub, "followers" | "publishEvent" | "settle" | "lost">;
+  hub: Pick<Hub, "followers" | "publishEvent" | "settle" | "echo" | "lost">;
   histories: Pick<Histories, "fullState">;
 }
 
@@ -30,6 +38,7 @@ export interface AnnouncementsDeps {
 export class Announcements {
   readonly #deps: AnnouncementsDeps;
   readonly #calls = new Map<string, RunCalls>();
+  readonly #missed = new MissedEnds();
   #closed = false;
 
   constructor(deps: AnnouncementsDeps) {
@@ -57,12 +66,19 @@ export class Announcements {
     this.#deps.hub.lost.noteEnd(conversationId);
     const calls = this.#calls.get(conversationId);
     if (calls) calls.end ??= Promise.withResolvers();
-    else this.#sendFullState(conversationId);
+    else this.#sendEnd(conversationId);
   }
 
-  /** Resolves when no end of a run waits to be sent. */
+  /** Resolves when no end of a run waits to be sent, before new work. */
   async ended(conversationId: string): Promise<void> {
     await this.#calls.get(conversationId)?.end?.promise;
+    this.#missed.forget(conversationId);
+  }
+
+  /** Notes what a client reads: one that has missed the end of its run gets it again. */
+  noteRead(conversationId: string, what: "state" | "events"): void {
+    if (what === "events") this.#missed.forget(conversationId);
+    else if (this.#missed.noteStateRead(conversationId)) this.#sendFullState(conversationId);
   }
 
   /**
@@ -71,17 +87,17 @@ export class Announcements {
    */
   async duringRunCall<Result>(conversationId: string, work: () => Promise<Result>): Promise<Result> {
     await this.ended(conversationId);
-    const calls = this.#calls.get(conversationId) ?? { open: 0, timer: undefined, end: undefined };
+    const calls = this.#calls.get(conversationId) ?? newCalls();
     this.#calls.set(conversationId, calls);
     calls.open++;
+    calls.waits++;
     clearTimeout(calls.timer);
     try {
       return await work();
     } finally {
       await this.#deps.hub.settle(conversationId);
       calls.open--;
-      if (calls.open === 0 && !this.#closed)
-        calls.timer = setTimeout(() => this.#finish(conversationId, calls), answerReadMs);
+      if (calls.open === 0 && !this.#closed) this.#finishLater(conversationId, calls);
     }
   }
 
@@ -94,10 +110,28 @@ export class Announcements {
     this.#calls.clear();
   }
 
+  /**
+   * Finishes when the clients have had time to read the answers, and have answered two pings
+   * behind them: on a busy machine that takes as long as their threads wait for a processor.
+   */
+  #finishLater(conversationId: string, calls: RunCalls): void {
+    const wait = ++calls.waits;
+    const echo = this.#deps.hub.echo(conversationId);
+    calls.timer = setTimeout(async () => {
+      await echo;
+      if (calls.waits === wait && !this.#closed) this.#finish(conversationId, calls);
+    }, answerReadMs);
+  }
+
   #finish(conversationId: string, calls: RunCalls): void {
     this.#calls.delete(conversationId);
-    if (calls.end) this.#sendFullState(conversationId);
+    if (calls.end) this.#sendEnd(conversationId);
     calls.end?.resolve();
+  }
+
+  #sendEnd(conversationId: string): void {
+    if (this.#deps.hub.followers(conversationId) > 0) this.#missed.noteEnd(conversationId);
+    this.#sendFullState(conversationId);
   }
 
   /** Sends nothing when new work has started: its end follows. */

@@ -113,6 +113,7 @@ function makeSocketSink(
     },
     expectState: (frame) => receipts.expect(frame),
     settle: () => receipts.settle(),
+    echo: () => receipts.echo(),
     disconnect: (lastSeq) => socket.close(1013, `Too slow: reconnect with after_seq=${toCursor(lastSeq)}`),
     ...(makeOpening && { makeOpening }),
     fail: () => socket.close(1011, "Internal Server Error"),

@@ -17,7 +17,7 @@ export interface FollowDeps {
 }
 
 /** A connection that follows a conversation. */
-export interface FollowerSink extends Sink, Pick<Follower, "settle"> {
+export interface FollowerSink extends Sink, Pick<Follower, "settle" | "echo"> {
   /** The frame before the state; `upTo` is the end of the log. */
   makeOpening?(from: number, upTo: number): Frame;
   /** Ends the connection after an internal failure. */
@@ -67,6 +67,7 @@ function startFollowing(
     onFrame: (frame) => outbox.live(frame),
     onDeleted: () => sink.deleted(),
     ...(sink.settle && { settle: () => sink.settle!() }),
+    ...(sink.echo && { echo: () => sink.echo!() }),
   });
   sink.onClose(unfollow);
   if (sink.makeOpening) outbox.sendNow(sink.makeOpening(from, upTo));

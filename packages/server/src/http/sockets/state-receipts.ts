@@ -1,8 +1,18 @@
 import type { WebSocket } from "ws";
 import type { Frame } from "../../conversations/api.ts";
 
-/** Longest wait for a client, ms. A client that is gone must not hold back the others for long. */
-const maxWaitMs = 2_000;
+export interface ReceiptLimits {
+  /**
+   * Longest wait for a client's states, ms. A client with slow handlers may be far behind; the
+   * Python client takes a run call that takes 30 s for a failure. A client that is gone delays one
+   * run call, at most until the heartbeat ends its connection.
+   */
+  maxWaitMs: number;
+  /** Longest wait for the answer to two pings behind the answer to a run call, ms. */
+  maxEchoMs: number;
+}
+
+const defaultLimits: ReceiptLimits = { maxWaitMs: 20_000, maxEchoMs: 500 };
 
 /**
  * Time for a client that comes back, ms: before the Python client handles the first state, it reads
@@ -17,6 +27,7 @@ const catchUpMs = 1_500;
  */
 export class StateReceipts {
   readonly #socket: WebSocket;
+  readonly #limits: ReceiptLimits;
   /** Who waits for the answer to a ping, by its number. */
   readonly #pings = new Map<number, () => void>();
   #lastPing = 0;
@@ -26,8 +37,9 @@ export class StateReceipts {
   #isSilent = false;
   #waiting: (() => void)[] = [];
 
-  constructor(socket: WebSocket) {
+  constructor(socket: WebSocket, limits: Partial<ReceiptLimits> = {}) {
     this.#socket = socket;
+    this.#limits = { ...defaultLimits, ...limits };
     socket.on("pong", (data) => this.#onPong(Number(data)));
     socket.once("close", () => this.#wake());
   }
@@ -38,18 +50,20 @@ export class StateReceipts {
     return () => void this.#confirm(isLate ? catchUpMs : 0);
   }
 
-  /** Resolves when all registered states are handled, and at the latest after two seconds. */
+  /** Resolves when all registered states are handled, or when that takes too long. */
   async settle(): Promise<void> {
     if (this.#unhandled === 0 || this.#isSilent || this.#socket.readyState !== this.#socket.OPEN) return;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => {
-      timer = setTimeout(() => {
-        this.#isSilent = true;
-        resolve();
-      }, maxWaitMs);
-    });
-    await Promise.race([new Promise<void>((resolve) => this.#waiting.push(resolve)), late]);
-    clearTimeout(timer);
+    const handled = new Promise<boolean>((resolve) => this.#waiting.push(() => resolve(true)));
+    if (!(await withTimeout(handled, this.#limits.maxWaitMs))) this.#isSilent = true;
+  }
+
+  /** Resolves when the client has answered two pings, or when that takes too long. */
+  async echo(): Promise<void> {
+    if (this.#isSilent || this.#socket.readyState !== this.#socket.OPEN) return;
+    await withTimeout(
+      this.#ping().then(() => this.#ping()),
+      this.#limits.maxEchoMs,
+    );
   }
 
   async #confirm(extraMs: number): Promise<void> {
@@ -84,4 +98,15 @@ export class StateReceipts {
     this.#waiting = [];
     for (const resolve of waiting) resolve();
   }
+}
+
+/** Undefined when the promise does not resolve in time. */
+async function withTimeout<Value>(promise: Promise<Value>, ms: number): Promise<Value | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), ms);
+  });
+  const value = await Promise.race([promise, late]);
+  clearTimeout(timer);
+  return value;
 }

@@ -57,6 +57,7 @@ export function agentConversationRoutes(
         ? toConversationInfo(conversations, row, principal, { skills: query.include_skills })
         : findStartingInfo(conversations, principal, params);
       if (!shown) throw new PlatformError("ConversationUnknown");
+      if (row) conversations.live.noteRead(row.id, "state");
       return shown;
     },
   );

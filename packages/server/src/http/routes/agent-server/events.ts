@@ -48,6 +48,7 @@ export function agentEventRoutes(
     }),
     async ({ principal, params, query }, reply) => {
       const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      conversations.live.noteRead(id, "events");
       const descending = query.sort_order === "TIMESTAMP_DESC";
       const scanning = { userId, longReads, isWanted: () => !reply.raw.destroyed };
       const pageId = await resolvePageId(
