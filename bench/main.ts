@@ -40,8 +40,9 @@ const groups = {
 };
 
 /**
- * Runs the groups named as arguments, or all; writes bench/results/latest.json. After `attacks`,
- * other words choose attacks whose names contain them.
+ * Runs the groups named as arguments, or all; writes bench/results/latest.json. A group that fails
+ * is named at the end, and the others are measured. After `attacks`, other words choose attacks
+ * whose names contain them.
  */
 const words = process.argv.slice(2);
 const isGroup = (word: string) => Object.hasOwn(groups, word);
@@ -59,10 +60,16 @@ if (strange.length > 0) {
   process.exit(2);
 }
 const rows: Row[] = [];
+const failed: string[] = [];
 for (const [name, run] of Object.entries(groups)) {
   if (wanted.length > 0 && !wanted.includes(name)) continue;
   console.error(`measuring ${name} …`);
-  rows.push(...(await run()));
+  try {
+    rows.push(...(await run()));
+  } catch (error) {
+    console.error(error);
+    failed.push(name);
+  }
 }
 const machine = {
   node: process.version,
@@ -79,3 +86,7 @@ writeFileSync(
   `${folder}latest.json`,
   `${JSON.stringify({ at: new Date().toISOString(), machine, rows }, null, 2)}\n`,
 );
+if (failed.length > 0) {
+  console.error(`These groups could not be measured, for the reasons above: ${failed.join(", ")}.`);
+  process.exitCode = 1;
+}

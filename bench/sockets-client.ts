@@ -14,6 +14,8 @@ export class LightSocket {
   #upgraded = false;
   #silent = false;
   #close = { code: 1006, reason: "" };
+  /** The first line of an answer that is no handshake. */
+  #refusal = "closed without an answer";
 
   constructor(url: URL, headers: Record<string, string>, onFrame: (payload: Buffer) => void) {
     const lines = Object.entries({
@@ -27,7 +29,7 @@ export class LightSocket {
     let open: () => void;
     this.opened = new Promise((resolve, reject) => {
       open = resolve;
-      this.connection.once("close", () => reject(new Error("The handshake was refused.")));
+      this.connection.once("close", () => reject(new Error(`The handshake was refused: ${this.#refusal}.`)));
     });
     this.opened.catch(() => {});
     this.closed = new Promise((resolve) => this.connection.once("close", () => resolve(this.#close)));
@@ -57,7 +59,10 @@ export class LightSocket {
         this.#rest = data;
         return;
       }
-      if (!data.toString("latin1", 0, 12).endsWith("101")) return void this.connection.destroy();
+      if (!data.toString("latin1", 0, 12).endsWith("101")) {
+        this.#refusal = data.toString("latin1", 0, Math.min(end, 300)).replaceAll("\r\n", "; ");
+        return void this.connection.destroy();
+      }
       this.#upgraded = true;
       data = data.subarray(end + 4);
     }

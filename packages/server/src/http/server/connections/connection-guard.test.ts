@@ -1,4 +1,4 @@
-import { EventEmitter } from "node:events";
+import { EventEmitter, once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { parseRanges } from "@sandpiper/core/outbound/addresses";
 import { afterAll, expect, test } from "vitest";
@@ -33,7 +33,7 @@ class FakeConnection extends EventEmitter {
 function makeGuard() {
   const warnings: object[] = [];
   const guard = new ConnectionGuard({
-    limits: { total: 10, anonymous: 6, anonymousPerNetwork: 3, perUser: 2 },
+    limits: { total: 10, anonymous: 6, networkShare: 3, perUser: 2 },
     trustedProxies: parseRanges(["10.0.0.0/8", "fd00::/8"]),
     logger: { warn: (facts) => void warnings.push(facts) },
   });
@@ -47,18 +47,28 @@ function makeGuard() {
   return { open, destroyed, warnings, guard };
 }
 
-test("over a network's limit, its oldest connection without a credential is closed", () => {
+test("a network may have all places until others need them: then its oldest one is closed", () => {
   const { open, destroyed, warnings } = makeGuard();
-  const others = [open("192.0.2.9")];
-  const flood = Array.from({ length: 5 }, () => open("192.0.2.1"));
-  expect(destroyed(flood)).toEqual([true, true, false, false, false]);
-  expect(destroyed(others)).toEqual([false]);
-  const six = ["2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8::4"].map((address) => open(address));
-  expect(destroyed(six)).toEqual([true, false, false, false]);
-  expect(warnings).toEqual([{ displaced: 1, address: "192.0.2.1" }]);
+  const crowd = Array.from({ length: 6 }, () => open("192.0.2.1"));
+  expect(destroyed(crowd)).not.toContain(true);
+  const others = ["192.0.2.9", "192.0.2.8", "192.0.2.7"].map((address) => open(address));
+  expect(destroyed(crowd)).toEqual([true, true, true, false, false, false]);
+  // The crowd has its share of three now, so the oldest of all is the next one.
+  others.push(open("192.0.2.6"));
+  expect(destroyed(crowd)).toEqual([true, true, true, true, false, false]);
+  expect(destroyed(others)).not.toContain(true);
+  expect(warnings).toEqual([{ displaced: 1, address: "192.0.2.9" }]);
 });
 
-test("over the limit of all networks, the oldest of all is closed; trusted proxies have only this limit", () => {
+test("addresses of one IPv6 network count together", () => {
+  const { open, destroyed } = makeGuard();
+  const first = open("192.0.2.1");
+  const six = [1, 2, 3, 4, 5].map((index) => open(`2001:db8::${index}`));
+  open("192.0.2.2");
+  expect(destroyed([first, ...six])).toEqual([false, true, false, false, false, false]);
+});
+
+test("connections of trusted proxies are displaced only as the oldest of all", () => {
   const { open, destroyed } = makeGuard();
   const proxied = ["10.1.1.1", "::ffff:10.1.1.1", "fd00::1", "10.1.1.1"].map((address) => open(address));
   const flood = ["a", "b", "c"].map((_, index) => open(`192.0.2.${index}`));
@@ -88,36 +98,54 @@ test("over a user's limit, and beyond all places, connections with a credential 
   expect(next.destroyed).toBe(false);
 });
 
-test("addresses are read only when one network can have too many connections, and once each", () => {
+test("addresses are read only when there are too many connections, and once each", () => {
   const { open, destroyed } = makeGuard();
   for (let index = 0; index < 100; index++) {
     const connection = open("192.0.2.1");
     connection.destroy();
     expect(connection.reads).toBe(0);
   }
-  const three = [open("192.0.2.1"), open("192.0.2.1"), open("192.0.2.2")];
-  expect(three.map(({ reads }) => reads)).toEqual([0, 0, 0]);
-  // The connections from before the first count are counted too.
-  const fourth = open("192.0.2.1");
-  expect(destroyed([...three, fourth])).toEqual([false, false, false, false]);
-  const fifth = open("192.0.2.1");
-  expect(destroyed([...three, fourth, fifth])).toEqual([true, false, false, false, false]);
-  expect([...three, fourth].map(({ reads }) => reads)).toEqual([1, 1, 1, 1]);
+  const six = Array.from({ length: 6 }, () => open("192.0.2.1"));
+  expect(six.map(({ reads }) => reads)).toEqual([0, 0, 0, 0, 0, 0]);
+  const more = [open("192.0.2.1"), open("192.0.2.1")];
+  expect(destroyed([...six, ...more])).toEqual([true, true, ...Array(6).fill(false)]);
+  // The newcomer that the warning names was read twice.
+  expect([...six, ...more].map(({ reads }) => reads)).toEqual([1, 1, 1, 1, 1, 1, 2, 1]);
 });
 
 test("half of the process's descriptors stay free for other things than connections", () => {
   expect(connectionLimits(1_000_000)).toEqual({
     total: 10_000,
     anonymous: 2_048,
-    anonymousPerNetwork: 512,
+    networkShare: 512,
     perUser: 2_000,
   });
   expect(connectionLimits(1_024)).toEqual({
     total: 512,
     anonymous: 104,
-    anonymousPerNetwork: 26,
+    networkShare: 26,
     perUser: 102,
   });
+});
+
+test("six hundred clients of one address that connect before one sends its key all get in", async () => {
+  const id = await server.addConversation();
+  const clients = Array.from({ length: 600 }, () => connect(server.port, "127.0.0.1"));
+  // Connections are accepted in order: an answer on the last one says that all are open.
+  const last = connect(server.port, "127.0.0.1");
+  last.write("GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+  await once(last, "data");
+  const answers = await Promise.all(
+    clients.map(async (client) => {
+      const first = once(client, "data");
+      client.write(
+        `GET /sockets/events/${id} HTTP/1.1\r\nHost: x\r\nX-Session-API-Key: ${key}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n`,
+      );
+      return String((await first)[0]).slice(0, 12);
+    }),
+  );
+  for (const client of [...clients, last]) client.destroy();
+  expect(answers).toEqual(Array(600).fill("HTTP/1.1 101"));
 });
 
 test("a flood of silent, slow and keyless connections keeps nobody out", async () => {
@@ -134,7 +162,7 @@ test("a flood of silent, slow and keyless connections keeps nobody out", async (
   ];
   let open = 0;
   const flood: Socket[] = [];
-  for (let index = 0; index < 700; index++) {
+  for (let index = 0; index < 2_300; index++) {
     const socket = connect(server.port, "127.0.0.1", () => socket.write(beginnings[index % 6]!));
     open++;
     socket
@@ -142,12 +170,12 @@ test("a flood of silent, slow and keyless connections keeps nobody out", async (
       .on("close", () => open--)
       .resume();
     flood.push(socket);
-    if (index % 100 === 99) {
+    if (index % 300 === 299) {
       expect((await server.call("GET", "/health", { key: null })).status).toBe(200);
       expect((await server.call("GET", "/api/keys")).status).toBe(200);
     }
   }
-  await expect.poll(() => open).toBeLessThanOrEqual(512);
+  await expect.poll(() => open).toBeLessThanOrEqual(2_048);
   expect(mine.socket.readyState).toBe(mine.socket.OPEN);
   expect(server.logs.join("")).toContain("Many connections without a key are open");
   for (const socket of flood) socket.destroy();

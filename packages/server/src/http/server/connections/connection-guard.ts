@@ -12,7 +12,7 @@ export type Connection = Pick<Duplex, "destroy" | "once"> & { remoteAddress?: st
 
 export interface ConnectionGuardOptions {
   limits: ConnectionLimits;
-  /** Proxies, which connect for many clients: only the limit of all clients applies to them. */
+  /** Proxies, which connect for many clients: no share of theirs is too large. */
   trustedProxies: BlockList;
   logger: Pick<Logger, "warn">;
   /** Monotonic time, ms. */
@@ -31,6 +31,8 @@ export class ConnectionGuard {
   /** The youngest, oldest first, which are not in `#networks` yet. */
   readonly #uncounted = new Set<Connection>();
   readonly #networks = new Map<string, Set<Connection>>();
+  /** Networks with more than their share, the first of which loses a connection. */
+  readonly #large = new Set<string>();
   /** Connections with a credential, and their users. */
   readonly #known = new Map<Connection, string>();
   readonly #users = new Map<string, number>();
@@ -47,16 +49,21 @@ export class ConnectionGuard {
   }
 
   /**
-   * Adds a new connection, and closes the oldest anonymous one if there are too many. Addresses are
-   * read only when one network can have too many: they are half the cost of a connection's start,
-   * which others wait for while a client opens thousands.
+   * Adds a new connection. With too many anonymous ones, closes the oldest one of a network that
+   * has more than its share, or else the oldest of all. Until then a network may have all places:
+   * a thousand clients behind one address may come back at once after a restart. Addresses are
+   * read only when there are too many: they are half the cost of a connection's start, which others
+   * wait for while a client opens thousands.
    */
   admit(connection: Connection): void {
-    const { limits } = this.#options;
     this.#anonymous.set(connection, undefined);
     this.#uncounted.add(connection);
-    if (this.#anonymous.size > limits.anonymousPerNetwork) this.#count();
-    if (this.#anonymous.size > limits.anonymous) this.#displace(this.#anonymous.keys(), connection);
+    if (this.#anonymous.size > this.#options.limits.anonymous) {
+      this.#count();
+      const [large] = this.#large;
+      const candidates = large === undefined ? this.#anonymous.keys() : this.#networks.get(large)!;
+      this.#displace(candidates, connection);
+    }
     connection.once("close", () => {
       this.#removeAnonymous(connection);
       this.#removeKnown(connection);
@@ -77,7 +84,7 @@ export class ConnectionGuard {
     this.#users.set(userId, count + 1);
   }
 
-  /** Counts connections by their networks; closes the oldest of a network that has too many. */
+  /** Counts connections by their networks. */
   #count(): void {
     for (const connection of this.#uncounted) {
       const network = this.#networkOf(connection.remoteAddress);
@@ -85,7 +92,7 @@ export class ConnectionGuard {
       this.#anonymous.set(connection, network);
       const siblings = this.#networks.get(network) ?? new Set();
       this.#networks.set(network, siblings.add(connection));
-      if (siblings.size > this.#options.limits.anonymousPerNetwork) this.#displace(siblings, connection);
+      if (siblings.size > this.#options.limits.networkShare) this.#large.add(network);
     }
     this.#uncounted.clear();
   }
@@ -116,8 +123,9 @@ export class ConnectionGuard {
     this.#uncounted.delete(connection);
     if (network === undefined) return;
     const siblings = this.#networks.get(network);
-    siblings?.delete(connection);
-    if (siblings?.size === 0) this.#networks.delete(network);
+    if (!siblings?.delete(connection)) return;
+    if (siblings.size <= this.#options.limits.networkShare) this.#large.delete(network);
+    if (siblings.size === 0) this.#networks.delete(network);
   }
 
   #removeKnown(connection: Connection): void {

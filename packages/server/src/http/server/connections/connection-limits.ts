@@ -9,8 +9,11 @@ export interface ConnectionLimits {
    * somebody who connects can always show a key.
    */
   anonymous: number;
-  /** Connections without a valid credential from one client network. */
-  anonymousPerNetwork: number;
+  /**
+   * Connections without a valid credential from one client network that those of other networks
+   * cannot displace. A network may have more while there are places.
+   */
+  networkShare: number;
   /** Connections of one user that others cannot displace. */
   perUser: number;
 }
@@ -18,7 +21,7 @@ export interface ConnectionLimits {
 const defaultLimits: ConnectionLimits = {
   total: 10_000,
   anonymous: 2_048,
-  anonymousPerNetwork: 512,
+  networkShare: 512,
   perUser: 2_000,
 };
 
@@ -32,7 +35,7 @@ export function connectionLimits(descriptors: number): ConnectionLimits {
   return {
     total,
     anonymous: share(defaultLimits.anonymous),
-    anonymousPerNetwork: share(defaultLimits.anonymousPerNetwork),
+    networkShare: share(defaultLimits.networkShare),
     perUser: share(defaultLimits.perUser),
   };
 }
