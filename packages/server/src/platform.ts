@@ -192,7 +192,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     const sandboxes =
       options.sandboxes ??
       new SandboxService({
-        driver: await createDriver(config, { registries, logger }),
+        driver: await createDriver(config, { registries, logger, scheduler }),
         store,
         specs,
         imageSpec: (reference) => createImageSpec(reference, specs[0]!, registries),
@@ -339,7 +339,11 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
 
 async function createDriver(
   { driver, dataDir, runtime, registryAuth, dockerHost, maxImageBytes }: Config,
-  { registries, logger }: { registries: Registries; logger: Logger },
+  {
+    registries,
+    logger,
+    scheduler,
+  }: { registries: Registries; logger: Logger; scheduler: EventLoopScheduler },
 ): Promise<SandboxDriver> {
   if (driver === "docker") {
     // Loading the client library takes a tenth of the start.
@@ -348,7 +352,7 @@ async function createDriver(
     return new DockerDriver({ dir, host: dockerHost, authFile: registryAuth, registries, maxImageBytes });
   }
   const dir = join(dataDir, "sandboxes");
-  return new OciDriver({ dir, runtime, registryAuth, registries, maxImageBytes, logger });
+  return new OciDriver({ dir, runtime, registryAuth, registries, maxImageBytes, logger, scheduler });
 }
 
 /**

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
+import { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type {
   DriverSandbox,
   ExecRequest,
@@ -56,6 +57,8 @@ export interface OciDriverOptions {
   /** Bytes of an unpacked image; 0: no limit. */
   maxImageBytes?: number | undefined;
   logger?: Logger | undefined;
+  /** Shares the event loop with the rest of the server. */
+  scheduler?: EventLoopScheduler | undefined;
 }
 
 /** Set by `open`. */
@@ -80,6 +83,7 @@ export class OciDriver implements SandboxDriver {
   readonly #dir: string;
   readonly #runtimeName: string | undefined;
   readonly #logger: Logger | undefined;
+  readonly #scheduler: EventLoopScheduler;
   readonly #listeners = new Listeners();
   readonly #images: ImageStore;
   /** Trial sandboxes of `open`. */
@@ -90,6 +94,7 @@ export class OciDriver implements SandboxDriver {
     this.#dir = options.dir;
     this.#runtimeName = options.runtime;
     this.#logger = options.logger;
+    this.#scheduler = options.scheduler ?? new EventLoopScheduler();
     this.#images = new ImageStore({
       dir: join(options.dir, "images"),
       idBase: getSandboxIdBase(),
@@ -120,8 +125,10 @@ export class OciDriver implements SandboxDriver {
       imageLayer: (reference) => this.#images.layerPath(reference),
     });
     await killOrphanedStarts(containers.stateDir);
-    const options = { runtime, runtimeArgv: containers.argv, limits, installation: groups.name };
-    const executor = new Executor(options);
+    const executor = new Executor({
+      ...{ runtime, runtimeArgv: containers.argv, limits, installation: groups.name },
+      turns: this.#scheduler.queue("commands"),
+    });
     const disk = new DiskUsage(files.layers.folder);
     const base = { runtime, limits, groups, files, disk, containers, executor };
     const engine: Engine = { ...base, seccomp: { section: {} } };

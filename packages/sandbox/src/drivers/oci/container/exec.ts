@@ -1,4 +1,5 @@
 import { PlatformError } from "@sandpiper/core/errors";
+import type { TimeSlicedQueue } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { ExecRequest, PreparedSpec, SandboxProcess } from "../../../driver.ts";
 import { findBusybox, insideBusybox, insideFolder } from "../../common/busybox.ts";
 import { checkCommand } from "../../common/commands.ts";
@@ -21,6 +22,8 @@ export interface ExecutorOptions {
   limits: ProcessLimits;
   /** Distinguishes installations on this machine. */
   installation: string;
+  /** Where commands wait to begin, because each takes up to some milliseconds of system calls. */
+  turns: Pick<TimeSlicedQueue, "run">;
 }
 
 /** The sandbox that a command runs in. */
@@ -71,21 +74,27 @@ export class Executor {
     checkCommand(command);
     checkRunning(target);
     const process = makeProcessConfig(target.spec, command, this.#options.limits);
+    const { turns } = this.#options;
     if (!command.tty) {
-      const started = await this.#warmShells(target)?.run(process);
+      const started = await turns.run(() => this.#warmShells(target)?.run(process));
       if (started) return started;
-      // The shell may not have answered because the sandbox was frozen.
-      checkRunning(target);
     }
     const { kind } = this.#options.runtime;
     const options = command.tty ? ["--tty"] : kind === "runc" ? ["--preserve-fds", "3"] : [];
     const argv = (files: ExecFiles) => this.#argv(target, files, options);
-    if (!command.tty) return execPiped(target.folder, process, kind, argv);
+    const begin = <Started>(start: () => Started) =>
+      turns.run(() => {
+        // It may have been frozen meanwhile.
+        checkRunning(target);
+        return start();
+      });
+    if (!command.tty) return begin(() => execPiped(target.folder, process, kind, argv));
     const repair = {
       owner: target.idBase + target.spec.user.uid,
       run: async (words: string[]) => (await this.exec(target, { argv: words, cwd: "/" })).exit,
     };
-    return execTty(target.folder, process, command.tty, argv, kind === "crun" ? repair : undefined);
+    const { tty } = command;
+    return begin(() => execTty(target.folder, process, tty, argv, kind === "crun" ? repair : undefined));
   }
 
   /** Called once the processes of a sandbox have ended: ends its warm shells. */

@@ -120,6 +120,36 @@ test("ten thousand pieces of a body that come at once are read some hundred in a
   server.close();
 });
 
+test("of a body that comes quickly, a few reads are taken in a turn, whoever resumes the connection", async () => {
+  const turns: (() => void)[] = [];
+  const queue = { add: (work: () => void) => void turns.push(work) } as TimeSlicedQueue;
+  const length = 8 * 1024 * 1024;
+  let bytes = 0;
+  const server = createServer((request, response) => {
+    request.on("data", (piece: Buffer) => {
+      bytes += piece.length;
+    });
+    request.on("end", () => response.end(`${bytes}`));
+  });
+  new RequestTurns(server, { queue: () => queue });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const head = `POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: ${length}\r\n\r\n`;
+  const { port } = server.address() as AddressInfo;
+  const answer = send(port, head + "x".repeat(length));
+  let most = 0;
+  while (bytes < length) {
+    const before = bytes;
+    turns.shift()?.();
+    // Rounds in which a connection that is not paused would be read further.
+    for (let round = 0; round < 3; round++) await new Promise((resolve) => setImmediate(resolve));
+    most = Math.max(most, bytes - before);
+  }
+  expect(await answer).toMatch(new RegExp(`${length}$`));
+  expect(most).toBeLessThan(256 * 1024);
+  server.close();
+});
+
 test("the frames behind a WebSocket's handshake reach the new protocol, in order", async () => {
   await using server = await serve(() => {});
   const received: string[] = [];

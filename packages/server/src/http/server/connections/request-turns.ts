@@ -8,6 +8,12 @@ const maxWaiting = 8;
 /** Bytes that wait on one connection to be parsed: a read of the system has at most half. */
 const maxUnparsedBytes = 128 * 1024;
 
+/**
+ * Bytes that are read from one connection before the others have their turn. Node alone reads two
+ * megabytes in one round of the event loop from a client that sends quickly.
+ */
+const maxReadBytes = 128 * 1024;
+
 /** Bytes after which the parser stops at the end of a head, about the smallest eight requests. */
 const pieceBytes = 256;
 const headEnd = "\r\n\r\n";
@@ -76,8 +82,10 @@ class Turns {
   #unparsed = nothing;
   /** The connection is paused here, and not by Node, which pauses for clients that do not read. */
   #paused = false;
-  /** Many lines were parsed: the next ones wait for their turn. */
+  /** Much was read, or many lines were parsed: what follows waits for its turn. */
   #resting = false;
+  /** Bytes that were read since the last rest. */
+  #read = 0;
   readonly #rest: (work: () => void) => void;
 
   constructor(socket: Socket, rest: (work: () => void) => void) {
@@ -90,7 +98,11 @@ class Turns {
     const listener = Object.assign(receive, { listener: parse });
     if (parse) socket.off("data", parse as () => void).on("data", listener);
     this.#isUpgraded = () => !socket.rawListeners("data").includes(listener);
-    socket.on("resume", () => this.#parseMore());
+    // Node resumes it when a body is read.
+    socket.on("resume", () => {
+      this.#parseMore();
+      if (this.#resting) this.#pause();
+    });
   }
 
   /** Returns whether the request begins now; otherwise `next` returns it later. */
@@ -118,16 +130,23 @@ class Turns {
     this.#unparsed = this.#unparsed.length > 0 ? Buffer.concat([this.#unparsed, bytes]) : bytes;
     if (this.#unparsed.length > maxUnparsedBytes) this.#socket.destroy();
     else this.#parseMore();
+    this.#read += bytes.length;
+    if (this.#read < maxReadBytes || this.#isUpgraded()) return;
+    this.#read = 0;
+    if (!this.#resting) this.#wait();
+    this.#pause();
+  }
+
+  #pause(): void {
+    if (this.#socket.isPaused() || this.#socket.destroyed) return;
+    this.#paused = true;
+    this.#socket.pause();
   }
 
   #parseMore(): void {
     const socket = this.#socket;
     while (this.#unparsed.length > 0 && !socket.destroyed && !socket.isPaused()) {
-      if (this.#waiting.length >= maxWaiting || this.#resting) {
-        this.#paused = true;
-        socket.pause();
-        return;
-      }
+      if (this.#waiting.length >= maxWaiting || this.#resting) return this.#pause();
       const end = this.#unparsed.indexOf(headEnd, pieceBytes - headEnd.length);
       const whole = end < 0 ? this.#unparsed : this.#unparsed.subarray(0, end + headEnd.length);
       const piece = firstLines(whole);
