@@ -1,4 +1,5 @@
 import { createHmac } from "node:crypto";
+import type { SandboxFile } from "../driver.ts";
 import type { ProxiedSandbox } from "./api.ts";
 import { toPlaceholders } from "./credentials.ts";
 import { needsTermination } from "./policy/policy.ts";
@@ -9,6 +10,10 @@ export const proxyPort = 3128;
 /** Paths inside a sandbox of the proxy's certificate, alone and with all public ones. */
 export const caFile = "/etc/sandpiper/ca.pem";
 export const caBundleFile = "/etc/sandpiper/bundle.pem";
+
+const mavenSettingsFile = "/etc/sandpiper/maven-settings.xml";
+/** Has the token for programs that need it apart from the proxy's address. */
+const tokenVariable = "SANDPIPER_PROXY_TOKEN";
 
 /**
  * Policy files of Chromium and Chrome, which ignore the variables and bring their own certificates.
@@ -50,16 +55,16 @@ export function trustingEnvironment(token: string): Record<string, string> {
 
 function proxyVariables(user: string, token: string): Record<string, string> {
   const proxy = `http://${user}:${token}@127.0.0.1:${proxyPort}`;
-  const java = javaOptions(token);
   return {
     ...{ http_proxy: proxy, https_proxy: proxy, HTTP_PROXY: proxy, HTTPS_PROXY: proxy },
-    ...{ MAVEN_OPTS: java, GRADLE_OPTS: java },
+    ...{ GRADLE_OPTS: javaOptions(token), MAVEN_ARGS: `-gs ${mavenSettingsFile}` },
+    [tokenVariable]: token,
   };
 }
 
 /**
- * Java reads no variables for a proxy, and has certificates of its own. Its own switch forbids
- * passwords for tunnels unless it is empty.
+ * Java reads no variables for a proxy, and has certificates of its own. It takes a password for
+ * tunnels only with an empty list of forbidden schemes.
  */
 function javaOptions(token: string): string {
   const proxy = ["http", "https"].flatMap((scheme) => [
@@ -68,11 +73,19 @@ function javaOptions(token: string): string {
     `-D${scheme}.proxyUser=${untrustingUser}`,
     `-D${scheme}.proxyPassword=${token}`,
   ]);
-  return [
-    ...proxy,
-    "-Djdk.http.auth.tunneling.disabledSchemes=",
-    "-Daether.connector.http.useSystemProperties=true",
-  ].join(" ");
+  return [...proxy, "-Djdk.http.auth.tunneling.disabledSchemes="].join(" ");
+}
+
+/** Global settings of Maven, which its user's settings override, with the proxy and a mirror. */
+export function mavenSettings(mirror: URL | undefined): SandboxFile {
+  const proxy = (scheme: string) =>
+    `<proxy><id>${scheme}</id><protocol>${scheme}</protocol><host>127.0.0.1</host><port>${proxyPort}</port><username>${untrustingUser}</username><password>\${env.${tokenVariable}}</password><nonProxyHosts>localhost|127.0.0.1</nonProxyHosts></proxy>`;
+  const address = mirror?.href.replaceAll("&", "&amp;");
+  const mirrors = address
+    ? `<mirror><id>mirror</id><mirrorOf>*</mirrorOf><url>${address}</url></mirror>`
+    : "";
+  const content = `<settings><proxies>${proxy("http")}${proxy("https")}</proxies><mirrors>${mirrors}</mirrors></settings>\n`;
+  return { path: mavenSettingsFile, content };
 }
 
 /** Variables that make programs trust the proxy's certificate. */

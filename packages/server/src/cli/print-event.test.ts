@@ -24,14 +24,14 @@ function action(tool: string, value: object, more: object = {}) {
   };
 }
 
-function terminal(text: string, exit: number) {
+function terminal(text: string, exit: number, suffix = "") {
   const observation = {
     kind: "TerminalObservation",
     content: [{ type: "text", text }],
     is_error: false,
     exit_code: exit,
     timeout: false,
-    metadata: { exit_code: exit, pid: 1, prefix: "", suffix: "" },
+    metadata: { exit_code: exit, pid: 1, prefix: "", suffix },
   };
   return {
     kind: "ObservationEvent",
@@ -42,6 +42,21 @@ function terminal(text: string, exit: number) {
     observation,
   };
 }
+
+test("a command without an exit code shows what its note says to a person", () => {
+  const advice = "You can send an empty command to wait for more output, or give a longer timeout.";
+  const note = (text: string, sentence: string) => print(terminal(text, -1, `\n[${sentence} ${advice}]`));
+  expect(note("line 1", "The command is still running after 9 seconds, its timeout.")).toEqual([
+    "    1.2 s  running   line 1",
+    "                     The command is still running after 9 seconds, its timeout.",
+  ]);
+  expect(note("", "The command was NOT run: the earlier command `make` is still running.")).toEqual([
+    "    1.2 s  running   The command was NOT run: the earlier command `make` is still running.",
+  ]);
+  expect(print(terminal("", -1, "\n[The shell did not answer.]"))).toEqual([
+    "    1.2 s  note      The shell did not answer.",
+  ]);
+});
 
 test("an action shows the time, what the agent thinks and says, the tool and the command", () => {
   const lines = print(

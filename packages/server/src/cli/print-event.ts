@@ -140,9 +140,12 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
     const text = contentText(observation.content).replace(/\r\n?/g, "\n").trimEnd();
     if (observation.kind === "TerminalObservation") {
       const code = observation.exit_code ?? observation.metadata.exit_code;
-      const label = observation.timeout ? "running" : `exit ${code}`;
-      const style = code === 0 ? "green" : code === -1 ? "yellow" : "red";
-      return entry(label, text || "(no output)", style, fitOutput);
+      if (code === -1) {
+        const note = toPersonsNote(observation.metadata.suffix);
+        const label = !note || /\b(still|been) running\b/.test(note) ? "running" : "note";
+        return entry(label, [text, note].filter(Boolean).join("\n") || "(no output)", "yellow", fitOutput);
+      }
+      return entry(`exit ${code}`, text || "(no output)", code === 0 ? "green" : "red", fitOutput);
     }
     return observation.is_error
       ? entry("failed", text || "(no output)", "red", wrap)
@@ -150,7 +153,15 @@ export function printEvent(event: Event, options: PrintOptions): string[] {
   }
 }
 
-/** Cuts output, but never the rule that would allow what the network refused. */
+/** A note of the terminal about a command without an exit code, without its advice to the agent. */
+function toPersonsNote(suffix: string): string {
+  return suffix
+    .trim()
+    .replace(/^\[|\]$/g, "")
+    .replace(/ You can send an empty command .*$/s, "");
+}
+
+/** Cuts output, but never a note, nor the rule that would allow what the network refused. */
 function fitOutput(line: string, width: number): string[] {
   return /\[Network: |\bnetwork\.(allow|private)\b/.test(line) ? wrap(line, width) : cut(line, width);
 }

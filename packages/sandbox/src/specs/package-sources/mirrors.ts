@@ -1,4 +1,5 @@
 import type { AllowRule, SandboxFile } from "../../driver.ts";
+import { mavenSettings } from "../../network/environment.ts";
 import type { Redirect } from "../../network/proxy/redirect.ts";
 
 /** Package managers, and archives of apt, that can be pointed to a mirror. */
@@ -23,7 +24,6 @@ export interface MirrorConfig {
 }
 
 const gemFile = "/etc/sandpiper/gemrc";
-const mavenFile = "/etc/sandpiper/maven-settings.xml";
 /** Gradle has no variable for it; it reads every script of this folder. */
 const gradleFile = "~/.gradle/init.d/sandpiper.gradle";
 
@@ -73,13 +73,12 @@ export function toMirrorConfig(mirrors: PackageMirrors): MirrorConfig {
       ...(npm && { npm_config_registry: npm.href, YARN_NPM_REGISTRY_SERVER: npm.href }),
       ...(go && { GOPROXY: withoutSlash(go) }),
       ...(gem && { GEMRC: gemFile, BUNDLE_MIRROR__ALL: gem.href }),
-      ...(maven && { MAVEN_ARGS: `-s ${mavenFile}` }),
     },
     files: [
       // Cargo has no variable for it; it reads this file from every folder.
       ...(cargo ? [{ path: "/.cargo/config.toml", content: cargoConfig(cargo) }] : []),
       ...(gem ? [{ path: gemFile, content: `:sources:\n- ${gem.href}\n` }] : []),
-      ...(maven ? [{ path: mavenFile, content: mavenSettings(maven) }] : []),
+      mavenSettings(maven),
       ...(maven ? [{ path: gradleFile, content: gradleScript(maven) }] : []),
     ],
     redirects: Object.entries(aptArchives).flatMap(([kind, archives]) => {
@@ -101,11 +100,6 @@ function toRule({ hostname, port, protocol }: URL): AllowRule {
 function cargoConfig(url: URL): string {
   const registry = `sparse+${withoutSlash(url)}/`;
   return `[source.crates-io]\nreplace-with = "mirror"\n\n[source.mirror]\nregistry = ${JSON.stringify(registry)}\n`;
-}
-
-function mavenSettings(url: URL): string {
-  const address = url.href.replaceAll("&", "&amp;");
-  return `<settings><mirrors><mirror><id>mirror</id><mirrorOf>*</mirrorOf><url>${address}</url></mirror></mirrors></settings>\n`;
 }
 
 /** Replaces the address of each repository, and the one of plugins that Gradle uses without any. */
