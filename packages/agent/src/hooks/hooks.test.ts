@@ -37,6 +37,18 @@ test("hostile patterns share one time limit and do not disable other matchers", 
   expect(performance.now() - begin).toBeLessThan(20_000);
 });
 
+test("a hostile pattern holds up the server once, for less than a heartbeat", () => {
+  const hostile = Array.from({ length: 3 }, (_, index) => `((((((\\w*)*)*)*)*)*)*[${index}]`);
+  const work = (name: string) => {
+    const before = process.threadCpuUsage();
+    expect(matchTool([...hostile, "terminal"], name)).toEqual([true, true, true, name === "terminal"]);
+    const { user, system } = process.threadCpuUsage(before);
+    return (user + system) / 1_000;
+  };
+  expect(work("terminal")).toBeLessThan(60);
+  expect(Math.min(work("file_editor"), work("terminal"), work("think"))).toBeLessThan(5);
+});
+
 test("both spellings are read, with and without a wrapper, and invalid hooks are skipped", () => {
   const command = { type: "command", command: "true", timeout: 60, async: false };
   const file = JSON.stringify({

@@ -1,9 +1,13 @@
 import { testRegexes } from "@sandpiper/core/untrusted-regex";
 
-/** Characters of a pattern; ms for all patterns of an event, restarted up to `mostTries` times. */
+/** Characters of a pattern; ms for all patterns of an event, restarted up to `maxTries` times. */
 const maxLength = 1_000;
-const matchMs = 50;
+const matchMs = 8;
 const maxTries = 3;
+
+/** Patterns that ran out of time, so that each does so once; the first ones are forgotten. */
+const slow = new Set<string>();
+const maxSlow = 1_000;
 
 /**
  * Which matchers fit a tool: `*` and empty match all; `/…/` and regex syntax match the whole name.
@@ -40,13 +44,17 @@ function toPattern(wanted: string): string | undefined {
 }
 
 /** Pattern results; a pattern that runs out of time matches. */
-function evaluate(expressions: readonly string[], name: string): Map<string, boolean> {
+function evaluate(all: readonly string[], name: string): Map<string, boolean> {
+  const expressions = all.filter((one) => !slow.has(one));
   const results: (boolean | undefined)[] = [];
   for (let tries = 0; tries < maxTries && results.length < expressions.length; tries++) {
     const rest = expressions.slice(results.length);
     const tests = rest.map((one) => ({ source: `^(?:${one})$`, flags: "u", text: name }));
     results.push(...testRegexes(tests, matchMs));
-    if (results.length < expressions.length) results.push(true);
+    if (results.length === expressions.length) break;
+    slow.add(expressions[results.length]!);
+    if (slow.size > maxSlow) slow.delete(slow.values().next().value!);
+    results.push(true);
   }
   return new Map(results.map((matches = false, index) => [expressions[index]!, matches]));
 }

@@ -44,7 +44,7 @@ export const usableTools: string[] = [
 ];
 
 /** Time for a client's expression on all names, ms. */
-const filterMs = 50;
+const filterMs = 8;
 
 /** Tools of a conversation in prompt order: the agent type's or named ones, then the client's. */
 export function chooseTools({
