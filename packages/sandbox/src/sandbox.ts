@@ -12,6 +12,8 @@ export interface Sandbox {
   readonly spec: PreparedSpec;
   /** argv prefix of a POSIX shell with file tools. Default: `sh`. */
   readonly shell?: string[] | undefined;
+  /** Bytes that its files may take, by the limits of the sandbox and of its user. */
+  diskRoom?(): number;
   exec(command: ExecRequest): Promise<SandboxProcess>;
   /**
    * Collects what the network refuses its programs, and connections that fail, until the returned

@@ -114,6 +114,9 @@ export const conversationsErrors = {
       `${name} cannot be read at ${host}: it does not exist, or ${hasToken ? `the stored ${provider} token does not allow it` : `it is private and needs a ${provider} token in the settings`}.`,
     CloneFailed: "{name} could not be cloned: {reason}.",
     CloneTooLarge: "{name} cannot be cloned: it has more than {mib} MiB.",
+    CloneWithoutRoom: ({ name, mib, full }: Name & { mib: number; full: boolean }) =>
+      `${name} cannot be cloned: it takes more than the ${mib} MiB of disk that a clone may take here. Choose a sandbox spec with a larger disk, or delete sandboxes and snapshots${full ? "; a shallow clone (git_full_clone off in the settings) takes less" : ""}.`,
+    CloneDiskFull: "{name} cannot be cloned: the disk of the server is full; make room on it.",
     CheckoutFailed: "The branch {branch} of {name} cannot be checked out: {reason}.",
     BranchUnknown: "{name} has no branch or tag {branch}: choose another one.",
   },

@@ -35,7 +35,7 @@ function open({ pauses, ended = false }: { pauses: number; ended?: boolean }) {
       wakes.push(id);
       state.status = "RUNNING";
     },
-    network: { environment: () => ({}) },
+    facts: { environment: () => ({}), diskRoom: () => 0 },
   });
   return { sandbox: handles.open(row), state, wakes };
 }

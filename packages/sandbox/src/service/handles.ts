@@ -15,10 +15,13 @@ export interface SandboxHandlesDeps {
   settled: (id: string) => Promise<void>;
   /** Makes a paused sandbox run. */
   wake: (id: string) => Promise<unknown>;
-  network: {
+  /** What handles tell of a sandbox. */
+  facts: {
     /** Variables that every command gets in addition to its own. */
     environment: (row: SandboxRow) => Record<string, string>;
     watchProblems?: Egress["watchProblems"] | undefined;
+    /** Bytes that its files may take at most. */
+    diskRoom: (row: SandboxRow) => number;
   };
 }
 
@@ -36,12 +39,13 @@ export class SandboxHandles {
   /** A handle of the incarnation in the record; `beforeWake` as in `Sandboxes.running`. */
   open(row: SandboxRow, beforeWake?: () => Promise<void>): Sandbox {
     const { id, incarnation } = row;
-    const { environment, watchProblems } = this.#deps.network;
+    const { environment, watchProblems, diskRoom } = this.#deps.facts;
     return {
       id,
       incarnation,
       spec: row.spec as PreparedSpec,
       shell: this.#deps.driver.shell,
+      diskRoom: () => diskRoom(row),
       exec: (command) => {
         const env = { ...environment(row), ...command.env };
         const request = Object.keys(env).length > 0 ? { ...command, env } : command;

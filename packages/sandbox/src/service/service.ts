@@ -189,9 +189,11 @@ export class SandboxService implements Sandboxes {
       use: this.#use,
       settled: (id) => mutex.idle(id),
       wake: (id) => this.running(id),
-      network: {
+      facts: {
         environment: (row) => processes.environment(row, row.spec as PreparedSpec),
         watchProblems: egress && ((id) => egress.watchProblems(id)),
+        diskRoom: (row) =>
+          Math.min((row.spec as PreparedSpec).limits.diskBytes, users.room(row.userId, row.id)),
       },
     });
     this.#registry = registry;

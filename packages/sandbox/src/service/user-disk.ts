@@ -75,13 +75,25 @@ export class UserDisk {
 
   /** A part of a sentence when the user's sandboxes take more than they may. */
   findExcess(userId: string): string | undefined {
-    const { states, maxBytes } = this.#deps;
+    const { maxBytes } = this.#deps;
     if (maxBytes === 0) return undefined;
-    let bytes = this.#kept.get(userId)?.bytes ?? 0;
-    for (const [id, size] of this.#sizes) if (states.get(id)?.userId === userId) bytes += size;
+    const bytes = this.#sum(userId);
     return bytes > maxBytes
       ? `${formatSize(bytes)} of the ${formatSize(maxBytes)} that they may take together`
       : undefined;
+  }
+
+  /** Bytes that a sandbox may take beside the user's others and the snapshots. */
+  room(userId: string, id: string): number {
+    const { maxBytes } = this.#deps;
+    return maxBytes === 0 ? Number.MAX_SAFE_INTEGER : Math.max(0, maxBytes - this.#sum(userId, id));
+  }
+
+  #sum(userId: string, without?: string): number {
+    let bytes = this.#kept.get(userId)?.bytes ?? 0;
+    for (const [id, size] of this.#sizes)
+      if (id !== without && this.#deps.states.get(id)?.userId === userId) bytes += size;
+    return bytes;
   }
 
   /** Throws TooManySandboxes when the user may not have another sandbox. */

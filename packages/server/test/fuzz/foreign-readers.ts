@@ -34,7 +34,7 @@ const record = (text: string) =>
 const list = (text: string) => text.match(/.{1,8}/gs) ?? [];
 const nested = (text: string) =>
   list(text).reduce<object>((inner) => ({ type: "object", properties: { a: inner } }), {});
-const cloneRequest = { target: "/w", branch: "a", full: false, repository: { fullName: "a/b" } };
+const cloneRequest = { target: "/w", branch: "a", full: false, room: 1, repository: { fullName: "a/b" } };
 /** Lists of lists by reference: the text of all of them would be endless. */
 const aliases = (text: string) => {
   const lines = list(text).slice(0, 1_000);

@@ -11,6 +11,11 @@ import type { ProjectRepository } from "./repository.ts";
 
 /** Time for a clone, s (app-server.md section 2.4). */
 const cloneSeconds = 120;
+/**
+ * Share of the room of a sandbox that a clone may take. At the end of the room the sandbox is
+ * stopped, which says less, and without any room no work is possible.
+ */
+const roomShare = 0.9;
 
 export interface CloneRequest {
   repository: ProjectRepository;
@@ -23,7 +28,7 @@ export interface CloneRequest {
   identity: GitIdentity;
   /** Time for the clone, s; default: `cloneSeconds`. */
   seconds?: number;
-  /** Maximum size of the files, and of what git transfers; default: no limit. */
+  /** Maximum size of the clone, bytes; default: what the sandbox may still store. */
   maxBytes?: number;
 }
 
@@ -81,21 +86,24 @@ new_folder=$parent/.$name_of.clone-$word
 trap 'rm -rf -- "$new_folder"' EXIT
 limited=
 command -v timeout >/dev/null 2>&1 && limited="timeout -s KILL $limit"
-set -- -q
+set -- -q --no-checkout
 [ "$depth" = full ] || set -- "$@" --depth 1
 [ -z "$branch" ] || set -- "$@" --branch "$branch"
 [ -z "$helper" ] || set -- "$@" -c "credential.$origin.helper=$helper"
-# The size of the files is known before they are written.
-[ -z "$most" ] || { set -- "$@" --no-checkout && ulimit -f $((most / 512)); }
+# No file becomes larger, and the size of the files is known before they are written. Programs that
+# ignore SIGXFSZ say why they end.
+trap '' 25
+ulimit -f $((most / 512))
 $limited git clone "$@" -- "$url" "$new_folder"
 code=$?
 case $code in 0) ;; 124|137) exit ${codes.tooLong} ;; *) exit ${codes.clone} ;; esac
 cd -- "$new_folder" || exit ${codes.clone}
-if [ -n "$most" ]; then
+if git rev-parse -q --verify HEAD >/dev/null; then
+  used=$(du -sk . | { read -r kilobytes rest; echo "$((kilobytes * 1024))"; })
   size=$(git ls-tree -r -l HEAD | {
-    sum=0
+    sum=$used
     while read -r mode kind hash bytes path; do
-      case $bytes in *[!0-9]*) ;; *) sum=$((sum + bytes)) ;; esac
+      case $bytes in *[!0-9]*) ;; *) sum=$((sum + (bytes + 4095) / 4096 * 4096)) ;; esac
       [ "$sum" -le "$most" ] || break
     done
     echo "$sum"
@@ -118,7 +126,7 @@ const turns = new KeyedMutex();
  * existing clone is reused. Throws RepositoryFailed, what `exec` throws, and the signal's reason.
  */
 export async function cloneRepository(
-  sandbox: CommandRunner & Partial<Pick<Sandbox, "id" | "watchNetwork">>,
+  sandbox: CommandRunner & Partial<Pick<Sandbox, "id" | "watchNetwork" | "diskRoom">>,
   request: CloneRequest,
   signal: AbortSignal,
 ): Promise<void> {
@@ -132,7 +140,9 @@ async function clone(
 ): Promise<void> {
   const { repository, target, branch, newBranch, full, identity } = request;
   const { login, url } = repository;
-  const { seconds = cloneSeconds, maxBytes } = request;
+  const { seconds = cloneSeconds } = request;
+  const room = Math.floor((sandbox.diskRoom?.() ?? Number.MAX_SAFE_INTEGER) * roomShare);
+  const maxBytes = Math.min(request.maxBytes ?? room, room);
   const helper = login ? toCredentialHelper(login) : "";
   const command = toScriptCommand(sandbox, cloneScript, [
     target,
@@ -146,7 +156,7 @@ async function clone(
     helper,
     new URL(url).origin,
     String(seconds),
-    maxBytes === undefined ? "" : String(maxBytes),
+    String(maxBytes),
   ]);
   const limits = { timeoutMs: (seconds + 10) * 1000, maxOutputBytes: 64 * 1024, signal };
   const endWatch = sandbox.watchNetwork?.() ?? (() => []);
@@ -154,10 +164,12 @@ async function clone(
     const { code, stderr, stdout, timedOut } = await runToEnd(sandbox, { ...command, cwd: "/" }, limits);
     if (code === 0) return;
     // git shows only the status of a proxy's answer, which is the same for many reasons.
-    const problem = code === codes.clone ? findProblem(endWatch(), request) : undefined;
+    const output = `${stderr}${stdout}`;
+    const isLocal = code !== codes.clone || tooLargeText.test(output) || diskFullText.test(output);
+    const problem = isLocal ? undefined : findProblem(endWatch(), request);
     if (problem)
       throw new PlatformError("CloneNetworkFailed", { name: repository.fullName, reason: problem });
-    throw toCloneError(timedOut ? codes.tooLong : code, `${stderr}${stdout}`, request);
+    throw toCloneError(timedOut ? codes.tooLong : code, output, { ...request, room });
   } finally {
     endWatch();
   }
@@ -169,10 +181,22 @@ function findProblem(problems: NetworkProblem[], { repository }: CloneRequest): 
   return (problems.find(({ host }) => host === hostname) ?? problems.at(-1))?.sentence;
 }
 
-export function toCloneError(code: number, output: string, request: CloneRequest): PlatformError {
-  const { repository, target, branch, full, seconds = cloneSeconds, maxBytes = 0 } = request;
+const tooLargeText = /died of signal 25|file size limit|file too large/i;
+const diskFullText = /no space left on device|disk quota exceeded/i;
+
+/** `room`: bytes that a clone may take in the sandbox. */
+export function toCloneError(
+  code: number,
+  output: string,
+  request: CloneRequest & { room: number },
+): PlatformError {
+  const { repository, target, branch, full, seconds = cloneSeconds, room, maxBytes = room } = request;
   const { fullName: name, host, provider, login } = repository;
   const reason = lastLine(output);
+  const tooLarge = () =>
+    maxBytes < room
+      ? new PlatformError("CloneTooLarge", { name, mib: toMebibytes(maxBytes) })
+      : new PlatformError("CloneWithoutRoom", { name, mib: toMebibytes(room), full });
   switch (code) {
     case codes.noGit:
       return new PlatformError("CloneWithoutGit", { name });
@@ -184,12 +208,12 @@ export function toCloneError(code: number, output: string, request: CloneRequest
     case codes.tooLong:
       return new PlatformError("CloneTimeout", { name, seconds, full });
     case codes.tooLarge:
-      return new PlatformError("CloneTooLarge", { name, mib: maxBytes / 2 ** 20 });
+      return tooLarge();
     case codes.branch:
       return new PlatformError("CheckoutFailed", { name, branch: String(branch), reason });
   }
-  if (maxBytes > 0 && /died of signal 25|file size limit|file too large/i.test(output))
-    return new PlatformError("CloneTooLarge", { name, mib: maxBytes / 2 ** 20 });
+  if (tooLargeText.test(output)) return tooLarge();
+  if (diskFullText.test(output)) return new PlatformError("CloneDiskFull", { name });
   if (/remote branch .{0,300} not found|could not find remote branch/i.test(output))
     return new PlatformError("BranchUnknown", { name, branch: String(branch) });
   if (/CONNECT tunnel failed, response 403|response 403 after CONNECT|HTTP code 403 from proxy/i.test(output))
@@ -199,6 +223,10 @@ export function toCloneError(code: number, output: string, request: CloneRequest
   return isDenied.test(output)
     ? new PlatformError("CloneAccessDenied", { name, host, provider, hasToken: login !== null })
     : new PlatformError("CloneFailed", { name, reason });
+}
+
+function toMebibytes(bytes: number): number {
+  return Math.ceil((bytes / 2 ** 20) * 10) / 10;
 }
 
 /** The last line of git's output that gives a reason, shortened and without credentials in URLs. */

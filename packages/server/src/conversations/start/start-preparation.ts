@@ -1,3 +1,4 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { StartTaskStatus } from "@sandpiper/wire";
 import type { StartFailures } from "./start-failures.ts";
@@ -66,7 +67,10 @@ export class StartPreparation {
         return;
       } catch (error) {
         closing.throwIfAborted();
-        const now = await sandboxes.wait(start).catch(() => sandbox);
+        const now = await sandboxes.wait(start).catch((reason: unknown) => {
+          // Why the sandbox was stopped says more than what failed in it.
+          throw isStopped(reason) ? reason : error;
+        });
         if (attempt === maxAttempts || now.incarnation === sandbox.incarnation) throw error;
       }
     }
@@ -90,4 +94,8 @@ export class StartPreparation {
   async #step({ task }: Start, status: StartTaskStatus): Promise<void> {
     await this.#deps.tasks.update(task.id, { status, detail: null });
   }
+}
+
+function isStopped(error: unknown): boolean {
+  return error instanceof PlatformError && error.code === "SandboxFailed";
 }
