@@ -1,4 +1,5 @@
 import type { Event } from "@sandpiper/wire";
+import { type Branch, readBranch } from "./branch.ts";
 import { connect } from "./connect.ts";
 import { findConversation } from "./conversations.ts";
 import { followRun } from "./follow.ts";
@@ -22,11 +23,29 @@ export async function logs(text: string, { follow, json }: LogsOptions): Promise
     const { id, created_at } = await findConversation(client, text);
     const print = json ? printJson : printer(Date.parse(created_at));
     if (follow) await followRun(client, id, print, abort.signal);
-    else for (const event of await client.events(id)) print(event);
+    else if (json) for (const event of await client.events(id)) print(event);
+    else printBranch(await readBranch(client, id), print);
   } finally {
     restore();
     await close();
   }
+}
+
+/** Prints what was not taken back, and how much was. */
+function printBranch({ events, current }: Branch, print: (event: Event) => void): void {
+  let undone = 0;
+  const count = () => {
+    if (undone > 0) process.stdout.write(`           undone    ${undone} events that were taken back\n`);
+    undone = 0;
+  };
+  for (const event of events) {
+    if (!current.has(event.id)) undone += 1;
+    else {
+      count();
+      print(event);
+    }
+  }
+  count();
 }
 
 function printJson(event: Event): void {

@@ -33,7 +33,7 @@ const ownValues: Readonly<Record<string, readonly string[]>> = {
   // The patch for a file or a pipe is exact.
   "hand-over.ts": ["patch.text"],
   "live-output.ts": ["lines"],
-  "logs.ts": ["line", "lines"],
+  "logs.ts": ["line", "lines", "undone"],
   "own-platform.ts": ["platform.newApiKey"],
   "run.ts": ["endings[status]", "lines"],
   "settings.ts": ["field"],

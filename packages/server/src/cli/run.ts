@@ -44,7 +44,7 @@ const endings: Partial<Record<ExecutionStatus, string>> = {
   stuck: "was stopped because the agent repeated itself",
   idle: "ended with your rejection",
   waiting_for_confirmation:
-    "waits for a confirmation (confirmation_mode of the settings); confirm it in another client",
+    "waits for a confirmation (confirmation_mode of the settings), which sandpiper chat --continue asks for,",
 };
 
 /**

@@ -1,5 +1,6 @@
 import type { AppConversation, Event } from "@sandpiper/wire";
 import { contentText } from "@sandpiper/wire";
+import { readBranch } from "./branch.ts";
 import { connect } from "./connect.ts";
 import { describeStatus, findConversation } from "./conversations.ts";
 import { inert, inertJson, inertLine } from "./inert.ts";
@@ -12,7 +13,8 @@ export async function show(text: string, { json }: { json?: boolean }): Promise<
   const { client, close } = await connect();
   try {
     const conversation = await findConversation(client, text);
-    const answer = findAnswer(await client.events(conversation.id));
+    const { events, current } = await readBranch(client, conversation.id);
+    const answer = findAnswer(events.filter((event) => current.has(event.id)));
     if (json) {
       process.stdout.write(`${inertJson({ ...conversation, session_api_key: undefined, answer }, 2)}\n`);
       return;

@@ -2,6 +2,7 @@ import { shortId } from "../conversations.ts";
 import { handOver } from "../hand-over.ts";
 import { inertLine } from "../inert.ts";
 import { getInvoker } from "../invoker.ts";
+import { wrap } from "../lines.ts";
 import { formatSentence } from "../notes.ts";
 import { formatUsage, type Usage } from "../progress.ts";
 import type { Paint } from "../style.ts";
@@ -83,8 +84,13 @@ export function completeCommand(line: string): [string[], string] {
 }
 
 function help(): string[] {
-  const lines = Object.entries(commands).map(([name, { about }]) => `  /${name.padEnd(8)}${about}`);
-  return [...lines, "  A line that ends with \\ goes on. A message that begins with // begins with /."];
+  const indent = 11;
+  const width = Math.max((process.stdout.columns || 80) - indent - 1, 20);
+  const lines = Object.entries(commands).flatMap(([name, { about }]) =>
+    wrap(about, width).map((line, row) => `${(row === 0 ? `  /${name}` : "").padEnd(indent)}${line}`),
+  );
+  const rest = "A line that ends with \\ goes on. A message that begins with // begins with /.";
+  return [...lines, ...wrap(rest, width + indent - 2).map((line) => `  ${line}`)];
 }
 
 async function hand(session: Session, { editor }: CommandContext, apply: boolean): Promise<void> {
