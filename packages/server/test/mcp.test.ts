@@ -367,7 +367,9 @@ test("servers of skills are added when the skill is in the prompt, triggered by 
   const three = [...both, "third_tool"].sort();
   expect(offered().map((names) => names.sort())).toEqual([["first_tool"], both, three, three, three, three]);
   const [, read, called, broken, again] = results(all).map(textOf);
-  expect(read).toBe(`[Files that this skill names lie in ${workspace}/.agents/skills/read.]\n\nText.`);
+  expect(read).toBe(
+    `Text.\n\nThis skill lies in ${workspace}/.agents/skills/read: the paths of files that it names are relative to that directory.`,
+  );
   expect(called).toContain("ran third_tool");
   expect(broken).toMatch(/Text\.\n\nThe MCP server broken cannot be reached/);
   expect(again).toContain("ran third_tool");

@@ -85,7 +85,7 @@ test("a client of OpenAI's API lists the models, starts an agent in a sandbox, a
       id,
       object: "model",
       created: 0,
-      owned_by: "sandpiper",
+      owned_by: "openhands",
     })),
   });
 

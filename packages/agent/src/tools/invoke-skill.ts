@@ -63,14 +63,17 @@ export function invokeSkillTool({
       const isShown = does === undefined || does === described;
       const limit = isShown ? maxCommands : 0;
       const text = await withCommandOutput(skill.content, { sandbox, workingDir, signal }, limit);
-      const where = skill.location
-        ? `[Files that this skill names lie in ${posix.dirname(skill.location)}.]\n\n`
-        : "";
       const notes = skill.mcpServers && isShown ? [...(await joinServers(skill.name, signal))] : [];
       if (!isShown) notes.push(changed);
-      return result(skill.name, [`${where}${text}`, ...notes].join("\n\n"), false);
+      if (skill.location) notes.push(whereFilesLie(posix.dirname(skill.location)));
+      return result(skill.name, [text, ...notes].join("\n\n"), false);
     },
   };
+}
+
+/** The last words are the reference's, which clients look for. */
+function whereFilesLie(folder: string): string {
+  return `This skill lies in ${folder}: the paths of files that it names are relative to that directory.`;
 }
 
 function findSkill(known: readonly Skill[], name: string): Skill | undefined {

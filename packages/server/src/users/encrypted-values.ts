@@ -1,11 +1,17 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Vault } from "../store/vault.ts";
 
-/** Marks an encrypted value. */
-const prefix = "sealed-v1:";
+/**
+ * Marks an encrypted value. Released clients know a carried secret by its first six characters
+ * (agent-server-1.49.md section 7).
+ */
+const prefix = "gAAAAAsealed-v1-";
 
 /** The text after the prefix. */
 const encryptedPattern = /^[A-Za-z0-9_-]{39,200000}$/;
+
+/** The prefix of earlier versions, whose values open pages may still carry. */
+const earlierPrefix = "sealed-v1:";
 
 /**
  * Secrets that clients carry between requests without seeing them (`X-Expose-Secrets: encrypted`,
@@ -25,8 +31,9 @@ export class EncryptedValues {
 
   /** Decrypts a value; returns other text unchanged. Throws InvalidParameter when it cannot. */
   decrypt(userId: string, text: string): string {
-    if (!text.startsWith(prefix)) return text;
-    const sealed = text.slice(prefix.length);
+    const used = [prefix, earlierPrefix].find((each) => text.startsWith(each));
+    if (used === undefined) return text;
+    const sealed = text.slice(used.length);
     try {
       if (encryptedPattern.test(sealed))
         return this.#vault.decrypt(Buffer.from(sealed, "base64url"), getPlace(userId));

@@ -187,7 +187,7 @@ test("what is not offered answers in the form that clients expect", async () => 
     [405, "DELETE", `${base}/runtime`],
     [404, "POST", `${base}/runtime/credentials`, {}],
     [404, "PUT", `${base}/credential-bindings/X`, { url: "https://x.test" }],
-    [405, "POST", "/api/conversations/prepare-for-sandbox-pause"],
+    [204, "POST", "/api/conversations/prepare-for-sandbox-pause"],
     [404, "POST", `${base}/archive`, {}],
     [404, "GET", "/api/canvas-extensions/installed"],
     [404, "POST", "/app-backends/x/session", {}],

@@ -134,7 +134,7 @@ test("invalid changes get a readable error and change nothing", async () => {
   const other = (await call("GET", "/api/settings", undefined, expose("encrypted"), strangers.sessionKey))
     .body;
   expect(other.llm_api_key_is_set).toBe(false);
-  const foreign = "sealed-v1:".padEnd(80, "A");
+  const foreign = "gAAAAAsealed-v1-".padEnd(80, "A");
   for (const [status, body] of [
     [400, {}],
     [422, { unknown: 1 }],

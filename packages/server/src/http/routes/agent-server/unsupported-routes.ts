@@ -56,6 +56,10 @@ export function unsupportedRoutes(app: App): void {
     const { name } = params as { name: string };
     return { name, message: `Meta-profile '${name}' deleted` };
   });
+  // Conversations lie outside of the sandbox: nothing has to be stored before it is paused.
+  app.post("/api/conversations/prepare-for-sandbox-pause", { config, schema }, (_, reply) =>
+    reply.code(204).send(),
+  );
   // The GUI's first page needs this list. There is no automation service; its health route returns
   // 404.
   app.get("/api/automation/v1", { config, schema }, () => ({ automations: [], total: 0 }));

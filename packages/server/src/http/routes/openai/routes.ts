@@ -60,7 +60,7 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
       const ids = listModelIds(settings, principal.userId);
       reply.send({
         object: "list",
-        data: ids.map((id) => ({ id, object: "model", created: 0, owned_by: "sandpiper" })),
+        data: ids.map((id) => ({ id, object: "model", created: 0, owned_by: "openhands" })),
       });
     },
   );
