@@ -41,6 +41,7 @@ import type { Conversations } from "./conversations/api.ts";
 import { createConversations } from "./conversations/wiring.ts";
 import { GitHostingService } from "./git/hosting.ts";
 import { buildApp } from "./http/app.ts";
+import { connectionBacklog } from "./http/server/connections/accept-more.ts";
 import type { HttpServices } from "./http/server/services.ts";
 import { getPublicUrl } from "./http/server/urls.ts";
 import { Recordings } from "./recording/export.ts";
@@ -368,9 +369,6 @@ function chooseSpec(
     return createImageSpec(sandbox_base_container_image, specs[0]!, registries);
   return specs.find(({ id }) => id === default_sandbox_spec_id);
 }
-
-/** Connections that the system keeps until they are accepted, so that a burst need not retry. */
-const connectionBacklog = 4_096;
 
 async function listen(app: ReturnType<typeof buildApp>, { host, port }: Config): Promise<void> {
   try {

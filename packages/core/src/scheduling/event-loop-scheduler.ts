@@ -25,8 +25,8 @@ export class EventLoopScheduler {
   #sliceEnd: number | undefined;
 
   /**
-   * Reports a new connection. The event loop accepts one connection per round, so a burst waits for
-   * as many rounds: most of them have no other work.
+   * Reports a new connection. A round of the event loop accepts few of them, so a burst waits for
+   * many rounds: most of them have no other work.
    */
   noteConnection(): void {
     if (this.#burst === 0) setImmediate(this.#passRound);

@@ -1,6 +1,6 @@
 import { setImmediate as nextRound } from "node:timers/promises";
 
-const sliceMs = 10;
+const sliceMs = 4;
 
 /** Yields the items one by one; other work runs between two slices, however long all items take. */
 export async function* yieldingIterate<Item>(items: Iterable<Item>): AsyncGenerator<Item> {

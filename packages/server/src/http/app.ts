@@ -55,6 +55,7 @@ import { webhookSecretRoutes } from "./routes/v1/webhook-secrets.ts";
 import { webhookRoutes } from "./routes/v1/webhooks.ts";
 import { authHook, createAuthenticator } from "./server/auth.ts";
 import { installBodyParsers } from "./server/body-parsers.ts";
+import { acceptMore } from "./server/connections/accept-more.ts";
 import { ConnectionGuard } from "./server/connections/connection-guard.ts";
 import { connectionLimits, readDescriptorLimit } from "./server/connections/connection-limits.ts";
 import { LiveCredentials } from "./server/connections/live-credentials.ts";
@@ -194,7 +195,14 @@ export function buildApp(services: HttpServices): App {
     connections,
     live,
   });
+  let others: ReturnType<typeof acceptMore> | undefined;
+  let othersClosed: Promise<unknown> | undefined;
+  app.addHook("onListen", async () => {
+    others = acceptMore(app.server);
+  });
+  app.addHook("onClose", async () => void (await othersClosed));
   app.addHook("preClose", async () => {
+    othersClosed = others?.close();
     live.close();
     previews.close();
     setTimeout(() => app.server.closeAllConnections(), closeTimeoutMs).unref();
