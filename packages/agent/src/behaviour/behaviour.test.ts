@@ -109,6 +109,21 @@ test("files are found by the words of commands, in any script and through the us
   expect(find('import x from "./x"', "/w/a/main.js", true)).toEqual(
     expect.arrayContaining(["/w/a/x", "/w/a/x.js", "/w/a/x/index.js"]),
   );
+  // A file is also named from a folder that a script goes to, or that a variable holds.
+  for (const [text, path] of [
+    ["cd tools && ./run", "/w/tools/run"],
+    ["cd -- 'tools'; sh run.sh", "/w/tools/run.sh"],
+    ["cd a\ncd b\nsh run.sh", "/w/a/b/run.sh"],
+    ["(pushd tools; sh run.sh)", "/w/tools/run.sh"],
+    ["DIR=tools/a; sh $DIR/run.sh", "/w/tools/a/run.sh"],
+    ['D="$(dirname "$0")/lib"; . $D/x.sh', "/w/lib/x.sh"],
+    ["make -C tools -f x.sh", "/w/tools/x.sh"],
+    ["env --chdir=tools ./run", "/w/tools/run"],
+    ['{"command":"node","cwd":"tools","args":["server.js"]}', "/w/tools/server.js"],
+    ['{"cwd": "tools", "args": ["server.js"]}', "/w/tools/server.js"],
+  ] as const)
+    expect(find(text), text).toContain(path);
+  expect(find("cd tools && ./run", ".openhands/setup.sh", true)).toContain("/w/tools/run");
   // Any file of a folder may be meant.
   expect(find("for f in setup.d/*; do sh $f; done; run $HERE/*", "tools/run")).toEqual([
     "/w/setup.d/",

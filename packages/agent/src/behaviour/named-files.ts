@@ -12,7 +12,11 @@ const maxOutputBytes = 8 * 1024 * 1024;
 
 /** Most words of a round that may name a file, and most paths for one command that reads them. */
 const maxWords = 1_000;
+const maxPaths = 5_000;
 const pathsOfCommand = 500;
+
+/** Most folders of a script in which its words may name files. */
+const maxFolders = 20;
 
 /** Most rounds: each one reads the files that the files of the round before name. */
 const maxRounds = 6;
@@ -138,13 +142,16 @@ export function findPaths(
       .slice(0, maxNamedBytes)
       .replace(projectVariable, () => ` ${workingDir}`)
       .replace(pluginVariable, (variable) => (plugin ? ` ${plugin}` : variable));
+    const bases = [workingDir, posix.dirname(own)];
+    if (!isFile || !dataEnding.test(source)) bases.push(...findFolders(filled, bases));
     for (const word of isFile ? findWords(source, filled) : findShellWords(filled)) {
       if (words.size >= maxWords && !words.has(word)) return { paths: [...paths], more: true };
+      if (paths.size > maxPaths) return { paths: [...paths], more: true };
       words.add(word);
       // What follows a variable or a substitution begins with a slash, too.
       const isAbsolute = folders.some((one) => word === one || word.startsWith(`${one}/`));
       const place = word.startsWith("/") && !isAbsolute ? `.${word}` : word;
-      for (const folder of [workingDir, posix.dirname(own)]) {
+      for (const folder of bases) {
         const path = posix.resolve(folder, place.replace(anyFile, ""));
         if (isProjects(path)) paths.add(place.endsWith(anyFile) ? `${path}/` : path);
       }
@@ -152,6 +159,38 @@ export function findPaths(
   }
   return { paths: [...paths], more: false };
 }
+
+/**
+ * Folders in which a script looks for files: where it goes (`cd tools`), where it tells a program
+ * to go (`-C tools`, `"cwd": "tools"`), and values of variables (`DIR=tools`), from `bases` and
+ * from each other.
+ */
+function findFolders(text: string, bases: readonly string[]): Set<string> {
+  const folders = new Set<string>();
+  let goes = false;
+  // What follows a substitution is below a folder, usually the script's own.
+  const marked = text.replaceAll(substitution, "").replaceAll(substitution, "");
+  for (const token of marked.split(/[\s;&|()<>{}[\],]+/)) {
+    const word = token.replaceAll(/["'`]/g, "");
+    const value = /^(?:cwd:|\w{1,100}=|--\w{1,20}=)(.*)$/s.exec(word)?.[1] ?? (goes ? word : "");
+    goes = goesTo.test(word) || (goes && (word === "--" || word === ""));
+    const place = value.replace(otherVariable, "/");
+    if (!/^[\w./@+-]{1,200}$/.test(place) || /^[\d/-]/.test(place.replace(/^\//, ""))) continue;
+    for (const base of [...bases, ...folders].slice(0, maxFolders)) {
+      if (folders.size >= maxFolders) return folders;
+      folders.add(
+        posix.resolve(base, place.startsWith("/") && !place.startsWith(base) ? `.${place}` : place),
+      );
+    }
+  }
+  return folders;
+}
+
+/** A command in `$(…)`, which may contain another one. */
+const substitution = /\$\([^()]{0,200}\)/g;
+
+/** What a folder follows in a command. */
+const goesTo = /^(?:cd|pushd|-C|--(?:prefix|cwd|directory|chdir)|cwd:)$/;
 
 function findWords(source: string, text: string): Iterable<string> {
   if (programEnding.test(source)) return findImports(text);

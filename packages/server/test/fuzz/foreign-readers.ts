@@ -110,7 +110,7 @@ export const foreignReaders: readonly Reader[] = [
     name: "findPaths",
     read: (text) => findPaths([{ source: "a", text }], { workingDir: "/w", plugins: ["/p"] }),
     bound: "maxNamedBytes and maxWords of behaviour/named-files.ts",
-    pieces: ["a/b ", "$OPENHANDS_PROJECT_DIR", '"${', "../", "a/", "'", "$a/"],
+    pieces: ["a/b ", "$OPENHANDS_PROJECT_DIR", '"${', "../", "a/", "'", "$a/", "cd a\n", "A=a ", "$("],
   },
   {
     name: "findPaths in a program",
