@@ -3,7 +3,6 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { extname } from "node:path";
 import type { Duplex } from "node:stream";
-import { text } from "node:stream/consumers";
 import { type Client, describeFailure } from "../client.ts";
 import { CliError, exitCodes } from "../errors.ts";
 import { forwardRequest, forwardUpgrade } from "./forward.ts";
@@ -139,8 +138,7 @@ export class Front {
   /** Exchanges the token for the cookie of a login. */
   async #open(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (request.method !== "POST") return sendPage(response, 200, makeOpeningPage());
-    if (Number(request.headers["content-length"] ?? Number.NaN) > 100 || !this.#takes(await text(request)))
-      return sendText(response, 401, "This address has been used.");
+    if (!this.#takes(await readToken(request))) return sendText(response, 401, "This address has been used.");
     const login = await fetch(`${this.#client.url}/login`, {
       method: "POST",
       headers: { "content-type": "application/json" },
@@ -175,6 +173,19 @@ export class Front {
     const sentence = `The server at ${this.#client.url} could not be reached: ${reason}. Start it with "sandpiper serve", then run "sandpiper gui" again.`;
     sendPage(response, 502, makeProblemPage(sentence));
   }
+}
+
+/** Longest body that is read for a token, characters: anybody on the machine may send one. */
+const maxTokenChars = 100;
+
+/** The text of a body; of a longer one its beginning, and the rest is not read. */
+async function readToken(request: IncomingMessage): Promise<string> {
+  let given = "";
+  for await (const chunk of request.setEncoding("utf8").iterator({ destroyOnReturn: false })) {
+    given += chunk;
+    if (given.length > maxTokenChars) break;
+  }
+  return given;
 }
 
 function explain(error: NodeJS.ErrnoException, port: number): CliError {
