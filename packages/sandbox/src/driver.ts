@@ -61,11 +61,11 @@ export interface SandboxDriver {
    */
   snapshotBytes(snapshots: readonly string[], sandboxes: readonly string[]): Promise<number>;
   /**
-   * Memory of the kernel that a sandbox's processes hold and no limit counts, bytes; not counted on
-   * above `bound`. Infinity when there is too much to count in time, 0 where the engine does not
-   * tell. Throws SandboxNotFound, SandboxFailed.
+   * Memory that a sandbox's processes hold and no limit counts, bytes; not counted on above a
+   * bound. Infinity when there is too much to count in time, 0 where the engine does not tell.
+   * Raises lowered out-of-memory scores. Throws SandboxNotFound, SandboxFailed.
    */
-  kernelBytes(id: string, bound: number): Promise<number>;
+  uncountedBytes(id: string, bounds: UncountedBounds): Promise<number>;
   /** Removes the data of unknown sandboxes and snapshots; called periodically. */
   reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void>;
   /** Releases the driver's own resources. Sandboxes continue to run. */
@@ -91,6 +91,15 @@ export interface FileUsage {
   files: number;
   /** The files could not be counted in time: both numbers are lower bounds. */
   isPartial: boolean;
+}
+
+export interface UncountedBounds {
+  bytes: number;
+  /**
+   * The machine has little memory: where only single processes have a limit, what all of them
+   * together hold above it counts too.
+   */
+  isScarce: boolean;
 }
 
 export type FileBounds = Pick<FileUsage, "diskBytes" | "files">;

@@ -89,22 +89,48 @@ function driverScript(code: string): string[] {
   ];
 }
 
+/** Runs tests of this project as the user. */
+function vitest(...words: string[]) {
+  const program = ["node_modules/vitest/vitest.mjs", "run", "--configLoader=runner", "--cache=false"];
+  return outcome(start(["scripts/rootless", "scripts/node", ...program, ...words], { NO_COLOR: "1" }));
+}
+
 test("an ordinary user's server passes the driver suite", async () => {
-  const vitest = [
-    "node_modules/vitest/vitest.mjs",
-    "run",
-    "--configLoader=runner",
-    "--cache=false",
-    "oci-suite",
-    "-t",
-    "over crun",
-  ];
-  const { code, output } = await outcome(
-    start(["scripts/rootless", "scripts/node", ...vitest], { NO_COLOR: "1" }),
-  );
+  const { code, output } = await vitest("oci-suite", "-t", "over crun");
   expect(code, output).toBe(0);
   expect(output).toMatch(/Tests +(3[5-9]|[4-9]\d) passed/);
 }, 90_000);
+
+test("attacks from its sandboxes do not succeed either", async () => {
+  const files = ["kernel", "neighbours", "kernel-memory"].map((name) => `isolation/${name}.test`);
+  const { code, output } = await vitest("--project=isolation", ...files);
+  expect(code, output).toBe(0);
+  expect(output).toMatch(/Tests +11 passed/);
+}, 170_000);
+
+test("memory of all processes together counts above the sandbox's limit while the machine has little", async () => {
+  const { code, output } = await outcome(
+    start(
+      driverScript(`const limits = { ...testSpec.limits, memoryBytes: 96 * 2 ** 20 };
+    await driver.start({ id: "hog", spec: { ...testSpec, limits } });
+    const hold = async (program) => {
+      const hog = await driver.exec("hog", { argv: ["python3", "-c", program + "; print(1, flush=True); time.sleep(300)"] });
+      await new Promise((resolve) => hog.stdout.once("data", resolve));
+      return hog;
+    };
+    const measure = async (isScarce) =>
+      Math.round((await driver.uncountedBytes("hog", { bytes: 2 ** 40, isScarce })) / 2 ** 20);
+    console.log(await measure(true));
+    await hold("import os, time; os.write(os.memfd_create('x'), bytes(80 << 20))");
+    await hold("import mmap, time; x = mmap.mmap(-1, 80 << 20); x.write(bytes(80 << 20))");
+    await hold("import time; x = bytearray(60 << 20)");
+    console.log(await measure(false), (await measure(true)) > 110);
+    await driver.remove("hog");
+    await driver.close();`),
+    ),
+  );
+  expect({ code, output }).toEqual({ code: 0, output: "0\n0 true\n" });
+});
 
 test("its command line runs the demo in a sandbox, and the user owns the files of the data folder", async () => {
   const { code, output } = await outcome(start(["bin/sandpiper", "demo", "--exit"], { NO_COLOR: "1" }));

@@ -2,15 +2,18 @@ import { readFile } from "node:fs/promises";
 import { errorText } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { Semaphore } from "@sandpiper/core/scheduling/semaphore";
+import type { UncountedBounds } from "../driver.ts";
 import { formatSize } from "./disk-space.ts";
 
 export interface KernelWatchDeps {
   running: () => Iterable<{ id: string }>;
-  /** Kernel memory that a sandbox holds outside of its limit, bytes; not counted above `bound`. */
-  measure: (id: string, bound: number) => Promise<number>;
+  /** Memory of a sandbox outside of its limit, bytes; see `SandboxDriver.uncountedBytes`. */
+  measure: (id: string, bounds: UncountedBounds) => Promise<number>;
   /** Stops a sandbox; `reason` is a sentence for its user. */
   stop: (id: string, reason: string) => Promise<void>;
   machine?: () => Promise<MachineMemory>;
+  /** Milliseconds. */
+  now?: () => number;
   logger: Pick<Logger, "warn">;
 }
 
@@ -29,21 +32,25 @@ const maxBytes = 128 * 2 ** 20;
 /** The same while the machine has less than this share of its memory available. */
 const scarceShare = 0.1;
 const maxScarceBytes = 16 * 2 ** 20;
+/** Time between measurements while memory is scarce and the kernel's does not grow, ms. */
+const scarceIntervalMs = 1_000;
 const maxMeasuring = 8;
 
 /**
  * Stops sandboxes whose processes hold much memory of the kernel that no limit counts, such as
- * messages in sockets and file locks. They are measured when such memory of the machine grows.
+ * messages in sockets and file locks. They are measured when such memory of the machine grows, and
+ * every second while the machine has little memory.
  */
 export class KernelWatch {
   readonly #deps: Required<KernelWatchDeps>;
   readonly #permits = new Semaphore(maxMeasuring);
   /** Least `kernel` since the last measurement. */
   #base = Number.POSITIVE_INFINITY;
+  #measuredAt = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | undefined;
 
   constructor(deps: KernelWatchDeps) {
-    this.#deps = { machine: readMachineMemory, ...deps };
+    this.#deps = { machine: readMachineMemory, now: () => performance.now(), ...deps };
   }
 
   /** Measures the sandboxes when that is due, or waits for the look in progress. */
@@ -55,24 +62,32 @@ export class KernelWatch {
   }
 
   async #look(): Promise<void> {
-    const { running, machine } = this.#deps;
+    const { running, machine, now } = this.#deps;
     const { kernel, available, total } = await machine();
     this.#base = Math.min(this.#base, kernel);
     const isScarce = available < total * scarceShare;
-    if (kernel - this.#base < (isScarce ? maxScarceBytes : stepBytes)) return;
+    const isLate = isScarce && now() - this.#measuredAt >= scarceIntervalMs;
+    if (!isLate && kernel - this.#base < (isScarce ? maxScarceBytes : stepBytes)) return;
     this.#base = kernel;
-    const bound = isScarce ? maxScarceBytes : maxBytes;
-    await Promise.all([...running()].map(({ id }) => this.#permits.run(() => this.#check(id, bound))));
+    this.#measuredAt = now();
+    const bounds = { bytes: isScarce ? maxScarceBytes : maxBytes, isScarce };
+    await Promise.all([...running()].map(({ id }) => this.#permits.run(() => this.#check(id, bounds))));
   }
 
   /** Never rejects. */
-  async #check(id: string, bound: number): Promise<void> {
+  async #check(id: string, bounds: UncountedBounds): Promise<void> {
     const { measure, stop, logger } = this.#deps;
     try {
-      if ((await measure(id, bound)) <= bound) return;
+      if ((await measure(id, bounds)) <= bounds.bytes) return;
+      const excess = bounds.isScarce
+        ? "the memory of the server is nearly used up, and its processes hold more than"
+        : "its processes hold more than";
+      const kinds = bounds.isScarce
+        ? "of memory outside of the sandbox's limit"
+        : "of the kernel's memory outside of the sandbox's limit, by sockets, file locks or system call filters";
       await stop(
         id,
-        `The sandbox was stopped because its processes hold more than ${formatSize(bound)} of the kernel's memory outside of the sandbox's limit, by sockets, file locks or system call filters; resume it to start it anew.`,
+        `The sandbox was stopped because ${excess} ${formatSize(bounds.bytes)} ${kinds}; resume it to start it anew.`,
       );
     } catch (error) {
       logger.warn({ sandbox: id, reason: errorText(error) }, "kernel memory of the sandbox not measured");

@@ -176,7 +176,7 @@ export class SandboxService implements Sandboxes {
     });
     const kernel = new KernelWatch({
       running: () => listRunning(states),
-      measure: (id, bound) => driver.kernelBytes(id, bound),
+      measure: (id, bounds) => driver.uncountedBytes(id, bounds),
       stop: (id, reason) => mutex.run(id, () => suspender.stop(id, reason)),
       logger,
     });

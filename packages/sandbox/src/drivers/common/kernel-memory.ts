@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { type FileHandle, open, readdir } from "node:fs/promises";
+import { type FileHandle, open, readdir, readlink, stat } from "node:fs/promises";
 
 /**
  * Memory that the kernel holds for the processes of a sandbox and that no control group counts:
@@ -59,6 +59,29 @@ export async function measureKernelMemory(
     }
   }
   return performance.now() > end && bytes <= bound ? Number.POSITIVE_INFINITY : bytes;
+}
+
+/**
+ * Bytes of the files in memory (memfd) that processes have open. They count as memory of no process
+ * until they are mapped, and twice then.
+ */
+export async function measureMemoryFiles(members: readonly number[]): Promise<number> {
+  const end = performance.now() + budgetMs;
+  const files = new Map<number, number>();
+  for (const pid of members) {
+    for (const fd of await list(`/proc/${pid}/fd`)) {
+      if (performance.now() > end) return Number.POSITIVE_INFINITY;
+      const path = `/proc/${pid}/fd/${fd}`;
+      try {
+        if (!(await readlink(path)).startsWith("/memfd:")) continue;
+        const { ino, blocks } = await stat(path);
+        files.set(ino, blocks * 512);
+      } catch {
+        // It has been closed.
+      }
+    }
+  }
+  return [...files.values()].reduce((sum, bytes) => sum + bytes, 0);
 }
 
 /** True when the limit of a sandbox's memory counts the buffers of its sockets too. */

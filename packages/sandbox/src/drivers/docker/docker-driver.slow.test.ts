@@ -8,6 +8,7 @@ import { run, suiteLimits } from "../../../test/driver-suite/context.ts";
 import { startTestEngine, type TestEngine } from "../../../test/support/docker-engine.ts";
 import { busyboxImage, importTestImages, scratchImage } from "../../../test/support/docker-image.ts";
 import type { PreparedSpec } from "../../driver.ts";
+import { hasResourceCapability } from "../../kernel/capabilities.ts";
 import { createHostSpec } from "../../specs/specs.ts";
 import { DockerDriver } from "./docker-driver.ts";
 
@@ -250,14 +251,33 @@ describe("an unusable engine", () => {
   });
 });
 
-test("counts what root writes into the engine's own files, and raises lowered out-of-memory scores", async () => {
+test("counts what root writes into the engine's own files, and keeps the out-of-memory score", async () => {
   const root = { name: "root", uid: 0, gid: 0, home: "/root" };
   await driver.start({ id: "root", spec: { ...prepared, user: root } });
   const before = (await driver.usage("root")).diskBytes;
-  const write = "dd if=/dev/zero of=/etc/hosts bs=1M count=5; echo 0 >/proc/1/oom_score_adj";
-  expect((await run(driver, "root", write)).code).toBe(0);
+  expect((await run(driver, "root", "dd if=/dev/zero of=/etc/hosts bs=1M count=5")).code).toBe(0);
+  // The kernel refuses it where the engine has CAP_SYS_RESOURCE.
+  const { err } = await run(
+    driver,
+    "root",
+    "echo 0 >/proc/1/oom_score_adj; echo 0 >/proc/self/oom_score_adj",
+  );
+  expect(/denied/.test(err)).toBe(hasResourceCapability());
   expect((await driver.usage("root")).diskBytes - before).toBeGreaterThan(5_000_000);
   expect((await run(driver, "root", "cat /proc/1/oom_score_adj")).out).toBe("500\n");
+});
+
+test("counts files, up to the bound", async () => {
+  await driver.start({ id: "files", spec: prepared });
+  const before = await driver.usage("files");
+  const make = "i=0; while [ $i -lt 300 ]; do i=$((i+1)); : >$i; done; ln 1 linked";
+  expect((await run(driver, "files", make)).code).toBe(0);
+  const after = await driver.usage("files");
+  expect([after.files - before.files, after.isPartial]).toEqual([300, false]);
+  const bounds = { diskBytes: 2 ** 30, files: 100 };
+  expect((await driver.usage("files", bounds)).files).toBeLessThanOrEqual(102);
+  await driver.stop("files");
+  expect((await driver.usage("files")).files).toBe(after.files);
 });
 
 test("gives root capabilities only if the spec names them, or the engine has a user namespace", async () => {

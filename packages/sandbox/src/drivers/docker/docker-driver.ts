@@ -8,6 +8,8 @@ import type { ContainerStats } from "dockerode";
 import type {
   DriverSandbox,
   ExecRequest,
+  FileBounds,
+  FileUsage,
   PreparedSpec,
   PrepareOptions,
   SandboxDriver,
@@ -15,6 +17,7 @@ import type {
   SandboxSpec,
   SandboxUsage,
   StartRequest,
+  UncountedBounds,
 } from "../../driver.ts";
 import { raiseOomScores } from "../../kernel/oom-score.ts";
 import { Registries } from "../../specs/registries.ts";
@@ -33,9 +36,9 @@ import { execInContainer } from "./exec.ts";
 import { Images } from "./images.ts";
 import { injectAll, injectFiles } from "./injected-files.ts";
 import { containerInitPath, findPrograms, type Program } from "./injected-programs.ts";
-import { measureNameFiles } from "./name-files.ts";
 import { DirectSignaller, isMember, listGroup, ShellSignaller, type Signaller } from "./processes.ts";
 import { DockerSnapshots } from "./snapshots.ts";
+import { measureNameFiles, WrittenFiles } from "./written-files.ts";
 
 export interface DockerDriverOptions {
   /** Folder for the id of this installation; created when it is missing. */
@@ -71,6 +74,8 @@ interface KnownContainer {
   workingDir: string;
 }
 
+const unbounded: FileBounds = { diskBytes: Number.MAX_SAFE_INTEGER, files: Number.MAX_SAFE_INTEGER };
+
 /** Time for processes to end by themselves, ms. */
 const graceMs = 1_000;
 
@@ -81,6 +86,7 @@ export class DockerDriver implements SandboxDriver {
   readonly #engine: Engine;
   readonly #known = new Map<string, KnownContainer>();
   readonly #listeners = new Listeners();
+  readonly #written = new WrittenFiles();
   #opened: Opened | undefined;
   #shell: string[] | undefined;
 
@@ -252,13 +258,12 @@ export class DockerDriver implements SandboxDriver {
     });
   }
 
-  async usage(id: string): Promise<SandboxUsage> {
-    const inspected = await this.#inspect(id, true);
-    const { Id, State, SizeRw } = inspected;
+  async usage(id: string, bounds: FileBounds = unbounded): Promise<SandboxUsage> {
+    const { Id, State, ...container } = await this.#inspect(id);
     const { isDirect } = this.#requireOpen();
     if (isDirect && State.Running) raiseOomScores(listGroup(State.Pid), sandboxOomScore);
-    const named = isDirect ? measureNameFiles(inspected) : 0;
-    const kept = { diskBytes: (SizeRw ?? 0) + named, files: 0, isPartial: false };
+    const written = isDirect ? await this.#written.measure(container, bounds) : undefined;
+    const kept = written ?? (await this.#measureByEngine(id));
     if (!State.Running) return { ...kept, memoryBytes: 0, cpuMs: 0, pids: 0 };
     const stats = await this.#requireOpen().containers.stats(this.#engine.docker.getContainer(Id));
     const { usage = 0, stats: parts } = stats.memory_stats;
@@ -272,16 +277,25 @@ export class DockerDriver implements SandboxDriver {
     };
   }
 
+  /** The engine walks all files of the sandbox without a bound, and does not count them. */
+  async #measureByEngine(id: string): Promise<FileUsage> {
+    const inspected = await this.#inspect(id, true);
+    const named = this.#requireOpen().isDirect ? measureNameFiles(inspected) : 0;
+    return { diskBytes: (inspected.SizeRw ?? 0) + named, files: 0, isPartial: false };
+  }
+
   async snapshotBytes(): Promise<number> {
     return 0;
   }
 
-  async kernelBytes(id: string, bound: number): Promise<number> {
+  async uncountedBytes(id: string, { bytes }: UncountedBounds): Promise<number> {
     if (!this.#requireOpen().isDirect) return 0;
     const { State } = await this.#inspect(id);
     if (!State.Running) return 0;
+    const members = listGroup(State.Pid);
+    raiseOomScores(members, sandboxOomScore);
     // Engines set no limit for buffers of sockets, which only control groups of version 2 count.
-    return measureKernelMemory(listGroup(State.Pid), { bound, sockets: !isCgroupV2() });
+    return measureKernelMemory(members, { bound: bytes, sockets: !isCgroupV2() });
   }
 
   async reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void> {

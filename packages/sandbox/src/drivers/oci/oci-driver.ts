@@ -17,13 +17,15 @@ import type {
   SandboxSpec,
   SandboxUsage,
   StartRequest,
+  UncountedBounds,
 } from "../../driver.ts";
 import { raiseOomScores } from "../../kernel/oom-score.ts";
 import type { Registries } from "../../specs/registries.ts";
 import { insideFolder } from "../common/busybox.ts";
 import { idPattern } from "../common/commands.ts";
+import { DiskUsage } from "../common/disk-usage.ts";
 import { inspectHost } from "../common/host.ts";
-import { measureKernelMemory } from "../common/kernel-memory.ts";
+import { measureKernelMemory, measureMemoryFiles } from "../common/kernel-memory.ts";
 import { Listeners } from "../common/sockets/listeners.ts";
 import { connectInside, type IsMember, listenInside } from "../common/sockets/ports.ts";
 import { getSandboxIdBase, isRootless } from "../common/uid-range.ts";
@@ -40,7 +42,6 @@ import { prepareSpec } from "./images/prepare-spec.ts";
 import { killOrphanedStarts } from "./launch/orphaned-starts.ts";
 import { prepareSeccompFilter, type SeccompFilter, type TrialResult } from "./launch/seccomp-filter.ts";
 import { deletedOpenBytes } from "./storage/deleted-files.ts";
-import { DiskUsage } from "./storage/disk-usage.ts";
 import type { StoredSandbox } from "./storage/records.ts";
 import { openRuntimeDir } from "./storage/runtime-dir.ts";
 import { SandboxFiles } from "./storage/sandbox-files.ts";
@@ -267,9 +268,16 @@ export class OciDriver implements SandboxDriver {
     return disk.measureSealed(files.listSnapshotLayers(snapshots, sandboxes));
   }
 
-  async kernelBytes(id: string, bound: number): Promise<number> {
-    const members = this.#requireOpen().groups.get(id).members();
-    return measureKernelMemory(members, { bound, sockets: isRootless() });
+  async uncountedBytes(id: string, { bytes, isScarce }: UncountedBounds): Promise<number> {
+    const { files, groups, limits } = this.#requireOpen();
+    const { spec } = this.#getRecord(files, id);
+    const group = groups.get(id);
+    const members = group.members();
+    if (!limits.oomScoreIsFixed) raiseOomScores(members, limits.oomScore);
+    const kernel = await measureKernelMemory(members, { bound: bytes, sockets: isRootless() });
+    if (!isRootless() || !isScarce) return kernel;
+    const held = group.usage().memoryBytes + (await measureMemoryFiles(members));
+    return kernel + Math.max(0, held - spec.limits.memoryBytes);
   }
 
   async reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void> {

@@ -8,6 +8,7 @@ import { hasResourceCapability } from "../../../kernel/capabilities.ts";
 import type { Owner } from "../../../kernel/files-in-root.ts";
 import type { BindMount, HostResources } from "../../common/host.ts";
 import { placeFile } from "../../common/place-file.ts";
+import { findLastMessage, runProgram } from "../../common/run-program.ts";
 import { isRootless } from "../../common/uid-range.ts";
 import type { ProcessGroups } from "../cgroup/process-groups.ts";
 import { type IdRange, IdRanges } from "../ids/id-ranges.ts";
@@ -18,7 +19,7 @@ import type { Layers } from "../storage/layers.ts";
 import type { StoredSandbox } from "../storage/records.ts";
 import { getCapabilities, makeRuntimeConfig } from "./config.ts";
 import type { ProcessLimits } from "./rlimits.ts";
-import { findLastMessage, type Runtime, runProgram } from "./runtime.ts";
+import type { Runtime } from "./runtime.ts";
 
 const commandTimeoutMs = 20_000;
 

@@ -4,10 +4,11 @@ import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
 import { type Descriptor, spawnPiped } from "../../../kernel/spawn.ts";
 import { toExitStatus, toRefusedExitCode } from "../../common/commands.ts";
 import { sendSignal } from "../../common/processes.ts";
+import { findLastMessage } from "../../common/run-program.ts";
 import type { ProcessConfig } from "./config.ts";
 import { ExecFiles } from "./exec-files.ts";
 import { captureOutput, drainOutput } from "./output-pipe.ts";
-import { findLastMessage, type Runtime } from "./runtime.ts";
+import type { Runtime } from "./runtime.ts";
 import { Signals } from "./signals.ts";
 
 /** Wait for a command whose runtime was killed, ms, and the exit code when it does not end. */

@@ -3,10 +3,11 @@ import { release } from "node:os";
 import { errorText } from "@sandpiper/core/errors";
 import { findBusybox } from "../../common/busybox.ts";
 import { hostInitPath } from "../../common/host.ts";
+import { runProgram } from "../../common/run-program.ts";
 import { profilePackage, profilePath } from "../../common/seccomp.ts";
 import { isRootless } from "../../common/uid-range.ts";
 import { type CgroupLayout, detectCgroupLayout } from "../cgroup/cgroups.ts";
-import { findRuntime, runProgram } from "./runtime.ts";
+import { findRuntime } from "./runtime.ts";
 
 /** Result of one check of this machine. */
 export interface Check {

@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Duplex } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
+import { findLastMessage } from "../../common/run-program.ts";
 import { listenInside } from "../../common/sockets/ports.ts";
-import { findLastMessage } from "../container/runtime.ts";
 
 export interface ToolOptions {
   cwd?: string;

@@ -1,6 +1,6 @@
 import { closeSync, openSync, readdirSync, readlinkSync, readSync, statSync } from "node:fs";
 import { getMemoryDevice } from "../../../kernel/files.ts";
-import { runProgram } from "../container/runtime.ts";
+import { runProgram } from "../../common/run-program.ts";
 
 const deletedTimeoutMs = 20_000;
 /** Up to these counts a look from here takes less time than the start of a process. */

@@ -1,6 +1,6 @@
 import { type Dirent, readdirSync, rmSync } from "node:fs";
 import { PlatformError } from "@sandpiper/core/errors";
-import { runProgram } from "../container/runtime.ts";
+import { runProgram } from "../../common/run-program.ts";
 
 /** Up to this size removing a tree here takes less time than the start of a process. */
 const maxEntries = 300;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { findLastMessage } from "./runtime.ts";
+import { findLastMessage } from "./run-program.ts";
 
 test("finds the last message in the stderr of crun and of runc", () => {
   expect(findLastMessage("warning\nchdir `/x`: No such file or directory\n")).toBe(

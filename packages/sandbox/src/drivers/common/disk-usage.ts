@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { LRUCache } from "lru-cache";
-import type { FileBounds, FileUsage } from "../../../driver.ts";
-import { runProgram } from "../container/runtime.ts";
+import type { FileBounds, FileUsage } from "../../driver.ts";
+import { runProgram } from "./run-program.ts";
 
 /** Time for one walk, s; what was counted until then is a lower bound. */
 const walkSeconds = 30;
