@@ -19,6 +19,7 @@ export const httpErrors = {
     RequestRateExceeded: "{caller} may send {perSecond} requests per second: wait and try again.",
     TooManyBodies: "Too many large requests are unfinished: wait for one of them.",
     TooManyStreams: "Too many sockets and streams are open: close others first.",
+    TooManyStarts: "Too many conversations of yours are being started: wait until some have started.",
     TooManyCompletions: "{limit} chat completions are running: wait for one of them.",
   },
   KeyNotFound: {

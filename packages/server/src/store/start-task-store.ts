@@ -22,6 +22,7 @@ export interface StartTaskFilter {
 }
 
 export interface StartTaskStore {
+  /** Throws TooManyRequests when too many tasks of the user are not over. */
   create(row: StartTaskRow): Promise<void>;
   /** Updates a task unless it is READY or ERROR; returns the task. */
   update(

@@ -115,6 +115,25 @@ test("the oldest ended start tasks of a user are removed beyond a number", async
   expect(left).toEqual([0, 3, 1_002, 2_000]);
 });
 
+test("starts that are not over are bounded in number and bytes, for each user", async () => {
+  const create = (id: string, userId: string) =>
+    store.startTasks.create({
+      ...{ id, userId, conversationId: `c-${id}`, sandboxId: null, request: {} },
+      ...{ status: "WORKING", detail: null, createdAt: 1, updatedAt: 1 },
+    });
+  const refused = { code: "TooManyRequests", message: expect.stringContaining("are being started") };
+  await Promise.all(Array.from({ length: 1_000 }, (_, at) => create(`t${at}`, "ann")));
+  await expect(create("more", "ann")).rejects.toMatchObject(refused);
+  await store.startTasks.update("t0", { status: "ERROR" });
+  await create("more", "ann");
+  await create("first", "ben");
+  const database = new DatabaseSync(join(dir, "store", "sandpiper.db"));
+  database.exec(`UPDATE start_tasks SET request = '"' || hex(zeroblob(128 * 1024 * 1024)) || '"'
+    WHERE id = 'first'`);
+  database.close();
+  await expect(create("second", "ben")).rejects.toMatchObject(refused);
+});
+
 test("a conversation with the maximum number of events still records how it ends", async () => {
   const full = conversationRow();
   await store.conversations.create(full);

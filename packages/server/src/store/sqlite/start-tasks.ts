@@ -12,11 +12,17 @@ type SortedPage = Parameters<StartTaskStore["search"]>[1];
 export const startTaskQueries = {
   get: "SELECT * FROM start_tasks WHERE id = ?",
   open: "SELECT * FROM start_tasks WHERE status NOT IN ('READY', 'ERROR') ORDER BY number",
+  openOfUser: `SELECT count(*) AS tasks, coalesce(sum(octet_length(request)), 0) AS bytes
+    FROM start_tasks INDEXED BY start_tasks_open WHERE status NOT IN ('READY', 'ERROR') AND user_id = ?`,
 } as const;
 
 /** Ended tasks of a user that are kept, and the bytes of their requests. */
 const maxEnded = 1_000;
 const maxEndedBytes = 64 * 2 ** 20;
+
+/** Tasks of a user that are not over, and the bytes of their requests. */
+const maxOpen = 1_000;
+const maxOpenBytes = 256 * 2 ** 20;
 
 const removeOld = `DELETE FROM start_tasks WHERE number IN
   (SELECT number FROM
@@ -32,6 +38,8 @@ export class SqliteStartTasks implements StartTaskStore {
   }
 
   async create(row: StartTaskRow): Promise<void> {
+    const request = JSON.stringify(row.request ?? null);
+    this.#requireRoom(row.userId, Buffer.byteLength(request));
     const insert = this.#context.build.insertInto("start_tasks").values({
       id: row.id,
       user_id: row.userId,
@@ -39,7 +47,7 @@ export class SqliteStartTasks implements StartTaskStore {
       detail: row.detail,
       conversation_id: row.conversationId,
       sandbox_id: row.sandboxId,
-      request: JSON.stringify(row.request ?? null),
+      request,
       created_at: row.createdAt,
       updated_at: row.updatedAt,
     });
@@ -47,6 +55,14 @@ export class SqliteStartTasks implements StartTaskStore {
       sql: removeOld,
       parameters: [row.userId, maxEnded, maxEndedBytes],
     });
+  }
+
+  #requireRoom(userId: string, more: number): void {
+    const open = this.#context.reader.get<{ tasks: number; bytes: number }>(
+      startTaskQueries.openOfUser,
+      userId,
+    )!;
+    if (open.tasks >= maxOpen || open.bytes + more > maxOpenBytes) throw new PlatformError("TooManyStarts");
   }
 
   async update(
