@@ -76,6 +76,8 @@ export interface PrepareOptions {
   /** Gets lines about the progress of long work, for people. */
   onProgress?: (text: string) => void;
   signal?: AbortSignal;
+  /** For whom it is: fetches of one owner are bounded. */
+  owner?: string;
 }
 
 export interface DriverSandbox {

@@ -19,6 +19,8 @@ export const sandboxesErrors = {
   TooManySandboxes: {
     TooManyKeptSandboxes:
       "You have {max} sandboxes, running and paused ones together, which is the limit of this server: delete some that you no longer need.",
+    TooManyImages:
+      "Your sandboxes and snapshots keep {max} images, which is the limit of this server: delete those that need an image no longer, or use an image that you have.",
     UserDiskFull:
       "Your sandboxes and snapshots take {amount}: delete files in them, or those that you no longer need.",
   },

@@ -6,11 +6,13 @@ import type { Egress, ProxiedSandbox } from "../network/api.ts";
 import { egressToken } from "../network/environment.ts";
 import type { SandboxRow } from "../sandbox-store.ts";
 import { cutConnections, notifyBeforeStop, type SandboxRuntimeState } from "./runtime-state.ts";
+import type { UserImages } from "./user-images.ts";
 
 export interface SandboxProcessesDeps {
   driver: SandboxDriver;
   egress: Egress | undefined;
   logger: Pick<Logger, "warn">;
+  images: Pick<UserImages, "admit">;
   /** Limit of a start without the preparation of the root, ms. */
   startTimeoutMs: number;
   /** Limit of the preparation of the root, ms. */
@@ -30,8 +32,25 @@ export class SandboxProcesses {
     this.#deps = deps;
   }
 
-  /** Prepares a root and reports progress. Throws SandboxSpecUnusable, or the signal's reason. */
+  /**
+   * Prepares the root of a sandbox and reports progress. Throws SandboxSpecUnusable,
+   * TooManySandboxes, or the signal's reason.
+   */
   async prepare(
+    row: SandboxRow,
+    spec: SandboxSpec,
+    signal: AbortSignal,
+    report: (text: string) => void,
+  ): Promise<PreparedSpec> {
+    const { images } = this.#deps;
+    images.admit(row, spec);
+    const prepared = await this.#prepareRoot(row.userId, spec, signal, report);
+    images.admit(row, prepared);
+    return prepared;
+  }
+
+  async #prepareRoot(
+    owner: string,
     spec: SandboxSpec,
     signal: AbortSignal,
     report: (text: string) => void,
@@ -50,7 +69,7 @@ export class SandboxProcesses {
     either.addEventListener("abort", onAbort);
     try {
       either.throwIfAborted();
-      const work = driver.prepare(spec, { onProgress, signal: either });
+      const work = driver.prepare(spec, { onProgress, signal: either, owner });
       work.catch(() => {});
       return await Promise.race([work, aborted]);
     } catch (error) {

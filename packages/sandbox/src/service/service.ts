@@ -16,6 +16,7 @@ import { IdleSandboxes } from "./idle-sandboxes.ts";
 import { KernelWatch } from "./kernel-watch.ts";
 import { Orphans } from "./orphans.ts";
 import { SandboxProcesses } from "./processes.ts";
+import { noQuotas, type SandboxQuotas } from "./quotas.ts";
 import { Reaper } from "./reaper.ts";
 import { newSandboxRow, SandboxRegistry } from "./registry.ts";
 import { isBusy, type Lease, listRunning } from "./runtime-state.ts";
@@ -25,6 +26,7 @@ import { SandboxStarter } from "./starter.ts";
 import { SandboxSuspender } from "./suspender.ts";
 import { SandboxUse } from "./use.ts";
 import { UserDisk } from "./user-disk.ts";
+import { UserImages } from "./user-images.ts";
 
 /** Begins the id of a spec that is an image: `docker://python:3.13`. */
 const imagePrefix = "docker://";
@@ -57,18 +59,6 @@ export interface SandboxServiceOptions {
   steady?: () => number;
 }
 
-/** What users and sandboxes may keep on the disk; 0: no limit. */
-export interface SandboxQuotas {
-  /** Files, folders and links of a sandbox. */
-  files: number;
-  /** Snapshots of a user. */
-  snapshots: number;
-  /** Sandboxes of a user in any state. */
-  sandboxes: number;
-  /** Bytes of all sandboxes of a user together. */
-  userDiskBytes: number;
-}
-
 /** How long a use of a paused sandbox waits until its user may run another one, ms. */
 const wakeWaitMs = 60_000;
 
@@ -86,6 +76,7 @@ export class SandboxService implements Sandboxes {
   readonly #suspender: SandboxSuspender;
   readonly #slots: SandboxSlots;
   readonly #starter: SandboxStarter;
+  readonly #images: UserImages;
   readonly #handles: SandboxHandles;
   readonly #disk: DiskWatch;
   readonly #use: SandboxUse;
@@ -96,14 +87,15 @@ export class SandboxService implements Sandboxes {
     const { driver, store, egress, logger, now = Date.now } = options;
     const { startTimeoutMs = 30_000, prepareTimeoutMs = 1_200_000 } = options;
     this.#options = options;
-    const quotas: SandboxQuotas = {
-      files: 0,
-      snapshots: 0,
-      sandboxes: 0,
-      userDiskBytes: 0,
-      ...options.quotas,
-    };
-    const processes = new SandboxProcesses({ driver, egress, logger, startTimeoutMs, prepareTimeoutMs });
+    const quotas = { ...noQuotas, ...options.quotas };
+    const images = new UserImages({
+      owner: (id) => registry.states.get(id)?.userId,
+      snapshots: store.snapshots,
+      specs: options.specs,
+      max: quotas.images,
+    });
+    const timeouts = { startTimeoutMs, prepareTimeoutMs };
+    const processes = new SandboxProcesses({ driver, egress, images, logger, ...timeouts });
     this.snapshots = new SnapshotService({
       driver,
       store: store.snapshots,
@@ -201,6 +193,7 @@ export class SandboxService implements Sandboxes {
     this.#suspender = suspender;
     this.#slots = slots;
     this.#starter = starter;
+    this.#images = images;
   }
 
   async open(): Promise<void> {
@@ -208,7 +201,10 @@ export class SandboxService implements Sandboxes {
     await driver.open();
     const engine = new Map((await driver.list()).map(({ id, state }) => [id, state]));
     const rows = store.sandboxes.all();
-    for (const row of rows) this.#registry.admit(row);
+    for (const row of rows) {
+      this.#registry.admit(row);
+      this.#images.note(row);
+    }
     for (const id of store.snapshots.ids()) this.snapshots.ids.add(id);
     for (const id of engine.keys()) if (!this.#ids.has(id)) await this.#processes.remove(id);
     await this.reaper.reap();

@@ -142,7 +142,7 @@ export class SandboxStarter {
     const { registry, processes, getSpec } = this.#deps;
     const { id } = row;
     if (row.status !== "STARTING") await registry.change(id, { status: "STARTING", statusDetail: null });
-    return processes.prepare(getSpec(row), this.#ending(state), (text) => {
+    return processes.prepare(row, getSpec(row), this.#ending(state), (text) => {
       registry.change(id, { statusDetail: text }).catch(() => {});
     });
   }

@@ -1,6 +1,6 @@
 import type { LogLevel } from "@sandpiper/core/log/log";
 import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/engine";
-import type { SandboxQuotas } from "@sandpiper/sandbox/service/service";
+import type { SandboxQuotas } from "@sandpiper/sandbox/service/quotas";
 import type { PackageMirrors } from "@sandpiper/sandbox/specs/package-sources/mirrors";
 import type { StorageQuotas } from "./storage-quotas.ts";
 

@@ -37,6 +37,7 @@ export function readConfig(env: Environment): Config {
       snapshots: value(variables.maxSnapshots),
       sandboxes: value(variables.maxKeptSandboxes),
       userDiskBytes: value(variables.userDisk),
+      images: value(variables.maxImages),
     },
     maxImageBytes: value(variables.maxImageBytes),
     storageQuotas: {

@@ -197,6 +197,13 @@ export const variables = {
     defaultValue: () => 100,
     ...wholeNumber(0, 1_000_000),
   }),
+  maxImages: defineVariable<number>({
+    name: "SANDPIPER_MAX_IMAGES",
+    description: "Images that a user's sandboxes and snapshots keep, without those of specs; 0 is no limit",
+    defaultText: "20",
+    defaultValue: () => 20,
+    ...wholeNumber(0, 1_000_000),
+  }),
   maxKeptSandboxes: defineVariable<number>({
     name: "SANDPIPER_MAX_KEPT_SANDBOXES",
     description: "Sandboxes of a user in any state, paused ones included; 0 is no limit",

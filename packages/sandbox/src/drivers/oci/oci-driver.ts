@@ -103,6 +103,7 @@ export class OciDriver implements SandboxDriver {
       registries: options.registries,
       limits: options.maxImageBytes === undefined ? {} : { bytes: options.maxImageBytes },
       logger: options.logger,
+      used: () => this.#engine?.files.images(),
     });
   }
 

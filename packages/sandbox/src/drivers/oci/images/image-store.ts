@@ -13,6 +13,7 @@ import { readdir, readFile, rename, unlink, utimes, writeFile } from "node:fs/pr
 import { join } from "node:path";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
+import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { SingleFlight, type WorkOptions } from "@sandpiper/core/scheduling/single-flight";
 import {
   getDigest,
@@ -41,6 +42,8 @@ export interface ImageStoreOptions {
   registries?: Registries | undefined;
   /** What an image may unpack to. */
   limits?: Partial<ImageLimits>;
+  /** Images that must stay (pinned references); undefined while they are unknown. */
+  used?: () => Iterable<string> | undefined;
   /** Longest pause of a download, ms. Default 60 s. */
   stallTimeoutMs?: number;
 }
@@ -57,9 +60,15 @@ export interface PreparedImage {
 interface StoredImage extends PreparedImage {
   /** Its blobs are kept, so that another image does not fetch its layers again. */
   blobs: string[];
+  /** What its layers unpack to; unknown for images of earlier versions. */
+  bytes?: number;
 }
 
 const dayMs = 86_400_000;
+/** Time for which a prepared image stays, because its sandbox may be about to start, ms. */
+const freshMs = 600_000;
+/** Concurrent fetches of the machine, and for one owner. */
+const maxFetches = [4, 2] as const;
 /** The largest images in use have about 500,000 entries. */
 const defaultLimits: ImageLimits = { bytes: 20 * 2 ** 30, files: 2_000_000, depth: 200 };
 
@@ -77,12 +86,15 @@ export class ImageStore {
   readonly #source: ImageSource;
   readonly #prepares = new SingleFlight<PreparedImage>();
   readonly #unpacks = new SingleFlight<StoredImage>();
+  readonly #fetches = new KeyedSemaphore(maxFetches);
+  readonly #used: () => Iterable<string> | undefined;
 
   constructor({ dir, idBase, authFile, logger, ...options }: ImageStoreOptions) {
     const { answerTimeoutMs = 15_000, stallTimeoutMs = 60_000, registries = new Registries() } = options;
     this.#limits = { ...defaultLimits, ...options.limits };
     this.#dir = dir;
     this.#idBase = idBase;
+    this.#used = options.used ?? (() => undefined);
     this.#logger = logger;
     this.#source = new ImageSource({
       ...{ authFile, answerTimeoutMs, stallTimeoutMs, registries },
@@ -104,11 +116,14 @@ export class ImageStore {
    * share the work and its progress. Throws SandboxSpecUnusable, StorageFull, or the signal's
    * reason.
    */
-  async prepare(reference: string, options: WorkOptions = {}): Promise<PreparedImage> {
+  async prepare(
+    reference: string,
+    { owner = "", ...options }: WorkOptions & { owner?: string | undefined } = {},
+  ): Promise<PreparedImage> {
     const image = parseImageReference(reference);
     return this.#prepares.run(`${image.name}@${image.digest}`, options, async (report, signal) => {
       const known = image.digest === undefined ? undefined : await this.#stored(image.digest);
-      const stored = known ?? (await this.#obtain(image, report, signal));
+      const stored = known ?? (await this.#obtain(image, owner, report, signal));
       return { reference: pinImage(image, getDigest(stored.reference)!), env: stored.env, user: stored.user };
     });
   }
@@ -121,21 +136,58 @@ export class ImageStore {
     throw new PlatformError("ImageRemoved", { image: reference });
   }
 
-  /** Removes images that are not in `used` (pinned references) and not prepared for `keepMs`. */
+  /**
+   * Removes images that are not in `used` (pinned references): those that were not prepared for
+   * `keepMs`, and the oldest while they take more than one image may.
+   */
   async prune(used: Iterable<string>, keepMs = 7 * dayMs): Promise<void> {
     const keep = new Set([...used].map(getDigest));
     const removed: string[] = [];
-    for (const hex of await readdir(join(this.#dir, "roots"))) {
-      if (keep.has(`sha256:${hex}`)) continue;
+    const unused = await this.#list((hex) => !keep.has(`sha256:${hex}`));
+    let total = unused.reduce((sum, { bytes }) => sum + bytes, 0);
+    for (const { hex, bytes } of unused) {
       const folder = join(this.#dir, "roots", hex);
       // Synchronous, so that no call can start to use it in between.
       const usedAt = statSync(join(folder, "image.json"), { throwIfNoEntry: false })?.mtimeMs ?? 0;
-      if (Date.now() - usedAt < keepMs) continue;
+      const isExcess = this.#limits.bytes > 0 && total > this.#limits.bytes;
+      if (Date.now() - usedAt < (isExcess ? Math.min(freshMs, keepMs) : keepMs)) continue;
+      total -= bytes;
       removed.push(this.#temporaryPath());
       renameSync(folder, removed.at(-1)!);
     }
     await this.#pruneBlobs();
     if (removed.length > 0) await remove(...removed);
+  }
+
+  /** Unpacked images, the one that was prepared longest ago first. */
+  async #list(includes: (hex: string) => boolean): Promise<{ hex: string; bytes: number }[]> {
+    const names = (await readdir(join(this.#dir, "roots"))).filter(includes);
+    const found = names.map((hex) => {
+      const file = join(this.#dir, "roots", hex, "image.json");
+      const usedAt = statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+      const { bytes = 0 } = usedAt === 0 ? {} : (JSON.parse(readFileSync(file, "utf8")) as StoredImage);
+      return { hex, bytes, usedAt };
+    });
+    return found.sort((a, b) => a.usedAt - b.usedAt);
+  }
+
+  /** Fetches when the machine and the owner may fetch one more. */
+  async #inTurn(
+    owner: string,
+    report: (text: string) => void,
+    signal: AbortSignal,
+    fetch: () => Promise<StoredImage>,
+  ): Promise<StoredImage> {
+    const keys = ["machine", `owner ${owner}`];
+    const taken = this.#fetches.tryAcquire(keys);
+    if (!taken) report("waiting until other images are fetched");
+    const release = taken ?? (await this.#fetches.acquire(keys, signal));
+    signal.throwIfAborted();
+    try {
+      return await fetch();
+    } finally {
+      release?.();
+    }
   }
 
   /** Cancels all work and removes its incomplete files. */
@@ -146,6 +198,7 @@ export class ImageStore {
 
   async #obtain(
     image: ImageReference,
+    owner: string,
     report: (text: string) => void,
     signal: AbortSignal,
   ): Promise<StoredImage> {
@@ -157,11 +210,15 @@ export class ImageStore {
       report("the registry does not answer: the image is used as it was fetched before");
       return resolved;
     }
-    const stored =
-      (await this.#stored(resolved.digest)) ??
-      (await this.#unpacks.run(resolved.digest, { onProgress: report, signal }, (line, end) =>
-        this.#make(image, resolved, line, end),
-      ));
+    let stored = await this.#stored(resolved.digest);
+    if (!stored) {
+      const options = { onProgress: report, signal };
+      stored = await this.#unpacks.run(resolved.digest, options, (line, end) =>
+        this.#inTurn(owner, line, end, () => this.#make(image, resolved, line, end)),
+      );
+      const used = this.#used();
+      if (used) await this.prune(used).catch(() => {});
+    }
     if (image.digest === undefined) this.#remember(image.name, resolved.digest);
     return stored;
   }
@@ -203,20 +260,16 @@ export class ImageStore {
         manifest.config.digest,
         ...manifest.layers.map((layer) => layer.digest),
       ];
-      const stored: StoredImage = {
-        reference: pinImage(image, digest),
-        env,
-        user,
-        blobs: [...new Set(fetched)],
-      };
-      await writeFile(join(draft, "image.json"), JSON.stringify(stored));
       const to = { layout, root: join(draft, "rootfs"), idBase: this.#idBase, limits: this.#limits };
-      await unpackImage(image, to, signal).catch(async (error) => {
+      const bytes = await unpackImage(image, to, signal).catch(async (error) => {
         // A damaged blob must not make every later attempt fail.
         if (!signal.aborted)
           await Promise.allSettled(fetched.map((blob) => unlink(join(blobs, blob.replace(":", "/")))));
         throw error;
       });
+      const blobsOf = [...new Set(fetched)];
+      const stored: StoredImage = { reference: pinImage(image, digest), env, user, blobs: blobsOf, bytes };
+      await writeFile(join(draft, "image.json"), JSON.stringify(stored));
       await runTool(["rm", "-rf", "--", layout], { signal });
       // An existing folder is damaged, or it would have been used.
       if (existsSync(this.#rootFolder(digest))) await rename(this.#rootFolder(digest), this.#temporaryPath());

@@ -6,19 +6,19 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { type ImageLimits, TarMeter } from "./tar-meter.ts";
 
 /** Bytes that are read at a time. */
-const chunkSize = 2 ** 18;
+const chunkSize = 2 ** 20;
 
 /**
- * Counts what the layers of the image in an OCI layout unpack to. Throws SandboxSpecUnusable as
- * soon as a limit is exceeded, and the signal's reason. Ends early at a layer that is damaged,
- * which the program that unpacks it reports.
+ * Counts the bytes that the layers of the image in an OCI layout unpack to. Throws
+ * SandboxSpecUnusable as soon as a limit is exceeded, and the signal's reason. Ends early at a
+ * layer that is damaged, which the program that unpacks it reports.
  */
 export async function measureLayers(
   name: string,
   layout: string,
   limits: ImageLimits,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<number> {
   const meter = new TarMeter(name, limits);
   try {
     for (const file of await listLayers(layout)) {
@@ -29,6 +29,7 @@ export async function measureLayers(
     signal.throwIfAborted();
     if (error instanceof PlatformError) throw error;
   }
+  return meter.bytes;
 }
 
 async function measure(file: string, meter: TarMeter, signal: AbortSignal): Promise<void> {

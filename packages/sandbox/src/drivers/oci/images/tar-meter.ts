@@ -36,6 +36,11 @@ export class TarMeter {
     this.#limits = { ...rest, bytes: bytes === 0 ? Number.MAX_SAFE_INTEGER : bytes };
   }
 
+  /** What the layers so far unpack to. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   /** The stream of another layer begins. */
   nextLayer(): void {
     this.#reader = new TarReader();

@@ -13,14 +13,14 @@ const idRange = 65_536;
 /**
  * Unpacks the image of the OCI layout `layout` into the new folder `root` by umoci, with the owners
  * shifted by `idBase`. Device nodes are left out: sandboxes have their own /dev, and an overlay
- * takes some of them for deleted files. Throws SandboxSpecUnusable or StorageFull; the caller then
- * removes `root`.
+ * takes some of them for deleted files. Returns the bytes that the layers unpack to. Throws
+ * SandboxSpecUnusable or StorageFull; the caller then removes `root`.
  */
 export async function unpackImage(
   image: ImageReference,
   { layout, root, idBase, limits }: { layout: string; root: string; idBase: number; limits: ImageLimits },
   signal: AbortSignal,
-): Promise<void> {
+): Promise<number> {
   const abort = new AbortController();
   const either = AbortSignal.any([signal, abort.signal]);
   const guard = guardDisk(layout, () => abort.abort(new PlatformError("ImageDiskFull", image)));
@@ -30,9 +30,12 @@ export async function unpackImage(
   try {
     const argv = ["umoci", "raw", "unpack", "--image", ".:image", "--uid-map", map, "--gid-map", map, root];
     // Counting is faster than unpacking, so little is unpacked of an image that is too large.
-    const measured = measureLayers(image.name, layout, limits, either).catch((error) => abort.abort(error));
+    const measured = measureLayers(image.name, layout, limits, either).catch((error) => {
+      abort.abort(error);
+      return 0;
+    });
     const unpacked = await runTool(argv, { cwd: layout, signal: either });
-    await measured;
+    const bytes = await measured;
     either.throwIfAborted();
     if (/no space left on device|disk quota exceeded/i.test(unpacked.problem))
       throw new PlatformError("ImageDiskFull", image);
@@ -46,6 +49,7 @@ export async function unpackImage(
     if (!fixed.ok) throw failed(fixed.problem);
     // A power failure after the final rename must not leave empty files in the image.
     await runTool(["sync", "--file-system", join(root, ".")], { signal: either });
+    return bytes;
   } finally {
     guard.end();
   }
