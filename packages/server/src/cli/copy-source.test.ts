@@ -49,6 +49,28 @@ test("secret files are left out and named, tracked ones are the project's", asyn
   expect((await open("p", { secrets: true })).includes(".env")).toBe(true);
 });
 
+test.each([
+  ["web/.yarnrc.yml", "npmAuthToken: abc", 'npmAuthToken: "${TOKEN}"'],
+  ["auth.json", '{"github-oauth": {"github.com": "abc"}}', "{}"],
+  ["deploy/service-account.json", '{"type": "service_account", "private_key": "abc"}', '{"type": "x"}'],
+  ["config/credentials.json", '{"installed": {"client_secret": "abc"}}', '{"client_id": "a"}'],
+  ["ci/.docker/config.json", '{"auths": {"r.example": {"auth": "YTpi"}}}', '{"credsStore": "pass"}'],
+  ["pip.conf", "index-url = https://me:abc@pip.example/simple", "index-url = https://pip.example/simple"],
+  [".hg/hgrc", "[auth]\na.password = abc", "[paths]\ndefault = https://hg.example"],
+])("%s is left out only if it holds a secret", async (path, secret, plain) => {
+  await write({ [`p/${path}`]: secret, [`q/${path}`]: plain });
+  expect((await open("p")).secrets).toEqual([path]);
+  expect((await open("q")).secrets).toEqual([]);
+});
+
+test.each([".cargo/credentials.toml", ".kube/config", ".dev.vars", "terraform.tfstate.backup"])(
+  "%s is left out",
+  async (path) => {
+    await write({ [`p/${path}`]: "x" });
+    expect((await open("p")).secrets).toEqual([path]);
+  },
+);
+
 test("no credential in git's files is copied, in worktrees and nested repositories neither", async () => {
   const token = "ghp_0123456789abcdef";
   await write({ "main/a.txt": "a\n", "main/sub/b.txt": "b\n", "main/.gitignore": "sub\nbare.git\n" });

@@ -81,13 +81,19 @@ function isSecretFolder(path: string): boolean {
 }
 
 const keyStores = /\.(?:p12|pfx|jks|keystore|kdbx|ppk)$/i;
-const keyFiles = /\.(?:pem|key)$|(?:^|\/)\.npmrc$/i;
-const secretText = /PRIVATE KEY-----|_auth(?:Token)? ?= ?[^$ ]/;
+/** Files with nothing but secrets, which tools keep in a project. */
+const secretFiles =
+  /(?:^|\/)(?:\.envrc|\.pypirc|\.dev\.vars|\.htpasswd|\.pgpass|\.vault-token|kubeconfig|terraform\.tfstate(?:\.backup)?|\.cargo\/credentials(?:\.toml)?|\.kube\/config|\.streamlit\/secrets\.toml)$/;
+/** Files that may hold a secret, by their content. */
+const keyFiles =
+  /\.(?:pem|key)$|(?:^|\/)(?:\.npmrc|\.yarnrc\.yml|auth\.json|hgrc|pip\.conf|\.docker\/config\.json)$|(?:credential|secret|service.?account)[\w.-]{0,60}\.json$/i;
+const secretText =
+  /PRIVATE KEY-----|_auth(?:Token)? ?= ?[^$ ]|npmAuth(?:Token|Ident): ?["']?[^$"' ]|"(?:auth|private_key|client_secret|password|identitytoken)" ?: ?"[^"$]|"(?:github-oauth|gitlab-token|bearer)" ?:|password ?= ?[^$ ]|:\/\/[^\s/:@]{1,100}:[^\s/@$]{1,200}@/;
 
 async function holdsSecret(root: string, path: string, entry: Dirent): Promise<boolean> {
   if (!entry.isFile()) return false;
   if (isCredentialPath(`/${path}`) || isCredentialPath(`~/${path}`) || keyStores.test(path)) return true;
-  if (/(?:^|\/)(?:\.envrc|\.pypirc|terraform\.tfstate)$/.test(path)) return true;
+  if (secretFiles.test(path)) return true;
   if (!keyFiles.test(path)) return false;
   const beginning = await readBeginning(join(root, path), probedBytes);
   return secretText.test(beginning?.bytes.toString("latin1") ?? "");
