@@ -64,6 +64,8 @@ export async function printIds(): Promise<void> {
   const { client } = await connect();
   let count = 0;
   for await (const { id, title } of listConversations(client)) {
+    // A shell expands the words that it completes: only an id is one.
+    if (!/^[\w-]+$/.test(id)) continue;
     process.stdout.write(`${shortId(id)}\t${inertLine(title ?? "")}\n`);
     if (++count === maxIds) return;
   }

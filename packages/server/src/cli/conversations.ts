@@ -60,7 +60,7 @@ export function describeStatus({ execution_status, sandbox_status }: AppConversa
   if (sandbox_status === "MISSING") return "archived";
   // The status of a conversation is hidden while its sandbox is paused.
   const status = execution_status ?? (sandbox_status === "PAUSED" ? "paused" : "idle");
-  return status === "waiting_for_confirmation" ? "waiting" : status;
+  return status === "waiting_for_confirmation" ? "waiting" : inertLine(status);
 }
 
 /** The part of an id that people read. */

@@ -1,7 +1,9 @@
+import { inertLine } from "./inert.ts";
 import { columnsOf, padTo } from "./lines.ts";
 
-/** Rows as lines with aligned columns; the last column may have any width. */
-export function formatTable(rows: readonly (readonly string[])[]): string {
+/** Rows of untrusted texts as lines with aligned columns; the last column may have any width. */
+export function formatTable(cells: readonly (readonly string[])[]): string {
+  const rows = cells.map((row) => row.map(inertLine));
   const widths: number[] = [];
   for (const row of rows)
     for (const [column, cell] of row.entries())
