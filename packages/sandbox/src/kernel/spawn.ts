@@ -31,6 +31,7 @@ const O_CLOEXEC = 0o2000000;
 const AF_UNIX = 1;
 const SOCK_STREAM = 1;
 const WNOHANG = 1;
+const EAGAIN = 11;
 /** Larger than each of glibc's opaque structures (80, 336 and 128 bytes). */
 const structBytes = 512;
 
@@ -120,6 +121,7 @@ function start(
     );
     const out = [0];
     const failed = posixSpawn(out, argv[0], actions, attributes, [...argv, null], [...variables, null]);
+    if (failed === EAGAIN) throw processesExhausted(argv[0]!);
     if (failed !== 0) throw systemError(`spawn ${argv[0]}`, failed);
     pid = out[0]!;
     if (oomScore !== undefined) setOomScore(pid, oomScore);
@@ -132,6 +134,11 @@ function start(
     attributesDestroy(attributes);
   }
   return { pid, exit: exitOf(pid, reading) };
+}
+
+function processesExhausted(program: string): NodeJS.ErrnoException {
+  const text = `${program} cannot run, because no process ids are left on the machine (EAGAIN): end programs there, or raise kernel.pid_max`;
+  return Object.assign(new Error(text), { code: "EAGAIN", errno: -EAGAIN, syscall: `spawn ${program}` });
 }
 
 interface Ends {
