@@ -4,7 +4,7 @@ import { parseArgs } from "node:util";
 import { canvasVersion } from "@sandpiper/server/cli/gui/canvas-package";
 import { runCanvas } from "./canvas.ts";
 import { writeMatrix } from "./matrix.ts";
-import { startClientPlatform } from "./platform.ts";
+import { type ClientPlatform, startClientPlatform } from "./platform.ts";
 import { findPython, installSdk, sdks } from "./python.ts";
 import { nameOf, type Result, type Runner, runChecks } from "./run-checks.ts";
 import { installTypescriptClient, typescriptClients } from "./typescript.ts";
@@ -31,18 +31,24 @@ const { values: options, positionals } = parseArgs({
   },
 });
 
+/** One client in one version: runs checks. */
+type Part = () => Promise<void>;
+
+/** How many parts run at once. Each has a server of its own, whose settings its checks change. */
+const maxParts = 2;
+
 const results: Result[] = [];
 mkdirSync(cache, { recursive: true });
-const platform = await startClientPlatform();
+const platforms = new Set<ClientPlatform>();
+const stopAll = () => Promise.all([...platforms].map((platform) => platform.stop()));
 for (const signal of ["SIGINT", "SIGTERM"] as const)
-  process.once(signal, () => void platform.stop().finally(() => process.exit(130)));
-try {
-  await runTypescript();
-  await runPython();
-  if (isWantedVersion(canvasVersion) && isWanted("agent_canvas")) await runCanvas(root, cache, print);
-} finally {
-  await platform.stop();
-}
+  process.once(signal, () => void stopAll().finally(() => process.exit(130)));
+// The clients are installed before the first check begins: an installation holds up this process.
+const parts = [...pythonParts(), ...typescriptParts(), ...canvasParts()];
+const workers = Array.from({ length: maxParts }, async () => {
+  for (let part = parts.shift(); part; part = parts.shift()) await part();
+});
+await Promise.all(workers).finally(stopAll);
 if (options.matrix || (positionals.length === 0 && !options.versions)) writeMatrix(root, results);
 const failed = results.filter(({ result }) => result === "failed");
 console.log(`${results.length - failed.length} passed, ${failed.length} failed`);
@@ -54,34 +60,50 @@ function againOf({ client, version, check }: Result): string {
   return `${client === "Agent Canvas" ? "agent_canvas" : check} --versions ${version}\n`;
 }
 
-async function runTypescript(): Promise<void> {
+function typescriptParts(): Part[] {
   const checks = checksOf("typescript");
-  if (checks.length === 0) return;
-  for (const version of typescriptClients.filter(isWantedVersion)) {
+  if (checks.length === 0) return [];
+  return typescriptClients.filter(isWantedVersion).map((version) => {
     const env = { CLIENT: installTypescriptClient(cache, version) };
     const command = [process.execPath, join(import.meta.dirname, "typescript/run.ts")];
-    await runAll({ client: "TypeScript client", version, command, env }, "typescript", checks);
-  }
+    return () => runAll({ client: "TypeScript client", version, command, env }, "typescript", checks);
+  });
 }
 
-async function runPython(): Promise<void> {
+function pythonParts(): Part[] {
   const checks = checksOf("python");
-  if (checks.length === 0) return;
+  if (checks.length === 0) return [];
   const python = findPython();
   if (!python) {
     console.log("NOT RUN: the Python SDK needs Python 3.12 or newer, and none was found.");
-    return;
+    return [];
   }
-  for (const sdk of sdks.filter(({ version }) => isWantedVersion(version))) {
-    const command = [installSdk(python, cache, sdk), join(import.meta.dirname, "python/run.py")];
-    const env = {
-      PYTHONPATH: join(import.meta.dirname, "python"),
-      OPENHANDS_SUPPRESS_BANNER: "1",
-      // Without it each process asks a site for prices, three times.
-      LITELLM_LOCAL_MODEL_COST_MAP: "True",
-    };
-    await runAll({ client: "Python SDK", version: sdk.version, command, env }, "python", checks);
-  }
+  // Each version in two parts of about the same length, so that all places are used to the end.
+  const halves = [checks.filter(isOfRun), checks.filter((path) => !isOfRun(path))];
+  return sdks
+    .filter(({ version }) => isWantedVersion(version))
+    .flatMap((sdk) => {
+      const command = [installSdk(python, cache, sdk), join(import.meta.dirname, "python/run.py")];
+      const env = {
+        PYTHONPATH: join(import.meta.dirname, "python"),
+        OPENHANDS_SUPPRESS_BANNER: "1",
+        // Without it each process asks a site for prices, three times.
+        LITELLM_LOCAL_MODEL_COST_MAP: "True",
+      };
+      const runner = { client: "Python SDK", version: sdk.version, command, env };
+      return halves.filter(({ length }) => length > 0).map((half) => () => runAll(runner, "python", half));
+    });
+}
+
+/** Whether a check repeats calls of `run()`, which takes longer. */
+function isOfRun(path: string): boolean {
+  return nameOf(path).startsWith("run_");
+}
+
+function canvasParts(): Part[] {
+  return isWantedVersion(canvasVersion) && isWanted("agent_canvas")
+    ? [() => runCanvas(root, cache, print)]
+    : [];
 }
 
 /** The checks of a folder whose names contain one of the words of the command line. */
@@ -96,6 +118,8 @@ async function runAll(
   folder: string,
   checks: readonly string[],
 ): Promise<void> {
+  const platform = await startClientPlatform();
+  platforms.add(platform);
   await runChecks(
     {
       ...runner,
@@ -106,6 +130,8 @@ async function runAll(
     },
     checks,
   );
+  platforms.delete(platform);
+  await platform.stop();
 }
 
 function isWantedVersion(version: string): boolean {

@@ -8,7 +8,7 @@ const signs = { passed: "yes", failed: "no", absent: "–" } as const;
  * Writes docs/clients/matrix.md: feature by client and version, with the reasons of failures.
  */
 export function writeMatrix(root: string, results: readonly Result[]): void {
-  const clients = [...new Set(results.map(({ client }) => client))];
+  const clients = [...new Set(results.map(({ client }) => client))].sort();
   const sections = clients.map((client) => section(root, client, results));
   writeFileSync(
     join(root, "docs/clients/matrix.md"),
@@ -29,7 +29,7 @@ ${sections.join("\n")}`,
 
 function section(root: string, client: string, results: readonly Result[]): string {
   const own = results.filter((result) => result.client === client);
-  const versions = [...new Set(own.map(({ version }) => version))];
+  const versions = [...new Set(own.map(({ version }) => version))].sort();
   const checks = [...new Set(own.map(({ check }) => check))].sort();
   const rows = checks.map((check) => {
     const cells = versions.map((version) => {

@@ -1,4 +1,5 @@
 import * as clients from "@openhands/typescript-client/clients";
+import { builtInSubAgents } from "@sandpiper/agent/sub-agents/built-in";
 import { invalid } from "@sandpiper/core/test/support/stub";
 import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -267,7 +268,8 @@ test("skills and hooks of the sandbox's project are listed", async () => {
   expect(await plugins.listInstalledPlugins()).toEqual({ plugins: [] });
   expect(await plugins.getPluginsMarketplace()).toEqual({ plugins: [] });
   await expect(plugins.installPlugin({ source: "github:a/b" })).rejects.toMatchObject({ status: 400 });
-  expect(await new clients.SubAgentsClient(options).getSubAgents()).toEqual({ agents: [] });
+  const { agents } = await new clients.SubAgentsClient(options).getSubAgents();
+  expect(agents.map(({ name }) => name)).toEqual(builtInSubAgents.map(({ name }) => name));
 });
 
 test("workspaces can be saved; editor and desktop are not supported", async () => {

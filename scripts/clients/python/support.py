@@ -64,7 +64,11 @@ def open_conversation(workspace, **more):
     try:
         yield conversation
     finally:
-        conversation.close()
+        # The SDK waits five seconds for its socket, unless the server closes it first.
+        closing = threading.Thread(target=conversation.close, daemon=True)
+        closing.start()
+        if options["delete_on_close"]:
+            closing.join()
 
 
 def info_of(conversation):
