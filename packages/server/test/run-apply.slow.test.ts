@@ -141,6 +141,20 @@ test("changes that are not wanted now are kept in a file", async () => {
   expect(await text()).toBe("agent\n");
 });
 
+test("changes of a run that is interrupted are kept, and not applied without a question", async () => {
+  let calls = 0;
+  meanwhile = async () => {
+    // The first call has changed the file.
+    if (++calls < 2) return;
+    local.pty.write("\x03");
+    await local.shows(/Interrupting/);
+  };
+  const local = run("--apply --yes");
+  await local.shows(/The run was interrupted: the folder.*unchanged\..*apply '\S+'\r\n/s);
+  expect(await readFile(keptFile(local.shown), "utf8")).toMatch(/^\+agent$/m);
+  expect(await text()).toBe("old\n");
+});
+
 test("the command that applies kept changes fits a folder without git, and one that a repository ignores", async () => {
   await rm(join(project, ".git"), { recursive: true });
   meanwhile = async () => {

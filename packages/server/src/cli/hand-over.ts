@@ -17,6 +17,8 @@ export interface HandOver {
   apply: boolean;
   /** Do not ask. */
   yes: boolean;
+  /** The agent may not have finished, so that nothing is applied without a question. */
+  interrupted?: boolean;
   /** Print the changes; otherwise the caller shows them. */
   shows: boolean;
   /** Merge into files that changed meanwhile, with conflict markers. */
@@ -35,7 +37,7 @@ export async function handOver(
   patch: Patch | undefined,
   options: HandOver,
 ): Promise<Outcome> {
-  const { folder, apply, yes, isOwn, user } = options;
+  const { folder, apply, yes, isOwn, user, interrupted = false } = options;
   if (!patch) {
     process.stderr.write("Nothing changed.\n");
     return "kept";
@@ -47,12 +49,14 @@ export async function handOver(
     const file = await keepPatch(patch, folder, user);
     throw nameFile(error, describeKept(folder, file, conflicts));
   };
-  const isWanted = apply && (yes || !process.stdin.isTTY || (await isApproved(patch, folder).catch(keep)));
+  const asks = !yes && process.stdin.isTTY === true;
+  const isWanted = apply && (asks ? await isApproved(patch, folder).catch(keep) : !interrupted);
   if (!isWanted) {
-    if (isShown && isOwn) {
+    if ((isShown || apply) && isOwn) {
       const file = await keepPatch(patch, folder, user);
+      const begin = apply && !asks ? "The run was interrupted: the" : "The";
       process.stderr.write(
-        `${formatSentence(`The folder ${folder} is unchanged. ${describeKept(folder, file, false)}`, process.stderr)}\n`,
+        `${formatSentence(`${begin} folder ${folder} is unchanged. ${describeKept(folder, file, false)}`, process.stderr)}\n`,
       );
     }
     return "kept";

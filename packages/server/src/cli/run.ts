@@ -162,6 +162,7 @@ async function work(
       folder: task.folder,
       user,
       isOwn: !options.repo,
+      interrupted: interruption.exitCode !== undefined,
       shows: !json,
       apply: options.apply === true,
       yes: options.yes === true,
