@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { type Attack, address, dial, head, keepOpen, keyLine, loops, type Target } from "./attacks-target.ts";
 
 /** Sends the same bytes again and again over some connections. */
-function flood(lanes: number, bytes: (target: Target) => Buffer): Attack["run"] {
+export function flood(lanes: number, bytes: (target: Target) => Buffer): Attack["run"] {
   return async (target, signal) => {
     const piece = bytes(target);
     await loops(lanes, signal, async () => {
@@ -22,7 +22,7 @@ function flood(lanes: number, bytes: (target: Target) => Buffer): Attack["run"] 
   };
 }
 
-const many = (count: number, text: string) => Buffer.from(text.repeat(count));
+export const many = (count: number, text: string) => Buffer.from(text.repeat(count));
 
 /** Attacks with requests, most of them without a key. */
 export const httpAttacks: readonly Attack[] = [

@@ -13,7 +13,7 @@ interface Call {
 }
 
 /** Sends requests with the key over and over, some at once; `call` makes each of them. */
-function calls(lanes: number, call: (target: Target, index: number) => Call): Attack["run"] {
+export function calls(lanes: number, call: (target: Target, index: number) => Call): Attack["run"] {
   return (target, signal) =>
     loops(lanes, signal, async (lane, index) => {
       const { path, headers, leaveAfter, ...rest } = call(target, lane + lanes * index);
@@ -52,7 +52,7 @@ function pieces(lanes: number, lines: (target: Target) => [string, ...string[]])
 }
 
 const archive = ({ sandboxId }: Target) => `/api/v1/sandboxes/${sandboxId}/archive?path=/usr/share`;
-const eventsOf = ({ sandboxId, conversationId }: Target) =>
+export const eventsOf = ({ sandboxId, conversationId }: Target) =>
   `/agent/${sandboxId}/api/conversations/${conversationId}/events`;
 
 /** A form with many small fields before its file. */

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { type Attack, address, dial, head, keepOpen, keyLine, loops, type Target } from "./attacks-target.ts";
 
 /** Asks for a WebSocket at a path; without a key it waits for the frame that brings one. */
-function upgrade(target: Target, path: string, withKey: boolean, from?: string): Socket {
+export function upgrade(target: Target, path: string, withKey: boolean, from?: string): Socket {
   const socket = dial(target, from);
   const lines = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"];
   const nonce = `Sec-WebSocket-Key: ${randomBytes(16).toString("base64")}`;
@@ -22,7 +22,7 @@ function frame(opcode: number, payload: string | Buffer, final = true): Buffer {
 }
 
 const repeat = (count: number, bytes: Buffer) => Buffer.concat(Array.from({ length: count }, () => bytes));
-const events = ({ conversationId }: Target) => `/sockets/events/${conversationId}`;
+export const events = ({ conversationId }: Target) => `/sockets/events/${conversationId}`;
 
 /** Sends the same frames again and again over some sockets that have a key. */
 function frames(lanes: number, bytes: Buffer, begin: Buffer = Buffer.alloc(0)): Attack["run"] {
