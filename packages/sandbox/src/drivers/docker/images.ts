@@ -4,6 +4,7 @@ import type { ImageInspectInfo } from "dockerode";
 import type { PreparedSpec, PrepareOptions, SandboxSpec, SandboxUser } from "../../driver.ts";
 import { formatSize } from "../../service/disk-space.ts";
 import type { Registries } from "../../specs/registries.ts";
+import { FetchTurns } from "../common/images/fetch-turns.ts";
 import type { Engine } from "./engine.ts";
 import { type EngineImage, parseEngineImage, pinReference, toEngineName } from "./engine-image.ts";
 import { findImageUser } from "./image-user.ts";
@@ -22,6 +23,7 @@ export class Images {
   readonly #engine: Engine;
   readonly #options: ImagesOptions;
   readonly #fetches = new SingleFlight<void>();
+  readonly #turns = new FetchTurns();
   /** By image id and user text. */
   readonly #users = new Map<string, SandboxUser>();
 
@@ -74,8 +76,11 @@ export class Images {
     if (image.source === "engine") throw new PlatformError("EngineImageMissing", { image: image.id });
     const { authFile, registries, maxBytes } = this.#options;
     registries.checkEngine(image.registry);
-    await this.#fetches.run(toEngineName(image), options, (onProgress, signal) =>
-      pullImage(this.#engine, image, authFile, { onProgress, signal }),
+    const { owner = "", ...rest } = options;
+    await this.#fetches.run(toEngineName(image), rest, (report, signal) =>
+      this.#turns.run(owner, { report, signal }, () =>
+        pullImage(this.#engine, image, authFile, { onProgress: report, signal }),
+      ),
     );
     const found = await this.#inspect(image);
     if (!found) throw new PlatformError("EngineImageMissing", { image: toEngineName(image) });

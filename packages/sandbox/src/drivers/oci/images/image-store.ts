@@ -13,7 +13,6 @@ import { readdir, readFile, rename, unlink, utimes, writeFile } from "node:fs/pr
 import { join } from "node:path";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
-import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { SingleFlight, type WorkOptions } from "@sandpiper/core/scheduling/single-flight";
 import {
   getDigest,
@@ -22,6 +21,7 @@ import {
   pinImage,
 } from "../../../specs/image-reference.ts";
 import { Registries } from "../../../specs/registries.ts";
+import { FetchTurns } from "../../common/images/fetch-turns.ts";
 import { RegistryUnreachable } from "../../common/images/problems.ts";
 import { ImageSource, type ManifestBytes } from "./image-source.ts";
 import { runTool } from "./run-tool.ts";
@@ -67,8 +67,6 @@ interface StoredImage extends PreparedImage {
 const dayMs = 86_400_000;
 /** Time for which a prepared image stays, because its sandbox may be about to start, ms. */
 const freshMs = 600_000;
-/** Concurrent fetches of the machine, and for one owner. */
-const maxFetches = [4, 2] as const;
 /** The largest images in use have about 500,000 entries. */
 const defaultLimits: ImageLimits = { bytes: 20 * 2 ** 30, files: 2_000_000, depth: 200 };
 
@@ -86,7 +84,7 @@ export class ImageStore {
   readonly #source: ImageSource;
   readonly #prepares = new SingleFlight<PreparedImage>();
   readonly #unpacks = new SingleFlight<StoredImage>();
-  readonly #fetches = new KeyedSemaphore(maxFetches);
+  readonly #turns = new FetchTurns();
   readonly #used: () => Iterable<string> | undefined;
 
   constructor({ dir, idBase, authFile, logger, ...options }: ImageStoreOptions) {
@@ -171,25 +169,6 @@ export class ImageStore {
     return found.sort((a, b) => a.usedAt - b.usedAt);
   }
 
-  /** Fetches when the machine and the owner may fetch one more. */
-  async #inTurn(
-    owner: string,
-    report: (text: string) => void,
-    signal: AbortSignal,
-    fetch: () => Promise<StoredImage>,
-  ): Promise<StoredImage> {
-    const keys = ["machine", `owner ${owner}`];
-    const taken = this.#fetches.tryAcquire(keys);
-    if (!taken) report("waiting until other images are fetched");
-    const release = taken ?? (await this.#fetches.acquire(keys, signal));
-    signal.throwIfAborted();
-    try {
-      return await fetch();
-    } finally {
-      release?.();
-    }
-  }
-
   /** Cancels all work and removes its incomplete files. */
   async close(): Promise<void> {
     const reason = new Error("The server is ending.");
@@ -214,7 +193,7 @@ export class ImageStore {
     if (!stored) {
       const options = { onProgress: report, signal };
       stored = await this.#unpacks.run(resolved.digest, options, (line, end) =>
-        this.#inTurn(owner, line, end, () => this.#make(image, resolved, line, end)),
+        this.#turns.run(owner, { report: line, signal: end }, () => this.#make(image, resolved, line, end)),
       );
       const used = this.#used();
       if (used) await this.prune(used).catch(() => {});
