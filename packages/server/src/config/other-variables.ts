@@ -6,8 +6,8 @@ export const otherVariables: readonly {
 }[] = [
   {
     name: "SANDPIPER_URL",
-    meaning: "Server that `sandpiper run` and `attach` use, together with SANDPIPER_API_KEY",
-    defaultText: "a server of its own",
+    meaning: "Server that all commands use, together with SANDPIPER_API_KEY",
+    defaultText: "the server of the data folder, else one of its own",
   },
   {
     name: "SANDPIPER_DEBUG",

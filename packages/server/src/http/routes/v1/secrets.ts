@@ -53,7 +53,7 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
   );
   app.put(
     "/api/v1/secrets/:secret_id",
-    route("Change a secret's name or description", {
+    route("Change a secret's name, description, hosts, headers or plain; the value stays", {
       params: SecretPath,
       body: CustomSecretUpdate,
       response: { 200: EditResponse },
