@@ -15,8 +15,11 @@ export function cutMaps(schema: object, value: unknown): unknown {
   const branches = (schema as Schema).anyOf ?? [schema as Schema];
   const bounds = branches.flatMap(({ maxProperties }) => maxProperties ?? []);
   const most = Math.max(...bounds);
-  if (bounds.length > 0 && Object.keys(value).length > most)
-    return Object.fromEntries(Object.entries(value).slice(0, most + 1));
+  if (bounds.length > 0) {
+    const names = Object.keys(value);
+    if (names.length > most)
+      return Object.fromEntries(names.slice(0, most + 1).map((name) => [name, value[name]]));
+  }
   let result = value;
   for (const { properties = {} } of branches)
     for (const [name, inner] of Object.entries(properties)) {

@@ -46,14 +46,14 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
 };
 
 function check(validator: Validator, value: unknown, part: string): { value: unknown } | { error: Error } {
-  if (!validator.Check(value))
-    return { error: new InvalidInput(toIssues(findErrors(validator, value), part)) };
+  // Maps with too many members are not looked at as a whole.
+  const cut = cutMaps(validator.Type(), value);
+  const refuse = (faulty: unknown) => ({
+    error: new InvalidInput(toIssues(validator.Errors(faulty), part)),
+  });
+  if (!validator.Check(cut)) return refuse(cut);
+  if (cut !== value && !validator.Check(value)) return refuse(value);
   return { value: part === "body" ? stripUnknownFields(validator.Type(), value) : value };
-}
-
-function findErrors(validator: Validator, value: unknown): TLocalizedValidationError[] {
-  const errors = validator.Errors(cutMaps(validator.Type(), value));
-  return errors.length > 0 ? errors : validator.Errors(value);
 }
 
 /** Converts validation errors to issues; `part` begins their `loc`. */
