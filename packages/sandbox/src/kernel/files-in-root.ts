@@ -109,7 +109,8 @@ export function readInRoot(root: string, path: string): string | undefined {
   }
 }
 
-function openInRoot(folder: number, path: string, flags: number, mode = 0): number {
+/** Opens a path below an open folder, which links in it do not leave. Throws ENOENT, ELOOP, …. */
+export function openInRoot(folder: number, path: string, flags: number, mode = 0): number {
   const how = Buffer.from(
     BigUint64Array.of(BigInt(flags | O_CLOEXEC), BigInt(mode), RESOLVE_NO_MAGICLINKS | RESOLVE_IN_ROOT)
       .buffer,

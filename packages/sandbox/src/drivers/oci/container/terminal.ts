@@ -1,11 +1,6 @@
 import { lchownSync } from "node:fs";
+import type { TtySize } from "../../../kernel/pseudo-terminal.ts";
 import { readStatFields } from "../../common/processes.ts";
-
-/** Size of a terminal in characters. */
-export interface TtySize {
-  cols: number;
-  rows: number;
-}
 
 /**
  * Passes changed sizes on to the terminal inside a sandbox, one at a time; only the last waiting

@@ -1,17 +1,15 @@
-import { writeSync } from "node:fs";
-import { Readable, Writable } from "node:stream";
+import { Readable } from "node:stream";
 import { spawn } from "@lydell/node-pty";
 import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
 import { setOomScore } from "../../../kernel/oom-score.ts";
+import type { TtySize } from "../../../kernel/pseudo-terminal.ts";
 import { toExitStatus, toRefusedExitCode } from "../../common/commands.ts";
 import { OutputStream } from "../../common/output-stream.ts";
 import type { ProcessConfig } from "./config.ts";
 import { ExecFiles } from "./exec-files.ts";
 import { Signals } from "./signals.ts";
-import { ownTerminal, TtyResizer, type TtySize } from "./terminal.ts";
-
-/** Pause before the next write to a full terminal, ms. */
-const retryWriteMs = 5;
+import { ownTerminal, TtyResizer } from "./terminal.ts";
+import { makeTerminalInput } from "./terminal-input.ts";
 
 /**
  * Runs a command in a sandbox on a pseudo-terminal; the runtime carries bytes and sizes between the
@@ -60,33 +58,10 @@ export function execTty(
     });
   });
 
-  // node-pty's own write spins on the event loop while the terminal is full, so write to its
-  // non-blocking descriptor. The state of the owning socket shows that the number is still valid.
+  // The state of the owning socket shows that the number is still valid.
   const { fd, _socket: owner } = pty as unknown as { fd: number; _socket: { destroyed: boolean } };
-  const writeToPty = (bytes: Buffer, done: () => void): void => {
-    if (ended || owner.destroyed) return done();
-    let written = 0;
-    try {
-      written = writeSync(fd, bytes);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EAGAIN") return done();
-    }
-    if (written === bytes.length) return done();
-    setTimeout(() => writeToPty(bytes.subarray(written), done), retryWriteMs);
-  };
-
-  const stdin = new Writable({
-    // Until the process runs, our side still echoes and edits lines.
-    construct(done) {
-      void started.then(() => done());
-    },
-    write(chunk: Buffer, _encoding, done) {
-      writeToPty(chunk, () => done());
-    },
-    final(done) {
-      writeToPty(Buffer.from("\u0004"), () => done());
-    },
-  });
+  // Until the process runs, our side still echoes and edits lines.
+  const stdin = makeTerminalInput(fd, () => !ended && !owner.destroyed, started);
 
   return {
     stdin,

@@ -204,6 +204,59 @@ describe.each(runtimes)("the warm shell over %s", (runtime) => {
     await expect.poll(() => inside("echo again")).toBe("again\n");
   });
 
+  test("runs a terminal as the runtime does, and another shell runs the next commands", async () => {
+    await driver.start({ id: "plain", spec: testSpec });
+    const facts =
+      "env -0 | sort -z | tr '\\0' ' '; tty | tr 0-9 N; stty -a; ls /proc/self/fd; grep -E 'Cap|NoNew|Seccomp|SigIgn|SigBlk' /proc/self/status; ps -o tpgid=,sid= -p $$ | awk '{print $1 == $2}'; [ -w /dev/tty ]; exit 7";
+    const onTerminal = async (name: string, argv: string[]) => {
+      const process = await driver.exec(name, { argv, cwd: "/tmp", tty: { cols: 91, rows: 17 } });
+      const text = (await process.stdout.toArray()).join("");
+      // runc changes this setting, which matters to nobody behind a terminal.
+      return { text: text.replace(/-?onlcr/, "").replaceAll("\r", ""), exit: await process.exit };
+    };
+    const [one, other] = [
+      await onTerminal("plain", ["/bin/sh", "-c", facts]),
+      await onTerminal(id, ["/bin/sh", "-c", facts]),
+    ];
+    expect(one.exit).toEqual({ code: 7, signal: null });
+    expect(other).toEqual(one);
+    await driver.remove("plain");
+    await expect.poll(resident).toBe(true);
+    expect((await onTerminal(id, parent)).text).not.toBe("0\n");
+    await expect.poll(resident).toBe(true);
+    const owner = await onTerminal(id, ["sh", "-c", "stat -c '%U %G %a' $(tty)"]);
+    expect(owner.text).toBe("agent tty 620\n");
+  });
+
+  test("a terminal takes a size, keys and signals, and hangs up at its end", async () => {
+    const tty = { cols: 91, rows: 17 };
+    const shell = await driver.exec(id, { argv: ["bash", "--norc", "-i"], env: { PS1: "> " }, tty });
+    let text = "";
+    shell.stdout.on("data", (chunk: Buffer) => {
+      text += chunk;
+    });
+    shell.stdin.write("echo $PPID is no$((0))ne; sleep 4321\n");
+    await expect.poll(() => text).toMatch(/[1-9]\d* is no0ne\r\n/);
+    await expect.poll(() => inside("pgrep -c sleep")).toBe("1\n");
+    shell.stdin.write("\x03");
+    shell.stdin.write("echo code $?; stty size\n");
+    await expect.poll(() => text).toMatch(/code 130\r\n.*17 91\r\n/s);
+    shell.resize(60, 20);
+    shell.stdin.write("stty size; sleep 4321\n");
+    await expect.poll(() => text).toMatch(/20 60\r\n/);
+    await expect.poll(() => inside("pgrep -c sleep")).toBe("1\n");
+    shell.kill();
+    expect(await shell.exit).toEqual({ code: null, signal: "SIGKILL" });
+    await expect.poll(() => inside("pgrep -c 'sleep|bash'")).toBe("0\n");
+    shell.resize(1, 1);
+    await expect.poll(resident).toBe(true);
+
+    const left = await driver.exec(id, { argv: ["cat"], tty });
+    left.stdout.resume();
+    await driver.remove(id);
+    expect((await left.exit).code).not.toBe(0);
+  });
+
   test("survives a pause and is replaced after a restart of the sandbox", async () => {
     const shell = await inside({ argv: parent });
     const running = await driver.exec(id, { argv: ["cat"] });

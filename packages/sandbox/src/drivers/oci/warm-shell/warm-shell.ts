@@ -1,12 +1,15 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
+import type { TtySize } from "../../../kernel/pseudo-terminal.ts";
+import { insideFolder } from "../../common/busybox.ts";
 import { toExitStatus } from "../../common/commands.ts";
 import { readStatFields, sendSignal } from "../../common/processes.ts";
 import type { ProcessGroup } from "../cgroup/process-groups.ts";
 import { captureOutput, drainOutput } from "../container/output-pipe.ts";
 import { CommandPipes } from "./command-pipes.ts";
 import { type Command, makeCommandScript } from "./command-script.ts";
+import { CommandTerminal } from "./command-terminal.ts";
 import type { ShellChannel } from "./shell-channel.ts";
 
 /** Wait for a new shell, ms. */
@@ -67,24 +70,38 @@ export class WarmShell {
     return false;
   }
 
-  /** Starts a command in an idle shell. Undefined when the command did not and will not run. */
-  async run(command: Command): Promise<SandboxProcess | undefined> {
-    const name = `${prefix}-${(serial++).toString(36)}`;
-    const text = makeCommandScript(name, command);
-    if (text === undefined) return undefined;
+  /**
+   * Starts a command in an idle shell, with `tty` on a terminal of that size. Undefined when the
+   * command did not and will not run.
+   */
+  async run(command: Command, tty?: TtySize): Promise<SandboxProcess | undefined> {
     this.#busy = true;
-    let pipes: CommandPipes | undefined;
+    let link: CommandPipes | CommandTerminal | undefined;
     try {
-      pipes = new CommandPipes(this.#target.folder, name, this.#target.owner);
+      const name = `${prefix}-${(serial++).toString(36)}`;
+      link = tty ? this.#openTerminal(tty) : new CommandPipes(this.#target.folder, name, this.#target.owner);
+      const ends = "path" in link ? { terminal: link.path } : { pipes: `${insideFolder}/${name}` };
+      const text = makeCommandScript(ends, command);
+      if (text === undefined) {
+        link.close();
+        this.#busy = false;
+        return undefined;
+      }
       this.#channel.send(text);
-      if ((await this.#channel.readLine(openTimeoutMs)) === "s") return this.#attach(pipes);
+      if ((await this.#channel.readLine(openTimeoutMs)) === "s") return this.#attach(link);
     } catch {
-      // No descriptors are free, or the folder is gone.
+      // No descriptors are free, or the folder or the shell is gone.
     }
-    // Without its pipes the command cannot start any more.
-    pipes?.close();
+    // Without its pipes or terminal the command cannot start any more.
+    link?.close();
     this.end();
     return undefined;
+  }
+
+  #openTerminal(size: TtySize): CommandTerminal {
+    const { group, owner } = this.#target;
+    if (!group.has(this.#pid)) throw new Error("the shell has ended");
+    return new CommandTerminal(`/proc/${this.#pid}/root`, owner.uid, size);
   }
 
   /** Ends the shell; its running command goes on. */
@@ -94,28 +111,29 @@ export class WarmShell {
     if (this.#target.group.has(this.#pid)) sendSignal(this.#pid, "SIGKILL");
   }
 
-  #attach(pipes: CommandPipes): SandboxProcess {
-    const { stdin, stdout: out, stderr: err } = pipes.connect();
+  #attach(link: CommandPipes | CommandTerminal): SandboxProcess {
+    const { stdin, stdout: out, stderr: err } = link.connect();
     // The reader may close the pipe before all input is written.
     stdin.on("error", () => {});
     const stdout = captureOutput(out);
     const stderr = captureOutput(err);
     const sent = new Set<NodeJS.Signals>();
     const result = this.#channel.readLine();
-    stdin.write("\n");
+    this.#channel.send("\n");
 
     let ended = false;
     let killTimer: NodeJS.Timeout | undefined;
     let wake: NodeJS.Timeout | undefined;
     stdin.once("close", () => {
-      if (!ended) wake = setInterval(() => pipes.wakeReaders(), wakeIntervalMs).unref();
+      if (!ended && "wakeReaders" in link)
+        wake = setInterval(() => link.wakeReaders(), wakeIntervalMs).unref();
     });
     const finish = async (): Promise<ExitStatus> => {
       const line = await result;
       ended = true;
       clearTimeout(killTimer);
       clearInterval(wake);
-      pipes.close();
+      link.close();
       this.#busy = false;
       const code = /^x (\d{1,3})$/.exec(line ?? "")?.[1];
       if (code === undefined) this.#abandon();
@@ -130,7 +148,10 @@ export class WarmShell {
         sent.add(name);
       if (name === "SIGKILL") killTimer ??= setTimeout(() => this.#channel.end(), killTimeoutMs).unref();
     };
-    return { stdin, stdout, stderr, exit: finish(), kill: signal, resize: () => {} };
+    const resize = (cols: number, rows: number) => {
+      if (!ended && "resize" in link) link.resize({ cols, rows });
+    };
+    return { stdin, stdout, stderr, exit: finish(), kill: signal, resize };
   }
 
   /** Kills the command of a shell that has ended or gave an invalid answer. */

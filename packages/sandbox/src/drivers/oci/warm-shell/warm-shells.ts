@@ -1,4 +1,5 @@
 import type { SandboxProcess } from "../../../driver.ts";
+import type { TtySize } from "../../../kernel/pseudo-terminal.ts";
 import type { Command } from "./command-script.ts";
 import type { WarmShell } from "./warm-shell.ts";
 
@@ -29,8 +30,11 @@ export class WarmShells {
     this.#start = start;
   }
 
-  /** Runs a command in an idle shell. Undefined when the runtime has to run it. */
-  async run(command: Command): Promise<SandboxProcess | undefined> {
+  /**
+   * Runs a command in an idle shell, with `tty` on a terminal of that size. Undefined when the
+   * runtime has to run it.
+   */
+  async run(command: Command, tty?: TtySize): Promise<SandboxProcess | undefined> {
     this.#commands++;
     const shell = [...this.#shells].find(({ state }) => state === "idle");
     if (!shell) {
@@ -38,13 +42,22 @@ export class WarmShells {
       return undefined;
     }
     clearTimeout(this.#timers.get(shell));
-    const process = await shell.run(command);
-    if (process) {
+    const process = await shell.run(command, tty);
+    if (process && tty) this.#give(shell, process);
+    else if (process) {
       this.#backoffMs = minBackoffMs;
       void process.exit.then(() => this.#setIdle(shell));
     } else if (shell.state === "idle") this.#setIdle(shell);
     else this.#backOff();
     return process;
+  }
+
+  /** A terminal lives long: its shell ends with it, and the next command gets another one. */
+  #give(shell: WarmShell, process: SandboxProcess): void {
+    this.#backoffMs = minBackoffMs;
+    this.#shells.delete(shell);
+    void process.exit.then(() => shell.end());
+    this.#startShell();
   }
 
   /** Ends the shells; a busy one after its command. */

@@ -1,0 +1,53 @@
+import { closeSync } from "node:fs";
+import { Readable, type Writable } from "node:stream";
+import { ReadStream } from "node:tty";
+import { openPseudoTerminal, resizePseudoTerminal, type TtySize } from "../../../kernel/pseudo-terminal.ts";
+import { makeTerminalInput } from "../container/terminal-input.ts";
+
+/** A terminal inside a sandbox for one command, whose other side the server has. */
+export class CommandTerminal {
+  /** Its path in the sandbox. */
+  readonly path: string;
+  #master: number | undefined;
+  /** Until the command has opened the terminal; without it the terminal would hang up. */
+  #slave: number | undefined;
+  #resize: ((size: TtySize) => void) | undefined;
+
+  /** `root`: the sandbox's root folder; `uid`: its user (host id). Throws what opening throws. */
+  constructor(root: string, uid: number, size: TtySize) {
+    const { master, slave, path } = openPseudoTerminal(root, uid, size);
+    this.#master = master;
+    this.#slave = slave;
+    this.path = path;
+  }
+
+  /** Called once the command has opened the terminal. */
+  connect(): { stdin: Writable; stdout: Readable; stderr: Readable } {
+    const master = this.#master;
+    if (master === undefined) throw new Error("the terminal is closed");
+    this.#release();
+    // It closes the descriptor.
+    const source = new ReadStream(master);
+    this.#master = undefined;
+    const isOpen = () => !source.destroyed;
+    const stdin = makeTerminalInput(master, isOpen, Promise.resolve());
+    this.#resize = (size) => isOpen() && resizePseudoTerminal(master, size);
+    return { stdin, stdout: source, stderr: Readable.from([]) };
+  }
+
+  resize(size: TtySize): void {
+    this.#resize?.(size);
+  }
+
+  /** Hangs up, unless the reader of `connect` does that. */
+  close(): void {
+    this.#release();
+    if (this.#master !== undefined) closeSync(this.#master);
+    this.#master = undefined;
+  }
+
+  #release(): void {
+    if (this.#slave !== undefined) closeSync(this.#slave);
+    this.#slave = undefined;
+  }
+}
