@@ -1,3 +1,4 @@
+import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import {
@@ -121,6 +122,51 @@ test("a client of OpenAI's API lists the models, starts an agent in a sandbox, a
   );
   const [shown] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
   expect(shown.sandbox_id).toBe(sandbox.id);
+});
+
+test("a client of the responses API continues a conversation by the id of a response, also as a stream", async () => {
+  const key = sandbox.session_api_key;
+  const model = createOpenAI({ baseURL: `${server.url}/v1`, apiKey: key }).responses("default");
+  say(reply.text("It is 42.", { usage: { prompt: 7, completion: 3 } }));
+  const system = { role: "system" as const, content: "Be brief." };
+  const first = await model.doGenerate({ prompt: [system, ...prompt("What is the answer?")] });
+  expect(first.content).toMatchObject([{ type: "text", text: "It is 42." }]);
+  expect(first.usage).toMatchObject({ inputTokens: { total: 7 }, outputTokens: { total: 3 } });
+  expect(models.requests.at(-1)!.system).toContain("Be brief.");
+  const previousResponseId = first.response!.id!;
+
+  say(reply.toolCalls([terminal("true")], { text: "I look." }), reply.text("Still 42."));
+  const { stream } = await model.doStream({
+    prompt: prompt("And now?"),
+    providerOptions: { openai: { previousResponseId } },
+  });
+  const parts: LanguageModelV4StreamPart[] = await Array.fromAsync(stream);
+  const said = parts.flatMap((part) => (part.type === "text-delta" ? part.delta : [])).join("");
+  expect(said).toBe("I look.\n\nStill 42.");
+  expect(parts.at(-1)).toMatchObject({ type: "finish", finishReason: { unified: "stop" } });
+  const conversation = previousResponseId.slice("resp_".length, 37);
+  const asked = (await events(conversation)).filter(({ source }) => source === "user");
+  expect(asked.map(({ llm_message }) => llm_message.content[0].text)).toEqual([
+    "What is the answer?",
+    "And now?",
+  ]);
+
+  const post = (body: Json) =>
+    fetch(`${server.url}/v1/responses`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: "default", input: "x", ...body }),
+    }).then(async (answer) => [answer.status, (await bodyOf(answer)).error?.code]);
+  expect(await post({ previous_response_id: "resp_unknown" })).toEqual([404, "conversation_not_found"]);
+  expect(await post({ previous_response_id: `resp_${"0".repeat(64)}` })).toEqual([
+    404,
+    "conversation_not_found",
+  ]);
+  expect(await post({ input: [{ type: "reasoning" }] })).toEqual([400, "bad_request"]);
+  expect(await post({ input: [] })).toEqual([422, null]);
+  expect(await post({ model: "gpt-5" })).toEqual([404, "model_not_found"]);
+  say(reply.error(401), reply.error(401));
+  expect(await post({})).toEqual([400, "model_refused"]);
 });
 
 test("a streaming client gets the agent's text as it is generated, without repetition", async () => {

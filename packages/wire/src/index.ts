@@ -16,6 +16,7 @@ export * from "./conversations/conversation-work.ts";
 export * from "./conversations/conversations.ts";
 export * from "./conversations/legacy-conversations.ts";
 export * from "./conversations/openai.ts";
+export * from "./conversations/openai-responses.ts";
 export * from "./conversations/own-requests.ts";
 export * from "./conversations/recording.ts";
 export * from "./conversations/state.ts";

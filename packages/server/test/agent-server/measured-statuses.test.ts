@@ -203,7 +203,6 @@ test("what is not offered answers in the form that clients expect", async () => 
     [400, "POST", "/api/plugins/install", { source: "x" }],
     [422, "POST", "/api/plugins/fetch", { source: "x" }],
     [400, "POST", `${base}/switch_acp_model`, { model: "x" }],
-    [404, "POST", "/v1/responses", { model: "x", input: "x" }],
     [404, "GET", "/api/llm/balance"],
     [404, "GET", "/api/shared-conversations?ids=x"],
     [404, "GET", "/api/init"],

@@ -2,13 +2,16 @@ import { Readable } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import {
+  AgentResponse,
   type AppConversationStartRequest,
+  agentResponseExample,
   ChatCompletion,
   ChatCompletionRequest,
   chatCompletionExample,
   hexId,
   newId,
   OpenAiModelList,
+  ResponseRequest,
   serverConversationHeader,
 } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
@@ -21,6 +24,14 @@ import { requireConversation } from "../account/conversation-access.ts";
 import { requireAgentSandbox } from "../agent-server/agent-sandbox.ts";
 import { parseChat } from "./messages.ts";
 import { listModelIds, resolveProfile } from "./models.ts";
+import {
+  beginResponse,
+  endResponse,
+  findConversation,
+  makeResponseId,
+  streamEvents,
+  toMessages,
+} from "./responses.ts";
 import { streamChunks } from "./stream.ts";
 import { Turn } from "./turn.ts";
 
@@ -40,9 +51,9 @@ const Headers = Type.Object({
 });
 
 /**
- * Agents as models of OpenAI's API (agent-server.md section 9): each chat completion is a turn of a
- * conversation, in the session key's sandbox or, with a user's key, a new one. `limitMs` bounds a
- * turn.
+ * Agents as models of OpenAI's API (agent-server.md section 9): each chat completion and response
+ * is a turn of a conversation, in the session key's sandbox or, with a user's key, a new one.
+ * `limitMs` bounds a turn.
  */
 export function openAiRoutes(app: App, services: Services, limitMs = turnMs): void {
   const { conversations, settings } = services;
@@ -85,26 +96,8 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
       { longBody: true, failures: [400, 404, 409, 410, 429, 502, 503, 504] },
     ),
     async (request, reply) => {
-      const { body, principal, raw } = request;
-      const leave = places.tryAcquire([principal.userId]);
-      if (!leave) throw new PlatformError("TooManyCompletions", { limit: maxWaiting });
-      let turn: Turn | undefined;
-      const onGone = () => {
-        leave();
-        if (turn) turns.delete(turn);
-        turn?.stop(new PlatformError("TurnClientGone"));
-      };
-      reply.raw.once("close", onGone);
-      // The connection is silent while the agent works.
-      raw.socket.setTimeout(limitMs + 60_000);
-      const { row, message } = await resolveConversation(services, request);
-      reply.header(serverConversationHeader, row.id);
-      // Stops clients from retrying automatically, which would repeat the agent's work.
-      reply.header("x-should-retry", "false");
-      turn = new Turn(conversations, row, limitMs);
-      if (!reply.raw.closed) turns.add(turn);
-      else turn.stop(new PlatformError("TurnClientGone"));
-      await turn.start(message);
+      const { body } = request;
+      const { turn } = await startTurn(request, reply, body);
       const head = {
         id: `chatcmpl-${hexId(newId())}`,
         created: Math.floor(Date.now() / 1_000),
@@ -122,12 +115,65 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
       return sendBody(reply, answer);
     },
   );
+  app.post(
+    "/v1/responses",
+    route(
+      "Send a message to an agent and wait until its turn ends",
+      {
+        querystring: SandboxQuery,
+        headers: Headers,
+        body: ResponseRequest,
+        response: {
+          200: {
+            description: "The agent's answer; with `stream` server-sent events of the response",
+            content: {
+              "application/json": { schema: AgentResponse, example: agentResponseExample },
+              "text/event-stream": { schema: {} },
+            },
+          },
+        },
+      },
+      { longBody: true, failures: [400, 404, 409, 410, 429, 502, 503, 504] },
+    ),
+    async (request, reply) => {
+      const { body } = request;
+      const previous = body.previous_response_id ? findConversation(body.previous_response_id) : undefined;
+      const chat = { model: body.model, messages: toMessages(body) };
+      const { turn, row } = await startTurn(request, reply, chat, previous);
+      const begun = beginResponse(makeResponseId(row.id), body);
+      if (body.stream) return sendStream(reply, streamEvents(turn, begun));
+      return sendBody(reply, endResponse(begun, await turn.answer()));
+    },
+  );
+
+  /** Starts a turn in the named conversation, else in that of the header or a new one. */
+  async function startTurn(request: TurnRequest, reply: FastifyReply, chat: Chat, named?: string) {
+    const { principal, raw } = request;
+    const leave = places.tryAcquire([principal.userId]);
+    if (!leave) throw new PlatformError("TooManyCompletions", { limit: maxWaiting });
+    let turn: Turn | undefined;
+    const onGone = () => {
+      leave();
+      if (turn) turns.delete(turn);
+      turn?.stop(new PlatformError("TurnClientGone"));
+    };
+    reply.raw.once("close", onGone);
+    // The connection is silent while the agent works.
+    raw.socket.setTimeout(limitMs + 60_000);
+    const { row, message } = await resolveConversation(services, request, chat, named);
+    reply.header(serverConversationHeader, row.id);
+    // Stops clients from retrying automatically, which would repeat the agent's work.
+    reply.header("x-should-retry", "false");
+    turn = new Turn(conversations, row, limitMs);
+    if (!reply.raw.closed) turns.add(turn);
+    else turn.stop(new PlatformError("TurnClientGone"));
+    await turn.start(message);
+    return { turn, row };
+  }
 }
 
-type CompletionRequest = FastifyRequest<{
-  Body: ChatCompletionRequest;
-  Querystring: Static<typeof SandboxQuery>;
-}>;
+type Chat = Pick<ChatCompletionRequest, "model" | "messages">;
+type TurnRequest = FastifyRequest<{ Querystring: Static<typeof SandboxQuery> }>;
 
 /**
  * The conversation that a request continues or starts, and the message for it. Throws what starting
@@ -135,13 +181,15 @@ type CompletionRequest = FastifyRequest<{
  */
 async function resolveConversation(
   { conversations, sandboxes, settings }: Services,
-  request: CompletionRequest,
+  request: TurnRequest,
+  { model, messages }: Chat,
+  continued: string | undefined,
 ) {
-  const { body, query, principal, headers } = request;
+  const { query, principal, headers } = request;
   const { userId } = principal;
-  const profile = resolveProfile(settings, userId, body.model);
-  const chat = parseChat(body.messages);
-  const named = headers[serverConversationHeader.toLowerCase()];
+  const profile = resolveProfile(settings, userId, model);
+  const chat = parseChat(messages);
+  const named = continued ?? headers[serverConversationHeader.toLowerCase()];
   if (typeof named === "string" && named !== "") {
     const row = requireConversation(conversations, principal, named);
     if (profile !== undefined && profile !== row.config.llmProfile)
