@@ -1,6 +1,7 @@
 import { closeSync } from "node:fs";
 import { Readable, type Writable } from "node:stream";
 import { ReadStream } from "node:tty";
+import { duplicateDescriptor } from "../../../kernel/descriptors.ts";
 import { openPseudoTerminal, resizePseudoTerminal, type TtySize } from "../../../kernel/pseudo-terminal.ts";
 import { makeTerminalInput } from "../container/terminal-input.ts";
 
@@ -12,6 +13,11 @@ export class CommandTerminal {
   /** Until the command has opened the terminal; without it the terminal would hang up. */
   #slave: number | undefined;
   #resize: ((size: TtySize) => void) | undefined;
+  /**
+   * Another descriptor of our side. Some programs close the terminal before they end: without it
+   * the end of the output would hang up, which kills them.
+   */
+  #hold: number | undefined;
 
   /** `root`: the sandbox's root folder; `uid`: its user (host id). Throws what opening throws. */
   constructor(root: string, uid: number, size: TtySize) {
@@ -29,6 +35,11 @@ export class CommandTerminal {
     // It closes the descriptor.
     const source = new ReadStream(master);
     this.#master = undefined;
+    this.#hold = duplicateDescriptor(master);
+    let hasEnded = false;
+    source.once("error", () => (hasEnded = true));
+    // Whoever destroys the output hangs up.
+    source.once("close", () => !hasEnded && this.#letGo());
     const isOpen = () => !source.destroyed;
     const stdin = makeTerminalInput(master, isOpen, Promise.resolve());
     this.#resize = (size) => isOpen() && resizePseudoTerminal(master, size);
@@ -39,11 +50,17 @@ export class CommandTerminal {
     this.#resize?.(size);
   }
 
-  /** Hangs up, unless the reader of `connect` does that. */
+  /** Called when the command has ended or will not run: hangs up. */
   close(): void {
     this.#release();
+    this.#letGo();
     if (this.#master !== undefined) closeSync(this.#master);
     this.#master = undefined;
+  }
+
+  #letGo(): void {
+    if (this.#hold !== undefined) closeSync(this.#hold);
+    this.#hold = undefined;
   }
 
   #release(): void {

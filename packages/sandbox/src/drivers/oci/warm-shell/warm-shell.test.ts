@@ -226,6 +226,9 @@ describe.each(runtimes)("the warm shell over %s", (runtime) => {
     await expect.poll(resident).toBe(true);
     const owner = await onTerminal(id, ["sh", "-c", "stat -c '%U %G %a' $(tty)"]);
     expect(owner.text).toBe("agent tty 620\n");
+    await expect.poll(resident).toBe(true);
+    const closing = await onTerminal(id, ["sh", "-c", "exec <&- >&- 2>&-; sleep 0.1; exit 7"]);
+    expect(closing).toEqual({ text: "", exit: { code: 7, signal: null } });
   });
 
   test("a terminal takes a size, keys and signals, and hangs up at its end", async () => {
