@@ -108,6 +108,12 @@ test("attacks from its sandboxes do not succeed either", async () => {
   expect(output).toMatch(/Tests +11 passed/);
 }, 170_000);
 
+test("others keep working while one of its sandboxes starts all processes that it can", async () => {
+  const { code, output } = await vitest("--project=isolation", "isolation/resources.test", "-t", "fork bomb");
+  expect(code, output).toBe(0);
+  expect(output).toMatch(/Tests +2 passed/);
+}, 120_000);
+
 test("memory of all processes together counts above the sandbox's limit while the machine has little", async () => {
   const { code, output } = await outcome(
     start(

@@ -10,6 +10,7 @@ test("an interrupt ends a run that begins while the interrupt is stored", async 
       access: stub({ requireLocal: () => stub({ summary: stub({ executionStatus: "running" }) }) }),
       runner: stub({
         isAwake: () => isAwake,
+        leaveQueue() {},
         abort: async (_: string, cause: string) => void aborts.push(cause),
       }),
       // The run call's own append has ended meanwhile, and its run has begun.

@@ -5,7 +5,7 @@ import json, os
 null = os.stat("/dev/null").st_rdev
 
 opened, looked = [], 0
-own = {"full", "null", "zero", "random", "urandom", "tty", "ptmx"}
+own = {"full", "null", "zero", "random", "urandom", "tty", "ptmx", "stdin", "stdout", "stderr"}
 for top in ("/proc", "/sys", "/dev"):
     for folder, names, files in os.walk(top):
         if folder == "/proc":

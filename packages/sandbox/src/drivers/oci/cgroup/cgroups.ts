@@ -111,6 +111,7 @@ export class Cgroups implements ProcessGroups {
 }
 
 class Cgroup implements ProcessGroup {
+  readonly carriesLimits = true;
   readonly #path: string;
 
   constructor(path: string) {
@@ -140,7 +141,6 @@ class Cgroup implements ProcessGroup {
     return this.members().includes(pid);
   }
 
-  /** The group itself carries the limits. */
   admit(): void {}
 
   async setFrozen(frozen: boolean): Promise<boolean> {

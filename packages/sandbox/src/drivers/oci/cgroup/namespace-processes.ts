@@ -19,6 +19,12 @@ const tickMs = 10;
 const sweepIntervalMs = 5;
 const maxSweeps = 200;
 
+/**
+ * Each user in a sandbox may have its limit of processes. More than this many times the limit have
+ * outrun it, or belong to many users.
+ */
+const maxUsers = 4;
+
 /** Before Linux 5.14 RLIMIT_NPROC counts the processes of all sandboxes together. */
 const [major, minor] = release().split(".").map(Number);
 const countsBySandbox = major! > 5 || (major === 5 && minor! >= 14);
@@ -75,6 +81,7 @@ export class NamespaceGroups implements ProcessGroups {
  * the processes that were already stopped before.
  */
 class NamespaceGroup implements ProcessGroup {
+  readonly carriesLimits = false;
   readonly #id: string;
   readonly #first: FirstProcesses;
   readonly #pausedFile: string;
@@ -110,7 +117,9 @@ class NamespaceGroup implements ProcessGroup {
     const sweep = async () => {
       for (let rounds = 0; rounds < maxSweeps; rounds++) {
         await delay(sweepIntervalMs);
-        if (!this.members().some((one) => applyLimits(one, limits))) return;
+        const members = this.members();
+        if (members.length > maxUsers * limits.pids) return void (await this.kill());
+        if (members.filter((one) => applyLimits(one, limits)).length === 0) return;
       }
     };
     void sweep();

@@ -15,6 +15,8 @@ export interface ProcessGroup {
   /** The member that is found fastest; undefined when the group has none. */
   member(): number | undefined;
   has(pid: number): boolean;
+  /** False when each process is limited only once it runs, and could start others before. */
+  readonly carriesLimits: boolean;
   /** Applies the limits to a process that was started in the group from outside. */
   admit(pid: number, limits: SandboxLimits): void;
   /** Freezes or resumes every process. False when it does not succeed in time or the group ends. */

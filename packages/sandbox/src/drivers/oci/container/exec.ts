@@ -114,7 +114,8 @@ export class Executor {
     const { folders } = this.#warm;
     let shells = this.#shells.get(target.id);
     if (!shells) {
-      shells = new WarmShells(() => this.#startShell(target, folders.path(target.id)));
+      const start = () => this.#startShell(target, folders.path(target.id));
+      shells = new WarmShells(start, { isAlwaysWanted: !target.group.carriesLimits });
       this.#shells.set(target.id, shells);
     }
     return shells;

@@ -24,6 +24,7 @@ export async function startShell(
 ): Promise<WarmShell | undefined> {
   const files = new ExecFiles(folder, process);
   const argv = command(files);
+  let timer: NodeJS.Timeout | undefined;
   try {
     const child = spawnPiped({
       argv,
@@ -31,9 +32,11 @@ export async function startShell(
       descriptors: ["null", "null", "null", "both"],
     });
     const channel = new ShellChannel(child.pipes[3]!);
-    const timer = setTimeout(() => sendSignal(child.pid, "SIGKILL"), startTimeoutMs);
+    // It also keeps this process alive: a command may wait for the shell.
+    let runs = true;
+    timer = setTimeout(() => runs && sendSignal(child.pid, "SIGKILL"), startTimeoutMs);
     const code = await child.exit;
-    clearTimeout(timer);
+    runs = false;
     const pid = code === 0 ? await files.started : undefined;
     if (pid === undefined) {
       channel.end();
@@ -42,6 +45,7 @@ export async function startShell(
     const shell = new WarmShell(channel, pid, target);
     return (await shell.greet()) ? shell : undefined;
   } finally {
+    clearTimeout(timer);
     files.finish();
   }
 }

@@ -3,7 +3,7 @@ import type { TtySize } from "../../../kernel/pseudo-terminal.ts";
 import type { Command } from "./command-script.ts";
 import type { WarmShell } from "./warm-shell.ts";
 
-/** Shells per sandbox. */
+/** Idle shells per sandbox, and shells that are started before a command needs them. */
 const maxShells = 4;
 /** Time without a command after which a shell is ended, ms. */
 const idleTimeoutMs = 120_000;
@@ -11,12 +11,21 @@ const idleTimeoutMs = 120_000;
 const minBackoffMs = 1_000;
 const maxBackoffMs = 60_000;
 
+export interface WarmShellsOptions {
+  /**
+   * Start a shell for a command that finds none, for sandboxes whose shells are limited before a
+   * command begins, and whose commands could otherwise outrun their limits.
+   */
+  isAlwaysWanted: boolean;
+}
+
 /**
  * The warm shells of one sandbox. An idle shell runs a command; without one, a shell is started in
  * the background for later commands, from the second command on.
  */
 export class WarmShells {
   readonly #start: () => Promise<WarmShell | undefined>;
+  readonly #options: WarmShellsOptions;
   readonly #shells = new Set<WarmShell>();
   readonly #timers = new Map<WarmShell, NodeJS.Timeout>();
   #commands = 0;
@@ -26,8 +35,9 @@ export class WarmShells {
   #notBefore = 0;
 
   /** `start` returns undefined when no shell comes up. */
-  constructor(start: () => Promise<WarmShell | undefined>) {
+  constructor(start: () => Promise<WarmShell | undefined>, options: WarmShellsOptions) {
     this.#start = start;
+    this.#options = options;
   }
 
   /**
@@ -36,7 +46,8 @@ export class WarmShells {
    */
   async run(command: Command, tty?: TtySize): Promise<SandboxProcess | undefined> {
     this.#commands++;
-    const shell = [...this.#shells].find(({ state }) => state === "idle");
+    let shell = this.#findIdle();
+    while (!shell && this.#options.isAlwaysWanted && (await this.#bringUp())) shell = this.#findIdle();
     if (!shell) {
       this.#startShell();
       return undefined;
@@ -70,26 +81,38 @@ export class WarmShells {
     const wanted = this.#commands > 1 && this.#shells.size < maxShells && Date.now() >= this.#notBefore;
     if (!wanted || this.#starting || this.#ended) return;
     this.#starting = true;
-    void this.#start()
-      .catch(() => undefined)
-      .then((shell) => {
-        this.#starting = false;
-        if (!shell) return this.#backOff();
-        if (this.#ended) return shell.end();
-        this.#shells.add(shell);
-        shell.onEnd(() => {
-          this.#shells.delete(shell);
-          clearTimeout(this.#timers.get(shell));
-          this.#timers.delete(shell);
-        });
-        this.#setIdle(shell);
+    void this.#bringUp().then(() => {
+      this.#starting = false;
+    });
+  }
+
+  #findIdle(): WarmShell | undefined {
+    return [...this.#shells].find(({ state }) => state === "idle");
+  }
+
+  /** Starts a shell. False when none comes up. */
+  async #bringUp(): Promise<boolean> {
+    const shell = await this.#start().catch(() => undefined);
+    if (!shell) this.#backOff();
+    else if (this.#ended) shell.end();
+    else {
+      this.#shells.add(shell);
+      shell.onEnd(() => {
+        this.#shells.delete(shell);
+        clearTimeout(this.#timers.get(shell));
+        this.#timers.delete(shell);
       });
+      this.#setIdle(shell);
+      return true;
+    }
+    return false;
   }
 
   #setIdle(shell: WarmShell): void {
     clearTimeout(this.#timers.get(shell));
     if (shell.state === "ended") return;
-    if (this.#ended) return shell.end();
+    const idle = [...this.#shells].filter(({ state }) => state === "idle");
+    if (this.#ended || idle.length > maxShells) return shell.end();
     this.#timers.set(shell, setTimeout(() => shell.state === "idle" && shell.end(), idleTimeoutMs).unref());
   }
 
