@@ -21,12 +21,12 @@ let models: ModelServer;
 let dir: string;
 let project: string;
 /** Runs on this machine when the agent asks the model. */
-let meanwhile = async () => {};
+let meanwhile = async (_request: ModelRequestSeen): Promise<void> => {};
 const open: LocalTerminal[] = [];
 
 beforeAll(async () => {
   models = await startModelServer(async (request: ModelRequestSeen) => {
-    await meanwhile();
+    await meanwhile(request);
     return obey(request);
   });
   server = await startTestPlatform();
@@ -142,10 +142,9 @@ test("changes that are not wanted now are kept in a file", async () => {
 });
 
 test("changes of a run that is interrupted are kept, and not applied without a question", async () => {
-  let calls = 0;
-  meanwhile = async () => {
-    // The first call has changed the file.
-    if (++calls < 2) return;
+  meanwhile = async ({ messages }) => {
+    // The command whose result the model gets has changed the file.
+    if (messages.at(-1)!.role === "user") return;
     local.pty.write("\x03");
     await local.shows(/Interrupting/);
   };
