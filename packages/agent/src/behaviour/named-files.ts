@@ -15,7 +15,7 @@ const maxWords = 1_000;
 const maxPaths = 5_000;
 const pathsOfCommand = 500;
 
-/** Most folders of a script in which its words may name files. */
+/** Most folders in which the files that a script names are looked for. */
 const maxFolders = 20;
 
 /** Most rounds: each one reads the files that the files of the round before name. */

@@ -24,8 +24,9 @@ export interface TtySize {
 
 /** An open pseudo-terminal; the caller closes both descriptors. */
 export interface PseudoTerminal {
-  /** Does not block. */
+  /** Descriptor of the side that shows the terminal; reads and writes do not block. */
   master: number;
+  /** Descriptor of the side that programs use. */
   slave: number;
   /** Its path in the root. */
   path: string;

@@ -8,7 +8,7 @@ export interface UserImagesDeps {
   snapshots: Pick<SnapshotStore, "owners" | "get">;
   /** Specs of the operator, whose images do not count. */
   specs: readonly Pick<SandboxSpec, "id">[];
-  /** Images of a user; 0: no limit. */
+  /** How many images the sandboxes and snapshots of one user may keep; 0: no limit. */
   max: number;
 }
 

@@ -46,7 +46,7 @@ const endBytes = 1_024;
 
 /**
  * Packs files, folders and symbolic links (never followed), with git's folders, as a tar stream.
- * Sockets, pipes, devices and owners are left out, and paths that `includes` refuses. Files with
+ * It leaves out sockets, pipes, devices, owners, and paths that `includes` refuses. Files with
  * large holes come last, without their holes.
  */
 export function packFolder(root: string, includes: (path: string) => boolean = () => true): Readable {

@@ -5,7 +5,7 @@ import { duplicateDescriptor } from "../../../kernel/descriptors.ts";
 import { openPseudoTerminal, resizePseudoTerminal, type TtySize } from "../../../kernel/pseudo-terminal.ts";
 import { makeTerminalInput } from "../container/terminal-input.ts";
 
-/** A terminal inside a sandbox for one command, whose other side the server has. */
+/** A terminal in a sandbox for one command. The server reads its output and writes its input. */
 export class CommandTerminal {
   /** Its path in the sandbox. */
   readonly path: string;
@@ -14,8 +14,8 @@ export class CommandTerminal {
   #slave: number | undefined;
   #resize: ((size: TtySize) => void) | undefined;
   /**
-   * Another descriptor of our side. Some programs close the terminal before they end: without it
-   * the end of the output would hang up, which kills them.
+   * A second descriptor of the server's side, which keeps the terminal until the command ends. A
+   * program that closes the terminal before it ends would otherwise be killed by the hang-up.
    */
   #hold: number | undefined;
 

@@ -15,7 +15,7 @@ import {
   serverConversationHeader,
 } from "@sandpiper/wire";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { type Static, Type } from "typebox";
+import { type Static, type TSchema, Type } from "typebox";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
 import { sendBody } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
@@ -51,12 +51,14 @@ const Headers = Type.Object({
 });
 
 /**
- * Agents as models of OpenAI's API (agent-server.md section 9): each chat completion and response
- * is a turn of a conversation, in the session key's sandbox or, with a user's key, a new one.
- * `limitMs` bounds a turn.
+ * Offers agents as models of OpenAI's API (agent-server.md section 9). A chat completion or a
+ * response is a turn of a conversation, in the session key's sandbox or, with a user's key, a new
+ * one. `limitMs` bounds a turn.
  */
 export function openAiRoutes(app: App, services: Services, limitMs = turnMs): void {
   const { conversations, settings } = services;
+  const turnSummary = "Send a message to an agent and wait until its turn ends";
+  const turnOptions = { longBody: true as const, failures: [400, 404, 409, 410, 429, 502, 503, 504] };
   const route = makeRoute(["openai"], { access: "agent", errors: "openai" });
   const places = new KeyedSemaphore([maxWaiting]);
   const turns = new Set<Turn>();
@@ -78,22 +80,14 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
   app.post(
     "/v1/chat/completions",
     route(
-      "Send a message to an agent and wait until its turn ends",
+      turnSummary,
       {
         querystring: SandboxQuery,
         headers: Headers,
         body: ChatCompletionRequest,
-        response: {
-          200: {
-            description: "The agent's answer; with `stream` server-sent events of chunks",
-            content: {
-              "application/json": { schema: ChatCompletion, example: chatCompletionExample },
-              "text/event-stream": { schema: {} },
-            },
-          },
-        },
+        response: turnResponse("chunks", { schema: ChatCompletion, example: chatCompletionExample }),
       },
-      { longBody: true, failures: [400, 404, 409, 410, 429, 502, 503, 504] },
+      turnOptions,
     ),
     async (request, reply) => {
       const { body } = request;
@@ -118,22 +112,14 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
   app.post(
     "/v1/responses",
     route(
-      "Send a message to an agent and wait until its turn ends",
+      turnSummary,
       {
         querystring: SandboxQuery,
         headers: Headers,
         body: ResponseRequest,
-        response: {
-          200: {
-            description: "The agent's answer; with `stream` server-sent events of the response",
-            content: {
-              "application/json": { schema: AgentResponse, example: agentResponseExample },
-              "text/event-stream": { schema: {} },
-            },
-          },
-        },
+        response: turnResponse("the response", { schema: AgentResponse, example: agentResponseExample }),
       },
-      { longBody: true, failures: [400, 404, 409, 410, 429, 502, 503, 504] },
+      turnOptions,
     ),
     async (request, reply) => {
       const { body } = request;
@@ -240,4 +226,14 @@ function appendToSuffix(settings: Services["settings"], userId: string, text: st
 function sendStream(reply: FastifyReply, chunks: AsyncIterable<string>): FastifyReply {
   reply.header("x-accel-buffering", "no").type("text/event-stream");
   return reply.send(Readable.from(chunks, { objectMode: false }));
+}
+
+/** The answer of a route that sends a message and waits until the agent's turn ends. */
+function turnResponse<Answer extends TSchema>(streams: string, json: { schema: Answer; example: unknown }) {
+  return {
+    200: {
+      description: `The agent's answer; with \`stream\` server-sent events of ${streams}`,
+      content: { "application/json": json, "text/event-stream": { schema: {} } },
+    },
+  };
 }

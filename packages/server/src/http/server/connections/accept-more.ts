@@ -21,7 +21,7 @@ export function acceptMore(server: HttpServer): { close(): Promise<unknown> } {
       server.emit("connection", socket);
     });
     other.maxConnections = server.maxConnections;
-    // The system applies the last length of the queue to all duplicates.
+    // The duplicates share one queue, whose length is the one of the last call.
     return other.listen({ fd: duplicateDescriptor(fd), backlog: connectionBacklog });
   });
   return {
