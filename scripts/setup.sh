@@ -69,6 +69,7 @@ missing_packages() {
     has dockerd || echo docker.io
     has docker-registry || echo docker-registry
     has chromium || echo chromium
+    ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || echo postgresql
     if [ "$which_tests" = slow ] || [ "$which_tests" = elsewhere ]; then
       has fish || echo fish
       has openssl || echo openssl
@@ -102,6 +103,7 @@ install_packages() {
   [ -n "$packages" ] || return 0
   command -v apt-get >/dev/null ||
     fail "this machine lacks $packages, and there is no apt-get: install them with its package manager (elsewhere: crun or runc, catatonit, containers-common, libatomic), then run this again."
+  case " $packages " in *' postgresql '*) without_postgresql_cluster ;; esac
   say "installing with apt-get: $packages ..."
   # shellcheck disable=SC2086 # the list must split
   if ! apt install --no-install-recommends $packages 2>/dev/null; then
@@ -112,6 +114,12 @@ install_packages() {
     apt install --no-install-recommends $packages || fail "apt-get could not install $packages (see above)."
   fi
   say "installed: $packages"
+}
+
+# Debian's package starts a server of its own at the installation. The tests start theirs in temporary folders.
+without_postgresql_cluster() {
+  as_root mkdir -p /etc/postgresql-common/createcluster.d
+  echo 'create_main_cluster = false' | as_root tee /etc/postgresql-common/createcluster.d/sandpiper-tests.conf >/dev/null
 }
 
 # Installs each package alone, because a distribution may lack one. The tests need all of them; otherwise a failure is reported once, and
