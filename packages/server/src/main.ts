@@ -1,4 +1,5 @@
 import { keepCompiledCode } from "./cli/compile-cache.ts";
+import { hideVaultKey } from "./cli/environment.ts";
 import { CliError, exitCodes } from "./cli/errors.ts";
 import { keepBundle } from "./cli/keep-bundle.ts";
 import { createProgram } from "./cli/program/program.ts";
@@ -13,6 +14,8 @@ async function report(error: unknown): Promise<number> {
   process.stderr.write(`${formatSentence(`sandpiper: ${text}`, process.stderr)}\n`);
   return error instanceof CliError ? error.exitCode : exitCodes.failed;
 }
+
+hideVaultKey();
 
 // A closed pipe (`sandpiper run … | head`) is not an error.
 process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {

@@ -48,7 +48,7 @@ import { Recordings } from "./recording/export.ts";
 import { sqliteStoreExists } from "./store/sqlite/folder.ts";
 import { openSqliteStore } from "./store/sqlite/open.ts";
 import type { Store } from "./store/store.ts";
-import { openVault } from "./store/vault.ts";
+import { openVaultOf } from "./store/vault-key/open-vault.ts";
 import { StoredAcceptances } from "./users/acceptances.ts";
 import type { ApiKeys, Secrets, Settings } from "./users/api.ts";
 import { StoredApiKeys } from "./users/api-keys.ts";
@@ -131,7 +131,8 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
         mask.registerSecret(value);
     const logger = createLogger(config.logLevel, mask, options.logs);
     await createDataFolder(config.dataDir);
-    const vault = await openVault(join(config.dataDir, "vault.key"), {
+    const vault = await openVaultOf(config.vaultKey, {
+      dataDir: config.dataDir,
       create: !sqliteStoreExists(config.dataDir),
     });
     const scheduler = new EventLoopScheduler();

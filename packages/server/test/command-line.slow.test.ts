@@ -1,4 +1,6 @@
 import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
 import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -255,6 +257,33 @@ test("keys are made, listed and revoked while the server is down, and new ones w
 
   const stored = await readFile(join(base, "data/store/sandpiper.db"), "latin1");
   expect(stored).not.toContain(early.stdout.trim());
+});
+
+test("the key of the vault comes from a variable or a command, and a wrong one is named by its source", async () => {
+  const key = randomBytes(32).toString("base64");
+  const sandpiper = async (args: string[], variables: Record<string, string>) => {
+    const command = new Command(args, { ...env, ...variables });
+    return { code: await command.exit, output: command.stdout + command.stderr };
+  };
+  const create = (variables: Record<string, string>) => sandpiper(["keys", "create"], variables);
+  expect((await create({ SANDPIPER_VAULT_KEY: key })).code).toBe(0);
+  expect(existsSync(join(base, "data/vault.key"))).toBe(false);
+  const file = join(base, "kms key");
+  await writeFile(file, key);
+  const argv = JSON.stringify(["cat", file]);
+  const doctor = await sandpiper(["doctor"], { SANDPIPER_VAULT_KEY_COMMAND: argv });
+  expect(doctor.output).toMatch(/^OK +vault key +the key that cat prints .* opens the data folder$/m);
+
+  const wrong = randomBytes(32).toString("hex");
+  const started = await sandpiper(["serve"], { SANDPIPER_VAULT_KEY: wrong });
+  expect(started.code).toBe(2);
+  expect(started.output).toContain("the key of SANDPIPER_VAULT_KEY belongs to other data");
+  const missing = await sandpiper(["doctor"], {});
+  expect(missing.output).toMatch(/^MISSING +vault key .*\n +→ .*vault\.key is missing/m);
+  const both = await create({ SANDPIPER_VAULT_KEY: key, SANDPIPER_VAULT_KEY_FILE: file });
+  expect([both.code, both.output]).toEqual([2, expect.stringMatching(/are both set: keep only the one/)]);
+  for (const { output } of [doctor, started, missing, both])
+    for (const secret of [key, wrong]) expect(output).not.toContain(secret);
 });
 
 test("keys of a data folder that an older version wrote can be listed and made before the server's first start", async () => {

@@ -41,12 +41,29 @@ export const storeErrors = {
       "The data folder {dir} was written by a newer version of Sandpiper (schema {version}, this one knows {known}): start that version, or restore a backup.",
     DatabaseDamaged: "The database {file} is damaged: restore it from a backup.",
     DecryptionFailed:
-      "Encrypted data ({place}) cannot be opened: the key file belongs to other data, or the data is damaged. Put the key file of this data folder back, or restore a backup.",
+      "Encrypted data ({place}) cannot be opened: {source} belongs to other data, or the data is damaged. Give the key of this data back, or restore a backup.",
     KeyFileMissing:
       "The key file {keyFile} is missing, but the data folder holds data that it has encrypted: put it back.",
     KeyFileExposed:
       "The key file {keyFile} is open to other users (mode 0{mode}): close it with chmod 600 {keyFile}.",
     KeyFileSize: "The key file {keyFile} has {size} bytes instead of {expected}: restore it from a backup.",
+    GivenKeyFileMissing:
+      "The key file {keyFile} (SANDPIPER_VAULT_KEY_FILE) does not exist: make it once with a key of 32 random bytes, for example with `umask 077; head -c 32 /dev/urandom >{keyFile}`.",
+    GivenKeyFileUnreadable:
+      "The key file {keyFile} (SANDPIPER_VAULT_KEY_FILE) cannot be read ({reason}): let the server's user read it.",
+    GivenKeyFileInvalid:
+      "The key file {keyFile} (SANDPIPER_VAULT_KEY_FILE) contains no key: write 32 bytes into it, or their base64 or hexadecimal text.",
+    VaultKeySourcesConflict:
+      "{first} and {second} are both set: keep only the one that gives the key of the vault.",
+    KeyCommandUnusable:
+      "The program {program} of SANDPIPER_VAULT_KEY_COMMAND cannot be started ({reason}): install it, or write its absolute path.",
+    KeyCommandFailed: "SANDPIPER_VAULT_KEY_COMMAND gives no key, because {program} {how}{said}",
+    KeyCommandTimeout:
+      "SANDPIPER_VAULT_KEY_COMMAND gives no key, because {program} did not end within {seconds} seconds{said}",
+    KeyCommandOutputTooLong:
+      "{program} of SANDPIPER_VAULT_KEY_COMMAND prints more than {max} bytes: let it print only the key, as base64 or hexadecimal text or as 32 bytes.",
+    KeyCommandOutputInvalid:
+      "{program} of SANDPIPER_VAULT_KEY_COMMAND prints {size} bytes that are no key: let it print 32 bytes, or their base64 or hexadecimal text{said}",
     ListenPortInUse:
       "The port {port} of {host} is in use: end the other program, or choose another one with SANDPIPER_PORT.",
     ListenFailed: "The server cannot listen on {host}:{port}: {reason}.",

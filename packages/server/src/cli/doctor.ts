@@ -9,6 +9,7 @@ import { findScarce, formatSize, getDiskSpace } from "@sandpiper/sandbox/service
 import type { Config } from "../config/config.ts";
 import { examineMachine } from "./doctor-machine.ts";
 import { examineSandboxes } from "./doctor-sandboxes.ts";
+import { checkVaultKey } from "./doctor-vault-key.ts";
 import { exitCodes } from "./errors.ts";
 import { type DoctorFinding, finding } from "./finding.ts";
 import { inertJson, inertLine } from "./inert.ts";
@@ -60,6 +61,7 @@ export async function examine(config: Config): Promise<DoctorFinding[]> {
     ...examineMachine(config),
     ...(await examineSandboxes(config)),
     await checkDataFolder(config),
+    await checkVaultKey(config),
     await checkDisk(config),
     checkUserDisk(config),
     await checkPort(config),

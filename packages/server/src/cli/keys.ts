@@ -8,7 +8,7 @@ import { Reader } from "../store/sqlite/reader.ts";
 import { createQueryBuilder } from "../store/sqlite/tables.ts";
 import { WriterClient } from "../store/sqlite/writer-client.ts";
 import type { ApiKeyRow } from "../store/user-store.ts";
-import { openVault } from "../store/vault.ts";
+import { openVaultOf } from "../store/vault-key/open-vault.ts";
 import type { ApiKeys } from "../users/api.ts";
 import { StoredApiKeys } from "../users/api-keys.ts";
 import { defaultUser, userNamePattern } from "../users/default-user.ts";
@@ -103,17 +103,14 @@ function usageError(sentence: string): CliError {
  * transaction. An older data folder is migrated first, which needs the server to be stopped.
  */
 async function withKeys<T>(work: (apiKeys: ApiKeys) => Promise<T>): Promise<T> {
-  const { dataDir } = loadConfig();
+  const { dataDir, vaultKey } = loadConfig();
   const database = join(dataDir, "store", "sandpiper.db");
   const exists = sqliteStoreExists(dataDir);
-  if (!exists || !hasCurrentSchema(database)) {
-    const vault = await openVault(join(dataDir, "vault.key"), { create: !exists });
-    await (await openSqliteStore({ dir: dataDir, vault })).close();
-  }
+  const vault = await openVaultOf(vaultKey, { dataDir, create: !exists });
+  if (!exists || !hasCurrentSchema(database)) await (await openSqliteStore({ dir: dataDir, vault })).close();
   const writer = await WriterClient.start(database);
   const reader = new Reader(database);
   try {
-    const vault = await openVault(join(dataDir, "vault.key"), { create: false });
     const store = new SqliteApiKeys({ reader, writer, vault, build: createQueryBuilder(), clock: Date.now });
     return await work(new StoredApiKeys(store));
   } catch (error) {

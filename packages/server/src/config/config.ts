@@ -3,6 +3,7 @@ import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/engine";
 import type { SandboxQuotas } from "@sandpiper/sandbox/service/quotas";
 import type { PackageMirrors } from "@sandpiper/sandbox/specs/package-sources/mirrors";
 import type { StorageQuotas } from "./storage-quotas.ts";
+import type { VaultKeySource } from "./vault-key-source.ts";
 
 /** Configuration of a server, read from the environment once (see `readConfig`). */
 export interface Config {
@@ -10,6 +11,8 @@ export interface Config {
   port: number;
   /** Absolute path of the data folder. */
   dataDir: string;
+  /** Source of the vault's key; undefined: the file `vault.key` of the data folder. */
+  vaultKey: VaultKeySource | undefined;
   /** SANDPIPER_API_KEY; undefined: a key is created at the first start. */
   apiKey: string | undefined;
   /** Public URL without a trailing slash; undefined: made from host and port. */

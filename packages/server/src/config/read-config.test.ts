@@ -12,6 +12,7 @@ test("an empty environment gives the documented defaults", () => {
     host: "127.0.0.1",
     port: 3000,
     dataDir: "/home/ann/.local/share/sandpiper",
+    vaultKey: undefined,
     apiKey: undefined,
     publicUrl: undefined,
     driver: "oci",
@@ -46,8 +47,12 @@ test("an empty environment gives the documented defaults", () => {
   );
 });
 
+/** Only one source of the vault's key may be set. */
+const otherKeySources = ["SANDPIPER_VAULT_KEY", "SANDPIPER_VAULT_KEY_COMMAND"];
+
 test("every variable is read", () => {
   const env = {
+    SANDPIPER_VAULT_KEY_FILE: "keys/vault",
     SANDPIPER_HOST: "::1",
     SANDPIPER_PORT: "0",
     SANDPIPER_DATA: "/srv/data",
@@ -89,7 +94,7 @@ test("every variable is read", () => {
     SANDPIPER_WEBHOOK_FORMAT: "agent-server",
     SANDPIPER_CORS_ORIGINS: "https://a.example, http://b.example:8080/",
   };
-  expect(Object.keys(env).sort()).toEqual(
+  expect([...Object.keys(env), ...otherKeySources].sort()).toEqual(
     Object.values(variables)
       .map(({ name }) => name)
       .sort(),
@@ -98,6 +103,7 @@ test("every variable is read", () => {
     host: "::1",
     port: 0,
     dataDir: "/srv/data",
+    vaultKey: { from: "file", path: `${process.cwd()}/keys/vault` },
     apiKey: "0123456789abcdef",
     publicUrl: "https://example.com/sandpiper",
     driver: "docker",
@@ -145,7 +151,23 @@ test.each([
   expect(readConfig({ SANDPIPER_DOCKER_HOST: text }).dockerHost).toEqual(expected);
 });
 
+test("the key of the vault comes from one variable", () => {
+  const key = Buffer.alloc(32, 0xfb);
+  for (const text of [key.toString("base64"), key.toString("base64url"), key.toString("hex")])
+    expect(readConfig({ SANDPIPER_VAULT_KEY: text }).vaultKey).toEqual({ from: "variable", key });
+  const command = (text: string) => readConfig({ SANDPIPER_VAULT_KEY_COMMAND: text }).vaultKey;
+  const argv = ["kms", "decrypt", "--key", "a b"];
+  expect(command("kms  decrypt --key x")).toEqual({ from: "command", argv: [...argv.slice(0, 3), "x"] });
+  expect(command(JSON.stringify(argv))).toEqual({ from: "command", argv });
+  const both = { SANDPIPER_VAULT_KEY: key.toString("hex"), SANDPIPER_VAULT_KEY_COMMAND: "kms" };
+  expect(failure(both)!.message).toMatch(
+    /^SANDPIPER_VAULT_KEY and SANDPIPER_VAULT_KEY_COMMAND are both set: /,
+  );
+});
+
 const wrong: [string, string[]][] = [
+  ["SANDPIPER_VAULT_KEY", ["short", "z".repeat(64), `${"a".repeat(43)}==`, "a".repeat(42)]],
+  ["SANDPIPER_VAULT_KEY_COMMAND", ["[", "[]", "[1]", '[""]', "[true]", "a\0b", "x".repeat(5_000)]],
   ["SANDPIPER_HOST", ["a b", "localhost:3000", "http://localhost", "-x", "[::1]"]],
   ["SANDPIPER_REGISTRIES", ["https://docker.io", "docker.io/library", "*", "a b", "docker.io,,x.io"]],
   [
@@ -206,7 +228,7 @@ test.each(wrong)("wrong values of %s end with one sentence that names it", (name
     expect(error, value).toBeInstanceOf(PlatformError);
     expect(error).toMatchObject({ code: "ConfigInvalid" });
     expect(error!.message).toMatch(new RegExp(`^${name} must be [^\n]+\\.$`));
-    if (name === "SANDPIPER_API_KEY") expect(error!.message).not.toContain(value);
+    if (/_(API|VAULT)_KEY$/.test(name)) expect(error!.message).not.toContain(value);
   }
 });
 

@@ -5,6 +5,7 @@ import type { Config, WebhookFormat } from "./config.ts";
 import { otherVariables } from "./other-variables.ts";
 import type { Environment, Variable } from "./variable.ts";
 import { variables } from "./variables.ts";
+import { chooseVaultKeySource } from "./vault-key-source.ts";
 
 /**
  * Reads the configuration from the environment; an empty value counts as not set. Throws
@@ -16,6 +17,11 @@ export function readConfig(env: Environment): Config {
     host: value(variables.host),
     port: value(variables.port),
     dataDir: resolve(value(variables.dataDir)),
+    vaultKey: chooseVaultKeySource({
+      file: toAbsolute(value(variables.vaultKeyFile)),
+      key: value(variables.vaultKey),
+      command: value(variables.vaultKeyCommand),
+    }),
     apiKey: value(variables.apiKey),
     publicUrl: value(variables.publicUrl),
     driver: value(variables.driver),

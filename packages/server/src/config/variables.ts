@@ -19,6 +19,7 @@ import {
   parseWebUrl,
 } from "./value-parsers.ts";
 import { defineQuota, defineVariable, gibibyte, mebibyte, sizeMust, wholeNumber } from "./variable.ts";
+import { parseCommand, parseVaultKey } from "./vault-key-source.ts";
 
 const logLevels = ["fatal", "error", "warn", "info", "debug", "silent"] as const;
 const dayMs = 86_400_000;
@@ -51,6 +52,32 @@ export const variables = {
     // A relative path would mean another folder, and another server, in each folder.
     must: "the absolute path of a folder, other than /",
     parse: (text) => (text.includes("\0") || !/^\/+[^/]/.test(text) ? undefined : text),
+  }),
+  vaultKeyFile: defineVariable<string | undefined>({
+    name: "SANDPIPER_VAULT_KEY_FILE",
+    description: "File with the key that encrypts settings and secrets; it must exist",
+    defaultText: "vault.key in the data folder, created at the first start",
+    defaultValue: () => undefined,
+    must: "the path of a file with 32 bytes, or with their base64 or hexadecimal text",
+    parse: parseFilePath,
+  }),
+  vaultKey: defineVariable<Uint8Array | undefined>({
+    name: "SANDPIPER_VAULT_KEY",
+    description: "That key itself; programs that the server starts do not get the variable",
+    defaultText: "none",
+    defaultValue: () => undefined,
+    must: "32 bytes as base64 or hexadecimal text",
+    parse: parseVaultKey,
+    secret: true,
+  }),
+  vaultKeyCommand: defineVariable<string[] | undefined>({
+    name: "SANDPIPER_VAULT_KEY_COMMAND",
+    description: "Command that prints that key, such as one of a key management service; no shell reads it",
+    defaultText: "none",
+    defaultValue: () => undefined,
+    must: "words separated by spaces, or a JSON array of words",
+    parse: parseCommand,
+    secret: true,
   }),
   apiKey: defineVariable<string | undefined>({
     name: "SANDPIPER_API_KEY",

@@ -1,7 +1,6 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
-import { chmod, link, mkdir, open, readFile, stat, unlink } from "node:fs/promises";
-import { dirname } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
+import { createKeyFile, readOwnKeyFile } from "./vault-key/key-file.ts";
 
 /** Encrypts stored data. A text is decrypted only with the same key and place. */
 export interface Vault {
@@ -16,7 +15,6 @@ export interface Vault {
   derive(purpose: string): Uint8Array;
 }
 
-const keyBytes = 32;
 const nonceBytes = 12;
 const tagBytes = 16;
 /** First byte of encrypted data: AES-256-GCM, 96 bit random nonce, 128 bit tag at the end. */
@@ -29,11 +27,11 @@ const version = 1;
  */
 export async function openVault(keyFile: string, options: { create: boolean }): Promise<Vault> {
   if (options.create) await createKeyFile(keyFile);
-  return createVault(await readKeyFile(keyFile));
+  return createVault(await readOwnKeyFile(keyFile), `the key file ${keyFile}`);
 }
 
-/** A vault with a key of 32 bytes. */
-export function createVault(key: Uint8Array): Vault {
+/** A vault with a key of 32 bytes. Errors name its source. */
+export function createVault(key: Uint8Array, source = "the key"): Vault {
   return {
     derive: (purpose) => new Uint8Array(hkdfSync("sha256", key, "", `sandpiper ${purpose}`, 32)),
 
@@ -59,7 +57,7 @@ export function createVault(key: Uint8Array): Vault {
         const text = decipher.update(sealed.subarray(1 + nonceBytes, -tagBytes));
         return Buffer.concat([text, decipher.final()]).toString("utf8");
       } catch (error) {
-        throw new PlatformError("DecryptionFailed", { place }, { cause: error });
+        throw new PlatformError("DecryptionFailed", { place, source }, { cause: error });
       }
     },
   };
@@ -67,40 +65,4 @@ export function createVault(key: Uint8Array): Vault {
 
 function associatedData(place: string): Buffer {
   return Buffer.from(`sandpiper:${version}:${place}`);
-}
-
-/** Creates the file atomically, complete and synced; an existing file stays. */
-async function createKeyFile(keyFile: string): Promise<void> {
-  const folder = dirname(keyFile);
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  const draft = `${keyFile}.${randomBytes(6).toString("hex")}`;
-  const file = await open(draft, "wx", 0o600);
-  try {
-    await file.writeFile(randomBytes(keyBytes));
-    await file.sync();
-    await file.close();
-    await chmod(draft, 0o600);
-    await link(draft, keyFile).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== "EEXIST") throw error;
-    });
-  } finally {
-    await unlink(draft);
-  }
-  const directory = await open(folder, "r");
-  await directory.sync().finally(() => directory.close());
-}
-
-async function readKeyFile(keyFile: string): Promise<Buffer> {
-  const info = await stat(keyFile).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== "ENOENT") throw error;
-    throw new PlatformError("KeyFileMissing", { keyFile });
-  });
-  const mode = info.mode & 0o777;
-  if ((mode & 0o077) !== 0) {
-    throw new PlatformError("KeyFileExposed", { keyFile, mode: mode.toString(8) });
-  }
-  if (info.size !== keyBytes) {
-    throw new PlatformError("KeyFileSize", { keyFile, size: info.size, expected: keyBytes });
-  }
-  return readFile(keyFile);
 }

@@ -92,7 +92,7 @@ test("a store opens only with its own key", async () => {
   await (await openStore(dir)).close();
   const other = openSqliteStore({ dir, vault: createVault(randomBytes(32)) });
   await expect(other).rejects.toMatchObject({ code: "ConfigInvalid" });
-  await expect(other).rejects.toThrow("the key file belongs to other data");
+  await expect(other).rejects.toThrow("the key belongs to other data");
   await (await openStore(dir)).close();
 });
 

@@ -14,6 +14,7 @@ import { SqliteConversations } from "./conversations.ts";
 import { EncryptedDocuments } from "./encrypted-documents.ts";
 import { SqliteEventLog } from "./event-log.ts";
 import { claimFolder } from "./folder.ts";
+import { checkKey } from "./key-check.ts";
 import { SqliteLogins } from "./logins.ts";
 import { migrate } from "./migrate.ts";
 import { SqliteModelCalls } from "./model-calls.ts";
@@ -89,18 +90,6 @@ function prepareDatabase(file: string, dir: string, vault: Vault): DatabaseSync 
     }
     throw error;
   }
-}
-
-function checkKey(database: DatabaseSync, vault: Vault): void {
-  const place = "store:key-check";
-  const row = database.prepare("SELECT value FROM meta WHERE name = 'key_check'").get() as
-    | { value: Uint8Array }
-    | undefined;
-  if (row) vault.decrypt(row.value, place);
-  else
-    database
-      .prepare("INSERT INTO meta (name, value) VALUES ('key_check', ?)")
-      .run(vault.encrypt("sandpiper", place));
 }
 
 function assemble(
