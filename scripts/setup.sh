@@ -148,3 +148,5 @@ install_extra() {
 cmp -s package-lock.json "$stamp" || install_dependencies
 install_packages
 install_extras
+# Tests against an S3 server say NOT RUN without it.
+if [ "$purpose" = tests ] && command -v go >/dev/null; then scripts/versitygw >/dev/null || say 'the S3 server of the tests could not be built.'; fi

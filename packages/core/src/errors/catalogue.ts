@@ -1,4 +1,5 @@
 import { agentErrors } from "./agent.ts";
+import { blobsErrors } from "./blobs.ts";
 import { conversationsErrors } from "./conversations.ts";
 import { driversErrors } from "./drivers.ts";
 import { gitErrors } from "./git.ts";
@@ -13,6 +14,7 @@ import { usersErrors } from "./users.ts";
 
 export const areas = [
   agentErrors,
+  blobsErrors,
   conversationsErrors,
   driversErrors,
   gitErrors,

@@ -69,6 +69,8 @@ export const statuses = {
   StorageFull: 507,
   StorageQuotaReached: 507,
   StorageBusy: 503,
+  BlobsUnavailable: 503,
+  BlobLost: 410,
   OutboundRefused: 422,
   OutboundFailed: 502,
   SecretNotFound: 404,
