@@ -1,6 +1,3 @@
-import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { PlatformError } from "@sandpiper/core/errors";
@@ -23,6 +20,7 @@ import { raiseOomScores } from "../../kernel/oom-score.ts";
 import { Registries } from "../../specs/registries.ts";
 import { insideBusybox } from "../common/busybox.ts";
 import { checkCommand, idPattern } from "../common/commands.ts";
+import { loadInstallationId } from "../common/installation-id.ts";
 import { sandboxOomScore } from "../common/isolation.ts";
 import { isCgroupV2, measureKernelMemory } from "../common/kernel-memory.ts";
 import { limitProcesses } from "../common/process-share.ts";
@@ -369,17 +367,4 @@ export class DockerDriver implements SandboxDriver {
 
 function countPids(stats: ContainerStats): number {
   return stats.pids_stats?.current ?? 0;
-}
-
-/** Loads, or creates at the first call, the id that labels the containers of this data folder. */
-function loadInstallationId(dir: string): string {
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
-  const file = join(dir, "installation");
-  if (!existsSync(file)) {
-    writeFileSync(`${file}.new`, randomBytes(6).toString("hex"), { mode: 0o600 });
-    renameSync(`${file}.new`, file);
-  }
-  const id = readFileSync(file, "utf8");
-  if (!/^[0-9a-f]{12}$/.test(id)) throw new PlatformError("InstallationFileDamaged", { path: file });
-  return id;
 }
