@@ -45,9 +45,10 @@ const roomOrders: readonly { folder: string; rooms: readonly string[] }[] = [
 const drivers = "packages/sandbox/src/drivers/";
 /** Folders below `drivers` that do not import each other. */
 const forbiddenImports: Readonly<Record<string, readonly string[]>> = {
-  "common/": ["docker/", "oci/"],
-  "docker/": ["oci/"],
-  "oci/": ["docker/"],
+  "common/": ["docker/", "kubernetes/", "oci/"],
+  "docker/": ["kubernetes/", "oci/"],
+  "kubernetes/": ["docker/", "oci/"],
+  "oci/": ["docker/", "kubernetes/"],
 };
 
 const isTest = (path: string) => path.includes(".test.ts") || path.includes("/test/");

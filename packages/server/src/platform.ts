@@ -340,7 +340,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
 }
 
 async function createDriver(
-  { driver, dataDir, runtime, registryAuth, dockerHost, maxImageBytes }: Config,
+  { driver, dataDir, runtime, registryAuth, dockerHost, kubernetes, maxImageBytes }: Config,
   {
     registries,
     logger,
@@ -352,6 +352,10 @@ async function createDriver(
     const { DockerDriver } = await import("@sandpiper/sandbox/drivers/docker/docker-driver");
     const dir = join(dataDir, "docker");
     return new DockerDriver({ dir, host: dockerHost, authFile: registryAuth, registries, maxImageBytes });
+  }
+  if (driver === "kubernetes") {
+    const { KubernetesDriver } = await import("@sandpiper/sandbox/drivers/kubernetes/kubernetes-driver");
+    return new KubernetesDriver({ dir: join(dataDir, "kubernetes"), ...kubernetes, registries });
   }
   const dir = join(dataDir, "sandboxes");
   return new OciDriver({ dir, runtime, registryAuth, registries, maxImageBytes, logger, scheduler });

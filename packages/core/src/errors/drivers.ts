@@ -38,6 +38,38 @@ export const driversErrors = {
       "The container engine at {address} cannot be reached ({reason}): start it, or set SANDPIPER_DOCKER_HOST to its address.",
     EngineRefused: "The container engine could not {action}: {reason}.",
     EngineImageRemoved: "The engine no longer has the image of the sandbox: {reason}.",
+    ClusterConfigUnreadable:
+      "The kubeconfig {path} cannot be used ({reason}): set SANDPIPER_KUBECONFIG to the path of another one.",
+    ClusterUnknown:
+      "No Kubernetes cluster is configured: set SANDPIPER_KUBECONFIG, or run the server in a pod of the cluster with a service account.",
+    ClusterUnreachable:
+      "The Kubernetes API server at {address} cannot be reached ({reason}): try again later.",
+    ClusterUnauthorized:
+      "The Kubernetes API server at {address} does not accept the server's credentials: renew those in its kubeconfig.",
+    ClusterForbidden:
+      "The server may not {action} in the cluster ({reason}): `sandpiper doctor` lists the rights that it needs.",
+    ClusterQuotaFull:
+      "A quota of the cluster is full ({reason}): remove sandboxes, or the operator raises the quota.",
+    ClusterRefused: "The Kubernetes API server could not {action}: {reason}.",
+    HelperNotCompiled:
+      "The helper of the kubernetes driver could not be compiled ({reason}): install a C compiler with `apt-get install gcc libc6-dev`.",
+    HelperTooLarge: "The helper of the kubernetes driver has {bytes} bytes, more than a ConfigMap holds.",
+    PodUnschedulable: "No node of the cluster takes the sandbox: {reason}.",
+    PodNotStarted: "The cluster could not start the sandbox: {reason}.",
+    PodStartTimeout: "The pod of the sandbox did not start within {seconds} s.",
+    PodRemoved: "The pod of the sandbox was removed while it started; try again.",
+    PodNotRemoved: "The pod of the sandbox did not end within {seconds} s.",
+    PodNotReached: "The pod of the sandbox cannot be reached: {reason}.",
+    PodFilesFailed: "Files could not be written into the sandbox: {reason}.",
+    ClaimExists: "The volume claim {name} of an earlier sandbox has not been removed yet; try again later.",
+    StorageClassMissing:
+      "The cluster has no storage class {name}: set SANDPIPER_KUBERNETES_STORAGE_CLASS to one of `kubectl get storageclass`.",
+    StorageClassNoDefault:
+      "The cluster has no default storage class: set SANDPIPER_KUBERNETES_STORAGE_CLASS to one of `kubectl get storageclass`.",
+    VolumeNotBound:
+      "The cluster made no volume for the sandbox within {seconds} s: `kubectl describe persistentvolumeclaim` says why.",
+    CopyRuns: "The files of this snapshot are being copied already.",
+    CopyFailed: "The files of the sandbox could not be copied: {reason}.",
   },
   SandboxNotRunning: {
     SandboxInactive: "The sandbox {id} is not running; start or resume it first.",
@@ -110,6 +142,11 @@ export const driversErrors = {
     EngineImageInvalid: "The engine does not accept {image} as an image reference: {reason}.",
     EngineImageMissing: "The engine has no image {image}.",
     EnginePullInterrupted: "The engine stopped while it fetched {image}: try again.",
+    ClusterNeedsImage:
+      "The kubernetes driver starts sandboxes from images only, not from {given}: give the spec an image, or use the oci driver.",
+    ClusterImageSource:
+      "The kubernetes driver takes images from registries only: push {image} to a registry that the cluster reaches.",
+    ClusterImageFailed: "The cluster cannot fetch the image {image}: {reason}.",
     EngineRegistryPlainHttp:
       "The registry {registry} speaks plain HTTP: allow it as an insecure registry in the engine's configuration.",
   },

@@ -111,8 +111,8 @@ export const sandboxesErrors = {
   ConfigInvalid: {
     RegistryAuthInvalid: "The file of SANDPIPER_REGISTRY_AUTH, {file}, {reason}.",
     SpecsFileUnreadable: "The specs file {file} {reason}.",
-    DockerSpecMissing:
-      "SANDPIPER_DRIVER=docker needs an image for its sandboxes: write a spec with an image such as docker.io/library/debian:12 into {file} (docs/team/sandboxes.md).",
+    ImageSpecMissing:
+      "SANDPIPER_DRIVER={driver} needs an image for its sandboxes: write a spec with an image such as docker.io/library/debian:12 into {file} (docs/team/sandboxes.md).",
     SpecsFileInvalid: "In the specs file {file}, {path} {problem}.",
     AuthorityKeyDamaged:
       "The key file {file} is damaged: restore it from a backup, or remove it and recreate the sandboxes that trust it.",

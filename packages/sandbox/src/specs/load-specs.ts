@@ -14,8 +14,8 @@ export interface LoadSpecsOptions {
   dataDir: string;
   /** Absolute path of the specs file; undefined: `specs.json` of the data folder, if it exists. */
   specsFile: string | undefined;
-  /** The docker driver runs images only. */
-  driver?: "oci" | "docker";
+  /** Only the oci driver runs the host's files. */
+  driver?: "oci" | "docker" | "kubernetes";
   /** Default limits. */
   limits: { memoryBytes: number; pids: number; cpus: number; diskBytes: number };
   /** Mirrors of package registries; default: none. */
@@ -40,7 +40,8 @@ export function loadSpecs(
 
   const file = specsFile ?? join(dataDir, "specs.json");
   const isMissing = specsFile === undefined && !existsSync(file);
-  if (isMissing && driver === "docker") throw new PlatformError("DockerSpecMissing", { file });
+  const needsImage = driver === "docker" || driver === "kubernetes";
+  if (isMissing && needsImage) throw new PlatformError("ImageSpecMissing", { driver, file });
   if (isMissing) return [host];
   const specs = readSpecsFile(file).map((written, index) =>
     parseSpec(written, defaults, (path, problem) => {
@@ -49,11 +50,11 @@ export function loadSpecs(
   );
   const twice = specs.findIndex(({ id }, index) => specs.findIndex((other) => other.id === id) < index);
   if (twice !== -1) throw toSpecError(file, `specs[${twice}].id`, `is used twice: ${specs[twice]!.id}`);
-  if (driver === "docker" && specs[0]!.root.kind !== "image")
+  if (needsImage && specs[0]!.root.kind !== "image")
     throw toSpecError(
       file,
       "specs[0]",
-      "must have an image, because SANDPIPER_DRIVER=docker runs images only",
+      `must have an image, because SANDPIPER_DRIVER=${driver} runs images only`,
     );
   return specs.some(({ id }) => id === host.id) ? specs : [...specs, host];
 }

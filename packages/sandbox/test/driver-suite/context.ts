@@ -7,6 +7,8 @@ export interface SuiteContext {
   readonly spec: PreparedSpec;
   /** See `DriverUnderTest`. */
   readonly memoryByProcess: boolean;
+  /** See `DriverUnderTest`. */
+  readonly showsMachine: boolean;
 }
 
 /** Limits that tests exceed on purpose. */

@@ -14,6 +14,8 @@ export interface DriverUnderTest {
   unusable: [SandboxSpec["root"], RegExp][];
   /** True when memory is limited per process: allocation fails instead of a kill. */
   memoryByProcess?: boolean;
+  /** True when the engine decides alone what of the machine and its network a sandbox sees. */
+  showsMachine?: boolean;
   /** Opens another driver over the same installation, as a later process does. */
   reopen(): Promise<SandboxDriver>;
   /** Removes every sandbox, snapshot and other resource. */
@@ -38,6 +40,9 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
       },
       get memoryByProcess() {
         return made.memoryByProcess ?? false;
+      },
+      get showsMachine() {
+        return made.showsMachine ?? false;
       },
     };
 

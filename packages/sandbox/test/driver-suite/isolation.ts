@@ -15,12 +15,15 @@ export function describeIsolation(context: SuiteContext): void {
   });
 
   test("shows only its own processes, host name and loopback", async () => {
-    const { out } = await inside(
-      "hostname; tail -n +3 /proc/net/dev | tr -d ' ' | cut -d: -f1; ls -d /proc/[0-9]* | wc -l; tail -n +2 /proc/net/route | wc -l",
-    );
-    const [hostname, network, processes, routes] = out.trim().split("\n");
-    expect([hostname, network, Number(routes)]).toEqual(["one", "lo", 0]);
+    const { out } = await inside("hostname; ls -d /proc/[0-9]* | wc -l");
+    const [hostname, processes] = out.trim().split("\n");
+    expect(hostname).toBe("one");
     expect(Number(processes)).toBeLessThan(20);
+    if (context.showsMachine) return;
+    const network = await inside(
+      "tail -n +3 /proc/net/dev | tr -d ' ' | cut -d: -f1; tail -n +2 /proc/net/route | wc -l",
+    );
+    expect(network.out).toBe("lo\n0\n");
   });
 
   test("does not show the engine's socket, the machine's secrets or the server's environment", async () => {
@@ -40,6 +43,7 @@ export function describeIsolation(context: SuiteContext): void {
   });
 
   test("shows nothing of the machine's hardware, disks and kernel, but what programs need", async () => {
+    if (context.showsMachine) return;
     const files = "cmdline iomem ioports modules partitions diskstats swaps config.gz kallsyms interrupts";
     const folders = "firmware module block bus dev class/dmi devices/virtual/dmi devices/pci0000:00";
     const { out } = await inside(

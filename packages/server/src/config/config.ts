@@ -5,6 +5,17 @@ import type { PackageMirrors } from "@sandpiper/sandbox/specs/package-sources/mi
 import type { StorageQuotas } from "./storage-quotas.ts";
 import type { VaultKeySource } from "./vault-key-source.ts";
 
+/** How the kubernetes driver uses a cluster; undefined: the defaults of `variables.ts`. */
+export interface KubernetesConfig {
+  /** Absolute path. */
+  kubeconfig: string | undefined;
+  namespace: string | undefined;
+  installation: string | undefined;
+  runtimeClass: string | undefined;
+  storageClass: string | undefined;
+  userNamespaces: boolean;
+}
+
 /** Configuration of a server, read from the environment once (see `readConfig`). */
 export interface Config {
   host: string;
@@ -17,7 +28,7 @@ export interface Config {
   apiKey: string | undefined;
   /** Public URL without a trailing slash; undefined: made from host and port. */
   publicUrl: string | undefined;
-  driver: "oci" | "docker";
+  driver: "oci" | "docker" | "kubernetes";
   /**
    * Absolute path of the specs file; undefined: `specs.json` of the data folder where it exists.
    */
@@ -31,6 +42,8 @@ export interface Config {
   registries: string[] | undefined;
   /** Engine of the docker driver; undefined: DOCKER_HOST, else the usual socket. */
   dockerHost: DockerHost | undefined;
+  /** Settings of the kubernetes driver. */
+  kubernetes: KubernetesConfig;
   /** OCI runtime by name or path; undefined: crun, else runc. */
   runtime: string | undefined;
   /** Largest accepted request body, bytes. */

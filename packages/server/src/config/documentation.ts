@@ -3,9 +3,10 @@ import { variables } from "./variables.ts";
 
 /** The variables as text for `sandpiper serve --help`. */
 export function formatVariablesHelp(): string {
+  const width = Math.max(...Object.values(variables).map(({ name }) => name.length)) + 2;
   const lines = Object.values(variables).map(
     ({ name, description: meaning, defaultText }) =>
-      `  ${name.padEnd(28)}${meaning} (default: ${defaultText})`,
+      `  ${name.padEnd(width)}${meaning} (default: ${defaultText})`,
   );
   return ["Environment:", ...lines].join("\n");
 }

@@ -85,3 +85,8 @@ export function parseRegistries(text: string): string[] | undefined {
     /^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:\d{1,5})?$/.test(name);
   return names.every(isRegistry) ? names : undefined;
 }
+
+/** The name of an object of a Kubernetes cluster; undefined for any other text. */
+export function parseObjectName(text: string): string | undefined {
+  return /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/.test(text) ? text : undefined;
+}

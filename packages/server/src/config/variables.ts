@@ -6,6 +6,7 @@ import {
   parseMirrors,
 } from "@sandpiper/sandbox/specs/package-sources/mirrors";
 import type { WebhookFormat } from "./config.ts";
+import { kubernetesVariables } from "./kubernetes-variables.ts";
 import {
   isIpv6,
   parseBytes,
@@ -23,7 +24,7 @@ import { parseCommand, parseVaultKey } from "./vault-key-source.ts";
 
 const logLevels = ["fatal", "error", "warn", "info", "debug", "silent"] as const;
 const dayMs = 86_400_000;
-const drivers = ["oci", "docker"] as const;
+const drivers = ["oci", "docker", "kubernetes"] as const;
 const webhookFormats = ["signed", "agent-server"] as const;
 
 /** Every variable of the server, by the name of what it sets. */
@@ -99,7 +100,8 @@ export const variables = {
   }),
   driver: defineVariable<(typeof drivers)[number]>({
     name: "SANDPIPER_DRIVER",
-    description: "Engine of the sandboxes: oci starts them itself, docker asks a Docker or Podman engine",
+    description:
+      "Engine of the sandboxes: oci starts them itself, docker asks a Docker or Podman engine, kubernetes makes pods of a cluster",
     defaultText: "oci",
     defaultValue: () => "oci",
     must: `one of ${drivers.join(", ")}`,
@@ -125,7 +127,7 @@ export const variables = {
     name: "SANDPIPER_REGISTRIES",
     description:
       "Image registries that users may choose images from, separated by commas; a named one may have a private address",
-    defaultText: "all public ones; with the docker driver docker.io",
+    defaultText: "all public ones; with the docker and kubernetes drivers docker.io",
     defaultValue: () => undefined,
     must: "a list of registries such as docker.io, *.example.com or registry.example.com:5000, separated by commas",
     parse: parseRegistries,
@@ -138,6 +140,7 @@ export const variables = {
     must: "the absolute path of a socket, or an address such as unix:///run/docker.sock or tcp://127.0.0.1:2375",
     parse: parseDockerHost,
   }),
+  ...kubernetesVariables,
   runtime: defineVariable<string | undefined>({
     name: "SANDPIPER_RUNTIME",
     description: "OCI runtime that starts the sandboxes of the oci driver, by name or absolute path",

@@ -1,0 +1,102 @@
+/*
+ * The first process of a pod: prepares the folders of the user, drops every right, reaps, and ends
+ * all processes when the cluster asks for it. With a command it ends with that command.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "helper.h"
+
+/* Processes get this long to end by themselves, ms. */
+enum { GRACE_MS = 1000, LOOK_US = 10000 };
+
+extern char **environ;
+
+static int terminate_all(void) {
+	long long end = now_ms() + GRACE_MS;
+	kill(-1, SIGTERM);
+	kill(-1, SIGCONT);
+	while (now_ms() < end) {
+		while (waitpid(-1, NULL, WNOHANG) > 0) {}
+		if (kill(-1, 0) != 0) break;
+		usleep(LOOK_US);
+	}
+	/* The kernel kills the rest with this process. */
+	return 0;
+}
+
+static pid_t start_command(char **command, const struct identity *who, const char *folder, int report) {
+	pid_t pid = fork();
+	if (pid != 0) return pid;
+	setsid();
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	become(who);
+	if (chdir(folder) != 0) _exit(126);
+	int output = dup(2);
+	if (report >= 0) dup2(report, 2);
+	fcntl(output, F_SETFD, FD_CLOEXEC);
+	/* The reason of a failure goes to the report; the command itself writes to its own output. */
+	const char *path = getenv("PATH");
+	const char *found = NULL;
+	char candidate[4096];
+	if (!strchr(command[0], '/') && path) {
+		for (const char *at = path; *at && !found;) {
+			const char *end = strchrnul(at, ':');
+			snprintf(candidate, sizeof candidate, "%.*s/%s", (int)(end - at), at, command[0]);
+			if (access(candidate, X_OK) == 0) found = candidate;
+			at = *end ? end + 1 : end;
+		}
+	}
+	if (found || (strchr(command[0], '/') && access(command[0], X_OK) == 0)) {
+		dup2(output, 2);
+		if (found) command[0] = strdup(found);
+	}
+	_exit(execute(command, environ, path));
+}
+
+/* Arguments: uid, gid, capabilities, processes, folder, home, then the command. */
+int first(int argc, char **argv) {
+	if (argc < 6) return 2;
+	struct identity who = {atoi(argv[0]), atoi(argv[1]), strtoull(argv[2], NULL, 10), strtoul(argv[3], NULL, 10)};
+	const char *folder = argv[4], *home = argv[5];
+	prctl(PR_SET_NAME, "sandpiper-first");
+	umask(022);
+	int report = open("/dev/termination-log", O_WRONLY | O_APPEND | O_CLOEXEC);
+	if (geteuid() == 0) {
+		int error = make_own_folder(folder, who.uid, who.gid);
+		if (!error) error = make_own_folder(home, who.uid, who.gid);
+		if (error) {
+			dprintf(report, "%s: %s", folder, strerror(error));
+			return 126;
+		}
+	}
+	sigset_t wanted;
+	sigfillset(&wanted);
+	sigprocmask(SIG_SETMASK, &wanted, NULL);
+	limit_privileges(&who);
+	pid_t command = argc > 6 ? start_command(argv + 6, &who, folder, report) : -1;
+	become_powerless(&who);
+	if (report >= 0) close(report);
+	for (;;) {
+		siginfo_t info;
+		int number = sigwaitinfo(&wanted, &info);
+		if (number == SIGCHLD || number < 0) {
+			int status;
+			for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+				if (pid == command) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+		} else if (number == SIGTERM && info.si_pid == 0) {
+			/* From outside of the pod; processes inside cannot end it with a signal. */
+			return terminate_all();
+		}
+	}
+}

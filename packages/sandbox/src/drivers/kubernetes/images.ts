@@ -1,0 +1,171 @@
+import { randomBytes } from "node:crypto";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PlatformError } from "@sandpiper/core/errors";
+import { SingleFlight } from "@sandpiper/core/scheduling/single-flight";
+import { LRUCache } from "lru-cache";
+import type { PreparedSpec, PrepareOptions, SandboxSpec, SandboxUser } from "../../driver.ts";
+import { parseImageReference, type RegistryImage } from "../../specs/image-reference.ts";
+import type { Registries } from "../../specs/registries.ts";
+import { FetchTurns } from "../common/images/fetch-turns.ts";
+import { findUser } from "../common/images/find-user.ts";
+import type { Cluster } from "./cluster.ts";
+import { runInPod } from "./exec-stream.ts";
+import { helperPath } from "./helper-program.ts";
+import { labels } from "./labels.ts";
+import { containerName, makePod, type PodDefaults } from "./pod-options.ts";
+import type { Pods } from "./pods.ts";
+
+/** What is known of an image by its tag is looked up again after this time, ms. */
+const tagLifeMs = 600_000;
+const maxKnown = 1_000;
+
+/** Variables that the cluster and the runtime add to those of an image. */
+const addedVariables = /^(?:KUBERNETES_\w+|HOSTNAME|HOME)$/;
+
+/** What an image decides. */
+interface ImageFacts {
+  /** With the digest where the cluster tells it. */
+  reference: string;
+  env: Record<string, string>;
+  workingDir: string;
+  /** `uid:gid` of its own user. */
+  user: string;
+  passwd: string;
+  group: string;
+}
+
+/** Prepares specs by the images of a cluster: a short pod tells what an image has. */
+export class Images {
+  readonly #cluster: Cluster;
+  readonly #pods: Pods;
+  readonly #defaults: PodDefaults;
+  readonly #registries: Registries;
+  readonly #known = new LRUCache<string, ImageFacts>({ max: maxKnown });
+  readonly #fetches = new SingleFlight<ImageFacts>();
+  readonly #turns = new FetchTurns();
+
+  constructor({
+    cluster,
+    pods,
+    defaults,
+    registries,
+  }: { cluster: Cluster; pods: Pods; defaults: PodDefaults; registries: Registries }) {
+    this.#cluster = cluster;
+    this.#pods = pods;
+    this.#defaults = defaults;
+    this.#registries = registries;
+  }
+
+  async prepare(spec: SandboxSpec, options: PrepareOptions): Promise<PreparedSpec> {
+    const { root, user } = spec;
+    if (root.kind !== "image") {
+      const given = root.kind === "host" ? "the host's files" : "a folder";
+      throw new PlatformError("ClusterNeedsImage", { given });
+    }
+    const facts = await this.#describe(root.reference, options);
+    return {
+      ...spec,
+      root: { kind: "image", reference: facts.reference },
+      env: { ...facts.env, ...spec.env },
+      workingDir: spec.workingDir || facts.workingDir,
+      user: typeof user === "object" && user !== null ? user : lookUpUser(facts, user, root.reference),
+    };
+  }
+
+  /** Whether the image has a home of a user: a folder that a volume would hide. */
+  async hasHome({ root, user }: PreparedSpec): Promise<boolean> {
+    if (root.kind !== "image") return false;
+    const { passwd } = await this.#describe(root.reference, {});
+    const entry = passwd.split("\n").find((line) => line.split(":")[2] === String(user.uid));
+    return entry !== undefined && entry.split(":")[5] === user.home;
+  }
+
+  async #describe(text: string, options: PrepareOptions): Promise<ImageFacts> {
+    const image = parseImageReference(text);
+    if (image.source !== "registry") throw new PlatformError("ClusterImageSource", { image: image.name });
+    this.#registries.checkEngine(image.registry);
+    const reference = toClusterName(image);
+    const known = this.#known.get(reference);
+    if (known) return known;
+    const { owner = "", ...rest } = options;
+    return await this.#fetches.run(reference, rest, (report, signal) =>
+      this.#turns.run(owner, { report, signal }, async () => {
+        report(`asking the cluster for ${image.name}`);
+        const facts = await this.#ask(reference, image, signal);
+        this.#known.set(reference, facts, image.digest ? {} : { ttl: tagLifeMs });
+        this.#known.set(facts.reference, facts);
+        return facts;
+      }),
+    );
+  }
+
+  async #ask(reference: string, image: RegistryImage, signal: AbortSignal): Promise<ImageFacts> {
+    const { installation } = this.#defaults;
+    const name = `sandpiper-${installation}-image-${randomBytes(6).toString("hex")}`;
+    const pod = makePod(
+      {
+        name,
+        labels: { [labels.installation]: installation, [labels.helper]: "yes" },
+        image: reference,
+        command: [helperPath, "first", "0", "0", "0", "0", "/", "/"],
+        security: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
+      },
+      this.#defaults,
+    );
+    const created = await this.#pods.create(pod);
+    try {
+      signal.throwIfAborted();
+      const started = await this.#pods.waitUntilStarted(created!, signal);
+      const argv = [helperPath, "describe"];
+      const text = await runInPod(this.#cluster, name, { container: containerName, argv });
+      return parseFacts(text, image, started.status?.containerStatuses?.[0]?.imageID ?? "");
+    } finally {
+      await this.#pods.remove(name);
+    }
+  }
+}
+
+/** The cluster's name of an image: by digest if known. */
+function toClusterName(image: RegistryImage): string {
+  return image.digest === undefined ? image.name : `${image.registry}/${image.repository}@${image.digest}`;
+}
+
+/** The output of `helper describe`. */
+function parseFacts(text: string, image: RegistryImage, imageId: string): ImageFacts {
+  const [workingDir = "/", user = "0:0", count = "0", ...rest] = text.split("\0");
+  const variables = rest.slice(0, Number(count)).map(splitVariable);
+  const digest = image.digest ?? /@(sha256:[0-9a-f]{64})$/.exec(imageId)?.[1];
+  return {
+    // An image that was loaded into a node has no digest that a node could find it by.
+    reference: digest === undefined ? image.name : `${image.registry}/${image.repository}@${digest}`,
+    env: Object.fromEntries(variables.filter(([name]) => !addedVariables.test(name))),
+    workingDir,
+    user,
+    passwd: rest[Number(count)] ?? "",
+    group: rest[Number(count) + 1] ?? "",
+  };
+}
+
+function splitVariable(text: string): [string, string] {
+  const equals = text.indexOf("=");
+  return equals < 0 ? [text, ""] : [text.slice(0, equals), text.slice(equals + 1)];
+}
+
+/** `findUser` reads files of a root filesystem. */
+function lookUpUser(
+  { passwd, group, user }: ImageFacts,
+  text: string | null,
+  reference: string,
+): SandboxUser {
+  const root = mkdtempSync(join(tmpdir(), "sandpiper-users-"));
+  try {
+    mkdirSync(join(root, "etc"));
+    writeFileSync(join(root, "etc/passwd"), passwd);
+    writeFileSync(join(root, "etc/group"), group);
+    return findUser(root, text ?? user, `the image ${reference.replace(/@.*/, "")}`);
+  } finally {
+    rmSync(root, { recursive: true });
+  }
+}

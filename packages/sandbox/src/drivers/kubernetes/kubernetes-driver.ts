@@ -1,0 +1,238 @@
+import type { Duplex } from "node:stream";
+import type { V1Pod } from "@kubernetes/client-node";
+import { PlatformError } from "@sandpiper/core/errors";
+import type {
+  DriverSandbox,
+  ExecRequest,
+  FileBounds,
+  PreparedSpec,
+  PrepareOptions,
+  SandboxDriver,
+  SandboxProcess,
+  SandboxSpec,
+  SandboxUsage,
+  StartRequest,
+} from "../../driver.ts";
+import { Registries } from "../../specs/registries.ts";
+import { checkCommand, idPattern } from "../common/commands.ts";
+import { loadInstallationId } from "../common/installation-id.ts";
+import { Claims } from "./claims.ts";
+import { Cluster, type ClusterOptions } from "./cluster.ts";
+import { Connections } from "./connections.ts";
+import { loadHelper, storeHelper } from "./helper-program.ts";
+import { Images } from "./images.ts";
+import { annotations, labels, toSandboxName } from "./labels.ts";
+import { denyNetwork } from "./network-policy.ts";
+import type { PodDefaults } from "./pod-options.ts";
+import { Pods } from "./pods.ts";
+import { Ports } from "./ports.ts";
+import { SandboxStarts } from "./sandbox-starts.ts";
+import { measureUsage } from "./usage.ts";
+import { VolumeCopies } from "./volume-copies.ts";
+
+export interface KubernetesDriverOptions extends ClusterOptions {
+  /** Folder for the id of this installation and the compiled helper; created when it is missing. */
+  dir: string;
+  /** Undefined: the cluster's default runtime. */
+  runtimeClass?: string | undefined;
+  /** Undefined: the cluster's default class. */
+  storageClass?: string | undefined;
+  /** Default true: root inside is not root of the node. */
+  userNamespaces?: boolean;
+  /**
+   * Name by which all servers of one cluster find the same sandboxes, `[a-z0-9]{1,12}`; undefined:
+   * an id of the folder.
+   */
+  installation?: string | undefined;
+  /** Registries whose images nodes may fetch; default: Docker Hub. */
+  registries?: Registries | undefined;
+}
+
+/** Set by `open`. */
+interface Opened {
+  pods: Pods;
+  claims: Claims;
+  images: Images;
+  copies: VolumeCopies;
+  connections: Connections;
+  ports: Ports;
+  starts: SandboxStarts;
+  installation: string;
+}
+
+const unbounded: FileBounds = { diskBytes: Number.MAX_SAFE_INTEGER, files: Number.MAX_SAFE_INTEGER };
+
+/** Time for processes to end by themselves, s. The helper ends them after one second. */
+const graceSeconds = 2;
+
+/** Sandboxes as pods of a Kubernetes cluster, which are found again by their labels. */
+export class KubernetesDriver implements SandboxDriver {
+  readonly name = "kubernetes";
+  readonly #options: KubernetesDriverOptions;
+  #opened: Opened | undefined;
+
+  constructor(options: KubernetesDriverOptions) {
+    this.#options = options;
+  }
+
+  async open(): Promise<void> {
+    const {
+      dir,
+      runtimeClass,
+      storageClass,
+      userNamespaces = true,
+      registries = new Registries(),
+    } = this.#options;
+    const cluster = new Cluster(this.#options);
+    const installation = this.#options.installation ?? loadInstallationId(dir);
+    const helper = await loadHelper(dir);
+    await storeHelper(cluster, helper);
+    await denyNetwork(cluster, installation);
+    const defaults: PodDefaults = { installation, configMap: helper.configMap, runtimeClass, userNamespaces };
+    const pods = new Pods(cluster, installation);
+    const claims = new Claims(cluster, installation, storageClass);
+    const images = new Images({ cluster, pods, defaults, registries });
+    const copies = new VolumeCopies({ claims, pods, defaults });
+    const connections = new Connections({ cluster, claims, pods, installation });
+    const starts = new SandboxStarts({ pods, claims, images, copies, connections, defaults });
+    const ports = new Ports(connections);
+    this.#opened = { pods, claims, images, copies, connections, ports, starts, installation };
+  }
+
+  async prepare(spec: SandboxSpec, options: PrepareOptions = {}): Promise<PreparedSpec> {
+    return await this.#requireOpen().images.prepare(spec, options);
+  }
+
+  async start(request: StartRequest): Promise<void> {
+    const { starts } = this.#requireOpen();
+    if (!idPattern.test(request.id)) throw new PlatformError("SandboxIdInvalid", { id: request.id });
+    await starts.start(request);
+  }
+
+  async exec(id: string, command: ExecRequest): Promise<SandboxProcess> {
+    checkCommand(command);
+    const { resident, facts, isPaused } = await this.#requireOpen().connections.get(id);
+    if (isPaused) throw new PlatformError("SandboxPaused", { id });
+    const { argv, cwd = facts.workingDir, env = {}, tty } = command;
+    const terminal: Record<string, string> = tty ? { TERM: "xterm-256color" } : {};
+    return resident.run({ argv, cwd, tty, env: { ...facts.env, ...terminal, ...env } });
+  }
+
+  async pause(id: string): Promise<void> {
+    const connection = await this.#requireOpen().connections.get(id);
+    if (connection.isPaused) return;
+    connection.isPaused = true;
+    try {
+      // First the mark: a resume undoes both, whether the processes have stopped or not.
+      await this.#requireOpen().pods.annotate(this.#podName(id), { [annotations.paused]: "yes" });
+      await connection.resident.freeze();
+    } catch (cause) {
+      connection.isPaused = false;
+      await connection.resident.thaw().catch(() => {});
+      throw cause instanceof PlatformError ? cause : new PlatformError("PauseFailed", { id }, { cause });
+    }
+  }
+
+  async resume(id: string): Promise<void> {
+    const connection = await this.#requireOpen().connections.get(id);
+    if (!connection.isPaused) return;
+    try {
+      await connection.resident.thaw();
+    } catch (cause) {
+      throw new PlatformError("ResumeFailed", { id }, { cause });
+    }
+    await this.#requireOpen().pods.annotate(this.#podName(id), { [annotations.paused]: null });
+    connection.isPaused = false;
+  }
+
+  /** The pod goes, and its claim with the files stays. */
+  async stop(id: string): Promise<void> {
+    const { pods, connections } = this.#requireOpen();
+    if (!idPattern.test(id)) return;
+    await pods.remove(this.#podName(id), graceSeconds);
+    connections.close(id);
+  }
+
+  async remove(id: string): Promise<void> {
+    const { pods, claims, connections } = this.#requireOpen();
+    if (!idPattern.test(id)) return;
+    // Without its claim it is no sandbox any more, even if the pod still ends.
+    await claims.remove(this.#podName(id));
+    await pods.remove(this.#podName(id));
+    connections.close(id);
+  }
+
+  async list(): Promise<DriverSandbox[]> {
+    const opened = this.#requireOpen();
+    const [claims, pods] = await Promise.all([opened.claims.list(labels.sandbox), opened.pods.list()]);
+    const states = new Map(pods.map((pod) => [pod.metadata!.name!, stateOf(pod)]));
+    return claims.map(({ metadata }) => ({
+      id: metadata!.labels![labels.sandbox]!,
+      state: states.get(metadata!.name!) ?? "stopped",
+    }));
+  }
+
+  /** Copies the files of the volume, which takes time by their size. Processes stop meanwhile. */
+  async snapshot(id: string, snapshotId: string): Promise<void> {
+    if (!idPattern.test(snapshotId)) throw new PlatformError("SnapshotIdInvalid", { id: snapshotId });
+    await this.#requireOpen().starts.save(id, snapshotId);
+  }
+
+  async removeSnapshot(snapshotId: string): Promise<void> {
+    if (idPattern.test(snapshotId)) await this.#requireOpen().copies.remove(snapshotId);
+  }
+
+  async snapshots(): Promise<string[]> {
+    return await this.#requireOpen().copies.list();
+  }
+
+  async connect(id: string, port: number): Promise<Duplex> {
+    return await this.#requireOpen().ports.connect(id, port);
+  }
+
+  async listen(id: string, port: number, accept: (connection: Duplex) => void): Promise<{ close(): void }> {
+    return await this.#requireOpen().ports.listen(id, port, accept);
+  }
+
+  async usage(id: string, bounds: FileBounds = unbounded): Promise<SandboxUsage> {
+    const { connections, pods, claims } = this.#requireOpen();
+    const pod = await pods.find(this.#podName(id));
+    if (pod && stateOf(pod) !== "stopped") return await measureUsage(await connections.get(id), bounds);
+    if (!pod && !(await claims.find(this.#podName(id)))) throw new PlatformError("UnknownSandbox", { id });
+    return { diskBytes: 0, files: 0, isPartial: true, memoryBytes: 0, cpuMs: 0, pids: 0 };
+  }
+
+  async snapshotBytes(): Promise<number> {
+    return 0;
+  }
+
+  async uncountedBytes(): Promise<number> {
+    return 0;
+  }
+
+  async reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void> {
+    for (const { id } of await this.list()) if (!known.sandboxes.has(id)) await this.remove(id);
+    await this.#requireOpen().copies.reap(known.snapshots);
+  }
+
+  async close(): Promise<void> {
+    this.#opened?.ports.close();
+    this.#opened?.connections.closeAll();
+    this.#opened = undefined;
+  }
+
+  #podName(id: string): string {
+    return toSandboxName(this.#requireOpen().installation, id);
+  }
+
+  #requireOpen(): Opened {
+    if (!this.#opened) throw new PlatformError("DriverNotOpen");
+    return this.#opened;
+  }
+}
+
+function stateOf({ metadata, status }: V1Pod): DriverSandbox["state"] {
+  if (status?.phase === "Succeeded" || status?.phase === "Failed" || metadata?.deletionTimestamp)
+    return "stopped";
+  return metadata?.annotations?.[annotations.paused] === undefined ? "running" : "paused";
+}

@@ -1,0 +1,199 @@
+import type { V1Pod, V1ResourceRequirements, V1SecurityContext } from "@kubernetes/client-node";
+import type { PreparedSpec, SandboxUser } from "../../driver.ts";
+import { type Capability, usualCapabilities } from "../../specs/capabilities.ts";
+import { insideFolder } from "../common/busybox.ts";
+import { makeBaseEnvironment } from "../common/isolation.ts";
+import { helperPath } from "./helper-program.ts";
+import { annotations, labels, toSandboxName } from "./labels.ts";
+import type { MountedFolder } from "./volume-folders.ts";
+
+/** Name of the only container of a pod. */
+export const containerName = "sandbox";
+
+/** What the helper needs to prepare folders and to become the user; commands never have them. */
+const helperCapabilities = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETPCAP", "SETUID"];
+
+/** Numbers of the kernel's capabilities. */
+const capabilityNumbers: Record<Capability, number> = {
+  CHOWN: 0,
+  DAC_OVERRIDE: 1,
+  FOWNER: 3,
+  FSETID: 4,
+  KILL: 5,
+  SETGID: 6,
+  SETUID: 7,
+  SETPCAP: 8,
+  NET_BIND_SERVICE: 10,
+  SYS_CHROOT: 18,
+  SETFCAP: 31,
+};
+
+/** What a command of a pod needs to know; kept in the pod's annotations. */
+export interface PodFacts {
+  user: SandboxUser;
+  workingDir: string;
+  /** All variables of the spec, with those that every sandbox has. */
+  env: Record<string, string>;
+  capabilities: readonly Capability[];
+  /** Most processes of the user; 0: the cluster's limit alone. */
+  processes: number;
+}
+
+/** What all pods of an installation have in common. */
+export interface PodDefaults {
+  installation: string;
+  configMap: string;
+  runtimeClass: string | undefined;
+  /** True: root inside is not the node's root (`hostUsers: false`). */
+  userNamespaces: boolean;
+}
+
+export function toPodFacts(spec: PreparedSpec, { userNamespaces }: PodDefaults): PodFacts {
+  return {
+    user: spec.user,
+    workingDir: spec.workingDir,
+    env: { ...makeBaseEnvironment(spec), ...spec.env },
+    capabilities: spec.capabilities ?? (userNamespaces ? usualCapabilities : []),
+    // Without a user namespace, the limit would count the user's processes on the whole node.
+    processes: userNamespaces ? spec.limits.pids : 0,
+  };
+}
+
+/** Arguments of the helper: user, group, capabilities as a number, processes. */
+export function helperIdentity({ user, capabilities, processes }: PodFacts): string[] {
+  const bits = capabilities.reduce((sum, name) => sum + 2 ** capabilityNumbers[name], 0);
+  return [user.uid, user.gid, bits, processes].map(String);
+}
+
+/** The pod of a sandbox: one container, no token, no network but what its policy allows. */
+export function makeSandboxPod(
+  { id, spec, claim, folders }: { id: string; spec: PreparedSpec; claim: string; folders: MountedFolder[] },
+  defaults: PodDefaults,
+): V1Pod {
+  const facts = toPodFacts(spec, defaults);
+  const { installation } = defaults;
+  return makePod(
+    {
+      name: toSandboxName(installation, id),
+      labels: { [labels.installation]: installation, [labels.sandbox]: id },
+      annotations: { [annotations.facts]: JSON.stringify(facts) },
+      hostname: id,
+      image: imageOf(spec),
+      command: [
+        helperPath,
+        "first",
+        ...helperIdentity(facts),
+        facts.workingDir,
+        facts.user.home,
+        ...(spec.command ?? []),
+      ],
+      env: spec.command ? facts.env : {},
+      resources: makeResources(spec),
+      security: {
+        runAsUser: 0,
+        runAsGroup: 0,
+        allowPrivilegeEscalation: facts.capabilities.length > 0,
+        capabilities: { drop: ["ALL"], add: [...new Set([...helperCapabilities, ...facts.capabilities])] },
+      },
+      claims: { [claim]: folders },
+    },
+    defaults,
+  );
+}
+
+export interface PodInput {
+  name: string;
+  labels: Record<string, string>;
+  annotations?: Record<string, string>;
+  hostname?: string;
+  image: string;
+  command: string[];
+  env?: Record<string, string>;
+  resources?: V1ResourceRequirements;
+  security: V1SecurityContext;
+  /** Mounted folders by the claim that has them. */
+  claims?: Record<string, MountedFolder[]>;
+}
+
+/** A pod with the isolation of docs/understand/internals/kubernetes.md. */
+export function makePod(input: PodInput, { configMap, runtimeClass, userNamespaces }: PodDefaults): V1Pod {
+  const { name, labels: own, annotations: notes = {}, claims = {} } = input;
+  const volumes = Object.keys(claims).map((claimName, index) => ({
+    name: `files-${index}`,
+    persistentVolumeClaim: { claimName },
+  }));
+  const mounts = Object.values(claims).flatMap((folders, index) =>
+    folders.map(({ path, subPath }) => ({
+      name: `files-${index}`,
+      mountPath: path,
+      ...(subPath ? { subPath } : {}),
+    })),
+  );
+  return {
+    metadata: { name, labels: { ...own, "app.kubernetes.io/part-of": "sandpiper" }, annotations: notes },
+    spec: {
+      ...(input.hostname ? { hostname: input.hostname } : {}),
+      ...(runtimeClass ? { runtimeClassName: runtimeClass } : {}),
+      ...(userNamespaces ? { hostUsers: false } : {}),
+      restartPolicy: "Never",
+      terminationGracePeriodSeconds: 3,
+      automountServiceAccountToken: false,
+      enableServiceLinks: false,
+      // A sandbox resolves no names: the egress proxy does.
+      dnsPolicy: "None",
+      dnsConfig: { nameservers: ["127.0.0.1"] },
+      nodeSelector: {
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": process.arch === "x64" ? "amd64" : process.arch,
+      },
+      securityContext: { seccompProfile: { type: "RuntimeDefault" } },
+      volumes: [{ name: "helper", configMap: { name: configMap, defaultMode: 0o555 } }, ...volumes],
+      containers: [
+        {
+          name: containerName,
+          image: input.image,
+          imagePullPolicy: "IfNotPresent",
+          command: input.command,
+          workingDir: "/",
+          env: Object.entries(input.env ?? {}).map(([key, text]) => ({
+            name: key,
+            value: keepDollars(text),
+          })),
+          ...(input.resources ? { resources: input.resources } : {}),
+          securityContext: input.security,
+          volumeMounts: [
+            { name: "helper", mountPath: insideFolder, readOnly: true },
+            // Outer folders first.
+            ...mounts.toSorted((a, b) => a.mountPath.length - b.mountPath.length),
+          ],
+        },
+      ],
+    },
+  };
+}
+
+export function imageOf({ root }: PreparedSpec): string {
+  return root.kind === "image" ? root.reference : "";
+}
+
+/** A node promises a part of the limits, because sandboxes mostly wait. */
+function makeResources({ limits }: PreparedSpec): V1ResourceRequirements {
+  const { memoryBytes, cpus, diskBytes } = limits;
+  return {
+    limits: {
+      memory: String(memoryBytes),
+      cpu: `${Math.max(1, Math.round(cpus * 1_000))}m`,
+      "ephemeral-storage": String(diskBytes),
+    },
+    requests: {
+      memory: String(Math.ceil(memoryBytes / 4)),
+      cpu: `${Math.max(1, Math.round(cpus * 100))}m`,
+      "ephemeral-storage": "0",
+    },
+  };
+}
+
+/** The cluster replaces `$(NAME)` in values. */
+function keepDollars(text: string): string {
+  return text.replaceAll("$(", "$$$$(");
+}

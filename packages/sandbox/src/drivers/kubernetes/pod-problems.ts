@@ -1,0 +1,54 @@
+import type { V1Pod } from "@kubernetes/client-node";
+import { PlatformError } from "@sandpiper/core/errors";
+import { shortenReason } from "../common/images/problems.ts";
+
+export interface PodProblem {
+  error: PlatformError;
+  /** Waiting would not help. */
+  isFinal: boolean;
+}
+
+const imageProblems = [
+  "ErrImagePull",
+  "ImagePullBackOff",
+  "InvalidImageName",
+  "ErrImageNeverPull",
+  "ErrImageInspect",
+];
+const startProblems = [
+  "CreateContainerConfigError",
+  "CreateContainerError",
+  "RunContainerError",
+  "StartError",
+];
+
+/** Why a pod does not run yet; undefined when nothing is wrong. */
+export function podProblem(pod: V1Pod): PodProblem | undefined {
+  const waiting = pod.status?.containerStatuses?.[0]?.state?.waiting;
+  const reason = waiting?.reason ?? "";
+  if (imageProblems.includes(reason)) {
+    const { image } = pod.spec!.containers[0]!;
+    const text = shortenReason(waiting?.message ?? reason);
+    return {
+      error: new PlatformError("ClusterImageFailed", { image: image ?? "", reason: text }),
+      isFinal: true,
+    };
+  }
+  if (startProblems.includes(reason))
+    return {
+      error: new PlatformError("PodNotStarted", { reason: shortenReason(waiting?.message ?? reason) }),
+      isFinal: true,
+    };
+  const scheduled = pod.status?.conditions?.find(({ type }) => type === "PodScheduled");
+  if (scheduled?.status !== "False") return undefined;
+  // A cluster may get another node, or another pod may end.
+  const text = (scheduled.message ?? scheduled.reason ?? "no node has room").trim().replace(/\.$/, "");
+  return { error: new PlatformError("PodUnschedulable", { reason: text.slice(0, 500) }), isFinal: false };
+}
+
+/** Why a pod has ended at once; the helper writes it where the cluster reads it. */
+export function endReason(pod: V1Pod): string {
+  const { terminated } = pod.status?.containerStatuses?.[0]?.state ?? {};
+  const text = terminated?.message ?? pod.status?.message ?? terminated?.reason ?? "its first process ended";
+  return text.trim().replace(/\.$/, "").slice(0, 500);
+}

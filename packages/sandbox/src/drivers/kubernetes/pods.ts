@@ -1,0 +1,186 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { PatchStrategy, setHeaderOptions, type V1Pod, Watch } from "@kubernetes/client-node";
+import { PlatformError } from "@sandpiper/core/errors";
+import type { Cluster } from "./cluster.ts";
+import { labels, selectLabel } from "./labels.ts";
+import { type PodProblem, podProblem } from "./pod-problems.ts";
+
+/** A pod must run within this time, ms: its image may have to be fetched. */
+const startTimeoutMs = 300_000;
+/** Wait for a deleted pod, ms. */
+const deletionTimeoutMs = 60_000;
+/** Pause before a watch that ended is made again, ms. */
+const rewatchDelayMs = 100;
+
+/** The pods of an installation. */
+export class Pods {
+  readonly #cluster: Cluster;
+  readonly #installation: string;
+
+  constructor(cluster: Cluster, installation: string) {
+    this.#cluster = cluster;
+    this.#installation = installation;
+  }
+
+  /** Undefined when a pod of that name exists. */
+  async create(body: V1Pod): Promise<V1Pod | undefined> {
+    const { namespace } = this.#cluster;
+    return await this.#cluster.request<V1Pod, undefined>(
+      "create pods",
+      () => this.#cluster.core.createNamespacedPod({ namespace, body }),
+      { 409: () => undefined },
+    );
+  }
+
+  async find(name: string): Promise<V1Pod | undefined> {
+    const { namespace } = this.#cluster;
+    return await this.#cluster.request<V1Pod, undefined>(
+      "get pods",
+      () => this.#cluster.core.readNamespacedPod({ namespace, name }),
+      { 404: () => undefined },
+    );
+  }
+
+  async list(label: string = labels.sandbox): Promise<V1Pod[]> {
+    const { namespace } = this.#cluster;
+    const labelSelector = selectLabel(this.#installation, label);
+    const found = await this.#cluster.request("list pods", () =>
+      this.#cluster.core.listNamespacedPod({ namespace, labelSelector }),
+    );
+    return found.items;
+  }
+
+  /** Sets annotations; null removes one. */
+  async annotate(name: string, annotations: Record<string, string | null>): Promise<void> {
+    const { namespace } = this.#cluster;
+    await this.#cluster.request("patch pods", () =>
+      this.#cluster.core.patchNamespacedPod(
+        { namespace, name, body: { metadata: { annotations } } },
+        setHeaderOptions("Content-Type", PatchStrategy.MergePatch),
+      ),
+    );
+  }
+
+  /**
+   * Waits until a new pod runs or has ended. Throws SandboxFailed or SandboxSpecUnusable when it
+   * cannot, with the cluster's reason.
+   */
+  async waitUntilStarted(created: V1Pod, signal?: AbortSignal): Promise<V1Pod> {
+    let last: PodProblem | undefined;
+    const started = await this.#watch(created, startTimeoutMs, (pod) => {
+      signal?.throwIfAborted();
+      if (!pod) throw new PlatformError("PodRemoved");
+      const { phase, containerStatuses } = pod.status ?? {};
+      if (phase === "Succeeded" || phase === "Failed") return pod;
+      if (containerStatuses?.[0]?.state?.running) return pod;
+      last = podProblem(pod);
+      if (last?.isFinal) throw last.error;
+      return undefined;
+    });
+    if (started) return started;
+    throw last?.error ?? new PlatformError("PodStartTimeout", { seconds: startTimeoutMs / 1_000 });
+  }
+
+  /** Waits until a pod has ended by itself. */
+  async waitUntilEnded(created: V1Pod): Promise<V1Pod> {
+    const ended = await this.#watch(created, startTimeoutMs, (pod) => {
+      if (!pod) throw new PlatformError("PodRemoved");
+      const { phase } = pod.status ?? {};
+      if (phase === "Succeeded" || phase === "Failed") return pod;
+      const problem = podProblem(pod);
+      if (problem?.isFinal) throw problem.error;
+      return undefined;
+    });
+    if (ended) return ended;
+    throw new PlatformError("PodStartTimeout", { seconds: startTimeoutMs / 1_000 });
+  }
+
+  /**
+   * Ends a pod and waits until it has gone. Without `graceSeconds` its processes are killed. An
+   * unknown pod is ignored.
+   */
+  async remove(name: string, graceSeconds = 0): Promise<void> {
+    const { namespace } = this.#cluster;
+    const pod = await this.find(name);
+    if (!pod) return;
+    const preconditions = { uid: pod.metadata!.uid! };
+    await this.#cluster.request(
+      "delete pods",
+      () =>
+        this.#cluster.core.deleteNamespacedPod({
+          namespace,
+          name,
+          body: { gracePeriodSeconds: graceSeconds, preconditions },
+        }),
+      { 404: () => undefined, 409: () => undefined },
+    );
+    const gone = await this.#watch(pod, deletionTimeoutMs, (now) =>
+      now && now.metadata?.uid === preconditions.uid ? undefined : true,
+    );
+    if (!gone) throw new PlatformError("PodNotRemoved", { seconds: deletionTimeoutMs / 1_000 });
+  }
+
+  /**
+   * Calls `look` with each state of a pod (undefined: it has gone) until it returns something.
+   * Undefined after the timeout. Rejects with what `look` throws.
+   */
+  async #watch<T>(
+    pod: V1Pod,
+    timeoutMs: number,
+    look: (pod: V1Pod | undefined) => T | undefined,
+  ): Promise<T | undefined> {
+    const name = pod.metadata!.name!;
+    const end = Date.now() + timeoutMs;
+    for (let version = pod.metadata!.resourceVersion; Date.now() < end; ) {
+      const found = await this.#watchOnce(name, version, end - Date.now(), look);
+      if (found !== undefined) return found;
+      // The API server ended the watch, or its history no longer has the version.
+      const current = await this.find(name);
+      const result = look(current);
+      if (result !== undefined) return result;
+      version = current?.metadata?.resourceVersion;
+      await delay(rewatchDelayMs);
+    }
+    return undefined;
+  }
+
+  #watchOnce<T>(
+    name: string,
+    resourceVersion: string | undefined,
+    timeoutMs: number,
+    look: (pod: V1Pod | undefined) => T | undefined,
+  ): Promise<T | undefined> {
+    const path = `/api/v1/namespaces/${this.#cluster.namespace}/pods`;
+    const query = { fieldSelector: `metadata.name=${name}`, ...(resourceVersion ? { resourceVersion } : {}) };
+    return new Promise((resolve, reject) => {
+      let abort: AbortController | undefined;
+      let isSettled = false;
+      const settle = (work: () => void) => {
+        if (isSettled) return;
+        isSettled = true;
+        clearTimeout(timer);
+        abort?.abort();
+        work();
+      };
+      const timer = setTimeout(() => settle(() => resolve(undefined)), timeoutMs);
+      const onEvent = (type: string, pod: V1Pod) => {
+        if (isSettled || type === "BOOKMARK" || type === "ERROR") return;
+        try {
+          const found = look(type === "DELETED" ? undefined : pod);
+          if (found !== undefined) settle(() => resolve(found));
+        } catch (error) {
+          settle(() => reject(error));
+        }
+      };
+      new Watch(this.#cluster.config)
+        .watch(path, query, onEvent, () => settle(() => resolve(undefined)))
+        .then(
+          (controller) => {
+            abort = controller;
+            if (isSettled) controller.abort();
+          },
+          (error: unknown) => settle(() => reject(this.#cluster.unreachable(error))),
+        );
+    });
+  }
+}

@@ -1,0 +1,64 @@
+import { Duplex } from "node:stream";
+import type { Channel, SendFrame } from "./channel.ts";
+import { answer, encodeAllowance, request } from "./protocol.ts";
+import { SendWindow, windowBytes } from "./windows.ts";
+
+/** A TCP connection inside a pod that the helper holds. */
+export class ResidentSocket extends Duplex implements Channel {
+  readonly #send: SendFrame;
+  readonly #input: SendWindow;
+  readonly #onEnd: () => void;
+  #held = 0;
+  #hasEnded = false;
+
+  /** `onEnd` is called when the channel is free again. */
+  constructor(send: SendFrame, onEnd: () => void) {
+    super({ allowHalfOpen: true });
+    this.#send = send;
+    this.#onEnd = onEnd;
+    this.#input = new SendWindow((piece) => send(request.input, piece));
+    send(request.allow, encodeAllowance(0, windowBytes));
+  }
+
+  onFrame(type: number, payload: Buffer): void {
+    if (type === answer.output) {
+      this.#held += payload.length - 1;
+      // The frame's memory is that of a larger chunk.
+      if (this.push(Buffer.from(payload.subarray(1)))) this.#release();
+    } else if (type === answer.ended) this.push(null);
+    else if (type === answer.taken && payload.length === 4) this.#input.taken(payload.readUInt32BE());
+  }
+
+  onLost(): void {
+    this.#hasEnded = true;
+    this.destroy(Object.assign(new Error("the connection to the sandbox was lost"), { code: "ECONNRESET" }));
+  }
+
+  override _read(): void {
+    this.#release();
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    if (this.#hasEnded) done();
+    else this.#input.write(chunk, done);
+  }
+
+  override _final(done: () => void): void {
+    if (!this.#hasEnded) this.#send(request.finish);
+    done();
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    if (!this.#hasEnded) this.#send(request.close);
+    this.#hasEnded = true;
+    this.#input.end();
+    this.#onEnd();
+    done(error);
+  }
+
+  #release(): void {
+    const bytes = this.#held;
+    this.#held = 0;
+    if (bytes > 0 && !this.#hasEnded) this.#send(request.allow, encodeAllowance(0, bytes));
+  }
+}

@@ -1,0 +1,134 @@
+import type { V1Pod } from "@kubernetes/client-node";
+import { errorText, PlatformError } from "@sandpiper/core/errors";
+import type { PreparedSpec, SandboxFile, SandboxUser, StartRequest } from "../../driver.ts";
+import { placeFile } from "../common/place-file.ts";
+import type { ClaimFacts, Claims } from "./claims.ts";
+import { type Connections, isWithoutContainer } from "./connections.ts";
+import type { Images } from "./images.ts";
+import { labels, readFacts, toSandboxName } from "./labels.ts";
+import { imageOf, makeSandboxPod, type PodDefaults } from "./pod-options.ts";
+import { endReason } from "./pod-problems.ts";
+import type { Pods } from "./pods.ts";
+import type { Resident } from "./resident.ts";
+import type { VolumeCopies } from "./volume-copies.ts";
+import { chooseFolders } from "./volume-folders.ts";
+
+interface Parts {
+  pods: Pods;
+  claims: Claims;
+  images: Images;
+  copies: VolumeCopies;
+  connections: Connections;
+  defaults: PodDefaults;
+}
+
+/** Starts sandboxes: a claim for the files that stay, and a pod that runs. */
+export class SandboxStarts {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  async start(request: StartRequest): Promise<void> {
+    const { pods, claims, defaults } = this.#parts;
+    const { id, spec } = request;
+    const name = toSandboxName(defaults.installation, id);
+    const [old, claim] = await Promise.all([pods.find(name), claims.find(name)]);
+    if (old && claim && !hasEnded(old)) throw new PlatformError("SandboxAlreadyRunning", { id });
+    if (old) await pods.remove(name);
+    const { folders } = readFacts<ClaimFacts>(claim?.metadata) ?? (await this.#makeClaim(name, request));
+    try {
+      const pod = await pods.create(makeSandboxPod({ id, spec, claim: name, folders }, defaults));
+      if (!pod) throw new PlatformError("SandboxAlreadyRunning", { id });
+      try {
+        await this.#bringUp(id, await pods.waitUntilStarted(pod), request);
+      } catch (error) {
+        this.#parts.connections.close(id);
+        await pods.remove(name).catch(() => {});
+        throw error;
+      }
+    } catch (error) {
+      if (!claim) await claims.remove(name).catch(() => {});
+      throw error;
+    }
+  }
+
+  /** Copies the files of a sandbox into a snapshot; its processes stop meanwhile. */
+  async save(id: string, snapshotId: string): Promise<void> {
+    const { pods, claims, copies, connections, defaults } = this.#parts;
+    const name = toSandboxName(defaults.installation, id);
+    const [pod, claim] = await Promise.all([pods.find(name), claims.find(name)]);
+    const facts = readFacts<ClaimFacts>(claim?.metadata);
+    if (!claim || !facts) throw new PlatformError("UnknownSandbox", { id });
+    const bytes = Number(claim.spec?.resources?.requests?.storage ?? 0);
+    const connection = pod && !hasEnded(pod) ? await connections.get(id) : undefined;
+    const stops = connection !== undefined && !connection.isPaused;
+    try {
+      if (stops) await connection.resident.freeze();
+      await copies.save(name, snapshotId, facts, bytes);
+    } finally {
+      if (stops) await connection.resident.thaw().catch(() => {});
+    }
+  }
+
+  async #makeClaim(name: string, { id, spec, snapshot }: StartRequest): Promise<ClaimFacts> {
+    const { claims, copies, images } = this.#parts;
+    const source = snapshot === undefined ? undefined : await copies.find(snapshot);
+    const facts = source?.facts ?? {
+      image: imageOf(spec),
+      folders: chooseFolders(spec, await images.hasHome(spec)),
+    };
+    await claims.create({
+      name,
+      labels: { [labels.sandbox]: id },
+      facts,
+      bytes: spec.limits.diskBytes,
+    });
+    try {
+      if (source) await copies.copy(source.name, name, facts);
+    } catch (error) {
+      await claims.remove(name).catch(() => {});
+      throw error;
+    }
+    return facts;
+  }
+
+  async #bringUp(id: string, pod: V1Pod, { spec, files = [] }: StartRequest): Promise<void> {
+    if (hasEnded(pod)) return checkEnded(pod, spec);
+    try {
+      const { resident } = await this.#parts.connections.connect(id, pod);
+      await putFiles(resident, files, spec.user);
+    } catch (error) {
+      if (spec.command === null || !isWithoutContainer(error)) throw error;
+      // A short command has ended already.
+      checkEnded(await this.#parts.pods.waitUntilEnded(pod), spec);
+    }
+  }
+}
+
+function hasEnded({ status }: V1Pod): boolean {
+  return status?.phase === "Succeeded" || status?.phase === "Failed";
+}
+
+/** A command that ended by itself was started; one that never ran left its reason. */
+function checkEnded(pod: V1Pod, { command }: PreparedSpec): void {
+  const { terminated } = pod.status?.containerStatuses?.[0]?.state ?? {};
+  const ran = command !== null && terminated !== undefined && !terminated.message;
+  if (!ran) throw new PlatformError("PodNotStarted", { reason: endReason(pod) });
+}
+
+async function putFiles(resident: Resident, files: SandboxFile[], user: SandboxUser): Promise<void> {
+  const { uid, gid } = user;
+  try {
+    await Promise.all(
+      files.map(async (file) => {
+        const { path, folders } = placeFile(file, user);
+        for (const folder of folders) await resident.makeFolder({ path: folder, uid, gid });
+        await resident.put({ path, mode: 0o644, uid: 0, gid: 0, content: Buffer.from(file.content) });
+      }),
+    );
+  } catch (cause) {
+    throw new PlatformError("PodFilesFailed", { reason: errorText(cause) }, { cause });
+  }
+}

@@ -1,0 +1,19 @@
+import type { PreparedSpec } from "../../driver.ts";
+
+/** A folder of a pod that lies on a claim. */
+export interface MountedFolder {
+  path: string;
+  /** Folder in the claim's volume; undefined: its root. */
+  subPath?: string;
+}
+
+/**
+ * The folders of a sandbox that outlive its pod: the working folder, and the user's home where the
+ * image has none, because a volume hides what the image has there.
+ */
+export function chooseFolders({ workingDir, user }: PreparedSpec, hasHome: boolean): MountedFolder[] {
+  const folders: MountedFolder[] = workingDir === "/" ? [] : [{ path: workingDir, subPath: "work" }];
+  const { home } = user;
+  if (!hasHome && home !== "/" && home !== workingDir) folders.push({ path: home, subPath: "home" });
+  return folders;
+}

@@ -1,0 +1,40 @@
+import { execFileSync } from "node:child_process";
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** An image for tests with busybox and an unprivileged user, in the test cluster. */
+export const clusterImage = "sandpiper.test/busybox:1";
+
+const script = fileURLToPath(new URL("../../../../scripts/cluster/cluster", import.meta.url));
+
+/** Path of the test cluster's kubeconfig. */
+export function clusterKubeconfig(): string {
+  return execFileSync(script, ["kubeconfig"], { encoding: "utf8" }).trim();
+}
+
+/** Loads the image into the test cluster, from the machine's static busybox. */
+export function loadClusterImage(): void {
+  const dir = mkdtempSync("/tmp/sandpiper-image-");
+  try {
+    const root = join(dir, "root");
+    for (const folder of ["bin", "etc", "tmp", "home/agent", "root"])
+      mkdirSync(join(root, folder), { recursive: true });
+    chmodSync(root, 0o755);
+    chmodSync(join(root, "tmp"), 0o1777);
+    copyFileSync("/bin/busybox", join(root, "bin/busybox"));
+    const applets = execFileSync("/bin/busybox", ["--list"], { encoding: "utf8" }).trim().split("\n");
+    for (const applet of applets) if (applet !== "busybox") symlinkSync("busybox", join(root, "bin", applet));
+    writeFileSync(
+      join(root, "etc/passwd"),
+      "root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000::/home/agent:/bin/sh\n",
+    );
+    writeFileSync(join(root, "etc/group"), "root:x:0:\nagent:x:1000:\nstaff:x:50:agent\n");
+    execFileSync("chown", ["-R", "1000:1000", join(root, "home/agent")]);
+    const archive = join(dir, "image.tar");
+    execFileSync(script, ["make-image", clusterImage, root, archive, "/bin/sh"]);
+    execFileSync(script, ["load-image", archive]);
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
