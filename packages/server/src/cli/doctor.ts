@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { isRootless } from "@sandpiper/sandbox/drivers/common/uid-range";
 import { findScarce, formatSize, getDiskSpace } from "@sandpiper/sandbox/service/disk-space";
 import type { Config } from "../config/config.ts";
+import { checkBlobs } from "./doctor-blobs.ts";
 import { examineMachine } from "./doctor-machine.ts";
 import { examineSandboxes } from "./doctor-sandboxes.ts";
 import { checkVaultKey } from "./doctor-vault-key.ts";
@@ -62,6 +63,7 @@ export async function examine(config: Config): Promise<DoctorFinding[]> {
     ...(await examineSandboxes(config)),
     await checkDataFolder(config),
     await checkVaultKey(config),
+    ...(await checkBlobs(config)),
     await checkDisk(config),
     checkUserDisk(config),
     await checkPort(config),

@@ -1,3 +1,4 @@
+import type { BlobPlace } from "@sandpiper/core/blobs/place";
 import type { LogLevel } from "@sandpiper/core/log/log";
 import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/engine";
 import type { SandboxQuotas } from "@sandpiper/sandbox/service/quotas";
@@ -24,6 +25,8 @@ export interface Config {
   dataDir: string;
   /** Source of the vault's key; undefined: the file `vault.key` of the data folder. */
   vaultKey: VaultKeySource | undefined;
+  /** Where copies of the files of sandboxes are kept; undefined: nowhere. */
+  blobs: BlobPlace | undefined;
   /** SANDPIPER_API_KEY; undefined: a key is created at the first start. */
   apiKey: string | undefined;
   /** Public URL without a trailing slash; undefined: made from host and port. */

@@ -13,6 +13,7 @@ test("an empty environment gives the documented defaults", () => {
     port: 3000,
     dataDir: "/home/ann/.local/share/sandpiper",
     vaultKey: undefined,
+    blobs: undefined,
     apiKey: undefined,
     publicUrl: undefined,
     driver: "oci",
@@ -61,6 +62,10 @@ const otherKeySources = ["SANDPIPER_VAULT_KEY", "SANDPIPER_VAULT_KEY_COMMAND"];
 test("every variable is read", () => {
   const env = {
     SANDPIPER_VAULT_KEY_FILE: "keys/vault",
+    SANDPIPER_BLOBS: "s3://team-blobs/one/two",
+    SANDPIPER_BLOBS_ENDPOINT: "https://s3.example.com/",
+    SANDPIPER_BLOBS_REGION: "eu-central-1",
+    SANDPIPER_BLOBS_CREDENTIALS: "keys/s3",
     SANDPIPER_HOST: "::1",
     SANDPIPER_PORT: "0",
     SANDPIPER_DATA: "/srv/data",
@@ -118,6 +123,14 @@ test("every variable is read", () => {
     port: 0,
     dataDir: "/srv/data",
     vaultKey: { from: "file", path: `${process.cwd()}/keys/vault` },
+    blobs: {
+      kind: "s3",
+      bucket: "team-blobs",
+      prefix: "one/two/",
+      endpoint: "https://s3.example.com",
+      region: "eu-central-1",
+      credentialsFile: `${process.cwd()}/keys/s3`,
+    },
     apiKey: "0123456789abcdef",
     publicUrl: "https://example.com/sandpiper",
     driver: "docker",
@@ -187,7 +200,37 @@ test("the key of the vault comes from one variable", () => {
   );
 });
 
+test("blobs are kept in a folder, or in a bucket with the usual region", () => {
+  const blobs = (env: Record<string, string>) => readConfig({ HOME: "/root", ...env }).blobs;
+  expect(blobs({ SANDPIPER_BLOBS: "/srv/blobs" })).toEqual({ kind: "folder", path: "/srv/blobs" });
+  const bucket = { kind: "s3", bucket: "team", prefix: "", endpoint: undefined, credentialsFile: undefined };
+  expect(blobs({ SANDPIPER_BLOBS: "s3://team" })).toEqual({ ...bucket, region: "us-east-1" });
+  const there = blobs({ SANDPIPER_BLOBS: "s3://team/", AWS_REGION: "eu-west-1" });
+  expect(there).toEqual({ ...bucket, region: "eu-west-1" });
+});
+
 const wrong: [string, string[]][] = [
+  [
+    "SANDPIPER_BLOBS",
+    [
+      "blobs",
+      "/",
+      "//",
+      "s3://",
+      "s3://A",
+      "s3://a b",
+      "s3://team/../x",
+      "s3://team//x",
+      "s3:team",
+      "https://x",
+    ],
+  ],
+  [
+    "SANDPIPER_BLOBS_ENDPOINT",
+    ["s3.example.com", "https://s3.example.com/path", "https://a:b@s3.example.com"],
+  ],
+  ["SANDPIPER_BLOBS_REGION", ["EU", "a/b", "x y"]],
+  ["SANDPIPER_BLOBS_CREDENTIALS", ["/etc/"]],
   ["SANDPIPER_VAULT_KEY", ["short", "z".repeat(64), `${"a".repeat(43)}==`, "a".repeat(42)]],
   ["SANDPIPER_VAULT_KEY_COMMAND", ["[", "[]", "[1]", '[""]', "[true]", "a\0b", "x".repeat(5_000)]],
   ["SANDPIPER_HOST", ["a b", "localhost:3000", "http://localhost", "-x", "[::1]"]],

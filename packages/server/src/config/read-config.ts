@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { findClosestName } from "@sandpiper/core/closest-name";
 import { PlatformError } from "@sandpiper/core/errors";
+import { toBlobPlace } from "./blob-address.ts";
 import type { Config, WebhookFormat } from "./config.ts";
 import { otherVariables } from "./other-variables.ts";
 import type { Environment, Variable } from "./variable.ts";
@@ -21,6 +22,11 @@ export function readConfig(env: Environment): Config {
       file: toAbsolute(value(variables.vaultKeyFile)),
       key: value(variables.vaultKey),
       command: value(variables.vaultKeyCommand),
+    }),
+    blobs: toBlobPlace(value(variables.blobs), {
+      endpoint: value(variables.blobsEndpoint),
+      region: value(variables.blobsRegion),
+      credentialsFile: toAbsolute(value(variables.blobsCredentials)),
     }),
     apiKey: value(variables.apiKey),
     publicUrl: value(variables.publicUrl),

@@ -7,6 +7,7 @@ import {
 } from "@sandpiper/sandbox/specs/package-sources/mirrors";
 import type { WebhookFormat } from "./config.ts";
 import { kubernetesVariables } from "./kubernetes-variables.ts";
+import { storageVariables } from "./storage-variables.ts";
 import {
   isIpv6,
   parseBytes,
@@ -20,7 +21,6 @@ import {
   parseWebUrl,
 } from "./value-parsers.ts";
 import { defineQuota, defineVariable, gibibyte, mebibyte, sizeMust, wholeNumber } from "./variable.ts";
-import { parseCommand, parseVaultKey } from "./vault-key-source.ts";
 
 const logLevels = ["fatal", "error", "warn", "info", "debug", "silent"] as const;
 const dayMs = 86_400_000;
@@ -54,32 +54,7 @@ export const variables = {
     must: "the absolute path of a folder, other than /",
     parse: (text) => (text.includes("\0") || !/^\/+[^/]/.test(text) ? undefined : text),
   }),
-  vaultKeyFile: defineVariable<string | undefined>({
-    name: "SANDPIPER_VAULT_KEY_FILE",
-    description: "File with the key that encrypts settings and secrets; it must exist",
-    defaultText: "vault.key in the data folder, created at the first start",
-    defaultValue: () => undefined,
-    must: "the path of a file with 32 bytes, or with their base64 or hexadecimal text",
-    parse: parseFilePath,
-  }),
-  vaultKey: defineVariable<Uint8Array | undefined>({
-    name: "SANDPIPER_VAULT_KEY",
-    description: "That key itself; programs that the server starts do not get the variable",
-    defaultText: "none",
-    defaultValue: () => undefined,
-    must: "32 bytes as base64 or hexadecimal text",
-    parse: parseVaultKey,
-    secret: true,
-  }),
-  vaultKeyCommand: defineVariable<string[] | undefined>({
-    name: "SANDPIPER_VAULT_KEY_COMMAND",
-    description: "Command that prints that key, such as one of a key management service; no shell reads it",
-    defaultText: "none",
-    defaultValue: () => undefined,
-    must: "words separated by spaces, or a JSON array of words",
-    parse: parseCommand,
-    secret: true,
-  }),
+  ...storageVariables,
   apiKey: defineVariable<string | undefined>({
     name: "SANDPIPER_API_KEY",
     description:

@@ -1,3 +1,4 @@
+import type { BlobReferenceStore } from "@sandpiper/core/blobs/reference-store";
 import type { SandboxStore, SnapshotStore } from "@sandpiper/sandbox/sandbox-store";
 import type { BehaviourStore } from "./behaviour-store.ts";
 import type { CallbackStore } from "./callback-store.ts";
@@ -35,6 +36,8 @@ export interface Store {
   readonly spending: SpendingStore;
   readonly callbacks: CallbackStore;
   readonly behaviours: BehaviourStore;
+  /** Undefined: the engine does not share blobs yet. */
+  readonly blobs?: BlobReferenceStore;
   /** Increases before the promise of a write resolves; a key for caches. */
   version(): number;
   /** Writes the queue and releases the files and the lock of the data folder. */

@@ -9,6 +9,7 @@ import { uncleanEnds } from "./migrations/006-unclean-ends.ts";
 import { storedBytes } from "./migrations/007-stored-bytes.ts";
 import { behaviours } from "./migrations/008-behaviours.ts";
 import { sandboxKeys } from "./migrations/009-sandbox-keys.ts";
+import { blobs } from "./migrations/010-blobs.ts";
 
 /**
  * In order; the schema version of a database (`user_version`) is the number of migrations that it
@@ -24,6 +25,7 @@ const migrations: readonly string[] = [
   storedBytes,
   behaviours,
   sandboxKeys,
+  blobs,
 ];
 
 /**

@@ -6,6 +6,7 @@ import type { Store } from "../store.ts";
 import type { Vault } from "../vault.ts";
 import { SqliteApiKeys } from "./api-keys.ts";
 import { SqliteBehaviours } from "./behaviours.ts";
+import { SqliteBlobReferences } from "./blobs.ts";
 import { SqliteCallbacks } from "./callbacks.ts";
 import { SqliteConversationAgents } from "./conversation-agents.ts";
 import { SqliteConversationContexts } from "./conversation-contexts.ts";
@@ -118,6 +119,7 @@ function assemble(
     logins: new SqliteLogins(context),
     spending: new SqliteSpending(context),
     callbacks: new SqliteCallbacks(context),
+    blobs: new SqliteBlobReferences(context),
     version: () => writer.version,
     async close() {
       await writer.close();

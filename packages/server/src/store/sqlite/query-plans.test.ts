@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestStore } from "../../../test/support/store.ts";
+import { blobQueries } from "./blobs.ts";
 import { callbackQueries } from "./callbacks.ts";
 import { conversationQueries, type SqliteConversations } from "./conversations.ts";
 import { eventQueries } from "./event-log.ts";
@@ -47,6 +48,7 @@ const others = {
   ...prefixed("start tasks", startTaskQueries),
   ...prefixed("sandboxes", sandboxQueries),
   ...prefixed("snapshots", snapshotQueries),
+  ...prefixed("blobs", blobQueries),
   ...prefixed("callbacks", callbackQueries),
   ...prefixed("pending messages", pendingMessageQueries),
   ...prefixed("model calls", modelCallQueries),

@@ -1,0 +1,89 @@
+import { errorText } from "../errors.ts";
+import type { Logger } from "../log/logger.ts";
+import type { BlobInfo, BlobStore } from "./blob-store.ts";
+import type { BlobReferenceStore } from "./reference-store.ts";
+
+/** Blobs that one round removes, and pages that it looks through. */
+const maxRemovals = 1_000;
+const maxPages = 20;
+/** Another server takes over what this one claimed and did not remove, ms. */
+const claimMs = 600_000;
+
+export interface BlobCollectorDeps {
+  blobs: BlobStore;
+  references: BlobReferenceStore;
+  /** How long a blob stays that nobody needs, and an upload that does not go on, ms. */
+  graceMs: number;
+  logger: Pick<Logger, "info" | "warn">;
+  /** Milliseconds since the epoch. */
+  now?: () => number;
+}
+
+/** Removes blobs that nobody needs. Several servers may do it at the same time. */
+export class BlobCollector {
+  readonly #deps: BlobCollectorDeps;
+  /** Where the next round continues to look for unknown blobs. */
+  #after: string | undefined;
+  #round: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  constructor(deps: BlobCollectorDeps) {
+    this.#deps = deps;
+  }
+
+  /** Runs a round every `intervalMs`. */
+  start(intervalMs: number): void {
+    this.#timer = setInterval(() => void this.tick(), intervalMs).unref();
+  }
+
+  /** Runs one round, or waits for the one in progress. Never rejects. */
+  tick(): Promise<void> {
+    this.#round ??= this.#collect()
+      .catch((error: unknown) =>
+        this.#deps.logger.warn({ reason: errorText(error) }, "unused blobs could not be removed"),
+      )
+      .finally(() => {
+        this.#round = undefined;
+      });
+    return this.#round;
+  }
+
+  /** Ends the current round after its current blob. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#timer);
+    await this.#round;
+  }
+
+  async #collect(): Promise<void> {
+    const { blobs, references, graceMs, logger, now = Date.now } = this.#deps;
+    const unusedBefore = now() - graceMs;
+    const claimedAt = performance.now();
+    const claim = { unusedBefore, claimedBefore: now() - claimMs, limit: maxRemovals };
+    let removed = await this.#remove(await references.claimUnused(claim), claimedAt);
+    for (let page = 0; page < maxPages && !this.#isClosed; page++) {
+      const found = await blobs.list(this.#after);
+      this.#after = found.next;
+      // A younger one may belong to a server that has yet to record it.
+      const old = found.blobs.filter(({ storedAt }) => storedAt < unusedBefore);
+      const foundAt = performance.now();
+      removed += await this.#remove(await references.claimUnknown(old), foundAt);
+      if (found.next === undefined) break;
+    }
+    removed += await blobs.removeUnfinished(graceMs);
+    if (removed > 0) logger.info({ removed }, "unused blobs removed");
+  }
+
+  async #remove(claimed: readonly BlobInfo[], claimedAt: number): Promise<number> {
+    let removed = 0;
+    for (const { digest } of claimed) {
+      // Another server may claim the rest soon.
+      if (this.#isClosed || performance.now() - claimedAt > claimMs / 2) break;
+      await this.#deps.blobs.remove(digest);
+      await this.#deps.references.forget(digest);
+      removed++;
+    }
+    return removed;
+  }
+}
