@@ -11,6 +11,8 @@ export interface SandboxDriver {
    * argv prefix of a POSIX shell with file tools, set by `open`. Undefined: `sh` of the sandbox.
    */
   readonly shell?: string[] | undefined;
+  /** Undefined: files cannot be moved to another engine. */
+  readonly files?: PortableFiles | undefined;
   /** Checks the engine. Throws SandboxFailed with what to install or change. */
   open(): Promise<void>;
   /**
@@ -70,6 +72,35 @@ export interface SandboxDriver {
   reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void>;
   /** Releases the driver's own resources. Sandboxes continue to run. */
   close(): Promise<void>;
+}
+
+/** The files of a stopped sandbox, or of a snapshot. */
+export interface FilesOf {
+  kind: "sandbox" | "snapshot";
+  id: string;
+}
+
+/**
+ * Moves files between engines of the same driver: all that a sandbox has added to its root, with
+ * owners, modes, attributes, links, holes, and what it has deleted.
+ */
+export interface PortableFiles {
+  has(of: FilesOf): Promise<boolean>;
+  /**
+   * Gives the files as bytes. The sandbox must not start before the end. Throws SandboxNotFound,
+   * SandboxFailed, the signal's reason.
+   */
+  export(of: FilesOf, signal: AbortSignal): AsyncIterable<Uint8Array>;
+  /**
+   * Takes what `export` of a server of ours gave. The files are there completely, or not at all
+   * when it throws (SandboxFailed, the signal's reason), also after a crash.
+   */
+  import(
+    of: FilesOf,
+    spec: PreparedSpec,
+    source: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+  ): Promise<void>;
 }
 
 export interface PrepareOptions {

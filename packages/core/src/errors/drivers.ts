@@ -13,6 +13,8 @@ export const driversErrors = {
     PauseFailed: "The processes of the sandbox {id} did not freeze.",
     ResumeFailed: "The processes of the sandbox {id} did not resume.",
     SnapshotLimit: "This sandbox has reached the limit of {max} snapshots on top of each other.",
+    FilesNotExported: "The files of the sandbox could not be copied: {reason}.",
+    FilesNotImported: "The kept files of the sandbox could not be restored: {reason}.",
     SandboxFilesNotRemoved: "Files of a sandbox could not be removed: {reason}.",
     DiskUsageFailed: "The files of the sandbox could not be measured: {reason}.",
     CommandFailed: "The command could not be run: {reason}.",

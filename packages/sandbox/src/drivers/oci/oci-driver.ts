@@ -42,6 +42,7 @@ import { prepareSpec } from "./images/prepare-spec.ts";
 import { killOrphanedStarts } from "./launch/orphaned-starts.ts";
 import { prepareSeccompFilter, type SeccompFilter, type TrialResult } from "./launch/seccomp-filter.ts";
 import { deletedOpenBytes } from "./storage/deleted-files.ts";
+import { OciPortableFiles } from "./storage/portable-files.ts";
 import type { StoredSandbox } from "./storage/records.ts";
 import { openRuntimeDir } from "./storage/runtime-dir.ts";
 import { SandboxFiles } from "./storage/sandbox-files.ts";
@@ -81,6 +82,7 @@ interface Engine {
  */
 export class OciDriver implements SandboxDriver {
   readonly name = "oci";
+  readonly files: OciPortableFiles;
   readonly #dir: string;
   readonly #runtimeName: string | undefined;
   readonly #logger: Logger | undefined;
@@ -93,6 +95,7 @@ export class OciDriver implements SandboxDriver {
 
   constructor(options: OciDriverOptions) {
     this.#dir = options.dir;
+    this.files = new OciPortableFiles(options.dir, () => this.#requireOpen().files);
     this.#runtimeName = options.runtime;
     this.#logger = options.logger;
     this.#scheduler = options.scheduler ?? new EventLoopScheduler();
@@ -288,6 +291,7 @@ export class OciDriver implements SandboxDriver {
     for (const id of traces) if (!known.sandboxes.has(id) && !this.#trials.has(id)) await this.remove(id);
     for (const id of files.snapshotIds()) if (!known.snapshots.has(id)) await files.removeSnapshot(id);
     await files.collectGarbage();
+    await this.files.removeLeftovers();
     await this.#images.prune(files.images());
   }
 

@@ -52,6 +52,14 @@ export class Layers {
     return name;
   }
 
+  /** Moves a folder here as a layer. Throws what the filesystem throws. */
+  adopt(folder: string, { isWritable }: { isWritable: boolean }): string {
+    const name = this.#unusedName();
+    if (isWritable) mkdirSync(this.workPath(name), { mode: 0o700 });
+    renameSync(folder, this.path(name));
+    return name;
+  }
+
   /** Called for a layer that is read-only from now on. */
   seal(name: string): void {
     rmSync(this.workPath(name), { recursive: true, force: true });

@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
-import type { PreparedSpec } from "../../../driver.ts";
+import type { FilesOf, PreparedSpec } from "../../../driver.ts";
 import { HostRoot } from "./host-root.ts";
 import { Layers } from "./layers.ts";
 import {
@@ -153,6 +153,31 @@ export class SandboxFiles {
     const ofSandboxes = sandboxes.flatMap((id) => readRecord(this.#sandboxes, id)?.layers ?? []);
     const kept = new Set(snapshots.flatMap((id) => readRecord(this.#snapshots, id)?.layers ?? []));
     return [...kept.difference(new Set(ofSandboxes))];
+  }
+
+  /** The layers above the root, uppermost first; undefined: there are no such files. */
+  listLayersOf({ kind, id }: FilesOf): string[] | undefined {
+    if (kind === "snapshot") return this.#snapshots.peek(id)?.layers;
+    const record = this.#sandboxes.peek(id);
+    return record && [record.upper, ...record.layers];
+  }
+
+  /**
+   * Makes folders the layers of a sandbox or a snapshot, uppermost first. They move, so they must
+   * be on the filesystem of the layers.
+   */
+  adopt({ kind, id }: FilesOf, spec: PreparedSpec, folders: readonly string[]): void {
+    const hostLayer = this.#hostLayer(spec);
+    const names = folders.map((folder, index) =>
+      this.layers.adopt(folder, { isWritable: kind === "sandbox" && index === 0 }),
+    );
+    const [upper, ...lower] = names as [string, ...string[]];
+    if (kind === "sandbox") this.#set(id, { spec, upper, layers: lower, hostLayer });
+    else {
+      this.#snapshots.set(id, { root: spec.root, layers: names, hostLayer });
+      this.#snapshots.forget(id);
+      this.#references?.add(listLayers({ root: spec.root, layers: names, hostLayer }));
+    }
   }
 
   /** Every image that a sandbox or a snapshot uses. */
