@@ -93,14 +93,15 @@ Workspaces.prototype.getOrCreate = function (row) {
 const { wake } = Runner.prototype;
 Runner.prototype.wake = function (id) {
   noted.wakes.push([id, now()]);
-  wake.call(this, id);
+  return wake.call(this, id);
 };
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
 const platform = await startPlatform(readConfig(process.env));
 process.on("message", async (order: "noted" | "memory" | "loaded" | "running") => {
-  if (order === "running") return void process.send!(platform.store.conversations.listRunning().length);
+  if (order === "running")
+    return void process.send!((await platform.store.conversations.listRunning()).length);
   if (order === "noted") {
     process.send!(noted);
     noted = { wakes: [], calls: [] };

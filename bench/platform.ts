@@ -27,7 +27,8 @@ export async function benchPlatform(): Promise<Row[]> {
   try {
     return [await postToModel(platform), await appendToSocket(platform)];
   } finally {
-    for (const { id, userId } of platform.store.sandboxes.all()) await platform.sandboxes.remove(userId, id);
+    for (const { id, userId } of await platform.store.sandboxes.all())
+      await platform.sandboxes.remove(userId, id);
     await platform.close();
     rmSync(dataDir, { recursive: true, force: true });
   }
@@ -99,9 +100,10 @@ async function postToModel(platform: Platform): Promise<Row> {
 
 /** Waits until nothing starts any more, so that one measurement does not burden the next. */
 async function settled(platform: Platform): Promise<void> {
-  const busy = () =>
-    platform.store.startTasks.listOpen().length > 0 || platform.store.conversations.listRunning().length > 0;
-  while (busy()) await delay(5);
+  const busy = async () =>
+    (await platform.store.startTasks.listOpen()).length > 0 ||
+    (await platform.store.conversations.listRunning()).length > 0;
+  while (await busy()) await delay(5);
   // A start looks for skills after it is ready, without announcing the end.
   await delay(100);
 }
@@ -110,9 +112,9 @@ async function settled(platform: Platform): Promise<void> {
 async function appendToSocket(platform: Platform): Promise<Row> {
   const { id } = await request(platform, "POST", "/api/v1/app-conversations", {});
   await settled(platform);
-  const conversationId = platform.store.startTasks.get(
+  const conversationId = (await platform.store.startTasks.get(
     `${id.slice(0, 8)}-${id.slice(8, 12)}-${id.slice(12, 16)}-${id.slice(16, 20)}-${id.slice(20)}`,
-  )!.conversationId;
+  ))!.conversationId;
   const socket = new WebSocket(
     `${platform.url.replace("http", "ws")}/sockets/events/${conversationId}?session_api_key=${key}`,
   );

@@ -94,7 +94,7 @@ export async function spread(
 
 async function removeAll(service: SandboxService): Promise<void> {
   for (;;) {
-    const { items } = service.search(user, { limit: 100 });
+    const { items } = await service.search(user, { limit: 100 });
     if (items.length === 0) return;
     await Promise.all(items.map(({ id }) => service.remove(user, id)));
   }

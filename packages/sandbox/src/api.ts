@@ -13,7 +13,7 @@ export interface Sandboxes {
   /** The specs, the default first. */
   specs(): SandboxSpec[];
   /** The spec of a new sandbox of the user. Throws SandboxSpecNotFound. */
-  resolveSpec(userId: string, specId?: string): SandboxSpec;
+  resolveSpec(userId: string, specId?: string): Promise<SandboxSpec>;
   /** Throws SandboxSpecNotFound for a row of an older schema with an unknown spec. */
   getSpec(row: SandboxRow): SandboxSpec;
   /**
@@ -22,8 +22,8 @@ export interface Sandboxes {
    */
   create(userId: string, specId?: string, options?: CreateOptions): Promise<SandboxRow>;
   /** Undefined for an unknown id and for another user's. */
-  get(userId: string, id: string): SandboxRow | undefined;
-  search(userId: string, page: PageRequest): PageResult<SandboxRow>;
+  get(userId: string, id: string): Promise<SandboxRow | undefined>;
+  search(userId: string, page: PageRequest): Promise<PageResult<SandboxRow>>;
   /**
    * Waits until the sandbox runs: awaits a start, resumes a PAUSED sandbox, and restarts ended
    * processes on the sandbox's files. Counts as use. `beforeWake` is awaited before each resume,
@@ -87,8 +87,8 @@ export interface Snapshots {
    */
   create(userId: string, sandboxId: string): Promise<SnapshotRow>;
   /** Undefined for an unknown id and for another user's. */
-  get(userId: string, id: string): SnapshotRow | undefined;
-  search(userId: string, page: PageRequest): PageResult<SnapshotRow>;
+  get(userId: string, id: string): Promise<SnapshotRow | undefined>;
+  search(userId: string, page: PageRequest): Promise<PageResult<SnapshotRow>>;
   /** Opens the files for reading; the caller closes. Throws SnapshotNotFound, SandboxFailed. */
   open(userId: string, id: string): Promise<OpenedSnapshot>;
   /** Sandboxes that were started from it keep their files. Throws SnapshotNotFound. */

@@ -30,9 +30,9 @@ export interface SandboxStore {
   create(row: SandboxRow): Promise<void>;
   /** Throws SandboxNotFound. */
   update(id: string, change: SandboxChange): Promise<void>;
-  get(id: string): SandboxRow | undefined;
-  search(filter: { userId: string }, page: PageRequest): PageResult<SandboxRow>;
-  all(): SandboxRow[];
+  get(id: string): Promise<SandboxRow | undefined>;
+  search(filter: { userId: string }, page: PageRequest): Promise<PageResult<SandboxRow>>;
+  all(): Promise<SandboxRow[]>;
   remove(id: string): Promise<void>;
 }
 
@@ -49,12 +49,12 @@ export interface SnapshotRow {
 
 export interface SnapshotStore {
   create(row: SnapshotRow): Promise<void>;
-  get(id: string): SnapshotRow | undefined;
+  get(id: string): Promise<SnapshotRow | undefined>;
   /** Newest first. */
-  search(filter: { userId: string }, page: PageRequest): PageResult<SnapshotRow>;
-  count(filter: { userId: string }): number;
-  ids(): string[];
+  search(filter: { userId: string }, page: PageRequest): Promise<PageResult<SnapshotRow>>;
+  count(filter: { userId: string }): Promise<number>;
+  ids(): Promise<string[]>;
   /** Every snapshot with its user. */
-  owners(): { id: string; userId: string }[];
+  owners(): Promise<{ id: string; userId: string }[]>;
   remove(id: string): Promise<void>;
 }

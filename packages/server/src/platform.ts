@@ -180,8 +180,8 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       ...{ dir: join(config.dataDir, "network"), logger, env },
       ...{ files: mirrors.files, redirects: mirrors.redirects },
       secrets: {
-        forSandbox: (userId, sandboxId) =>
-          lentSecrets.addTo(secrets.forSandbox(userId, sandboxId), { userId, sandboxId }),
+        forSandbox: async (userId, sandboxId) =>
+          lentSecrets.addTo(await secrets.forSandbox(userId, sandboxId), { userId, sandboxId }),
         withheld: (userId, sandboxId) => acceptances.withheld(userId, sandboxId),
       },
     });
@@ -198,7 +198,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
         store,
         specs,
         imageSpec: (reference) => createImageSpec(reference, specs[0]!, registries),
-        defaultSpec: (userId) => chooseSpec(settings.view(userId), specs, registries),
+        defaultSpec: async (userId) => chooseSpec(await settings.view(userId), specs, registries),
         egress,
         idle: {
           pauseAfterMs: config.idlePauseMs,
@@ -216,13 +216,13 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     const bash = new BashService({
       dir: join(config.dataDir, "bash"),
       sandboxes,
-      mask: ({ userId, id }) => {
-        registerSecrets({ secrets, settings }, userId, id);
+      mask: async ({ userId, id }) => {
+        await registerSecrets({ secrets, settings }, userId, id);
         return () => new SecretStream(mask.matcher(userId), hiddenSecret);
       },
       logger,
     });
-    await bash.open((id) => store.sandboxes.get(id) !== undefined);
+    await bash.open(async (id) => (await store.sandboxes.get(id)) !== undefined);
     opened.push(() => bash.close());
 
     const open = createOpenModel({
@@ -240,7 +240,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     const skills = new SkillLibrary({
       folder: config.skillsDir,
       outbound,
-      registrations: (userId) => settings.agent(userId).marketplaces,
+      registrations: async (userId) => (await settings.agent(userId)).marketplaces,
       logger,
     });
     await skills.open();
@@ -250,11 +250,11 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       sender: new CallbackSender({
         outbound,
         server: config.webhook,
-        conversationInfo: (id) => {
-          const row = store.conversations.get(id);
+        conversationInfo: async (id) => {
+          const row = await store.conversations.get(id);
           return row && conversations.reads.info(row);
         },
-        trace: (id) => store.conversations.get(id)?.config.trace,
+        trace: async (id) => (await store.conversations.get(id))?.config.trace,
         registerSecret: (value) => mask.registerSecret(value, "callbacks of users"),
       }),
       logger,
@@ -325,7 +325,8 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     await callbacks.open();
     await conversations.open();
     // Last, because a key that a failing start creates would never be shown.
-    const newApiKey = apiKeys.list().length === 0 ? await apiKeys.create(defaultUser, "first") : undefined;
+    const hasKeys = (await apiKeys.list()).length > 0;
+    const newApiKey = hasKeys ? undefined : await apiKeys.create(defaultUser, "first");
     if (newApiKey) mask.registerSecret(newApiKey);
     return {
       url: getPublicUrl({ ...config, publicUrl: undefined }, app.server),

@@ -130,9 +130,9 @@ test("a sandbox has the egress of its network policy, also after a hibernation",
     return body[0].status === "PAUSED" ? body : undefined;
   });
   await reaper.tick();
-  const incarnation = server.platform.store.sandboxes.get(open)?.incarnation;
+  const incarnation = (await server.platform.store.sandboxes.get(open))?.incarnation;
   expect(await sh(open, ask)).toBe(answer);
-  expect(server.platform.store.sandboxes.get(open)?.incarnation).not.toBe(incarnation);
+  expect((await server.platform.store.sandboxes.get(open))?.incarnation).not.toBe(incarnation);
   const task = (await start({ network: { mode: "none" } })) as Json;
   expect(await sh(task.sandbox_id, ask)).toBe(" 000");
   for (const network of [
@@ -207,7 +207,7 @@ test("a start continues from the records after a crash, and creates no sandbox t
     await one.platform.store.conversations.remove(parseId(conversation)!);
     await one.call("DELETE", `/api/v1/sandboxes/${id}`);
     const left = {
-      ...startTasks.get(parseId(body.id)!)!,
+      ...(await startTasks.get(parseId(body.id)!))!,
       id: randomUUID(),
       status: "WAITING_FOR_SANDBOX",
     } as const;

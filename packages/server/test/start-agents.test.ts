@@ -138,13 +138,13 @@ test("the user's title model generates the title during the run, and its cost is
   const [titled] = (await server.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
   expect(titled.title).toBe("🔧 Repair the pump");
   await waitForEnd(id);
-  const stats = () => {
-    const records = server.platform.store.events
-      .read(parseId(id)!, 0, 1_000)
-      .map(({ event }) => event as Json);
+  const stats = async () => {
+    const records = (await server.platform.store.events.read(parseId(id)!, 0, 1_000)).map(
+      ({ event }) => event as Json,
+    );
     return Object.keys(records.findLast(({ key }) => key === "stats")?.value.usage_to_metrics ?? {}).sort();
   };
-  await until(() => stats().join() === "agent,title" || undefined);
+  await until(async () => (await stats()).join() === "agent,title" || undefined);
 
   const named = await startConversation(server.call, "Hello", { title: "My own" });
   await waitForEnd(named.id);

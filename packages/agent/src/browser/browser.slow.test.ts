@@ -56,7 +56,7 @@ beforeAll(async () => {
   const spec = createHostSpec({ memoryBytes: 2 * 2 ** 30, pids: 512, cpus: 2, diskBytes: 2 ** 30 }, policy);
   await driver.start({
     id,
-    spec: { ...spec, env: proxy.proxy.environment(proxied) },
+    spec: { ...spec, env: await proxy.proxy.environment(proxied) },
     files: proxy.proxy.files({ policy }),
   });
   await proxy.proxy.attach(proxied, (port, accept) => driver.listen(id, port, accept));

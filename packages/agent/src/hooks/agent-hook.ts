@@ -30,7 +30,7 @@ export interface AgentHookContext
     Pick<ToolContext, "conversationId" | "workingDir"> {
   /** Throws SandboxFailed. */
   sandbox(): Promise<Sandbox>;
-  mask(): OutputMask;
+  mask(): Promise<OutputMask>;
 }
 
 /** The file editor without its editing commands. */
@@ -71,7 +71,7 @@ export async function runAgentHook(hook: HookDefinition, context: AgentHookConte
 
 /** Returns the first answer without tool calls. */
 async function runToDecision(hook: HookDefinition, context: AgentHookContext): Promise<string> {
-  const model = context.openModel();
+  const model = await context.openModel();
   const messages: ModelMessage[] = [
     { role: "user", content: [textContent(formatQuestion(hook, context.input))] },
   ];
@@ -112,16 +112,17 @@ async function runCall(call: MessageToolCall, context: AgentHookContext): Promis
   const reply = (content: Content[], isError: boolean): ModelMessage => {
     return { role: "tool", toolCallId: call.id, toolName: call.name || "unknown", content, isError };
   };
-  if ("error" in resolved) return reply([textContent(context.mask().text(resolved.error))], true);
+  if ("error" in resolved) return reply([textContent((await context.mask()).text(resolved.error))], true);
   try {
-    const observation = maskObservation(await look(resolved.tool, resolved.action, context), context.mask());
+    const found = await look(resolved.tool, resolved.action, context);
+    const observation = maskObservation(found, await context.mask());
     // Not every model reads images.
     const texts = toolRegistry.readResult(observation).filter(({ type }) => type === "text");
     return reply(texts.length > 0 ? texts : [textContent("It is an image.")], observation.is_error === true);
   } catch (error) {
     context.signal.throwIfAborted();
-    const text = context.mask().text(`${resolved.tool.name} failed: ${errorText(error)}`);
-    return reply([textContent(text)], true);
+    const mask = await context.mask();
+    return reply([textContent(mask.text(`${resolved.tool.name} failed: ${errorText(error)}`))], true);
   }
 }
 

@@ -17,8 +17,8 @@ import { decide, type HookOutcome } from "./verdict.ts";
 export interface RunHooksDeps {
   sandbox(): Promise<Sandbox>;
   /** The agent's model under a separate usage id. Throws ModelNotConfigured. */
-  openModel(usageId: string): Model;
-  mask(): OutputMask;
+  openModel(usageId: string): Promise<Model>;
+  mask(): Promise<OutputMask>;
   append(records: NewRecord[]): Promise<unknown>;
   signal: AbortSignal;
 }
@@ -94,7 +94,9 @@ export class ProjectHooks implements Hooks {
     const hooks = this.#config[event] ? this.#matching(event, input.tool_name) : [];
     const contexts: string[] = [];
     for (const hook of hooks) {
-      const record = this.#record(event, hook, input, subject, await this.#outcome(event, hook, input));
+      const outcome = await this.#outcome(event, hook, input);
+      const mask = await this.#context.mask();
+      const record = this.#record(event, hook, input, { subject, outcome, mask });
       await this.#context.append([listed(record)]);
       if (record.additional_context !== undefined) contexts.push(record.additional_context);
       if (record.blocked)
@@ -150,7 +152,12 @@ export class ProjectHooks implements Hooks {
   }
 
   /** The event of one execution, cut and masked. */
-  #record(event: HookEvent, hook: HookDefinition, input: HookInput, subject: Subject, outcome: HookOutcome) {
+  #record(
+    event: HookEvent,
+    hook: HookDefinition,
+    input: HookInput,
+    { subject, outcome, mask }: { subject: Subject; outcome: HookOutcome; mask: OutputMask },
+  ) {
     const { success, blocked, reason, additionalContext } = decide(outcome, {
       guards: guarded.includes(event),
     });
@@ -163,9 +170,9 @@ export class ProjectHooks implements Hooks {
         ...(additionalContext !== undefined && { additional_context: additionalContext }),
         ...(outcome.error !== undefined && { error: outcome.error }),
       },
-      this.#context.mask(),
+      mask,
     );
-    const shown = maskDeep(limitInput(input), this.#context.mask());
+    const shown = maskDeep(limitInput(input), mask);
     return {
       kind: "HookExecutionEvent" as const,
       source: "hook" as const,

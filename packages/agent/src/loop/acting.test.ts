@@ -64,7 +64,7 @@ function stage(
     },
     onStart: () => {},
     hasUnseenMessage: () => false,
-    rulesFor: () => [],
+    rulesFor: async () => [],
     ...options,
   });
   const until = async (matches: () => boolean) => {

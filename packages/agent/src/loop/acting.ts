@@ -25,7 +25,7 @@ export interface ActContext {
   /** Receives the masked progress of a running call, at a limited rate. */
   onProgress?(event: ActionEvent, progress: CallProgress): void;
   /** Project rules for the files that an action touched; added to its result. */
-  rulesFor(action: Action): TextContent[];
+  rulesFor(action: Action): Promise<TextContent[]>;
 }
 
 /** Result of an action; after a fatal error the run ends. */
@@ -113,7 +113,7 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
     .map(hookContext);
   const extended = [
     ...advices.map(textContent),
-    ...(observation.is_error ? [] : context.rulesFor(event.action)),
+    ...(observation.is_error ? [] : await context.rulesFor(event.action)),
   ];
   const result = listed({
     kind: "ObservationEvent",

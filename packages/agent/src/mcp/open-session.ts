@@ -23,9 +23,9 @@ export interface McpDeps {
   sandbox(): Promise<Sandbox>;
   workingDir: string;
   /** Current secrets of the sandbox. */
-  secrets(): readonly SandboxSecret[];
+  secrets(): Promise<readonly SandboxSecret[]>;
   /** Network policy of the sandbox. */
-  policy(): NetworkPolicy;
+  policy(): Promise<NetworkPolicy>;
   /** Goes along with requests to remote servers of the user's configuration. */
   trace?: TraceContext | undefined;
   /** Receives every secret that a configuration gives to a server. */
@@ -42,19 +42,21 @@ type Options = { onChange: () => void; signal: AbortSignal };
 
 async function openStdio(spec: ServerSpec, around: McpDeps, options: Options): Promise<McpSession> {
   const sandbox = await around.sandbox();
+  const secrets = await around.secrets();
   options.signal.throwIfAborted();
   const { transport, hidden } = await startServer(spec, {
     sandbox,
     workingDir: around.workingDir,
-    secrets: around.secrets(),
+    secrets,
   });
   for (const value of hidden) around.onSecret?.(value);
   return McpSession.open(new GuardedTransport(transport), { hidden, ...options });
 }
 
 async function openRemoteFrom(spec: ServerSpec, around: McpDeps, options: Options): Promise<McpSession> {
-  const policy = around.policy();
-  const address = resolveAddress(spec, { secrets: around.secrets(), policy });
+  const [policy, secrets] = await Promise.all([around.policy(), around.secrets()]);
+  options.signal.throwIfAborted();
+  const address = resolveAddress(spec, { secrets, policy });
   for (const value of address.hidden) around.onSecret?.(value);
   if (spec.from !== "user")
     return openRemote(spec, address, { outbound: around.policed.within(policy), ...options });

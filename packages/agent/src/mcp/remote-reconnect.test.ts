@@ -46,8 +46,8 @@ function serversOf(around: Partial<McpDeps> = {}): McpConnections {
       policed,
       sandbox: () => Promise.reject(new Error("There is no sandbox here.")),
       workingDir: "/",
-      secrets: () => [secret],
-      policy: () => ({ mode: "allowlist", allow: [], credentials: [] }),
+      secrets: async () => [secret],
+      policy: async () => ({ mode: "allowlist", allow: [], credentials: [] }),
       ...around,
     }),
   );

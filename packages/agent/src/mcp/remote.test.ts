@@ -47,8 +47,8 @@ function serversOf(around: Partial<McpDeps> = {}): McpConnections {
       policed,
       sandbox: () => Promise.reject(new Error("There is no sandbox here.")),
       workingDir: "/",
-      secrets: () => [secret],
-      policy: () => ({ mode: "allowlist", allow: [], credentials: [] }),
+      secrets: async () => [secret],
+      policy: async () => ({ mode: "allowlist", allow: [], credentials: [] }),
       ...around,
     }),
   );
@@ -139,7 +139,7 @@ test.each([
   [
     "a sandbox without network",
     { url: "http://127.0.0.1:1/mcp" },
-    { policy: () => ({ mode: "none", allow: [], credentials: [] }) },
+    { policy: async () => ({ mode: "none", allow: [], credentials: [] }) },
     /network of this sandbox is off/,
   ],
   [
@@ -151,7 +151,7 @@ test.each([
   [
     "a secret that is for another host",
     { url: "https://example.org/mcp", headers: { "X-Key": "$API_KEY" } },
-    { secrets: () => [{ ...secret, hosts: ["api.example.com"] }] },
+    { secrets: async () => [{ ...secret, hosts: ["api.example.com"] }] },
     /The secret API_KEY may not go to example\.org/,
   ],
 ] as [string, ServerSpec["server"], Partial<McpDeps>, RegExp][])(
@@ -173,7 +173,7 @@ test("a plugin's server is reached and receives secrets only if the sandbox's po
     /The network policy of this sandbox allows no connection to 127\.0\.0\.1:\d+: it would need a rule/,
   );
   const port = Number(new URL(remote.url).port);
-  const policy = () => ({
+  const policy = async () => ({
     mode: "allowlist" as const,
     allow: [{ host: "127.0.0.1", ports: [port], methods: null }],
     credentials: [],
@@ -193,7 +193,7 @@ test("a plugin's server reaches only what the proxy lets the sandbox reach, at e
   const { port } = new URL(remote.url);
   const refusalOf = async (policy: Partial<NetworkPolicy>, url = remote.url) => {
     const whole: NetworkPolicy = { mode: "open", allow: [], credentials: [], ...policy };
-    return (await serversOf({ policy: () => whole }).prepare([spec({ url }, plugin)], never)).join();
+    return (await serversOf({ policy: async () => whole }).prepare([spec({ url }, plugin)], never)).join();
   };
   // The operator's own requests may go to loopback, those of the sandbox may not.
   expect(await serversOf().prepare([spec({ url: remote.url })], never)).toEqual([]);
@@ -206,7 +206,7 @@ test("a plugin's server reaches only what the proxy lets the sandbox reach, at e
   const rule = { host: "127.0.0.1", ports: [Number(port)], methods: ["POST"] };
   const [get] = await Promise.all([
     serversOf({
-      policy: () => ({ mode: "allowlist", allow: [rule], credentials: [], private: ["127.0.0.0/8"] }),
+      policy: async () => ({ mode: "allowlist", allow: [rule], credentials: [], private: ["127.0.0.0/8"] }),
     }).prepare([spec({ url: remote.url, transport: "sse" }, plugin)], never),
   ]);
   expect(get.join()).toContain("does not allow GET to 127.0.0.1");
@@ -214,7 +214,7 @@ test("a plugin's server reaches only what the proxy lets the sandbox reach, at e
 
 test("a trace goes along to the servers of the user's configuration, and to no plugin's", async () => {
   const trace = { traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", tracestate: "a=b" };
-  const policy = (): NetworkPolicy => ({
+  const policy = async (): Promise<NetworkPolicy> => ({
     ...{ mode: "open", allow: [], credentials: [] },
     private: ["127.0.0.0/8"],
   });
@@ -235,7 +235,7 @@ test("a trace goes along to the servers of the user's configuration, and to no p
 
 test("a configuration without permission gets no secret, in its address, headers or login", async () => {
   const withheld = "The repository was not accepted.";
-  const policy = (): NetworkPolicy => ({
+  const policy = async (): Promise<NetworkPolicy> => ({
     mode: "open",
     allow: [],
     credentials: [],

@@ -10,7 +10,7 @@ export interface CallLog {
     records: readonly [],
     options: { calls: readonly ModelCall[] },
   ): Promise<unknown>;
-  lastSeq(conversationId: string): number;
+  lastSeq(conversationId: string): Promise<number>;
 }
 
 /**
@@ -22,13 +22,14 @@ export function recordSideCalls(
   { id, usageId, partial = false }: { id: string; usageId: string; partial?: boolean },
   model: Model,
 ): Model {
-  const recorder = new CallRecorder({ seq: () => events.lastSeq(id), lastTools: undefined, scheduler });
-  const recorded = recorder.sideCall(model, usageId);
   return {
-    ...recorded,
+    name: model.name,
+    contextWindow: model.contextWindow,
     async complete(request) {
+      const seq = await events.lastSeq(id);
+      const recorder = new CallRecorder({ seq: () => seq, lastTools: undefined, scheduler });
       try {
-        return await recorded.complete(request);
+        return await recorder.sideCall(model, usageId).complete(request);
       } finally {
         const calls = recorder
           .take()

@@ -14,12 +14,12 @@ export interface ProxiedSandbox {
 
 /** Looked up at every request, so that changes take effect at once. */
 export interface SecretLookup {
-  forSandbox(userId: string, sandboxId: string): readonly SandboxSecret[];
+  forSandbox(userId: string, sandboxId: string): Promise<readonly SandboxSecret[]>;
   /**
    * Why a sandbox gets no secret now, neither of its user nor of its policy; undefined when it
    * does.
    */
-  withheld(userId: string, sandboxId: string): string | undefined;
+  withheld(userId: string, sandboxId: string): Promise<string | undefined>;
 }
 
 /** `driver.listen` for one sandbox. */
@@ -61,12 +61,12 @@ export interface Egress {
    * with mode `none`. Variables of the spec take precedence. Values of secrets are never among
    * them: what a sandbox starts with, its later programs can read.
    */
-  environment(sandbox: ProxiedSandbox): Record<string, string>;
+  environment(sandbox: ProxiedSandbox): Promise<Record<string, string>>;
   /**
    * What the environment of a start lacks: the placeholders of secrets that were added later, and
    * the values of plain ones, which a sandbox without a network has, too.
    */
-  secretEnvironment(sandbox: ProxiedSandbox): Record<string, string>;
+  secretEnvironment(sandbox: ProxiedSandbox): Promise<Record<string, string>>;
   /** The policy for a start: with access for the user's secrets, also for later ones. */
   startPolicy(sandbox: ProxiedSandbox): NetworkPolicy;
   /**

@@ -43,13 +43,13 @@ interface Secret {
   fromEnv?: string;
 }
 
-/** The secrets of one sandbox for one target. */
+/** The secrets of one sandbox for one request to a target, if there are any. */
 export class HostCredentials {
   readonly #secrets: Secret[];
   readonly #sent: SentSecrets;
-  readonly #withheld: () => string | undefined;
+  readonly #withheld: () => Promise<string | undefined>;
 
-  constructor(secrets: Secret[], sent: SentSecrets, withheld: () => string | undefined) {
+  constructor(secrets: Secret[], sent: SentSecrets, withheld: () => Promise<string | undefined>) {
     this.#secrets = secrets;
     this.#sent = sent;
     this.#withheld = withheld;
@@ -57,18 +57,36 @@ export class HostCredentials {
 
   /**
    * Replaces placeholders by secrets in the headers that may carry them. Throws Refusal for a
-   * missing secret, and for a placeholder in another header.
+   * missing or withheld secret, and for a placeholder in another header.
    */
-  inject(headers: RawHeaders): RawHeaders {
+  async inject(headers: RawHeaders): Promise<RawHeaders> {
+    const values = headers.filter((_, index) => index % 2 === 1);
+    if (!values.some((text) => this.#isUsed(readBasic(text)?.plain ?? text))) return headers;
+    const refusal = await this.#withheld();
+    if (refusal !== undefined) throw new Refusal(403, refusal);
     return headers.map((text, index) =>
       index % 2 === 0 ? text : this.#injectValue(headers[index - 1]!, text),
     );
   }
 
+  /** The mask of the response; undefined when there is no secret that it could show. */
+  mask(): ResponseMask | undefined {
+    if (this.#secrets.length === 0 && this.#sent.isEmpty) return undefined;
+    const values = (named: boolean) =>
+      this.#secrets.flatMap(({ value, isNamed }) =>
+        isNamed === named && value !== undefined && value.length >= minSecretLength ? [value] : [],
+      );
+    return new ResponseMask({ sent: this.#sent, always: values(true), inHeaders: values(false) });
+  }
+
+  #isUsed(text: string): boolean {
+    return text.includes(prefix) && this.#secrets.some(({ placeholder }) => text.includes(placeholder));
+  }
+
   #injectValue(header: string, text: string): string {
-    const [, scheme, encoded] = /^(basic\s+)([\w+/=-]+)$/i.exec(text) ?? [];
-    if (encoded !== undefined) {
-      const plain = Buffer.from(encoded, "base64").toString("latin1");
+    const basic = readBasic(text);
+    if (basic) {
+      const { scheme, plain } = basic;
       const filled = this.#fill(header, plain);
       return filled === plain ? text : `${scheme}${Buffer.from(filled, "latin1").toString("base64")}`;
     }
@@ -84,8 +102,6 @@ export class HostCredentials {
     let filled = text;
     for (const { name, placeholder: wanted, value, fromEnv, headers } of this.#secrets) {
       if (!filled.includes(wanted)) continue;
-      const refusal = this.#withheld();
-      if (refusal !== undefined) throw new Refusal(403, refusal);
       if (!mayCarry(header, headers))
         throw new Refusal(
           403,
@@ -137,35 +153,23 @@ export class SandboxCredentials {
     });
   }
 
-  /** True when a secret may be sent to the target. */
-  covers(target: Target): boolean {
-    return this.#policySecrets(target).length > 0 || this.#userSecrets(target).length > 0;
+  /**
+   * Whether a secret may be sent to the target (`covers`), and whether its responses could show
+   * one: its own, or one that was sent (`mayReturn`).
+   */
+  async findExposure(target: Target): Promise<{ covers: boolean; mayReturn: boolean }> {
+    const found = await this.#secretsFor(target);
+    const mayReturn = !this.#sent.isEmpty || found.some(({ isNamed }) => isNamed);
+    return { covers: found.length > 0, mayReturn };
   }
 
-  /** True when a response of the target could show a secret: its own, or one that was sent. */
-  mayReturn(target: Target): boolean {
-    return !this.#sent.isEmpty || this.#secretsFor(target).some(({ isNamed }) => isNamed);
+  /** The secrets for one request to a target. */
+  async forTarget(target: Target): Promise<HostCredentials> {
+    return new HostCredentials(await this.#secretsFor(target), this.#sent, () => this.#withheld());
   }
 
-  /** The secrets for one request to a target; undefined when there are none. */
-  forTarget(target: Target): HostCredentials | undefined {
-    const found = this.#secretsFor(target);
-    return found.length > 0 ? new HostCredentials(found, this.#sent, () => this.#withheld()) : undefined;
-  }
-
-  /** The mask of a response; undefined when there is no secret that it could show. */
-  maskFor(target: Target): ResponseMask | undefined {
-    const found = this.#secretsFor(target);
-    if (found.length === 0 && this.#sent.isEmpty) return undefined;
-    const values = (named: boolean) =>
-      found.flatMap(({ value, isNamed }) =>
-        isNamed === named && value !== undefined && value.length >= minSecretLength ? [value] : [],
-      );
-    return new ResponseMask({ sent: this.#sent, always: values(true), inHeaders: values(false) });
-  }
-
-  #secretsFor(target: Target): Secret[] {
-    const own = this.#userSecrets(target).map(
+  async #secretsFor(target: Target): Promise<Secret[]> {
+    const own = (await this.#userSecrets(target)).map(
       ({ variable, value, outgoingValue = value, hosts, headers }): Secret => ({
         name: variable,
         placeholder: this.#placeholder(variable),
@@ -179,7 +183,7 @@ export class SandboxCredentials {
     return [...own, ...ofPolicy];
   }
 
-  #withheld(): string | undefined {
+  async #withheld(): Promise<string | undefined> {
     const { id, userId } = this.#sandbox;
     return userId === undefined ? undefined : this.#lookup?.withheld(userId, id);
   }
@@ -190,10 +194,10 @@ export class SandboxCredentials {
       .map(({ secret }) => secret);
   }
 
-  #userSecrets(target: Target): SandboxSecret[] {
+  async #userSecrets(target: Target): Promise<SandboxSecret[]> {
     const { id, userId, policy } = this.#sandbox;
     if (!this.#secrets || userId === undefined) return [];
-    const secrets = this.#secrets.forSandbox(userId, id);
+    const secrets = await this.#secrets.forSandbox(userId, id);
     // An allow rule means trust in the host, but not in other services on its other ports.
     const trusted = target.port === 443 && findRules(policy, target).length > 0;
     return secrets.filter(({ hosts }) =>
@@ -213,6 +217,13 @@ export class SandboxCredentials {
 /** A secret as header value: one character per byte, without trailing line break. */
 function toHeaderBytes(value: string | undefined): string | undefined {
   return value === undefined ? undefined : Buffer.from(value.trim()).toString("latin1");
+}
+
+/** The text of a header for Basic authorization, decoded; undefined for another one. */
+function readBasic(text: string): { scheme: string; plain: string } | undefined {
+  const [, scheme, encoded] = /^(basic\s+)([\w+/=-]+)$/i.exec(text) ?? [];
+  if (scheme === undefined || encoded === undefined) return undefined;
+  return { scheme, plain: Buffer.from(encoded, "base64").toString("latin1") };
 }
 
 /** Headers that exist to carry a credential: a server has no reason to show them to others. */

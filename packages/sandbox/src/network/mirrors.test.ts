@@ -62,7 +62,7 @@ beforeAll(async () => {
   const other = { host: "inside.lan", ports: [portOf(mirror)], methods: null };
   const policy = policyOf({ allow: [...rules, other], private: [] });
   const sandbox = { id: "one", userId: "ann", policy, token: egressToken("key") };
-  const all = { ...proxy.proxy.environment(sandbox), ...env, ...testSpec.env };
+  const all = { ...(await proxy.proxy.environment(sandbox)), ...env, ...testSpec.env };
   await driver.start({
     ...{ id: "one", spec: { ...testSpec, env: all, network: policy } },
     files: proxy.proxy.files({ policy }),

@@ -9,7 +9,15 @@ import { newRuntimeState } from "./runtime-state.ts";
 const row = stub<SandboxRow>({ id: "s", userId: "me", status: "RUNNING", incarnation: "1", lastUsedAt: 0 });
 
 /** A sandbox that others pause during the first `pauses` calls, and that may have ended. */
-function open({ pauses, ended = false }: { pauses: number; ended?: boolean }) {
+function open({
+  pauses,
+  ended = false,
+  environment = async () => ({}),
+}: {
+  pauses: number;
+  ended?: boolean;
+  environment?: () => Promise<Record<string, string>>;
+}) {
   const state = Object.assign(newRuntimeState(row, 0), { incarnation: "1" });
   const wakes: string[] = [];
   let left = pauses;
@@ -35,7 +43,7 @@ function open({ pauses, ended = false }: { pauses: number; ended?: boolean }) {
       wakes.push(id);
       state.status = "RUNNING";
     },
-    facts: { environment: () => ({}), diskRoom: () => 0 },
+    facts: { environment, diskRoom: () => 0 },
   });
   return { sandbox: handles.open(row), state, wakes };
 }
@@ -52,4 +60,15 @@ test("processes that are gone are known to be gone after one call", async () => 
   await expect(sandbox.exec({ argv: ["true"] })).rejects.toThrow("The next use starts it again");
   expect(wakes).toEqual([]);
   expect(state).toMatchObject({ incarnation: undefined, runningCommands: 0 });
+});
+
+test("a command counts as running while its environment is looked up, and does not begin in later processes", async () => {
+  const { promise, resolve } = Promise.withResolvers<Record<string, string>>();
+  const { sandbox, state } = open({ pauses: 0, environment: () => promise });
+  const command = sandbox.exec({ argv: ["true"] });
+  expect(state.runningCommands).toBe(1);
+  state.incarnation = "2";
+  resolve({});
+  await expect(command).rejects.toMatchObject({ code: "SandboxFailed" });
+  expect(state.runningCommands).toBe(0);
 });

@@ -18,7 +18,7 @@ export interface SandboxHandlesDeps {
   /** What handles tell of a sandbox. */
   facts: {
     /** Variables that every command gets in addition to its own. */
-    environment: (row: SandboxRow) => Record<string, string>;
+    environment: (row: SandboxRow) => Promise<Record<string, string>>;
     watchProblems?: Egress["watchProblems"] | undefined;
     /** Bytes that its files may take at most. */
     diskRoom: (row: SandboxRow) => number;
@@ -39,18 +39,14 @@ export class SandboxHandles {
   /** A handle of the incarnation in the record; `beforeWake` as in `Sandboxes.running`. */
   open(row: SandboxRow, beforeWake?: () => Promise<void>): Sandbox {
     const { id, incarnation } = row;
-    const { environment, watchProblems, diskRoom } = this.#deps.facts;
+    const { watchProblems, diskRoom } = this.#deps.facts;
     return {
       id,
       incarnation,
       spec: row.spec as PreparedSpec,
       shell: this.#deps.driver.shell,
       diskRoom: () => diskRoom(row),
-      exec: (command) => {
-        const env = { ...environment(row), ...command.env };
-        const request = Object.keys(env).length > 0 ? { ...command, env } : command;
-        return this.#exec(row, request, beforeWake);
-      },
+      exec: (command) => this.#exec(row, command, beforeWake),
       ...(watchProblems && { watchNetwork: () => watchProblems(id) }),
     };
   }
@@ -76,7 +72,12 @@ export class SandboxHandles {
   ): Promise<SandboxProcess> {
     const state = this.#current(row);
     this.#deps.use.note(row.id);
-    const start = () => this.#callAwake(row, () => this.#deps.driver.exec(row.id, command), beforeWake);
+    const start = async () => {
+      const env = { ...(await this.#deps.facts.environment(row)), ...command.env };
+      const request = Object.keys(env).length > 0 ? { ...command, env } : command;
+      this.#current(row);
+      return this.#callAwake(row, () => this.#deps.driver.exec(row.id, request), beforeWake);
+    };
     // A shell on a terminal stays open while idle; its owner reports activity by a lease.
     if (command.tty) return start();
     state.runningCommands += 1;

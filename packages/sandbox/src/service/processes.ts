@@ -43,9 +43,9 @@ export class SandboxProcesses {
     report: (text: string) => void,
   ): Promise<PreparedSpec> {
     const { images } = this.#deps;
-    images.admit(row, spec);
+    await images.admit(row, spec);
     const prepared = await this.#prepareRoot(row.userId, spec, signal, report);
-    images.admit(row, prepared);
+    await images.admit(row, prepared);
     return prepared;
   }
 
@@ -122,8 +122,9 @@ export class SandboxProcesses {
   /**
    * Placeholders of secrets that were added after the start. Variables of the spec take precedence.
    */
-  environment(row: SandboxRow, spec: PreparedSpec): Record<string, string> {
-    const variables = Object.entries(this.#deps.egress?.secretEnvironment(toProxied(row, spec)) ?? {});
+  async environment(row: SandboxRow, spec: PreparedSpec): Promise<Record<string, string>> {
+    const added = await this.#deps.egress?.secretEnvironment(toProxied(row, spec));
+    const variables = Object.entries(added ?? {});
     return Object.fromEntries(variables.filter(([name]) => !Object.hasOwn(spec.env, name)));
   }
 
@@ -192,7 +193,7 @@ export class SandboxProcesses {
 
   async #startProcesses(row: SandboxRow, spec: PreparedSpec): Promise<void> {
     const { driver, egress } = this.#deps;
-    const env = { ...egress?.environment(toProxied(row, spec)), ...spec.env };
+    const env = { ...(await egress?.environment(toProxied(row, spec))), ...spec.env };
     const files = egress?.files({ policy: spec.network }) ?? [];
     await driver.start({
       id: row.id,

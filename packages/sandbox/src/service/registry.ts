@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { PlatformError } from "@sandpiper/core/errors";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { CreateOptions, Sandboxes } from "../api.ts";
 import type { SandboxSpec } from "../driver.ts";
 import { newSandboxId } from "../ids.ts";
@@ -12,7 +13,7 @@ export interface SandboxRegistryDeps {
   store: SandboxStore;
   /** Ids that the engine may know, including those that are being removed. */
   ids: Set<string>;
-  snapshots: Pick<SnapshotService, "hold" | "release">;
+  snapshots: Pick<SnapshotService, "hold" | "release" | "require">;
   /** Milliseconds since the epoch. */
   now: () => number;
   /** Sandboxes of a user in any state; 0: no limit. */
@@ -30,28 +31,30 @@ export class SandboxRegistry {
   readonly now: () => number;
   readonly #deps: SandboxRegistryDeps;
   readonly #listeners = new Set<Listener>();
+  /** One at a time for a sandbox: a row that was read earlier must not arrive later. */
+  readonly #changes = new KeyedMutex();
 
   constructor(deps: SandboxRegistryDeps) {
     this.#deps = deps;
     this.now = deps.now;
   }
 
-  get(id: string): SandboxRow | undefined {
+  get(id: string): Promise<SandboxRow | undefined> {
     return this.#deps.store.get(id);
   }
 
   /** Throws SandboxNotFound. */
-  require(id: string): SandboxRow {
-    const row = this.get(id);
+  async require(id: string): Promise<SandboxRow> {
+    const row = await this.get(id);
     if (!row) throw new PlatformError("UnknownSandbox", { id });
     return row;
   }
 
-  /** Throws SandboxNotFound, also for a sandbox of another user. */
-  requireOwned(userId: string, id: string): SandboxRow {
-    const row = this.require(id);
-    if (row.userId !== userId) throw new PlatformError("UnknownSandbox", { id });
-    return row;
+  /** The state of a user's sandbox. Throws SandboxNotFound, also for a sandbox of another user. */
+  requireState(userId: string, id: string): SandboxRuntimeState {
+    const state = this.states.get(id);
+    if (state?.userId !== userId) throw new PlatformError("UnknownSandbox", { id });
+    return state;
   }
 
   onChange(listener: Listener): () => void {
@@ -68,12 +71,14 @@ export class SandboxRegistry {
     return state;
   }
 
-  /** Throws TooManySandboxes. */
+  /** Throws TooManySandboxes, and SnapshotNotFound when its snapshot was removed. */
   async create(row: SandboxRow): Promise<void> {
     this.#checkQuota(row.userId);
     this.#deps.requireDisk(row.userId);
     const state = this.admit(row);
     try {
+      // The hold keeps the files from now on; an earlier removal has taken the record.
+      if (row.snapshotId !== null) await this.#deps.snapshots.require(row.userId, row.snapshotId);
       await this.#deps.store.create(row);
     } catch (error) {
       await this.forget(row);
@@ -83,13 +88,17 @@ export class SandboxRegistry {
     this.#notify(row);
   }
 
-  async change(id: string, change: SandboxChange): Promise<void> {
-    await this.#deps.store.update(id, change);
-    const row = this.get(id);
-    if (!row) return;
-    const state = this.states.get(id);
-    if (state) state.status = row.status;
-    this.#notify(row);
+  /** Changes of a sandbox are stored one after another, in the order of the calls. */
+  change(id: string, change: SandboxChange): Promise<void> {
+    return this.#changes.run(id, async () => {
+      await this.#deps.store.update(id, change);
+      const row = await this.get(id);
+      // It may have been removed meanwhile, and listeners were told so.
+      const state = this.states.get(id);
+      if (!row || !state) return;
+      state.status = row.status;
+      this.#notify(row);
+    });
   }
 
   async storeUse(state: SandboxRuntimeState): Promise<void> {

@@ -22,24 +22,16 @@ import { newSandboxRow, SandboxRegistry } from "./registry.ts";
 import { isBusy, type Lease, listRunning } from "./runtime-state.ts";
 import { SandboxSlots } from "./slots.ts";
 import { SnapshotService } from "./snapshots.ts";
+import { SpecChoice, type SpecChoiceDeps } from "./spec-choice.ts";
 import { SandboxStarter } from "./starter.ts";
 import { SandboxSuspender } from "./suspender.ts";
 import { SandboxUse } from "./use.ts";
 import { UserDisk } from "./user-disk.ts";
 import { UserImages } from "./user-images.ts";
 
-/** Begins the id of a spec that is an image: `docker://python:3.13`. */
-const imagePrefix = "docker://";
-
-export interface SandboxServiceOptions {
+export interface SandboxServiceOptions extends SpecChoiceDeps {
   driver: SandboxDriver;
   store: { sandboxes: SandboxStore; snapshots: SnapshotStore };
-  /** At least one; the first is the default. */
-  specs: SandboxSpec[];
-  /** The default spec of a user; undefined: the first of `specs`. */
-  defaultSpec?: (userId: string) => SandboxSpec | undefined;
-  /** The spec of an image that a user names. Throws SandboxSpecUnusable. */
-  imageSpec?: (reference: string) => SandboxSpec;
   /** Network access of sandboxes; without it there is none. */
   egress?: Egress;
   idle?: IdlePolicy;
@@ -71,6 +63,7 @@ export class SandboxService implements Sandboxes {
   readonly snapshots: SnapshotService;
   readonly reaper: Reaper;
   readonly #options: SandboxServiceOptions;
+  readonly #specs: SpecChoice;
   readonly #registry: SandboxRegistry;
   readonly #processes: SandboxProcesses;
   readonly #suspender: SandboxSuspender;
@@ -87,6 +80,7 @@ export class SandboxService implements Sandboxes {
     const { driver, store, egress, logger, now = Date.now } = options;
     const { startTimeoutMs = 30_000, prepareTimeoutMs = 1_200_000 } = options;
     this.#options = options;
+    this.#specs = new SpecChoice(options);
     const quotas = { ...noQuotas, ...options.quotas };
     const images = new UserImages({
       owner: (id) => registry.states.get(id)?.userId,
@@ -129,14 +123,19 @@ export class SandboxService implements Sandboxes {
       maxPerUser,
       pauseIdle: (id) =>
         mutex.run(id, async () => {
+          const row = await registry.get(id);
           const state = registry.states.get(id);
-          if (state && !isBusy(state)) await suspender.pause(registry.require(id));
+          if (row && state && !isBusy(state)) await suspender.pause(row);
         }),
     });
     const getSpec = (row: SandboxRow) => this.getSpec(row);
     const starter = new SandboxStarter({ registry, processes, slots, mutex, getSpec, logger });
-    const whenDue = (id: string, isDue: () => boolean, work: () => Promise<void>) =>
-      mutex.run(id, async () => (isDue() ? work() : undefined));
+    const whenDue = (id: string, isDue: () => boolean, work: (row: SandboxRow) => Promise<void>) =>
+      mutex.run(id, async () => {
+        const row = await registry.get(id);
+        // Nothing waits between the check and the step.
+        if (row && isDue()) await work(row);
+      });
     const { states } = registry;
     const steady = options.steady ?? (() => performance.now());
     const idle = new IdleSandboxes({
@@ -144,9 +143,9 @@ export class SandboxService implements Sandboxes {
       states,
       egress,
       perform: {
-        pause: (id, isDue) => whenDue(id, isDue, () => this.#pauseIdle(id)),
+        pause: (id, isDue) => whenDue(id, isDue, (row) => this.#pauseIdle(row)),
         hibernate: (id, isDue) => whenDue(id, isDue, () => processes.stop(states.get(id)!)),
-        delete: (id, isDue) => whenDue(id, isDue, () => this.#remove(id)),
+        delete: (id, isDue) => whenDue(id, isDue, (row) => this.#remove(row)),
         storeUse: (state) => registry.storeUse(state),
       },
       clock: { now, steady },
@@ -200,12 +199,12 @@ export class SandboxService implements Sandboxes {
     const { driver, store } = this.#options;
     await driver.open();
     const engine = new Map((await driver.list()).map(({ id, state }) => [id, state]));
-    const rows = store.sandboxes.all();
+    const rows = await store.sandboxes.all();
     for (const row of rows) {
       this.#registry.admit(row);
       this.#images.note(row);
     }
-    for (const id of store.snapshots.ids()) this.snapshots.ids.add(id);
+    for (const id of await store.snapshots.ids()) this.snapshots.ids.add(id);
     for (const id of engine.keys()) if (!this.#ids.has(id)) await this.#processes.remove(id);
     await this.reaper.reap();
     for (const row of rows) await this.#starter.adopt(row, engine.get(row.id) ?? "stopped");
@@ -216,24 +215,21 @@ export class SandboxService implements Sandboxes {
     return [...this.#options.specs];
   }
 
-  resolveSpec(userId: string, specId?: string): SandboxSpec {
-    const { specs, defaultSpec, imageSpec } = this.#options;
-    if (specId?.startsWith(imagePrefix) && imageSpec) return imageSpec(specId.slice(imagePrefix.length));
-    if (specId === undefined) return defaultSpec?.(userId) ?? specs[0]!;
-    const spec = specs.find(({ id }) => id === specId);
-    if (!spec) throw new PlatformError("UnknownSandboxSpec", { id: specId });
-    return spec;
+  async resolveSpec(userId: string, specId?: string): Promise<SandboxSpec> {
+    return specId === undefined ? this.#specs.getDefault(userId) : this.#specs.require(specId);
   }
 
   getSpec(row: SandboxRow): SandboxSpec {
-    return (row.spec as SandboxSpec | null) ?? this.resolveSpec(row.userId, row.specId);
+    return this.#specs.ofRow(row);
   }
 
   async create(userId: string, specId?: string, options: CreateOptions = {}): Promise<SandboxRow> {
     const { snapshotId, after } = options;
-    const snapshot = snapshotId === undefined ? undefined : this.snapshots.require(userId, snapshotId);
+    const snapshot = snapshotId === undefined ? undefined : await this.snapshots.require(userId, snapshotId);
     const snapshotSpec = specId === undefined ? (snapshot?.spec as PreparedSpec | undefined) : undefined;
-    const spec = snapshotSpec ?? this.resolveSpec(userId, specId);
+    // With a named spec and no snapshot the write begins at once, for the caller's transaction.
+    const named = specId === undefined ? snapshotSpec : this.#specs.require(specId);
+    const spec = named ?? (await this.#specs.getDefault(userId));
     const facts = { prepared: snapshotSpec !== undefined, now: this.#registry.now() };
     const row = newSandboxRow(userId, spec, { ...options, ...facts });
     await this.#registry.create(row);
@@ -241,12 +237,12 @@ export class SandboxService implements Sandboxes {
     return row;
   }
 
-  get(userId: string, id: string): SandboxRow | undefined {
-    const row = this.#registry.get(id);
+  async get(userId: string, id: string): Promise<SandboxRow | undefined> {
+    const row = await this.#registry.get(id);
     return row?.userId === userId ? row : undefined;
   }
 
-  search(userId: string, page: PageRequest): PageResult<SandboxRow> {
+  search(userId: string, page: PageRequest): Promise<PageResult<SandboxRow>> {
     return this.#options.store.sandboxes.search({ userId }, page);
   }
 
@@ -254,19 +250,21 @@ export class SandboxService implements Sandboxes {
     const registry = this.#registry;
     this.#use.note(id);
     await this.#mutex.idle(id);
-    if (beforeWake && registry.get(id)?.status === "PAUSED") await beforeWake();
-    const isUsable = (row: SandboxRow | undefined) => row?.prepared && this.#isRunning(row);
-    if (!isUsable(registry.get(id))) {
-      await this.#mutex.run(id, async () => {
-        const row = registry.require(id);
-        if (isUsable(row)) return;
+    if (beforeWake && registry.states.get(id)?.status === "PAUSED") await beforeWake();
+    const isUsable = (row: SandboxRow) => row.prepared && this.#isRunning(row);
+    let row = await registry.require(id);
+    if (!isUsable(row)) {
+      row = await this.#mutex.run(id, async () => {
+        const row = await registry.require(id);
+        if (isUsable(row)) return row;
         // Only its user resumes a sandbox that was stopped for a reason.
         if (row.status === "ERROR" || (row.status === "PAUSED" && row.statusDetail !== null))
           throw new PlatformError("SandboxHasFailed", { reason: row.statusDetail });
         await this.#starter.start(row, undefined, wakeWaitMs);
+        return registry.require(id);
       });
     }
-    return this.#handles.open(registry.require(id), beforeWake);
+    return this.#handles.open(row, beforeWake);
   }
 
   async pause(userId: string, id: string): Promise<void> {
@@ -274,7 +272,7 @@ export class SandboxService implements Sandboxes {
   }
 
   async resume(userId: string, id: string): Promise<void> {
-    this.#registry.requireOwned(userId, id);
+    this.#registry.requireState(userId, id);
     this.#use.note(id);
     await this.#operate(userId, id, async (row) => {
       if (this.#isRunning(row)) return;
@@ -284,14 +282,18 @@ export class SandboxService implements Sandboxes {
   }
 
   async remove(userId: string, id: string, alongside?: () => Promise<unknown>): Promise<void> {
-    this.#registry.requireOwned(userId, id);
-    const state = this.#registry.states.get(id);
-    state?.removal.abort(new PlatformError("SandboxDeleted", { id }));
+    // One that is being created has no record yet, and is not to be aborted.
+    await this.#registry.require(id);
+    const state = this.#registry.requireState(userId, id);
+    state.removal.abort(new PlatformError("SandboxDeleted", { id }));
     await this.#mutex
-      .run(id, () => this.#remove(id, alongside))
+      .run(id, async () => {
+        const row = await this.#registry.get(id);
+        if (row) await this.#remove(row, alongside);
+      })
       .catch((error) => {
         // The record could not be removed, so the sandbox stays usable.
-        if (state) state.removal = new AbortController();
+        state.removal = new AbortController();
         throw error;
       });
   }
@@ -325,28 +327,28 @@ export class SandboxService implements Sandboxes {
    */
   async #operate<T>(userId: string, id: string, operation: (row: SandboxRow) => Promise<T>): Promise<T> {
     const registry = this.#registry;
-    registry.requireOwned(userId, id);
-    const state = registry.states.get(id);
-    if (!state) throw new PlatformError("UnknownSandbox", { id });
+    const state = registry.requireState(userId, id);
     return this.#slots.whileNotQueued(state, (isRefused) =>
       this.#mutex.run(id, async () => {
+        const row = await registry.require(id);
         if (isRefused()) throw new PlatformError("UnknownSandbox", { id });
-        return operation(registry.requireOwned(userId, id));
+        return operation(row);
       }),
     );
   }
 
-  #isRunning({ id, status }: SandboxRow): boolean {
-    return status === "RUNNING" && this.#registry.states.get(id)?.incarnation !== undefined;
+  /** Whether the processes of the record run; false for one that a later start has replaced. */
+  #isRunning({ id, status, incarnation }: SandboxRow): boolean {
+    return status === "RUNNING" && this.#registry.states.get(id)?.incarnation === incarnation;
   }
 
   /**
    * Pauses an idle sandbox, and resumes it when a command arrived while its processes were frozen.
    */
-  async #pauseIdle(id: string): Promise<void> {
-    await this.#suspender.pause(this.#registry.require(id));
-    if (isBusy(this.#registry.states.get(id)!))
-      await this.#starter.start(this.#registry.require(id), undefined, wakeWaitMs);
+  async #pauseIdle(row: SandboxRow): Promise<void> {
+    await this.#suspender.pause(row);
+    if (isBusy(this.#registry.states.get(row.id)!))
+      await this.#starter.start(await this.#registry.require(row.id), undefined, wakeWaitMs);
   }
 
   /** Runs work that may end the processes, and starts those of a running sandbox again. */
@@ -376,9 +378,8 @@ export class SandboxService implements Sandboxes {
     });
   }
 
-  async #remove(id: string, alongside?: () => Promise<unknown>): Promise<void> {
-    const row = this.#registry.get(id);
-    if (!row) return;
+  async #remove(row: SandboxRow, alongside?: () => Promise<unknown>): Promise<void> {
+    const { id } = row;
     // The record goes first: what a crash leaves in the engine is an orphan, which is reaped.
     await this.#registry.remove(id, alongside);
     await this.#processes.remove(id);

@@ -42,10 +42,10 @@ export class SnapshotService implements Snapshots {
     this.#deps = deps;
   }
 
-  create(userId: string, sandboxId: string): Promise<SnapshotRow> {
+  async create(userId: string, sandboxId: string): Promise<SnapshotRow> {
     const { driver, store, now, withStopped, maxPerUser: max } = this.#deps;
-    if (max > 0 && store.count({ userId }) >= max)
-      return Promise.reject(new PlatformError("TooManyUserSnapshots", { max }));
+    if (max > 0 && (await store.count({ userId })) >= max)
+      throw new PlatformError("TooManyUserSnapshots", { max });
     return withStopped(userId, sandboxId, async ({ spec }) => {
       const row: SnapshotRow = { id: newSnapshotId(), userId, sandboxId, spec, createdAt: now() };
       this.ids.add(row.id);
@@ -61,24 +61,24 @@ export class SnapshotService implements Snapshots {
     });
   }
 
-  get(userId: string, id: string): SnapshotRow | undefined {
-    const row = this.#deps.store.get(id);
+  async get(userId: string, id: string): Promise<SnapshotRow | undefined> {
+    const row = await this.#deps.store.get(id);
     return row?.userId === userId ? row : undefined;
   }
 
   /** Throws SnapshotNotFound. */
-  require(userId: string, id: string): SnapshotRow {
-    const row = this.get(userId, id);
+  async require(userId: string, id: string): Promise<SnapshotRow> {
+    const row = await this.get(userId, id);
     if (!row) throw new PlatformError("UnknownSnapshot", { id });
     return row;
   }
 
-  search(userId: string, page: PageRequest): PageResult<SnapshotRow> {
+  search(userId: string, page: PageRequest): Promise<PageResult<SnapshotRow>> {
     return this.#deps.store.search({ userId }, page);
   }
 
   async open(userId: string, id: string): Promise<OpenedSnapshot> {
-    const row = this.require(userId, id);
+    const row = await this.require(userId, id);
     const { driver, temporary } = this.#deps;
     const { ready, release } = this.#opened.enter([userId]);
     await ready;
@@ -92,7 +92,7 @@ export class SnapshotService implements Snapshots {
   }
 
   async remove(userId: string, id: string): Promise<void> {
-    this.require(userId, id);
+    await this.require(userId, id);
     await this.#deps.store.remove(id);
     if (!this.#awaited.has(id)) await this.#discard(id);
   }
@@ -108,7 +108,12 @@ export class SnapshotService implements Snapshots {
     const sandboxes = this.#awaited.get(id);
     if (!sandboxes?.delete(sandboxId) || sandboxes.size > 0) return;
     this.#awaited.delete(id);
-    if (!this.#deps.store.get(id)) await this.#discard(id).catch(() => {});
+    // In doubt there is a record, which needs the files.
+    const isGone = await this.#deps.store.get(id).then(
+      (row) => row === undefined,
+      () => false,
+    );
+    if (isGone && !this.#awaited.has(id)) await this.#discard(id).catch(() => {});
   }
 
   async #discard(id: string): Promise<void> {

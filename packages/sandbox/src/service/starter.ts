@@ -33,11 +33,11 @@ export class SandboxStarter {
 
   startInBackground(id: string, engineState?: EngineState, after?: Promise<void>): void {
     const { registry, mutex, logger } = this.#deps;
-    const isPending = () => !this.#closing.signal.aborted && registry.get(id)?.status === "STARTING";
+    const isPending = () => !this.#closing.signal.aborted && registry.states.get(id)?.status === "STARTING";
     mutex
       .run(id, async () => {
         await after;
-        const row = registry.get(id);
+        const row = await registry.get(id);
         if (row) await this.start(row, engineState);
       })
       .catch((error) => {

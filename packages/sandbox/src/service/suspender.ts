@@ -49,7 +49,7 @@ export class SandboxSuspender {
   /** Stops a running sandbox at once; only its user can start it again. */
   async stop(id: string, reason: string): Promise<void> {
     const { registry, processes, logger } = this.#deps;
-    const row = registry.require(id);
+    const row = await registry.require(id);
     if (row.status !== "RUNNING") return;
     await registry.change(id, { status: "PAUSED", statusDetail: reason });
     await processes.stop(registry.states.get(id)!).catch(async (error) => {

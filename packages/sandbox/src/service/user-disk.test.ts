@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { UserDisk } from "./user-disk.ts";
 
 const mb = 2 ** 20;
-const none = { owners: () => [], measure: async () => 0 };
+const none = { owners: async () => [], measure: async () => 0 };
 
 test("the files of all sandboxes of a user count together, hibernated and new ones included", async () => {
   const states = new Map(
@@ -29,7 +29,7 @@ test("the files of all sandboxes of a user count together, hibernated and new on
 test("without a limit nothing is measured", async () => {
   const states = new Map([["a", { id: "a", userId: "ann", status: "RUNNING" as const }]]);
   const measure = () => Promise.reject(new Error("measured"));
-  const disk = new UserDisk({ states, measure, snapshots: { owners: () => [], measure }, maxBytes: 0 });
+  const disk = new UserDisk({ states, measure, snapshots: { owners: async () => [], measure }, maxBytes: 0 });
   await disk.tick();
   disk.note("a", 2 ** 40);
   disk.require("ann");
@@ -40,7 +40,7 @@ test("snapshots count, also those of deleted sandboxes, and are measured only wh
   const owned = [{ id: "snap-1", userId: "ann" }];
   const asked: unknown[] = [];
   const snapshots = {
-    owners: () => [...owned],
+    owners: async () => [...owned],
     measure: async (...ids: unknown[]) => {
       asked.push(ids);
       return states.size > 0 ? 10 * mb : 70 * mb;

@@ -7,7 +7,7 @@ export interface UserDiskDeps {
   /** Bytes of a sandbox's files, also of one without processes. */
   measure: (id: string) => Promise<number>;
   snapshots: {
-    owners(): { id: string; userId: string }[];
+    owners(): Promise<{ id: string; userId: string }[]>;
     /** Bytes of snapshots, without what the sandboxes have too. */
     measure(snapshots: readonly string[], sandboxes: readonly string[]): Promise<number>;
   };
@@ -46,7 +46,8 @@ export class UserDisk {
     if (this.#deps.maxBytes === 0 || this.#isMeasuring) return;
     this.#isMeasuring = true;
     await this.#measureSandboxes();
-    await this.#measureSnapshots();
+    // When the store cannot be read, the next round measures.
+    await this.#measureSnapshots().catch(() => {});
     this.#isMeasuring = false;
   }
 
@@ -61,7 +62,7 @@ export class UserDisk {
 
   async #measureSnapshots(): Promise<void> {
     const { states, snapshots } = this.#deps;
-    const byUser = Map.groupBy(snapshots.owners(), ({ userId }) => userId);
+    const byUser = Map.groupBy(await snapshots.owners(), ({ userId }) => userId);
     for (const userId of this.#kept.keys()) if (!byUser.has(userId)) this.#kept.delete(userId);
     for (const [userId, owned] of byUser) {
       const sandboxes = [...states.values()].filter((state) => state.userId === userId).map(({ id }) => id);

@@ -9,7 +9,7 @@ const withImage = (reference: string, id = reference) => ({
   root: { kind: "image" as const, reference },
 });
 
-test("images that a user chose are counted by digest until sandboxes and snapshots keep them no longer", () => {
+test("images that a user chose are counted by digest until sandboxes and snapshots keep them no longer", async () => {
   const users = new Map<string, string>();
   const kept = new Map<string, string>();
   const images = new UserImages({
@@ -17,8 +17,8 @@ test("images that a user chose are counted by digest until sandboxes and snapsho
     specs: [{ id: "ours" }],
     max: 2,
     snapshots: {
-      owners: () => [...kept.keys()].map((id) => ({ id, userId: "ann" })),
-      get: (id) => ({
+      owners: async () => [...kept.keys()].map((id) => ({ id, userId: "ann" })),
+      get: async (id) => ({
         id,
         userId: "ann",
         sandboxId: "s",
@@ -27,32 +27,44 @@ test("images that a user chose are counted by digest until sandboxes and snapsho
       }),
     },
   });
-  const start = (id: string, reference: string, { userId = "ann", spec = reference } = {}) => {
+  const start = async (id: string, reference: string, { userId = "ann", spec = reference } = {}) => {
     users.set(id, userId);
-    images.admit({ id, userId }, withImage(reference, spec));
-    images.admit({ id, userId }, withImage(`${reference}@1`, spec));
+    await images.admit({ id, userId }, withImage(reference, spec));
+    await images.admit({ id, userId }, withImage(`${reference}@1`, spec));
   };
   const refused = expect.objectContaining({
     code: "TooManySandboxes",
     message: expect.stringContaining("keep 2 images"),
   });
-  start("a", "one");
-  start("b", "two");
-  start("b2", "two");
-  expect(() => start("c", "three")).toThrow(refused);
+  await start("a", "one");
+  await start("b", "two");
+  await start("b2", "two");
+  await expect(start("c", "three")).rejects.toThrow(refused);
   // The tag has moved on, which is known only after the fetch.
-  images.admit({ id: "c", userId: "ann" }, withImage("two"));
-  expect(() => images.admit({ id: "c", userId: "ann" }, withImage("two@2"))).toThrow(refused);
-  start("d", "other", { userId: "ben" });
-  start("e", "operator", { spec: "ours" });
+  await images.admit({ id: "c", userId: "ann" }, withImage("two"));
+  await expect(images.admit({ id: "c", userId: "ann" }, withImage("two@2"))).rejects.toThrow(refused);
+  await start("d", "other", { userId: "ben" });
+  await start("e", "operator", { spec: "ours" });
   users.delete("a");
-  start("c", "three");
+  await start("c", "three");
   users.delete("b");
   users.delete("b2");
   kept.set("snapshot", "two@1");
-  expect(() => start("f", "four")).toThrow(refused);
-  start("g", "two");
+  await expect(start("f", "four")).rejects.toThrow(refused);
+  await start("g", "two");
   kept.clear();
   users.delete("g");
-  start("f", "four");
+  await start("f", "four");
+});
+
+test("of starts at the same time, no more than fit are admitted", async () => {
+  const images = new UserImages({
+    owner: () => "ann",
+    specs: [],
+    max: 2,
+    snapshots: { owners: async () => [], get: async () => undefined },
+  });
+  const starts = ["one", "two", "three"].map((id) => images.admit({ id, userId: "ann" }, withImage(id)));
+  const results = await Promise.allSettled(starts);
+  expect(results.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled", "rejected"]);
 });

@@ -17,6 +17,8 @@ export class UserImages {
   readonly #deps: UserImagesDeps;
   /** By sandbox: its image, with the digest once it is known. */
   readonly #images = new Map<string, string>();
+  /** By snapshot, whose spec never changes: its image, if its user chose one. */
+  readonly #ofSnapshots = new Map<string, string | undefined>();
 
   constructor(deps: UserImagesDeps) {
     this.#deps = deps;
@@ -32,32 +34,44 @@ export class UserImages {
    * Counts the image of a sandbox that is being started, before and after its digest is known.
    * Throws TooManySandboxes when its user would keep one image too many.
    */
-  admit({ id, userId }: Pick<SandboxRow, "id" | "userId">, spec: SandboxSpec): void {
+  async admit({ id, userId }: Pick<SandboxRow, "id" | "userId">, spec: SandboxSpec): Promise<void> {
     const image = this.#chosen(spec);
     if (image === undefined) return;
     const { max } = this.#deps;
+    const ofSnapshots = max > 0 ? await this.#readSnapshots(userId) : [];
+    // From here to the end nothing waits, so that concurrent starts count each other.
     this.#images.delete(id);
-    const kept = this.#kept(userId);
+    const kept = this.#kept(userId, ofSnapshots);
     // A tag counts as the image that it was before.
     const isKept = kept.has(image) || [...kept].some((one) => one.startsWith(`${image}@`));
     if (max > 0 && !isKept && kept.size >= max) throw new PlatformError("TooManyImages", { max });
     this.#images.set(id, image);
   }
 
-  #kept(userId: string): Set<string> {
-    const { owner, snapshots } = this.#deps;
-    const kept = new Set<string>();
+  #kept(userId: string, ofSnapshots: readonly string[]): Set<string> {
+    const { owner } = this.#deps;
+    const kept = new Set(ofSnapshots);
     for (const [id, image] of this.#images) {
       const user = owner(id);
       if (user === undefined) this.#images.delete(id);
       else if (user === userId) kept.add(image);
     }
-    for (const snapshot of snapshots.owners()) {
-      if (snapshot.userId !== userId) continue;
-      const image = this.#chosen((snapshots.get(snapshot.id)?.spec ?? null) as SandboxSpec | null);
-      if (image !== undefined) kept.add(image);
-    }
     return kept;
+  }
+
+  /** The images of a user's snapshots. */
+  async #readSnapshots(userId: string): Promise<string[]> {
+    const { snapshots } = this.#deps;
+    const owners = await snapshots.owners();
+    const ids = new Set(owners.map(({ id }) => id));
+    for (const id of this.#ofSnapshots.keys()) if (!ids.has(id)) this.#ofSnapshots.delete(id);
+    const own = owners.filter((one) => one.userId === userId);
+    for (const { id } of own) {
+      if (this.#ofSnapshots.has(id)) continue;
+      const row = await snapshots.get(id);
+      if (row) this.#ofSnapshots.set(id, this.#chosen(row.spec as SandboxSpec | null));
+    }
+    return own.flatMap(({ id }) => this.#ofSnapshots.get(id) ?? []);
   }
 
   /** The image of a spec that is not the operator's. */

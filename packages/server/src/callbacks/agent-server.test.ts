@@ -40,8 +40,8 @@ async function start(url = `${endpoint.url}/?team=1`, key: string | null = secre
       outbound,
       registerSecret: () => {},
       server: { url, secret: key, format: "agent-server" },
-      conversationInfo: (id) => {
-        const row = store.conversations.get(id);
+      conversationInfo: async (id) => {
+        const row = await store.conversations.get(id);
         return row && { id, title: row.title, execution_status: row.summary.executionStatus };
       },
     }),
@@ -82,7 +82,7 @@ test("a conversation is reported before its events, on changes of its state or r
   await store.conversations.update(id, { title: "Second" });
   service.notifyChange(id);
   await endpoint.requests(7);
-  const notify = service.notifyDeletion(id);
+  const notify = await service.notifyDeletion(id);
   await store.conversations.remove(id);
   await service.drop(id);
   notify();
@@ -145,10 +145,10 @@ test("a change that could not be reported is reported later, except for conversa
   await start();
   const id = await conversation();
   service.notifyChange(id);
-  service.notifyDeletion(id)();
+  (await service.notifyDeletion(id))();
   await store.events.append(id, [message("one")]);
   await endpoint.requests(2);
-  await until(() => service.list(id)[0]!.pending === false);
+  await until(async () => (await service.list(id))[0]!.pending === false);
   endpoint.answer = (index) => ({ status: index === 2 ? 503 : 200 });
   service.notifyChange(id);
   await endpoint.requests(4);
@@ -159,12 +159,12 @@ test("one server reports to another, which shows the conversation in its own san
   const receiver = await startServer();
   let reporter: TestServer | undefined;
   try {
-    const { sessionKey } = receiver.addSandbox();
+    const { sessionKey } = await receiver.addSandbox();
     reporter = await startServer({
       outboundPrivate: ["127.0.0.0/8"],
       webhook: { url: `${receiver.url}/api/v1/webhooks`, secret: sessionKey, format: "agent-server" },
     });
-    reporter.sandboxes.add();
+    await reporter.sandboxes.add();
     const own = newId();
     await reporter.callbacks.register("default", own, []);
     await reporter.store.conversations.create(
@@ -182,7 +182,7 @@ test("one server reports to another, which shows the conversation in its own san
     expect(await events(receiver)).toEqual(await events(reporter));
     // A change is reported only after the cursor of the first delivery is stored.
     const { callbacks } = reporter.store;
-    await until(async () => callbacks.get(own)!.nextSeq > 1);
+    await until(async () => (await callbacks.get(own))!.nextSeq > 1);
     await reporter.call("PATCH", `/api/v1/app-conversations/${own}`, { body: { title: "Named" } });
     await until(async () => (await shown()).title === "Named");
     expect(await shown()).toMatchObject({ sandbox_id: "sandbox-1" });

@@ -32,15 +32,16 @@ export async function report(
   outbound: Outbound,
   endpoint: Endpoint,
   { conversationId, batch, status, changed }: Report,
-  info: () => object | undefined,
+  info: () => Promise<object | undefined>,
   signal: AbortSignal,
 ): Promise<DeliveryOutcome> {
-  const withStatus = (execution_status: unknown) => {
-    const now = info();
+  const withStatus = async (execution_status: unknown) => {
+    const now = await info();
     return now && { ...now, ...(execution_status !== undefined && { execution_status }) };
   };
   let outcome: DeliveryOutcome = { ok: true };
-  if (batch?.firstSeq === 1) outcome = await sendConversation(outbound, endpoint, withStatus("idle"), signal);
+  if (batch?.firstSeq === 1)
+    outcome = await sendConversation(outbound, endpoint, await withStatus("idle"), signal);
   if (outcome.ok && batch)
     outcome = await send(
       outbound,
@@ -50,7 +51,7 @@ export async function report(
       signal,
     );
   if (outcome.ok && (changed || status !== undefined))
-    outcome = await sendConversation(outbound, endpoint, withStatus(status), signal);
+    outcome = await sendConversation(outbound, endpoint, await withStatus(status), signal);
   return outcome;
 }
 

@@ -18,11 +18,11 @@ export interface Callbacks {
 
   /** Reports a change without a log record, such as a new title. */
   notifyChange(conversationId: string): void;
-  /** Call this before a deletion; the returned function reports the deletion afterwards. */
-  notifyDeletion(conversationId: string): () => void;
+  /** Await this before a deletion; the returned function reports the deletion afterwards. */
+  notifyDeletion(conversationId: string): Promise<() => void>;
 
   /** The callbacks of a conversation, oldest first. */
-  list(conversationId: string): CallbackInfo[];
+  list(conversationId: string): Promise<CallbackInfo[]>;
   /** Adds a callback for future events. Throws InvalidParameter, TooManyCallbacks. */
   add(userId: string, conversationId: string, processor: CallbackProcessor): Promise<CallbackInfo>;
   /** Retries a callback now, even a failed one. Throws CallbackNotFound. */

@@ -72,6 +72,16 @@ async function say(id: string, ...texts: string[]): Promise<void> {
   );
 }
 
+/** The same object with other methods. */
+function override<T extends object>(target: T, methods: Partial<T>): T {
+  return new Proxy(target, {
+    get(_, name) {
+      const value: unknown = Reflect.get(Object.hasOwn(methods, name) ? methods : target, name);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
 test("events arrive in order as a JSON array that the receiver can verify", async () => {
   const id = await conversation(hook({ secret: "the secret of the hook" }));
   await say(id, "one", "two");
@@ -86,9 +96,9 @@ test("events arrive in order as a JSON array that the receiver can verify", asyn
   expect(Math.abs(Date.now() / 1000 - Number(headers["x-sandpiper-timestamp"]))).toBeLessThan(60);
   expect(headers["x-sandpiper-conversation"]).toBe(id.replaceAll("-", ""));
   expect(headers["x-sandpiper-delivery"]).toMatch(/^[0-9a-f]{32}-1-\d$/);
-  await until(() => service.list(id)[0]!.pending === false);
-  expect(JSON.stringify(service.list(id))).not.toContain("the secret");
-  expect(service.list(id)[0]).toMatchObject({
+  await until(async () => (await service.list(id))[0]!.pending === false);
+  expect(JSON.stringify(await service.list(id))).not.toContain("the secret");
+  expect((await service.list(id))[0]).toMatchObject({
     status: "ACTIVE",
     attempts: 0,
     secret_set: true,
@@ -112,17 +122,17 @@ test("a delivery that failed is repeated with all its events, and nothing overta
   await say(id, "one");
   await endpoint.requests(1);
   await say(id, "two");
-  await until(() => service.list(id)[0]!.attempts === 1);
-  expect(service.list(id)[0]).toMatchObject({
+  await until(async () => (await service.list(id))[0]!.attempts === 1);
+  expect((await service.list(id))[0]).toMatchObject({
     pending: true,
     last_error: "The address answered 500.",
     status: "ACTIVE",
   });
-  expect(Date.parse(service.list(id)[0]!.next_attempt_at!)).toBeGreaterThan(Date.now());
+  expect(Date.parse((await service.list(id))[0]!.next_attempt_at!)).toBeGreaterThan(Date.now());
   const received = await endpoint.requests(3);
   expect(endpoint.texts(received.slice(0, 1))).toEqual(["one"]);
   expect(endpoint.texts(received.slice(2))).toEqual(["one", "two"]);
-  await until(() => service.list(id)[0]!.attempts === 0);
+  await until(async () => (await service.list(id))[0]!.attempts === 0);
 });
 
 test("Retry-After is obeyed", async () => {
@@ -130,9 +140,9 @@ test("Retry-After is obeyed", async () => {
     index === 0 ? { status: 429, headers: { "retry-after": "3600" } } : { status: 200 };
   const id = await conversation(hook());
   await say(id, "one");
-  await until(() => service.list(id)[0]!.attempts === 1);
-  expect(Date.parse(service.list(id)[0]!.next_attempt_at!)).toBeGreaterThan(Date.now() + 3_500_000);
-  await service.retry(id, service.list(id)[0]!.id);
+  await until(async () => (await service.list(id))[0]!.attempts === 1);
+  expect(Date.parse((await service.list(id))[0]!.next_attempt_at!)).toBeGreaterThan(Date.now() + 3_500_000);
+  await service.retry(id, (await service.list(id))[0]!.id);
   await until(() => endpoint.texts().length === 2);
 });
 
@@ -142,15 +152,15 @@ test("deliveries to a dead endpoint are given up with a reason, and can be retri
   await endpoint.close();
   const id = await conversation(hook());
   await say(id, "one");
-  await until(() => service.list(id)[0]!.status === "FAILED");
-  expect(service.list(id)[0]).toMatchObject({
+  await until(async () => (await service.list(id))[0]!.status === "FAILED");
+  expect((await service.list(id))[0]).toMatchObject({
     attempts: 1,
     next_attempt_at: null,
     last_error: expect.stringMatching(/could not be reached/),
   });
   await say(id, "two");
   await endpoint.listen();
-  await service.retry(id, service.list(id)[0]!.id);
+  await service.retry(id, (await service.list(id))[0]!.id);
   await until(() => endpoint.texts().length === 2);
 });
 
@@ -158,7 +168,7 @@ test("410 ends a callback", async () => {
   endpoint.answer = () => ({ status: 410 });
   const id = await conversation(hook());
   await say(id, "one");
-  await until(() => service.list(id)[0]!.status === "FAILED");
+  await until(async () => (await service.list(id))[0]!.status === "FAILED");
 });
 
 test("a redirect is not followed, neither to another origin nor on the same", async () => {
@@ -168,8 +178,8 @@ test("a redirect is not followed, neither to another origin nor on the same", as
     endpoint.answer = (index) => (index === 0 ? { status: 307, headers: { location } } : { status: 200 });
     const id = await conversation(hook());
     await say(id, "one");
-    await until(() => service.list(id)[0]!.attempts > 0);
-    expect(service.list(id)[0]!.last_error).toMatch(/redirect, which is not followed/);
+    await until(async () => (await service.list(id))[0]!.attempts > 0);
+    expect((await service.list(id))[0]!.last_error).toMatch(/redirect, which is not followed/);
     await service.drop(id);
     expect(endpoint.received).toHaveLength(1);
   }
@@ -185,8 +195,8 @@ test("private addresses are refused unless the operator allows them", async () =
   for (const url of ["http://localhost/", endpoint.url.replace("127.0.0.1", "localhost")]) {
     const id = await conversation(hook({ url }));
     await say(id, "one");
-    await until(() => service.list(id)[0]!.attempts > 0);
-    expect(service.list(id)[0]!.last_error).toMatch(/localhost.* private/);
+    await until(async () => (await service.list(id))[0]!.attempts > 0);
+    expect((await service.list(id))[0]!.last_error).toMatch(/localhost.* private/);
   }
   expect(endpoint.received).toEqual([]);
 });
@@ -198,7 +208,7 @@ test("only the named kinds are sent, whatever lies between them", async () => {
   await store.events.append(id, [{ listed: true, event: { kind: "PauseEvent", source: "user" } }]);
   const [first] = await endpoint.requests(1);
   expect(first!.events.map(({ kind }) => kind)).toEqual(["PauseEvent"]);
-  await until(() => service.list(id)[0]!.pending === false);
+  await until(async () => (await service.list(id))[0]!.pending === false);
   expect(endpoint.received).toHaveLength(1);
 });
 
@@ -239,6 +249,38 @@ test("a dead endpoint does not slow others, because its own slots are limited", 
   await dead.close();
 });
 
+test("a record that comes while a worker decides to end is delivered", async () => {
+  await service.close();
+  const looked = Promise.withResolvers<void>();
+  const { callbacks, events } = store;
+  let stored: string | undefined;
+  const slowEvents = override(events, {
+    // The second record is stored, and its worker is told, after the look that missed it.
+    lastSeq: async (id: string) => {
+      const seq = await events.lastSeq(id);
+      const [callback] = await callbacks.listByConversation(id);
+      if (stored || seq !== 1 || callback?.nextSeq !== 2) return seq;
+      stored = id;
+      await say(id, "two");
+      await looked.promise;
+      return seq;
+    },
+  });
+  const watched = override(callbacks, {
+    listActive: async (id: string) => {
+      const active = await callbacks.listActive(id);
+      if (stored) setImmediate(looked.resolve);
+      return active;
+    },
+  });
+  service = await start({ events: slowEvents, callbacks: watched });
+  const id = await conversation(hook());
+  await say(id, "one");
+  await until(() => endpoint.texts().length === 2);
+  expect(endpoint.texts()).toEqual(["one", "two"]);
+  expect(stored).toBe(id);
+});
+
 test("the operator's webhook gets the events of every conversation, and new events of older conversations", async () => {
   await service.close();
   const old = newId();
@@ -250,8 +292,8 @@ test("the operator's webhook gets the events of every conversation, and new even
   await say(old, "after");
   await until(() => endpoint.texts().length === 2);
   expect(endpoint.texts().sort()).toEqual(["after", "young"]);
-  expect(service.list(old)[0]).toMatchObject({ server_wide: true, url: null });
-  await expect(service.remove(old, service.list(old)[0]!.id)).rejects.toThrow("Callback not found");
+  expect((await service.list(old))[0]).toMatchObject({ server_wide: true, url: null });
+  await expect(service.remove(old, (await service.list(old))[0]!.id)).rejects.toThrow("Callback not found");
 });
 
 test("dropping a conversation's callbacks aborts their deliveries", async () => {
@@ -260,7 +302,7 @@ test("dropping a conversation's callbacks aborts their deliveries", async () => 
   await say(id, "one");
   await endpoint.requests(1);
   await service.drop(id);
-  expect(service.list(id)).toEqual([]);
+  expect(await service.list(id)).toEqual([]);
 });
 
 test("a repeated registration changes nothing, and processors without a delivery register nothing", async () => {
@@ -270,7 +312,7 @@ test("a repeated registration changes nothing, and processors without a delivery
     { kind: "LoggingCallbackProcessor" },
   );
   await service.register("ann", id, [hook(), hook()]);
-  expect(service.list(id).map(({ kind }) => kind)).toEqual([
+  expect((await service.list(id)).map(({ kind }) => kind)).toEqual([
     "WebhookCallbackProcessor",
     "LoggingCallbackProcessor",
   ]);
@@ -317,7 +359,7 @@ test("the number of a conversation's callbacks is limited, also when they are ad
 test("the secret is not in the database file, and other users' callbacks are not found by their ids", async () => {
   const id = await conversation(hook({ secret: "a secret that is sealed on disk" }));
   const other = await conversation();
-  const [own] = service.list(id);
+  const [own] = await service.list(id);
   await expect(service.remove(other, own!.id)).rejects.toMatchObject({ code: "CallbackNotFound" });
   const files = ["sandpiper.db", "sandpiper.db-wal"].map((name) => readFileSync(join(dir, "store", name)));
   expect(Buffer.concat(files).includes("sealed on disk")).toBe(false);

@@ -40,6 +40,8 @@ export class DeliveryWorker {
   #urgent = false;
   /** The conversation's metadata has changed, which agent-server reports include. Not durable. */
   #changed = false;
+  /** Number of notifications: a decision to wait or to end holds only while it is the same. */
+  #notices = 0;
   #interrupt: (() => void) | undefined;
   readonly #ended: Promise<void>;
 
@@ -55,6 +57,7 @@ export class DeliveryWorker {
 
   /** Notifies of appended records; `urgent` ones are sent at once and end a retry delay. */
   notifyRecords(records: number, urgent: boolean): void {
+    this.#notices++;
     if (this.#gathered === 0) this.#dueAt = Date.now() + this.#deps.batchDelayMs;
     this.#gathered += records;
     this.#urgent ||= urgent;
@@ -89,8 +92,11 @@ export class DeliveryWorker {
   /** Performs one wait or one delivery; false: nothing is left. */
   async #step(): Promise<boolean> {
     const { callbacks, events, sender } = this.#deps;
-    const row = callbacks.get(this.id);
-    if (row?.status !== "ACTIVE" || (!this.#changed && events.lastSeq(this.#conversationId) < row.nextSeq)) {
+    const notices = this.#notices;
+    const [row, lastSeq] = await Promise.all([callbacks.get(this.id), events.lastSeq(this.#conversationId)]);
+    // A notification that came during the look-up may be about what it did not see.
+    if (notices !== this.#notices) return true;
+    if (row?.status !== "ACTIVE" || (!this.#changed && lastSeq < row.nextSeq)) {
       this.#onEnd();
       return false;
     }
@@ -107,7 +113,7 @@ export class DeliveryWorker {
     const leave = await sender.acquire(row, this.#closing.signal);
     try {
       // The row may have changed while the worker waited.
-      const current = leave && callbacks.get(this.id);
+      const current = leave && (await callbacks.get(this.id));
       if (current?.status === "ACTIVE" && !this.#closing.signal.aborted) await this.#deliver(current);
     } finally {
       leave?.();
@@ -124,15 +130,19 @@ export class DeliveryWorker {
     let batch: Batch | undefined;
     let nextSeq = row.nextSeq;
     let status: unknown;
+    let lastSeq = 0;
+    // Before the reads, because of notifications that come during them.
+    this.#gathered = 0;
+    this.#urgent = false;
     for (let last = false; !batch && !last; ) {
-      const records = events.read(this.#conversationId, nextSeq - 1, pageSize);
+      const records = await events.read(this.#conversationId, nextSeq - 1, pageSize);
       batch = nextBatch(records, kinds);
       status = findLastStatus(records.slice(0, batch && batch.nextSeq - nextSeq));
       nextSeq = batch?.nextSeq ?? nextSeq + records.length;
-      last = nextSeq > events.lastSeq(this.#conversationId);
+      lastSeq = await events.lastSeq(this.#conversationId);
+      last = nextSeq > lastSeq;
     }
-    this.#gathered = 0;
-    this.#urgent = events.lastSeq(this.#conversationId) >= nextSeq;
+    this.#urgent ||= lastSeq >= nextSeq;
     let outcome: DeliveryOutcome = { ok: true };
     if (batch && processor.kind === "LoggingCallbackProcessor") {
       logger.info(
@@ -140,7 +150,7 @@ export class DeliveryWorker {
         "events of a conversation",
       );
     } else if (processor.kind === "ServerWebhook" && server?.format === "agent-server") {
-      const changed = this.#changed && events.lastSeq(this.#conversationId) < nextSeq;
+      const changed = this.#changed && lastSeq < nextSeq;
       if (changed) this.#changed = false;
       const what = { conversationId: this.#conversationId, batch, status, changed };
       outcome = await sender.report(server, what, signal);

@@ -12,9 +12,9 @@ export interface CallbackSenderDeps {
   /** The operator's endpoint: SANDPIPER_WEBHOOK_URL, _SECRET and _FORMAT. */
   server?: Endpoint | undefined;
   /** The conversation for reports in the format `agent-server`; undefined when it is unknown. */
-  conversationInfo?: (id: string) => object | undefined;
+  conversationInfo?: (id: string) => Promise<object | undefined>;
   /** The trace of a conversation, for the endpoints of its user. */
-  trace?: (conversationId: string) => TraceContext | undefined;
+  trace?: (conversationId: string) => Promise<TraceContext | undefined>;
   /** Masks a value in logs and errors. */
   registerSecret(value: string): void;
 }
@@ -57,7 +57,7 @@ export class CallbackSender {
     const id = `${hexId(row.id)}-${batch.firstSeq}-${batch.lastSeq}`;
     const { conversationId } = row;
     const isUsers = row.processor.kind === "WebhookCallbackProcessor";
-    const trace = isUsers ? this.#deps.trace?.(conversationId) : undefined;
+    const trace = isUsers ? await this.#deps.trace?.(conversationId) : undefined;
     return deliver(
       this.#deps.outbound,
       endpoint,
@@ -69,16 +69,18 @@ export class CallbackSender {
   /** Reports events and a changed conversation to the operator's agent-server endpoint. */
   report(endpoint: Endpoint, what: Report, signal: AbortSignal): Promise<DeliveryOutcome> {
     const { outbound, conversationInfo } = this.#deps;
-    return report(outbound, endpoint, what, () => conversationInfo?.(what.conversationId), signal);
+    return report(outbound, endpoint, what, async () => conversationInfo?.(what.conversationId), signal);
   }
 
   /**
    * Returns a function that reports the deletion of a conversation; undefined when there is nothing
    * to report.
    */
-  prepareDeletion(conversationId: string): ((signal: AbortSignal) => Promise<DeliveryOutcome>) | undefined {
+  async prepareDeletion(
+    conversationId: string,
+  ): Promise<((signal: AbortSignal) => Promise<DeliveryOutcome>) | undefined> {
     const { outbound, server, conversationInfo } = this.#deps;
-    const info = conversationInfo?.(conversationId);
+    const info = await conversationInfo?.(conversationId);
     if (!server || !info) return undefined;
     return async (signal) => {
       const leave = await this.#slots.acquire(["all", "deletions"], signal);

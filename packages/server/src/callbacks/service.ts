@@ -2,19 +2,13 @@ import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
-import {
-  type CallbackInfo,
-  type CallbackProcessor,
-  hexId,
-  isoTime,
-  maxCallbacks,
-  newId,
-  parseId,
-} from "@sandpiper/wire";
-import type { CallbackRow, CallbackStore, StoredProcessor } from "../store/callback-store.ts";
+import { type CallbackInfo, type CallbackProcessor, hexId, maxCallbacks, parseId } from "@sandpiper/wire";
+import type { CallbackRow, CallbackStore } from "../store/callback-store.ts";
 import type { EventLog } from "../store/event-log.ts";
 import type { Callbacks } from "./api.ts";
 import { DeliveryWorker, type DeliveryWorkerDeps, noFailure } from "./delivery-worker.ts";
+import { ConversationNews } from "./news.ts";
+import { createRow, present, serverRow } from "./rows.ts";
 import type { CallbackSender } from "./sender.ts";
 
 export interface CallbackServiceDeps {
@@ -38,6 +32,7 @@ export class CallbackService implements Callbacks {
   /** Deletions that are being reported. */
   readonly #deletions = new Set<Promise<unknown>>();
   readonly #closing = new AbortController();
+  readonly #news: ConversationNews;
   #unfollow = () => {};
   #isClosed = false;
 
@@ -45,6 +40,16 @@ export class CallbackService implements Callbacks {
     const { callbacks, events, sender, logger, batchDelayMs = 1_000, giveUpMs = 24 * 3_600_000 } = deps;
     this.#deps = deps;
     this.#workerDeps = { callbacks, events, sender, logger, batchDelayMs, giveUpMs };
+    this.#news = new ConversationNews({
+      find: (conversationId) => callbacks.listActive(conversationId),
+      tell: (conversationId, { id, nextSeq }, { records, urgent, changed }) => {
+        if (records > 0) this.#worker(conversationId, id).notifyRecords(records, urgent);
+        // The operator's callback has the conversation's id; its endpoint must know it already.
+        if (changed && id === conversationId && nextSeq > 1) this.#worker(conversationId, id).notifyChange();
+      },
+      logger,
+      signal: this.#closing.signal,
+    });
   }
 
   /** Resumes undelivered events. */
@@ -53,7 +58,7 @@ export class CallbackService implements Callbacks {
     if (sender.server) await callbacks.addServerWebhooks();
     else await callbacks.removeServerWebhooks();
     this.#unfollow = events.followAll((conversationId, records) => this.#notify(conversationId, records));
-    for (const { id, conversationId } of callbacks.listPending())
+    for (const { id, conversationId } of await callbacks.listPending())
       this.#worker(conversationId, id).notifyRecords(0, true);
   }
 
@@ -62,6 +67,7 @@ export class CallbackService implements Callbacks {
     this.#isClosed = true;
     this.#unfollow();
     this.#closing.abort(new Error("The server is ending."));
+    await this.#news.idle();
     const workers = [...this.#workers.values()].flatMap((some) => [...some.values()]);
     await Promise.all([...this.#deletions, ...workers.map((worker) => worker.close())]);
   }
@@ -80,10 +86,11 @@ export class CallbackService implements Callbacks {
   ): Promise<void> {
     this.check(processors);
     const { callbacks, sender } = this.#deps;
-    if (callbacks.listByConversation(conversationId).length > 0) return;
     const own = processors.flatMap((processor) => this.#row(userId, conversationId, processor, 1) ?? []);
     const rows = sender.server ? [serverRow(userId, conversationId), ...own] : own;
-    await callbacks.create(rows);
+    await this.#additions.run(conversationId, async () => {
+      if ((await callbacks.listByConversation(conversationId)).length === 0) await callbacks.create(rows);
+    });
   }
 
   async drop(conversationId: string): Promise<void> {
@@ -94,18 +101,17 @@ export class CallbackService implements Callbacks {
   }
 
   notifyChange(conversationId: string): void {
-    if (this.#deps.sender.server?.format !== "agent-server") return;
-    // The operator's callback has the conversation's id.
-    const row = this.#deps.callbacks.get(conversationId);
-    if (row?.status === "ACTIVE" && row.nextSeq > 1) this.#worker(conversationId, row.id).notifyChange();
+    if (this.#deps.sender.server?.format === "agent-server")
+      this.#news.add(conversationId, { records: 0, urgent: false, changed: true });
   }
 
-  notifyDeletion(conversationId: string): () => void {
+  async notifyDeletion(conversationId: string): Promise<() => void> {
     const { callbacks, sender, logger } = this.#deps;
-    const row = sender.server?.format === "agent-server" ? callbacks.get(conversationId) : undefined;
+    const isAgentServer = sender.server?.format === "agent-server";
+    const row = isAgentServer ? await callbacks.get(conversationId) : undefined;
     // The endpoint does not know the conversation yet.
     if (row?.status !== "ACTIVE" || row.nextSeq === 1) return () => {};
-    const sendReport = sender.prepareDeletion(conversationId);
+    const sendReport = await sender.prepareDeletion(conversationId);
     return () => {
       if (!sendReport || this.#isClosed) return;
       const report = sendReport(this.#closing.signal)
@@ -121,34 +127,45 @@ export class CallbackService implements Callbacks {
     };
   }
 
-  list(conversationId: string): CallbackInfo[] {
-    return this.#deps.callbacks.listByConversation(conversationId).map((row) => this.#present(row));
+  async list(conversationId: string): Promise<CallbackInfo[]> {
+    const { callbacks, events } = this.#deps;
+    const [rows, lastSeq] = await Promise.all([
+      callbacks.listByConversation(conversationId),
+      events.lastSeq(conversationId),
+    ]);
+    return rows.map((row) => present(row, lastSeq));
   }
 
   async add(userId: string, conversationId: string, processor: CallbackProcessor): Promise<CallbackInfo> {
     this.check([processor]);
     const { callbacks, events } = this.#deps;
-    const row = this.#row(userId, conversationId, processor, events.lastSeq(conversationId) + 1);
+    const lastSeq = await events.lastSeq(conversationId);
+    const row = this.#row(userId, conversationId, processor, lastSeq + 1);
     if (!row) throw new PlatformError("TitleCallbackAdded");
     return this.#additions.run(conversationId, async () => {
-      const own = callbacks
-        .listByConversation(conversationId)
-        .filter((other) => other.processor.kind !== "ServerWebhook");
+      const all = await callbacks.listByConversation(conversationId);
+      const own = all.filter((other) => other.processor.kind !== "ServerWebhook");
       if (own.length >= maxCallbacks) throw new PlatformError("CallbackLimitReached", { max: maxCallbacks });
       await callbacks.create([row]);
-      return this.#present(row);
+      // Records that were appended meanwhile found no callback.
+      this.#worker(conversationId, row.id).notifyRecords(1, false);
+      return present(row, lastSeq);
     });
   }
 
   async retry(conversationId: string, id: string): Promise<CallbackInfo> {
-    const row = this.#find(conversationId, id);
+    const row = await this.#find(conversationId, id);
     await this.#deps.callbacks.update(row.id, noFailure);
     this.#worker(conversationId, row.id).notifyRecords(0, true);
-    return this.#present(this.#find(conversationId, id));
+    const [current, lastSeq] = await Promise.all([
+      this.#find(conversationId, id),
+      this.#deps.events.lastSeq(conversationId),
+    ]);
+    return present(current, lastSeq);
   }
 
   async remove(conversationId: string, id: string): Promise<void> {
-    const row = this.#find(conversationId, id);
+    const row = await this.#find(conversationId, id);
     if (row.processor.kind === "ServerWebhook") throw new PlatformError("CallbackUnknown");
     await this.#deps.callbacks.remove(row.id);
     await this.#workers.get(conversationId)?.get(row.id)?.close();
@@ -156,8 +173,7 @@ export class CallbackService implements Callbacks {
 
   #notify(conversationId: string, records: readonly LogRecord[]): void {
     const urgent = records.some(isEndOfRun);
-    for (const { id } of this.#deps.callbacks.listActive(conversationId))
-      this.#worker(conversationId, id).notifyRecords(records.length, urgent);
+    this.#news.add(conversationId, { records: records.length, urgent, changed: false });
   }
 
   #worker(conversationId: string, id: string): DeliveryWorker {
@@ -191,49 +207,12 @@ export class CallbackService implements Callbacks {
     return { ...createRow(userId, conversationId, stored), nextSeq, secret: processor.secret ?? null };
   }
 
-  #find(conversationId: string, id: string): CallbackRow {
+  async #find(conversationId: string, id: string): Promise<CallbackRow> {
     const known = parseId(id);
-    const row = known === undefined ? undefined : this.#deps.callbacks.get(known);
+    const row = known === undefined ? undefined : await this.#deps.callbacks.get(known);
     if (row?.conversationId !== conversationId) throw new PlatformError("CallbackUnknown");
     return row;
   }
-
-  #present(row: CallbackRow): CallbackInfo {
-    const { processor } = row;
-    const isHook = processor.kind === "WebhookCallbackProcessor";
-    return {
-      id: hexId(row.id),
-      kind: processor.kind === "LoggingCallbackProcessor" ? processor.kind : "WebhookCallbackProcessor",
-      url: isHook ? processor.url : null,
-      kinds: isHook ? (processor.kinds as CallbackInfo["kinds"]) : null,
-      secret_set: isHook && row.secret !== null,
-      server_wide: processor.kind === "ServerWebhook",
-      status: row.status,
-      pending: this.#deps.events.lastSeq(row.conversationId) >= row.nextSeq,
-      attempts: row.attempts,
-      last_error: row.detail,
-      next_attempt_at: row.nextAttemptAt === null ? null : isoTime(row.nextAttemptAt),
-      created_at: isoTime(row.createdAt),
-    };
-  }
-}
-
-function createRow(userId: string, conversationId: string, processor: StoredProcessor): CallbackRow {
-  return {
-    id: newId(),
-    userId,
-    conversationId,
-    processor,
-    secret: null,
-    ...noFailure,
-    nextSeq: 1,
-    createdAt: Date.now(),
-  };
-}
-
-/** A conversation has at most one ServerWebhook, which has the conversation's id. */
-function serverRow(userId: string, conversationId: string): CallbackRow {
-  return { ...createRow(userId, conversationId, { kind: "ServerWebhook" }), id: conversationId };
 }
 
 function isEndOfRun({ event }: LogRecord): boolean {

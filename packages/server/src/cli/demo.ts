@@ -141,7 +141,7 @@ async function runDemo(
 
 /** Runs the test in the sandbox independently of the agent. */
 async function testPasses(platform: Platform, { sandbox, workingDir }: TaskRun): Promise<boolean> {
-  if (!platform.sandboxes.get(defaultUser, sandbox.id)) return false;
+  if (!(await platform.sandboxes.get(defaultUser, sandbox.id))) return false;
   const handle = await platform.sandboxes.running(sandbox.id);
   const { code } = await runToEnd(handle, { argv: testCommand, cwd: workingDir }, { timeoutMs: 60_000 });
   return code === 0;

@@ -21,7 +21,7 @@ import { formatTable } from "./table.ts";
 /** `sandpiper keys list` */
 export async function listKeys({ user }: { user?: string }): Promise<void> {
   checkUser(user);
-  const keys = await withKeys(async (apiKeys) => apiKeys.list(user));
+  const keys = await withKeys((apiKeys) => apiKeys.list(user));
   if (keys.length > 0) process.stdout.write(keyTable(keys));
   else if (user === undefined)
     process.stdout.write("There are no keys yet; the first start of the server creates one.\n");
@@ -46,8 +46,8 @@ export async function createKey({
     );
   if (name !== undefined && (!name.trim() || name.length > 100))
     throw usageError("The name of a key must have 1 to 100 characters.");
-  const { key, row } = await withKeys((apiKeys) =>
-    apiKeys.add(user, { name: name ?? chooseFreeName(apiKeys.list(user)), expiresAt, readOnly }),
+  const { key, row } = await withKeys(async (apiKeys) =>
+    apiKeys.add(user, { name: name ?? chooseFreeName(await apiKeys.list(user)), expiresAt, readOnly }),
   );
   const whose = user === defaultUser ? "" : ` of ${user}`;
   process.stderr.write(`The key ${inertJson(row.name)}${whose}, shown only this once:\n`);
@@ -65,7 +65,7 @@ interface CreateOptions {
 export async function revokeKey(idOrName: string, { user }: { user?: string }): Promise<void> {
   checkUser(user);
   await withKeys(async (apiKeys) => {
-    const keys = apiKeys.list(user);
+    const keys = await apiKeys.list(user);
     const byId = keys.filter(({ id }) => id === idOrName);
     const found = byId.length > 0 ? byId : keys.filter(({ name }) => name === idOrName);
     if (found.length > 1) {
@@ -126,7 +126,7 @@ async function withKeys<T>(work: (apiKeys: ApiKeys) => Promise<T>): Promise<T> {
 }
 
 /** Formats keys as a table. */
-function keyTable(keys: ReturnType<ApiKeys["list"]>): string {
+function keyTable(keys: readonly ApiKeyRow[]): string {
   const rows = keys.map(({ id, userId, name, createdAt, expiresAt, lastUsedAt, readOnly }) => [
     id,
     userId,

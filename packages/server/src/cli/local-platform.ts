@@ -53,7 +53,7 @@ export async function openAccess(
   const { apiKeys, url } = platform;
   // One process uses a data folder, so the keys of others are left over.
   const removeKeys = async () => {
-    for (const { id, name } of apiKeys.list(defaultUser))
+    for (const { id, name } of await apiKeys.list(defaultUser))
       if (name.startsWith(keyPrefix)) await apiKeys.remove(id);
   };
   await removeKeys();

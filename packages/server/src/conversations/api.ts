@@ -67,7 +67,7 @@ export interface Conversations {
     /** Delivers the messages of a conversation in order. Never rejects. */
     deliver(conversationId: string): Promise<void>;
     /** Delivers what an earlier process left. */
-    recover(): void;
+    recover(): Promise<void>;
   };
 
   /** Continues what an earlier process left: starts, runs, goals and pending messages. */
@@ -135,26 +135,26 @@ export interface ConversationStarts {
     search(
       filter: StartTaskFilter,
       page: PageRequest & { sort: "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" | "UPDATED_AT_DESC" },
-    ): PageResult<AppConversationStartTask>;
-    count(filter: StartTaskFilter): number;
-    batch(userId: string, ids: readonly (string | undefined)[]): (AppConversationStartTask | null)[];
+    ): Promise<PageResult<AppConversationStartTask>>;
+    count(filter: StartTaskFilter): Promise<number>;
+    batch(userId: string, ids: readonly (string | undefined)[]): Promise<(AppConversationStartTask | null)[]>;
   };
 }
 
 export interface ConversationQueries {
-  search(filter: ConversationFilter, page: PageRequest, viewer: Viewer): PageResult<AppConversation>;
+  search(filter: ConversationFilter, page: PageRequest, viewer: Viewer): Promise<PageResult<AppConversation>>;
   /** The page as JSON; cached until the next write. */
-  searchJson(filter: ConversationFilter, page: PageRequest, viewer: Viewer): string;
-  count(filter: ConversationFilter): number;
-  batch(viewer: Viewer, ids: readonly (string | undefined)[]): (AppConversation | null)[];
-  get(userId: string, id: string): ConversationRow | undefined;
+  searchJson(filter: ConversationFilter, page: PageRequest, viewer: Viewer): Promise<string>;
+  count(filter: ConversationFilter): Promise<number>;
+  batch(viewer: Viewer, ids: readonly (string | undefined)[]): Promise<(AppConversation | null)[]>;
+  get(userId: string, id: string): Promise<ConversationRow | undefined>;
   /** The rows behind `search`. */
-  rows(filter: ConversationFilter, page: ConversationPage): PageResult<ConversationRow>;
+  rows(filter: ConversationFilter, page: ConversationPage): Promise<PageResult<ConversationRow>>;
   /**
    * The agent server's form of a conversation (agent-server.md section 3.2). `skills` includes the
    * skills of a client's own agent, which may be long.
    */
-  info(row: ConversationRow, options?: { skills?: boolean }): ConversationInfo;
+  info(row: ConversationRow, options?: { skills?: boolean }): Promise<ConversationInfo>;
 }
 
 export interface ConversationCommands {
@@ -198,9 +198,9 @@ export interface ConversationBranches {
 
 export interface ConversationFeed {
   /** The value of the `full_state` frame (agent-server.md section 6.1); it contains no secret. */
-  fullState(id: string): Record<string, unknown>;
+  fullState(id: string): Promise<Record<string, unknown>>;
   /** The value of the `goal` frame; undefined without a goal. */
-  goal(id: string): Record<string, unknown> | undefined;
+  goal(id: string): Promise<Record<string, unknown> | undefined>;
   /**
    * Subscribes to stored events, state updates and deltas, in order. Returns the function that ends
    * the subscription; `lost`: the client did not end it, and probably comes back.

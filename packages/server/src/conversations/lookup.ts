@@ -19,22 +19,22 @@ export class ConversationLookup {
   }
 
   /** Throws ConversationNotFound. */
-  require(id: string): ConversationRow {
-    const row = this.#deps.store.conversations.get(id);
+  async require(id: string): Promise<ConversationRow> {
+    const row = await this.#deps.store.conversations.get(id);
     if (!row) throw new PlatformError("ConversationUnknown");
     return row;
   }
 
   /** Throws ConversationNotFound, also for another user's conversation. */
-  requireOwned(userId: string, id: string): ConversationRow {
-    const row = this.require(id);
+  async requireOwned(userId: string, id: string): Promise<ConversationRow> {
+    const row = await this.require(id);
     if (row.userId !== userId) throw new PlatformError("ConversationUnknown");
     return row;
   }
 
   /** A conversation that this server runs. Throws ConversationNotFound, ConversationExternal. */
-  requireLocal(id: string): ConversationRow {
-    const row = this.require(id);
+  async requireLocal(id: string): Promise<ConversationRow> {
+    const row = await this.require(id);
     requireLocal(row);
     return row;
   }
@@ -43,9 +43,9 @@ export class ConversationLookup {
    * A conversation whose agent can work. Throws ConversationNotFound, ConversationExternal,
    * ConversationArchived.
    */
-  requireWithSandbox(id: string): ConversationRow {
-    const row = this.requireLocal(id);
-    requireSandbox(this.#deps.sandboxes, row);
+  async requireWithSandbox(id: string): Promise<ConversationRow> {
+    const row = await this.requireLocal(id);
+    await requireSandbox(this.#deps.sandboxes, row);
     return row;
   }
 }
@@ -59,11 +59,11 @@ export function requireLocal({ id, config }: Pick<ConversationRow, "id" | "confi
  * The record of a conversation's sandbox. Throws ConversationArchived when the sandbox is gone: the
  * conversation is then read-only (app-server.md section 4), because no tool can work.
  */
-export function requireSandbox(
+export async function requireSandbox(
   sandboxes: Pick<Sandboxes, "get">,
   { userId, sandboxId }: Pick<ConversationRow, "userId" | "sandboxId">,
-): SandboxRow {
-  const row = sandboxes.get(userId, sandboxId);
+): Promise<SandboxRow> {
+  const row = await sandboxes.get(userId, sandboxId);
   if (!row) throw new PlatformError("ConversationSandboxGone");
   return row;
 }

@@ -7,7 +7,7 @@ function joinsOf(): { joins: SandboxJoins; records: Set<string>; leases: Set<unk
   const records = new Set(["s"]);
   const leases = new Set<unknown>();
   const joins = new SandboxJoins({
-    get: (_userId, id) => (records.has(id) ? ({ id } as never) : undefined),
+    get: async (_userId, id) => (records.has(id) ? ({ id } as never) : undefined),
     acquire: (_id, lease) => {
       leases.add(lease);
       return () => void leases.delete(lease);
@@ -18,17 +18,17 @@ function joinsOf(): { joins: SandboxJoins; records: Set<string>; leases: Set<unk
 
 test("a removal waits for those that join, also for those that came meanwhile, and then looks", async () => {
   const { joins, records, leases } = joinsOf();
-  const [first, second] = [joins.join("ann", "s"), joins.join("ann", "s")];
+  const [first, second] = await Promise.all([joins.join("ann", "s"), joins.join("ann", "s")]);
   let isUnused = true;
   const removed = joins.remove(
     "s",
-    () => isUnused,
+    async () => isUnused,
     async () => records.delete("s"),
   );
   expect(leases.size).toBe(2);
   first();
   first();
-  const third = joins.join("ann", "s");
+  const third = await joins.join("ann", "s");
   second();
   await new Promise((resolve) => setImmediate(resolve));
   expect(records.has("s")).toBe(true);
@@ -40,11 +40,12 @@ test("a removal waits for those that join, also for those that came meanwhile, a
   expect(
     await joins.remove(
       "s",
-      () => isUnused,
+      async () => isUnused,
       async () => records.delete("s"),
     ),
   ).toBe(true);
-  expect(() => joins.join("ann", "s")).toThrow("The sandbox s does not exist.");
+  await expect(joins.join("ann", "s")).rejects.toThrow("The sandbox s does not exist.");
+  expect(leases.size).toBe(0);
 });
 
 test("nothing joins a sandbox that is being removed; a removal that fails opens it again", async () => {
@@ -52,12 +53,35 @@ test("nothing joins a sandbox that is being removed; a removal that fails opens 
   const { promise, reject } = Promise.withResolvers<void>();
   const removed = joins.remove(
     "s",
-    () => true,
+    async () => true,
     () => promise,
   );
+  await new Promise((resolve) => setImmediate(resolve));
   expect(joins.isOpen("s")).toBe(false);
   await expect(joins.run(place, async () => {})).rejects.toThrow("does not exist");
   reject(new Error("disk full"));
   await expect(removed).rejects.toThrow("disk full");
   expect(await joins.run(place, async () => "stored")).toBe("stored");
+});
+
+test("who comes while a removal looks joins when it has found the sandbox in use, else is refused", async () => {
+  for (const isUnused of [false, true]) {
+    const { joins, records, leases } = joinsOf();
+    const { promise: looked, resolve: look } = Promise.withResolvers<void>();
+    const removed = joins.remove(
+      "s",
+      async () => {
+        await looked;
+        return isUnused;
+      },
+      async () => records.delete("s"),
+    );
+    await new Promise((resolve) => setImmediate(resolve));
+    const joined = joins.run(place, async () => "stored").catch((error: Error) => error.message);
+    await new Promise((resolve) => setImmediate(resolve));
+    look();
+    expect(await removed).toBe(isUnused);
+    expect(await joined).toBe(isUnused ? "The sandbox s does not exist." : "stored");
+    expect(leases.size).toBe(0);
+  }
 });

@@ -10,6 +10,8 @@ export class SandboxJoins {
   readonly #sandboxes: Pick<Sandboxes, "get" | "acquire">;
   /** By sandbox, a promise for each conversation that is not stored yet. */
   readonly #joining = new Map<string, Set<Promise<void>>>();
+  /** Sandboxes of which a removal reads whether they are used. */
+  readonly #checking = new Map<string, Promise<void>>();
   readonly #removing = new Set<string>();
 
   constructor(sandboxes: Pick<Sandboxes, "get" | "acquire">) {
@@ -25,9 +27,23 @@ export class SandboxJoins {
    * Keeps a sandbox for a conversation until the returned function is called, when the conversation
    * is stored or never will be. Throws SandboxNotFound.
    */
-  join(userId: string, sandboxId: string): () => void {
-    if (!this.isOpen(sandboxId) || !this.#sandboxes.get(userId, sandboxId))
-      throw new PlatformError("StartSandboxUnknown", { id: sandboxId });
+  async join(userId: string, sandboxId: string): Promise<() => void> {
+    // A conversation that was stored during the check would be missing from its result.
+    for (let check = this.#checking.get(sandboxId); check; check = this.#checking.get(sandboxId)) await check;
+    // Entered before the record is read, so that a removal waits for it.
+    const leave = this.#enter(sandboxId);
+    try {
+      if (await this.#sandboxes.get(userId, sandboxId)) return leave;
+    } catch (error) {
+      leave();
+      throw error;
+    }
+    leave();
+    throw unknownSandbox(sandboxId);
+  }
+
+  #enter(sandboxId: string): () => void {
+    if (!this.isOpen(sandboxId)) throw unknownSandbox(sandboxId);
     const joining = this.#joining.get(sandboxId) ?? new Set();
     this.#joining.set(sandboxId, joining);
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -44,7 +60,7 @@ export class SandboxJoins {
 
   /** Runs `store`, which stores a conversation in the sandbox. Throws SandboxNotFound. */
   async run<T>({ userId, sandboxId }: JoinedSandbox, store: () => Promise<T>): Promise<T> {
-    const leave = this.join(userId, sandboxId);
+    const leave = await this.join(userId, sandboxId);
     return store().finally(leave);
   }
 
@@ -52,13 +68,34 @@ export class SandboxJoins {
    * Waits until no conversation is joining, and removes the sandbox if `isUnused` then. Returns
    * false if it is used.
    */
-  async remove(sandboxId: string, isUnused: () => boolean, remove: () => Promise<unknown>): Promise<boolean> {
-    while (this.#joining.has(sandboxId)) await Promise.all(this.#joining.get(sandboxId)!);
-    if (!isUnused()) return false;
-    this.#removing.add(sandboxId);
+  async remove(
+    sandboxId: string,
+    isUnused: () => Promise<boolean>,
+    remove: () => Promise<unknown>,
+  ): Promise<boolean> {
+    for (let wait = this.#othersOf(sandboxId); wait; wait = this.#othersOf(sandboxId)) await wait;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#checking.set(sandboxId, promise);
+    try {
+      if (!(await isUnused())) return false;
+      this.#removing.add(sandboxId);
+    } finally {
+      this.#checking.delete(sandboxId);
+      resolve();
+    }
     await remove().finally(() => this.#removing.delete(sandboxId));
     return true;
   }
+
+  /** The check of another removal, or those that join; undefined without any. */
+  #othersOf(sandboxId: string): Promise<unknown> | undefined {
+    const joining = this.#joining.get(sandboxId);
+    return this.#checking.get(sandboxId) ?? (joining && Promise.all(joining));
+  }
+}
+
+function unknownSandbox(id: string): PlatformError {
+  return new PlatformError("StartSandboxUnknown", { id });
 }
 
 export interface JoinedSandbox {

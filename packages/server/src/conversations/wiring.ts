@@ -72,7 +72,7 @@ export interface ConversationsDeps {
   toolsFor: AgentConfigResolverDeps["toolsFor"];
   adaptTools?: AdaptTools | undefined;
   /** Skills that this server gives to every conversation of a user. */
-  globalSkills?: (userId: string) => readonly Skill[];
+  globalSkills?: (userId: string) => Promise<readonly Skill[]>;
   /** Masks secrets in outputs. */
   mask: OutputMasksDeps["mask"];
   openModel: OpenModel;
@@ -138,8 +138,8 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       masks.drop(id);
     },
   });
-  const switchProfile = (userId: string, id: string, profile: string): Promise<void> =>
-    switches.switchProfile(access.requireOwned(userId, id), profile);
+  const switchProfile = async (userId: string, id: string, profile: string): Promise<void> =>
+    switches.switchProfile(await access.requireOwned(userId, id), profile);
   const sandbox = (row: ConversationRow) => {
     const workspace = workspaces.getOrCreate(row);
     return runs.isAwake(row.id) ? workspace.runSandbox() : workspace.sandbox();
@@ -216,8 +216,8 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   });
   const pluginAdditions = new PluginAdditions({ store, plugins, knowledge, announcements });
 
-  const waitsForTools = (row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">) =>
-    mcp.hasServers(row) || knowledge.usesMemory(row);
+  const waitsForTools = async (row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">) =>
+    (await mcp.hasServers(row)) || (await knowledge.usesMemory(row));
   const starting = createStarts({
     store,
     callbacks,
@@ -263,16 +263,16 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       navigate: async (id, eventId) =>
         navigate(
           { store, sandboxes, runner, workspaces, replacements },
-          access.requireWithSandbox(id),
+          await access.requireWithSandbox(id),
           eventId,
         ),
-      fork: async (id, request) => starting.fork(access.requireWithSandbox(id), request),
-      startChild: async (id, request) => starting.startChild(access.requireWithSandbox(id), request),
+      fork: async (id, request) => starting.fork(await access.requireWithSandbox(id), request),
+      startChild: async (id, request) => starting.startChild(await access.requireWithSandbox(id), request),
     },
     live: {
-      fullState: (id) => histories.fullState(access.require(id)),
-      goal: (id) => {
-        const { goal } = access.require(id).config;
+      fullState: async (id) => histories.fullState(await access.require(id)),
+      goal: async (id) => {
+        const { goal } = (await access.require(id)).config;
         return goal && presentGoal(goal);
       },
       follow: (id, follower) => hub.follow(id, follower),
@@ -281,33 +281,32 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       noteRead: (id, what) => announcements.noteRead(id, what),
     },
     sideCalls: {
-      ask: async (id, question) => questions.ask(access.requireLocal(id), question),
-      title: async (id, options) => generateTitle({ events, sideCalls }, access.requireLocal(id), options),
-      condense: async (id) => condense({ store, histories, runner }, access.requireWithSandbox(id)),
+      ask: async (id, question) => questions.ask(await access.requireLocal(id), question),
+      title: async (id, options) =>
+        generateTitle({ events, sideCalls }, await access.requireLocal(id), options),
+      condense: async (id) => condense({ store, histories, runner }, await access.requireWithSandbox(id)),
     },
     goals: {
       start: async (id, objective, maxIterations) =>
-        goals.start(access.requireWithSandbox(id), objective, maxIterations),
-      stop: async (id) => goals.stop(access.requireLocal(id)),
-      resume: async (id) => goals.resume(access.requireWithSandbox(id)),
+        goals.start(await access.requireWithSandbox(id), objective, maxIterations),
+      stop: async (id) => goals.stop(await access.requireLocal(id)),
+      resume: async (id) => goals.resume(await access.requireWithSandbox(id)),
     },
     async update(viewer, id, change) {
-      await details.patch(access.requireOwned(viewer.userId, id), change);
-      return reads.present([access.requireOwned(viewer.userId, id)], viewer)[0]!;
+      await details.patch(await access.requireOwned(viewer.userId, id), change);
+      return (await reads.present([await access.requireOwned(viewer.userId, id)], viewer))[0]!;
     },
     skills: (row, files) => knowledge.listSkills(row, files),
     fetchPlugin: (target, request) => downloads.fetch(target, request),
     findBehaviour: (place, files) => behaviours.find(place, files),
-    switchProfile: async (userId, id, profile) => switchProfile(userId, id, profile),
+    switchProfile,
     remove: async (userId, id, options) =>
       removeConversation(
         { store, sandboxes, joins, callbacks, runner, hub, subAgents },
-        access.requireOwned(userId, id),
+        await access.requireOwned(userId, id),
         options,
       ),
     async open() {
-      pending.recover();
-      starting.recover();
       handleSandboxPauses({
         sandboxes,
         conversations: store.conversations,
@@ -316,10 +315,12 @@ export function createConversations(deps: ConversationsDeps): Conversations {
         abortCall: (id) => runner.abortCall(id),
         announceEnd: (id) => announcements.announceEnd(id),
       });
-      const running = store.conversations.listRunning().filter(({ config }) => !config.external);
+      await pending.recover();
+      await starting.recover();
+      const running = (await store.conversations.listRunning()).filter(({ config }) => !config.external);
       const awake = await failAfterUncleanEnds({ store, logger }, running);
-      for (const row of sortForWake(awake, events)) runner.wake(row.id);
-      goals.open();
+      for (const row of await sortForWake(awake, events)) await runner.wake(row.id);
+      await goals.open();
       isOpen = true;
     },
     async close(graceMs) {

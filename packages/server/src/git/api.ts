@@ -15,7 +15,7 @@ import type {
  */
 export interface GitHosting {
   /** Supported providers with a token of the user. */
-  providers(userId: string): ProviderType[];
+  providers(userId: string): Promise<ProviderType[]>;
   /** The user of a provider, or of the first token that works. */
   user(userId: string, provider?: ProviderType): Promise<UserGitInfo>;
   /** Names of organizations, groups or workspaces of the first provider that responds. */

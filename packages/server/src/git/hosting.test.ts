@@ -13,7 +13,7 @@ const resolve = async (host: string) => {
 };
 const outbound = createOutbound({ allowPrivate: ["127.0.0.1"], resolve });
 const closed = createOutbound({ allowPrivate: [], resolve });
-const secrets = { providers: () => new Map() };
+const secrets = { providers: async () => new Map() };
 const git = new GitHostingService({ secrets, outbound });
 let github: ProviderServer;
 let forgejo: ProviderServer;

@@ -21,12 +21,13 @@ export class GitHostingService implements GitHosting {
     this.#outbound = outbound;
   }
 
-  providers(userId: string): ProviderType[] {
-    return [...this.#secrets.providers(userId).keys()].filter(isSupported);
+  async providers(userId: string): Promise<ProviderType[]> {
+    const tokens = await this.#secrets.providers(userId);
+    return [...tokens.keys()].filter(isSupported);
   }
 
   async user(userId: string, provider?: ProviderType) {
-    if (provider) return this.#client(userId, provider).user();
+    if (provider) return (await this.#client(userId, provider)).user();
     return this.#tryEach(userId, (client) => client.user());
   }
 
@@ -38,19 +39,19 @@ export class GitHostingService implements GitHosting {
   }
 
   async installations(userId: string, provider: ProviderType) {
-    return this.#client(userId, provider).installations();
+    return (await this.#client(userId, provider)).installations();
   }
 
   async repositories(userId: string, provider: ProviderType, ask: RepositoryQuery) {
-    return this.#client(userId, provider).repositories(ask);
+    return (await this.#client(userId, provider)).repositories(ask);
   }
 
   async branches(userId: string, provider: ProviderType, ask: BranchQuery) {
-    return this.#client(userId, provider).branches(ask);
+    return (await this.#client(userId, provider)).branches(ask);
   }
 
   async suggestedTasks(userId: string): Promise<SuggestedTask[]> {
-    const asked = this.#clients(userId).map(({ client }) => client.suggestedTasks());
+    const asked = (await this.#clients(userId)).map(({ client }) => client.suggestedTasks());
     const answers = await Promise.allSettled(asked);
     const lists = answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
     const failed = answers.find((answer) => answer.status === "rejected");
@@ -95,17 +96,20 @@ export class GitHostingService implements GitHosting {
     throw new PlatformError("GitHostForeign", { host: String(stored), provider });
   }
 
-  #client(userId: string, provider: ProviderType): GitProvider {
-    const token = this.#secrets.providers(userId).get(provider);
+  async #client(userId: string, provider: ProviderType): Promise<GitProvider> {
+    const token = (await this.#secrets.providers(userId)).get(provider);
     if (!token && isSupported(provider)) throw new PlatformError("GitTokenMissing");
     return createGitProvider(this.#outbound, provider, token ?? { token: "", host: null });
   }
 
-  #clients(userId: string): { provider: ProviderType; client: GitProvider }[] {
-    const all = this.providers(userId).map((provider) => ({
-      provider,
-      client: this.#client(userId, provider),
-    }));
+  async #clients(userId: string): Promise<{ provider: ProviderType; client: GitProvider }[]> {
+    const tokens = await this.#secrets.providers(userId);
+    const all = [...tokens]
+      .filter(([provider]) => isSupported(provider))
+      .map(([provider, token]) => ({
+        provider,
+        client: createGitProvider(this.#outbound, provider, token),
+      }));
     if (all.length === 0) throw new PlatformError("GitTokenMissing");
     return all;
   }
@@ -116,7 +120,7 @@ export class GitHostingService implements GitHosting {
     work: (client: GitProvider, provider: ProviderType) => Promise<T>,
   ): Promise<T> {
     let failure: unknown;
-    for (const { provider, client } of this.#clients(userId)) {
+    for (const { provider, client } of await this.#clients(userId)) {
       try {
         return await work(client, provider);
       } catch (error) {
@@ -133,7 +137,7 @@ export class GitHostingService implements GitHosting {
   ): Promise<{ provider: ProviderType; client: GitProvider }> {
     parseRepositoryName(repository);
     let failure: unknown;
-    for (const home of this.#clients(userId)) {
+    for (const home of await this.#clients(userId)) {
       try {
         await home.client.repository(repository);
         return home;

@@ -92,7 +92,7 @@ export function buildApp(services: HttpServices): App {
     trustedProxies: parseRanges(config.trustedProxies),
     logger: services.logger,
   });
-  const live = new LiveCredentials(services.sources);
+  const live = new LiveCredentials(services.sources, services.logger);
   const previews = createPreviews({ ...services, connections, live }, authenticator, () => app.server);
   const app: App = Fastify({
     loggerInstance: services.logger,
@@ -112,7 +112,7 @@ export function buildApp(services: HttpServices): App {
   });
 
   app.addConstraintStrategy(
-    makeViewConstraint((headers) => authenticator.byHeaders(headers)?.sandboxId !== undefined),
+    makeViewConstraint(async (headers) => (await authenticator.byHeaders(headers))?.sandboxId !== undefined),
   );
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));

@@ -16,7 +16,7 @@ export class Recordings {
 
   constructor(deps: RecordingsDeps) {
     this.#deps = deps;
-    const own = ({ id, config }: Pick<ConversationRow, "id" | "config">) =>
+    const own = async ({ id, config }: Pick<ConversationRow, "id" | "config">) =>
       config.ownAgent ? deps.store.agents.get(id) : undefined;
     this.#masks = new OutputMasks({ ...deps, agents: { clientAgent: own } });
   }
@@ -26,12 +26,13 @@ export class Recordings {
    * secrets of its user and sandbox masked. If the conversation is deleted meanwhile, the
    * last line is missing.
    */
-  export(row: ConversationRow): Readable {
-    return Readable.from(this.#texts(row, this.#masks.forConversation(row)), { objectMode: false });
+  async export(row: ConversationRow): Promise<Readable> {
+    const mask = await this.#masks.forConversation(row);
+    return Readable.from(this.#texts(row, mask), { objectMode: false });
   }
 
   async *#texts(row: ConversationRow, mask: OutputMask): AsyncGenerator<string> {
-    const header = createRecordingHeader(this.#deps, row);
+    const header = await createRecordingHeader(this.#deps, row);
     for await (const line of generateLines(this.#deps.store, row.id, header)) {
       // The kind of a line is not a secret.
       yield `${JSON.stringify({ ...maskDeep(line, mask), line: line.line })}\n`;

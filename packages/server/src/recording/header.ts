@@ -13,17 +13,21 @@ export interface RecordingHeaderDeps {
   secrets: Pick<Secrets, "forSandbox">;
   conversations: Pick<Conversations, "reads">;
   /** Skills of the server for every conversation of a user. */
-  globalSkills: (userId: string) => readonly Skill[];
+  globalSkills: (userId: string) => Promise<readonly Skill[]>;
   /** Version of this program. */
   version: string;
 }
 
 /** The header of a recording: all inputs of the agent that are not in the log, without secrets. */
-export function createRecordingHeader(deps: RecordingHeaderDeps, row: ConversationRow): RecordingHeader {
+export async function createRecordingHeader(
+  deps: RecordingHeaderDeps,
+  row: ConversationRow,
+): Promise<RecordingHeader> {
   const { store, secrets, conversations } = deps;
-  const { confirmation_policy, security_analyzer } = conversations.reads.info(row);
-  const own = row.config.ownAgent ? store.agents.get(row.id) : undefined;
-  const sandbox = store.sandboxes.get(row.sandboxId);
+  const { confirmation_policy, security_analyzer } = await conversations.reads.info(row);
+  const own = row.config.ownAgent ? await store.agents.get(row.id) : undefined;
+  const sandbox = await store.sandboxes.get(row.sandboxId);
+  const known = await secrets.forSandbox(row.userId, row.sandboxId);
   return {
     line: "recording",
     version: recordingVersion,
@@ -36,30 +40,34 @@ export function createRecordingHeader(deps: RecordingHeaderDeps, row: Conversati
       ...(sandbox && { spec_id: sandbox.specId }),
       config: { ...row.config, confirmationPolicy: confirmation_policy, securityAnalyzer: security_analyzer },
       ...(own && { agent: maskSecrets(own) as Record<string, unknown> }),
-      context: getContext(deps, row),
-      settings: getSettings(deps, row.userId),
-      secrets: secrets.forSandbox(row.userId, row.sandboxId).map(({ name, description, hosts, plain }) => ({
+      context: await getContext(deps, row),
+      settings: await getSettings(deps, row.userId),
+      secrets: known.map(({ name, description, hosts, plain }) => ({
         name,
         ...(description !== null && { description }),
         ...(hosts && { hosts: [...hosts] }),
         ...(plain && { plain }),
       })),
     },
-    needs: listNeeds(store, row, sandbox?.snapshotId ?? null),
+    needs: await listNeeds(store, row, sandbox?.snapshotId ?? null),
   };
 }
 
-function getContext(
+async function getContext(
   { store, globalSkills }: RecordingHeaderDeps,
   row: ConversationRow,
-): Record<string, unknown> {
-  const document = (store.contexts.get(row.id)?.document ?? {}) as { skills?: Skill[] };
-  return { notes: [], ...document, skills: mergeSkills(document.skills ?? [], globalSkills(row.userId)) };
+): Promise<Record<string, unknown>> {
+  const document = ((await store.contexts.get(row.id))?.document ?? {}) as { skills?: Skill[] };
+  const skills = mergeSkills(document.skills ?? [], await globalSkills(row.userId));
+  return { notes: [], ...document, skills };
 }
 
 /** The settings as a V1 change, which the replay applies. */
-function getSettings({ settings }: RecordingHeaderDeps, userId: string): Record<string, unknown> {
-  const agent = settings.agent(userId);
+async function getSettings(
+  { settings }: RecordingHeaderDeps,
+  userId: string,
+): Promise<Record<string, unknown>> {
+  const agent = await settings.agent(userId);
   return {
     max_budget_per_task: agent.maxBudgetPerTask,
     disabled_skills: [...agent.disabledSkills],
@@ -73,15 +81,16 @@ function getSettings({ settings }: RecordingHeaderDeps, userId: string): Record<
   };
 }
 
-function listNeeds(
+async function listNeeds(
   store: RecordingHeaderDeps["store"],
   { id, config, sandboxId, updatedAt }: ConversationRow,
   snapshotId: string | null,
-): string[] {
+): Promise<string[]> {
   // The tool results include the work of sub-agents; later conversations had no influence.
-  const others = store.conversations
-    .listBySandbox(sandboxId)
-    .filter((other) => other.id !== id && other.parentId !== id && other.createdAt < updatedAt).length;
+  const neighbours = await store.conversations.listBySandbox(sandboxId);
+  const others = neighbours.filter(
+    (other) => other.id !== id && other.parentId !== id && other.createdAt < updatedAt,
+  ).length;
   const { selectedRepository, selectedBranch, worktree, forkedFrom } = config;
   return [
     ...(selectedRepository

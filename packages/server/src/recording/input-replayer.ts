@@ -48,6 +48,8 @@ export class InputReplayer {
         if (event.kind === "ObservationEvent" || event.kind === "AgentErrorEvent") this.#work.results++;
       }
       this.#wake();
+      // A move of HEAD is folded anew.
+      if (!this.#follower.isReady) this.#follower.ready.then(() => this.#wake()).catch(() => {});
     });
   }
 
@@ -109,6 +111,7 @@ export class InputReplayer {
   }
 
   get #rests(): boolean {
+    if (!this.#follower.isReady) return false;
     const { status, openActions: open } = this.#follower.state;
     return status !== "running" && (open.size === 0 || status === "waiting_for_confirmation");
   }

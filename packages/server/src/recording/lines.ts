@@ -17,14 +17,14 @@ export async function* generateLines(
   id: string,
   header: RecordingHeader,
 ): AsyncGenerator<RecordingLine> {
-  const folder = new PromptReconstructor((eventId) => events.pathTo(id, eventId)?.spans ?? []);
+  const folder = new PromptReconstructor(async (eventId) => (await events.pathTo(id, eventId))?.spans ?? []);
   const parts = new PromptParts();
-  const last = events.lastSeq(id);
+  const last = await events.lastSeq(id);
   const calls = listCalls(modelCalls, id, last);
   const counts = { events: 0, calls: 0 };
-  let next = calls.next();
+  let next = await calls.next();
   const until = async function* (seq: number): AsyncGenerator<RecordingLine> {
-    for (; !next.done && next.value.atSeq <= seq; next = calls.next()) {
+    for (; !next.done && next.value.atSeq <= seq; next = await calls.next()) {
       counts.calls++;
       yield* parts.lines(next.value, await folder.prompt(next.value));
     }
@@ -32,11 +32,11 @@ export async function* generateLines(
   yield header;
   yield* until(0);
   for (let seq = 0; seq < last; ) {
-    const records = events.read(id, seq, Math.min(pageSize, last - seq));
+    const records = await events.read(id, seq, Math.min(pageSize, last - seq));
     // The conversation was deleted: without its last line the recording counts as cut off.
     if (records.length === 0) return;
     for (const record of records) {
-      folder.add(record);
+      await folder.add(record);
       counts.events++;
       yield { line: "event", seq: record.seq, listed: record.listed, event: record.event };
       yield* until(record.seq);
@@ -48,13 +48,13 @@ export async function* generateLines(
 }
 
 /** Model calls whose results are in the log up to a record. */
-function* listCalls(
+async function* listCalls(
   modelCalls: Store["modelCalls"],
   id: string,
   lastSeq: number,
-): Generator<StoredModelCall> {
+): AsyncGenerator<StoredModelCall> {
   for (let after = 0; ; ) {
-    const page = modelCalls.listByConversation(id, after, pageSize);
+    const page = await modelCalls.listByConversation(id, after, pageSize);
     if (page.length === 0) return;
     for (const call of page) if (call.storedSeq <= lastSeq) yield call;
     after = page.at(-1)!.number;

@@ -24,7 +24,7 @@ type Listed = { seq: number; event: Event };
  */
 export class PromptReconstructor {
   /** The path of an event; null: the beginning. */
-  readonly #pathTo: (eventId: string | null) => readonly Span[];
+  readonly #pathTo: (eventId: string | null) => Promise<readonly Span[]>;
   readonly #listed: Listed[] = [];
   #branch: Listed[] = [];
   #view = new View();
@@ -34,14 +34,15 @@ export class PromptReconstructor {
   /** A new view did not match: another version of the program made the prompts. */
   #isOther = false;
 
-  constructor(pathTo: (eventId: string | null) => readonly Span[]) {
+  constructor(pathTo: (eventId: string | null) => Promise<readonly Span[]>) {
     this.#pathTo = pathTo;
   }
 
-  add({ seq, listed, event }: LogRecord): void {
+  /** Adds the next record; call it again when it has resolved. */
+  async add({ seq, listed, event }: LogRecord): Promise<void> {
     this.#seq = seq;
     if (event.kind === "ConversationStateUpdateEvent" && event.key === "leaf_event_id") {
-      const spans = this.#pathTo(event.value as string | null);
+      const spans = await this.#pathTo(event.value as string | null);
       this.#branch = spans.flatMap(({ first, last }) => this.#listed.slice(first - 1, last));
       this.#view = createView(this.#branch);
     }

@@ -109,7 +109,7 @@ export async function replay(recording: Recording, options: ReplayOptions): Prom
     });
     await Promise.race([player.play(), ...(options.signal ? [rejectOnAbort(options.signal)] : [])]);
     if (!inputs.stop) compareEnds(recording, inputs, { player, model, comparison });
-    const spec = platform.sandboxes.get(defaultUser, sandboxId)?.specId ?? "";
+    const spec = (await platform.sandboxes.get(defaultUser, sandboxId))?.specId ?? "";
     return {
       ...{
         conversation: header.conversation.id,
@@ -174,7 +174,7 @@ async function prepare(
   const known = sandboxes.specs().some((spec) => spec.id === conversation.spec_id);
   const specId = options.specId ?? (known ? conversation.spec_id : undefined);
   // The allow list is empty, but a recorded network mode keeps its variables and refusals.
-  const { mode } = sandboxes.resolveSpec(defaultUser, specId).network;
+  const { mode } = (await sandboxes.resolveSpec(defaultUser, specId)).network;
   const network = { mode: mode === "none" ? mode : ("allowlist" as const), allow: [] };
   const sandbox = await sandboxes.create(defaultUser, specId, { network });
   const place = {

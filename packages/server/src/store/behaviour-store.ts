@@ -28,13 +28,13 @@ export interface BehaviourStore {
    */
   add(row: BehaviourRow, keep: number): Promise<void>;
   /** Rows of a user, newest first; of one sandbox with `holder`. */
-  list(userId: string, holder?: string): BehaviourRow[];
+  list(userId: string, holder?: string): Promise<BehaviourRow[]>;
   /** The newest row of a holder that its user has not accepted. */
-  findUnaccepted(userId: string, holder: string): BehaviourRow | undefined;
+  findUnaccepted(userId: string, holder: string): Promise<BehaviourRow | undefined>;
   /** The newest origin of a folder in a sandbox. */
-  findOrigin(holder: string, workingDir: string): string | undefined;
+  findOrigin(holder: string, workingDir: string): Promise<string | undefined>;
   accept(row: AcceptanceRow): Promise<void>;
   revoke(userId: string, digest: string): Promise<void>;
   /** Newest first. */
-  listAccepted(userId: string): AcceptanceRow[];
+  listAccepted(userId: string): Promise<AcceptanceRow[]>;
 }

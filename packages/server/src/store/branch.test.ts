@@ -52,12 +52,14 @@ interface Seen {
   parent: string | null;
 }
 
-const idsOn = (id: string, spans: readonly { first: number; last: number }[]) =>
-  spans.flatMap((span) =>
-    store.events
-      .search(id, { span, limit: 1000 })
-      .items.map((json) => (JSON.parse(json) as { id: string }).id),
-  );
+async function textsOn(id: string, spans: readonly { first: number; last: number }[]): Promise<string[]> {
+  const pages = await Promise.all(spans.map((span) => store.events.search(id, { span, limit: 1000 })));
+  return pages.flatMap(({ items }) => items);
+}
+
+async function idsOn(id: string, spans: readonly { first: number; last: number }[]): Promise<string[]> {
+  return (await textsOn(id, spans)).map((json) => (JSON.parse(json) as { id: string }).id);
+}
 
 test("after any appends, moves and forks, and a restart, the path to each event follows its parents", async () => {
   const step = fc.oneof(
@@ -97,13 +99,13 @@ test("after any appends, moves and forks, and a restart, the path to each event 
         } else if (one.kind === "move") {
           head = [null, ...tree.map((seen) => seen.id)][one.to % (tree.length + 1)]!;
           await store.events.append(id, [stateUpdate("leaf_event_id", head)], { navigate: head });
-          expect(store.conversations.get(id)!.head).toBe(head ?? "");
+          expect((await store.conversations.get(id))!.head).toBe(head ?? "");
         } else {
           const from: string | null = [null, ...tree.map((seen) => seen.id)][one.from % (tree.length + 1)]!;
-          const { spans } = store.events.pathTo(id, from)!;
+          const { spans } = (await store.events.pathTo(id, from))!;
           const row = conversationRow();
-          const navigated = store.conversations.get(id)!.head !== null;
-          const before = spans.flatMap((span) => store.events.search(id, { span, limit: 1000 }).items);
+          const navigated = (await store.conversations.get(id))!.head !== null;
+          const before = await textsOn(id, spans);
           const log = await store.conversations.copyLog(id, spans);
           await store.conversations.create(row, undefined, {
             log,
@@ -114,17 +116,17 @@ test("after any appends, moves and forks, and a restart, the path to each event 
           tree = tree.filter((seen) => way.includes(seen.id));
           head = from;
           ({ id } = row);
-          expect(store.events.search(id, { limit: 1000 }).items).toEqual(before);
-          expect(store.events.lastSeq(id)).toBe(way.length);
+          expect((await store.events.search(id, { limit: 1000 })).items).toEqual(before);
+          expect(await store.events.lastSeq(id)).toBe(way.length);
         }
-        expect(idsOn(id, store.events.branch(id).spans)).toEqual(wayTo(head));
+        expect(await idsOn(id, (await store.events.branch(id)).spans)).toEqual(wayTo(head));
       }
-      const before = store.events.branch(id);
+      const before = await store.events.branch(id);
       await store.close();
       store = await openStore(dir);
-      expect(store.events.branch(id)).toEqual(before);
+      expect(await store.events.branch(id)).toEqual(before);
       for (const { id: eventId } of tree)
-        expect(idsOn(id, store.events.pathTo(id, eventId)!.spans)).toEqual(wayTo(eventId));
+        expect(await idsOn(id, (await store.events.pathTo(id, eventId))!.spans)).toEqual(wayTo(eventId));
     }),
     { numRuns: 25 },
   );
@@ -142,10 +144,10 @@ test("a move in a running conversation or to an unknown event is refused and sto
   await expect(move(first!.event.id)).rejects.toMatchObject({ code: "ConversationRunning" });
   await store.events.append(row.id, [stateUpdate("execution_status", "idle")]);
   await expect(move("none")).rejects.toMatchObject({ code: "EventNotFound" });
-  expect(store.events.lastSeq(row.id)).toBe(3);
-  expect(store.conversations.get(row.id)!.head).toBe(null);
+  expect(await store.events.lastSeq(row.id)).toBe(3);
+  expect((await store.conversations.get(row.id))!.head).toBe(null);
   await move(null);
-  expect(store.conversations.get(row.id)!.head).toBe("");
+  expect((await store.conversations.get(row.id))!.head).toBe("");
 });
 
 test("a failed copy stores nothing: unknown source, used id, or server killed", async () => {
@@ -153,7 +155,7 @@ test("a failed copy stores nothing: unknown source, used id, or server killed", 
   await store.conversations.create(source);
   const texts = Array.from({ length: 1200 }, () => message("text"));
   await store.events.append(source.id, texts);
-  const { spans } = store.events.branch(source.id);
+  const { spans } = await store.events.branch(source.id);
   await expect(store.conversations.copyLog(conversationRow().id, spans)).rejects.toMatchObject({
     code: "ConversationNotFound",
   });
@@ -165,23 +167,23 @@ test("a failed copy stores nothing: unknown source, used id, or server killed", 
   const create = (row: typeof taken) =>
     store.conversations.create(row, undefined, { log, head: null, metrics: null });
   await expect(create(taken)).rejects.toMatchObject({ code: "ConversationExists" });
-  expect(store.events.lastSeq(taken.id)).toBe(0);
+  expect(await store.events.lastSeq(taken.id)).toBe(0);
   await create(other);
   await store.conversations.dropLog(log);
-  expect(store.events.count(other.id)).toBe(1200);
-  expect(store.events.read(other.id, 1199, 10).map(({ seq, json }) => [seq, json])).toEqual(
-    store.events.read(source.id, 1199, 10).map(({ seq, json }) => [seq, json]),
+  expect(await store.events.count(other.id)).toBe(1200);
+  expect((await store.events.read(other.id, 1199, 10)).map(({ seq, json }) => [seq, json])).toEqual(
+    (await store.events.read(source.id, 1199, 10)).map(({ seq, json }) => [seq, json]),
   );
   const [next] = await store.events.append(other.id, [message("next")]);
   expect(next!.seq).toBe(1201);
-  expect(next!.event.timestamp > store.events.read(other.id, 1199, 1)[0]!.event.timestamp).toBe(true);
+  expect(next!.event.timestamp > (await store.events.read(other.id, 1199, 1))[0]!.event.timestamp).toBe(true);
 
   const left = await store.conversations.copyLog(source.id, spans);
-  expect(store.conversations.count({ userId: "default" })).toBe(
-    store.conversations.search({ userId: "default" }, { limit: 1000 }).items.length,
+  expect(await store.conversations.count({ userId: "default" })).toBe(
+    (await store.conversations.search({ userId: "default" }, { limit: 1000 })).items.length,
   );
   await store.close();
   store = await openStore(dir);
-  expect(store.conversations.get(left)).toBeUndefined();
-  expect(store.events.lastSeq(left)).toBe(0);
+  expect(await store.conversations.get(left)).toBeUndefined();
+  expect(await store.events.lastSeq(left)).toBe(0);
 });

@@ -34,13 +34,13 @@ export type CallbackChange = Partial<
 export interface CallbackStore {
   /** Creates all rows or none. */
   create(rows: readonly CallbackRow[]): Promise<void>;
-  get(id: string): CallbackRow | undefined;
+  get(id: string): Promise<CallbackRow | undefined>;
   /** Oldest first. */
-  listByConversation(conversationId: string): CallbackRow[];
+  listByConversation(conversationId: string): Promise<CallbackRow[]>;
   /** Active callbacks of a conversation: id and cursor. */
-  listActive(conversationId: string): { id: string; nextSeq: number }[];
+  listActive(conversationId: string): Promise<{ id: string; nextSeq: number }[]>;
   /** Active callbacks with undelivered records. */
-  listPending(): { id: string; conversationId: string }[];
+  listPending(): Promise<{ id: string; conversationId: string }[]>;
   /** Updates a callback if it still exists. */
   update(id: string, change: CallbackChange): Promise<void>;
   /** False when there is none. */

@@ -14,16 +14,16 @@ export interface PendingMessageRow {
 export interface PendingMessageStore {
   create(row: PendingMessageRow): Promise<void>;
   /** Oldest first. */
-  listByConversation(conversationId: string): PendingMessageRow[];
+  listByConversation(conversationId: string): Promise<PendingMessageRow[]>;
   /** Ids of conversations with pending messages. */
-  listConversations(): string[];
+  listConversations(): Promise<string[]>;
   removeByConversation(conversationId: string): Promise<void>;
 }
 
 /** Project context of conversations; removed with the conversation. */
 export interface ContextStore {
   /** `activated` has the names of skills that messages activated. */
-  get(conversationId: string): { document: unknown; activated: string[] } | undefined;
+  get(conversationId: string): Promise<{ document: unknown; activated: string[] } | undefined>;
   /** Replaces the document and keeps `activated`. Throws ConversationNotFound, like `activate`. */
   put(conversationId: string, document: unknown): Promise<void>;
   activate(conversationId: string, names: readonly string[]): Promise<void>;
@@ -31,7 +31,7 @@ export interface ContextStore {
 
 /** Client-defined agents of conversations, encrypted; removed with the conversation. */
 export interface ConversationAgentStore {
-  get(conversationId: string): AgentDocument | undefined;
+  get(conversationId: string): Promise<AgentDocument | undefined>;
   /** Throws ConversationNotFound. */
   put(conversationId: string, document: AgentDocument): Promise<void>;
 }
@@ -59,9 +59,9 @@ export interface AgentDocument {
 export interface ConversationSecretStore {
   /** Creates or replaces the row of a conversation. */
   put(row: ConversationSecretsRow): Promise<void>;
-  get(conversationId: string): ConversationSecretsRow | undefined;
+  get(conversationId: string): Promise<ConversationSecretsRow | undefined>;
   /** Rows of the conversations in a sandbox, oldest first. */
-  listBySandbox(sandboxId: string): ConversationSecretsRow[];
+  listBySandbox(sandboxId: string): Promise<ConversationSecretsRow[]>;
   /** Removes the row if it exists. */
   remove(conversationId: string): Promise<void>;
 }

@@ -198,12 +198,12 @@ export interface ConversationStore {
   copyLog(sourceId: string, spans: readonly Span[]): Promise<string>;
   /** Removes an unused copy. */
   dropLog(log: string): Promise<void>;
-  get(id: string): ConversationRow | undefined;
+  get(id: string): Promise<ConversationRow | undefined>;
   /** Newest first by default. */
-  search(filter: ConversationFilter, page: ConversationPage): PageResult<ConversationRow>;
-  count(filter: ConversationFilter): number;
+  search(filter: ConversationFilter, page: ConversationPage): Promise<PageResult<ConversationRow>>;
+  count(filter: ConversationFilter): Promise<number>;
   /** Ordered ids of the children of each; `subAgents: false` leaves out sub-agents. */
-  listChildren(ids: readonly string[], which?: { subAgents: boolean }): Map<string, string[]>;
+  listChildren(ids: readonly string[], which?: { subAgents: boolean }): Promise<Map<string, string[]>>;
   /**
    * Updates the given fields; those of `config` one by one, so concurrent changes do not collide.
    */
@@ -219,7 +219,7 @@ export interface ConversationStore {
    */
   remove(id: string, endsStart?: string): Promise<boolean>;
   /** Conversations with the status `running`, which a restart resumes. */
-  listRunning(): ConversationRow[];
+  listRunning(): Promise<ConversationRow[]>;
   /**
    * Counts, at a start, an unclean end of the server for each running conversation. Returns how
    * many there were in a row, by id: a clean end takes its one back, and a user message or another
@@ -229,6 +229,6 @@ export interface ConversationStore {
   /** Takes back, at a clean end, what the next start counts. */
   markCleanEnd(): Promise<void>;
   /** Conversations whose goal is `running`. */
-  listWithGoal(): ConversationRow[];
-  listBySandbox(sandboxId: string): ConversationRow[];
+  listWithGoal(): Promise<ConversationRow[]>;
+  listBySandbox(sandboxId: string): Promise<ConversationRow[]>;
 }

@@ -19,22 +19,22 @@ export interface EventLog {
    * Records after a sequence number, unlisted ones included; at most `maxLength` characters in
    * total.
    */
-  read(conversationId: string, afterSeq: number, limit: number, maxLength?: number): LogRecord[];
+  read(conversationId: string, afterSeq: number, limit: number, maxLength?: number): Promise<LogRecord[]>;
   /** Like `read` without the JSON texts, which saves time and memory when a whole log is folded. */
-  readParsed(conversationId: string, afterSeq: number, limit: number): ParsedRecord[];
+  readParsed(conversationId: string, afterSeq: number, limit: number): Promise<ParsedRecord[]>;
   /** Listed events only; a page of long events has fewer than `limit`. */
-  search(conversationId: string, query: EventQuery): { items: string[]; nextPageId: string | null };
+  search(conversationId: string, query: EventQuery): Promise<{ items: string[]; nextPageId: string | null }>;
   /** Like `search`, as JSON of a page; cached until the conversation changes. */
-  pageJson(conversationId: string, query: EventQuery): string;
-  count(conversationId: string, filter?: EventFilter): number;
+  pageJson(conversationId: string, query: EventQuery): Promise<string>;
+  count(conversationId: string, filter?: EventFilter): Promise<number>;
   /** JSON texts in the order of `ids`; null for an unknown id. */
-  batch(conversationId: string, ids: readonly string[]): (string | null)[];
+  batch(conversationId: string, ids: readonly string[]): Promise<(string | null)[]>;
   /** The active branch: all events if the conversation was never navigated. */
-  branch(conversationId: string): ActiveBranch;
+  branch(conversationId: string): Promise<ActiveBranch>;
   /** The path to an event, inclusive; empty for null. Undefined when the event is not listed. */
-  pathTo(conversationId: string, eventId: string | null): EventPath | undefined;
+  pathTo(conversationId: string, eventId: string | null): Promise<EventPath | undefined>;
   /** Highest sequence number, 0 when empty. */
-  lastSeq(conversationId: string): number;
+  lastSeq(conversationId: string): Promise<number>;
   /** Calls the listener for every record that becomes durable from now on; returns unsubscribe. */
   follow(conversationId: string, listener: (records: readonly LogRecord[]) => void): () => void;
   /** Like `follow`, for all conversations. */

@@ -12,7 +12,7 @@ export interface ModelCallStore {
   /**
    * Calls after a number, in the order of their ends; a page of long calls has fewer than `limit`.
    */
-  listByConversation(conversationId: string, afterNumber: number, limit: number): StoredModelCall[];
+  listByConversation(conversationId: string, afterNumber: number, limit: number): Promise<StoredModelCall[]>;
   /** Digest of the tools of the agent's last call, if any. */
-  lastTools(conversationId: string): string | undefined;
+  lastTools(conversationId: string): Promise<string | undefined>;
 }

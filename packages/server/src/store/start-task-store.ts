@@ -29,12 +29,12 @@ export interface StartTaskStore {
     id: string,
     change: Partial<Pick<StartTaskRow, "status" | "detail" | "sandboxId">>,
   ): Promise<StartTaskRow>;
-  get(id: string): StartTaskRow | undefined;
+  get(id: string): Promise<StartTaskRow | undefined>;
   search(
     filter: StartTaskFilter,
     page: PageRequest & { sort: "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" | "UPDATED_AT_DESC" },
-  ): PageResult<StartTaskRow>;
-  count(filter: StartTaskFilter): number;
+  ): Promise<PageResult<StartTaskRow>>;
+  count(filter: StartTaskFilter): Promise<number>;
   /** Tasks that are neither READY nor ERROR. */
-  listOpen(): StartTaskRow[];
+  listOpen(): Promise<StartTaskRow[]>;
 }

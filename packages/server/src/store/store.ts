@@ -15,8 +15,8 @@ import type { StartTaskStore } from "./start-task-store.ts";
 import type { ApiKeyStore, DocumentStore, LoginStore, SpendingStore } from "./user-store.ts";
 
 /**
- * Persistent state. Ids are dashed UUIDs, times are milliseconds since the epoch. Reads are
- * synchronous and cheap (one indexed statement); writes resolve when they are durable.
+ * Persistent state. Ids are dashed UUIDs, times are milliseconds since the epoch. A read is one
+ * indexed statement; writes resolve when they are durable.
  */
 export interface Store {
   readonly events: EventLog;

@@ -1,6 +1,6 @@
 /** One encrypted document per user. */
 export interface DocumentStore {
-  get(userId: string): Record<string, unknown> | undefined;
+  get(userId: string): Promise<Record<string, unknown> | undefined>;
   put(userId: string, document: Record<string, unknown>): Promise<void>;
 }
 
@@ -25,10 +25,10 @@ export interface ApiKeyStore {
     key: string,
     options?: { unique?: boolean },
   ): Promise<ApiKeyRow>;
-  find(key: string): ApiKeyRow | undefined;
-  get(id: string): ApiKeyRow | undefined;
+  find(key: string): Promise<ApiKeyRow | undefined>;
+  get(id: string): Promise<ApiKeyRow | undefined>;
   /** Oldest first; of all users without `userId`. */
-  list(userId?: string): ApiKeyRow[];
+  list(userId?: string): Promise<ApiKeyRow[]>;
   touch(id: string, usedAt: number): Promise<void>;
   /** Removes the key with its logins. */
   remove(id: string): Promise<void>;
@@ -39,14 +39,14 @@ export interface LoginStore {
   /** Stores a hash of the token; removes expired logins and all but the key's newest `keep`. */
   create(login: { keyId: string; expiresAt: number }, token: string, keep: number): Promise<void>;
   /** The key and the expiry of a login that is valid at `now`. */
-  find(token: string, now: number): { key: ApiKeyRow; expiresAt: number } | undefined;
+  find(token: string, now: number): Promise<{ key: ApiKeyRow; expiresAt: number } | undefined>;
   /** The same by the SHA-256 of the token. */
-  findByHash(hash: Uint8Array, now: number): { key: ApiKeyRow; expiresAt: number } | undefined;
+  findByHash(hash: Uint8Array, now: number): Promise<{ key: ApiKeyRow; expiresAt: number } | undefined>;
   remove(token: string): Promise<void>;
 }
 
 /** Cost of users' model calls by day (UTC), added up in the transaction of each `stats` record. */
 export interface SpendingStore {
   /** USD; `day` is `2026-01-31`. */
-  getSpent(userId: string, day: string): number;
+  getSpent(userId: string, day: string): Promise<number>;
 }

@@ -35,24 +35,24 @@ const sandbox = (id: string, snapshotId: string | null): SandboxRow => ({
 });
 
 test("a sandbox gets no secrets until all that was found in it is accepted", async () => {
-  expect(acceptances.withheld("ann", "s1")).toBeUndefined();
+  expect(await acceptances.withheld("ann", "s1")).toBeUndefined();
   expect(await acceptances.record(found("s1", "x", { parts: [] }))).toBeUndefined();
   const one = (await acceptances.record(found("s1", "one")))!;
   const two = (await acceptances.record(found("s1", "two", { workingDir: "/other" })))!;
-  expect(acceptances.withheld("ann", "s1")).toContain(`https://x.example/behaviours/${two.digest}`);
+  expect(await acceptances.withheld("ann", "s1")).toContain(`https://x.example/behaviours/${two.digest}`);
   await acceptances.accept("ann", two.digest);
-  expect(acceptances.withheld("ann", "s1")).toContain(one.digest);
+  expect(await acceptances.withheld("ann", "s1")).toContain(one.digest);
   await acceptances.accept("ann", one.digest);
-  expect(acceptances.withheld("ann", "s1")).toBeUndefined();
+  expect(await acceptances.withheld("ann", "s1")).toBeUndefined();
   // The same in another sandbox is accepted, too.
   expect(await acceptances.record(found("s2", "one"))).toMatchObject({
     digest: one.digest,
     sandbox_ids: ["s2", "s1"],
   });
-  expect(acceptances.withheld("ann", "s2")).toBeUndefined();
+  expect(await acceptances.withheld("ann", "s2")).toBeUndefined();
   await acceptances.revoke("ann", one.digest);
   await acceptances.revoke("ann", one.digest);
-  for (const id of ["s1", "s2"]) expect(acceptances.withheld("ann", id)).toContain(one.digest);
+  for (const id of ["s1", "s2"]) expect(await acceptances.withheld("ann", id)).toContain(one.digest);
 });
 
 test("an acceptance is for one user and one origin", async () => {
@@ -60,7 +60,7 @@ test("an acceptance is for one user and one origin", async () => {
   await acceptances.accept("ann", mine.digest);
   const theirs = await acceptances.record(found("s4", "three", { userId: "bob" }));
   expect(theirs).toMatchObject({ digest: mine.digest, accepted_at: null });
-  expect(acceptances.withheld("bob", "s4")).toBeDefined();
+  expect(await acceptances.withheld("bob", "s4")).toBeDefined();
   const copy = await acceptances.record(found("s5", "three", { origin: "https://git.example/evil/b" }));
   expect(copy!.digest).not.toBe(mine.digest);
   const nameless = await acceptances.record(found("s6", "three", { origin: undefined }));
@@ -68,7 +68,7 @@ test("an acceptance is for one user and one origin", async () => {
   // The first origin of a folder stays: what runs in the sandbox may change the remote.
   const renamed = await acceptances.record(found("s5", "four"));
   expect(renamed!.origin).toBe("https://git.example/evil/b");
-  expect(() => acceptances.get("eve", mine.digest)).toThrow("no behaviour with this digest");
+  await expect(acceptances.get("eve", mine.digest)).rejects.toThrow("no behaviour with this digest");
   await expect(acceptances.accept("eve", mine.digest)).rejects.toThrow("no behaviour with this digest");
 });
 
@@ -84,22 +84,22 @@ test("what was found follows the files into snapshots, and ends with its sandbox
     createdAt: 1,
   });
   await sandboxes.remove("s7");
-  expect(acceptances.withheld("ann", "s7")).toBeUndefined();
+  expect(await acceptances.withheld("ann", "s7")).toBeUndefined();
   await sandboxes.create(sandbox("s8", "snap-7"));
-  expect(acceptances.withheld("ann", "s8")).toContain(digest);
-  expect(acceptances.get("ann", digest).sandbox_ids).toEqual(["s8"]);
+  expect(await acceptances.withheld("ann", "s8")).toContain(digest);
+  expect((await acceptances.get("ann", digest)).sandbox_ids).toEqual(["s8"]);
   await snapshots.remove("snap-7");
   await sandboxes.remove("s8");
-  expect(() => acceptances.get("ann", digest)).toThrow("no behaviour");
+  await expect(acceptances.get("ann", digest)).rejects.toThrow("no behaviour");
 });
 
 test("what is kept is bounded: behaviours of a sandbox, and acceptances of a user", async () => {
   for (let index = 0; index < 30; index++) await acceptances.record(found("s9", `text ${index}`));
-  const all = acceptances.list("ann", "s9");
+  const all = await acceptances.list("ann", "s9");
   expect(all.filter(({ parts }) => parts.length > 0)).toHaveLength(10);
   // What was once found withholds the secrets until it is accepted, whatever is found later.
   for (const { digest, parts } of all) if (parts.length > 0) await acceptances.accept("ann", digest);
-  expect(acceptances.withheld("ann", "s9")).toBeDefined();
+  expect(await acceptances.withheld("ann", "s9")).toBeDefined();
   const oldest = all.at(-1)!;
   await expect(acceptances.accept("ann", oldest.digest)).rejects.toThrow("use a new sandbox");
   await acceptances.record(found("s9", "text 0"));
@@ -108,7 +108,7 @@ test("what is kept is bounded: behaviours of a sandbox, and acceptances of a use
   expect(long.parts[0]!.text.length).toBeLessThan(1_048_700);
   await acceptances.accept("ann", long.digest);
   const { behaviours } = stored.store;
-  for (const { digest } of acceptances.list("ann").filter(({ accepted_at }) => accepted_at !== null))
+  for (const { digest } of (await acceptances.list("ann")).filter(({ accepted_at }) => accepted_at !== null))
     await acceptances.revoke("ann", digest);
   const row = { userId: "ann", origin: "o", parts: [], acceptedAt: 1 };
   await Promise.all(

@@ -1,5 +1,6 @@
 import { digestBehaviour } from "@sandpiper/agent/behaviour/behaviour";
 import { PlatformError } from "@sandpiper/core/errors";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import { type Behaviour, type BehaviourPart, isoTime } from "@sandpiper/wire";
 import type { AcceptanceRow, BehaviourRow, BehaviourStore } from "../store/behaviour-store.ts";
 import type { Acceptances, FoundBehaviour } from "./api.ts";
@@ -21,6 +22,8 @@ export interface StoredAcceptancesOptions {
 /** Decides what projects may do: the one place that knows what users have accepted. */
 export class StoredAcceptances implements Acceptances {
   readonly #options: StoredAcceptancesOptions;
+  /** Serialises what is found in a sandbox, and the acceptances of a user. */
+  readonly #changes = new KeyedMutex();
 
   constructor(options: StoredAcceptancesOptions) {
     this.#options = options;
@@ -30,57 +33,68 @@ export class StoredAcceptances implements Acceptances {
     const { userId, sandboxId, workingDir, worktreeOf, parts } = found;
     if (parts.length === 0) return undefined;
     const { store } = this.#options;
-    const known = [workingDir, worktreeOf].map((folder) => folder && store.findOrigin(sandboxId, folder));
-    const origin = known.find(Boolean) || found.origin || `sandbox ${sandboxId}`;
-    const digest = digestBehaviour(origin, parts);
-    const shown = shorten(parts, maxText);
-    await store.add({ holder: sandboxId, userId, workingDir, digest, origin, parts: shown }, maxFound);
+    const digest = await this.#changes.run(`sandbox ${sandboxId}`, async () => {
+      const folders = [workingDir, worktreeOf].flatMap((folder) => (folder ? [folder] : []));
+      const known = await Promise.all(folders.map((folder) => store.findOrigin(sandboxId, folder)));
+      const origin = known.find(Boolean) || found.origin || `sandbox ${sandboxId}`;
+      const row = { holder: sandboxId, userId, workingDir, digest: digestBehaviour(origin, parts), origin };
+      await store.add({ ...row, parts: shorten(parts, maxText) }, maxFound);
+      return row.digest;
+    });
     return this.get(userId, digest);
   }
 
-  withheld(userId: string, sandboxId: string): string | undefined {
-    const found = this.pending(userId, sandboxId);
+  async withheld(userId: string, sandboxId: string): Promise<string | undefined> {
+    const found = await this.pending(userId, sandboxId);
     return (
       found && new PlatformError("BehaviourNotAccepted", { origin: found.origin, link: found.link }).message
     );
   }
 
-  pending(userId: string, sandboxId: string): Behaviour | undefined {
-    const row = this.#options.store.findUnaccepted(userId, sandboxId);
+  async pending(userId: string, sandboxId: string): Promise<Behaviour | undefined> {
+    const row = await this.#options.store.findUnaccepted(userId, sandboxId);
     return row && this.#present([row], undefined);
   }
 
-  list(userId: string, sandboxId?: string): Behaviour[] {
+  async list(userId: string, sandboxId?: string): Promise<Behaviour[]> {
     const { store } = this.#options;
-    const accepted = new Map(store.listAccepted(userId).map((row) => [row.digest, row]));
-    const found = Map.groupBy(store.list(userId, sandboxId), ({ digest }) => digest);
+    const [acceptances, rows] = await Promise.all([
+      store.listAccepted(userId),
+      store.list(userId, sandboxId),
+    ]);
+    const accepted = new Map(acceptances.map((row) => [row.digest, row]));
+    const found = Map.groupBy(rows, ({ digest }) => digest);
     const open = [...found].map(([digest, rows]) => this.#present(rows, accepted.get(digest)));
     if (sandboxId !== undefined) return open;
     const gone = [...accepted.values()].filter(({ digest }) => !found.has(digest));
     return [...open, ...gone.map((row) => this.#present([], row))];
   }
 
-  get(userId: string, digest: string): Behaviour {
-    const behaviour = this.list(userId).find((one) => one.digest === digest);
+  async get(userId: string, digest: string): Promise<Behaviour> {
+    const behaviour = (await this.list(userId)).find((one) => one.digest === digest);
     if (!behaviour) throw new PlatformError("BehaviourUnknown");
     return behaviour;
   }
 
-  async accept(userId: string, digest: string): Promise<Behaviour> {
+  accept(userId: string, digest: string): Promise<Behaviour> {
+    return this.#changes.run(`user ${userId}`, () => this.#accept(userId, digest));
+  }
+
+  async revoke(userId: string, digest: string): Promise<void> {
+    await this.#options.store.revoke(userId, digest);
+  }
+
+  async #accept(userId: string, digest: string): Promise<Behaviour> {
     const { store } = this.#options;
-    const { origin, parts, accepted_at } = this.get(userId, digest);
+    const { origin, parts, accepted_at } = await this.get(userId, digest);
     if (accepted_at === null) {
       if (parts.length === 0) throw new PlatformError("BehaviourForgotten");
-      if (store.listAccepted(userId).length >= maxAcceptances)
+      if ((await store.listAccepted(userId)).length >= maxAcceptances)
         throw new PlatformError("TooManyAcceptancesStored", { max: maxAcceptances });
       const kept = shorten(parts, maxKeptText);
       await store.accept({ userId, digest, origin, parts: kept, acceptedAt: Date.now() });
     }
     return this.get(userId, digest);
-  }
-
-  async revoke(userId: string, digest: string): Promise<void> {
-    await this.#options.store.revoke(userId, digest);
   }
 
   #present(found: readonly BehaviourRow[], accepted: AcceptanceRow | undefined): Behaviour {

@@ -48,8 +48,8 @@ export class StoredAgentProfiles implements AgentProfiles {
     this.#documents = documents;
   }
 
-  list(userId: string): AgentProfileList {
-    const { profiles, active } = this.#listed(userId);
+  async list(userId: string): Promise<AgentProfileList> {
+    const { profiles, active } = await this.#listed(userId);
     return {
       profiles: Object.values(profiles).map(
         ({ id, name, agent_kind, revision, llm_profile_ref, mcp_server_refs }) => ({
@@ -65,21 +65,23 @@ export class StoredAgentProfiles implements AgentProfiles {
     };
   }
 
-  get(userId: string, name: string): AgentProfile {
-    return requireProfile(this.#listed(userId), name);
+  async get(userId: string, name: string): Promise<AgentProfile> {
+    return requireProfile(await this.#listed(userId), name);
   }
 
-  byId(userId: string, id: string): AgentProfile | undefined {
-    return Object.values(this.#listed(userId).profiles).find((profile) => sameId(profile.id, id));
+  async byId(userId: string, id: string): Promise<AgentProfile | undefined> {
+    return findById(await this.#listed(userId), id);
   }
 
-  active(userId: string): AgentProfile | undefined {
-    const profile = this.byId(userId, this.#listed(userId).active.id);
-    return profile && !this.isSeeded(userId, profile) ? profile : undefined;
+  async active(userId: string): Promise<AgentProfile | undefined> {
+    const document = await this.#documents.get(userId);
+    const listed = listAgentProfiles(document);
+    const profile = findById(listed, listed.active.id);
+    return profile && !isSeeded(document, profile) ? profile : undefined;
   }
 
-  isSeeded(userId: string, profile: AgentProfile): boolean {
-    return isSeeded(this.#documents.get(userId), profile);
+  async isSeeded(userId: string, profile: AgentProfile): Promise<boolean> {
+    return isSeeded(await this.#documents.get(userId), profile);
   }
 
   async save(userId: string, name: string, request: SaveAgentProfileRequest): Promise<void> {
@@ -135,11 +137,15 @@ export class StoredAgentProfiles implements AgentProfiles {
     });
   }
 
-  diagnose(userId: string, name: string, draft?: SaveAgentProfileRequest): AgentProfileDiagnostics {
-    const document = this.#documents.get(userId);
+  async diagnose(
+    userId: string,
+    name: string,
+    draft?: SaveAgentProfileRequest,
+  ): Promise<AgentProfileDiagnostics> {
+    const document = await this.#documents.get(userId);
     const profile = draft
       ? { ...readRequest(draft), id: randomUUID(), name, revision: 0 }
-      : requireProfile(this.#listed(userId), name);
+      : requireProfile(listAgentProfiles(document), name);
     const seeded = !draft && isSeeded(document, profile);
     const llm = seeded
       ? (document.agent_settings?.llm ?? {})
@@ -176,8 +182,8 @@ export class StoredAgentProfiles implements AgentProfiles {
     };
   }
 
-  #listed(userId: string): Listed {
-    return listAgentProfiles(this.#documents.get(userId));
+  async #listed(userId: string): Promise<Listed> {
+    return listAgentProfiles(await this.#documents.get(userId));
   }
 
   async #change(
@@ -200,7 +206,7 @@ export function activateAgentProfile(
   id: string,
 ): { document: SettingsDocument; profile: AgentProfile } | undefined {
   const { profiles } = document.agent_profiles ?? noProfiles;
-  const profile = Object.values(listAgentProfiles(document).profiles).find((one) => sameId(one.id, id));
+  const profile = findById(listAgentProfiles(document), id);
   if (!profile) return undefined;
   if (isSeeded(document, profile))
     return { document: { ...document, agent_profiles: { profiles, active: null } }, profile };
@@ -236,6 +242,10 @@ function resolveSettings(document: SettingsDocument, servers: string[]): Record<
 function requireProfile({ profiles }: Pick<Stored, "profiles">, name: string): AgentProfile {
   if (!Object.hasOwn(profiles, name)) throw new PlatformError("AgentProfileUnknown", { name });
   return profiles[name]!;
+}
+
+function findById({ profiles }: Pick<Stored, "profiles">, id: string): AgentProfile | undefined {
+  return Object.values(profiles).find((profile) => sameId(profile.id, id));
 }
 
 /** Compares ids with and without dashes. */

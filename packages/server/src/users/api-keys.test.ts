@@ -21,8 +21,8 @@ afterEach(() => {
 test("only the created key authenticates its user", async () => {
   const key = await keys.create("default", "cli");
   expect(key).toMatch(/^sp_[A-Za-z0-9_-]{43}$/);
-  expect(keys.authenticate(key)).toMatchObject({ userId: "default", readOnly: false });
-  expect(keys.authenticate(key)).toMatchObject({ userId: "default", readOnly: false });
+  expect(await keys.authenticate(key)).toMatchObject({ userId: "default", readOnly: false });
+  expect(await keys.authenticate(key)).toMatchObject({ userId: "default", readOnly: false });
   for (const wrong of [
     "",
     "sp_",
@@ -34,57 +34,60 @@ test("only the created key authenticates its user", async () => {
     "\0",
     "\ud800",
   ]) {
-    expect(keys.authenticate(wrong)).toBeUndefined();
+    expect(await keys.authenticate(wrong)).toBeUndefined();
   }
 });
 
 test("a removed key stops working at once, and a second removal reports that it does not exist", async () => {
   const key = await keys.create("default", "cli");
   const other = await keys.create("default", "other");
-  expect(keys.authenticate(key)).toBeDefined();
-  const { id } = keys.list().find((row) => row.name === "cli")!;
+  expect(await keys.authenticate(key)).toBeDefined();
+  const { id } = (await keys.list()).find((row) => row.name === "cli")!;
   const removed = keys.remove(id);
-  keys.authenticate(key);
+  await keys.authenticate(key);
   expect(await removed).toBe(true);
-  expect(keys.authenticate(key)).toBeUndefined();
-  expect(keys.authenticate(other)).toMatchObject({ userId: "default", readOnly: false });
+  expect(await keys.authenticate(key)).toBeUndefined();
+  expect(await keys.authenticate(other)).toMatchObject({ userId: "default", readOnly: false });
   expect(await keys.remove(id)).toBe(false);
 });
 
 test("a key that is replaced by another of the same name stops working at once", async () => {
   const old = await keys.create("default", "cli");
-  expect(keys.authenticate(old)).toBeDefined();
+  expect(await keys.authenticate(old)).toBeDefined();
   const next = await keys.create("default", "cli");
-  expect(keys.authenticate(old)).toBeUndefined();
-  expect(keys.authenticate(next)).toMatchObject({ userId: "default", readOnly: false });
+  expect(await keys.authenticate(old)).toBeUndefined();
+  expect(await keys.authenticate(next)).toMatchObject({ userId: "default", readOnly: false });
 });
 
 test("an adopted key works exactly as supplied, and adopting it again changes nothing", async () => {
   await keys.adopt("default", "environment", "chosen by the operator");
-  const before = keys.list();
+  const before = await keys.list();
   await keys.adopt("default", "environment", "chosen by the operator");
-  expect(keys.list()).toEqual(before);
-  expect(keys.authenticate("chosen by the operator")).toMatchObject({ userId: "default", readOnly: false });
+  expect(await keys.list()).toEqual(before);
+  expect(await keys.authenticate("chosen by the operator")).toMatchObject({
+    userId: "default",
+    readOnly: false,
+  });
   await keys.adopt("default", "environment", "a new choice");
-  expect(keys.authenticate("chosen by the operator")).toBeUndefined();
-  expect(keys.authenticate("a new choice")).toMatchObject({ userId: "default", readOnly: false });
-  expect(JSON.stringify(keys.list())).not.toContain("choice");
+  expect(await keys.authenticate("chosen by the operator")).toBeUndefined();
+  expect(await keys.authenticate("a new choice")).toMatchObject({ userId: "default", readOnly: false });
+  expect(JSON.stringify(await keys.list())).not.toContain("choice");
 });
 
 test("a key that another process revoked stops working within a second", async () => {
   let now = 0;
   const key = await keys.create("default", "cli");
   const remembering = new StoredApiKeys(store.apiKeys, new KeyCache(store.apiKeys, () => now));
-  expect(remembering.authenticate(key)).toBeDefined();
-  await keys.remove(keys.list().find((row) => row.name === "cli")!.id);
+  expect(await remembering.authenticate(key)).toBeDefined();
+  await keys.remove((await keys.list()).find((row) => row.name === "cli")!.id);
   now = 1_000;
-  expect(remembering.authenticate(key)).toBeUndefined();
+  expect(await remembering.authenticate(key)).toBeUndefined();
 });
 
 test("a new key needs an unused name, and may expire or be read-only", async () => {
   const soon = Date.now() + 60_000;
   const { key, row } = await keys.add("ann", { name: "reader", expiresAt: soon, readOnly: true });
-  expect(keys.authenticate(key)).toEqual({
+  expect(await keys.authenticate(key)).toEqual({
     userId: "ann",
     keyId: row.id,
     readOnly: true,
@@ -94,21 +97,21 @@ test("a new key needs an unused name, and may expire or be read-only", async () 
   await expect(keys.add("ann", { name: "reader", expiresAt: null, readOnly: false })).rejects.toMatchObject({
     code: "KeyExists",
   });
-  expect(keys.authenticate(key)).toBeDefined();
+  expect(await keys.authenticate(key)).toBeDefined();
   await keys.add("bob", { name: "reader", expiresAt: null, readOnly: false });
-  expect(keys.list("ann")).toEqual([{ ...row, lastUsedAt: expect.any(Number) }]);
+  expect(await keys.list("ann")).toEqual([{ ...row, lastUsedAt: expect.any(Number) }]);
   const past = await keys.add("ann", { name: "past", expiresAt: Date.now() - 1, readOnly: false });
-  expect(keys.authenticate(past.key)).toBeUndefined();
+  expect(await keys.authenticate(past.key)).toBeUndefined();
 });
 
 test("a cached key still expires on time", async () => {
   const expiresAt = Date.now() + 60_000;
   const { key } = await keys.add("ann", { name: "short", expiresAt, readOnly: false });
-  expect(keys.authenticate(key)).toBeDefined();
+  expect(await keys.authenticate(key)).toBeDefined();
   vi.useFakeTimers({ toFake: ["Date"], now: expiresAt - 1 });
-  expect(keys.authenticate(key)).toBeDefined();
+  expect(await keys.authenticate(key)).toBeDefined();
   vi.setSystemTime(expiresAt);
-  expect(keys.authenticate(key)).toBeUndefined();
+  expect(await keys.authenticate(key)).toBeUndefined();
 });
 
 test("the number of a user's keys is limited, also when many are created concurrently", async () => {
@@ -116,26 +119,26 @@ test("the number of a user's keys is limited, also when many are created concurr
   const made = await Promise.allSettled(Array.from({ length: 110 }, (_, index) => add(index)));
   const refused = made.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
   expect(refused.map(({ code }) => code)).toEqual(Array.from({ length: 10 }, () => "TooManyKeys"));
-  expect(keys.list("ann")).toHaveLength(100);
+  expect(await keys.list("ann")).toHaveLength(100);
   await keys.add("bob", { name: "one more", expiresAt: null, readOnly: false });
 });
 
 test("the last use is stored about once a minute", async () => {
   const key = await keys.create("default", "cli");
-  expect(keys.list()[0]!.lastUsedAt).toBeNull();
+  expect((await keys.list())[0]!.lastUsedAt).toBeNull();
   let now = 0;
   const remembering = new StoredApiKeys(store.apiKeys, new KeyCache(store.apiKeys, () => now));
   const before = Date.now();
-  remembering.authenticate(key);
-  await expect.poll(() => keys.list()[0]!.lastUsedAt).toBeGreaterThanOrEqual(before);
-  await store.apiKeys.touch(keys.list()[0]!.id, 1);
+  await remembering.authenticate(key);
+  await expect.poll(async () => (await keys.list())[0]!.lastUsedAt).toBeGreaterThanOrEqual(before);
+  await store.apiKeys.touch((await keys.list())[0]!.id, 1);
   now = 59_000;
-  remembering.authenticate(key);
+  await remembering.authenticate(key);
   await keys.create("default", "other");
-  expect(keys.list()[0]!.lastUsedAt).toBe(1);
+  expect((await keys.list())[0]!.lastUsedAt).toBe(1);
   now = 61_000;
-  remembering.authenticate(key);
-  await expect.poll(() => keys.list()[0]!.lastUsedAt).toBeGreaterThanOrEqual(before);
+  await remembering.authenticate(key);
+  await expect.poll(async () => (await keys.list())[0]!.lastUsedAt).toBeGreaterThanOrEqual(before);
 });
 
 test("a login authenticates like its key, expires by itself and with the key, and is not a key", async () => {
@@ -143,20 +146,20 @@ test("a login authenticates like its key, expires by itself and with the key, an
   const shared = new StoredApiKeys(store.apiKeys, memory);
   const logins = new StoredLogins(store.logins, memory);
   const { key, row } = await shared.add("ann", { name: "browser", expiresAt: null, readOnly: true });
-  const holder = shared.authenticate(key)!;
+  const holder = (await shared.authenticate(key))!;
   const first = await logins.begin(holder);
   const second = await logins.begin(holder);
-  expect(logins.authenticate(first.token)).toEqual({
+  expect(await logins.authenticate(first.token)).toEqual({
     ...holder,
     source: expect.stringMatching(/^l[\w-]{43}$/),
   });
-  expect(shared.authenticate(first.token)).toBeUndefined();
-  expect(logins.authenticate(key)).toBeUndefined();
+  expect(await shared.authenticate(first.token)).toBeUndefined();
+  expect(await logins.authenticate(key)).toBeUndefined();
   await logins.end(first.token);
-  expect(logins.authenticate(first.token)).toBeUndefined();
-  expect(logins.authenticate(second.token)).toMatchObject({ keyId: row.id });
+  expect(await logins.authenticate(first.token)).toBeUndefined();
+  expect(await logins.authenticate(second.token)).toMatchObject({ keyId: row.id });
   await shared.remove(row.id);
-  expect(logins.authenticate(second.token)).toBeUndefined();
+  expect(await logins.authenticate(second.token)).toBeUndefined();
 });
 
 test("a login expires no later than its key, and the oldest of too many is removed", async () => {
@@ -169,7 +172,53 @@ test("a login expires no later than its key, and the oldest of too many is remov
   expect(first.expiresAt).toBe(soon);
   const later = [];
   for (let index = 0; index < 50; index++) later.push(await logins.begin(holder));
-  expect(logins.authenticate(later.at(-1)!.token)).toBeDefined();
-  const alive = [first, ...later].filter(({ token }) => logins.authenticate(token));
-  expect(alive).toHaveLength(50);
+  expect(await logins.authenticate(later.at(-1)!.token)).toBeDefined();
+  const holders = await Promise.all([first, ...later].map(({ token }) => logins.authenticate(token)));
+  expect(holders.filter(Boolean)).toHaveLength(50);
+});
+
+/** A store whose next look-ups wait until they are let go. */
+function holdLookUps() {
+  const held = Promise.withResolvers<void>();
+  let asked = 0;
+  const find = async (key: string) => {
+    asked++;
+    const row = await store.apiKeys.find(key);
+    await held.promise;
+    return row;
+  };
+  const { create, get, list, touch, remove } = store.apiKeys;
+  const bound = Object.fromEntries(
+    Object.entries({ create, get, list, touch, remove }).map(([name, method]) => [
+      name,
+      (method as (...given: unknown[]) => unknown).bind(store.apiKeys),
+    ]),
+  );
+  const slow = new StoredApiKeys({ ...bound, find } as unknown as Store["apiKeys"]);
+  return { slow, letGo: held.resolve, asked: () => asked };
+}
+
+test("a key that is revoked while it is looked up does not stay valid", async () => {
+  const key = await keys.create("default", "cli");
+  const { slow, letGo, asked } = holdLookUps();
+  const early = slow.authenticate(key);
+  await expect.poll(asked).toBe(1);
+  await slow.remove((await keys.list())[0]!.id);
+  const late = slow.authenticate(key);
+  letGo();
+  // The first request came before the revocation.
+  expect(await early).toBeDefined();
+  expect(await late).toBeUndefined();
+  expect(await slow.authenticate(key)).toBeUndefined();
+});
+
+test("concurrent requests with a key cost one look-up", async () => {
+  const key = await keys.create("default", "cli");
+  const { slow, letGo, asked } = holdLookUps();
+  const requests = Array.from({ length: 50 }, () => slow.authenticate(key));
+  letGo();
+  const holders = await Promise.all(requests);
+  expect(new Set(holders).size).toBe(1);
+  expect(await slow.authenticate(key)).toBe(holders[0]);
+  expect(asked()).toBe(1);
 });

@@ -21,9 +21,9 @@ export class StoredApiKeys implements ApiKeys {
     this.#memory = memory;
   }
 
-  authenticate(key: string): KeyHolder | undefined {
-    return this.#memory.resolve("key", key, () => {
-      const row = this.#store.find(key);
+  authenticate(key: string): Promise<KeyHolder | undefined> {
+    return this.#memory.resolve("key", key, async () => {
+      const row = await this.#store.find(key);
       return row && { key: row, expiresAt: row.expiresAt, source: sourceOf.key(row.id) };
     });
   }
@@ -39,7 +39,7 @@ export class StoredApiKeys implements ApiKeys {
     { name, expiresAt, readOnly }: ApiKeyOptions,
   ): Promise<{ key: string; row: ApiKeyRow }> {
     return this.#additions.run(userId, async () => {
-      if (this.#store.list(userId).length >= maxKeysPerUser) {
+      if ((await this.#store.list(userId)).length >= maxKeysPerUser) {
         throw new PlatformError("UserKeysTooMany", { max: maxKeysPerUser });
       }
       const key = newKey();
@@ -53,17 +53,17 @@ export class StoredApiKeys implements ApiKeys {
   }
 
   async adopt(userId: string, name: string, key: string): Promise<void> {
-    const row = this.#store.find(key);
+    const row = await this.#store.find(key);
     if (row?.userId === userId && row.name === name) return;
     await this.#change(this.#store.create({ userId, name }, key));
   }
 
-  list(userId?: string): ApiKeyRow[] {
+  list(userId?: string): Promise<ApiKeyRow[]> {
     return this.#store.list(userId);
   }
 
   async remove(id: string): Promise<boolean> {
-    const found = this.#store.list().some((row) => row.id === id);
+    const found = (await this.#store.get(id)) !== undefined;
     if (found) await this.#change(this.#store.remove(id));
     return found;
   }

@@ -39,11 +39,11 @@ export type ProviderHosts = Readonly<Record<string, string | null>>;
  */
 export interface Settings {
   /** The V0 resource with null secrets and `*_set` flags; the defaults when nothing is stored. */
-  view(userId: string): SettingsView;
+  view(userId: string): Promise<SettingsView>;
   /** The V1 resource; undefined when nothing is stored. */
-  viewV1(userId: string): object | undefined;
+  viewV1(userId: string): Promise<object | undefined>;
   /** The profile of the user; `exposeSecrets` includes the values of secrets. */
-  me(userId: string, options: { exposeSecrets: boolean }): UserInfo;
+  me(userId: string, options: { exposeSecrets: boolean }): Promise<UserInfo>;
   /**
    * Merges V0 fields. Null keeps a secret, `llm_model` or `llm_base_url`; an empty string clears it
    * (app-server.md section 5, V0 POST).
@@ -52,15 +52,15 @@ export interface Settings {
   /** Merges a V1 change (app-server.md section 5, POST). Throws InvalidParameter if too long. */
   updateV1(userId: string, change: SettingsV1Update, merging?: MergeV1Options): Promise<void>;
   /** The user's model with its key, for the server only; `model` is undefined when none is set. */
-  model(userId: string): Partial<ModelConfig>;
+  model(userId: string): Promise<Partial<ModelConfig>>;
   /** The model of an LLM profile with its key, for the server only; undefined when unknown. */
-  profileModel(userId: string, name: string): Partial<ModelConfig> | undefined;
+  profileModel(userId: string, name: string): Promise<Partial<ModelConfig> | undefined>;
   /** Settings of the agent, with their defaults. */
-  agent(userId: string): AgentPreferences;
+  agent(userId: string): Promise<AgentPreferences>;
   /** A stored MCP server with its secrets, for the server only. */
-  mcpServer(userId: string, name: string): McpServer | undefined;
+  mcpServer(userId: string, name: string): Promise<McpServer | undefined>;
   /** All MCP servers with their secrets: the same object until the settings change. */
-  mcpServers(userId: string): McpServers;
+  mcpServers(userId: string): Promise<McpServers>;
   profiles: LlmProfileService;
   agentProfiles: AgentProfiles;
   /** The settings in the shape of the agent server. */
@@ -71,7 +71,7 @@ export interface Settings {
 /** The settings in the shape of the agent server (agent-server.md section 9). */
 export interface AgentServerSettingsAccess {
   /** `show` replaces each stored secret. */
-  view(userId: string, show: ShowSecret): AgentServerSettings;
+  view(userId: string, show: ShowSecret): Promise<AgentServerSettings>;
   /**
    * Applies named profiles, then other fields; unnamed MCP servers stay. Throws InvalidParameter.
    */
@@ -116,11 +116,11 @@ export interface AgentPreferences {
 
 /** Named models (app-server.md section 5, LLM profiles). Names fit `ProfileName`. */
 export interface LlmProfileService {
-  list(userId: string): ProfileList;
+  list(userId: string): Promise<ProfileList>;
   /** Secrets are null unless `exposed`. Throws ProfileNotFound. */
-  get(userId: string, name: string, reading?: { exposed?: Exposure }): ProfileDetail;
+  get(userId: string, name: string, reading?: { exposed?: Exposure }): Promise<ProfileDetail>;
   /** Replaces masked secrets in a client's model by those of the profile of this name. */
-  restoreSecrets(userId: string, name: string, llm: LlmDiff): LlmDiff;
+  restoreSecrets(userId: string, name: string, llm: LlmDiff): Promise<LlmDiff>;
   /** Creates or replaces a profile. Throws TooManyProfiles. */
   save(userId: string, name: string, request: SaveProfileRequest): Promise<void>;
   /**
@@ -141,11 +141,11 @@ export interface LlmProfileService {
  * `AgentProfileName`.
  */
 export interface AgentProfiles {
-  list(userId: string): AgentProfileList;
+  list(userId: string): Promise<AgentProfileList>;
   /** Throws ProfileNotFound. */
-  get(userId: string, name: string): AgentProfile;
+  get(userId: string, name: string): Promise<AgentProfile>;
   /** `id` in either form. */
-  byId(userId: string, id: string): AgentProfile | undefined;
+  byId(userId: string, id: string): Promise<AgentProfile | undefined>;
   /**
    * Creates a profile, or replaces it with the next revision and the same id. Throws
    * TooManyProfiles.
@@ -156,9 +156,9 @@ export interface AgentProfiles {
   /** Throws ProfileNotFound, ProfileExists. */
   rename(userId: string, name: string, newName: string): Promise<void>;
   /** The profile of starts that name none; undefined for the seeded one, which is the settings. */
-  active(userId: string): AgentProfile | undefined;
+  active(userId: string): Promise<AgentProfile | undefined>;
   /** Whether the profile is the seeded `default`, which stands for the settings as they are. */
-  isSeeded(userId: string, profile: AgentProfile): boolean;
+  isSeeded(userId: string, profile: AgentProfile): Promise<boolean>;
   /**
    * Activates a profile without changing `agent_settings`. Throws ProfileNotFound, and
    * InvalidParameter when its LLM profile is missing.
@@ -168,18 +168,18 @@ export interface AgentProfiles {
    * Resolves the profile, or a draft of it that nobody has to have stored, against the current
    * settings, changing nothing. Throws ProfileNotFound.
    */
-  diagnose(userId: string, name: string, draft?: SaveAgentProfileRequest): AgentProfileDiagnostics;
+  diagnose(userId: string, name: string, draft?: SaveAgentProfileRequest): Promise<AgentProfileDiagnostics>;
 }
 
 /** Custom secrets and provider tokens of users, encrypted at rest (app-server.md section 6). */
 export interface Secrets {
   /** Custom secrets without their values, by name. */
-  list(userId: string): readonly SecretInfo[];
+  list(userId: string): Promise<readonly SecretInfo[]>;
   /**
    * The value of a custom secret or provider token (`github_token`), for the proxy and sandbox
    * keys.
    */
-  value(userId: string, name: string): string | undefined;
+  value(userId: string, name: string): Promise<string | undefined>;
   /**
    * Stores a custom secret. An existing one keeps a `description` or `hosts` that are left out;
    * with `replace: false` it causes SecretExists. Throws TooManySecrets.
@@ -190,9 +190,9 @@ export interface Secrets {
   /** Throws SecretNotFound. */
   remove(userId: string, name: string): Promise<void>;
   /** Tokens of git providers, for the clients in `git/` and for clones. */
-  providers(userId: string): ReadonlyMap<ProviderType, ProviderToken>;
+  providers(userId: string): Promise<ReadonlyMap<ProviderType, ProviderToken>>;
   /** Provider -> host or null (`provider_tokens_set`): the same object until the tokens change. */
-  providerHosts(userId: string): Readonly<Record<string, string | null>>;
+  providerHosts(userId: string): Promise<Readonly<Record<string, string | null>>>;
   /** Replaces all tokens; an empty token keeps the stored one and updates its host. */
   setProviders(
     userId: string,
@@ -219,7 +219,7 @@ export interface Secrets {
    * override provider tokens. With a scope of a conversation, only those that it names apply; with
    * several, those that all name. Cheap: call it for each use.
    */
-  forSandbox(userId: string, sandboxId: string): readonly SandboxSecret[];
+  forSandbox(userId: string, sandboxId: string): Promise<readonly SandboxSecret[]>;
 }
 
 export type SecretChange = Pick<SecretInfo, "name"> & Partial<SecretInfo>;
@@ -253,7 +253,7 @@ export type Viewer = Pick<KeyHolder, "userId" | "source">;
 /** Keys and logins as the sources of other credentials, which end with them. */
 export interface CredentialSources {
   /** The holder of a source; undefined when it was revoked, logged out or has expired. */
-  holder(source: string): KeyHolder | undefined;
+  holder(source: string): Promise<KeyHolder | undefined>;
   /** Calls the listener after this process has changed keys or logins. */
   onChange(listener: () => void): void;
 }
@@ -271,7 +271,7 @@ export interface ApiKeys {
    * The holder of a key; undefined when it is unknown or expired. Constant time in the number of
    * keys.
    */
-  authenticate(key: string): KeyHolder | undefined;
+  authenticate(key: string): Promise<KeyHolder | undefined>;
   /** Creates or replaces an unlimited key; returns its text, which is not stored. */
   create(userId: string, name: string): Promise<string>;
   /** Creates a key with a new name. Throws KeyExists, TooManyKeys. */
@@ -279,7 +279,7 @@ export interface ApiKeys {
   /** Registers a given key (SANDPIPER_API_KEY). */
   adopt(userId: string, name: string, key: string): Promise<void>;
   /** Oldest first; of all users without `userId`. */
-  list(userId?: string): ApiKeyRow[];
+  list(userId?: string): Promise<ApiKeyRow[]>;
   /** Removes a key and its logins; false when there is none. */
   remove(id: string): Promise<boolean>;
 }
@@ -289,7 +289,7 @@ export interface Logins {
   /** Creates a login; returns its token, which is not stored, and its end (ms since the epoch). */
   begin(holder: KeyHolder): Promise<{ token: string; expiresAt: number }>;
   /** The holder of the login's key; undefined when the login or its key has expired. */
-  authenticate(token: string): KeyHolder | undefined;
+  authenticate(token: string): Promise<KeyHolder | undefined>;
   end(token: string): Promise<void>;
 }
 
@@ -317,13 +317,13 @@ export interface Acceptances {
    * The sentence that says why a sandbox gets no secrets, with the link; undefined when it does.
    * Cheap: call it for each use.
    */
-  withheld(userId: string, sandboxId: string): string | undefined;
+  withheld(userId: string, sandboxId: string): Promise<string | undefined>;
   /** The newest behaviour in a sandbox that was not accepted. */
-  pending(userId: string, sandboxId: string): Behaviour | undefined;
+  pending(userId: string, sandboxId: string): Promise<Behaviour | undefined>;
   /** Newest first; those that were found in one sandbox, or all found and accepted ones. */
-  list(userId: string, sandboxId?: string): Behaviour[];
+  list(userId: string, sandboxId?: string): Promise<Behaviour[]>;
   /** Throws BehaviourNotFound, like `accept`. */
-  get(userId: string, digest: string): Behaviour;
+  get(userId: string, digest: string): Promise<Behaviour>;
   /**
    * Accepts a behaviour, once. Throws TooManyAcceptances, also for one whose parts are no longer
    * kept.

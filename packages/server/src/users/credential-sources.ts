@@ -24,7 +24,7 @@ export class StoredCredentialSources implements CredentialSources {
     this.#memory = memory;
   }
 
-  holder(source: string): KeyHolder | undefined {
+  holder(source: string): Promise<KeyHolder | undefined> {
     return this.#memory.resolve("source", source, () => this.#find(source));
   }
 
@@ -32,13 +32,13 @@ export class StoredCredentialSources implements CredentialSources {
     this.#memory.onClear(listener);
   }
 
-  #find(source: string) {
+  async #find(source: string) {
     const name = source.slice(1);
     if (source.startsWith("l")) {
-      const found = this.#logins.findByHash(Buffer.from(name, "base64url"), Date.now());
+      const found = await this.#logins.findByHash(Buffer.from(name, "base64url"), Date.now());
       return found && { ...found, source };
     }
-    const key = source.startsWith("k") ? this.#keys.get(parseId(name) ?? "") : undefined;
+    const key = source.startsWith("k") ? await this.#keys.get(parseId(name) ?? "") : undefined;
     return key && { key, expiresAt: key.expiresAt, source };
   }
 }

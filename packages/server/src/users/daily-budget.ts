@@ -16,10 +16,10 @@ export class DailyBudget {
   }
 
   /** The message for a user whose budget is used up; undefined while some of it is left. */
-  getExhaustedReason(userId: string): string | undefined {
+  async getExhaustedReason(userId: string): Promise<string | undefined> {
     if (this.#usd === 0) return undefined;
     const now = this.#now();
-    const spent = this.#spending.getSpent(userId, new Date(now).toISOString().slice(0, 10));
+    const spent = await this.#spending.getSpent(userId, new Date(now).toISOString().slice(0, 10));
     if (spent < this.#usd) return undefined;
     const tomorrow = new Date((Math.floor(now / dayMs) + 1) * dayMs).toISOString().replace(".000", "");
     return `Today's budget of ${this.#usd} USD for model calls is used up: send a message or run again from ${tomorrow} on.`;

@@ -28,9 +28,9 @@ export class StoredLogins implements Logins {
     return { token, expiresAt };
   }
 
-  authenticate(token: string): KeyHolder | undefined {
-    return this.#memory.resolve("login", token, () => {
-      const found = this.#store.find(token, Date.now());
+  authenticate(token: string): Promise<KeyHolder | undefined> {
+    return this.#memory.resolve("login", token, async () => {
+      const found = await this.#store.find(token, Date.now());
       return found && { ...found, source: sourceOf.login(hashKey(token)) };
     });
   }

@@ -24,8 +24,8 @@ export class StoredLlmProfiles implements LlmProfileService {
     this.#documents = documents;
   }
 
-  list(userId: string): ProfileList {
-    const { profiles, active } = this.#documents.get(userId).llm_profiles ?? noProfiles;
+  async list(userId: string): Promise<ProfileList> {
+    const { profiles, active } = (await this.#documents.get(userId)).llm_profiles ?? noProfiles;
     return {
       profiles: Object.entries(profiles).map(([name, llm]) => {
         const { model, base_url } = viewLlm(llm);
@@ -35,18 +35,18 @@ export class StoredLlmProfiles implements LlmProfileService {
     };
   }
 
-  get(userId: string, name: string, reading?: ViewOptions): ProfileDetail {
-    const llm = requireProfile(this.#documents.get(userId), name);
+  async get(userId: string, name: string, reading?: ViewOptions): Promise<ProfileDetail> {
+    const llm = requireProfile(await this.#documents.get(userId), name);
     return { name, config: viewLlm(llm, reading), api_key_set: Boolean(llm.api_key) };
   }
 
-  model(userId: string, name: string): Partial<ModelConfig> | undefined {
-    const llm = findProfile(this.#documents.get(userId), name);
+  async model(userId: string, name: string): Promise<Partial<ModelConfig> | undefined> {
+    const llm = findProfile(await this.#documents.get(userId), name);
     return llm && toModelConfig(llm, userId);
   }
 
-  restoreSecrets(userId: string, name: string, llm: LlmDiff): LlmDiff {
-    const document = this.#documents.get(userId);
+  async restoreSecrets(userId: string, name: string, llm: LlmDiff): Promise<LlmDiff> {
+    const document = await this.#documents.get(userId);
     return toStoredProfile(document, { llm }, findProfile(document, name));
   }
 

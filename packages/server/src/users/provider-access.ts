@@ -47,7 +47,7 @@ export class ProviderAccessTokens {
       () => undefined,
     );
     const provider = providerTypes.find((type) => type === claims?.provider_type);
-    const holder = typeof claims?.source === "string" ? this.#sources.holder(claims.source) : undefined;
+    const holder = typeof claims?.source === "string" ? await this.#sources.holder(claims.source) : undefined;
     return provider && holder && holder.userId === claims?.user_id
       ? { userId: holder.userId, provider }
       : undefined;

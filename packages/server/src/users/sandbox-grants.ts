@@ -64,24 +64,28 @@ export class SandboxGrants {
     this.#deps = deps;
   }
 
-  bySessionKey(key: string): SandboxGrant | undefined {
+  async bySessionKey(key: string): Promise<SandboxGrant | undefined> {
     const [, sandboxId = "", source = "", signature = ""] = sessionKeyPattern.exec(key) ?? [];
     return this.#find({ sandboxId, source, signature }, ["session key", source]);
   }
 
   /** What a token opens; undefined for another port or purpose, or after expiry. */
-  byToken(text: string, purpose: TokenPurpose, { sandboxId, port }: SandboxPort): SandboxGrant | undefined {
+  async byToken(
+    text: string,
+    purpose: TokenPurpose,
+    { sandboxId, port }: SandboxPort,
+  ): Promise<SandboxGrant | undefined> {
     const [, seconds = "", source = "", signature = ""] = tokenPattern.exec(text) ?? [];
     if (!(Number.parseInt(seconds, 36) * 1000 > Date.now())) return undefined;
     return this.#find({ sandboxId, source, signature }, [purpose, source, port, seconds]);
   }
 
-  #find(
+  async #find(
     { sandboxId, source, signature }: { sandboxId: string; source: string; signature: string },
     signed: readonly (string | number)[],
-  ): SandboxGrant | undefined {
-    const holder = source === "" ? undefined : this.#deps.sources.holder(source);
-    const row = holder && this.#deps.sandboxes.get(holder.userId, sandboxId);
+  ): Promise<SandboxGrant | undefined> {
+    const holder = source === "" ? undefined : await this.#deps.sources.holder(source);
+    const row = holder && (await this.#deps.sandboxes.get(holder.userId, sandboxId));
     if (!row || !timingSafeEqual(Buffer.from(signature, "base64url"), sign(row, signed))) return undefined;
     return { row, source };
   }

@@ -44,12 +44,13 @@ export class StoredSecrets implements Secrets {
     this.#options = options;
   }
 
-  list(userId: string): readonly SecretInfo[] {
-    return this.#derive(userId).list;
+  async list(userId: string): Promise<readonly SecretInfo[]> {
+    return (await this.#derive(userId)).list;
   }
 
-  value(userId: string, name: string): string | undefined {
-    return this.#derive(userId).forSandboxes.find((secret) => secret.name === name)?.value;
+  async value(userId: string, name: string): Promise<string | undefined> {
+    const { forSandboxes } = await this.#derive(userId);
+    return forSandboxes.find((secret) => secret.name === name)?.value;
   }
 
   async put(
@@ -97,12 +98,12 @@ export class StoredSecrets implements Secrets {
     });
   }
 
-  providers(userId: string): ReadonlyMap<ProviderType, ProviderToken> {
-    return this.#derive(userId).providers;
+  async providers(userId: string): Promise<ReadonlyMap<ProviderType, ProviderToken>> {
+    return (await this.#derive(userId)).providers;
   }
 
-  providerHosts(userId: string): Readonly<Record<string, string | null>> {
-    return this.#derive(userId).providerHosts;
+  async providerHosts(userId: string): Promise<Readonly<Record<string, string | null>>> {
+    return (await this.#derive(userId)).providerHosts;
   }
 
   async setProviders(
@@ -135,7 +136,7 @@ export class StoredSecrets implements Secrets {
     }
     await this.#changes.run(`conversation ${conversationId}`, async () => {
       const { conversations } = this.#options;
-      const before = conversations.get(conversationId);
+      const before = await conversations.get(conversationId);
       const all = { ...before?.values, ...values };
       const total = Object.values(all).reduce((sum, value) => sum + value.length, 0);
       if (total > maxTotalLength || Object.keys(all).length > maxSecrets)
@@ -156,7 +157,7 @@ export class StoredSecrets implements Secrets {
   ): Promise<void> {
     await this.#changes.run(`conversation ${conversationId}`, async () => {
       const { conversations, mask } = this.#options;
-      const row = conversations.get(conversationId);
+      const row = await conversations.get(conversationId);
       const same = Object.entries(found).filter(([name, { source }]) =>
         isDeepStrictEqual(row?.sources?.[name], source),
       );
@@ -179,11 +180,15 @@ export class StoredSecrets implements Secrets {
     );
   }
 
-  forSandbox(userId: string, sandboxId: string): readonly SandboxSecret[] {
+  async forSandbox(userId: string, sandboxId: string): Promise<readonly SandboxSecret[]> {
     const { conversations, mask } = this.#options;
-    const rows = conversations.listBySandbox(sandboxId).filter((row) => row.userId === userId);
+    const [{ forSandboxes }, all] = await Promise.all([
+      this.#derive(userId),
+      conversations.listBySandbox(sandboxId),
+    ]);
+    const rows = all.filter((row) => row.userId === userId);
     let secrets = limitSecrets(
-      this.#derive(userId).forSandboxes,
+      forSandboxes,
       rows.flatMap(({ scope }) => (scope ? [scope] : [])),
     );
     for (const row of rows) {
@@ -193,12 +198,12 @@ export class StoredSecrets implements Secrets {
     return secrets;
   }
 
-  #document(userId: string): SecretsDocument {
-    return (this.#options.users.get(userId) as SecretsDocument | undefined) ?? noSecrets;
+  async #document(userId: string): Promise<SecretsDocument> {
+    return ((await this.#options.users.get(userId)) as SecretsDocument | undefined) ?? noSecrets;
   }
 
-  #derive(userId: string): DerivedSecrets {
-    const document = this.#document(userId);
+  async #derive(userId: string): Promise<DerivedSecrets> {
+    const document = await this.#document(userId);
     const known = this.#derived.get(document);
     if (known) return known;
     const derived = deriveSecrets(document);
@@ -211,7 +216,7 @@ export class StoredSecrets implements Secrets {
 
   #change(userId: string, change: (document: SecretsDocument) => SecretsDocument): Promise<void> {
     return this.#changes.run(userId, async () => {
-      await this.#options.users.put(userId, { ...change(this.#document(userId)) });
+      await this.#options.users.put(userId, { ...change(await this.#document(userId)) });
     });
   }
 }

@@ -12,8 +12,8 @@ export class StoredWorkspaces {
     this.#documents = documents;
   }
 
-  list(userId: string): SavedWorkspaces {
-    return this.#documents.get(userId).workspaces ?? none;
+  async list(userId: string): Promise<SavedWorkspaces> {
+    return (await this.#documents.get(userId)).workspaces ?? none;
   }
 
   /** Adds or replaces folders by path; returns all. Throws InvalidParameter for too many. */
@@ -30,11 +30,11 @@ export class StoredWorkspaces {
 
   /** Removes a folder; false when there is none. */
   async remove(userId: string, kind: keyof SavedWorkspaces, path: string): Promise<boolean> {
-    const before = this.list(userId)[kind].length;
-    const { [kind]: left } = await this.#change(userId, (saved) => ({
-      ...saved,
-      [kind]: saved[kind].filter((one) => one.path !== path),
-    }));
+    let before = 0;
+    const { [kind]: left } = await this.#change(userId, (saved) => {
+      before = saved[kind].length;
+      return { ...saved, [kind]: saved[kind].filter((one) => one.path !== path) };
+    });
     return left.length < before;
   }
 

@@ -92,7 +92,7 @@ test("secrets enter the sandbox as placeholders, also in an open shell, and are 
   });
   const settings = await agent.call("GET", "/api/settings", undefined, { "X-Expose-Secrets": "encrypted" });
   await post(id, "secrets", { secrets: { LATER: settings.body.agent_settings.llm.api_key } });
-  const { values } = platform.platform.store.conversationSecrets.get(id)!;
+  const { values } = (await platform.platform.store.conversationSecrets.get(id))!;
   expect(values.LATER).toBe("planted-value-key");
   // A masked value keeps the stored secret; a URL of this server means the user's own secret.
   await platform.call("POST", "/api/v1/secrets", { name: "OWN", value: "planted-value-own" });
@@ -125,7 +125,7 @@ test("secrets enter the sandbox as placeholders, also in an open shell, and are 
   expect(Object.keys(all)).toEqual(expect.arrayContaining(["OWN", "FROM"]));
   const other = (await agent.call("POST", "/api/conversations", sdkRequest(models.url, { secrets: all })))
     .body.id;
-  const copied = platform.platform.store.conversationSecrets.get(other)!.values;
+  const copied = (await platform.platform.store.conversationSecrets.get(other))!.values;
   expect(copied).toMatchObject({ FROM: "planted-value-own", LATER: "planted-value-key" });
   expect(copied).not.toHaveProperty("OWN");
 });

@@ -120,7 +120,7 @@ class FuzzRun {
 
   /** `isAlone`: there are no other requests at the same time. */
   async one(request: FuzzRequest, isAlone = true): Promise<void> {
-    const before = !isAlone || this.#target.isBusy() ? undefined : this.#target.rows();
+    const before = !isAlone || (await this.#target.isBusy()) ? undefined : this.#target.rows();
     let answer: Answer;
     try {
       answer = await this.#send(request);
@@ -221,7 +221,8 @@ class FuzzRun {
     for (let last = this.#target.rows(); ; ) {
       await delay(20);
       const rows = this.#target.rows();
-      if ((!this.#target.isBusy() && changed(last, rows) === "") || performance.now() > end) return rows;
+      const isQuiet = !(await this.#target.isBusy()) && changed(last, rows) === "";
+      if (isQuiet || performance.now() > end) return rows;
       last = rows;
     }
   }

@@ -65,6 +65,7 @@ export class LiveTarget implements FuzzTarget {
   #accessToken = "";
   #round = 0;
   #agentProfiles: string[] = [];
+  #spareKeys: string[] = [];
 
   private constructor(
     server: TestPlatform,
@@ -147,7 +148,9 @@ export class LiveTarget implements FuzzTarget {
         max_iterations: 2,
       });
     await this.#snapshotsOf(main);
-    await this.#server.platform.apiKeys.create(mine, "spare");
+    const { apiKeys } = this.#server.platform;
+    await apiKeys.create(mine, "spare");
+    this.#spareKeys = (await apiKeys.list()).flatMap((row) => (row.name === "spare" ? [row.id] : []));
     this.#accessToken = (
       await call("POST", "/api/v1/webhooks/secrets", { provider: "github" })
     ).body.access_token;
@@ -288,7 +291,7 @@ export class LiveTarget implements FuzzTarget {
         return this.#agentProfiles;
       case "key_id":
         // Never the keys that the requests themselves carry.
-        return this.#server.platform.apiKeys.list().flatMap((row) => (row.name === "spare" ? [row.id] : []));
+        return this.#spareKeys;
       case "key":
         return ["own", this.#server.key];
       case "x-access-token":
@@ -339,18 +342,23 @@ export class LiveTarget implements FuzzTarget {
     return this.#tables.rows();
   }
 
-  isBusy(): boolean {
+  async isBusy(): Promise<boolean> {
     const { startTasks, conversations } = this.#server.platform.store;
     const starting = this.#tables.count("sandboxes WHERE status = 'STARTING'");
-    const working = [startTasks.listOpen(), conversations.listRunning(), conversations.listWithGoal()];
-    return starting > 0 || working.some(({ length }) => length > 0);
+    const reads: Promise<readonly unknown[]>[] = [
+      startTasks.listOpen(),
+      conversations.listRunning(),
+      conversations.listWithGoal(),
+    ];
+    const working = await Promise.all(reads);
+    return starting > 0 || working.some((rows) => rows.length > 0);
   }
 
   /** Waits until nothing is being started or run. */
   async #quiet(): Promise<void> {
     const end = performance.now() + 60_000;
-    await until(() => !this.isBusy() || performance.now() > end || undefined);
-    if (this.isBusy()) throw new Error("Starts or runs of earlier requests do not end.");
+    await until(async () => !(await this.isBusy()) || performance.now() > end || undefined);
+    if (await this.isBusy()) throw new Error("Starts or runs of earlier requests do not end.");
   }
 
   badLogLines(): string[] {

@@ -33,6 +33,8 @@ export class RecordTarget implements FuzzTarget {
   readonly #conversations: Record<string, string[]> = { [mine]: [], [strangers]: [] };
   readonly #events: string[] = [];
   readonly #callbacks: string[] = [];
+  #spareKeys: string[] = [];
+  #sessionKey = "";
 
   private constructor(server: TestServer, readOnlyKey: string, base: string | undefined) {
     this.server = server;
@@ -63,7 +65,7 @@ export class RecordTarget implements FuzzTarget {
       wrong: "sp_no-such-key",
       stranger: strangerKey,
       "read-only": this.#readOnlyKey,
-      sandbox: this.server.sandboxes.get(mine, "sandbox-1") && this.server.sessionKey("sandbox-1"),
+      sandbox: this.server.sandboxes.rows.has("sandbox-1") ? this.#sessionKey : undefined,
       owner: key,
     };
     return keys[credential];
@@ -117,13 +119,16 @@ export class RecordTarget implements FuzzTarget {
         key: userId === mine ? key : strangerKey,
       });
       this.#callbacks.unshift(((await answer.json()) as { id: string }).id);
-      const [first] = server.events.read(id, 0, 1);
+      const [first] = await server.events.read(id, 0, 1);
       this.#events.unshift(first!.event.id);
       this.#conversations[userId] = [id, ...this.#conversations[userId]!].slice(0, 6);
     }
     this.#events.splice(6);
     this.#callbacks.splice(6);
     await server.apiKeys.create(mine, "spare");
+    const keys = await server.apiKeys.list();
+    this.#spareKeys = keys.flatMap((row) => (row.name === "spare" ? [row.id] : []));
+    this.#sessionKey = server.sessionKey("sandbox-1");
     await this.#plantSecrets();
   }
 
@@ -175,7 +180,7 @@ export class RecordTarget implements FuzzTarget {
         return ["snap-1"];
       case "key_id":
         // Never the keys that the requests themselves carry.
-        return this.server.apiKeys.list().flatMap((row) => (row.name === "spare" ? [row.id] : []));
+        return this.#spareKeys;
       case "callback_id":
         return this.#callbacks;
       case "digest":
@@ -197,11 +202,13 @@ export class RecordTarget implements FuzzTarget {
     return { ...this.#tables.rows(), "sandbox records": rows.size, "snapshot records": kept.length };
   }
 
-  isBusy(): boolean {
+  async isBusy(): Promise<boolean> {
     const { startTasks, conversations } = this.server.store;
-    return [startTasks.listOpen(), conversations.listRunning(), conversations.listWithGoal()].some(
-      ({ length }) => length > 0,
-    );
+    return [
+      await startTasks.listOpen(),
+      await conversations.listRunning(),
+      await conversations.listWithGoal(),
+    ].some(({ length }) => length > 0);
   }
 
   badLogLines(): string[] {

@@ -33,7 +33,7 @@ export interface FuzzTarget {
   /** How many rows there are of everything, by table. */
   rows(): Record<string, number>;
   /** Whether a start or a run of an earlier request is still writing. */
-  isBusy(): boolean;
+  isBusy(): Promise<boolean>;
   /** Log lines since the last call that hold a planted secret or report an unexpected failure. */
   badLogLines(): string[];
   /** Closes the target; returns what it left behind. */
@@ -72,7 +72,7 @@ export async function stopGoals({
   store,
   conversations,
 }: Pick<HttpServices, "conversations"> & { store: Store }): Promise<void> {
-  for (const { id } of store.conversations.listWithGoal()) await conversations.goals.stop(id);
+  for (const { id } of await store.conversations.listWithGoal()) await conversations.goals.stop(id);
 }
 
 /** Collects what a server logs. */

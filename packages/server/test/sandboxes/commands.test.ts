@@ -18,7 +18,7 @@ beforeAll(async () => {
   const sandboxes = await bench.serve();
   row = await sandboxes.create("ann");
   await sandboxes.running(row.id);
-  row = sandboxes.get("ann", row.id)!;
+  row = (await sandboxes.get("ann", row.id))!;
 });
 afterEach(async () => {
   for (const service of open.splice(0)) await service.close();
@@ -112,7 +112,7 @@ test("other files and truncated logs are ignored", async () => {
     writeFileSync(join(folder(), row.id, `${"1".repeat(32)}.log`), junk);
     expect(await all(serve())).toEqual(before);
   }
-  await serve().open(() => false);
+  await serve().open(async () => false);
   expect(readdirSync(folder())).toEqual([]);
 });
 
@@ -140,7 +140,7 @@ test("a command keeps its sandbox awake only until it ends", async () => {
     const service = new BashService({ dir: join(idle.dir, "bash"), sandboxes, logger });
     const { id } = await sandboxes.create("ann");
     await sandboxes.running(id);
-    const own = sandboxes.get("ann", id)!;
+    const own = (await sandboxes.get("ann", id))!;
     const running = service.execute(own, {
       command: "mkfifo /tmp/gate; touch /tmp/made; read -r line < /tmp/gate; echo $line",
     });

@@ -19,7 +19,7 @@ test("an opened snapshot shows its files, is not listed, has no network, and is 
     kind: "file",
     content: Buffer.from("then\n"),
   });
-  expect(service.search("me", { limit: 10 }).items.map((row) => row.id)).toEqual([id]);
+  expect((await service.search("me", { limit: 10 })).items.map((row) => row.id)).toEqual([id]);
   expect(await bench.driver.list()).toHaveLength(2);
   // The reaper does not take it for an orphan while it is open.
   await service.reaper.reap();

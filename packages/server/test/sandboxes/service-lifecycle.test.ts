@@ -29,17 +29,17 @@ test("an idle sandbox is paused and hibernated, and its next use starts it on it
   const before = await service.running(id);
   await sh(before, "echo kept >file; sleep 300 >/dev/null 2>&1 &");
   await bench.pass(999);
-  expect(row(id)?.status).toBe("RUNNING");
+  expect((await row(id))?.status).toBe("RUNNING");
   await bench.pass(1);
-  expect(row(id)).toMatchObject({ status: "PAUSED", statusDetail: null });
+  expect(await row(id)).toMatchObject({ status: "PAUSED", statusDetail: null });
   expect(await bench.state(id)).toBe("paused");
   await bench.pass(500);
-  expect(row(id)?.status).toBe("PAUSED");
+  expect((await row(id))?.status).toBe("PAUSED");
   expect(await bench.state(id)).toBe("stopped");
   await service.pause("me", id);
 
   const after = await service.running(id);
-  expect(row(id)?.status).toBe("RUNNING");
+  expect((await row(id))?.status).toBe("RUNNING");
   expect(after.incarnation).not.toBe(before.incarnation);
   expect(await sh(after, "cat file")).toBe("kept\n");
   await expect(before.exec({ argv: ["true"] })).rejects.toMatchObject({
@@ -58,10 +58,10 @@ test.each([1e9, -1e9])(
     bench.jump = jump;
     await service.running(other.id);
     await bench.pass(999);
-    expect(row(other.id)?.status).toBe("RUNNING");
-    expect(row(id)?.status).toBe("RUNNING");
+    expect((await row(other.id))?.status).toBe("RUNNING");
+    expect((await row(id))?.status).toBe("RUNNING");
     await bench.pass(1);
-    expect(row(id)?.status).toBe("PAUSED");
+    expect((await row(id))?.status).toBe("PAUSED");
     bench.jump = 0;
     await bench.pass(499);
     expect(await bench.state(id)).toBe("paused");
@@ -79,7 +79,7 @@ test("a sandbox stays hibernated after a restart, and its last use is kept", asy
   await bench.pass(500);
   await service.close();
   service = await bench.serve({ idle });
-  expect(row(id)).toMatchObject({ status: "PAUSED", lastUsedAt: usedAt });
+  expect(await row(id)).toMatchObject({ status: "PAUSED", lastUsedAt: usedAt });
   expect(await sh(await service.running(id), "cat file")).toBe("kept\n");
 });
 
@@ -104,7 +104,7 @@ test("a sandbox has egress after a restart, even if it was paused or its program
   await expect.poll(async () => sh(await service.running(greedy), "ls taken")).toBe("taken\n");
   await service.close();
   await serve();
-  expect(row(paused)?.status).toBe("PAUSED");
+  expect((await row(paused))?.status).toBe("PAUSED");
   for (const id of [paused, greedy]) expect(await ask(id)).toBe("HTTP/1.1 407");
   await egress?.close();
 });
@@ -149,7 +149,7 @@ test("a pause between two steps of a user's work does not stop it", async () => 
   handle = sandbox;
   await bench.pass(1_000);
   expect(process).toBeDefined();
-  expect(row(id)?.status).toBe("RUNNING");
+  expect((await row(id))?.status).toBe("RUNNING");
   process?.stdin.end();
   process?.stdout.resume();
   expect(await process?.exit).toMatchObject({ code: 0 });
@@ -181,16 +181,16 @@ test("commands, busy lease holders and connections count as use; an idle termina
   await bench.pass(999);
   connection.write("GET / HTTP/1.1\r\n");
   await bench.pass(999);
-  expect(row(id)?.status).toBe("RUNNING");
+  expect((await row(id))?.status).toBe("RUNNING");
   // An idle connection is not use. The pause closes it, so its user reconnects and wakes the
   // sandbox.
   const closed = once(connection, "close");
   await bench.pass(1_000);
   await closed;
-  expect(row(id)?.status).toBe("PAUSED");
+  expect((await row(id))?.status).toBe("PAUSED");
   leave();
   const again = await service.connect(id, 8000);
-  expect(row(id)?.status).toBe("RUNNING");
+  expect((await row(id))?.status).toBe("RUNNING");
   again.destroy();
   await expect(service.connect(id, 9)).rejects.toMatchObject({ code: "PortUnreachable" });
 });
@@ -203,9 +203,9 @@ test("a sandbox that was not used for days is deleted, unless its conversation i
   service.acquire(two.id, { busy: () => true, beforeStop: async () => {} });
   await bench.pass(1_000);
   await bench.pass(100_000);
-  expect(row(one.id)).toBeUndefined();
+  expect(await row(one.id)).toBeUndefined();
   expect(await bench.state(one.id)).toBeUndefined();
-  expect(row(two.id)?.status).toBe("RUNNING");
+  expect((await row(two.id))?.status).toBe("RUNNING");
 });
 
 test("the number of running sandboxes of a user is limited; the least recently used is paused", async () => {
@@ -220,16 +220,20 @@ test("the number of running sandboxes of a user is limited; the least recently u
   bench.time += 1_000;
   await service.running(first);
   const third = await make("me");
-  expect([first, second, third].map((id) => row(id)?.status)).toEqual(["RUNNING", "PAUSED", "RUNNING"]);
+  const statuses = () => Promise.all([first, second, third].map(async (id) => (await row(id))?.status));
+  expect(await statuses()).toEqual(["RUNNING", "PAUSED", "RUNNING"]);
   await service.running(second);
-  expect([first, second, third].map((id) => row(id)?.status)).toEqual(["PAUSED", "RUNNING", "RUNNING"]);
-  expect(service.get("other", strange)?.status).toBe("RUNNING");
+  expect(await statuses()).toEqual(["PAUSED", "RUNNING", "RUNNING"]);
+  expect((await service.get("other", strange))?.status).toBe("RUNNING");
   // The limit also holds for concurrent starts.
   await Promise.all([first, second, third].map((id) => service.running(id).catch(() => {})));
   const more = await Promise.all([1, 2, 3].map(() => service.create("me")));
   await Promise.all(more.map(({ id }) => service.running(id)));
   await expect
-    .poll(() => service.search("me", { limit: 10 }).items.filter(({ status }) => status === "RUNNING").length)
+    .poll(
+      async () =>
+        (await service.search("me", { limit: 10 })).items.filter(({ status }) => status === "RUNNING").length,
+    )
     .toBe(2);
 });
 
@@ -247,7 +251,7 @@ test("a sandbox in use is never paused for another one, which waits in order or 
   });
   await expect.poll(() => row(next.id)).toMatchObject(waiting(1));
   await expect.poll(() => row(last.id)).toMatchObject(waiting(2));
-  expect(row(used)?.status).toBe("RUNNING");
+  expect((await row(used))?.status).toBe("RUNNING");
   for (const refused of [
     early,
     service.pause("me", last.id),
@@ -261,17 +265,17 @@ test("a sandbox in use is never paused for another one, which waits in order or 
   const release = service.acquire(next.id, { busy: () => true, beforeStop: async () => {} });
   process.kill();
   expect((await service.running(next.id)).id).toBe(next.id);
-  expect(row(used)?.status).toBe("PAUSED");
+  expect((await row(used))?.status).toBe("PAUSED");
   await expect.poll(() => row(last.id)).toMatchObject(waiting(1));
   await expect(service.resume("me", used)).rejects.toMatchObject({
     code: "SandboxFailed",
     message: expect.stringMatching(/^All 1 sandboxes .* are in use: /),
   });
-  expect(row(used)).toMatchObject({ status: "PAUSED", statusDetail: null });
+  expect(await row(used)).toMatchObject({ status: "PAUSED", statusDetail: null });
   await service.remove("me", last.id);
   release();
   await service.resume("me", used);
-  expect([row(used)?.status, row(next.id)?.status]).toEqual(["RUNNING", "PAUSED"]);
+  expect([(await row(used))?.status, (await row(next.id))?.status]).toEqual(["RUNNING", "PAUSED"]);
 });
 
 test("a sandbox that could not be deleted can still be used", async () => {
@@ -294,7 +298,7 @@ test("a sandbox over its disk limit is stopped with a reason, and has a minute a
   const { id } = await service.create("me");
   await sh(await service.running(id), "head -c 8000000 /dev/zero >big; echo small >small");
   await bench.pass(5_000);
-  const { status, statusDetail } = row(id)!;
+  const { status, statusDetail } = (await row(id))!;
   expect([status, statusDetail]).toEqual(["PAUSED", expect.stringMatching(/files take .* of the 4\.0 MB/)]);
   expect(await bench.state(id)).toBe("stopped");
   await expect(service.running(id)).rejects.toMatchObject({ code: "SandboxFailed", message: statusDetail });
@@ -302,7 +306,7 @@ test("a sandbox over its disk limit is stopped with a reason, and has a minute a
   await bench.pass(5_000);
   expect(await sh(await service.running(id), "cat small; rm big")).toBe("small\n");
   await bench.pass(70_000);
-  expect(row(id)).toMatchObject({ status: "RUNNING", statusDetail: null });
+  expect(await row(id)).toMatchObject({ status: "RUNNING", statusDetail: null });
 });
 
 test("snapshots do not empty what the limits count, and empty files count", async () => {
@@ -320,7 +324,7 @@ test("snapshots do not empty what the limits count, and empty files count", asyn
     [full, /files take .* of the 4\.0 MB .*snapshots/],
     [crowded, /more than the 300 files/],
   ] as const)
-    expect(row(id)).toMatchObject({ status: "PAUSED", statusDetail: expect.stringMatching(words) });
+    expect(await row(id)).toMatchObject({ status: "PAUSED", statusDetail: expect.stringMatching(words) });
 });
 
 test("a user has a limited number of snapshots and of sandboxes", async () => {

@@ -38,7 +38,7 @@ beforeAll(async () => {
     resolve: async () => [address],
     secrets: {
       forSandbox: (userId, sandboxId) => secrets.forSandbox(userId, sandboxId),
-      withheld: () => restriction,
+      withheld: async () => restriction,
     },
   });
   service = await bench.serve({ specs, egress: proxy.proxy });
@@ -158,7 +158,7 @@ test("a plain secret is known inside, with its lines, until its owner takes that
   await secrets.removeConversation("z");
   await secrets.rename("zoe", "DB_PASSWORD", { name: "DB_PASSWORD", plain: false });
   expect(await read("DB_PASSWORD")).toMatch(/^sandpiper_/);
-  expect(secrets.list("zoe").map(({ name, plain }) => [name, plain])).toEqual([
+  expect((await secrets.list("zoe")).map(({ name, plain }) => [name, plain])).toEqual([
     ["DB_PASSWORD", false],
     ["HIDDEN", false],
   ]);

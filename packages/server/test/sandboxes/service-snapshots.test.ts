@@ -35,7 +35,7 @@ test("the record shows the progress of a preparation, which has its own time lim
     .toMatchObject({ status: "STARTING", statusDetail: "fetching layer 1 of 2" });
   go();
   const sandbox = await service.running(id);
-  expect(row(id)).toMatchObject({ status: "RUNNING", statusDetail: null, prepared: true });
+  expect(await row(id)).toMatchObject({ status: "RUNNING", statusDetail: null, prepared: true });
   expect(await sh(sandbox, "echo $FROM_IMAGE")).toBe("1\n");
   // A spec that is configured no more, or otherwise, does not change a sandbox that there is.
   await service.close();
@@ -51,7 +51,7 @@ test("the record and the waiting callers get the reason why a spec cannot be pre
   );
   const { id } = await service.create("me");
   await expect(service.running(id)).rejects.toMatchObject({ code: "SandboxFailed", message: sentence });
-  expect(row(id)).toMatchObject({ status: "ERROR", statusDetail: sentence });
+  expect(await row(id)).toMatchObject({ status: "ERROR", statusDetail: sentence });
   await expect(service.snapshots.create("me", id)).rejects.toMatchObject({ code: "SandboxFailed" });
 });
 
@@ -66,7 +66,7 @@ test("an endless preparation is ended by deletion, its time limit or shutdown; t
   await service.remove("me", deleted.id);
   await failed;
   expect(changes).toEqual(["removed"]);
-  expect(bench.store.sandboxes.all()).toEqual([]);
+  expect(await bench.store.sandboxes.all()).toEqual([]);
   expect(await bench.driver.list()).toEqual([]);
   const left = await service.create("me");
   await service.close();
@@ -77,7 +77,7 @@ test("an endless preparation is ended by deletion, its time limit or shutdown; t
   await service.close();
   service = await bench.serve();
   await service.resume("me", left.id);
-  expect(row(left.id)).toMatchObject({ status: "RUNNING", statusDetail: null });
+  expect(await row(left.id)).toMatchObject({ status: "RUNNING", statusDetail: null });
 });
 
 test("a snapshot keeps the files, and sandboxes can start from it even after the first sandbox is deleted", async () => {
@@ -86,11 +86,11 @@ test("a snapshot keeps the files, and sandboxes can start from it even after the
   await sh(await service.running(id), "echo then >file");
   const snapshot = await service.snapshots.create("me", id);
   expect(snapshot).toMatchObject({ sandboxId: id, userId: "me" });
-  expect(row(id)?.status).toBe("RUNNING");
+  expect((await row(id))?.status).toBe("RUNNING");
   expect(await sh(await service.running(id), "cat file; echo now >file")).toBe("then\n");
   await service.pause("me", id);
   await service.snapshots.create("me", id);
-  expect(row(id)?.status).toBe("PAUSED");
+  expect((await row(id))?.status).toBe("PAUSED");
 
   const fork = await service.create("me", undefined, { snapshotId: snapshot.id });
   expect(await sh(await service.running(fork.id), "cat file; echo fork >file")).toBe("then\n");
@@ -98,7 +98,7 @@ test("a snapshot keeps the files, and sandboxes can start from it even after the
   await service.remove("me", id);
   await service.close();
   service = await bench.serve();
-  expect(service.snapshots.search("me", { limit: 10 }).items).toHaveLength(2);
+  expect((await service.snapshots.search("me", { limit: 10 })).items).toHaveLength(2);
   const late = await service.create("me", undefined, { snapshotId: snapshot.id });
   expect(await sh(await service.running(late.id), "cat file")).toBe("then\n");
   expect(await sh(await service.running(fork.id), "cat file")).toBe("fork\n");
@@ -149,7 +149,7 @@ test("a snapshot that cannot be recorded is removed, and the sandbox keeps runni
   await expect(service.snapshots.create("me", id)).rejects.toMatchObject({ code: "StorageFull" });
   bench.store.snapshots.create = create;
   expect(await bench.driver.snapshots()).toEqual([]);
-  expect(row(id)?.status).toBe("RUNNING");
+  expect((await row(id))?.status).toBe("RUNNING");
   expect(await sh(await service.running(id), "cat file")).toBe("kept\n");
 });
 

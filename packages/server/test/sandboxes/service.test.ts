@@ -46,7 +46,10 @@ test("creates a sandbox at once, starts it in the background and reports every c
   const sandbox = await service.running(row.id);
   expect(sandbox.spec).toEqual(testSpec);
   expect(await sh(sandbox, "id -un; pwd")).toBe("agent\n/workspace/project\n");
-  expect(service.get("me", row.id)).toMatchObject({ status: "RUNNING", incarnation: sandbox.incarnation });
+  expect(await service.get("me", row.id)).toMatchObject({
+    status: "RUNNING",
+    incarnation: sandbox.incarnation,
+  });
 
   await service.pause("me", row.id);
   await service.remove("me", row.id);
@@ -57,14 +60,14 @@ test("creates a sandbox at once, starts it in the background and reports every c
 test("knows its specs and refuses others", async () => {
   expect(service.specs()).toEqual([testSpec]);
   await expect(service.create("me", "no-such-spec")).rejects.toMatchObject({ code: "SandboxSpecNotFound" });
-  expect(store.sandboxes.all()).toEqual([]);
+  expect(await store.sandboxes.all()).toEqual([]);
 });
 
 test("shows a sandbox only to its owner", async () => {
   const { id } = await service.create("me");
-  expect(service.get("other", id)).toBeUndefined();
-  expect(service.search("other", { limit: 10 }).items).toEqual([]);
-  expect(service.search("me", { limit: 10 }).items.map((row) => row.id)).toEqual([id]);
+  expect(await service.get("other", id)).toBeUndefined();
+  expect((await service.search("other", { limit: 10 })).items).toEqual([]);
+  expect((await service.search("me", { limit: 10 })).items.map((row) => row.id)).toEqual([id]);
   for (const operation of [service.pause, service.resume, service.remove]) {
     await expect(operation.call(service, "other", id)).rejects.toMatchObject({ code: "SandboxNotFound" });
     await expect(operation.call(service, "me", "sbx-unknown")).rejects.toMatchObject({
@@ -79,21 +82,21 @@ test("pauses and resumes repeatedly, and keeps the processes and the incarnation
   const sandbox = await service.running(id);
   await sh(sandbox, "sleep 300 >/dev/null 2>&1 & echo $! >/tmp/pid");
   await Promise.all([service.pause("me", id), service.pause("me", id)]);
-  expect(service.get("me", id)?.status).toBe("PAUSED");
+  expect((await service.get("me", id))?.status).toBe("PAUSED");
   expect(await driver.list()).toMatchObject([{ id, state: "paused" }]);
   await Promise.all([service.resume("me", id), service.resume("me", id)]);
-  expect(service.get("me", id)).toMatchObject({ status: "RUNNING", incarnation: sandbox.incarnation });
+  expect(await service.get("me", id)).toMatchObject({ status: "RUNNING", incarnation: sandbox.incarnation });
   expect(await sh(sandbox, "kill -0 $(cat /tmp/pid) && echo there")).toBe("there\n");
 
   await service.pause("me", id);
   expect((await service.running(id)).incarnation).toBe(sandbox.incarnation);
-  expect(service.get("me", id)?.status).toBe("RUNNING");
+  expect((await service.get("me", id))?.status).toBe("RUNNING");
 });
 
 test("queues operations behind a running start and behind each other", async () => {
   const { id } = await service.create("me");
   await Promise.all([service.pause("me", id), service.resume("me", id), service.pause("me", id)]);
-  expect(service.get("me", id)?.status).toBe("PAUSED");
+  expect((await service.get("me", id))?.status).toBe("PAUSED");
   const removals = await Promise.allSettled([service.remove("me", id), service.remove("me", id)]);
   expect(removals.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled"]);
   await expect(service.running(id)).rejects.toMatchObject({ code: "SandboxNotFound" });
@@ -142,7 +145,7 @@ test("finds running and paused sandboxes again after a restart", async () => {
   const after = await service.running(one.id);
   expect(after.incarnation).toBe(before.incarnation);
   expect(await sh(after, "kill -0 $(cat /tmp/pid) && echo there")).toBe("there\n");
-  expect(service.get("me", two.id)?.status).toBe("PAUSED");
+  expect((await service.get("me", two.id))?.status).toBe("PAUSED");
   await service.resume("me", two.id);
   expect(await sh(await service.running(two.id), "echo alive")).toBe("alive\n");
 });
@@ -163,8 +166,8 @@ test("a restart resumes starts, restarts dead sandboxes, and removes sandboxes w
   expect((await driver.list()).map(({ id }) => id)).not.toContain("orphan");
   expect(await sh(await service.running(starting.id), "echo alive")).toBe("alive\n");
   expect(await sh(await service.running(died.id), "cat file")).toBe("kept\n");
-  expect(service.get("me", died.id)?.incarnation).not.toBe(died.incarnation);
-  expect(service.get("me", frozen.id)?.status).toBe("PAUSED");
+  expect((await service.get("me", died.id))?.incarnation).not.toBe(died.incarnation);
+  expect((await service.get("me", frozen.id))?.status).toBe("PAUSED");
 });
 
 test("says in one sentence why a start failed, and retries on request", async () => {
@@ -183,7 +186,7 @@ test("says in one sentence why a start failed, and retries on request", async ()
     code: "SandboxFailed",
     message: expect.stringMatching(/could not start the sandbox: .+\.$/),
   });
-  const row = service.get("me", id);
+  const row = await service.get("me", id);
   expect(row).toMatchObject({ status: "ERROR", statusDetail: expect.stringMatching(/\.$/) });
   await expect(service.pause("me", id)).rejects.toMatchObject({
     code: "SandboxFailed",
@@ -192,7 +195,7 @@ test("says in one sentence why a start failed, and retries on request", async ()
   broken = false;
   await service.resume("me", id);
   expect(await sh(await service.running(id), "echo alive")).toBe("alive\n");
-  expect(service.get("me", id)).toMatchObject({ status: "RUNNING", statusDetail: null });
+  expect(await service.get("me", id)).toMatchObject({ status: "RUNNING", statusDetail: null });
 });
 
 test("fails a start that takes too long, and finds the sandbox when it comes up later", async () => {
@@ -211,7 +214,7 @@ test("fails a start that takes too long, and finds the sandbox when it comes up 
     code: "SandboxFailed",
     message: expect.stringMatching(/within 0.1 s/),
   });
-  expect(service.get("me", id)?.status).toBe("ERROR");
+  expect((await service.get("me", id))?.status).toBe("ERROR");
   release();
   await late;
   await service.resume("me", id);
@@ -230,7 +233,7 @@ test("removes the record of a sandbox whose container cannot be removed, and ret
   const { id } = await service.create("me");
   await service.running(id);
   await service.remove("me", id);
-  expect(service.get("me", id)).toBeUndefined();
+  expect(await service.get("me", id)).toBeUndefined();
   await service.close();
   await serve();
   expect(await driver.list()).toEqual([]);
@@ -257,7 +260,7 @@ test("a start whose result cannot be stored for a while is repeated automaticall
   // As running, and then as failed.
   await expect.poll(() => refused).toBeGreaterThanOrEqual(2);
   sandboxes.update = update;
-  expect(service.get("me", id)?.status).toBe("STARTING");
-  await expect.poll(() => service.get("me", id)?.status).toBe("RUNNING");
+  expect((await service.get("me", id))?.status).toBe("STARTING");
+  await expect.poll(async () => (await service.get("me", id))?.status).toBe("RUNNING");
   expect(await sh(await service.running(id), "echo works")).toBe("works\n");
 });

@@ -45,15 +45,15 @@ export class SandboxRecords implements Sandboxes {
       network: { mode: "none", allow: [], credentials: [] },
     },
   ];
-  resolveSpec(_userId: string, specId = "host") {
+  async resolveSpec(_userId: string, specId = "host") {
     if (specId !== "host")
       throw new PlatformError("SandboxSpecNotFound", `The sandbox spec ${specId} does not exist.`);
     return this.specs()[0]!;
   }
   getSpec = (row: SandboxRow) => (row.spec as SandboxSpec | null) ?? this.specs()[0]!;
   async create(userId: string, specId?: string, options: CreateOptions = {}) {
-    const spec = this.resolveSpec(userId, specId);
-    if (options.snapshotId !== undefined && !this.snapshots.get(userId, options.snapshotId))
+    const spec = await this.resolveSpec(userId, specId);
+    if (options.snapshotId !== undefined && !(await this.snapshots.get(userId, options.snapshotId)))
       throw new PlatformError("SnapshotNotFound", `There is no snapshot ${options.snapshotId}.`);
     const network = { ...spec.network, ...options.network };
     const { id, snapshotId = null } = options;
@@ -65,11 +65,10 @@ export class SandboxRecords implements Sandboxes {
       snapshotId,
     });
   }
-  get(userId: string, id: string) {
-    const row = this.rows.get(id);
-    return row?.userId === userId ? row : undefined;
+  async get(userId: string, id: string) {
+    return this.#find(userId, id);
   }
-  search: Sandboxes["search"] = (userId, page) =>
+  search: Sandboxes["search"] = async (userId, page) =>
     slicePage(
       [...this.rows.values()].filter((row) => row.userId === userId),
       page,
@@ -104,8 +103,8 @@ export class SandboxRecords implements Sandboxes {
       this.kept.unshift(row);
       return row;
     },
-    get: (userId, id) => this.kept.find((row) => row.id === id && row.userId === userId),
-    search: (userId, page) =>
+    get: async (userId, id) => this.kept.find((row) => row.id === id && row.userId === userId),
+    search: async (userId, page) =>
       slicePage(
         this.kept.filter((row) => row.userId === userId),
         page,
@@ -120,8 +119,12 @@ export class SandboxRecords implements Sandboxes {
     },
   };
   onChange = () => () => {};
+  #find(userId: string, id: string): SandboxRow | undefined {
+    const row = this.rows.get(id);
+    return row?.userId === userId ? row : undefined;
+  }
   #own(userId: string, id: string): SandboxRow {
-    const row = this.get(userId, id);
+    const row = this.#find(userId, id);
     if (!row) throw new PlatformError("SandboxNotFound", `The sandbox ${id} does not exist.`);
     return row;
   }

@@ -81,11 +81,12 @@ export async function startServer(change: Partial<Config> = {}) {
   await services.apiKeys.adopt(defaultUser, "first", key);
   await services.apiKeys.adopt("stranger", "second", strangerKey);
   const url = getPublicUrl(config, app.server);
-  /** The session key of a sandbox that its user sees with a key. */
-  const sessionKey = (id: string, by?: string) => {
+  const sourceOf = async (text: string) => (await services.apiKeys.authenticate(text))!.source;
+  const [source, strangerSource] = [await sourceOf(key), await sourceOf(strangerKey)];
+  /** The session key of a sandbox that its user sees with the first key. */
+  const sessionKey = (id: string) => {
     const row = sandboxes.rows.get(id)!;
-    const { source } = services.apiKeys.authenticate(by ?? (row.userId === "stranger" ? strangerKey : key))!;
-    return makeSessionKey({ row, source });
+    return makeSessionKey({ row, source: row.userId === "stranger" ? strangerSource : source });
   };
 
   return {

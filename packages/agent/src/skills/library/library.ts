@@ -11,7 +11,7 @@ export interface SkillLibraryDeps {
   /** The operator's folder (SANDPIPER_SKILLS). */
   folder: string | undefined;
   outbound: Outbound;
-  registrations(userId: string): readonly MarketplaceRegistration[];
+  registrations(userId: string): Promise<readonly MarketplaceRegistration[]>;
   logger: Logger;
 }
 
@@ -53,9 +53,9 @@ export class SkillLibrary {
   }
 
   /** The skills read so far; refreshes in the background. The user's own come first. */
-  getLoaded(userId: string): Skill[] {
+  async getLoaded(userId: string): Promise<Skill[]> {
     this.#refreshFolder();
-    const own = this.#autoLoaded(userId).flatMap((registration) => {
+    const own = (await this.#autoLoaded(userId)).flatMap((registration) => {
       const { done } = this.#fetch(registration);
       return typeof done === "object" ? done.skills : [];
     });
@@ -65,7 +65,10 @@ export class SkillLibrary {
   /** Waits for the user's marketplaces and skips those that fail. Sorted by name. */
   async list(userId: string): Promise<SkillInfo[]> {
     this.#refreshFolder();
-    const markets = await each(this.#autoLoaded(userId), (registration) => this.#fetch(registration).work);
+    const markets = await each(
+      await this.#autoLoaded(userId),
+      (registration) => this.#fetch(registration).work,
+    );
     const own = markets.flatMap((market) => (typeof market === "object" ? market.skills : []));
     const all = mergeSkills(own, this.#global).map(skillInfo);
     return all.sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -96,8 +99,8 @@ export class SkillLibrary {
     return { ...answer, marketplace_skills: Object.fromEntries(names) };
   }
 
-  #autoLoaded(userId: string): MarketplaceRegistration[] {
-    return this.#deps.registrations(userId).filter(({ auto_load }) => auto_load);
+  async #autoLoaded(userId: string): Promise<MarketplaceRegistration[]> {
+    return (await this.#deps.registrations(userId)).filter(({ auto_load }) => auto_load);
   }
 
   #fetch(registration: MarketplaceRegistration): CachedMarketplace {

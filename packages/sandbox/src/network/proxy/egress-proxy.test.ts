@@ -261,6 +261,7 @@ describe("limits of the proxy", () => {
         reason?.includes("512 connections to servers"),
       ).length;
     await expect.poll(refusals, { timeout: 30_000 }).toBe(700 - 512);
+    await expect.poll(() => open, { timeout: 30_000 }).toBe(512);
     expect(most).toBe(512);
     for (const socket of sockets) socket.destroy();
     await expect.poll(() => open, { timeout: 30_000 }).toBe(0);

@@ -82,26 +82,27 @@ export class EgressProxy implements Egress, Inspector {
     return new EgressProxy(options, await CertificateAuthority.open(join(options.dir, "authority.pem")));
   }
 
-  environment(sandbox: ProxiedSandbox): Record<string, string> {
-    return { ...proxyEnvironment(sandbox), ...this.#placeholders(sandbox) };
+  async environment(sandbox: ProxiedSandbox): Promise<Record<string, string>> {
+    const secrets = await this.#secretsOf(sandbox);
+    return { ...proxyEnvironment(sandbox), ...this.#placeholders(sandbox, secrets) };
   }
 
-  secretEnvironment(sandbox: ProxiedSandbox): Record<string, string> {
+  async secretEnvironment(sandbox: ProxiedSandbox): Promise<Record<string, string>> {
     const { secrets: lookup } = this.#options;
     const { id, userId } = sandbox;
-    const plain = this.#secretsOf(sandbox).filter((secret) => secret.plain);
+    const secrets = await this.#secretsOf(sandbox);
+    const plain = secrets.filter((secret) => secret.plain);
     // As with all secrets, those of a sandbox that gets none now stay placeholders.
-    const known = plain.length > 0 && lookup!.withheld(userId!, id) === undefined ? toValues(plain) : {};
-    return { ...this.#placeholders(sandbox), ...known };
+    const isGiven = plain.length > 0 && (await lookup!.withheld(userId!, id)) === undefined;
+    return { ...this.#placeholders(sandbox, secrets), ...(isGiven && toValues(plain)) };
   }
 
-  #placeholders(sandbox: ProxiedSandbox): Record<string, string> {
-    const secrets = this.#secretsOf(sandbox);
+  #placeholders(sandbox: ProxiedSandbox, secrets: readonly SandboxSecret[]): Record<string, string> {
     if (sandbox.policy.mode === "none" || secrets.length === 0) return {};
     return { ...trustingEnvironment(sandbox.token), ...toPlaceholders(secrets, sandbox.token) };
   }
 
-  #secretsOf({ id, policy, userId }: ProxiedSandbox): readonly SandboxSecret[] {
+  async #secretsOf({ id, policy, userId }: ProxiedSandbox): Promise<readonly SandboxSecret[]> {
     const { secrets } = this.#options;
     return secrets && policy.userSecrets && userId !== undefined ? secrets.forSandbox(userId, id) : [];
   }
@@ -252,7 +253,7 @@ export class EgressProxy implements Egress, Inspector {
     if (++origin.openRequests > maxPipelined) return void request.socket.destroy();
     response.once("close", () => origin.openRequests--);
     try {
-      forwardRequest(await this.#route(origin, request), request, response);
+      await forwardRequest(await this.#route(origin, request), request, response);
     } catch (error) {
       refuse(response, this.#refused(origin, request, error), !request.complete);
     }
@@ -262,7 +263,7 @@ export class EgressProxy implements Egress, Inspector {
     const origin = this.#origins.get(client)!;
     client.on("error", () => client.destroy());
     try {
-      forwardUpgrade(await this.#route(origin, request), request, client, head);
+      await forwardUpgrade(await this.#route(origin, request), request, client, head);
     } catch (error) {
       refuseRaw(client, this.#refused(origin, request, error));
     }

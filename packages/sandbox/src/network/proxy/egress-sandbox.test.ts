@@ -24,7 +24,7 @@ const servers: Server[] = [];
 async function start(id: string, change: Partial<NetworkPolicy>): Promise<void> {
   const policy = policyOf(change);
   const sandbox = { id, policy, token: egressToken(`session key of ${id}`) };
-  const env = proxy.proxy.environment(sandbox);
+  const env = await proxy.proxy.environment(sandbox);
   const files = proxy.proxy.files({ policy });
   await driver.start({ id, spec: { ...testSpec, env: { ...env, ...testSpec.env }, network: policy }, files });
   await proxy.proxy.attach(sandbox, (port, accept) => driver.listen(id, port, accept));

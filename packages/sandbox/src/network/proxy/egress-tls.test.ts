@@ -76,8 +76,8 @@ describe("TLS interception", () => {
     writeFileSync(file, content);
     return proxy.curl(id, option, file, ...words);
   };
-  const placeholder = () =>
-    proxy.proxy.environment({
+  const placeholder = async () => {
+    const { TOKEN } = await proxy.proxy.environment({
       id: "x",
       token,
       policy: {
@@ -85,19 +85,21 @@ describe("TLS interception", () => {
         allow: [],
         credentials: [{ name: "TOKEN", hosts: ["a.test"], fromEnv: "THE_SECRET" }],
       },
-    }).TOKEN!;
+    });
+    return TOKEN!;
+  };
 
   test("adds a credential to headers only for its hosts over TLS", async () => {
     seen.length = 0;
-    await curl("credentials", "https://a.test/bearer", "-H", `Authorization: Bearer ${placeholder()}`);
-    await curl("credentials", "https://a.test/basic", "-u", `user:${placeholder()}`);
-    await curl("credentials", "https://a.test/own", "-H", `X-Api-Key: ${placeholder()}`);
-    await curl("credentials", "http://a.test/plain", "-H", `Authorization: Bearer ${placeholder()}`);
+    await curl("credentials", "https://a.test/bearer", "-H", `Authorization: Bearer ${await placeholder()}`);
+    await curl("credentials", "https://a.test/basic", "-u", `user:${await placeholder()}`);
+    await curl("credentials", "https://a.test/own", "-H", `X-Api-Key: ${await placeholder()}`);
+    await curl("credentials", "http://a.test/plain", "-H", `Authorization: Bearer ${await placeholder()}`);
     await curl(
       "credentials",
       "https://other.test:8443/other",
       "-H",
-      `Authorization: Bearer ${placeholder()}`,
+      `Authorization: Bearer ${await placeholder()}`,
     );
     const value = (path: string) =>
       seen
@@ -106,8 +108,8 @@ describe("TLS interception", () => {
     expect(value("/bearer")).toBe(`Bearer ${secret}`);
     expect(value("/basic")).toBe(basic(secret, "user"));
     expect(value("/own")).toBe(secret);
-    expect(value("/plain")).toBe(`Bearer ${placeholder()}`);
-    expect(value("/other")).toBe(`Bearer ${placeholder()}`);
+    expect(value("/plain")).toBe(`Bearer ${await placeholder()}`);
+    expect(value("/other")).toBe(`Bearer ${await placeholder()}`);
   });
 
   test("masks an echoed secret in response headers and bodies, and does not log it", async () => {
@@ -115,10 +117,10 @@ describe("TLS interception", () => {
       "credentials",
       "https://a.test/reflect",
       "-H",
-      `Authorization: Bearer ${placeholder()}`,
+      `Authorization: Bearer ${await placeholder()}`,
       "--compressed",
     );
-    const encoded = await curl("credentials", "https://a.test/reflect", "-u", `user:${placeholder()}`);
+    const encoded = await curl("credentials", "https://a.test/reflect", "-u", `user:${await placeholder()}`);
     expect(bearer.out).toContain(`before Bearer ${"*".repeat(secret.length)} after`);
     expect(bearer.out.match(/set-cookie/gi)).toHaveLength(2);
     const everything = [
@@ -139,7 +141,7 @@ describe("TLS interception", () => {
   test("reports that a secret is missing on the server", async () => {
     const rule = { name: "GONE", hosts: ["a.test"], fromEnv: "NO_SUCH_VARIABLE" };
     await proxy.attach("missing", { mode: "open", credentials: [rule] });
-    const env = proxy.proxy.environment({
+    const env = await proxy.proxy.environment({
       id: "missing",
       token,
       policy: { mode: "open", allow: [], credentials: [rule] },

@@ -1,4 +1,9 @@
-import { request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
+import {
+  type ClientRequest,
+  request as httpRequest,
+  type IncomingMessage,
+  type ServerResponse,
+} from "node:http";
 import { type Duplex, pipeline } from "node:stream";
 import { splice } from "@sandpiper/core/http-proxy";
 import type { ResponseMask } from "../masking/response-mask.ts";
@@ -21,8 +26,12 @@ export interface ProxyRoute {
 /** Limit without traffic, ms: long polls and slow models. */
 export const idleMs = 600_000;
 
-/** Streams a request and its response. Never throws. */
-export function forwardRequest(route: ProxyRoute, request: IncomingMessage, response: ServerResponse): void {
+/** Streams a request and its response. Never rejects. */
+export async function forwardRequest(
+  route: ProxyRoute,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   const exchange = new Exchange(route.session, request.method!, route.target);
   const fail = (error: unknown) => {
     const refusal = exchange.fail(error);
@@ -30,11 +39,13 @@ export function forwardRequest(route: ProxyRoute, request: IncomingMessage, resp
     if (response.headersSent) response.destroy();
     else refuse(response, refusal, !request.complete);
   };
-  const attempt = (again: boolean) => {
-    const { upstream, mask } = open(route, request, exchange);
+  const attempt = ({ headers, mask }: Outgoing, again: boolean) => {
+    const upstream = open(route, request, headers, exchange);
     // A server may close a kept connection just when it is reused.
     upstream.on("error", (error) =>
-      again && upstream.reusedSocket && !response.headersSent ? guard(() => attempt(false)) : fail(error),
+      again && upstream.reusedSocket && !response.headersSent
+        ? guard(() => attempt({ headers, mask }, false))
+        : fail(error),
     );
     upstream.on("upgrade", (_answer, socket) => {
       socket.destroy();
@@ -53,7 +64,13 @@ export function forwardRequest(route: ProxyRoute, request: IncomingMessage, resp
       fail(error);
     }
   };
-  guard(() => attempt(!hasBody(request)));
+  try {
+    const outgoing = await prepare(route, request);
+    if (response.destroyed || request.socket.destroyed) throw clientGone();
+    attempt(outgoing, !hasBody(request));
+  } catch (error) {
+    fail(error);
+  }
 }
 
 function respond(
@@ -85,17 +102,20 @@ function getReason({ statusMessage = "" }: IncomingMessage, mask: ResponseMask |
   return toReasonPhrase(mask?.texts([statusMessage])[0] ?? statusMessage);
 }
 
-/** Forwards a WebSocket handshake and joins the connections if the server agrees. Never throws. */
-export function forwardUpgrade(
+/** Forwards a WebSocket handshake and joins the connections if the server agrees. Never rejects. */
+export async function forwardUpgrade(
   route: ProxyRoute,
   request: IncomingMessage,
   client: Duplex,
   head: Buffer,
-): void {
+): Promise<void> {
   const exchange = new Exchange(route.session, request.method!, route.target);
   const fail = (error: unknown) => refuseRaw(client, exchange.fail(error));
   try {
-    const { upstream, mask } = open(route, request, exchange);
+    const outgoing = await prepare(route, request);
+    if (client.destroyed) throw clientGone();
+    const { mask } = outgoing;
+    const upstream = open(route, request, outgoing.headers, exchange);
     const startLine = (answer: IncomingMessage) =>
       `HTTP/1.1 ${answer.statusCode} ${getReason(answer, mask)}\r\n`;
     const headers = (answer: IncomingMessage, ...dropped: string[]) =>
@@ -133,17 +153,23 @@ export function forwardUpgrade(
   }
 }
 
-/** Starts the request to the server. Throws Refusal. */
-function open({ session, target, path, secure }: ProxyRoute, request: IncomingMessage, exchange: Exchange) {
+/** What is sent to the server, and the mask of its response. */
+interface Outgoing {
+  headers: RawHeaders;
+  mask: ResponseMask | undefined;
+}
+
+/** Puts secrets into the headers of a request. Throws Refusal. */
+async function prepare({ session, target, secure }: ProxyRoute, request: IncomingMessage): Promise<Outgoing> {
   const refusal = judgeMethod(session.policy, target, request.method!);
   if (refusal) throw new Refusal(403, refusal);
   const coding = request.headers["transfer-encoding"];
   if (coding !== undefined && coding.toLowerCase() !== "chunked")
     throw new Refusal(501, "Only the transfer coding chunked is supported.");
-  const credentials = secure ? session.credentials.forTarget(target) : undefined;
+  const credentials = await session.credentials.forTarget(target);
   const own = keepEndToEnd(request.rawHeaders, "host", "content-length");
-  const filled = credentials ? credentials.inject(own) : own;
-  const mask = session.credentials.maskFor(target);
+  const filled = secure ? await credentials.inject(own) : own;
+  const mask = credentials.mask();
   const upgrade = request.headers.upgrade ? ["Connection", "Upgrade", "Upgrade", "websocket"] : [];
   const headers: RawHeaders = [
     ...["Host", toAuthority(target, secure ? 443 : 80)],
@@ -151,6 +177,20 @@ function open({ session, target, path, secure }: ProxyRoute, request: IncomingMe
     ...framingHeaders(request),
     ...upgrade,
   ];
+  return { headers, mask };
+}
+
+function clientGone(): Refusal {
+  return new Refusal(400, "The sandbox closed the connection.");
+}
+
+/** Starts the request to the server. */
+function open(
+  { session, target, path, secure }: ProxyRoute,
+  request: IncomingMessage,
+  headers: RawHeaders,
+  exchange: Exchange,
+): ClientRequest {
   const upstream = httpRequest({
     ...{ host: target.host, port: target.port, method: request.method!, path, headers },
     ...{ timeout: idleMs, setDefaultHeaders: false },
@@ -160,7 +200,7 @@ function open({ session, target, path, secure }: ProxyRoute, request: IncomingMe
   upstream.on("timeout", () =>
     upstream.destroy(new Refusal(504, `${target.host} did not answer for ${idleMs / 60_000} minutes.`)),
   );
-  return { upstream, mask };
+  return upstream;
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {

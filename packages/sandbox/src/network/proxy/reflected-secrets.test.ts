@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect as connectTls, createServer, type Server, type TLSSocket } from "node:tls";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { ownAddress, TestProxy, token } from "../../../test/support/egress.ts";
+import { ownAddress, policyOf, TestProxy, token } from "../../../test/support/egress.ts";
 import { createCertificate } from "../tls/certificates.ts";
 
 /** A server that sends the credential back in every place of its answer. */
@@ -13,6 +13,8 @@ const secret = "s3cret/of+the=server%&0123456789";
 const rule = { name: "TOKEN", hosts: ["a.test"], fromEnv: "THE_SECRET", headers: ["x-special"] };
 let proxy: TestProxy;
 let server: Server;
+/** The placeholder of the credential. */
+let placeholder: string;
 /** What the server writes; gets the request's head. */
 let answer: (head: string, socket: TLSSocket) => void;
 /** The heads of requests. */
@@ -51,15 +53,13 @@ beforeAll(async () => {
     allow: [{ host: "a.test", ports: [443], methods: null }],
     credentials: [rule],
   });
+  const policy = policyOf({ mode: "open", credentials: [rule] });
+  placeholder = (await proxy.proxy.environment({ id: "one", token, policy })).TOKEN!;
 });
 afterAll(async () => {
   await proxy.close();
   server.close();
 });
-
-const placeholder = () =>
-  proxy.proxy.environment({ id: "one", token, policy: { mode: "open", allow: [], credentials: [rule] } })
-    .TOKEN!;
 
 /** Sends a request through a tunnel; returns everything that comes back. */
 async function ask(...headers: string[]): Promise<string> {
@@ -76,7 +76,7 @@ async function ask(...headers: string[]): Promise<string> {
   return got;
 }
 
-const bearer = () => `Authorization: Bearer ${placeholder()}`;
+const bearer = () => `Authorization: Bearer ${placeholder}`;
 
 /** Every form of the secret that a reader could undo, or a part of it that says much. */
 function expectHidden(got: string): void {
@@ -219,7 +219,7 @@ test("a secret is sent in headers for authentication, in those that it names, an
     "api-key",
     "X-Special",
   ]) {
-    expect(await ask(`${name}: ${placeholder()}`, closing)).toContain("200 OK");
+    expect(await ask(`${name}: ${placeholder}`, closing)).toContain("200 OK");
     expect(seen.at(-1)).toContain(`${name}: ${secret}`);
   }
   const before = seen.length;
@@ -232,7 +232,7 @@ test("a secret is sent in headers for authentication, in those that it names, an
     "Range",
     "Sec-WebSocket-Key",
   ])
-    expect(await ask(`${name}: ${placeholder()}`, closing)).toContain(
+    expect(await ask(`${name}: ${placeholder}`, closing)).toContain(
       `403 The secret TOKEN is sent in headers for authentication only: to send it in ${name}, name this header in the secret's headers.`,
     );
   expect(seen).toHaveLength(before);

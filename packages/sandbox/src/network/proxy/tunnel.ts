@@ -43,7 +43,7 @@ export async function tunnel(
   const verdict = judgeTarget(session.policy, target);
   try {
     if (verdict.refusal) throw new Refusal(403, verdict.refusal);
-    if (!verdict.inspect && !mustRead(session, target, trusts)) {
+    if (!verdict.inspect && !(await mustRead(session, target, trusts))) {
       upstream = await session.dial(target);
       exchange.setUpstream(upstream);
     }
@@ -85,8 +85,9 @@ export async function tunnel(
  * Whether a secret may be in the connection. The name of a process proves nothing: it may not keep
  * the proxy from masking a secret that comes back.
  */
-function mustRead({ credentials }: ProxySession, target: Target, trusts: boolean): boolean {
-  return credentials.covers(target) && (trusts || credentials.mayReturn(target));
+async function mustRead({ credentials }: ProxySession, target: Target, trusts: boolean): Promise<boolean> {
+  const { covers, mayReturn } = await credentials.findExposure(target);
+  return covers && (trusts || mayReturn);
 }
 
 function judgeOpening(opening: Opening, { host, port }: Target, passed: boolean): string | undefined {

@@ -21,6 +21,8 @@ const servers: Server[] = [];
 /** The user's secrets, as `forSandbox` returns them. */
 let stored: SandboxSecret[];
 let withheld: string | undefined;
+/** Holds each look-up of the secrets. */
+let held: Promise<void> | undefined;
 /** Authorization headers as the server got them, by path. */
 const seen = new Map<string, string | undefined>();
 
@@ -51,7 +53,7 @@ function sandboxOf(id: string, change: Partial<NetworkPolicy>) {
 async function start(id: string, change: Partial<NetworkPolicy>): Promise<void> {
   const sandbox = sandboxOf(id, change);
   const { policy } = sandbox;
-  const env = { ...proxy.proxy.environment(sandbox), ...testSpec.env };
+  const env = { ...(await proxy.proxy.environment(sandbox)), ...testSpec.env };
   await driver.start({
     id,
     spec: { ...testSpec, env, network: policy },
@@ -64,8 +66,11 @@ const bearer = (url: string) => `curl -sS -m 10 -H "Authorization: Bearer $API_T
 
 beforeAll(async () => {
   const secrets = {
-    forSandbox: (userId: string) => (userId === "ann" ? stored : []),
-    withheld: () => withheld,
+    forSandbox: async (userId: string) => {
+      await held;
+      return userId === "ann" ? stored : [];
+    },
+    withheld: async () => withheld,
   };
   proxy = await TestProxy.open({ env: {}, resolve: async () => [address], secrets });
   ({ driver, end } = await openTestDriver());
@@ -80,6 +85,7 @@ beforeAll(async () => {
 beforeEach(() => {
   stored = [own()];
   withheld = undefined;
+  held = undefined;
   seen.clear();
 });
 afterAll(async () => {
@@ -122,6 +128,18 @@ test("a withheld secret is refused with the reason, also for other variables, un
   expect(seen.get("/given")).toBe(`Bearer ${secret}`);
 });
 
+test("a request whose sender leaves while the secrets are looked up is not forwarded", async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  held = promise;
+  const { err } = await run(driver, "listed", "curl -sS -m 1 http://a.test/left");
+  expect(err).toContain("timed out");
+  resolve();
+  await expect
+    .poll(async () => (await proxy.proxy.decisions("listed", { limit: 1 }))[0])
+    .toMatchObject({ method: "GET", address: null, reason: "The sandbox closed the connection." });
+  expect(seen.has("/left")).toBe(false);
+});
+
 test("a secret is not sent over plain HTTP, to ports other than HTTPS, or to other hosts", async () => {
   await run(driver, "listed", bearer("http://a.test/plain"));
   await run(driver, "listed", bearer("-k https://b.test:8443/port"));
@@ -142,9 +160,9 @@ test("in an open network a secret is sent to its listed hosts, and nowhere when 
 });
 
 test("another user's sandbox cannot use a secret, even with its placeholder", async () => {
-  const { API_TOKEN } = proxy.proxy.environment(sandboxOf("listed", { allow: [web] }));
+  const { API_TOKEN } = await proxy.proxy.environment(sandboxOf("listed", { allow: [web] }));
   const sandbox = { ...sandboxOf("listed", { allow: [web] }), userId: "bob" };
-  expect(proxy.proxy.environment(sandbox)).not.toHaveProperty("API_TOKEN");
+  expect(await proxy.proxy.environment(sandbox)).not.toHaveProperty("API_TOKEN");
   await proxy.attach("bobs", { allow: [web] });
   await proxy.curl("bobs", "-k", "-H", `Authorization: Bearer ${API_TOKEN}`, "https://a.test/bob");
   expect(seen.get("/bob")).toBe(`Bearer ${API_TOKEN}`);
@@ -183,7 +201,7 @@ test("traffic of processes without the certificate is not intercepted, and a lat
   await expect
     .poll(async () => (await proxy.proxy.decisions("bare", { limit: 1 }))[0])
     .toMatchObject({ method: "CONNECT", host: "a.test" });
-  const added = proxy.proxy.secretEnvironment(sandboxOf("bare", { allow: [web] }));
+  const added = await proxy.proxy.secretEnvironment(sandboxOf("bare", { allow: [web] }));
   const variables = Object.entries(added).map(([name, text]) => `export ${name}='${text}'`);
   await run(driver, "bare", [...variables, bearer("https://a.test/later")].join("; "));
   expect(seen.get("/later")).toBe(`Bearer ${secret}`);

@@ -16,7 +16,7 @@ export interface RecordedCommandDeps {
   /** Waits for the command's turn and returns the running sandbox. */
   sandbox: () => Promise<Sandbox>;
   /** True while the sandbox is paused. */
-  frozen: () => boolean;
+  frozen: () => Promise<boolean>;
   limits: OutputLimits;
   /** Creates a mask for the secrets in one stream. */
   mask: (() => ChunkMask) | undefined;

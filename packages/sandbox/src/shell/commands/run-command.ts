@@ -53,7 +53,7 @@ export interface Ending {
 
 /**
  * Runs a command in a sandbox to its end. An abort of `signal`, with a sentence as its reason, ends
- * the whole process group. While `frozen` returns true no command can run in the sandbox, so the
+ * the whole process group. While `frozen` gives true no command can run in the sandbox, so the
  * process is killed from outside. Throws what `exec` throws.
  */
 export async function runCommand(
@@ -61,7 +61,7 @@ export async function runCommand(
   { command, cwd, folder: created = "" }: CommandRequest,
   output: OutputChunker,
   signal: AbortSignal,
-  frozen: () => boolean,
+  frozen: () => Promise<boolean>,
 ): Promise<Ending> {
   const { workingDir } = sandbox.spec;
   const mark = randomBytes(9).toString("hex");
@@ -85,7 +85,7 @@ export async function runCommand(
   try {
     const status = await Promise.race([ended, aborted]);
     if (status !== "aborted") return { exitCode: exitCode(status), reason: "" };
-    await endCommand(sandbox, child, leader(), frozen());
+    await endCommand(sandbox, child, leader(), await frozen());
     await Promise.race([ended, delay(killTimeoutMs, undefined, { ref: false })]);
     return toEnding(signal);
   } finally {

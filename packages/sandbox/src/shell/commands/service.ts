@@ -42,7 +42,7 @@ export interface BashServiceDeps {
   dir: string;
   sandboxes: Pick<Sandboxes, "running" | "get" | "onChange">;
   /** For a sandbox, a factory of masks that hide its secrets, one for each stream. */
-  mask?: (row: SandboxRow) => () => ChunkMask;
+  mask?: (row: SandboxRow) => Promise<() => ChunkMask>;
   logger: Pick<Logger, "warn">;
   limits?: Partial<BashLimits>;
 }
@@ -81,10 +81,10 @@ export class BashService implements Bash {
   }
 
   /** Removes the leftovers of deleted sandboxes. */
-  async open(exists: (sandboxId: string) => boolean): Promise<void> {
+  async open(exists: (sandboxId: string) => Promise<boolean>): Promise<void> {
     const names = await readdir(this.#options.dir).catch(() => []);
     for (const name of names)
-      if (!exists(name)) await rm(join(this.#options.dir, name), { recursive: true, force: true });
+      if (!(await exists(name))) await rm(join(this.#options.dir, name), { recursive: true, force: true });
   }
 
   async start(row: SandboxRow, request: ExecuteBashRequest, group?: CommandGroup): Promise<string> {
@@ -202,7 +202,7 @@ export class BashService implements Bash {
     };
     const abort = new AbortController();
     try {
-      const history = await this.#history(sandboxId);
+      const [history, mask] = await Promise.all([this.#history(sandboxId), this.#options.mask?.(row)]);
       const id = hexId(newId());
       const entry = await history
         .begin(id, (micros) => toCommandJson(micros, { id, command, cwd, timeout }), group?.id)
@@ -217,9 +217,13 @@ export class BashService implements Bash {
         abort,
         // The command's timeout begins after the wait for its turn.
         sandbox: () => ticket.ready.then(() => sandboxes.running(row.id)),
-        frozen: () => sandboxes.get(row.userId, row.id)?.status !== "RUNNING",
+        // In doubt the command is killed from outside, which works in every state.
+        frozen: async () => {
+          const current = await sandboxes.get(row.userId, row.id).catch(() => undefined);
+          return current?.status !== "RUNNING";
+        },
         limits: this.#limits,
-        mask: this.#options.mask?.(row),
+        mask,
         streams,
       });
       const running: Running = { id, abort, done };

@@ -39,15 +39,18 @@ export class AgentConfigResolver {
   }
 
   /** The document that a client gave; undefined when the settings describe the agent. */
-  clientAgent(row: Pick<Row, "id" | "config">): AgentDocument | undefined {
+  async clientAgent(row: Pick<Row, "id" | "config">): Promise<AgentDocument | undefined> {
     return row.config.ownAgent ? this.#deps.store.agents.get(row.id) : undefined;
   }
 
   /** The tools in the order of the prompt. */
-  tools(row: Row): readonly Tool[] {
-    const own = this.clientAgent(row);
+  async tools(row: Row): Promise<readonly Tool[]> {
+    return this.#tools(row, await this.clientAgent(row));
+  }
+
+  async #tools(row: Row, own: AgentDocument | undefined): Promise<readonly Tool[]> {
     const clientTools = own?.clientTools ?? [];
-    const named = this.toolNames(row)?.map((name) => ({ name }));
+    const named = (await this.#toolNames(row, own))?.map((name) => ({ name }));
     return this.#deps.toolsFor({
       agentType: row.config.agentType,
       browser: row.config.browser,
@@ -58,17 +61,20 @@ export class AgentConfigResolver {
   }
 
   /** Unchecked tool names of a sub-agent's definition or of the settings. */
-  toolNames(row: Row): readonly string[] | undefined {
-    const own = this.clientAgent(row);
+  async toolNames(row: Row): Promise<readonly string[] | undefined> {
+    return this.#toolNames(row, await this.clientAgent(row));
+  }
+
+  async #toolNames(row: Row, own: AgentDocument | undefined): Promise<readonly string[] | undefined> {
     if (own?.tools) return own.tools;
     if (own?.agent || row.config.agentType === "plan") return undefined;
-    return agentPreferences(this.#deps.settings, row).tools?.map(({ name }) => name);
+    return (await agentPreferences(this.#deps.settings, row)).tools?.map(({ name }) => name);
   }
 
   /** Whether the tool that calls sub-agents is named or enabled. */
-  hasTaskTool(row: Row): boolean {
-    const own = this.clientAgent(row)?.agent;
-    const { enableSubAgents, tools } = agentPreferences(this.#deps.settings, row);
+  async hasTaskTool(row: Row): Promise<boolean> {
+    const own = (await this.clientAgent(row))?.agent;
+    const { enableSubAgents, tools } = await agentPreferences(this.#deps.settings, row);
     const names = ((own ? own.tools : tools) ?? []).map(({ name }) => name);
     return (
       ["task_tool_set", "TaskToolSet", "task"].some((name) => names.includes(name)) ||
@@ -80,14 +86,18 @@ export class AgentConfigResolver {
    * The model to call, with its key. A model without a key gets the user's key if the user's model
    * has the same provider and the address is the same.
    */
-  model(row: Row): Partial<ModelConfig> {
-    const llm = row.config.llmProfile ? undefined : this.#llm(row);
+  async model(row: Row): Promise<Partial<ModelConfig>> {
+    return this.#model(row, row.config.llmProfile ? undefined : await this.clientAgent(row));
+  }
+
+  async #model(row: Row, own: AgentDocument | undefined): Promise<Partial<ModelConfig>> {
+    const llm = givenLlm(row, own);
     if (!llm) return conversationModel(row, this.#deps.settings);
     return this.resolveModel(row.userId, llm);
   }
 
   /** Resolves a client's model description as in `model`. */
-  resolveModel(userId: string, llm: GivenLlm): Partial<ModelConfig> {
+  async resolveModel(userId: string, llm: GivenLlm): Promise<Partial<ModelConfig>> {
     const { model, api_key, base_url } = llm;
     const clientOptions = parseCallOptions(llm);
     const options = clientOptions ? { options: clientOptions } : {};
@@ -101,9 +111,9 @@ export class AgentConfigResolver {
     if (apiKey !== undefined || aws?.secretAccessKey)
       return { model, ...(apiKey && { apiKey }), ...address, ...options };
     const { settings } = this.#deps;
-    const stored = settings.model(userId);
+    const stored = await settings.model(userId);
     if (base_url && base_url !== stored.baseUrl) return { model, ...address, ...options };
-    const own = conversationModel({ userId, config: { llmModel: model } }, settings);
+    const own = await conversationModel({ userId, config: { llmModel: model } }, settings);
     return { ...own, ...address, options: { ...addressOptions(own.options).options, ...clientOptions } };
   }
 
@@ -111,90 +121,90 @@ export class AgentConfigResolver {
    * Whether clients get the text of answers while it grows: when the model that a client gave says
    * `stream: true`, and always for a model of the settings.
    */
-  streams(row: Row): boolean {
-    const { agent, llm = agent?.llm } = this.clientAgent(row) ?? {};
+  async streams(row: Row): Promise<boolean> {
+    const { agent, llm = agent?.llm } = (await this.clientAgent(row)) ?? {};
     return !llm || llm.stream === true;
   }
 
   /** Whether followers get the calls of the model: when the one of the client asks for it. */
-  logsCompletions(row: Pick<Row, "id" | "config">): boolean {
-    const { agent, llm = agent?.llm } = this.clientAgent(row) ?? {};
+  async logsCompletions(row: Pick<Row, "id" | "config">): Promise<boolean> {
+    const { agent, llm = agent?.llm } = (await this.clientAgent(row)) ?? {};
     return llm?.log_completions === true;
   }
 
   /** The condenser's own model, else the agent's. */
-  condenserModel(row: Row): Partial<ModelConfig> {
-    const llm = this.clientAgent(row)?.agent?.condenser?.llm;
-    return llm?.model && !row.config.llmProfile ? this.resolveModel(row.userId, llm) : this.model(row);
+  async condenserModel(row: Row): Promise<Partial<ModelConfig>> {
+    const own = row.config.llmProfile ? undefined : await this.clientAgent(row);
+    const llm = own?.agent?.condenser?.llm;
+    return llm?.model ? this.resolveModel(row.userId, llm) : this.#model(row, own);
   }
 
   /** When and how the history is condensed; undefined: on request only. */
-  condenser(row: Row): CondenserOptions | undefined {
+  async condenser(row: Row): Promise<CondenserOptions | undefined> {
     const { userId, config } = row;
-    const { agent, condenser } = this.clientAgent(row) ?? {};
+    const { agent, condenser } = (await this.clientAgent(row)) ?? {};
     if (agent && (agent.condenser || !condenser)) return condenserFromAgent(agent.condenser);
     const { settings } = this.#deps;
     const { launchedProfile: launched } = config;
-    const profile = launched ? settings.agentProfiles.byId(userId, launched.id) : undefined;
-    const options = { ...(profile?.condenser ?? settings.agent(userId).condenser), ...condenser };
+    const profile = launched ? await settings.agentProfiles.byId(userId, launched.id) : undefined;
+    const base = profile?.condenser ?? (await settings.agent(userId)).condenser;
+    const options = { ...base, ...condenser };
     return condenserFromSettings(
       config.agentType === "plan" ? { ...options, ...planningCondenser } : options,
     );
   }
 
-  policy({ userId, config }: Row): ConfirmationPolicy {
+  async policy({ userId, config }: Row): Promise<ConfirmationPolicy> {
     if (config.confirmationPolicy) return config.confirmationPolicy;
-    const view = this.#deps.settings.view(userId);
+    const view = await this.#deps.settings.view(userId);
     return policyFromSettings(view.confirmation_mode, view.security_analyzer);
   }
 
   /** The analyzer that rates the risk of actions; undefined for none. */
-  analyzer(row: Row): Analyzer | undefined {
-    const config = this.analyzerConfig(row);
+  async analyzer(row: Row): Promise<Analyzer | undefined> {
+    const config = await this.analyzerConfig(row);
     return config && chooseAnalyzer(config);
   }
 
   /** Maximum concurrent tool calls. */
-  concurrency(row: Row): number {
-    return (
-      this.clientAgent(row)?.agent?.tool_concurrency_limit ??
-      agentPreferences(this.#deps.settings, row).toolConcurrencyLimit
-    );
+  async concurrency(row: Row): Promise<number> {
+    const own = (await this.clientAgent(row))?.agent?.tool_concurrency_limit;
+    return own ?? (await agentPreferences(this.#deps.settings, row)).toolConcurrencyLimit;
   }
 
   /** The analyzer as clients read it: of the conversation, else of the settings. */
-  analyzerConfig({ userId, config }: Row): SecurityAnalyzer | undefined {
+  async analyzerConfig({ userId, config }: Row): Promise<SecurityAnalyzer | undefined> {
     if (config.securityAnalyzer !== undefined) return config.securityAnalyzer ?? undefined;
-    return namedAnalyzer(this.#deps.settings.view(userId).security_analyzer);
+    return namedAnalyzer((await this.#deps.settings.view(userId)).security_analyzer);
   }
 
   /**
    * The agent for clients: as given, with the current model and masked secrets (agent-server.md
    * section 3.2).
    */
-  present(row: Row, options: { skills: boolean }): Record<string, unknown> {
-    const tools = this.tools(row);
-    const own = this.clientAgent(row)?.agent;
-    const masked = maskSecrets(own ?? settingsAgent(tools)) as Record<string, unknown>;
+  async present(row: Row, options: { skills: boolean }): Promise<Record<string, unknown>> {
+    const own = await this.clientAgent(row);
+    const agent = own?.agent ?? settingsAgent(await this.#tools(row, own));
+    const masked = maskSecrets(agent) as Record<string, unknown>;
     const context = masked.agent_context as Record<string, unknown> | null | undefined;
     return {
       ...masked,
       kind: "Agent",
-      llm: this.#presentModel(row),
+      llm: await this.#presentModel(row, own),
       ...(context && !options.skills && { agent_context: { ...context, skills: [] } }),
     };
   }
 
-  #presentModel(row: Row): unknown {
-    const llm = row.config.llmProfile ? undefined : this.#llm(row);
+  async #presentModel(row: Row, own: AgentDocument | undefined): Promise<unknown> {
+    const llm = givenLlm(row, own);
     if (llm) return maskSecrets(llm);
-    return { model: this.model(row).model ?? "", usage_id: "agent" };
+    return { model: (await this.#model(row, own)).model ?? "", usage_id: "agent" };
   }
+}
 
-  #llm(row: Row): GivenLlm | undefined {
-    const own = this.clientAgent(row);
-    return own?.llm ?? own?.agent?.llm;
-  }
+/** The model of a client's document, unless the conversation was switched to a profile. */
+function givenLlm({ config }: Row, own: AgentDocument | undefined): GivenLlm | undefined {
+  return config.llmProfile ? undefined : (own?.llm ?? own?.agent?.llm);
 }
 
 /** The settings' agent in the form of a client's agent. */
@@ -213,15 +223,15 @@ const providerOf = (model: string) => (model.includes("/") ? model.slice(0, mode
  * name, else the user's. The user's key and address apply only to the same provider, so that no
  * provider gets the key of another one.
  */
-export function conversationModel(
+export async function conversationModel(
   row: { userId: string; config: Pick<ConversationConfig, "llmModel" | "llmProfile"> },
   settings: Settings,
-): Partial<ModelConfig> {
+): Promise<Partial<ModelConfig>> {
   const profile = row.config.llmProfile
-    ? settings.profileModel(row.userId, row.config.llmProfile)
+    ? await settings.profileModel(row.userId, row.config.llmProfile)
     : undefined;
   if (profile?.model) return profile;
-  const stored = settings.model(row.userId);
+  const stored = await settings.model(row.userId);
   const own = row.config.llmModel;
   if (!own || own === stored.model) return stored;
   const { options, ...address } = stored;

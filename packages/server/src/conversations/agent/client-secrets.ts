@@ -44,7 +44,7 @@ export class ClientSecrets {
   /** Removes the secrets of a conversation that is not stored; true when it is not. */
   async dropUnowned(conversationId: string): Promise<boolean> {
     const { store, secrets } = this.#deps;
-    if (store.conversations.get(conversationId)) return false;
+    if (await store.conversations.get(conversationId)) return false;
     await secrets.removeConversation(conversationId);
     return true;
   }

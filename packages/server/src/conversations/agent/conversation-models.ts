@@ -26,11 +26,11 @@ export class ConversationModels {
   }
 
   /** Throws ModelNotConfigured. */
-  open(row: Row, { model, ...rest }: Partial<ModelConfig>): Model {
+  async open(row: Row, { model, ...rest }: Partial<ModelConfig>): Promise<Model> {
     const { openModel, masks, agents, hub } = this.#deps;
-    const mask = masks.forConversation(row);
+    const mask = await masks.forConversation(row);
     const masked = maskModel(openModel({ model: model ?? "", ...rest, trace: row.config.trace }), mask);
-    if (!agents.logsCompletions(row)) return masked;
+    if (!(await agents.logsCompletions(row))) return masked;
     return logCompletions(masked, {
       mask,
       isFollowed: () => hub.followers(row.id) > 0,
@@ -39,23 +39,25 @@ export class ConversationModels {
   }
 
   /** The model that summarises. Throws ModelNotConfigured. */
-  openCondenser(row: Row): Model {
-    return this.open(row, this.#deps.agents.condenserModel(row));
+  async openCondenser(row: Row): Promise<Model> {
+    return this.open(row, await this.#deps.agents.condenserModel(row));
   }
 
   /**
    * Returns a function that opens the conversation's model, and opens it anew after a switch
    * (app-server.md section 2.9, agent-server.md section 3).
    */
-  makeOpener(first: Row): () => Model {
+  makeOpener(first: Row): () => Promise<Model> {
     const { store, agents } = this.#deps;
     let opened: { name: string; model: Model } | undefined;
-    return () => {
-      const row = store.conversations.get(first.id) ?? first;
+    return async () => {
+      const row = (await store.conversations.get(first.id)) ?? first;
       const { llmProfile, llmModel, llmRevision = 0 } = row.config;
       const name = JSON.stringify([llmProfile, llmModel, llmRevision]);
-      if (opened?.name !== name) opened = { name, model: this.open(row, agents.model(row)) };
-      return opened.model;
+      if (opened?.name === name) return opened.model;
+      const model = await this.open(row, await agents.model(row));
+      opened = { name, model };
+      return model;
     };
   }
 }

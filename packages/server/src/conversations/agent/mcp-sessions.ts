@@ -36,8 +36,8 @@ export class McpSessions {
       sandbox: () => sandbox(row),
       workingDir: row.config.workingDir,
       secrets: () => secrets.forSandbox(userId, sandboxId),
-      policy: () => {
-        const record = sandboxes.get(userId, sandboxId);
+      policy: async () => {
+        const record = await sandboxes.get(userId, sandboxId);
         return record ? sandboxes.getSpec(record).network : { mode: "none", allow: [], credentials: [] };
       },
       trace: row.config.trace,

@@ -18,33 +18,36 @@ function sources(
   { inside = [], withheld }: { inside?: string[]; withheld?: string } = {},
 ): McpSpecsDeps {
   return invalid<McpSpecsDeps>({
-    agents: { clientAgent: () => (own === undefined ? undefined : { agent: { mcp_config: own } }) },
-    settings: { mcpServers: () => stored, agentProfiles: { byId: () => ({ mcp_server_refs: refs }) } },
-    foundServers: () => ({ servers: plugins, inside: new Set(inside) }),
-    withheld: () => withheld,
+    agents: { clientAgent: async () => (own === undefined ? undefined : { agent: { mcp_config: own } }) },
+    settings: {
+      mcpServers: async () => stored,
+      agentProfiles: { byId: async () => ({ mcp_server_refs: refs }) },
+    },
+    foundServers: async () => ({ servers: plugins, inside: new Set(inside) }),
+    withheld: async () => withheld,
   });
 }
 
-test("enabled servers of the settings are joined by servers of plugins under unused names", () => {
+test("enabled servers of the settings are joined by servers of plugins under unused names", async () => {
   const plugins = {
     kept: { command: "evil" },
     more: { command: "x", args: ["y"] },
     none: { args: ["no command"] },
   };
-  expect(resolveServerSpecs(sources(undefined, plugins), row)).toEqual([
+  expect(await resolveServerSpecs(sources(undefined, plugins), row)).toEqual([
     { name: "kept", server: stored.kept, from: "user" },
     { name: "more", server: { command: "x", args: ["y"] }, from: "plugin" },
   ]);
   const launched = stub<typeof row>({ ...row, config: { launchedProfile: { id: "p", revision: 1 } } });
-  expect(resolveServerSpecs(sources(undefined, {}, []), launched)).toEqual([]);
-  expect(resolveServerSpecs(sources(undefined, {}, ["kept"]), launched)).toHaveLength(1);
+  expect(await resolveServerSpecs(sources(undefined, {}, []), launched)).toEqual([]);
+  expect(await resolveServerSpecs(sources(undefined, {}, ["kept"]), launched)).toHaveLength(1);
 });
 
-test("only servers from the sandbox lose their secrets before the user accepts them", () => {
+test("only servers from the sandbox lose their secrets before the user accepts them", async () => {
   const plugins = { ours: { command: "x" }, theirs: { command: "y" } };
   const more = { inside: ["kept", "theirs"], withheld: "Not accepted." };
   expect(
-    resolveServerSpecs(sources(undefined, plugins, null, more), row).map(({ name, withheld }) => [
+    (await resolveServerSpecs(sources(undefined, plugins, null, more), row)).map(({ name, withheld }) => [
       name,
       withheld,
     ]),
@@ -55,10 +58,10 @@ test("only servers from the sandbox lose their secrets before the user accepts t
   ]);
 });
 
-test("a client's agent has only its own servers; masked values come from the stored server of that name", () => {
-  expect(resolveServerSpecs(sources({}), row)).toEqual([]);
+test("a client's agent has only its own servers; masked values come from the stored server of that name", async () => {
+  expect(await resolveServerSpecs(sources({}), row)).toEqual([]);
   const own = { kept: { url: "https://kept.example/mcp", headers: { "X-Key": "**********" } } };
-  expect(resolveServerSpecs(sources(own), row)).toEqual([
+  expect(await resolveServerSpecs(sources(own), row)).toEqual([
     { name: "kept", server: stored.kept, from: "user" },
   ]);
 });

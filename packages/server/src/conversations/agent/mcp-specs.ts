@@ -16,26 +16,26 @@ export interface McpSpecsDeps {
   agents: Pick<AgentConfigResolver, "clientAgent">;
   settings: Pick<Settings, "mcpServers" | "agentProfiles">;
   /** Servers of plugins and active skills; `invoked` names skills that the agent has just read. */
-  foundServers(row: Row, invoked: Iterable<string>): FoundServers;
+  foundServers(row: Row, invoked: Iterable<string>): Promise<FoundServers>;
   /** Why servers from the sandbox may use no secret; undefined when they may. */
-  withheld(row: Row): string | undefined;
+  withheld(row: Row): Promise<string | undefined>;
 }
 
 /**
  * The enabled MCP servers of a conversation: of the client's agent, else of the user's settings;
  * servers of plugins and skills are added under unused names. Invalid ones are omitted.
  */
-export function resolveServerSpecs(
+export async function resolveServerSpecs(
   { agents, settings, foundServers, withheld }: McpSpecsDeps,
   row: Row,
   invoked: Iterable<string> = [],
-): ServerSpec[] {
-  const stored = settings.mcpServers(row.userId);
-  const config = agents.clientAgent(row)?.agent?.mcp_config;
-  const own = config ? parseServers(config, stored) : filterByProfile(stored, settings, row);
+): Promise<ServerSpec[]> {
+  const [stored, client] = await Promise.all([settings.mcpServers(row.userId), agents.clientAgent(row)]);
+  const config = client?.agent?.mcp_config;
+  const own = config ? parseServers(config, stored) : await filterByProfile(stored, settings, row);
   const specs: ServerSpec[] = Object.entries(own).map(([name, server]) => ({ name, server, from: "user" }));
-  const { servers, inside } = foundServers(row, invoked);
-  const reason = inside.size > 0 ? withheld(row) : undefined;
+  const { servers, inside } = await foundServers(row, invoked);
+  const reason = inside.size > 0 ? await withheld(row) : undefined;
   for (const [name, server] of Object.entries(parseServers(servers, {}))) {
     if (Object.hasOwn(own, name)) continue;
     const isWithheld = reason !== undefined && inside.has(name);
@@ -79,16 +79,18 @@ function parseServer(value: unknown): McpServer | undefined {
   return Value.Check(McpServer, server) ? server : undefined;
 }
 
-function filterByProfile(
+async function filterByProfile(
   stored: McpServers,
   { agentProfiles }: McpSpecsDeps["settings"],
   { userId, config }: Pick<ConversationRow, "userId" | "config">,
-): McpServers {
+): Promise<McpServers> {
   const { launchedProfile: launched } = config;
   if (!launched) return stored;
   const { mcpServerRefs } = launched;
   const refs =
-    mcpServerRefs === undefined ? agentProfiles.byId(userId, launched.id)?.mcp_server_refs : mcpServerRefs;
+    mcpServerRefs === undefined
+      ? (await agentProfiles.byId(userId, launched.id))?.mcp_server_refs
+      : mcpServerRefs;
   return refs ? Object.fromEntries(Object.entries(stored).filter(([name]) => refs.includes(name))) : stored;
 }
 

@@ -24,14 +24,14 @@ afterAll(async () => {
 
 test("servers that were prepared for a message stay connected for a while, and for a following run", async () => {
   const mcp = new McpTools({
-    agents: { clientAgent: () => undefined, tools: () => [] },
-    findServers: () => [{ name: "remote", server: { url: remote.url }, from: "user" }],
+    agents: { clientAgent: async () => undefined, tools: async () => [] },
+    findServers: async () => [{ name: "remote", server: { url: remote.url }, from: "user" }],
     sessions: new McpSessions({
       sandboxes: {
-        get: () => stub({}),
+        get: async () => stub({}),
         getSpec: () => stub({ network: { mode: "allowlist", allow: [], credentials: [] } }),
       },
-      secrets: { forSandbox: () => [] },
+      secrets: { forSandbox: async () => [] },
       outbound,
       sandbox: () => Promise.reject(new Error("There is no sandbox here.")),
     }),
@@ -42,10 +42,10 @@ test("servers that were prepared for a message stay connected for a while, and f
     mcp.linger(row.id);
     await mcp.prepare(row, never);
     await new Promise((resolve) => setTimeout(resolve, 150));
-    expect([remote.sessions(), mcp.tools(row).length > 0]).toEqual([1, true]);
+    expect([remote.sessions(), (await mcp.tools(row)).length > 0]).toEqual([1, true]);
     mcp.linger(row.id);
     await until(() => remote.sessions() === 0);
-    expect(mcp.tools(row)).toEqual([]);
+    expect(await mcp.tools(row)).toEqual([]);
   } finally {
     mcp.close();
   }

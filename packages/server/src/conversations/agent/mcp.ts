@@ -2,6 +2,7 @@ import type { ServerSpec } from "@sandpiper/agent/mcp/server-spec";
 import { McpConnections } from "@sandpiper/agent/mcp/servers";
 import { namesMatching } from "@sandpiper/agent/tools/choose";
 import type { Tool } from "@sandpiper/agent/tools/tool";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { AgentConfigResolver } from "./agent-config.ts";
 import type { McpSessions } from "./mcp-sessions.ts";
@@ -12,7 +13,7 @@ type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 export interface McpToolsDeps {
   agents: Pick<AgentConfigResolver, "clientAgent" | "tools">;
   /** The servers of a conversation; `invoked` names skills that the agent has just read. */
-  findServers(row: Row, invoked?: Iterable<string>): ServerSpec[];
+  findServers(row: Row, invoked?: Iterable<string>): Promise<ServerSpec[]>;
   sessions: McpSessions;
   /** How long servers stay connected after a run, ms; default 5 minutes. */
   lingerMs?: number;
@@ -29,33 +30,40 @@ interface Connection {
 export class McpTools implements ToolSource {
   readonly #deps: McpToolsDeps;
   readonly #connections = new Map<string, Connection>();
+  /** Serialises what the servers of a conversation become. */
+  readonly #changes = new KeyedMutex();
 
   constructor(deps: McpToolsDeps) {
     this.#deps = deps;
   }
 
-  tools(row: Row): readonly Tool[] {
+  async tools(row: Row): Promise<readonly Tool[]> {
     const servers = this.#connections.get(row.id)?.servers;
     if (!servers) return [];
     const { agents } = this.#deps;
-    const tools = servers.tools(new Set(agents.tools(row).map(({ name }) => name)));
+    const own = await agents.tools(row);
+    const tools = servers.tools(new Set(own.map(({ name }) => name)));
     // A planning agent may only read.
     if (row.config.agentType === "plan")
       return tools.filter(({ definition }) => definition.annotations.readOnlyHint);
-    const expression = agents.clientAgent(row)?.agent?.filter_tools_regex;
+    const expression = (await agents.clientAgent(row))?.agent?.filter_tools_regex;
     return expression ? filterTools(tools, expression) : tools;
   }
 
-  hasServers(row: Row): boolean {
-    return this.#deps.findServers(row).length > 0;
+  async hasServers(row: Row): Promise<boolean> {
+    return (await this.#deps.findServers(row)).length > 0;
   }
 
   async prepare(row: Row, signal: AbortSignal): Promise<readonly string[]> {
-    const connection = this.#connections.get(row.id);
-    const specs = this.#deps.findServers(row, connection?.invoked);
-    clearTimeout(connection?.timer);
-    if (specs.length === 0 && !connection) return [];
-    return this.#getOrCreate(row).servers.prepare(specs, signal);
+    const { notes } = await this.#changes.run(row.id, async () => {
+      const specs = await this.#deps.findServers(row, this.#connections.get(row.id)?.invoked);
+      const connection = this.#connections.get(row.id);
+      clearTimeout(connection?.timer);
+      // Only the beginning is serialised: to connect may take seconds.
+      const idle = specs.length === 0 && !connection;
+      return { notes: idle ? [] : this.#getOrCreate(row).servers.prepare(specs, signal) };
+    });
+    return notes;
   }
 
   /** Connects the servers of a skill that the agent reads during its run, as in `prepare`. */

@@ -32,9 +32,9 @@ export class OutputMasks {
   }
 
   /** Masks the secrets that are registered at the time of the call. */
-  forConversation(row: Row): OutputMask {
+  async forConversation(row: Row): Promise<OutputMask> {
     const { mask } = this.#deps;
-    this.#registerSecrets(row);
+    await this.#registerSecrets(row);
     const { userId } = row;
     const matcher = () => mask.matcher(userId);
     return {
@@ -45,7 +45,7 @@ export class OutputMasks {
   }
 
   /** Masks a user's secrets in texts outside of a conversation, such as a title. */
-  forUser(userId: string): (text: string) => string {
+  forUser(userId: string): Promise<(text: string) => string> {
     return userMask(this.#deps, userId);
   }
 
@@ -61,10 +61,12 @@ export class OutputMasks {
     return stream;
   }
 
-  #registerSecrets(row: Row): void {
+  async #registerSecrets(row: Row): Promise<void> {
     const { mask, agents } = this.#deps;
-    registerSecrets(this.#deps, row.userId, row.sandboxId);
-    const own = agents.clientAgent(row);
+    const [own] = await Promise.all([
+      agents.clientAgent(row),
+      registerSecrets(this.#deps, row.userId, row.sandboxId),
+    ]);
     if (!own || this.#registered.has(own)) return;
     for (const value of collectSecrets(own)) mask.registerKey(value, row.userId);
     this.#registered.add(own);
@@ -72,17 +74,19 @@ export class OutputMasks {
 }
 
 /** Masks a user's secrets in texts outside of a conversation, such as a title. */
-export function userMask(deps: Omit<OutputMasksDeps, "agents">, userId: string): (text: string) => string {
-  registerSecrets(deps, userId, "");
+export async function userMask(
+  deps: Omit<OutputMasksDeps, "agents">,
+  userId: string,
+): Promise<(text: string) => string> {
+  await registerSecrets(deps, userId, "");
   return (text) => hideSecrets(deps.mask.matcher(userId), text, hiddenSecret);
 }
 
 /** Registers a user's and a sandbox's secrets with the mask, which reading them does. */
-export function registerSecrets(
+export async function registerSecrets(
   { secrets, settings }: Pick<OutputMasksDeps, "secrets" | "settings">,
   userId: string,
   sandboxId: string,
-): void {
-  secrets.forSandbox(userId, sandboxId);
-  settings.agent(userId);
+): Promise<void> {
+  await Promise.all([secrets.forSandbox(userId, sandboxId), settings.agent(userId)]);
 }

@@ -11,6 +11,7 @@ import { enabledSkills, mergeSkills, type Skill } from "@sandpiper/agent/skills/
 import { type Activation, activateSkills } from "@sandpiper/agent/skills/triggers";
 import type { Tool } from "@sandpiper/agent/tools/tool";
 import { abortable } from "@sandpiper/core/abortable";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { CommandRunner } from "@sandpiper/sandbox/files/files";
 import type { Action, Content, NewEvent, TextContent } from "@sandpiper/wire";
 import { contentText, textContent } from "@sandpiper/wire";
@@ -33,7 +34,7 @@ export interface ProjectKnowledgeDeps {
   masks: Pick<OutputMasks, "forConversation">;
   sandboxFacts: SandboxFacts;
   /** Skills that this server gives to every conversation of a user. */
-  globalSkills?: ((userId: string) => readonly Skill[]) | undefined;
+  globalSkills?: ((userId: string) => Promise<readonly Skill[]>) | undefined;
 }
 
 export interface CollectOptions {
@@ -62,6 +63,8 @@ export class ProjectKnowledge {
   readonly #frontMatter = new FrontMatterCache();
   /** Loaded memories for prompts that are about to be written. */
   readonly #memories = new Map<string, Memory>();
+  /** Serialises the records of a conversation's activations. */
+  readonly #activations = new KeyedMutex();
 
   constructor(deps: ProjectKnowledgeDeps) {
     this.#deps = deps;
@@ -75,7 +78,7 @@ export class ProjectKnowledge {
   async collect(row: ConversationRow, sandbox: CommandRunner, options: CollectOptions): Promise<void> {
     const { plugins, notes, late, onRead } = options;
     const { workingDir } = row.config;
-    const { model } = this.#deps.agents.model(row);
+    const { model } = await this.#deps.agents.model(row);
     const warnings: string[] = [];
     const warn = (text: string) => void (warnings.length < maxProblems && warnings.push(text));
     const [project, mcpServers, hooks, agents] = await Promise.all([
@@ -113,7 +116,7 @@ export class ProjectKnowledge {
 
   /** The skills that are in the sandbox now and those of the context. Throws what `exec` throws. */
   async listSkills(row: ConversationRow, sandbox: CommandRunner): Promise<Skill[]> {
-    const { model } = this.#deps.agents.model(row);
+    const { model } = await this.#deps.agents.model(row);
     return this.skills(
       row,
       await loadSkills(sandbox, { workingDir: row.config.workingDir, model, frontMatter: this.#frontMatter }),
@@ -121,21 +124,26 @@ export class ProjectKnowledge {
   }
 
   /** The enabled skills of a conversation, `live` ones first. */
-  skills(row: Pick<ConversationRow, "id" | "userId" | "config">, live: readonly Skill[] = []): Skill[] {
+  async skills(
+    row: Pick<ConversationRow, "id" | "userId" | "config">,
+    live: readonly Skill[] = [],
+  ): Promise<Skill[]> {
     const { settings, globalSkills } = this.#deps;
-    const all = mergeSkills(live, this.contexts.get(row.id).skills, globalSkills?.(row.userId) ?? []);
+    const [context, preferences, global = []] = await Promise.all([
+      this.contexts.get(row.id),
+      settings.agent(row.userId),
+      globalSkills?.(row.userId),
+    ]);
+    const all = mergeSkills(live, context.skills, global);
     const { onlySkills } = row.config;
     const allowed = onlySkills ? all.filter(({ name }) => onlySkills.includes(name)) : all;
-    return enabledSkills(allowed, [
-      ...settings.agent(row.userId).disabledSkills,
-      ...(row.config.disabledSkills ?? []),
-    ]);
+    return enabledSkills(allowed, [...preferences.disabledSkills, ...(row.config.disabledSkills ?? [])]);
   }
 
-  usesMemory(row: Pick<ConversationRow, "id" | "userId" | "config">): boolean {
-    const own = this.#deps.agents.clientAgent(row)?.agent;
+  async usesMemory(row: Pick<ConversationRow, "id" | "userId" | "config">): Promise<boolean> {
+    const own = (await this.#deps.agents.clientAgent(row))?.agent;
     if (own) return (own.agent_context as { load_memory?: unknown } | null | undefined)?.load_memory === true;
-    return this.#deps.settings.agent(row.userId).loadMemory;
+    return (await this.#deps.settings.agent(row.userId)).loadMemory;
   }
 
   /** Loads the memory for the next prompt; it is empty after an error or an aborted signal. */
@@ -144,7 +152,7 @@ export class ProjectKnowledge {
     sandbox: () => Promise<CommandRunner>,
     signal: AbortSignal,
   ): Promise<void> {
-    if (!this.usesMemory(row)) return;
+    if (!(await this.usesMemory(row))) return;
     const memory = abortable(sandbox(), signal).then((files) =>
       loadMemory(files, row.config.workingDir, signal),
     );
@@ -152,15 +160,16 @@ export class ProjectKnowledge {
   }
 
   /** The project's rules for the files that an action touched, except the known ones. */
-  rulesFor(row: KnownRow, action: Action, activeNames: ReadonlySet<string>): TextContent[] {
+  async rulesFor(row: KnownRow, action: Action, activeNames: ReadonlySet<string>): Promise<TextContent[]> {
     const { workingDir } = row.config;
     if (touchedPaths(action, workingDir).length === 0) return [];
-    const skills = this.skills(row).filter(({ paths }) => paths);
+    const skills = (await this.skills(row)).filter(({ paths }) => paths);
     return this.#maskContent(row, rulesFor(action, { skills, workingDir, known: activeNames }));
   }
 
   /** The first event of a conversation. */
-  systemPrompt(row: ConversationRow, tools: readonly Tool[]): NewEvent {
+  async systemPrompt(row: ConversationRow, tools: readonly Tool[]): Promise<NewEvent> {
+    const { sandboxFacts, agents, masks } = this.#deps;
     const {
       workingDir,
       systemMessageSuffix: suffix,
@@ -168,49 +177,63 @@ export class ProjectKnowledge {
       selectedBranch,
       agentType,
     } = row.config;
-    const memory = this.#memories.get(row.id) ?? (this.usesMemory(row) ? { notes: [] } : undefined);
+    const loaded = this.#memories.get(row.id);
     this.#memories.delete(row.id);
+    const memory = loaded ?? ((await this.usesMemory(row)) ? { notes: [] } : undefined);
+    const [sandbox, skills, { notes }, own, secrets, mask] = await Promise.all([
+      sandboxFacts.describe(row),
+      this.skills(row),
+      this.contexts.get(row.id),
+      agents.clientAgent(row),
+      sandboxFacts.secrets(row),
+      masks.forConversation(row),
+    ]);
     return systemPromptEvent(tools, {
       workingDir,
-      sandbox: this.#deps.sandboxFacts.describe(row),
+      sandbox,
       memory: memory && memoryBlock(memory, workingDir),
       suffix,
       now: Date.now(),
-      skills: this.skills(row),
-      notes: this.contexts.get(row.id).notes,
+      skills,
+      notes,
       repository: selectedRepository === null ? null : { name: selectedRepository, branch: selectedBranch },
       planPath: agentType === "plan" ? getPlanPath(row.config) : undefined,
-      prompt: this.#deps.agents.clientAgent(row)?.agent?.system_prompt ?? undefined,
-      secrets: this.#deps.sandboxFacts.secrets(row),
-      hide: (text) => this.#deps.masks.forConversation(row).text(text),
+      prompt: own?.agent?.system_prompt ?? undefined,
+      secrets,
+      hide: (text) => mask.text(text),
     });
   }
 
   /** The new skills for a user message, and the suffix that is added to each message. */
-  activate(row: KnownRow, content: readonly Content[]): Activation {
-    const { names, content: skills } = this.#matchSkills(row, content);
-    const own = this.#deps.agents.clientAgent(row)?.agent;
+  async activate(row: KnownRow, content: readonly Content[]): Promise<Activation> {
+    const { names, content: skills } = await this.#matchSkills(row, content);
+    const own = (await this.#deps.agents.clientAgent(row))?.agent;
     const suffix = own
       ? own.agent_context?.user_message_suffix
-      : this.#deps.settings.agent(row.userId).userMessageSuffix;
+      : (await this.#deps.settings.agent(row.userId)).userMessageSuffix;
     return {
       names,
-      content: this.#maskContent(row, suffix?.trim() ? [...skills, textContent(suffix)] : skills),
+      content: await this.#maskContent(row, suffix?.trim() ? [...skills, textContent(suffix)] : skills),
     };
   }
 
-  #maskContent(row: KnownRow, content: readonly TextContent[]): TextContent[] {
-    const mask = this.#deps.masks.forConversation(row);
+  async #maskContent(row: KnownRow, content: readonly TextContent[]): Promise<TextContent[]> {
+    if (content.length === 0) return [];
+    const mask = await this.#deps.masks.forConversation(row);
     return content.map((part) => ({ ...part, text: mask.text(part.text) }));
   }
 
-  #matchSkills(row: KnownRow, content: readonly Content[]): Activation {
-    const all = this.skills(row);
-    const known = new Set(this.activatedSkills(row.id));
+  async #matchSkills(row: KnownRow, content: readonly Content[]): Promise<Activation> {
+    const [all, activated, context] = await Promise.all([
+      this.skills(row),
+      this.activatedSkills(row.id),
+      this.contexts.get(row.id),
+    ]);
+    const known = new Set(activated);
     const skills = all.filter(({ triggers }) => triggers.length > 0);
     const matched =
       skills.length === 0 ? { names: [], content: [] } : activateSkills(skills, contentText(content), known);
-    const lateNames = new Set(this.contexts.get(row.id).late);
+    const lateNames = new Set(context.late);
     const late = all.filter(
       ({ name, triggers, paths }) =>
         triggers.length === 0 && !paths && lateNames.has(name) && !known.has(name),
@@ -227,11 +250,18 @@ export class ProjectKnowledge {
    * active skills: in the prompt, activated by a message, or read by the agent (`invoked`: not yet
    * in the log). Those from its sandbox are named in `inside`.
    */
-  servers(row: Pick<ConversationRow, "id" | "userId" | "config">, invoked: Iterable<string>): FoundServers {
-    const { mcpServers = {}, folded } = this.contexts.get(row.id);
-    const skills = this.skills(row).filter((skill) => skill.mcpServers);
+  async servers(
+    row: Pick<ConversationRow, "id" | "userId" | "config">,
+    invoked: Iterable<string>,
+  ): Promise<FoundServers> {
+    const [{ mcpServers = {}, folded }, all] = await Promise.all([
+      this.contexts.get(row.id),
+      this.skills(row),
+    ]);
+    const skills = all.filter((skill) => skill.mcpServers);
     if (skills.length === 0) return { servers: mcpServers, inside: new Set(Object.keys(mcpServers)) };
-    const active = new Set([...this.activatedSkills(row.id), ...(folded?.invokedSkills ?? []), ...invoked]);
+    const activated = await this.activatedSkills(row.id);
+    const active = new Set([...activated, ...(folded?.invokedSkills ?? []), ...invoked]);
     const activeSkills = skills.filter(({ name, type }) => type === "repo" || active.has(name));
     const found = new Map<string, { server: unknown; isInside: boolean }>();
     const add = (servers: Readonly<Record<string, unknown>>, isInside: boolean) => {
@@ -249,12 +279,15 @@ export class ProjectKnowledge {
 
   /** Stores the skills that a logged message activated. */
   async recordActivation(id: string, { names }: Activation): Promise<void> {
-    if (names.length > 0)
-      await this.#deps.store.contexts.activate(id, [...new Set([...this.activatedSkills(id), ...names])]);
+    if (names.length === 0) return;
+    await this.#activations.run(id, async () => {
+      const before = await this.activatedSkills(id);
+      await this.#deps.store.contexts.activate(id, [...new Set([...before, ...names])]);
+    });
   }
 
   /** Names of the skills that messages have activated. */
-  activatedSkills(id: string): string[] {
-    return this.#deps.store.contexts.get(id)?.activated ?? [];
+  async activatedSkills(id: string): Promise<string[]> {
+    return (await this.#deps.store.contexts.get(id))?.activated ?? [];
   }
 }

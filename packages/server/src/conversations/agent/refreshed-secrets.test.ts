@@ -50,7 +50,8 @@ async function give(sources: Parameters<typeof resolveSecrets>[2]): Promise<void
 }
 
 const open = (freshMs: number) => new RefreshedSecrets({ store: opened.store, secrets, outbound, freshMs });
-const value = (name: string) => secrets.forSandbox("ann", "s").find((one) => one.name === name)?.value;
+const value = async (name: string) =>
+  (await secrets.forSandbox("ann", "s")).find((one) => one.name === name)?.value;
 
 test("a URL is fetched again once its value is old; after a failure the last value stays, with one note", async () => {
   answer = { status: 200, text: "first-token" };
@@ -58,16 +59,20 @@ test("a URL is fetched again once its value is old; after a failure the last val
     TOKEN: { kind: "LookupSecret", url, headers: { "X-Key": "open" }, description: "Changes" },
     FIXED: "always",
   });
-  expect(value("TOKEN")).toBe("first-token");
+  expect(await value("TOKEN")).toBe("first-token");
 
   answer.text = "second-token";
   await open(60_000).prepare(owner, never);
-  expect([value("TOKEN"), seen.length]).toEqual(["first-token", 1]);
+  expect([await value("TOKEN"), seen.length]).toEqual(["first-token", 1]);
 
   const looked = open(0);
   expect(await looked.prepare(owner, never)).toEqual([]);
-  expect([value("TOKEN"), value("FIXED"), seen]).toEqual(["second-token", "always", ["open", "open"]]);
-  expect(opened.store.conversationSecrets.get("c")?.descriptions).toEqual({ TOKEN: "Changes" });
+  expect([await value("TOKEN"), await value("FIXED"), seen]).toEqual([
+    "second-token",
+    "always",
+    ["open", "open"],
+  ]);
+  expect((await opened.store.conversationSecrets.get("c"))?.descriptions).toEqual({ TOKEN: "Changes" });
   // A response from the old URL may still arrive.
   expect(mask.mask("first-token second-token")).not.toContain("token");
 
@@ -80,10 +85,10 @@ test("a URL is fetched again once its value is old; after a failure the last val
   expect(await looked.prepare(owner, never)).toEqual([]);
   answer = { status: 200, text: "" };
   expect(await looked.prepare(owner, never)).toEqual([]);
-  expect(value("TOKEN")).toBe("second-token");
+  expect(await value("TOKEN")).toBe("second-token");
   answer = { status: 200, text: "third-token" };
   expect(await looked.prepare(owner, never)).toEqual([]);
-  expect(value("TOKEN")).toBe("third-token");
+  expect(await value("TOKEN")).toBe("third-token");
 });
 
 test("a URL that does not answer delays a run briefly, and a newer value from a client stays", async () => {
@@ -100,9 +105,9 @@ test("a URL that does not answer delays a run briefly, and a newer value from a 
   expect(await prepared).toEqual([]);
   listener.closeAllConnections();
   await looked.prepare(owner, never);
-  expect(value("TOKEN")).toBe("given by hand");
+  expect(await value("TOKEN")).toBe("given by hand");
   const asked = seen.length;
-  expect(looked.tools(owner)).toEqual([]);
+  expect(await looked.tools(owner)).toEqual([]);
   await looked.prepare(owner, never);
   expect(seen).toHaveLength(asked);
 });

@@ -45,7 +45,7 @@ export class RefreshedSecrets implements ToolSource {
   }
 
   /** Has no tools; each step triggers a check. */
-  tools(row: Row): readonly Tool[] {
+  async tools(row: Row): Promise<readonly Tool[]> {
     void this.#renew(row);
     return [];
   }
@@ -81,10 +81,10 @@ export class RefreshedSecrets implements ToolSource {
       this.#states.set(sandboxId, state);
       const age = this.#deps.freshMs ?? freshMs;
       state.next = Date.now() + age;
-      const rows = this.#deps.store.conversationSecrets
+      state.renewal = this.#deps.store.conversationSecrets
         .listBySandbox(sandboxId)
-        .filter((row) => row.userId === userId);
-      state.renewal = Promise.all(rows.map((row) => this.#renewRow(row, state, age)))
+        .then((rows) => rows.filter((row) => row.userId === userId))
+        .then((rows) => Promise.all(rows.map((row) => this.#renewRow(row, state, age))))
         .then(() => {})
         .catch(() => {})
         .finally(() => (state.renewal = undefined));

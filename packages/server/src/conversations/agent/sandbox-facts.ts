@@ -19,14 +19,14 @@ export class SandboxFacts {
   }
 
   /** Lines about system, packages and network; none for a sandbox that was deleted. */
-  describe({ userId, sandboxId }: Row): string[] {
+  async describe({ userId, sandboxId }: Row): Promise<string[]> {
     const { sandboxes } = this.#deps;
-    const sandbox = sandboxes.get(userId, sandboxId);
+    const sandbox = await sandboxes.get(userId, sandboxId);
     return sandbox ? describeSpec(sandboxes.getSpec(sandbox)) : [];
   }
 
   /** The secrets that its variables stand for; undefined when the server keeps none. */
-  secrets({ userId, sandboxId }: Row) {
+  async secrets({ userId, sandboxId }: Row) {
     return this.#deps.secrets?.forSandbox(userId, sandboxId);
   }
 }

@@ -68,8 +68,9 @@ async function resolveSource(
   const own = ownSecretName(source.url, publicUrl());
   if (own !== undefined) {
     const wanted = decodeSegment(own);
-    if (wanted === name && secrets.value(userId, name) !== undefined) return undefined;
-    const found = secrets.forSandbox(userId, sandboxId).find((secret) => secret.name === wanted);
+    if (wanted === name && (await secrets.value(userId, name)) !== undefined) return undefined;
+    const all = await secrets.forSandbox(userId, sandboxId);
+    const found = all.find((secret) => secret.name === wanted);
     if (!found) throw new PlatformError("SecretReferenceUnknown", { name });
     return found.value;
   }

@@ -29,17 +29,14 @@ export class SkillTools implements ToolSource {
     this.#deps = deps;
   }
 
-  tools(row: Row): readonly Tool[] {
+  async tools(row: Row): Promise<readonly Tool[]> {
     const { store, knowledge, joinServers } = this.#deps;
-    if (!knowledge.skills(row).some(isInvocable)) return [];
-    const current = () => store.conversations.get(row.id);
+    const skills = (await knowledge.skills(row)).filter(isInvocable);
+    if (skills.length === 0) return [];
     const tool = invokeSkillTool({
-      skills() {
-        const now = current();
-        return now ? knowledge.skills(now).filter(isInvocable) : [];
-      },
+      skills: () => skills,
       async joinServers(skill, signal) {
-        const now = current();
+        const now = await store.conversations.get(row.id);
         return now ? joinServers(now, skill, signal) : [];
       },
     });
@@ -48,9 +45,13 @@ export class SkillTools implements ToolSource {
 
   async prepare({ id }: Row): Promise<readonly string[]> {
     const { contexts } = this.#deps.knowledge;
-    const { problems = [] } = contexts.get(id);
-    if (problems.length > 0) await contexts.change(id, ({ problems: _reported, ...rest }) => rest);
-    return problems;
+    if (!(await contexts.get(id)).problems?.length) return [];
+    let reported: readonly string[] = [];
+    await contexts.change(id, ({ problems = [], ...rest }) => {
+      reported = problems;
+      return rest;
+    });
+    return reported;
   }
 }
 
@@ -71,17 +72,16 @@ export class SwitchModelTool implements ToolSource {
     this.#deps = deps;
   }
 
-  tools(row: Row): readonly Tool[] {
+  async tools(row: Row): Promise<readonly Tool[]> {
     const { settings, agents, switchProfile } = this.#deps;
-    const { agent, keptTools } = agents.clientAgent(row) ?? {};
+    const { agent, keptTools } = (await agents.clientAgent(row)) ?? {};
     const names = [...(agent?.tools ?? []).map(({ name }) => name), ...(agent?.include_default_tools ?? [])];
     const isEnabled = agent
       ? names.some((name) => switchToolNames.includes(name)) && (keptTools?.includes("switch_llm") ?? true)
-      : agentPreferences(settings, row).enableSwitchLlmTool;
+      : (await agentPreferences(settings, row)).enableSwitchLlmTool;
     if (!isEnabled) return [];
-    const profiles = settings.profiles
-      .list(row.userId)
-      .profiles.flatMap(({ name, model }) => (model ? [{ name, model }] : []));
+    const stored = await settings.profiles.list(row.userId);
+    const profiles = stored.profiles.flatMap(({ name, model }) => (model ? [{ name, model }] : []));
     return profiles.length > 0
       ? [switchLlmTool(profiles, (id, profile) => switchProfile(row.userId, id, profile))]
       : [];
@@ -106,14 +106,15 @@ export class UnknownToolWarnings implements ToolSource {
     this.#deps = deps;
   }
 
-  tools(): [] {
+  async tools(): Promise<[]> {
     return [];
   }
 
   async prepare(row: Pick<ConversationRow, "id" | "userId" | "config">): Promise<readonly string[]> {
     const { agents, contexts } = this.#deps;
-    const reported = new Set(contexts.get(row.id).missedTools);
-    const missed = new Set(namesWithoutTool(agents.toolNames(row) ?? [])).difference(reported);
+    const reported = new Set((await contexts.get(row.id)).missedTools);
+    const named = (await agents.toolNames(row)) ?? [];
+    const missed = new Set(namesWithoutTool(named)).difference(reported);
     if (missed.size === 0) return [];
     await contexts.change(row.id, (before) => ({ ...before, missedTools: [...reported, ...missed] }));
     const names = [...missed].slice(0, maxNames).map((name) => name.slice(0, maxNameLength));

@@ -6,7 +6,7 @@ type Row = Pick<ConversationRow, "id" | "userId" | "sandboxId" | "config">;
 /** A source of tools of a conversation. Earlier sources win when two tools have the same name. */
 export interface ToolSource {
   /** The current tools in the order of the prompt; called at each step, so it must be cheap. */
-  tools(row: Row): readonly Tool[];
+  tools(row: Row): Promise<readonly Tool[]>;
   /**
    * Prepares the tools for a run in a bounded time; returns notes for the model and the user, each
    * once in a conversation. Throws only when the signal aborts.
@@ -21,7 +21,8 @@ export interface ToolSource {
 }
 
 export interface Toolset {
-  readonly tools: readonly Tool[];
+  /** The current tools, read at each access. */
+  readonly tools: Promise<readonly Tool[]>;
   prepare(signal: AbortSignal): Promise<readonly string[]>;
 }
 
@@ -43,10 +44,8 @@ export class Toolsets {
     const adapt = this.#adapt;
     return {
       get tools() {
-        return adapt(
-          sources.length === 1
-            ? sources[0]!.tools(row)
-            : uniqueByName(sources.flatMap((source) => source.tools(row))),
+        return Promise.all(sources.map((source) => source.tools(row))).then((lists) =>
+          adapt(lists.length === 1 ? lists[0]! : uniqueByName(lists.flat())),
         );
       },
       async prepare(signal) {

@@ -39,8 +39,8 @@ export class Goals {
   }
 
   /** Resumes the goals of an earlier process. */
-  open(): void {
-    for (const { id } of this.#deps.store.conversations.listWithGoal()) this.onRest(id);
+  async open(): Promise<void> {
+    for (const { id } of await this.#deps.store.conversations.listWithGoal()) this.onRest(id);
   }
 
   /** Throws BadRequest for an empty objective, GoalRunning, and ConversationRunning. */
@@ -49,7 +49,7 @@ export class Goals {
     const text = `Reach this goal. Check the result yourself before you call finish: your work is judged against it.\n\n<GOAL>\n${objective}\n</GOAL>`;
     const goal = { objective, maxIterations, status: "running", detail: null } as const;
     await this.#changes.run(row.id, async () => {
-      this.#requireIdle(row.id);
+      await this.#requireIdle(row.id);
       await this.#startIteration(row.id, { ...goal, iteration: 1, messageId: newId(), message: text });
     });
   }
@@ -63,7 +63,7 @@ export class Goals {
   /** Resumes a stopped goal. Throws BadRequest without one, GoalRunning, ConversationRunning. */
   async resume(row: ConversationRow): Promise<void> {
     await this.#changes.run(row.id, async () => {
-      const goal = this.#requireIdle(row.id);
+      const goal = await this.#requireIdle(row.id);
       if (goal?.status !== "interrupted" && goal?.status !== "failed")
         throw new PlatformError("NoGoalToResume");
       const message = `Go on with the goal where you were.\n\n<GOAL>\n${goal.objective}\n</GOAL>`;
@@ -71,18 +71,14 @@ export class Goals {
     });
   }
 
-  /** Judges the active goal of a conversation whose run has ended. */
+  /** Judges the active goal of a conversation whose run has ended, if it has one. */
   onRest(id: string): void {
     if (this.#closing) return;
     if (this.#busy.has(id)) return void this.#restedAgain.add(id);
-    const goal = this.#activeGoal(id);
-    if (!goal) return;
-    const work = this.#advance(id, goal)
-      .catch((error) => this.#fail(id, goal, error))
-      .finally(() => {
-        this.#busy.delete(id);
-        if (this.#restedAgain.delete(id)) this.onRest(id);
-      });
+    const work = this.#pursue(id).finally(() => {
+      this.#busy.delete(id);
+      if (this.#restedAgain.delete(id)) this.onRest(id);
+    });
     this.#busy.set(id, work);
   }
 
@@ -92,14 +88,27 @@ export class Goals {
     await Promise.all(this.#busy.values());
   }
 
+  /** Never rejects. */
+  async #pursue(id: string): Promise<void> {
+    let goal: Goal | undefined;
+    try {
+      goal = await this.#activeGoal(id);
+      if (goal) await this.#advance(id, goal);
+    } catch (error) {
+      await this.#fail(id, goal, error);
+    }
+  }
+
   async #advance(id: string, goal: Goal): Promise<void> {
     const { store, runs, judge } = this.#deps;
-    const row = store.conversations.get(id);
+    const [row, [sent]] = await Promise.all([
+      store.conversations.get(id),
+      store.events.batch(id, [goal.messageId]),
+    ]);
     if (!row || runs.isAwake(id)) return;
     const same = (work: () => Promise<void>) =>
       this.#change(id, (now) => (now.messageId === goal.messageId ? work() : undefined));
-    if (store.events.batch(id, [goal.messageId])[0] === null)
-      return same(() => this.#startIteration(id, goal));
+    if (sent === null) return same(() => this.#startIteration(id, goal));
     const status = row.summary.executionStatus;
     if (status === "paused") return this.stop(row);
     if (status === "error" || status === "stuck")
@@ -150,32 +159,33 @@ export class Goals {
   /** Changes the active goal, if there still is one when the change runs. */
   #change(id: string, change: (goal: Goal) => Promise<void> | undefined): Promise<void> {
     return this.#changes.run(id, async () => {
-      const goal = this.#activeGoal(id);
+      const goal = await this.#activeGoal(id);
       if (goal) await change(goal);
     });
   }
 
-  async #fail(id: string, { messageId }: Goal, error: unknown): Promise<void> {
+  /** Ends the goal with the error, except at shutdown. */
+  async #fail(id: string, failing: Goal | undefined, error: unknown): Promise<void> {
     if (this.#closing) return;
-    if (!(error instanceof PlatformError))
+    if (!failing || !(error instanceof PlatformError))
       this.#deps.logger.error({ err: error, conversation: id }, "a goal could not be judged");
     const failed = { status: "failed", detail: errorText(error) } as const;
     await this.#change(id, (goal) =>
-      goal.messageId === messageId ? this.#set(id, { ...goal, ...failed }) : undefined,
+      goal.messageId === failing?.messageId ? this.#set(id, { ...goal, ...failed }) : undefined,
     ).catch(() => {});
   }
 
   /** Returns the inactive goal. Throws GoalRunning and ConversationRunning. */
-  #requireIdle(id: string): Goal | undefined {
-    const { config, summary } = this.#deps.store.conversations.get(id) ?? {};
+  async #requireIdle(id: string): Promise<Goal | undefined> {
+    const { config, summary } = (await this.#deps.store.conversations.get(id)) ?? {};
     if (config?.goal?.status === "running") throw new PlatformError("GoalActive");
     if (summary?.executionStatus === "running" || this.#deps.runs.isAwake(id))
       throw new PlatformError("AlreadyRunning");
     return config?.goal;
   }
 
-  #activeGoal(id: string): Goal | undefined {
-    const goal = this.#deps.store.conversations.get(id)?.config.goal;
+  async #activeGoal(id: string): Promise<Goal | undefined> {
+    const goal = (await this.#deps.store.conversations.get(id))?.config.goal;
     return goal?.status === "running" ? goal : undefined;
   }
 }

@@ -1,6 +1,6 @@
 import { listed, nudge } from "@sandpiper/agent/loop/records";
 import { transition } from "@sandpiper/agent/loop/status";
-import type { Content } from "@sandpiper/wire";
+import type { ActionEvent, Content, ExecutionStatus } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
@@ -13,7 +13,7 @@ import type { MessageTitles } from "./message-titles.ts";
 import type { Opening, Openings } from "./openings.ts";
 
 export interface MessageDeliveryDeps {
-  store: Pick<Store, "events">;
+  store: Pick<Store, "conversations" | "events">;
   openings: Openings;
   knowledge: Pick<ProjectKnowledge, "activate" | "recordActivation">;
   histories: Pick<Histories, "openActions">;
@@ -44,13 +44,19 @@ export class MessageDelivery {
     const { store, knowledge, histories, titles, runner } = this.#deps;
     const { id } = row;
     const { delivers, eventId, run, sender } = options;
-    const skills = knowledge.activate(row, content);
+    const skills = await knowledge.activate(row, content);
     const message = { ...userMessage(content, sender, skills), ...(eventId && { id: eventId }) };
-    const status = row.summary.executionStatus;
+    // Read last, because the status may have changed during the other reads.
+    let status = await this.#readStatus(row);
+    let open: ActionEvent[] = [];
+    if (run && status === "waiting_for_confirmation") {
+      open = await histories.openActions(id);
+      status = await this.#readStatus(row);
+    }
     const rejects = run && status === "waiting_for_confirmation";
     const records = [
       ...(opening ? [listed(opening.prompt)] : []),
-      ...(rejects ? rejectActions(histories.openActions(id), unansweredReason) : []),
+      ...(rejects ? rejectActions(open, unansweredReason) : []),
       listed(message),
       ...(opening?.notes ?? []).map(nudge),
       ...transition(status, run ? "messageAndRun" : "message"),
@@ -58,6 +64,11 @@ export class MessageDelivery {
     await store.events.append(id, records, { delivers });
     await knowledge.recordActivation(id, skills);
     await titles.update(row, content, { isFirst: opening !== undefined });
-    if (run) runner.wake(id);
+    if (run) await runner.wake(id);
+  }
+
+  async #readStatus(row: ConversationRow): Promise<ExecutionStatus> {
+    const { summary } = (await this.#deps.store.conversations.get(row.id)) ?? row;
+    return summary.executionStatus;
   }
 }

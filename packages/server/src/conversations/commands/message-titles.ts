@@ -29,7 +29,8 @@ export class MessageTitles {
   ): Promise<void> {
     const { store, masks, announcements, generated } = this.#deps;
     const { id } = row;
-    const title = makeTitle(content, (text) => masks.forConversation(row).text(text));
+    const mask = await masks.forConversation(row);
+    const title = makeTitle(content, (text) => mask.text(text));
     const titlesFirst = isFirst && row.config.autotitle !== false;
     const untitled = row.title === null ? titlesFirst : row.title === `Conversation ${hexId(id).slice(0, 5)}`;
     const isReplaced =

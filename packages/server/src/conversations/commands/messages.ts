@@ -25,15 +25,15 @@ export class Messages {
   /** See `ConversationCommands.send`. */
   async send(id: string, content: Content[], options: SendOptions): Promise<void> {
     const { access, goals, commands, announcements, delivery } = this.#deps;
-    const row = access.requireWithSandbox(id);
+    const row = await access.requireWithSandbox(id);
     const stopsGoal = !options.ofGoal && row.config.goal?.status === "running";
     if (stopsGoal) await goals.stop(row);
     // The message rejects pending actions, unless an approval is already queued.
-    const rejects =
-      options.run && access.requireWithSandbox(id).summary.executionStatus === "waiting_for_confirmation";
+    const { summary } = stopsGoal ? await access.requireWithSandbox(id) : row;
+    const rejects = options.run && summary.executionStatus === "waiting_for_confirmation";
     const deliver = async () => {
       await announcements.ended(id);
-      await delivery.deliver(access.requireWithSandbox(id), content, options);
+      await delivery.deliver(await access.requireWithSandbox(id), content, options);
     };
     await (rejects ? commands.answerByMessage(id, deliver) : deliver());
   }

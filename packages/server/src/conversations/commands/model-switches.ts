@@ -29,7 +29,7 @@ export class ModelSwitches {
   /** Makes the next model call use an LLM profile of the user. Throws ProfileNotFound. */
   async switchProfile({ id, userId }: ConversationRow, profile: string): Promise<void> {
     const { settings, store, announcements } = this.#deps;
-    if (!settings.profileModel(userId, profile)?.model)
+    if (!(await settings.profileModel(userId, profile))?.model)
       throw new PlatformError("LlmProfileUnknown", { name: profile });
     await store.conversations.update(id, { config: { llmProfile: profile } });
     announcements.announceCurrent(id, "agent");
@@ -45,8 +45,8 @@ export class ModelSwitches {
     const { store, agents, announcements } = this.#deps;
     const { id } = row;
     await this.#changes.run(id, async () => {
-      const now = store.conversations.get(id) ?? row;
-      const own = agents.clientAgent(now);
+      const now = (await store.conversations.get(id)) ?? row;
+      const own = await agents.clientAgent(now);
       const llm = restoreSecrets(description, own?.llm ?? own?.agent?.llm);
       const document = { ...own, llm };
       checkClientSize(document);

@@ -33,13 +33,13 @@ export async function navigate(
 ): Promise<FilesOutcome> {
   const { store, sandboxes, runner, workspaces, replacements } = deps;
   const { events } = store;
-  const path = events.pathTo(row.id, eventId);
+  const path = await events.pathTo(row.id, eventId);
   if (!path) throw new PlatformError("EventUnknown");
   if (row.config.goal?.status === "running") throw new PlatformError("GoalActive");
   return replacements.run(row.sandboxId, async () => {
     await runner.requireAtRest(row.id);
     const { workingDir } = row.config;
-    const snapshot = findSnapshot({ events, sandboxes }, row, path);
+    const snapshot = await findSnapshot({ events, sandboxes }, row, path);
     const staged =
       snapshot && (await stageFiles(sandboxes, snapshot, row, { from: workingDir, to: workingDir }));
     const workspace = workspaces.getOrCreate(row);
@@ -49,7 +49,7 @@ export async function navigate(
       try {
         // A run that started during the copy would write to the new branch.
         await runner.requireAtRest(row.id);
-        const { summary } = store.conversations.get(row.id) ?? row;
+        const { summary } = (await store.conversations.get(row.id)) ?? row;
         const leaf = stateRecord("leaf_event_id", eventId);
         const records = [leaf, ...transition(summary.executionStatus, "navigate")];
         await events.append(row.id, records, { navigate: eventId });

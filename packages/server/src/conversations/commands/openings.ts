@@ -43,31 +43,41 @@ export class Openings {
   ): Promise<void> {
     const { store, knowledge, toolsets } = this.#deps;
     const { id } = row;
+    if (row.head) return append(row);
     let earlier = this.#active.get(id);
     const hasWaited = earlier !== undefined;
     for (; earlier; earlier = this.#active.get(id)) await earlier;
-    const latest = hasWaited ? (store.conversations.get(id) ?? row) : row;
-    const hasBegun = latest.head === null ? store.events.lastSeq(id) > 0 : latest.head !== "";
-    if (hasBegun) return append(latest);
     const { promise, resolve } = Promise.withResolvers<void>();
+    // Before anything is read: two messages must not both find an empty log.
     this.#active.set(id, promise);
+    const end = () => {
+      if (this.#active.get(id) === promise) this.#active.delete(id);
+      resolve();
+    };
     try {
+      const latest = hasWaited ? ((await store.conversations.get(id)) ?? row) : row;
+      const hasBegun = latest.head === null ? (await store.events.lastSeq(id)) > 0 : latest.head !== "";
+      if (hasBegun) {
+        // Later messages need not wait until this one is stored.
+        end();
+        return await append(latest);
+      }
       // The system prompt lists the tools, so they are prepared first (events.md section 5).
       const notes = await this.#prepare(latest, AbortSignal.timeout(prepareTimeoutMs)).catch(() => []);
-      const prompt = knowledge.systemPrompt(latest, toolsets.forConversation(latest).tools);
+      const prompt = await knowledge.systemPrompt(latest, await toolsets.forConversation(latest).tools);
       await append(latest, { prompt, notes });
     } finally {
-      this.#active.delete(id);
-      resolve();
+      end();
     }
   }
 
   /** Prepares tools and memory. */
   async #prepare(row: ConversationRow, signal: AbortSignal): Promise<readonly string[]> {
     const { knowledge, mcp, runs, workspaces } = this.#deps;
-    const recalled = knowledge.loadMemory(row, () => workspaces.getOrCreate(row).sandbox(), signal);
-    const notes = await mcp.prepare(row, signal);
-    await recalled;
+    const [notes] = await Promise.all([
+      mcp.prepare(row, signal),
+      knowledge.loadMemory(row, () => workspaces.getOrCreate(row).sandbox(), signal),
+    ]);
     // No run may follow that would close the servers, so they are closed after a while.
     if (!runs.isAwake(row.id)) mcp.linger(row.id);
     return notes;

@@ -35,18 +35,18 @@ export class PendingMessages {
    * StartTaskNotFound, StartFailed, TooManyMessages.
    */
   async add(userId: string, target: string, content: Content[]): Promise<{ id: string; position: number }> {
-    const conversationId = this.#resolve(userId, target);
+    const conversationId = await this.#resolve(userId, target);
     const { pendingMessages } = this.#deps.store;
     const id = newId();
     const position = await this.#arrivals.run(conversationId, async () => {
-      const waiting = pendingMessages.listByConversation(conversationId).length;
+      const waiting = (await pendingMessages.listByConversation(conversationId)).length;
       if (waiting >= maxPendingMessages)
         throw new PlatformError("PendingQueueFull", { max: maxPendingMessages });
       await pendingMessages.create({ id, userId, conversationId, content, createdAt: Date.now() });
       return waiting + 1;
     });
     // Checked after storing: a start that became READY earlier has delivered without this message.
-    if (this.#isReady(userId, conversationId)) void this.deliver(conversationId);
+    if (await this.#isReady(userId, conversationId)) void this.deliver(conversationId);
     return { id: hexId(id), position };
   }
 
@@ -71,18 +71,20 @@ export class PendingMessages {
   }
 
   /** Delivers messages that an earlier process left behind; resumed starts deliver their own. */
-  recover(): void {
+  async recover(): Promise<void> {
     const { store } = this.#deps;
-    const open = new Set(store.startTasks.listOpen().map((task) => task.conversationId));
-    for (const id of store.pendingMessages.listConversations()) if (!open.has(id)) void this.deliver(id);
+    const waiting = await store.pendingMessages.listConversations();
+    const open = new Set((await store.startTasks.listOpen()).map((task) => task.conversationId));
+    for (const id of waiting) if (!open.has(id)) void this.deliver(id);
   }
 
   async #send(conversationId: string): Promise<void> {
     const { store, sandboxes, commands, logger } = this.#deps;
     try {
-      for (const { id, content } of store.pendingMessages.listByConversation(conversationId)) {
-        const row = store.conversations.get(conversationId);
-        if (!row || !sandboxes.get(row.userId, row.sandboxId)) return await this.discard(conversationId);
+      for (const { id, content } of await store.pendingMessages.listByConversation(conversationId)) {
+        const row = await store.conversations.get(conversationId);
+        if (!row || !(await sandboxes.get(row.userId, row.sandboxId)))
+          return await this.discard(conversationId);
         await commands.send(conversationId, content, { run: true, delivers: id }).catch(ignoreDelivered);
       }
     } catch (err) {
@@ -90,47 +92,48 @@ export class PendingMessages {
     }
   }
 
-  #resolve(userId: string, target: string): string {
+  async #resolve(userId: string, target: string): Promise<string> {
     const { conversations } = this.#deps.store;
     const id = parseId(target.replace(/^task-/, ""));
     if (target.startsWith("task-")) {
-      const task = id === undefined ? undefined : this.#deps.store.startTasks.get(id);
+      const task = id === undefined ? undefined : await this.#deps.store.startTasks.get(id);
       if (!task || task.userId !== userId) throw new PlatformError("StartTaskUnknown");
-      this.#check(task);
+      await this.#check(task);
       return task.conversationId;
     }
     if (id === undefined) throw new PlatformError("ConversationUnknown");
-    const row = conversations.get(id);
+    const row = await conversations.get(id);
     if (row?.userId === userId) {
       requireLocal(row);
-      requireSandbox(this.#deps.sandboxes, row);
+      await requireSandbox(this.#deps.sandboxes, row);
       return id;
     }
-    const task = this.#taskOf(userId, id);
+    const task = await this.#taskOf(userId, id);
     if (!task) throw new PlatformError("ConversationUnknown");
-    this.#check(task);
+    await this.#check(task);
     return id;
   }
 
   /** Throws when the conversation of a start task cannot receive messages any more. */
-  #check(task: StartTaskRow): void {
+  async #check(task: StartTaskRow): Promise<void> {
     if (task.status === "ERROR") throw new PlatformError("StartHasFailed");
     if (task.status !== "READY") return;
-    const row = this.#deps.store.conversations.get(task.conversationId);
+    const row = await this.#deps.store.conversations.get(task.conversationId);
     if (!row) throw new PlatformError("ConversationUnknown");
-    requireSandbox(this.#deps.sandboxes, row);
+    await requireSandbox(this.#deps.sandboxes, row);
   }
 
-  #isReady(userId: string, conversationId: string): boolean {
-    const task = this.#taskOf(userId, conversationId);
+  async #isReady(userId: string, conversationId: string): Promise<boolean> {
+    const task = await this.#taskOf(userId, conversationId);
     return task === undefined || task.status === "READY" || task.status === "ERROR";
   }
 
-  #taskOf(userId: string, conversationId: string): StartTaskRow | undefined {
-    return this.#deps.store.startTasks.search(
+  async #taskOf(userId: string, conversationId: string): Promise<StartTaskRow | undefined> {
+    const { items } = await this.#deps.store.startTasks.search(
       { userId, conversationId },
       { limit: 1, sort: "CREATED_AT_DESC" },
-    ).items[0];
+    );
+    return items[0];
   }
 }
 

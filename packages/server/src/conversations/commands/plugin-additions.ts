@@ -33,9 +33,9 @@ export class PluginAdditions {
     await this.#changes.run(id, async () => {
       const parts = await plugins.fetch({ userId, sandboxId, workingDir: config.workingDir }, [plugin]);
       try {
-        await knowledge.addPlugins(id, parts, { late: store.events.lastSeq(id) > 0 });
+        await knowledge.addPlugins(id, parts, { late: (await store.events.lastSeq(id)) > 0 });
       } catch (error) {
-        throw store.conversations.get(id) ? error : new PlatformError("ConversationUnknown");
+        throw (await store.conversations.get(id)) ? error : new PlatformError("ConversationUnknown");
       }
     });
     announcements.announceCurrent(id, "agent");

@@ -38,20 +38,22 @@ export async function removeConversation(
   const { store, callbacks } = deps;
   const { conversations } = store;
   const { id } = row;
-  const notifyDeletion = callbacks.notifyDeletion(id);
+  const notifyDeletion = await callbacks.notifyDeletion(id);
   // Repeated when a child was created in the meantime.
   do {
-    const children = (conversations.listChildren([id]).get(id) ?? []).flatMap(
-      (child) => conversations.get(child) ?? [],
-    );
+    const children: ConversationRow[] = [];
+    for (const childId of (await conversations.listChildren([id])).get(id) ?? []) {
+      const child = await conversations.get(childId);
+      if (child) children.push(child);
+    }
     if (keepSandbox && children.some(({ sandboxId }) => sandboxId !== row.sandboxId))
       throw new PlatformError("ChildrenInOtherSandboxes");
     for (const child of children)
-      if (conversations.get(child.id)) await removeConversation(deps, child, { keepSandbox });
+      if (await conversations.get(child.id)) await removeConversation(deps, child, { keepSandbox });
     await deps.runner.remove(id);
     await removeWithSandbox(deps, row, { keepSandbox });
     await callbacks.drop(id);
-  } while (conversations.get(id));
+  } while (await conversations.get(id));
   deps.hub.notifyDeletion(id);
   deps.subAgents.notifyRemoved(id);
   await removeWorktree(deps, row, row.config.worktree);
@@ -68,10 +70,20 @@ export async function removeWithSandbox(
   { id, userId, sandboxId }: Pick<ConversationRow, "id" | "userId" | "sandboxId">,
   { keepSandbox = false, endsStart }: { keepSandbox?: boolean; endsStart?: string } = {},
 ): Promise<void> {
-  const remove = async () => void (conversations.get(id) && (await conversations.remove(id, endsStart)));
-  const isLast = () =>
-    conversations.listBySandbox(sandboxId).every((other) => other.id === id) &&
-    sandboxes.get(userId, sandboxId) !== undefined;
-  if (!keepSandbox) await joins.remove(sandboxId, isLast, () => sandboxes.remove(userId, sandboxId, remove));
-  await remove();
+  // Begins to write without a read before it, so that it is in the sandbox's transaction.
+  const remove = (): Promise<unknown> =>
+    conversations.remove(id, endsStart).catch(ignore("ConversationNotFound"));
+  const isLast = async () =>
+    (await conversations.listBySandbox(sandboxId)).every((other) => other.id === id) &&
+    (await sandboxes.get(userId, sandboxId)) !== undefined;
+  const removeBoth = () => sandboxes.remove(userId, sandboxId, remove).catch(ignore("SandboxNotFound"));
+  if (!keepSandbox) await joins.remove(sandboxId, isLast, removeBoth);
+  if (await conversations.get(id)) await remove();
+}
+
+/** Ignores that another removal was faster. */
+function ignore(code: PlatformError["code"]): (error: unknown) => void {
+  return (error) => {
+    if (!(error instanceof PlatformError && error.code === code)) throw error;
+  };
 }

@@ -36,6 +36,8 @@ const maxTags = 50;
 export class ReportedConversations {
   readonly #deps: ReportedConversationsDeps;
   readonly #queues = new KeyedMutex();
+  /** Creations by sandbox, because their number is limited. */
+  readonly #creations = new KeyedMutex();
   readonly #lengths = new Map<string, number>();
 
   constructor(deps: ReportedConversationsDeps) {
@@ -78,7 +80,7 @@ export class ReportedConversations {
       const { events: log } = this.#deps.store;
       await this.#open(sandbox, id);
       const ids = parsed.flatMap((record) => record?.event.id ?? []);
-      const stored = log.batch(id, ids);
+      const [stored, count] = await Promise.all([log.batch(id, ids), log.count(id)]);
       const knownIds = new Set(ids.filter((_id, index) => stored[index] !== null));
       const fresh = parsed.filter((record): record is NewRecord => {
         if (!record?.event.id) return record !== undefined;
@@ -88,7 +90,7 @@ export class ReportedConversations {
       });
       if (fresh.length === 0) return;
       this.#countLength(sandbox.id, JSON.stringify(fresh).length);
-      if (log.count(id) + fresh.length > maxEvents)
+      if (count + fresh.length > maxEvents)
         throw new PlatformError("TooManyReportedEvents", { max: maxEvents });
       await log.append(id, fresh);
     });
@@ -98,7 +100,9 @@ export class ReportedConversations {
     const { conversations } = this.#deps.store;
     // Reports keep the sandbox from becoming idle.
     if (sandbox.status === "RUNNING") this.#deps.sandboxes.running(sandbox.id).catch(() => {});
-    const row = conversations.get(id) ?? (await this.#create(sandbox, id));
+    const row =
+      (await conversations.get(id)) ??
+      (await this.#creations.run(sandbox.id, () => this.#create(sandbox, id)));
     if (row.userId !== sandbox.userId || row.sandboxId !== sandbox.id)
       throw new PlatformError("ConversationUnknown");
     if (!row.config.external) throw new PlatformError("RunHere");
@@ -107,7 +111,7 @@ export class ReportedConversations {
 
   async #create(sandbox: SandboxRow, id: string): Promise<ConversationRow> {
     const { store, callbacks, joins } = this.#deps;
-    if (store.conversations.listBySandbox(sandbox.id).length >= maxConversations)
+    if ((await store.conversations.listBySandbox(sandbox.id)).length >= maxConversations)
       throw new PlatformError("TooManyReportedConversations", { max: maxConversations });
     const workingDir = (sandbox.spec as { workingDir?: string } | null)?.workingDir ?? "/workspace/project";
     const config: ConversationConfig = { ...emptyConfig(workingDir), external: true };
@@ -118,7 +122,7 @@ export class ReportedConversations {
       await callbacks.register(userId, id, []);
       await store.conversations.create(row);
     });
-    return store.conversations.get(id)!;
+    return (await store.conversations.get(id))!;
   }
 
   #countLength(sandboxId: string, length: number): void {

@@ -7,7 +7,7 @@ test("an interrupt ends a run that begins while the interrupt is stored", async 
   let isAwake = false;
   const commands = new RunCommands(
     stub<RunCommandsDeps>({
-      access: stub({ requireLocal: () => stub({ summary: stub({ executionStatus: "running" }) }) }),
+      access: stub({ requireLocal: async () => stub({ summary: stub({ executionStatus: "running" }) }) }),
       runner: stub({
         isAwake: () => isAwake,
         leaveQueue() {},

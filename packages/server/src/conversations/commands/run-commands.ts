@@ -1,6 +1,8 @@
 import { transition } from "@sandpiper/agent/loop/status";
 import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
+import type { ActionEvent } from "@sandpiper/wire";
+import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import { rejectActions, unansweredReason } from "../log/rejections.ts";
 import type { ConversationLookup } from "../lookup.ts";
@@ -35,24 +37,28 @@ export class RunCommands {
 
   async #run(id: string): Promise<void> {
     const { access, runner, histories, announcements, store, subAgents } = this.#deps;
-    const row = access.requireWithSandbox(id);
+    let row = await access.requireWithSandbox(id);
+    let open: ActionEvent[] = [];
+    if (isWaiting(row)) {
+      if (await subAgents.isWaiting(id)) return this.#answerSubAgents(id, () => subAgents.approve(id));
+      open = await histories.openActions(id);
+      // A move of HEAD, for example, may have ended the wait in the meantime.
+      row = await access.requireLocal(id);
+    }
     const status = row.summary.executionStatus;
     if (status === "running" && (runner.isAwake(id) || runner.isWaiting(row)))
       throw new PlatformError("AlreadyRunning");
     if (status === "finished") return announcements.announceEnd(id);
-    if (status === "waiting_for_confirmation" && subAgents.isWaiting(id))
-      return this.#answerSubAgents(id, () => subAgents.approve(id));
     // Approved before the append, so that an ending run makes way for the next run at once.
-    const open = status === "waiting_for_confirmation" ? histories.openActions(id) : undefined;
-    const revoke = open && runner.approve(id, new Set(open.map((action) => action.id)));
+    const revoke = isWaiting(row) && runner.approve(id, new Set(open.map((action) => action.id)));
     try {
       const records = transition(status, revoke ? "approve" : "run");
       if (records.length > 0) await store.events.append(id, records);
     } catch (error) {
-      revoke?.();
+      if (revoke) revoke();
       throw error;
     }
-    runner.wake(id);
+    await runner.wake(id);
   }
 
   reject(id: string, reason: string): Promise<void> {
@@ -61,18 +67,19 @@ export class RunCommands {
 
   async #reject(id: string, reason: string): Promise<void> {
     const { access, histories, store, subAgents } = this.#deps;
-    const status = access.requireLocal(id).summary.executionStatus;
-    if (status !== "waiting_for_confirmation") return;
-    if (subAgents.isWaiting(id)) return this.#answerSubAgents(id, () => subAgents.reject(id, reason));
-    const records = rejectActions(histories.openActions(id), reason);
-    await store.events.append(id, [...records, ...transition(status, "reject")]);
+    if (!isWaiting(await access.requireLocal(id))) return;
+    if (await subAgents.isWaiting(id)) return this.#answerSubAgents(id, () => subAgents.reject(id, reason));
+    const records = rejectActions(await histories.openActions(id), reason);
+    // A move of HEAD, for example, may have ended the wait in the meantime.
+    if (!isWaiting(await access.requireLocal(id))) return;
+    await store.events.append(id, [...records, ...transition("waiting_for_confirmation", "reject")]);
   }
 
   /** Delivers a message that answers waiting actions: those of sub-agents are rejected first. */
   answerByMessage(id: string, deliver: () => Promise<void>): Promise<void> {
     const { subAgents } = this.#deps;
     return this.#answers.run(id, async () => {
-      if (subAgents.isWaiting(id))
+      if (await subAgents.isWaiting(id))
         await this.#answerSubAgents(id, () => subAgents.reject(id, unansweredReason));
       await deliver();
     });
@@ -82,19 +89,19 @@ export class RunCommands {
   async #answerSubAgents(id: string, answer: () => Promise<void>): Promise<void> {
     const { access, runner, store } = this.#deps;
     await answer();
-    const records = transition(access.requireLocal(id).summary.executionStatus, "subAgentsAnswered");
+    const records = transition((await access.requireLocal(id)).summary.executionStatus, "subAgentsAnswered");
     if (records.length > 0) await store.events.append(id, records);
-    runner.wake(id);
+    await runner.wake(id);
   }
 
   async pause(id: string): Promise<void> {
     const { access, announcements, runner, store } = this.#deps;
-    const row = access.requireLocal(id);
+    const row = await access.requireLocal(id);
     const status = row.summary.executionStatus;
     const records = transition(status, "pause");
     if (records.length === 0) return;
     await store.events.append(id, records);
-    runner.leaveQueue(row);
+    await runner.leaveQueue(row);
     // A run that waits for a slot never begins, and so never ends.
     if (status === "running" && !runner.isAwake(id)) announcements.announceEnd(id);
   }
@@ -102,11 +109,15 @@ export class RunCommands {
   /** Serialised: else an answer and the end of the run may each give a waiting action a result. */
   async interrupt(id: string): Promise<void> {
     const { access, runner } = this.#deps;
-    access.requireLocal(id);
+    await access.requireLocal(id);
     await this.#answers.run(id, async () => {
       if (!runner.isAwake(id)) await this.pause(id);
       // A run that began before the pause was stored would read it only after its first step.
       if (runner.isAwake(id)) await runner.abort(id, "interrupt");
     });
   }
+}
+
+function isWaiting({ summary }: Pick<ConversationRow, "summary">): boolean {
+  return summary.executionStatus === "waiting_for_confirmation";
 }

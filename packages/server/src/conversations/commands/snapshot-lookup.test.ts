@@ -47,8 +47,11 @@ test("the snapshot of an event was taken after the work before it and before the
     kept.createdAt = now;
     return kept.id;
   };
-  const found = (eventId: string | null) =>
-    findSnapshot({ events: store.events, sandboxes }, row, store.events.pathTo(row.id, eventId)!)?.id;
+  const findIn = async (where: typeof row, eventId: string | null) => {
+    const path = await store.events.pathTo(where.id, eventId);
+    return (await findSnapshot({ events: store.events, sandboxes }, where, path!))?.id;
+  };
+  const found = (eventId: string | null) => findIn(row, eventId);
   const move = async (to: string | null) => {
     now += 1000;
     await store.events.append(row.id, [stateRecord("leaf_event_id", to)], { navigate: to });
@@ -59,13 +62,13 @@ test("the snapshot of an event was taken after the work before it and before the
   const first = await add(action());
   const late = await add(message("two"));
   await snap(other.id);
-  expect(found(first)).toBeUndefined();
-  expect(found(late)).toBeUndefined();
+  expect(await found(first)).toBeUndefined();
+  expect(await found(late)).toBeUndefined();
   const kept = await snap();
   // No tool was called since, so the files are unchanged.
-  expect(found(late)).toBeUndefined();
+  expect(await found(late)).toBeUndefined();
   const second = await add(action());
-  expect([found(null), found(asked), found(first), found(late), found(second)]).toEqual([
+  expect(await Promise.all([found(null), found(asked), found(first), found(late), found(second)])).toEqual([
     start,
     start,
     kept,
@@ -76,23 +79,22 @@ test("the snapshot of an event was taken after the work before it and before the
   // After the move, new snapshots contain the earlier files.
   await move(first);
   const after = await snap();
-  expect(found(second)).toBeUndefined();
-  expect(found(first)).toBe(kept);
+  expect(await found(second)).toBeUndefined();
+  expect(await found(first)).toBe(kept);
   const third = await add(action());
   await move(second);
-  expect(found(second)).toBeUndefined();
-  expect([found(third), found(first)]).toEqual([undefined, kept]);
+  expect(await found(second)).toBeUndefined();
+  expect(await Promise.all([found(third), found(first)])).toEqual([undefined, kept]);
   expect(after).not.toBe(kept);
 
   // Snapshots after the end of a fork's events may contain later work of its source.
-  const { spans } = store.events.pathTo(row.id, late)!;
+  const { spans } = (await store.events.pathTo(row.id, late))!;
   now += 1000;
   const fork = conversationRow({ sandboxId: sandbox.id, createdAt: now });
   const log = await store.conversations.copyLog(row.id, spans);
   await store.conversations.create(fork, undefined, { log, head: null, metrics: null });
-  const ofFork = (eventId: string) =>
-    findSnapshot({ events: store.events, sandboxes }, fork, store.events.pathTo(fork.id, eventId)!)?.id;
+  const ofFork = (eventId: string) => findIn(fork, eventId);
   now += 1000;
   await store.events.append(fork.id, [action()]);
-  expect([ofFork(asked), ofFork(late)]).toEqual([start, undefined]);
+  expect(await Promise.all([ofFork(asked), ofFork(late)])).toEqual([start, undefined]);
 });

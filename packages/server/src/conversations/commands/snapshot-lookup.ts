@@ -20,22 +20,23 @@ export interface LogPosition {
  * the last tool call before it and before the next one after it. Undefined when there is none, and
  * when no tool was called since, because the files are unchanged then.
  */
-export function findSnapshot(
+export async function findSnapshot(
   { events, sandboxes }: { events: EventLog; sandboxes: Pick<Sandboxes, "snapshots"> },
   row: Pick<ConversationRow, "id" | "userId" | "sandboxId" | "createdAt">,
   { index, leftAt }: LogPosition,
-): SnapshotRow | undefined {
-  const next = toolTime(events, row.id, { first: index + 1, last: Number.MAX_SAFE_INTEGER }, false);
+): Promise<SnapshotRow | undefined> {
+  const next = await toolTime(events, row.id, { first: index + 1, last: Number.MAX_SAFE_INTEGER }, false);
   const until = Math.min(
     next ?? Number.POSITIVE_INFINITY,
     leftAt === undefined ? Number.POSITIVE_INFINITY : leftAt / 1000,
   );
   if (until === Number.POSITIVE_INFINITY) return undefined;
-  const last = toolTime(events, row.id, { first: 1, last: index }, true) ?? firstEventTime(events, row);
+  const last =
+    (await toolTime(events, row.id, { first: 1, last: index }, true)) ?? (await firstEventTime(events, row));
   // After the copied events of a fork, its source may have worked on until the fork was created.
   const since = until > row.createdAt ? Math.max(last, row.createdAt) : last;
   for (let pageId: string | undefined; ; ) {
-    const page = sandboxes.snapshots.search(row.userId, {
+    const page = await sandboxes.snapshots.search(row.userId, {
       limit: 100,
       ...(pageId !== undefined && { pageId }),
     });
@@ -49,25 +50,28 @@ export function findSnapshot(
 }
 
 /** Time of the first or last tool event in a span, ms since the epoch. */
-function toolTime(
+async function toolTime(
   events: EventLog,
   id: string,
   span: { first: number; last: number },
   descending: boolean,
-): number | undefined {
+): Promise<number | undefined> {
   if (span.last < span.first) return undefined;
-  const times = ["ActionEvent", "ObservationEvent"].flatMap((kind) =>
-    events.search(id, { kind, span, descending, limit: 1 }).items.map(parseTimestamp),
+  const pages = await Promise.all(
+    ["ActionEvent", "ObservationEvent"].map((kind) =>
+      events.search(id, { kind, span, descending, limit: 1 }),
+    ),
   );
+  const times = pages.flatMap(({ items }) => items.map(parseTimestamp));
   return times.length === 0 ? undefined : descending ? Math.max(...times) : Math.min(...times);
 }
 
 /** Ms since the epoch; the events of a fork are older than the fork. */
-function firstEventTime(
+async function firstEventTime(
   events: EventLog,
   { id, createdAt }: Pick<ConversationRow, "id" | "createdAt">,
-): number {
-  const [first] = events.search(id, { limit: 1 }).items;
+): Promise<number> {
+  const [first] = (await events.search(id, { limit: 1 })).items;
   return first === undefined ? createdAt : Math.min(createdAt, parseTimestamp(first));
 }
 

@@ -7,12 +7,12 @@ import type { EventLog } from "../../store/event-log.ts";
 const pageSize = 100;
 
 /** Id of the event that the next event follows; undefined when there is none. */
-export function getLeafId(
+export async function getLeafId(
   events: EventLog,
   { id, head }: Pick<ConversationRow, "id" | "head">,
-): string | undefined {
+): Promise<string | undefined> {
   if (head !== null) return head || undefined;
-  const [json] = events.search(id, { descending: true, limit: 1 }).items;
+  const [json] = (await events.search(id, { descending: true, limit: 1 })).items;
   return json ? (JSON.parse(json) as { id: string }).id : undefined;
 }
 
@@ -21,7 +21,7 @@ export async function collectSkills(events: EventLog, id: string, spans: readonl
   const names = new Set<string>();
   for (const span of spans) {
     for (let pageId: string | null = "0"; pageId !== null; ) {
-      const page: { items: string[]; nextPageId: string | null } = events.search(id, {
+      const page: { items: string[]; nextPageId: string | null } = await events.search(id, {
         kind: "MessageEvent",
         span,
         pageId,

@@ -2,10 +2,12 @@ import type { NewRecord } from "@sandpiper/agent/loop/log-record";
 import { stateRecord } from "@sandpiper/agent/loop/records";
 import { View } from "@sandpiper/agent/prompt/view";
 import { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
+import { stub } from "@sandpiper/core/test/support/stub";
 import { newId } from "@sandpiper/wire";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { conversationRow, createTestStore, message, stateUpdate } from "../../../test/support/store.ts";
+import type { EventLog } from "../../store/event-log.ts";
 import type { Store } from "../../store/store.ts";
 import { LogFollower } from "./follower.ts";
 
@@ -78,10 +80,10 @@ test("an early and a late follower read the same state after any appends and mov
           if (listed) ids.push(event.id);
         const late = new LogFollower({ events: store.events, scheduler }, row.id, new View());
         late.close();
-        late.finish();
+        await Promise.all([late.ready, live.ready]);
         expect(snapshot(live)).toEqual(snapshot(late));
         expect(live.state.leafEventId).toBe(
-          (store.conversations.get(row.id)!.head ?? ids.at(-1)) || undefined,
+          ((await store.conversations.get(row.id))!.head ?? ids.at(-1)) || undefined,
         );
       }
       live.close();
@@ -96,8 +98,10 @@ test("state of another branch is not visible until HEAD returns to it", async ()
   const [first] = await store.events.append(row.id, [message("one"), action("a"), result("a")]);
   const [second] = await store.events.append(row.id, [message("two"), action("b")]);
   const follower = new LogFollower({ events: store.events, scheduler }, row.id, new View());
-  const move = (to: string | null) =>
-    store.events.append(row.id, [stateRecord("leaf_event_id", to)], { navigate: to });
+  const move = async (to: string | null) => {
+    await store.events.append(row.id, [stateRecord("leaf_event_id", to)], { navigate: to });
+    await follower.ready;
+  };
   await follower.ready;
   expect([...follower.state.openActions.keys()]).toEqual(["b"]);
   await move(first!.event.id);
@@ -116,6 +120,53 @@ test("state of another branch is not visible until HEAD returns to it", async ()
   follower.close();
 });
 
+/** A log whose reads answer some milliseconds after they were done. */
+function slowLog(): EventLog {
+  const { events } = store;
+  let calls = 0;
+  const late = async <T>(reading: Promise<T>): Promise<T> => {
+    const result = await reading;
+    await new Promise((resolve) => setTimeout(resolve, (++calls * 7) % 13));
+    return result;
+  };
+  return stub<EventLog>({
+    follow: (...call) => events.follow(...call),
+    lastSeq: (id) => late(events.lastSeq(id)),
+    branch: (id) => late(events.branch(id)),
+    readParsed: (...call) => late(events.readParsed(...call)),
+  });
+}
+
+test("records and moves that become durable during slow reads are not missed", async () => {
+  const step = fc.oneof(fc.constant(-1), fc.nat());
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 20 }), async (steps) => {
+      const row = conversationRow();
+      await store.conversations.create(row);
+      const live = new LogFollower({ events: slowLog(), scheduler }, row.id, new View());
+      const ids: string[] = [];
+      for (const to of steps) {
+        const target = to < 0 ? undefined : [null, ...ids][to % (ids.length + 1)]!;
+        const records =
+          target === undefined ? [message(`text ${ids.length}`)] : [stateRecord("leaf_event_id", target)];
+        const stored = await store.events.append(
+          row.id,
+          records,
+          target === undefined ? {} : { navigate: target },
+        );
+        ids.push(...stored.flatMap(({ listed, event }) => (listed ? [event.id] : [])));
+      }
+      await live.ready;
+      const late = new LogFollower({ events: store.events, scheduler }, row.id, new View());
+      late.close();
+      await late.ready;
+      expect(snapshot(live)).toEqual(snapshot(late));
+      live.close();
+    }),
+    { numRuns: 25 },
+  );
+});
+
 test("a long log is read in turns, with concurrent appends and moves", async () => {
   const row = conversationRow();
   await store.conversations.create(row);
@@ -131,11 +182,11 @@ test("a long log is read in turns, with concurrent appends and moves", async () 
   }
   await move(middle);
   await append([message("on the branch"), action("a")]);
-  const whole = () => {
+  const whole = async () => {
     const follower = new LogFollower({ events: store.events, scheduler }, row.id, new View());
     follower.close();
     expect(follower.isReady).toBe(false);
-    follower.finish();
+    await follower.ready;
     return snapshot(follower);
   };
 
@@ -149,12 +200,12 @@ test("a long log is read in turns, with concurrent appends and moves", async () 
   await follower.ready;
   await Promise.all([late, others]);
   expect(turns).toBeGreaterThan(3);
-  expect(snapshot(follower)).toEqual(whole());
+  expect(snapshot(follower)).toEqual(await whole());
 
   const moved = new LogFollower({ events: store.events, scheduler }, row.id, new View());
   await move(middle);
   await moved.ready;
-  expect(snapshot(moved)).toEqual(whole());
+  expect(snapshot(moved)).toEqual(await whole());
   expect(moved.view.messages.length).toBe(4 * 400 + 8);
   for (const one of [follower, moved]) one.close();
   expect(snapshot(follower)).toEqual(snapshot(moved));

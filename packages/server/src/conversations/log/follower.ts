@@ -17,11 +17,10 @@ export interface LogFollowerDeps {
 
 /**
  * Follows the log of an awake conversation: state, view and last events include every durable
- * record. A long log is read in pages; before `ready` they include only a part of it.
+ * record. A log is read in pages, at first and again after HEAD was moved; before `ready` they
+ * include only a part of it.
  */
 export class LogFollower {
-  /** Resolves when the whole log is read. */
-  readonly ready: Promise<void>;
   readonly state: ConversationState = emptyState();
   readonly view: View;
   /**
@@ -33,12 +32,15 @@ export class LogFollower {
   readonly #scheduler: TurnScheduler;
   readonly #id: string;
   readonly #unfollow: () => void;
-  #branch: ActiveBranch;
+  #branch: ActiveBranch = { spans: [], listed: 0 };
   /** The number of listed events so far. */
   #listed = 0;
   /** Records up to this one are part of `#branch`. */
-  #branchSeq: number;
+  #branchSeq = 0;
+  /** The last record that became durable while the log was read. */
+  #receivedSeq = 0;
   #isReady = false;
+  #ready: Promise<void>;
 
   constructor({ events, scheduler }: LogFollowerDeps, conversationId: string, view: View) {
     this.#events = events;
@@ -46,59 +48,85 @@ export class LogFollower {
     this.#id = conversationId;
     this.view = view;
     this.#unfollow = events.follow(conversationId, (records) => this.#receive(records));
-    this.#branchSeq = events.lastSeq(conversationId);
-    this.#branch = events.branch(conversationId);
-    this.ready = this.#load();
+    this.#ready = this.#load();
+  }
+
+  /** Resolves when the whole log is read. Throws what a read throws. */
+  get ready(): Promise<void> {
+    return this.#ready;
   }
 
   get isReady(): boolean {
     return this.#isReady;
   }
 
-  /** Reads the rest of the log synchronously. */
-  finish(): void {
-    this.#catchUp();
-    this.#isReady = true;
-  }
-
   close(): void {
     this.#unfollow();
   }
 
-  async #load(): Promise<void> {
-    while (!this.#isReady) {
-      await this.#scheduler.nextTurn("log pages");
-      if (this.#isReady) return;
-      this.#readPage();
-      if (this.state.seq >= this.#events.lastSeq(this.#id)) this.#isReady = true;
-    }
+  #load(): Promise<void> {
+    this.#isReady = false;
+    const loaded = this.#readAll();
+    // It is for those who wait; without one, it stays unready.
+    loaded.catch(() => {});
+    return loaded;
   }
 
-  #catchUp(): void {
-    while (this.#readPage() > 0);
+  async #readAll(): Promise<void> {
+    await this.#begin();
+    while (this.state.seq < Math.max(this.#branchSeq, this.#receivedSeq)) {
+      await this.#scheduler.nextTurn("log pages");
+      // The log of a removed conversation is empty.
+      if ((await this.#readPage()) === 0) break;
+    }
+    // No record comes between the check and this: the next one is applied when it is received.
+    this.#isReady = true;
+  }
+
+  /**
+   * Begins from the first record. The branch is read after the end of the log, so that it has all
+   * moves up to there.
+   */
+  async #begin(): Promise<void> {
+    Object.assign(this.state, emptyState());
+    this.view.reset();
+    this.recent = [];
+    this.#listed = 0;
+    this.#branchSeq = await this.#events.lastSeq(this.#id);
+    this.#branch = await this.#events.branch(this.#id);
   }
 
   /** Returns the number of records. */
-  #readPage(): number {
-    const records = this.#events.readParsed(this.#id, this.state.seq, pageSize);
-    // A record that moves HEAD starts the reading anew; the rest of the page is then stale.
-    for (const record of records) if (record.seq === this.state.seq + 1) this.#apply(record);
+  async #readPage(): Promise<number> {
+    const records = await this.#events.readParsed(this.#id, this.state.seq, pageSize);
+    for (const record of records) {
+      if (this.#movesHead(record)) {
+        await this.#begin();
+        break;
+      }
+      this.#apply(record);
+    }
     return records.length;
   }
 
   #receive(records: readonly LogRecord[]): void {
-    // `#load` reads them.
-    if (!this.#isReady) return;
     for (const record of records) {
-      if (record.seq > this.state.seq + 1) this.#catchUp();
-      if (record.seq === this.state.seq + 1) this.#apply(record);
+      // `#readAll` reads them.
+      this.#receivedSeq = record.seq;
+      if (!this.#isReady || record.seq <= this.state.seq) continue;
+      if (record.seq > this.state.seq + 1 || this.#movesHead(record)) this.#ready = this.#load();
+      else this.#apply(record);
     }
+  }
+
+  /** HEAD was moved: earlier records may belong to another branch. */
+  #movesHead({ event, seq }: ParsedRecord): boolean {
+    const moves = event.kind === "ConversationStateUpdateEvent" && event.key === "leaf_event_id";
+    return moves && seq > this.#branchSeq;
   }
 
   #apply(record: ParsedRecord): void {
     const { event, seq, listed } = record;
-    const moves = event.kind === "ConversationStateUpdateEvent" && event.key === "leaf_event_id";
-    if (moves && seq > this.#branchSeq) return this.#refold();
     if (listed && !this.#isOnBranch(++this.#listed)) {
       this.state.seq = seq;
       return;
@@ -116,16 +144,5 @@ export class LogFollower {
   #isOnBranch(index: number): boolean {
     const { spans, listed } = this.#branch;
     return index > listed || isInside(spans, index);
-  }
-
-  /** HEAD was moved: earlier records may belong to another branch. */
-  #refold(): void {
-    Object.assign(this.state, emptyState());
-    this.view.reset();
-    this.recent = [];
-    this.#listed = 0;
-    this.#branchSeq = this.#events.lastSeq(this.#id);
-    this.#branch = this.#events.branch(this.#id);
-    if (this.#isReady) this.#catchUp();
   }
 }

@@ -11,7 +11,7 @@ export async function* readObservations(
   conversationId: string,
 ): AsyncGenerator<Observation> {
   let left = maxObservations;
-  for (const span of events.branch(conversationId).spans.toReversed()) {
+  for (const span of (await events.branch(conversationId)).spans.toReversed()) {
     let pageId: string | undefined;
     do {
       await scheduler.nextTurn("observation pages");
@@ -22,7 +22,7 @@ export async function* readObservations(
         span,
         ...(pageId && { pageId }),
       };
-      const page = events.search(conversationId, query);
+      const page = await events.search(conversationId, query);
       for (const json of page.items) {
         if (left-- === 0) return;
         yield (JSON.parse(json) as ObservationEvent).observation;

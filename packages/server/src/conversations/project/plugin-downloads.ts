@@ -57,7 +57,7 @@ export class PluginDownloads {
   async fetch(place: Place, request: FetchPluginRequest): Promise<FetchPluginResponse> {
     const { source, ref = null, repo_path = null, secrets = {}, timeout = 60 } = request;
     const deadline = Date.now() + timeout * 1000;
-    const plugin = parsePlugin({ source, ref, repo_path }, this.#deps.secrets.providers(place.userId));
+    const plugin = parsePlugin({ source, ref, repo_path }, await this.#deps.secrets.providers(place.userId));
     const login = await this.#findLogin(place, plugin, secrets);
     const described = await this.#turns.run(place.sandboxId, async () => {
       try {
@@ -84,7 +84,7 @@ export class PluginDownloads {
   ): Promise<Omit<FetchPluginResponse, "source" | "repo_path">> {
     const { sandboxes, settings, lentSecrets } = this.#deps;
     const sandbox = await sandboxes.running(place.sandboxId);
-    const identity = getGitIdentity(settings.agent(place.userId));
+    const identity = getGitIdentity(await settings.agent(place.userId));
     const target = pluginFolder(sandbox.spec.user.home, plugin);
     // A fetch whose time has passed while it waited ends at once.
     const seconds = Math.max(1, Math.ceil((deadline - Date.now()) / 1000));

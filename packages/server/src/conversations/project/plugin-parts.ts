@@ -59,12 +59,12 @@ export class PluginFetcher {
     { finds = false }: { finds?: boolean } = {},
   ): Promise<PluginParts> {
     const { sandboxes, settings, secrets, behaviours } = this.#deps;
-    const tokens = secrets.providers(userId);
+    const tokens = await secrets.providers(userId);
     const plugins = specs.map((spec) => parsePlugin(spec, tokens));
     const none = { folders: [], skills: [], hooks: {}, mcpServers: {}, problems: [] };
     if (plugins.length === 0 && !finds) return none;
     const sandbox = await sandboxes.running(sandboxId);
-    const identity = getGitIdentity(settings.agent(userId));
+    const identity = getGitIdentity(await settings.agent(userId));
     const folders = await clonePlugins(sandbox, plugins, identity, this.#closing.signal);
     const place = { userId, sandboxId, workingDir, plugins: folders };
     if (plugins.length === 0) {

@@ -51,17 +51,15 @@ export class ProjectContexts {
     this.#contexts = contexts;
   }
 
-  get(id: string): ProjectContext {
-    const cached = this.#cache.get(id);
-    if (cached) return cached;
-    const stored = this.#contexts.get(id)?.document as ProjectContext | null | undefined;
-    // An absent context is not cached: it may be stored together with a new conversation.
-    return stored ? this.#remember(id, stored) : emptyContext;
+  /** The context; an empty one when none is stored. */
+  async get(id: string): Promise<ProjectContext> {
+    // Read in turn with the changes, so that what a change replaced is not remembered after it.
+    return this.#cache.get(id) ?? (await this.#changes.run(id, () => this.#read(id)));
   }
 
   /** Stores folded facts unless they are unchanged. */
   async saveFacts(id: string, folded: FoldedFacts): Promise<void> {
-    const before = this.get(id).folded ?? emptyFacts;
+    const before = (await this.get(id)).folded ?? emptyFacts;
     if (!isDeepStrictEqual(before, folded))
       await this.change(id, (context) => ({ ...context, folded: structuredClone(folded) }));
   }
@@ -69,10 +67,18 @@ export class ProjectContexts {
   /** Changes a context; changes of one conversation are serialised. Throws ConversationNotFound. */
   async change(id: string, change: (before: ProjectContext) => ProjectContext): Promise<void> {
     await this.#changes.run(id, async () => {
-      const context = change(this.get(id));
+      const context = change(await this.#read(id));
       await this.#contexts.put(id, context);
       this.#remember(id, context);
     });
+  }
+
+  async #read(id: string): Promise<ProjectContext> {
+    const cached = this.#cache.get(id);
+    if (cached) return cached;
+    const stored = (await this.#contexts.get(id))?.document as ProjectContext | null | undefined;
+    // An absent context is not cached: it may be stored together with a new conversation.
+    return stored ? this.#remember(id, stored) : emptyContext;
   }
 
   #remember(id: string, context: ProjectContext): ProjectContext {

@@ -100,10 +100,11 @@ export async function removeWorktree(
   { userId, sandboxId }: Pick<ConversationRow, "userId" | "sandboxId">,
   worktree: Worktree | undefined,
 ): Promise<void> {
-  if (!worktree || sandboxes.get(userId, sandboxId)?.status !== "RUNNING") return;
+  if (!worktree || (await sandboxes.get(userId, sandboxId))?.status !== "RUNNING") return;
   const { repository, folder, branch } = worktree;
   const isInside = (path: string) => path === folder || path.startsWith(`${folder}/`);
-  if (store.conversations.listBySandbox(sandboxId).some(({ config }) => isInside(config.workingDir))) return;
+  if ((await store.conversations.listBySandbox(sandboxId)).some(({ config }) => isInside(config.workingDir)))
+    return;
   const args = [repository, folder, branch];
   await sandboxes
     .running(sandboxId)

@@ -5,6 +5,7 @@ import { RunQueue } from "./run-queue.ts";
 /** The runs of this process, at most one per conversation, and the conversations in the queue. */
 export class ActiveRuns {
   readonly #runs = new Map<string, Run>();
+  readonly #beginnings = new Map<string, Promise<void>>();
   readonly #queue: RunQueue;
 
   /** `max`: concurrent runs of a user; 0: no limit. */
@@ -20,8 +21,30 @@ export class ActiveRuns {
     return [...this.#runs];
   }
 
+  /** Whether it has a run, or one is about to begin. */
   isAwake(conversationId: string): boolean {
-    return this.#runs.has(conversationId);
+    return this.#runs.has(conversationId) || this.#beginnings.has(conversationId);
+  }
+
+  /** Whether its run is about to begin. */
+  isBeginning(conversationId: string): boolean {
+    return this.#beginnings.has(conversationId);
+  }
+
+  /** Begins a run with `begin`, which must not be about to begin. */
+  begin(conversationId: string, begin: () => Promise<void>): Promise<void> {
+    const beginning = begin().finally(() => this.#beginnings.delete(conversationId));
+    this.#beginnings.set(conversationId, beginning);
+    return beginning;
+  }
+
+  /** Resolves when a run that is about to begin has begun, waits for its turn or has failed. */
+  async begun(conversationId: string): Promise<void> {
+    await this.#beginnings.get(conversationId);
+  }
+
+  async allBegun(): Promise<void> {
+    await Promise.all(this.#beginnings.values());
   }
 
   /** Whether its run waits for a slot. */
@@ -55,7 +78,7 @@ export class ActiveRuns {
     this.#queue.release(userId, id);
   }
 
-  /** Removes the next conversation from the queue; undefined when none waits or no slot is free. */
+  /** Gives a slot to the next conversation of the queue; undefined: none waits, or none is free. */
   nextWaiting(userId: string): string | undefined {
     return this.#queue.next(userId);
   }

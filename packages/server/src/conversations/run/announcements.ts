@@ -1,3 +1,4 @@
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { Store } from "../../store/store.ts";
 import type { Hub } from "../log/hub.ts";
 import type { Histories } from "./histories.ts";
@@ -39,6 +40,8 @@ export class Announcements {
   readonly #deps: AnnouncementsDeps;
   readonly #calls = new Map<string, RunCalls>();
   readonly #missed = new MissedEnds();
+  /** Keyed by conversation: frames are sent in the order of the calls, whatever they read first. */
+  readonly #sends = new KeyedMutex();
   #closed = false;
 
   constructor(deps: AnnouncementsDeps) {
@@ -47,18 +50,15 @@ export class Announcements {
 
   /** Sends a changed field; null for a removed one. */
   announceField(conversationId: string, key: string, value: unknown): void {
-    this.#deps.hub.publishEvent(conversationId, {
-      kind: "ConversationStateUpdateEvent",
-      source: "environment",
-      key,
-      value,
-    });
+    this.#send(conversationId, async () => ({ [key]: value }));
   }
 
   /** Sends a changed field of the full state with its current value. */
   announceCurrent(conversationId: string, key: "agent" | "agent_state" | "secret_registry"): void {
-    const value = this.#getFullState(conversationId)?.[key];
-    if (value !== undefined) this.announceField(conversationId, key, value);
+    this.#send(conversationId, async () => {
+      const value = (await this.#getFullState(conversationId))?.[key];
+      return value === undefined ? {} : { [key]: value };
+    });
   }
 
   /** Sends the full state after a run: now, or when the clients of its run calls can expect it. */
@@ -72,6 +72,7 @@ export class Announcements {
   /** Resolves when no end of a run waits to be sent, before new work. */
   async ended(conversationId: string): Promise<void> {
     await this.#calls.get(conversationId)?.end?.promise;
+    await this.#sends.idle(conversationId);
     this.#missed.forget(conversationId);
   }
 
@@ -95,6 +96,7 @@ export class Announcements {
     try {
       return await work();
     } finally {
+      await this.#sends.idle(conversationId);
       await this.#deps.hub.settle(conversationId);
       calls.open--;
       if (calls.open === 0 && !this.#closed) this.#finishLater(conversationId, calls);
@@ -136,15 +138,32 @@ export class Announcements {
 
   /** Sends nothing when new work has started: its end follows. */
   #sendFullState(conversationId: string): void {
-    const state = this.#getFullState(conversationId);
-    if (state && state.execution_status !== "running")
-      this.announceField(conversationId, "full_state", state);
+    this.#send(conversationId, async () => {
+      const state = await this.#getFullState(conversationId);
+      return state && state.execution_status !== "running" ? { full_state: state } : {};
+    });
   }
 
-  /** Undefined when nobody follows the conversation, and after its deletion. */
-  #getFullState(conversationId: string): Record<string, unknown> | undefined {
-    const { store, hub, histories } = this.#deps;
-    const row = hub.followers(conversationId) > 0 ? store.conversations.get(conversationId) : undefined;
+  /** Sends the fields that `read` gives; none when it fails, as the next frame has them. */
+  #send(conversationId: string, read: () => Promise<Record<string, unknown>>): void {
+    const { hub } = this.#deps;
+    if (hub.followers(conversationId) === 0) return;
+    const send = async () => {
+      for (const [key, value] of Object.entries(await read()))
+        hub.publishEvent(conversationId, {
+          kind: "ConversationStateUpdateEvent",
+          source: "environment",
+          key,
+          value,
+        });
+    };
+    this.#sends.run(conversationId, send).catch(() => {});
+  }
+
+  /** Undefined after the deletion of the conversation. */
+  async #getFullState(conversationId: string): Promise<Record<string, unknown> | undefined> {
+    const { store, histories } = this.#deps;
+    const row = await store.conversations.get(conversationId);
     return row && histories.fullState(row);
   }
 }

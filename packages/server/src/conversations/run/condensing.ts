@@ -34,10 +34,14 @@ export async function condense(
   });
   try {
     await store.events.append(id, [request]);
-    void runner.condense(id).then((failure) => {
-      const isKnown = store.conversations.get(id) !== undefined;
-      over.reject(failure ?? new PlatformError(isKnown ? "SummaryInterrupted" : "ConversationUnknown"));
-    });
+    runner
+      .condense(id)
+      .then(async (failure) => {
+        if (failure) throw failure;
+        const isKnown = (await store.conversations.get(id)) !== undefined;
+        throw new PlatformError(isKnown ? "SummaryInterrupted" : "ConversationUnknown");
+      })
+      .catch(over.reject);
     await over.promise;
   } finally {
     unfollow();

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { UsageMetrics } from "@sandpiper/agent/loop/records";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { ModelResponse } from "@sandpiper/models/model";
-import type { Stats } from "@sandpiper/wire";
 import type { Store } from "../../store/store.ts";
 import type { ActiveRuns } from "./active-runs.ts";
 import type { Histories } from "./histories.ts";
@@ -10,13 +10,15 @@ import type { SideCallUsage } from "./side-call-usage.ts";
 export interface ConversationUsageDeps {
   store: Pick<Store, "conversations">;
   runs: Pick<ActiveRuns, "isAwake">;
-  histories: Pick<Histories, "fullState">;
+  histories: Pick<Histories, "stats">;
   pending: SideCallUsage;
 }
 
 /** Adds what is used outside of a conversation's own run to its metrics. */
 export class ConversationUsage {
   readonly #deps: ConversationUsageDeps;
+  /** Keyed by conversation: each change and write begins with the metrics that the log has then. */
+  readonly #changes = new KeyedMutex();
 
   constructor(deps: ConversationUsageDeps) {
     this.#deps = deps;
@@ -25,17 +27,33 @@ export class ConversationUsage {
   /** Adds a side call. Throws what `append` throws. */
   async add(conversationId: string, usageId: string, model: string, response: ModelResponse): Promise<void> {
     const { store, runs, histories, pending } = this.#deps;
-    const row = store.conversations.get(conversationId);
-    if (!row) return;
-    const stats = histories.fullState(row).stats as Stats;
-    pending.add(conversationId, usageId, model, response, stats);
-    if (!runs.isAwake(conversationId)) await pending.write(conversationId, stats);
+    await this.#changes.run(conversationId, async () => {
+      const row = await store.conversations.get(conversationId);
+      if (!row) return;
+      const stats = histories.stats(row);
+      pending.add(conversationId, usageId, model, response, stats);
+      if (!runs.isAwake(conversationId)) await pending.write(conversationId, stats);
+    });
+  }
+
+  /** Writes what the run that has ended did not write. Throws what `append` throws. */
+  async writePending(conversationId: string): Promise<void> {
+    const { store, runs, histories, pending } = this.#deps;
+    if (!pending.hasPending(conversationId)) return;
+    await this.#changes.run(conversationId, async () => {
+      const row = await store.conversations.get(conversationId);
+      const stats = row ? histories.stats(row) : { usage_to_metrics: {} };
+      if (!runs.isAwake(conversationId)) await pending.write(conversationId, stats);
+    });
   }
 
   /** Sets what a sub-agent has used in the metrics of its parent. */
-  setTaskMetrics(conversationId: string, usageId: string, metrics: UsageMetrics): void {
+  async setTaskMetrics(conversationId: string, usageId: string, metrics: UsageMetrics): Promise<void> {
     const { store, pending } = this.#deps;
-    const stored = store.conversations.get(conversationId)?.summary.stats?.usage_to_metrics[usageId];
-    if (!isDeepStrictEqual(stored, metrics)) pending.set(conversationId, usageId, metrics);
+    await this.#changes.run(conversationId, async () => {
+      const { summary } = (await store.conversations.get(conversationId)) ?? {};
+      const stored = summary?.stats?.usage_to_metrics[usageId];
+      if (!isDeepStrictEqual(stored, metrics)) pending.set(conversationId, usageId, metrics);
+    });
   }
 }

@@ -1,18 +1,16 @@
-import { hexId, maskText } from "@sandpiper/wire";
+import { hexId, maskText, type Stats } from "@sandpiper/wire";
 import type { ConversationRow, Goal } from "../../store/conversation-store.ts";
 import type { EventLog } from "../../store/event-log.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import { getLeafId } from "../log/branch.ts";
-import { type ConversationState, type FoldedFacts, pickFacts } from "../log/state.ts";
+import type { LogFollower } from "../log/follower.ts";
+import { type FoldedFacts, pickFacts } from "../log/state.ts";
 import type { RunProgress } from "./run-progress.ts";
 
 interface FullStateInput {
   row: ConversationRow;
-  /**
-   * The state of the current run; undefined for a sleeping conversation, which is read from its row
-   * and log.
-   */
-  state: ConversationState | undefined;
+  /** The current run; undefined for a sleeping conversation, which is read from its row and log. */
+  run: { follower: LogFollower; progress: RunProgress | undefined } | undefined;
   events: EventLog;
   agents: AgentConfigResolver;
   /** Names of the skills that messages activated. */
@@ -20,43 +18,49 @@ interface FullStateInput {
   /** Facts of a sleeping conversation. */
   facts: FoldedFacts;
   secretNames: readonly string[];
-  /** The progress of the running call. */
-  progress: RunProgress | undefined;
   /** Its place among the conversations that wait for their turn, from 1. */
-  queuePosition: number | undefined;
+  queuePosition(): number | undefined;
 }
 
 /**
  * Value of the `full_state` frame (agent-server.md section 6.1), without secrets. Keys without a
  * value are omitted.
  */
-export function fullState({
+export async function fullState({
   row,
-  state,
+  run,
   events,
   agents,
   activatedSkills,
   secretNames,
-  progress,
-  queuePosition,
   ...rest
-}: FullStateInput): Record<string, unknown> {
+}: FullStateInput): Promise<Record<string, unknown>> {
+  const state = run?.follower.isReady ? run.follower.state : undefined;
+  const [own, agent, policy, analyzer, storedLeaf, storedMessage] = await Promise.all([
+    agents.clientAgent(row),
+    agents.present(row, { skills: false }),
+    agents.policy(row),
+    agents.analyzerConfig(row),
+    state && row.head === null ? undefined : getLeafId(events, row),
+    state ? undefined : newestUserMessage(events, row.id),
+  ]);
+  // The state of a run changes during the reads, so it is looked at last.
   const facts = state ? pickFacts(state) : rest.facts;
-  const leaf = state && row.head === null ? state.leafEventId : getLeafId(events, row);
-  const lastUserMessage = state ? state.lastUserMessageId : newestUserMessage(events, row.id);
-  const { metrics, stats, executionStatus } = row.summary;
-  const hookConfig = agents.clientAgent(row)?.hookConfig;
-  const analyzer = agents.analyzerConfig(row);
+  const leaf = state && row.head === null ? state.leafEventId : storedLeaf;
+  const lastUserMessage = state ? state.lastUserMessageId : storedMessage;
+  const progress = run?.progress;
+  const queuePosition = rest.queuePosition();
+  const hookConfig = own?.hookConfig;
   return {
     id: row.id,
     ...(row.title !== null && { title: row.title }),
-    agent: agents.present(row, { skills: false }),
+    agent,
     workspace: { working_dir: row.config.workingDir, kind: "LocalWorkspace" },
     persistence_dir: `conversations/${hexId(row.id)}`,
     max_iterations: row.config.maxIterations,
     stuck_detection: row.config.stuckDetection ?? true,
-    execution_status: state?.status ?? executionStatus,
-    confirmation_policy: agents.policy(row),
+    execution_status: state?.status ?? row.summary.executionStatus,
+    confirmation_policy: policy,
     ...(analyzer ? { security_analyzer: analyzer } : {}),
     activated_knowledge_skills: activatedSkills,
     activated_path_rules: facts.pathRules,
@@ -66,7 +70,7 @@ export function fullState({
     ...(lastUserMessage ? { last_user_message_id: lastUserMessage } : {}),
     ...(leaf ? { leaf_event_id: leaf } : {}),
     head_is_empty: !leaf,
-    stats: state?.stats ?? stats ?? { usage_to_metrics: metrics ? { agent: metrics } : {} },
+    stats: state?.stats ?? storedStats(row),
     secret_registry: { secret_sources: Object.fromEntries(secretNames.map((name) => [name, maskedSource])) },
     tags: row.config.tags,
     agent_state: {
@@ -80,10 +84,16 @@ export function fullState({
 
 const maskedSource = { kind: "StaticSecret", value: maskText };
 
-function newestUserMessage(events: EventLog, id: string): string | undefined {
-  for (const span of events.branch(id).spans.toReversed()) {
-    const messages = events.search(id, { kind: "MessageEvent", descending: true, limit: 10, span }).items;
-    const found = messages
+/** The metrics of a sleeping conversation by usage id. */
+export function storedStats({ summary: { stats, metrics } }: Pick<ConversationRow, "summary">): Stats {
+  return stats ?? { usage_to_metrics: metrics ? { agent: metrics } : {} };
+}
+
+async function newestUserMessage(events: EventLog, id: string): Promise<string | undefined> {
+  for (const span of (await events.branch(id)).spans.toReversed()) {
+    const query = { kind: "MessageEvent", descending: true, limit: 10, span };
+    const { items } = await events.search(id, query);
+    const found = items
       .map((json) => JSON.parse(json) as { id: string; source: string })
       .find(({ source }) => source === "user");
     if (found) return found.id;

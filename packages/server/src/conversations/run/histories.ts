@@ -3,7 +3,7 @@ import { View } from "@sandpiper/agent/prompt/view";
 import type { Tool } from "@sandpiper/agent/tools/tool";
 import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { ModelMessage } from "@sandpiper/models/model";
-import type { ActionEvent } from "@sandpiper/wire";
+import type { ActionEvent, Stats } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
@@ -12,11 +12,11 @@ import type { Toolsets } from "../agent/toolset.ts";
 import { LogFollower } from "../log/follower.ts";
 import { emptyFacts } from "../project/project-context.ts";
 import type { ActiveRuns } from "./active-runs.ts";
-import { fullState } from "./full-state.ts";
+import { fullState, storedStats } from "./full-state.ts";
 import type { Run } from "./run.ts";
 
 export interface HistoriesDeps {
-  store: Pick<Store, "conversations" | "conversationSecrets" | "events">;
+  store: Pick<Store, "conversationSecrets" | "events">;
   agents: AgentConfigResolver;
   knowledge: Pick<ProjectKnowledge, "activatedSkills" | "contexts">;
   toolsets: Pick<Toolsets, "forConversation">;
@@ -37,20 +37,29 @@ export class Histories {
     this.#deps = deps;
   }
 
-  fullState(row: ConversationRow): Record<string, unknown> {
-    const { store, knowledge, agents } = this.#deps;
-    const { follower, progress } = this.#deps.runs.get(row.id) ?? {};
+  async fullState(row: ConversationRow): Promise<Record<string, unknown>> {
+    const { store, knowledge, agents, runs } = this.#deps;
+    const [activatedSkills, context, secrets] = await Promise.all([
+      knowledge.activatedSkills(row.id),
+      knowledge.contexts.get(row.id),
+      store.conversationSecrets.get(row.id),
+    ]);
     return fullState({
       row,
-      state: follower?.isReady ? follower.state : undefined,
+      run: runs.get(row.id),
       events: store.events,
       agents,
-      activatedSkills: knowledge.activatedSkills(row.id),
-      facts: knowledge.contexts.get(row.id).folded ?? emptyFacts,
-      progress,
-      queuePosition: this.#deps.runs.queuePosition(row),
-      secretNames: Object.keys(store.conversationSecrets.get(row.id)?.values ?? {}),
+      activatedSkills,
+      facts: context.folded ?? emptyFacts,
+      queuePosition: () => runs.queuePosition(row),
+      secretNames: Object.keys(secrets?.values ?? {}),
     });
+  }
+
+  /** The metrics of a conversation by usage id. */
+  stats(row: ConversationRow): Stats {
+    const { follower } = this.#deps.runs.get(row.id) ?? {};
+    return follower?.isReady ? follower.state.stats : storedStats(row);
   }
 
   /** The history in the model's form, up to its last complete answer. */
@@ -60,26 +69,21 @@ export class Histories {
     tools: readonly Tool[];
   }> {
     const { view, ready } = this.#getFollower(row.id);
-    await ready;
-    return {
-      system: [...view.system],
-      messages: view.complete(),
-      tools: this.#deps.toolsets.forConversation(row).tools,
-    };
+    const [tools] = await Promise.all([this.#deps.toolsets.forConversation(row).tools, ready]);
+    return { system: [...view.system], messages: view.complete(), tools };
   }
 
   /** Whether the history is long enough for a summary. */
   async canCondense(row: Pick<ConversationRow, "id" | "userId" | "config">): Promise<boolean> {
     const { view, ready } = this.#getFollower(row.id);
-    await ready;
-    return selectPart(view, { keepFirst: this.#deps.agents.condenser(row)?.keepFirst ?? 0 }) !== undefined;
+    const [options] = await Promise.all([this.#deps.agents.condenser(row), ready]);
+    return selectPart(view, { keepFirst: options?.keepFirst ?? 0 }) !== undefined;
   }
 
   /** Actions without a result, in order. */
-  openActions(conversationId: string): ActionEvent[] {
-    if (!this.#deps.store.conversations.get(conversationId)) return [];
+  async openActions(conversationId: string): Promise<ActionEvent[]> {
     const follower = this.#getFollower(conversationId);
-    follower.finish();
+    await follower.ready;
     return [...follower.state.openActions.values()];
   }
 

@@ -46,13 +46,13 @@ export class HookSessions {
 
   /** Runs the SessionEnd hooks of a session that has begun. Throws the signal's reason. */
   async endSession(row: Row, run: RunHooksDeps): Promise<void> {
-    const config = this.#sessions.delete(row.id) ? this.#getConfig(row) : undefined;
+    const config = this.#sessions.delete(row.id) ? await this.#getConfig(row) : undefined;
     if (config?.session_end) await this.#open(row, config, run).sessionEnd();
   }
 
   /** Whether `endSession` has hooks to run. */
-  hasSessionEnd(row: Row): boolean {
-    return this.#sessions.has(row.id) && this.#getConfig(row)?.session_end !== undefined;
+  async hasSessionEnd(row: Row): Promise<boolean> {
+    return this.#sessions.has(row.id) && (await this.#getConfig(row))?.session_end !== undefined;
   }
 
   listSessions(): string[] {
@@ -70,10 +70,14 @@ export class HookSessions {
   }
 
   /** Undefined when the project's hooks were not read yet. */
-  #getConfig(row: Row): HookConfig | undefined {
-    const { hooks, pluginHooks = {} } = this.#deps.contexts.get(row.id);
-    const { hookConfig: client, ownHooks } = this.#deps.agents.clientAgent(row) ?? {};
-    const isRestricted = this.#deps.restrictions.isRestricted(row);
+  async #getConfig(row: Row): Promise<HookConfig | undefined> {
+    const [context, agent, isRestricted] = await Promise.all([
+      this.#deps.contexts.get(row.id),
+      this.#deps.agents.clientAgent(row),
+      this.#deps.restrictions.isRestricted(row),
+    ]);
+    const { hooks, pluginHooks = {} } = context;
+    const { hookConfig: client, ownHooks } = agent ?? {};
     const admit = (config: HookConfig) => (isRestricted ? commandHooks(config) : config);
     // Released clients send the project's hooks as their own.
     const own = client ? (toHookConfig(client) ?? {}) : hooks;
@@ -81,7 +85,7 @@ export class HookSessions {
   }
 
   async #loadConfig(row: Row, { sandbox, append }: RunHooksDeps): Promise<HookConfig> {
-    const cached = this.#getConfig(row);
+    const cached = await this.#getConfig(row);
     if (cached) return cached;
     const place = await sandbox();
     const { config, problems } = await loadHooks(place, { workingDir: row.config.workingDir });
@@ -91,7 +95,7 @@ export class HookSessions {
     await this.#deps.contexts.change(row.id, (before) => ({ ...before, hooks: before.hooks ?? config }));
     const records = [...problems.map(nudge), ...notices];
     if (records.length > 0) await append(records);
-    return this.#getConfig(row) ?? config;
+    return (await this.#getConfig(row)) ?? config;
   }
 }
 
@@ -108,14 +112,17 @@ function commandHooks(config: HookConfig): HookConfig {
 }
 
 interface LazyHooksDeps {
-  getCached(): HookConfig | undefined;
+  getCached(): Promise<HookConfig | undefined>;
   find(): Promise<HookConfig>;
   open(config: HookConfig): ProjectHooks;
   /** True once, when the conversation's session begins. */
   beginsSession(): boolean;
 }
 
-/** Loads the hooks when they are first needed. When loading fails, there are none. */
+/**
+ * Uses known hooks from the session's start on, and loads others when they are first needed. When
+ * loading fails, there are none.
+ */
 class LazyHooks implements Hooks {
   readonly #deps: LazyHooksDeps;
   #hooks: Hooks | undefined;
@@ -123,8 +130,6 @@ class LazyHooks implements Hooks {
 
   constructor(parts: LazyHooksDeps) {
     this.#deps = parts;
-    const known = parts.getCached();
-    if (known) this.#hooks = this.#makeHooks(known);
   }
 
   get holdsEnd(): boolean {
@@ -132,6 +137,8 @@ class LazyHooks implements Hooks {
   }
 
   async sessionStart(): Promise<void> {
+    const known = await this.#deps.getCached();
+    if (known) this.#hooks ??= this.#makeHooks(known);
     if (this.#hooks && this.#hooks !== noHooks && this.#deps.beginsSession())
       await this.#hooks.sessionStart();
   }

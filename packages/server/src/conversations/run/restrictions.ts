@@ -26,8 +26,8 @@ export class Restrictions {
     this.#deps = deps;
   }
 
-  isRestricted({ userId, sandboxId }: Row): boolean {
-    return this.#deps.acceptances.withheld(userId, sandboxId) !== undefined;
+  async isRestricted({ userId, sandboxId }: Row): Promise<boolean> {
+    return (await this.#deps.acceptances.withheld(userId, sandboxId)) !== undefined;
   }
 
   /**
@@ -35,7 +35,7 @@ export class Restrictions {
    * what `exec` throws.
    */
   async find(row: Row, sandbox: CommandRunner, used: UsedParts): Promise<NewRecord[]> {
-    const { plugins = [] } = this.#deps.contexts.get(row.id);
+    const { plugins = [] } = await this.#deps.contexts.get(row.id);
     await this.#deps.behaviours.find(toPlace(row, plugins), sandbox, used);
     return this.notices(row);
   }
@@ -43,22 +43,24 @@ export class Restrictions {
   /** The notice about a restriction, once for a conversation and behaviour. */
   async notices(row: Row): Promise<NewRecord[]> {
     const { acceptances, contexts } = this.#deps;
-    const found = acceptances.pending(row.userId, row.sandboxId);
-    const { noticed = [] } = contexts.get(row.id);
-    if (!found || noticed.includes(found.digest) || !this.#takesEffect(row, found)) return [];
-    await contexts.change(row.id, (before) => ({
-      ...before,
-      noticed: [...new Set([...(before.noticed ?? []), found.digest])],
-    }));
-    return [notice(describe(found))];
+    const found = await acceptances.pending(row.userId, row.sandboxId);
+    if (!found || (await contexts.get(row.id)).noticed?.includes(found.digest)) return [];
+    if (!(await this.#takesEffect(row, found))) return [];
+    let isNew = false;
+    await contexts.change(row.id, (before) => {
+      const noticed = new Set(before.noticed);
+      isNew = !noticed.has(found.digest);
+      return { ...before, noticed: [...noticed.add(found.digest)] };
+    });
+    return isNew ? [notice(describe(found))] : [];
   }
 
   /** Whether anything is withheld: without secrets, only some parts are. */
-  #takesEffect({ userId, sandboxId }: Row, { parts }: Behaviour): boolean {
+  async #takesEffect({ userId, sandboxId }: Row, { parts }: Behaviour): Promise<boolean> {
     const { secrets, sandboxes } = this.#deps;
     if (parts.some(({ kind }) => kind === "model_hook" || kind === "sub_agent")) return true;
-    if (secrets.forSandbox(userId, sandboxId).length > 0) return true;
-    const record = sandboxes.get(userId, sandboxId);
+    if ((await secrets.forSandbox(userId, sandboxId)).length > 0) return true;
+    const record = await sandboxes.get(userId, sandboxId);
     return record !== undefined && sandboxes.getSpec(record).network.credentials.length > 0;
   }
 }

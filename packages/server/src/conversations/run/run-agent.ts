@@ -16,48 +16,59 @@ export interface RunAgentDeps {
   contextLimits: ContextLimits;
 }
 
+export interface StepRules {
+  /** Whether followers get the text of answers while it grows. */
+  streams: boolean;
+  policy: ConfirmationPolicy;
+  analyzer: Analyzer | undefined;
+}
+
 /** The agent of one run. Each call reads the current settings of the conversation. */
 export class RunAgent {
   /** The model of the next call. Throws ModelNotConfigured. */
-  readonly openModel: () => Model;
+  readonly openModel: () => Promise<Model>;
   /** Maximum concurrent tool calls. */
   readonly concurrency: number;
   readonly contextLimits: ContextLimits;
   readonly #deps: RunAgentDeps;
   readonly #first: ConversationRow;
 
-  constructor(deps: RunAgentDeps, row: ConversationRow) {
+  private constructor(deps: RunAgentDeps, row: ConversationRow, concurrency: number) {
     this.#deps = deps;
     this.#first = row;
     this.openModel = deps.models.makeOpener(row);
-    this.concurrency = deps.agents.concurrency(row);
+    this.concurrency = concurrency;
     this.contextLimits = deps.contextLimits;
   }
 
+  /** Reads what stays during the run. */
+  static async open(deps: RunAgentDeps, row: ConversationRow): Promise<RunAgent> {
+    return new RunAgent(deps, row, await deps.agents.concurrency(row));
+  }
+
   /** The model that summarises. Throws ModelNotConfigured. */
-  openCondenser(): Model {
-    return this.#deps.models.openCondenser(this.#row);
+  async openCondenser(): Promise<Model> {
+    return this.#deps.models.openCondenser(await this.#getRow());
   }
 
   /** Undefined: the history is condensed only on request. */
-  condenser(): CondenserOptions | undefined {
-    return this.#deps.agents.condenser(this.#row);
+  async condenser(): Promise<CondenserOptions | undefined> {
+    return this.#deps.agents.condenser(await this.#getRow());
   }
 
-  /** Whether followers get the text of answers while it grows. */
-  streams(): boolean {
-    return this.#deps.agents.streams(this.#row);
+  /** What the next step follows. */
+  async rules(): Promise<StepRules> {
+    const { agents } = this.#deps;
+    const row = await this.#getRow();
+    const [streams, policy, analyzer] = await Promise.all([
+      agents.streams(row),
+      agents.policy(row),
+      agents.analyzer(row),
+    ]);
+    return { streams, policy, analyzer };
   }
 
-  policy(): ConfirmationPolicy {
-    return this.#deps.agents.policy(this.#row);
-  }
-
-  analyzer(): Analyzer | undefined {
-    return this.#deps.agents.analyzer(this.#row);
-  }
-
-  get #row(): ConversationRow {
-    return this.#deps.store.conversations.get(this.#first.id) ?? this.#first;
+  async #getRow(): Promise<ConversationRow> {
+    return (await this.#deps.store.conversations.get(this.#first.id)) ?? this.#first;
   }
 }

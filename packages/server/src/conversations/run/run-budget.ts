@@ -18,33 +18,40 @@ export class RunBudget {
   readonly #deps: RunBudgetDeps;
   readonly #first: ConversationRow;
 
-  constructor(deps: RunBudgetDeps, row: ConversationRow) {
+  private constructor(deps: RunBudgetDeps, row: ConversationRow, usd: number | null) {
     this.#deps = deps;
     this.#first = row;
-    this.usd = lower(deps.settings.agent(row.userId).maxBudgetPerTask, row.config.maxBudget ?? null);
+    this.usd = usd;
+  }
+
+  /** Reads the limit of the conversation. */
+  static async open(deps: RunBudgetDeps, row: ConversationRow): Promise<RunBudget> {
+    const { maxBudgetPerTask } = await deps.settings.agent(row.userId);
+    return new RunBudget(deps, row, lower(maxBudgetPerTask, row.config.maxBudget ?? null));
   }
 
   /** Which budget is spent, and the message for the user; `stats`: the conversation's metrics. */
-  findSpent(stats: Stats): { code: string; detail: string } | undefined {
+  async findSpent(stats: Stats): Promise<{ code: string; detail: string } | undefined> {
     const { usd } = this;
-    if (usd !== null && getOwnCost(stats) + this.#sumSiblingSpend() >= usd)
+    if (usd !== null && getOwnCost(stats) + (await this.#sumSiblingSpend()) >= usd)
       return { code: "MaxBudgetReached", detail: `The conversation reached its budget of ${usd} USD.` };
-    const exhausted = this.#deps.dailyBudget.getExhaustedReason(this.#first.userId);
+    const exhausted = await this.#deps.dailyBudget.getExhaustedReason(this.#first.userId);
     return exhausted === undefined ? undefined : { code: "DailyBudgetReached", detail: exhausted };
   }
 
   /** USD that the parent and its other sub-agents have spent: one budget covers all of them. */
-  #sumSiblingSpend(): number {
+  async #sumSiblingSpend(): Promise<number> {
     const { conversations } = this.#deps.store;
-    const row = conversations.get(this.#first.id) ?? this.#first;
-    const root = row.config.task ? row.parentId : row.id;
+    const { id, config, parentId } = this.#first;
+    const root = config.task ? parentId : id;
     if (!root) return 0;
-    const family = [root, ...(conversations.listChildren([root]).get(root) ?? [])];
+    const children = (await conversations.listChildren([root])).get(root) ?? [];
+    const others = [root, ...children].filter((other) => other !== id);
+    const family = await Promise.all(others.map((other) => conversations.get(other)));
     let sum = 0;
-    for (const id of family) {
-      const other = id === row.id ? undefined : conversations.get(id);
-      if (!other || (id !== root && !other.config.task)) continue;
-      const { stats, metrics } = other.summary;
+    for (const row of family) {
+      if (!row || (row.id !== root && !row.config.task)) continue;
+      const { stats, metrics } = row.summary;
       sum += stats ? getOwnCost(stats) : (metrics?.accumulated_cost ?? 0);
     }
     return sum;

@@ -59,7 +59,7 @@ export class RunCondensing {
    * what ends the run.
    */
   async beforeStep(model: Model): Promise<boolean> {
-    const need = this.#findNeed(model);
+    const need = await this.#findNeed(model);
     if (!need) return false;
     await this.#condense(need, model);
     return true;
@@ -75,7 +75,7 @@ export class RunCondensing {
    */
   async onRequest(refusal: string | undefined): Promise<void> {
     const { view } = this.#deps.log.follower;
-    const need = view.condensationRequested ? this.#findNeed(undefined) : undefined;
+    const need = view.condensationRequested ? await this.#findNeed(undefined) : undefined;
     if (need && refusal !== undefined) await this.#reportFailure(new PlatformError("BudgetReached", refusal));
     else if (need) await this.#condense(need, undefined);
   }
@@ -90,7 +90,7 @@ export class RunCondensing {
     const isRefused = isHistoryRefused(error);
     if (!isContextExceeded(error) && !isRefused) throw error;
     const { code, message } = error as PlatformError;
-    const options = this.#deps.agent.condenser();
+    const options = await this.#deps.agent.condenser();
     if (!options)
       throw new PlatformError(
         code,
@@ -121,9 +121,9 @@ export class RunCondensing {
     agent.contextLimits.unlearn(userId, model, this.#sizes.usage()?.per_turn_token ?? 0);
   }
 
-  #findNeed(model: Model | undefined): Need | undefined {
+  async #findNeed(model: Model | undefined): Promise<Need | undefined> {
     const { view } = this.#deps.log.follower;
-    const options = this.#deps.agent.condenser();
+    const options = await this.#deps.agent.condenser();
     const { keepFirst = 0, minimumProgress: progress = 0 } = options ?? {};
     const limit = this.#sizes.maxTokens(model, options);
     const tokens = this.#sizes.promptTokens();
@@ -151,7 +151,7 @@ export class RunCondensing {
   async #condense(need: Need, model: Model | undefined): Promise<void> {
     const { log, signal } = this.#deps;
     const { view } = log.follower;
-    const options = this.#deps.agent.condenser();
+    const options = await this.#deps.agent.condenser();
     const { resets = 0, scaling = 1, minimumProgress = 0 } = options ?? {};
     const isForced = this.#overflows > 0 || this.#isRefused;
     // A request for a partial summary must not remove the rest too.
@@ -191,7 +191,7 @@ export class RunCondensing {
   /** Condenses one part. The cost of the call counts even without a summary. */
   async #summarise(part: CondensablePart, room: number, scale: number): Promise<void> {
     const { log, agent, userId, budget } = this.#deps;
-    const model = log.calls.sideCall(agent.openCondenser(), "condenser");
+    const model = log.calls.sideCall(await agent.openCondenser(), "condenser");
     const onRetry = (notice: RetryNotice) => log.publishRetry(notice);
     const bounds = this.#sizes.summaryBounds(model, room, scale);
     const signal = AbortSignal.any([this.#deps.signal, AbortSignal.timeout(timeoutMs)]);

@@ -14,7 +14,7 @@ import { readObservations } from "../log/observation-history.ts";
 import { presentAgentState } from "./full-state.ts";
 
 export interface RunLogDeps {
-  store: Pick<Store, "conversations" | "events" | "modelCalls">;
+  store: Pick<Store, "conversations" | "events">;
   scheduler: TurnScheduler;
   hub: Hub;
   /** Metrics of side calls by usage id, for the next stats record. */
@@ -30,8 +30,11 @@ export class RunLog {
   readonly #deps: RunLogDeps;
   readonly #id: string;
   readonly #deltas: DeltaBuffer;
+  /** The agent states that are being published. */
+  #publishing: Promise<void> | undefined;
 
-  constructor(deps: RunLogDeps, conversationId: string) {
+  /** `lastTools`: digest of the tools of the conversation's last call. */
+  constructor(deps: RunLogDeps, conversationId: string, lastTools: string | undefined) {
     const { store, scheduler, hub } = deps;
     this.#deps = deps;
     this.#id = conversationId;
@@ -41,7 +44,7 @@ export class RunLog {
     const { state } = this.follower;
     this.calls = new CallRecorder({
       seq: () => state.seq,
-      lastTools: store.modelCalls.lastTools(conversationId),
+      lastTools,
       scheduler,
     });
   }
@@ -51,7 +54,9 @@ export class RunLog {
     return withUsage(this.follower.state.stats, this.#deps.sideCallUsage);
   }
 
-  append(records: readonly NewRecord[]): Promise<LogRecord[]> {
+  async append(records: readonly NewRecord[]): Promise<LogRecord[]> {
+    // No progress of a call follows its result.
+    if (this.#publishing) await this.#publishing;
     this.#deltas.flush();
     const all = [...this.#unwrittenMetrics(records), ...records];
     return this.#deps.store.events.append(this.#id, all, { calls: this.calls.take() });
@@ -79,9 +84,20 @@ export class RunLog {
    * Publishes an unstored `agent_state` frame. Clients replace the whole agent state by its value.
    */
   publishAgentState(change: Record<string, unknown>): void {
+    if (this.#deps.hub.followers(this.#id) === 0) return;
+    const publishing = (this.#publishing ?? Promise.resolve())
+      .then(() => this.#publishAgentState(change))
+      // The next one replaces it.
+      .catch(() => {})
+      .then(() => {
+        if (this.#publishing === publishing) this.#publishing = undefined;
+      });
+    this.#publishing = publishing;
+  }
+
+  async #publishAgentState(change: Record<string, unknown>): Promise<void> {
     const { hub, store } = this.#deps;
-    if (hub.followers(this.#id) === 0) return;
-    const { goal } = store.conversations.get(this.#id)?.config ?? {};
+    const { goal } = (await store.conversations.get(this.#id))?.config ?? {};
     hub.publishEvent(this.#id, {
       kind: "ConversationStateUpdateEvent",
       source: "environment",

@@ -26,12 +26,12 @@ export class RunProject {
   }
 
   /** The first event of a conversation that begins without a message. */
-  systemPrompt(tools: readonly Tool[]): NewEvent {
+  systemPrompt(tools: readonly Tool[]): Promise<NewEvent> {
     return this.#deps.knowledge.systemPrompt(this.#row, tools);
   }
 
   /** The rules for the files that an action touched, except the known ones. */
-  rulesFor(action: Action, known: ReadonlySet<string>): TextContent[] {
+  rulesFor(action: Action, known: ReadonlySet<string>): Promise<TextContent[]> {
     return this.#deps.knowledge.rulesFor(this.#row, action, known);
   }
 

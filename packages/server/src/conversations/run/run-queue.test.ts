@@ -16,6 +16,10 @@ test("conversations over the limit wait in order, separately for each user", () 
   expect(queue.next("ann")).toBeUndefined();
   queue.release("ann", "a");
   expect(queue.next("ann")).toBe("c");
+  // It has the slot already: a newcomer cannot take it before the run begins.
+  expect(queue.isWaiting("ann", "c")).toBe(false);
+  expect(queue.acquire("ann", "newcomer")).toBe(false);
+  queue.release("ann", "newcomer");
   expect(queue.acquire("ann", "c")).toBe(true);
   expect(queue.next("ann")).toBeUndefined();
   queue.release("ann", "d");
@@ -44,7 +48,8 @@ test("after a restart running conversations come first, then the waiting ones in
   await store.events.append(first, [message("go"), running]);
   await store.events.append(second, [message("go"), running]);
   for (const id of [early, late]) await store.events.append(id, [message("a step of the agent")]);
-  const order = sortForWake(store.conversations.listRunning(), store.events).map(({ title }) => title);
+  const sorted = await sortForWake(await store.conversations.listRunning(), store.events);
+  const order = sorted.map(({ title }) => title);
   expect(order).toEqual(["active early", "active late", "waits first", "waits second"]);
   await close();
 });

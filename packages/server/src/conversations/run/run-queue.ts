@@ -49,12 +49,12 @@ export class RunQueue {
     if (runs && runs.running.size + runs.waiting.size === 0) this.#users.delete(userId);
   }
 
-  /** Removes the next conversation from the queue; undefined when none waits or no slot is free. */
+  /** Gives a slot to the next conversation of the queue; undefined: none waits, or none is free. */
   next(userId: string): string | undefined {
     const runs = this.#users.get(userId);
     if (!runs || runs.running.size >= this.#max) return undefined;
     const [first] = runs.waiting;
-    if (first !== undefined) runs.waiting.delete(first);
+    if (first !== undefined) this.acquire(userId, first);
     return first;
   }
 }
@@ -64,12 +64,12 @@ export class RunQueue {
  * those that waited, by the time of their request. A waiting conversation has no record after the
  * one that made it `running`.
  */
-export function sortForWake<T extends Pick<ConversationRow, "id" | "updatedAt">>(
+export async function sortForWake<T extends Pick<ConversationRow, "id" | "updatedAt">>(
   rows: readonly T[],
   events: Pick<EventLog, "lastSeq" | "read">,
-): T[] {
-  const waits = (id: string) => {
-    const [last] = events.read(id, events.lastSeq(id) - 1, 1);
+): Promise<T[]> {
+  const waits = async (id: string) => {
+    const [last] = await events.read(id, (await events.lastSeq(id)) - 1, 1);
     const event = last?.event;
     return (
       event?.kind === "ConversationStateUpdateEvent" &&
@@ -77,8 +77,9 @@ export function sortForWake<T extends Pick<ConversationRow, "id" | "updatedAt">>
       event.value === "running"
     );
   };
-  return rows
-    .map((row) => ({ row, waits: waits(row.id) }))
+  const found: { row: T; waits: boolean }[] = [];
+  for (const row of rows) found.push({ row, waits: await waits(row.id) });
+  return found
     .sort((a, b) => Number(a.waits) - Number(b.waits) || a.row.updatedAt - b.row.updatedAt)
     .map(({ row }) => row);
 }

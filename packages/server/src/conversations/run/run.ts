@@ -45,7 +45,7 @@ export interface RunTools {
   toolset: Toolset;
   context: Omit<ToolContext, "signal" | "actionId">;
   /** Called for each batch of actions, because secrets may be added. */
-  mask(): OutputMask;
+  mask(): Promise<OutputMask>;
   /** Ids of the open actions that the user approved. */
   approved: ReadonlySet<string>;
 }
@@ -82,7 +82,7 @@ export class Run {
     this.follower = log.follower;
     this.#hooks = project.openHooks({
       sandbox: () => abortable(tools.context.sandbox(), signal),
-      openModel: (usageId) => log.calls.sideCall(agent.openModel(), usageId),
+      openModel: async (usageId) => log.calls.sideCall(await agent.openModel(), usageId),
       mask: () => tools.mask(),
       append: (records) => log.append(records),
       signal,
@@ -143,10 +143,11 @@ export class Run {
     // Woken only to condense: waiting actions keep waiting.
     const { status } = state;
     const notes = status === "running" ? await toolset.prepare(this.#abort.signal) : [];
-    if (!state.initialised) {
-      await log.append([listed(project.systemPrompt(toolset.tools))]);
+    if (!state.initialised) await this.#initialise();
+    if (status !== "running") {
+      const spent = await budget.findSpent(state.stats);
+      return this.#condensing.onRequest(spent?.detail);
     }
-    if (status !== "running") return this.#condensing.onRequest(budget.findSpent(state.stats)?.detail);
     const records = [...(await project.notices()), ...notes.map(nudge)];
     if (records.length > 0) await log.append(records);
     await this.#hooks.sessionStart();
@@ -170,12 +171,14 @@ export class Run {
         );
         break;
       }
-      const spent = budget.findSpent(state.stats);
+      const spent = await budget.findSpent(state.stats);
+      // It may have been paused during the read.
+      if (state.status !== "running") continue;
       if (spent) {
         await this.#deps.log.append(failure(spent.code, spent.detail));
         break;
       }
-      const model = log.calls.agent(agent.openModel());
+      const model = log.calls.agent(await agent.openModel());
       if (await this.#condensing.beforeStep(model)) continue;
       const verdict = row.config.stuckDetection === false ? "fine" : judgeStuck(this.follower.recent);
       if (verdict === "stuck") {
@@ -184,6 +187,8 @@ export class Run {
       }
       if (verdict === "nudge")
         await this.#deps.log.append([nudge("The same call failed three times. Change what you do.")]);
+      const context = await this.#stepContext(model);
+      // Nothing is awaited between the check of the messages and the call that reads them.
       if (!(await this.#checkMessages()) && iteration === 0) {
         this.#readSeq = state.seq;
         await this.#deps.log.append(transition(state.status, "finish"));
@@ -191,7 +196,7 @@ export class Run {
       }
       this.#readSeq = state.seq;
       try {
-        await step(this.#stepContext(model));
+        await step(context);
       } catch (error) {
         this.#abort.signal.throwIfAborted();
         await this.#condensing.recover(error, model);
@@ -208,11 +213,21 @@ export class Run {
     }
   }
 
+  async #initialise(): Promise<void> {
+    const { log, project, tools } = this.#deps;
+    const prompt = await project.systemPrompt(await tools.toolset.tools);
+    // A first message brings its own.
+    if (!this.follower.state.initialised) await log.append([listed(prompt)]);
+  }
+
   /** Each rule is sent once per conversation, also by concurrent calls. */
-  #rulesFor(action: Action): TextContent[] {
-    const rules = this.#deps.project.rulesFor(action, this.#sentRules.union(this.follower.state.pathRules));
-    for (const { text } of rules) this.#sentRules.add(getRuleName(text)!);
-    return rules;
+  async #rulesFor(action: Action): Promise<TextContent[]> {
+    const known = this.#sentRules.union(this.follower.state.pathRules);
+    const rules = await this.#deps.project.rulesFor(action, known);
+    // Another call may have sent some during the read.
+    const unsent = rules.filter(({ text }) => !this.#sentRules.has(getRuleName(text)!));
+    for (const { text } of unsent) this.#sentRules.add(getRuleName(text)!);
+    return unsent;
   }
 
   /** Shows new messages to the hooks. False when they blocked all of them. */
@@ -259,7 +274,7 @@ export class Run {
     }
     // A finish ends the turn, unless the model had not read the newest message.
     this.#readSeq = state.readSeq;
-    const context = this.#actContext();
+    const context = await this.#actContext();
     const { approved } = this.#deps.tools;
     const isUnanswered = ({ id }: ActionEvent) => state.unanswered.has(id) && !approved.has(id);
     const isIdempotent = (event: ActionEvent) =>
@@ -283,14 +298,15 @@ export class Run {
     this.#progress = { ...next, ...(output_end !== undefined && { output, output_end }) };
   }
 
-  #actContext(): ActContext {
+  async #actContext(): Promise<ActContext> {
     const { agent, log } = this.#deps;
-    const { toolset, context, mask } = this.#deps.tools;
+    const { toolset, context } = this.#deps.tools;
     const { signal } = this.#abort;
+    const [tools, mask] = await Promise.all([toolset.tools, this.#deps.tools.mask()]);
     return {
-      tools: toolset.tools,
+      tools,
       hooks: this.#hooks,
-      mask: mask(),
+      mask,
       concurrency: agent.concurrency,
       toolContext: {
         ...context,
@@ -313,16 +329,16 @@ export class Run {
     };
   }
 
-  #stepContext(model: Model): StepContext {
+  async #stepContext(model: Model): Promise<StepContext> {
     const { agent, budget, log } = this.#deps;
-    const streams = agent.streams();
+    const [context, { streams, policy, analyzer }] = await Promise.all([this.#actContext(), agent.rules()]);
     return {
-      ...this.#actContext(),
+      ...context,
       model,
       view: this.follower.view,
       scheduler: log.scheduler,
-      policy: agent.policy(),
-      analyzer: agent.analyzer(),
+      policy,
+      analyzer,
       budget: budget.usd,
       get stats() {
         return log.stats;
@@ -343,18 +359,20 @@ export class Run {
     if (cause === "shutdown" || cause === "removed") return false;
     // The pause is in the log, and no action had begun.
     if (cause === "paused" && this.follower.state.openActions.size === 0) return true;
-    const open = [...this.follower.state.openActions.values()].map((event) =>
-      interruptedResult(event, { begun: this.#begun.has(event.id) }),
-    );
+    const settleOpen = () =>
+      [...this.follower.state.openActions.values()].map((event) =>
+        interruptedResult(event, { begun: this.#begun.has(event.id) }),
+      );
     // The run itself is fine and is tried again.
     if (error instanceof PlatformError && error.code === "StorageBusy") return false;
     if (cause === "interrupt") {
-      await this.#deps.log.append([...open, ...transition(this.follower.state.status, "interrupt")]);
+      await this.#deps.log.append([...settleOpen(), ...transition(this.follower.state.status, "interrupt")]);
       return true;
     }
     const code = error instanceof PlatformError ? error.code : "InternalError";
     const detail = error instanceof PlatformError ? error.message : `The run failed: ${errorText(error)}`;
-    await this.#deps.log.append([...open, ...failure(code, this.#deps.tools.mask().text(detail))]);
+    const mask = await this.#deps.tools.mask();
+    await this.#deps.log.append([...settleOpen(), ...failure(code, mask.text(detail))]);
     return true;
   }
 }

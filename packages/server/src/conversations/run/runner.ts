@@ -1,5 +1,4 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import type { Stats } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { ActiveRuns } from "./active-runs.ts";
@@ -18,26 +17,32 @@ export interface RunnerDeps {
   runs: ActiveRuns;
   workspaces: Workspaces;
   sessionEnds: SessionEnds;
-  /** Begins a run; `approved`: ids of the open actions that the user approved. */
-  openRun(row: ConversationRow, approved: ReadonlySet<string>): Run;
+  /** Reads what a run begins with. */
+  prepareRun(row: ConversationRow): Promise<BeginRun>;
   listener: RunListener;
 }
+
+/** Begins a run; `approved`: ids of the open actions that the user approved. */
+export type BeginRun = (approved: ReadonlySet<string>) => Run;
 
 export interface RunListener {
   /** The conversation waits for its turn, or its turn has come. */
   onTurn(conversationId: string): void;
-  /** The last of several runs has ended; `stats`: the metrics in the log. */
-  onRest(conversationId: string, stats: Stats): void;
+  /** The last of several runs has ended. */
+  onRest(conversationId: string): void;
 }
 
 /** Wakes conversations, waits for them and ends their runs. */
 export class Runner {
   readonly #deps: RunnerDeps;
-  readonly #timers = new Set<NodeJS.Timeout>();
+  /** Of conversations that are woken later. */
+  readonly #timers = new Map<string, NodeJS.Timeout>();
   /** Ids of the approved open actions for the next run, by conversation. */
   readonly #approved = new Map<string, ReadonlySet<string>>();
   /** Callers that wait for a sleeping conversation to be condensed. */
   readonly #condensations = new Map<string, ((failure?: PlatformError) => void)[]>();
+  /** The ends of runs that are being handled. */
+  readonly #endings = new Set<Promise<void>>();
   #closing = false;
 
   constructor(deps: RunnerDeps) {
@@ -54,21 +59,27 @@ export class Runner {
   }
 
   /** Takes a conversation that was stopped while it waited out of the queue. */
-  leaveQueue(row: Pick<ConversationRow, "userId" | "id">): void {
-    if (!this.isWaiting(row) || this.#isRunning(row.id)) return;
-    this.#approved.delete(row.id);
+  async leaveQueue(row: Pick<ConversationRow, "userId" | "id">): Promise<void> {
+    const { id } = row;
+    const approved = this.#approved.get(id);
+    if (!this.isWaiting(row) || (await this.#isRunning(id)) || !this.isWaiting(row)) return;
     this.#deps.runs.releaseSlot(row);
+    // A message that came during the read found the conversation in the queue.
+    if (await this.#isRunning(id)) return this.wake(id);
+    this.#dropApproval(id, approved);
   }
 
   /** Waits briefly for a paused run to end. Throws ConversationRunning while a run continues. */
   async requireAtRest(conversationId: string): Promise<void> {
+    await this.#deps.runs.begun(conversationId);
     const run = this.#deps.runs.get(conversationId);
-    if (run && !this.#isRunning(conversationId)) {
+    if (run && !(await this.#isRunning(conversationId))) {
       let timer: NodeJS.Timeout | undefined;
       await Promise.race([run.done, new Promise((resolve) => (timer = setTimeout(resolve, maxRestWaitMs)))]);
       clearTimeout(timer);
     }
-    if (this.#isRunning(conversationId) || this.isAwake(conversationId)) throw new PlatformError("NotAtRest");
+    if ((await this.#isRunning(conversationId)) || this.isAwake(conversationId))
+      throw new PlatformError("NotAtRest");
   }
 
   /** Approves open actions for the next run. Returns a function that revokes the approval. */
@@ -79,36 +90,75 @@ export class Runner {
 
   /**
    * Starts a run. A current run reads new records by itself; its paused sandbox is woken if a call
-   * waits for it.
+   * waits for it. Resolves when the run has begun or waits for its turn. Never rejects.
    */
-  wake(conversationId: string): void {
+  async wake(conversationId: string): Promise<void> {
     if (this.#closing) return;
-    const { store, runs, workspaces, openRun, listener } = this.#deps;
-    const current = runs.get(conversationId);
-    if (current) {
-      const workspace = workspaces.get(conversationId);
-      workspace?.pauseGate.open();
-      // The sandbox may be paused during a tool call. If it fails to wake, the call reports why.
-      if (current.follower.state.openActions.size > 0) void workspace?.sandbox().catch(() => {});
+    const { runs, workspaces } = this.#deps;
+    if (runs.isBeginning(conversationId)) {
+      await runs.begun(conversationId);
+      // The earlier call may have found that there is nothing to do, before there was.
+      if (!runs.get(conversationId)) await this.wake(conversationId);
       return;
     }
-    const row = store.conversations.get(conversationId);
-    if (!row) return;
+    const current = runs.get(conversationId);
+    if (!current) return runs.begin(conversationId, () => this.#begin(conversationId));
+    const workspace = workspaces.get(conversationId);
+    workspace?.pauseGate.open();
+    // The sandbox may be paused during a tool call. If it fails to wake, the call reports why.
+    if (current.follower.state.openActions.size > 0) void workspace?.sandbox().catch(() => {});
+  }
+
+  /** Never rejects: what it cannot read or begin now is tried again later. */
+  async #begin(id: string): Promise<void> {
+    const { store, runs } = this.#deps;
+    let row: ConversationRow | undefined;
+    try {
+      row = await store.conversations.get(id);
+      if (row) await this.#beginRow(row);
+      else this.#resolveCondensations(id);
+    } catch {
+      if (row) runs.releaseSlot(row);
+      this.#resolveCondensations(id);
+      if (!this.#closing) this.#wakeLater(id);
+    }
+  }
+
+  async #beginRow(row: ConversationRow): Promise<void> {
+    if (this.#closing) return;
+    const { runs, workspaces, prepareRun, listener } = this.#deps;
+    const { id } = row;
     workspaces.getOrCreate(row).pauseGate.open();
     const waited = runs.isWaiting(row);
     if (!runs.acquireSlot(row)) {
-      if (!waited) listener.onTurn(conversationId);
-      return;
+      if (!waited) listener.onTurn(id);
+      return this.#leaveIfStopped(row);
     }
-    const run = openRun(row, this.#approved.get(conversationId) ?? new Set());
-    this.#approved.delete(conversationId);
-    runs.add(conversationId, run);
-    const isForSummary = this.#condensations.has(conversationId);
-    void run.done.then((complete) => {
-      // The ending run has not read a request that was appended last.
-      const wantsSummary = !isForSummary && run.follower.view.condensationRequested;
-      this.#onEnded(row, complete, wantsSummary, run);
-    });
+    const begin = await prepareRun(row);
+    if (this.#closing) return;
+    const run = begin(this.#approved.get(id) ?? new Set());
+    this.#approved.delete(id);
+    runs.add(id, run);
+    const isForSummary = this.#condensations.has(id);
+    const ending = run.done
+      .then((complete) => {
+        // The ending run has not read a request that was appended last.
+        const wantsSummary = !isForSummary && run.follower.view.condensationRequested;
+        return this.#onEnded(row, complete, wantsSummary, run);
+      })
+      .catch(() => {})
+      .then(() => void this.#endings.delete(ending));
+    this.#endings.add(ending);
+  }
+
+  /** Whoever stopped the conversation before it waited did not find it in the queue. */
+  async #leaveIfStopped(row: ConversationRow): Promise<void> {
+    const { id } = row;
+    const approved = this.#approved.get(id);
+    if (this.#condensations.has(id) || (await this.#isRunning(id)) || !this.isWaiting(row)) return;
+    this.#deps.runs.releaseSlot(row);
+    this.#dropApproval(id, approved);
+    this.#deps.listener.onRest(id);
   }
 
   /**
@@ -119,8 +169,7 @@ export class Runner {
     if (this.#closing) return Promise.resolve(undefined);
     return new Promise((resolve) => {
       this.#condensations.set(conversationId, [...(this.#condensations.get(conversationId) ?? []), resolve]);
-      this.wake(conversationId);
-      if (!this.#deps.store.conversations.get(conversationId)) this.#resolveCondensations(conversationId);
+      void this.wake(conversationId);
     });
   }
 
@@ -144,6 +193,7 @@ export class Runner {
 
   /** Aborts a run and waits for its last record. */
   async abort(conversationId: string, cause: AbortCause): Promise<void> {
+    await this.#deps.runs.begun(conversationId);
     const run = this.#deps.runs.get(conversationId);
     if (run) this.#abortRun(conversationId, run, cause);
     await run?.done;
@@ -154,7 +204,7 @@ export class Runner {
     const { store, runs, workspaces, sessionEnds } = this.#deps;
     await this.abort(conversationId, "removed");
     await sessionEnds.remove(conversationId);
-    const row = store.conversations.get(conversationId);
+    const row = await store.conversations.get(conversationId);
     if (row) runs.releaseSlot(row);
     this.#approved.delete(conversationId);
     this.#resolveCondensations(conversationId);
@@ -172,64 +222,82 @@ export class Runner {
   async close(graceMs: number): Promise<void> {
     this.#closing = true;
     const { runs, sessionEnds, workspaces } = this.#deps;
+    await runs.allBegun();
     for (const id of [...this.#condensations.keys()]) if (!runs.isAwake(id)) this.#resolveCondensations(id);
-    for (const timer of this.#timers) clearTimeout(timer);
+    for (const timer of this.#timers.values()) clearTimeout(timer);
     const active = runs.all();
     const timer = setTimeout(() => {
       for (const [id, run] of active) this.#abortRun(id, run, "shutdown");
     }, graceMs);
-    await Promise.all(active.map(([, run]) => run.done));
+    await Promise.all(this.#endings);
     clearTimeout(timer);
     await sessionEnds.close();
     workspaces.close();
   }
 
-  #onEnded(row: ConversationRow, complete: boolean, wantsSummary: boolean, run: Run): void {
-    const { stats } = run.follower.state;
+  async #onEnded(row: ConversationRow, complete: boolean, wantsSummary: boolean, run: Run): Promise<void> {
     const { store, runs, workspaces, listener } = this.#deps;
     const { id } = row;
+    // From now on, whoever wakes the conversation begins another run.
     runs.remove(row);
-    // A message may have woken the conversation during its removal.
-    if (!store.conversations.get(id)) workspaces.remove(id);
     const continuesForSummary = complete && wantsSummary && this.#condensations.has(id) && !this.#closing;
     if (!continuesForSummary) this.#resolveCondensations(id, run.summaryFailure);
     if (this.#closing) return;
-    this.#wakeNext(row.userId);
+    const others = this.#wakeNext(row.userId);
     // A message or run command that arrived while the run was ending is in the row's status.
-    const asksForRun = this.#isRunning(id);
-    if (continuesForSummary || (complete && asksForRun)) return this.wake(id);
-    // Its end could not be written, for example because the disk is full.
-    if (asksForRun && !run.isStuck) this.#wakeLater(id);
-    listener.onRest(id, stats);
+    const current = await store.conversations.get(id).catch(() => row);
+    if (this.#closing) return;
+    // A message may have woken the conversation during its removal.
+    if (!current) workspaces.remove(id);
+    const asksForRun = current?.summary.executionStatus === "running";
+    if (continuesForSummary || (complete && asksForRun)) await this.wake(id);
+    else if (!runs.isAwake(id) && !runs.isWaiting(row)) {
+      // Its end could not be written, for example because the disk is full.
+      if (asksForRun && !run.isStuck) this.#wakeLater(id);
+      listener.onRest(id);
+    }
+    await others;
   }
 
   /** Wakes a conversation once its log can be written: else the next answer would be lost too. */
   #wakeLater(id: string): void {
+    if (this.#timers.has(id)) return;
     const timer = setTimeout(async () => {
-      this.#timers.delete(timer);
+      this.#timers.delete(id);
       const isWritable = await this.#deps.store.events.append(id, []).then(
         () => true,
         () => false,
       );
-      if (this.#closing || !this.#isRunning(id) || this.isAwake(id)) return;
-      if (isWritable) this.wake(id);
+      const asksForRun = await this.#isRunning(id).catch(() => true);
+      if (this.#closing || !asksForRun || this.isAwake(id)) return;
+      if (isWritable) void this.wake(id);
       else this.#wakeLater(id);
     }, retryMs);
-    this.#timers.add(timer);
+    this.#timers.set(id, timer);
   }
 
-  #isRunning(conversationId: string): boolean {
-    return this.#deps.store.conversations.get(conversationId)?.summary.executionStatus === "running";
+  async #isRunning(conversationId: string): Promise<boolean> {
+    const row = await this.#deps.store.conversations.get(conversationId);
+    return row?.summary.executionStatus === "running";
   }
 
   /** Starts the next waiting conversations, except those that were stopped meanwhile. */
-  #wakeNext(userId: string): void {
+  async #wakeNext(userId: string): Promise<void> {
     const { runs, listener } = this.#deps;
+    // Each has a slot before anything is read, so that no later one takes it.
     for (let id = runs.nextWaiting(userId); id !== undefined; id = runs.nextWaiting(userId)) {
-      if (this.#isRunning(id) || this.#condensations.has(id)) {
-        this.wake(id);
+      const approved = this.#approved.get(id);
+      const asksForRun = await this.#isRunning(id).catch(() => true);
+      if (asksForRun || this.#condensations.has(id)) {
+        await this.wake(id);
         listener.onTurn(id);
-      } else this.#approved.delete(id);
+      } else this.#dropApproval(id, approved);
+      if (!runs.isAwake(id) && !runs.isWaiting({ userId, id })) runs.releaseSlot({ userId, id });
     }
+  }
+
+  /** Drops an approval, unless there is a newer one. */
+  #dropApproval(id: string, approved: ReadonlySet<string> | undefined): void {
+    if (this.#approved.get(id) === approved) this.#approved.delete(id);
   }
 }

@@ -33,13 +33,13 @@ beforeEach(async () => {
   awake = true;
   workspaces = new Workspaces({
     sandboxes: service,
-    settings: stub({ agent: () => stub({ gitUserName: "Ann", gitUserEmail: "ann@example.com" }) }),
+    settings: stub({ agent: async () => stub({ gitUserName: "Ann", gitUserEmail: "ann@example.com" }) }),
     isAwake: () => awake,
     onUnload: () => {},
   });
   handleSandboxPauses({
     sandboxes: service,
-    conversations: { listBySandbox: () => [] },
+    conversations: { listBySandbox: async () => [] },
     workspaces,
     pause: async () => {},
     abortCall: () => true,
@@ -66,7 +66,7 @@ async function run(command: string): Promise<string> {
   return contentText((await (await open().terminal()).run(action, AbortSignal.timeout(50_000))).content);
 }
 
-const status = () => bench.service.get("me", sandboxId)?.status;
+const status = async () => (await bench.service.get("me", sandboxId))?.status;
 
 /** Begins a command just before the pause, so that the engine rejects it, or during the pause. */
 async function beginUnderPause(moment: "before" | "during" = "before"): Promise<{ result: Promise<string> }> {
@@ -89,7 +89,7 @@ async function beginUnderPause(moment: "before" | "during" = "before"): Promise<
   for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
   await bench.service.pause("me", sandboxId);
   leave();
-  expect([status(), woken]).toEqual(["PAUSED", false]);
+  expect([await status(), woken]).toEqual(["PAUSED", false]);
   return { result };
 }
 
@@ -106,14 +106,14 @@ test("a waiting call continues when a message wakes the conversation", async () 
   const { result } = await beginUnderPause();
   open().pauseGate.open();
   expect(await result).toBe("done\n");
-  expect(status()).toBe("RUNNING");
+  expect(await status()).toBe("RUNNING");
 });
 
 test("a waiting call fails when its run is aborted, and the next run wakes the sandbox", async () => {
   const { result } = await beginUnderPause();
   open().pauseGate.cancel();
   await expect(result).rejects.toThrow("The sandbox is paused.");
-  expect(status()).toBe("PAUSED");
+  expect(await status()).toBe("PAUSED");
   open().pauseGate.open();
   expect(await run("echo next")).toBe("next\n");
 });
@@ -126,5 +126,5 @@ test("the next run of a resting conversation wakes a paused sandbox, and a user'
   expect(await run("echo woken")).toBe("woken\n");
   await bench.service.pause("me", sandboxId);
   await open().sandbox();
-  expect(status()).toBe("RUNNING");
+  expect(await status()).toBe("RUNNING");
 });

@@ -25,12 +25,13 @@ export function handleSandboxPauses(deps: SandboxPauseDeps): () => void {
       if (!isPaused || change.statusDetail !== null) workspace.pauseGate.open();
       else if (isAwake) workspace.pauseGate.close();
     }
-    if (isPaused) void pauseConversations(deps, change.id);
+    // Without their rows, the gates of their runs still keep the sandbox paused.
+    if (isPaused) pauseConversations(deps, change.id).catch(() => {});
   });
 }
 
 async function pauseConversations(deps: SandboxPauseDeps, sandboxId: string): Promise<void> {
-  for (const row of deps.conversations.listBySandbox(sandboxId)) {
+  for (const row of await deps.conversations.listBySandbox(sandboxId)) {
     if (row.summary.executionStatus !== "running") continue;
     await deps.pause(row.id).catch(() => {});
     // The answer of a model call would be useless, and a call that hangs would delay the next

@@ -28,21 +28,22 @@ export class SessionEnds {
 
   /** Ends the session of a conversation that is being removed. Never rejects. */
   async remove(conversationId: string): Promise<void> {
-    await this.#end(conversationId, timeoutMs.removal);
+    await this.#end(conversationId, timeoutMs.removal).catch(() => {});
     this.#deps.hooks.drop(conversationId);
   }
 
   /** Ends all sessions at shutdown. Never rejects. */
   async close(): Promise<void> {
-    await Promise.all(this.#deps.hooks.listSessions().map((id) => this.#end(id, timeoutMs.shutdown)));
+    const ends = this.#deps.hooks.listSessions().map((id) => this.#end(id, timeoutMs.shutdown));
+    await Promise.allSettled(ends);
   }
 
   /** Runs the SessionEnd hooks, if the conversation's sandbox is running. */
   async #end(conversationId: string, maxMs: number): Promise<void> {
     const { store, sandboxes, workspaces, hooks, models, masks } = this.#deps;
-    const row = store.conversations.get(conversationId);
-    if (!row || !hooks.hasSessionEnd(row)) return;
-    if (sandboxes.get(row.userId, row.sandboxId)?.status !== "RUNNING") return;
+    const row = await store.conversations.get(conversationId);
+    if (!row || !(await hooks.hasSessionEnd(row))) return;
+    if ((await sandboxes.get(row.userId, row.sandboxId))?.status !== "RUNNING") return;
     const run = {
       sandbox: () => workspaces.getOrCreate(row).sandbox(),
       openModel: models.makeOpener(row),
@@ -50,6 +51,6 @@ export class SessionEnds {
       append: (records: NewRecord[]) => store.events.append(conversationId, records),
       signal: AbortSignal.timeout(maxMs),
     };
-    await hooks.endSession(row, run).catch(() => {});
+    await hooks.endSession(row, run);
   }
 }

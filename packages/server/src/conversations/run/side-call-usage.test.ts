@@ -26,13 +26,14 @@ test("concurrent side calls add up, and stored metrics are not kept in memory", 
   const row = conversationRow();
   await store.conversations.create(row);
   const usage = new SideCallUsage(store.events);
-  const stats = (): Stats => store.conversations.get(row.id)!.summary.stats ?? { usage_to_metrics: {} };
-  const call = (usageId: string) => {
-    usage.add(row.id, usageId, "m", response, stats());
-    return usage.write(row.id, stats());
+  const stats = async (): Promise<Stats> =>
+    (await store.conversations.get(row.id))!.summary.stats ?? { usage_to_metrics: {} };
+  const call = async (usageId: string) => {
+    usage.add(row.id, usageId, "m", response, await stats());
+    await usage.write(row.id, await stats());
   };
   await Promise.all(["ask-agent", "title", "ask-agent", "ask-agent"].map(call));
-  const costs = Object.entries(stats().usage_to_metrics).map(([id, metrics]) => [
+  const costs = Object.entries((await stats()).usage_to_metrics).map(([id, metrics]) => [
     id,
     metrics.accumulated_cost,
   ]);

@@ -18,6 +18,10 @@ export class SideCallUsage {
     this.#events = events;
   }
 
+  hasPending(conversationId: string): boolean {
+    return (this.#pending.get(conversationId)?.size ?? 0) > 0;
+  }
+
   /** Pending metrics by usage id; the same map until all of it is written. */
   getPending(conversationId: string): ReadonlyMap<string, UsageMetrics> {
     return this.#getPending(conversationId);

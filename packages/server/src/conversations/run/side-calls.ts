@@ -47,7 +47,7 @@ export class SideCalls {
     llm?: GivenLlm,
   ): Promise<string> {
     const messages = [{ role: "user" as const, content: [textContent(question)] }];
-    const config = llm && this.#deps.agents.resolveModel(row.userId, llm);
+    const config = llm && (await this.#deps.agents.resolveModel(row.userId, llm));
     return this.complete(row, usageId, { system: [system], messages, tools: [] }, config);
   }
 
@@ -63,9 +63,9 @@ export class SideCalls {
     config?: Partial<ModelConfig>,
   ): Promise<string> {
     const { agents, models, usage, dailyBudget, store, scheduler } = this.#deps;
-    const exhausted = dailyBudget.getExhaustedReason(row.userId);
+    const exhausted = await dailyBudget.getExhaustedReason(row.userId);
     if (exhausted !== undefined) throw new PlatformError("BudgetReached", exhausted);
-    const asked = models.open(row, config ?? agents.model(row));
+    const asked = await models.open(row, config ?? (await agents.model(row)));
     // The recording omits the history, which is in the log.
     const partial = request.messages.length > 1;
     const call = { id: row.id, usageId, partial };

@@ -27,9 +27,8 @@ export class SubAgentDefinitions {
   }
 
   /** The sub-agents when the conversation began, for the description of the tool. */
-  list(row: Pick<ConversationRow, "id" | "config">): readonly ListedAgent[] {
-    const { agents = [] } = this.#deps.contexts.get(row.id);
-    const given = this.#given(row);
+  async list(row: Pick<ConversationRow, "id" | "config">): Promise<readonly ListedAgent[]> {
+    const [{ agents = [] }, given] = await Promise.all([this.#deps.contexts.get(row.id), this.#given(row)]);
     const found = agents.filter(
       ({ name }) => name !== "general-purpose" && given.every((one) => one.name !== name),
     );
@@ -40,38 +39,41 @@ export class SubAgentDefinitions {
   /** A string says why the sub-agent cannot be used. Throws what `exec` throws. */
   async find(parent: ConversationRow, kind: string): Promise<AgentDefinition | string> {
     // Definitions in the sandbox are read only when one is needed.
-    const given = this.#given(parent);
+    const given = await this.#given(parent);
     const ofClient = given.find(({ name }) => name === kind);
-    if (ofClient) return this.#checkModel(parent, ofClient) ?? ofClient;
+    if (ofClient) return (await this.#checkModel(parent, ofClient)) ?? ofClient;
     const builtIn = builtInSubAgents.find(({ name }) => name === kind);
     const own = builtIn && kind === "general-purpose" ? [] : await this.#load(parent);
     const all = [...given, ...own, ...builtInSubAgents];
     const found = all.find(({ name }) => name === kind);
     if (!found)
       return `There is no sub-agent ${kind.slice(0, 60)}: they are ${[...new Set(all.map(({ name }) => name))].join(", ")}.`;
-    return this.#checkModel(parent, found) ?? found;
+    return (await this.#checkModel(parent, found)) ?? found;
   }
 
   /** The sub-agents that the client defined; they come before all others. */
-  #given(row: Pick<ConversationRow, "id" | "config">): readonly AgentDefinition[] {
-    return this.#deps.agents.clientAgent(row)?.definitions ?? [];
+  async #given(row: Pick<ConversationRow, "id" | "config">): Promise<readonly AgentDefinition[]> {
+    return (await this.#deps.agents.clientAgent(row))?.definitions ?? [];
   }
 
   async #load(row: ConversationRow): Promise<readonly AgentDefinition[]> {
     const { contexts, workspaces, behaviours, acceptances } = this.#deps;
     const { userId, sandboxId } = row;
     const sandbox = await workspaces.getOrCreate(row).runSandbox();
-    const { plugins = [] } = contexts.get(row.id);
+    const { plugins = [] } = await contexts.get(row.id);
     const place = toPlace(row, plugins);
     const found = await loadAgentDefinitions(sandbox, { workingDir: place.workingDir, plugins });
     if (!found.some(asksForMore)) return found;
     // The files may be newer than what was found at the start.
     await behaviours.find(place, sandbox, { agents: found });
-    return acceptances.withheld(userId, sandboxId) === undefined ? found : found.map(asItsParent);
+    return (await acceptances.withheld(userId, sandboxId)) === undefined ? found : found.map(asItsParent);
   }
 
-  #checkModel({ userId }: ConversationRow, { name, model }: AgentDefinition): string | undefined {
-    if (!model || this.#deps.settings.profileModel(userId, model)?.model) return undefined;
+  async #checkModel(
+    { userId }: ConversationRow,
+    { name, model }: AgentDefinition,
+  ): Promise<string | undefined> {
+    if (!model || (await this.#deps.settings.profileModel(userId, model))?.model) return undefined;
     return `The sub-agent ${name} asks for the LLM profile ${model.slice(0, 60)}, which the settings do not have.`;
   }
 }

@@ -45,35 +45,41 @@ export class SubAgentRunner implements ToolSource {
     this.#deps = deps;
   }
 
-  tools(row: Pick<ConversationRow, "id" | "userId" | "config">): readonly Tool[] {
+  async tools(row: Pick<ConversationRow, "id" | "userId" | "config">): Promise<readonly Tool[]> {
     const { agents, definitions } = this.#deps;
-    if (row.config.task || row.config.agentType === "plan" || !agents.hasTaskTool(row)) return [];
-    return [taskTool(definitions.list(row), (...call) => this.#run(row.id, ...call))];
+    if (row.config.task || row.config.agentType === "plan" || !(await agents.hasTaskTool(row))) return [];
+    return [taskTool(await definitions.list(row), (...call) => this.#run(row.id, ...call))];
   }
 
   /** Adds what sub-agents have used to the parent's metrics. */
   async prepare({ id }: Pick<ConversationRow, "id">): Promise<readonly string[]> {
-    for (const child of this.#listChildren(id)) this.#reportMetrics(id, child);
+    const children = await this.#listChildren(id);
+    await Promise.all(children.map((child) => this.#reportMetrics(id, child)));
     return [];
   }
 
   /** Whether a sub-agent waits for the user. */
-  isWaiting(parentId: string): boolean {
-    return this.#listWaiting(parentId).length > 0;
+  async isWaiting(parentId: string): Promise<boolean> {
+    return (await this.#listWaiting(parentId)).length > 0;
   }
 
   /** Approves the waiting actions of the sub-agents whose questions are in the parent's log. */
   async approve(parentId: string): Promise<void> {
     const { events } = this.#deps.store;
-    const asked = this.#listWaiting(parentId).filter(({ id }) => {
-      const { questionId } = findQuestion(events, id);
-      return questionId !== undefined && events.batch(parentId, [questionId])[0] !== null;
-    });
-    await Promise.all(asked.map(({ id }) => this.#deps.commands.run(id)));
+    const waiting = await this.#listWaiting(parentId);
+    await Promise.all(
+      waiting.map(async ({ id }) => {
+        const { questionId } = await findQuestion(events, id);
+        if (questionId === undefined) return;
+        const [question] = await events.batch(parentId, [questionId]);
+        if (question !== null) await this.#deps.commands.run(id);
+      }),
+    );
   }
 
   async reject(parentId: string, reason: string): Promise<void> {
-    await Promise.all(this.#listWaiting(parentId).map(({ id }) => this.#deps.commands.reject(id, reason)));
+    const waiting = await this.#listWaiting(parentId);
+    await Promise.all(waiting.map(({ id }) => this.#deps.commands.reject(id, reason)));
   }
 
   /** Ends the turns of a removed conversation. */
@@ -88,7 +94,7 @@ export class SubAgentRunner implements ToolSource {
     actionId: string,
     signal: AbortSignal,
   ): Promise<TaskObservation> {
-    const parent = this.#deps.store.conversations.get(parentId);
+    const parent = await this.#deps.store.conversations.get(parentId);
     if (!parent) return toFailure("", action.subagent_type, "The conversation is gone.");
     const begun = await this.#creations.run(parentId, () => this.#findOrCreate(parent, action, actionId));
     if ("kind" in begun) return begun;
@@ -101,8 +107,8 @@ export class SubAgentRunner implements ToolSource {
     } finally {
       turns.delete(turn);
       if (turns.size === 0) this.#turns.delete(parentId);
-      const child = this.#deps.store.conversations.get(begun.id);
-      if (child) this.#reportMetrics(parentId, child);
+      // What cannot be reported now, the next run reports.
+      await this.#reportMetricsOf(parentId, begun.id).catch(() => {});
     }
   }
 
@@ -116,7 +122,7 @@ export class SubAgentRunner implements ToolSource {
     actionId: string,
   ): Promise<ConversationRow | TaskObservation> {
     const { conversations } = this.#deps.store;
-    const children = this.#listChildren(parent.id);
+    const children = await this.#listChildren(parent.id);
     const { resume, subagent_type: kind } = action;
     if (resume) {
       const found = children.find(({ config }) => config.task?.id === resume);
@@ -126,12 +132,12 @@ export class SubAgentRunner implements ToolSource {
           kind,
           `There is no task ${resume}: the tasks are ${children.map(getTaskId).join(", ") || "none yet"}.`,
         );
-      if (found.summary.executionStatus === "running" && !this.#hasMessage(found.id, actionId))
+      if (found.summary.executionStatus === "running" && !(await this.#hasMessage(found.id, actionId)))
         return toFailure(resume, kind, `The task ${resume} is still at work.`);
       return found;
     }
     const id = deriveId("task", actionId);
-    const known = conversations.get(id);
+    const known = await conversations.get(id);
     if (known) return known;
     if (children.length >= maxTotal)
       return toFailure(
@@ -156,7 +162,7 @@ export class SubAgentRunner implements ToolSource {
       id: `task_${number.toString(16).padStart(8, "0")}`,
       title: action.description?.trim() || action.prompt.trim(),
     });
-    return conversations.get(id)!;
+    return (await conversations.get(id))!;
   }
 
   async #create(
@@ -166,11 +172,14 @@ export class SubAgentRunner implements ToolSource {
     task: { id: string; title: string },
   ): Promise<void> {
     const { store, agents } = this.#deps;
-    const own = agents.clientAgent(parent);
+    const [own, context, parentPolicy] = await Promise.all([
+      agents.clientAgent(parent),
+      store.contexts.get(parent.id),
+      agents.policy(parent),
+    ]);
     const { goal: _goal, forkedFrom: _forkedFrom, worktree: _worktree, ...inherited } = parent.config;
     const names =
       definition.tools ?? own?.agent?.tools?.map(({ name }) => name).filter((name) => !/^task/i.test(name));
-    const context = store.contexts.get(parent.id);
     const suffix = [
       parent.config.systemMessageSuffix,
       `<SUB_AGENT>\n${definition.systemPrompt}\n</SUB_AGENT>`,
@@ -196,7 +205,7 @@ export class SubAgentRunner implements ToolSource {
             maxBudget: Math.min(definition.maxBudget, parent.config.maxBudget ?? Infinity),
           }),
           ...(definition.skills && { onlySkills: definition.skills }),
-          confirmationPolicy: toPolicy(definition) ?? agents.policy(parent),
+          confirmationPolicy: toPolicy(definition) ?? parentPolicy,
           ...(definition.model && { llmProfile: definition.model }),
           task: { id: task.id, subagent: definition.name },
         },
@@ -208,32 +217,38 @@ export class SubAgentRunner implements ToolSource {
 
   /** Sends the task, once per call. */
   async #sendTask(child: ConversationRow, action: TaskAction, actionId: string): Promise<void> {
-    if (this.#hasMessage(child.id, actionId)) return;
+    if (await this.#hasMessage(child.id, actionId)) return;
     await this.#deps.commands.send(child.id, [textContent(action.prompt)], {
       run: true,
       eventId: deriveId("message", actionId),
     });
   }
 
-  #hasMessage(childId: string, actionId: string): boolean {
-    return this.#deps.store.events.batch(childId, [deriveId("message", actionId)])[0] !== null;
+  async #hasMessage(childId: string, actionId: string): Promise<boolean> {
+    const [message] = await this.#deps.store.events.batch(childId, [deriveId("message", actionId)]);
+    return message !== null;
   }
 
-  #listChildren(parentId: string): ConversationRow[] {
+  async #listChildren(parentId: string): Promise<ConversationRow[]> {
     const { conversations } = this.#deps.store;
-    const ids = conversations.listChildren([parentId]).get(parentId) ?? [];
-    return ids.flatMap((id) => conversations.get(id) ?? []).filter(({ config }) => config.task);
+    const ids = (await conversations.listChildren([parentId])).get(parentId) ?? [];
+    const rows = await Promise.all(ids.map((id) => conversations.get(id)));
+    return rows.filter((row) => row !== undefined).filter(({ config }) => config.task);
   }
 
-  #listWaiting(parentId: string): ConversationRow[] {
-    return this.#listChildren(parentId).filter(
-      ({ summary }) => summary.executionStatus === "waiting_for_confirmation",
-    );
+  async #listWaiting(parentId: string): Promise<ConversationRow[]> {
+    const children = await this.#listChildren(parentId);
+    return children.filter(({ summary }) => summary.executionStatus === "waiting_for_confirmation");
   }
 
-  #reportMetrics(parentId: string, { config, summary }: ConversationRow): void {
+  async #reportMetricsOf(parentId: string, childId: string): Promise<void> {
+    const child = await this.#deps.store.conversations.get(childId);
+    if (child) await this.#reportMetrics(parentId, child);
+  }
+
+  async #reportMetrics(parentId: string, { config, summary }: ConversationRow): Promise<void> {
     if (config.task && summary.metrics)
-      this.#deps.usage.setTaskMetrics(parentId, toTaskUsageId(config.task.id), summary.metrics);
+      await this.#deps.usage.setTaskMetrics(parentId, toTaskUsageId(config.task.id), summary.metrics);
   }
 }
 

@@ -15,7 +15,7 @@ test("a sub-agent continues when its pause becomes durable after its parent has 
   const parent = conversationRow();
   const child = conversationRow({ parentId: parent.id });
   for (const row of [parent, child]) await store.conversations.create(row);
-  const status = (id: string) => store.conversations.get(id)!.summary.executionStatus;
+  const status = async (id: string) => (await store.conversations.get(id))!.summary.executionStatus;
   const becomes = (id: string, value: "running" | "paused" | "finished") =>
     store.events.append(id, [stateUpdate("execution_status", value)]);
   const pauseAsked = Promise.withResolvers<void>();
@@ -42,7 +42,7 @@ test("a sub-agent continues when its pause becomes durable after its parent has 
   await becomes(parent.id, "paused");
   const turn = new SubAgentTurn(
     deps,
-    store.conversations.get(parent.id)!,
+    (await store.conversations.get(parent.id))!,
     child.id,
     newId(),
     new AbortController().signal,
@@ -54,5 +54,5 @@ test("a sub-agent continues when its pause becomes durable after its parent has 
   await becomes(parent.id, "running");
   parentGoesOn.resolve();
   expect(await observation).toMatchObject({ status: "completed", is_error: false });
-  expect(status(child.id)).toBe("finished");
+  expect(await status(child.id)).toBe("finished");
 });

@@ -36,11 +36,15 @@ export class SubAgentTurn {
   readonly #deps: SubAgentTurnDeps;
   readonly #parent: ConversationRow;
   readonly #signal: AbortSignal;
+  readonly #actionId: string;
   readonly #ended = Promise.withResolvers<void>();
   #sent = false;
-  #parentUpdates: Promise<void> = Promise.resolve();
+  /** The looks at both conversations, one after the other. */
+  #looks: Promise<void> = Promise.resolve();
+  /** A look waits for the one before. */
+  #looksAgain = false;
   /** The sub-agent was paused with its parent and continues with it. */
-  #pausedWithParent: boolean;
+  #pausedWithParent = false;
 
   /** `actionId` is the id of the call, which an earlier process may have begun. */
   constructor(
@@ -53,9 +57,8 @@ export class SubAgentTurn {
     this.#deps = deps;
     this.#parent = parent;
     this.childId = childId;
+    this.#actionId = actionId;
     this.#signal = signal;
-    this.#pausedWithParent =
-      this.#getChild()?.summary.executionStatus === "paused" && this.#parentWasPaused(actionId);
   }
 
   /**
@@ -64,119 +67,141 @@ export class SubAgentTurn {
    */
   async waitForResult(send: () => Promise<void>): Promise<TaskObservation> {
     const { events } = this.#deps.store;
-    const leave = [
-      events.follow(this.childId, () => {
-        this.checkStatus();
-        // A pause may become durable after the parent has continued.
-        this.#followParent();
-      }),
-      events.follow(this.#parent.id, () => this.#followParent()),
-    ];
+    // A pause of the sub-agent may become durable after the parent has continued.
+    const leave = [this.childId, this.#parent.id].map((id) => events.follow(id, () => this.checkStatus()));
     const onAbort = () => this.#ended.resolve();
     this.#signal.addEventListener("abort", onAbort, { once: true });
+    if (this.#signal.aborted) onAbort();
+    const begun = this.#begin();
+    this.#looks = begun.catch(() => {});
     try {
+      await begun;
       await send();
       this.#sent = true;
       this.checkStatus();
-      this.#followParent();
       await this.#ended.promise;
       if (this.#signal.reason === "interrupt") await this.#deps.runner.abort(this.childId, "interrupt");
       this.#signal.throwIfAborted();
-      await this.#parentUpdates;
-      return this.#toObservation();
+      await this.#looks;
+      return await this.#toObservation();
     } finally {
       for (const end of leave) end();
       this.#signal.removeEventListener("abort", onAbort);
     }
   }
 
-  /** Ends the turn when the sub-agent has stopped. */
+  /**
+   * Looks at both conversations after they have changed. The turn ends when the sub-agent has
+   * stopped.
+   */
   checkStatus(): void {
-    const child = this.#getChild();
+    if (this.#looksAgain) return;
+    this.#looksAgain = true;
+    this.#looks = this.#looks.then(() => this.#look()).catch(() => {});
+  }
+
+  async #begin(): Promise<void> {
+    const child = await this.#getChild();
+    this.#pausedWithParent =
+      child?.summary.executionStatus === "paused" && (await this.#parentWasPaused(this.#actionId));
+  }
+
+  async #look(): Promise<void> {
+    // A change from now on needs another look.
+    this.#looksAgain = false;
+    const [parent, child] = await this.#getBoth();
     if (!child) return this.#ended.resolve();
+    this.#followParent(parent, child);
     if (!this.#sent) return;
     const { executionStatus: status } = child.summary;
-    this.#parentUpdates = this.#parentUpdates.then(() => this.#updateParent()).catch(() => {});
-    if (status === "running" || status === "waiting_for_confirmation") return;
+    if (isWaiting(child)) await this.#askForParent().catch(() => {});
+    else if (isWaiting(parent)) await this.#answerParent().catch(() => {});
+    if (status === "running" || isWaiting(child)) return;
     // A paused sub-agent continues later; an interrupted one does not.
-    if (status === "paused" && this.#findLast(["InterruptEvent", "PauseEvent"])?.kind !== "InterruptEvent")
-      return;
+    if (status === "paused") {
+      const last = findLast(await this.#recentEvents(), ["InterruptEvent", "PauseEvent"]);
+      if (last?.kind !== "InterruptEvent") return;
+    }
     this.#ended.resolve();
   }
 
   /** The parent waits for the user while its sub-agent does. */
-  async #updateParent(): Promise<void> {
-    const { events, conversations } = this.#deps.store;
-    const parent = conversations.get(this.#parent.id);
-    const status = this.#getChild()?.summary.executionStatus;
-    if (!parent || this.#signal.aborted) return;
-    const parentStatus = parent.summary.executionStatus;
-    if (status === "waiting_for_confirmation") {
-      // The parent may already wait for another sub-agent.
-      const waits = parentStatus === "running" ? transition(parentStatus, "awaitApproval") : [];
-      const records = [...this.#makeQuestion(), ...waits];
-      if (records.length > 0) await events.append(parent.id, records);
-    }
-    if (
-      status !== "waiting_for_confirmation" &&
-      parentStatus === "waiting_for_confirmation" &&
-      !this.#siblingsWait()
-    )
-      await events.append(parent.id, transition(parentStatus, "subAgentsAnswered"));
+  async #askForParent(): Promise<void> {
+    const question = await this.#makeQuestion();
+    // Read last, because the status may have changed during the other reads.
+    const [parent, child] = await this.#getBoth();
+    if (!parent || this.#signal.aborted || !isWaiting(child)) return;
+    const { executionStatus } = parent.summary;
+    // The parent may already wait for another sub-agent.
+    const waits = executionStatus === "running" ? transition(executionStatus, "awaitApproval") : [];
+    const records = [...question, ...waits];
+    if (records.length > 0) await this.#deps.store.events.append(parent.id, records);
   }
 
-  #siblingsWait(): boolean {
+  async #answerParent(): Promise<void> {
+    if (await this.#siblingsWait()) return;
+    const [parent, child] = await this.#getBoth();
+    if (!parent || this.#signal.aborted || !isWaiting(parent) || isWaiting(child)) return;
+    const records = transition(parent.summary.executionStatus, "subAgentsAnswered");
+    await this.#deps.store.events.append(parent.id, records);
+  }
+
+  async #siblingsWait(): Promise<boolean> {
     const { conversations } = this.#deps.store;
-    const siblings = conversations.listChildren([this.#parent.id]).get(this.#parent.id) ?? [];
-    return siblings.some((id) => {
-      const row = conversations.get(id);
-      return row?.config.task !== undefined && row.summary.executionStatus === "waiting_for_confirmation";
-    });
+    const siblings = (await conversations.listChildren([this.#parent.id])).get(this.#parent.id) ?? [];
+    const rows = await Promise.all(siblings.map((id) => conversations.get(id)));
+    return rows.some((row) => row?.config.task !== undefined && isWaiting(row));
   }
 
   /** The sub-agent's question as a message in the parent's log, once per answer of its model. */
-  #makeQuestion(): ReturnType<typeof notice>[] {
+  async #makeQuestion(): Promise<ReturnType<typeof notice>[]> {
     const { events } = this.#deps.store;
-    const { questionId, actions } = findQuestion(events, this.childId);
-    if (questionId === undefined || events.batch(this.#parent.id, [questionId])[0] !== null) return [];
-    const { id, subagent } = this.#getChild()?.config.task ?? {};
+    const { questionId, actions } = await findQuestion(events, this.childId);
+    if (questionId === undefined) return [];
+    const [asked] = await events.batch(this.#parent.id, [questionId]);
+    if (asked !== null) return [];
+    const { id, subagent } = (await this.#getChild())?.config.task ?? {};
     // For people only: the arguments may hold foreign text, which must not speak as the user.
     const record = notice(formatQuestion(`${id} (${subagent})`, actions, hexId(this.childId)));
     return [{ ...record, event: { ...record.event, id: questionId } }];
   }
 
   /** Pauses and continues the sub-agent with its parent. */
-  #followParent(): void {
-    const status = this.#deps.store.conversations.get(this.#parent.id)?.summary.executionStatus;
-    const child = this.#getChild()?.summary.executionStatus;
-    if (status === "paused" && child === "running" && !this.#pausedWithParent) {
+  #followParent(parent: ConversationRow | undefined, child: ConversationRow): void {
+    const status = parent?.summary.executionStatus;
+    const childStatus = child.summary.executionStatus;
+    if (status === "paused" && childStatus === "running" && !this.#pausedWithParent) {
       this.#pausedWithParent = true;
       void this.#deps.commands.pause(this.childId).catch(() => {});
     }
-    if (status === "running" && child === "paused" && this.#pausedWithParent) {
+    if (status === "running" && childStatus === "paused" && this.#pausedWithParent) {
       this.#pausedWithParent = false;
       void this.#deps.commands.run(this.childId).catch(() => {});
     }
   }
 
   /** Whether the parent was paused after the call. */
-  #parentWasPaused(actionId: string): boolean {
+  async #parentWasPaused(actionId: string): Promise<boolean> {
     const { events } = this.#deps.store;
-    const [paused] = events.search(this.#parent.id, { kind: "PauseEvent", descending: true, limit: 1 }).items;
-    const [called] = events.batch(this.#parent.id, [actionId]);
+    const query = { kind: "PauseEvent", descending: true, limit: 1 };
+    const [pauses, [called]] = await Promise.all([
+      events.search(this.#parent.id, query),
+      events.batch(this.#parent.id, [actionId]),
+    ]);
+    const [paused] = pauses.items;
     const timeOf = (json: string) => (JSON.parse(json) as Event).timestamp;
     return paused !== undefined && Boolean(called) && timeOf(paused) >= timeOf(called!);
   }
 
-  #toObservation(): TaskObservation {
-    const child = this.#getChild();
+  async #toObservation(): Promise<TaskObservation> {
+    const [child, recent] = await Promise.all([this.#getChild(), this.#recentEvents()]);
     const task = child?.config.task;
     const status = child?.summary.executionStatus;
-    const said = child ? this.#findAnswer() : undefined;
+    const said = child ? findAnswer(recent) : undefined;
     const done = status === "finished";
     const text = done
       ? (said ?? "(The sub-agent finished without a word.)")
-      : this.#describeFailure(status, said);
+      : describeFailure(recent, status, said);
     return {
       kind: "TaskObservation",
       content: [
@@ -191,58 +216,69 @@ export class SubAgentTurn {
     };
   }
 
-  #describeFailure(status: ExecutionStatus | undefined, said: string | undefined): string {
-    const last = this.#findLast(["ConversationErrorEvent"]);
-    const detail = status === "error" && last?.kind === "ConversationErrorEvent" ? `: ${last.detail}` : ".";
-    const why = {
-      error: `The sub-agent ended with an error${detail}`,
-      stuck: "The sub-agent got stuck: it repeated itself.",
-      paused: "The sub-agent was interrupted by the user.",
-      idle: "The user rejected what the sub-agent was going to do, and it stopped.",
-    }[status as "error" | "stuck" | "paused" | "idle"];
-    return `${why ?? "The sub-agent was deleted."}${said ? `\nIts last words before that:\n${said}` : ""}`;
-  }
-
-  /** The message of `finish`, or the last message of the sub-agent. */
-  #findAnswer(): string | undefined {
-    for (const event of this.#recentEvents()) {
-      if (event.kind === "ActionEvent" && event.action?.kind === "FinishAction") return event.action.message;
-      if (event.kind === "MessageEvent" && event.source === "agent") {
-        const text = contentText(event.llm_message.content);
-        if (text.trim()) return text;
-      }
-      if (event.kind === "MessageEvent" && event.source === "user") return undefined;
-    }
-    return undefined;
-  }
-
-  #findLast(kinds: readonly Event["kind"][]): Event | undefined {
-    return this.#recentEvents().find(({ kind }) => kinds.includes(kind));
-  }
-
   /** Newest first. */
-  #recentEvents(): Event[] {
-    const { items } = this.#deps.store.events.search(this.childId, {
-      descending: true,
-      limit: maxRecentEvents,
-    });
+  async #recentEvents(): Promise<Event[]> {
+    const query = { descending: true, limit: maxRecentEvents };
+    const { items } = await this.#deps.store.events.search(this.childId, query);
     return items.map((json) => JSON.parse(json) as Event);
   }
 
-  #getChild(): ConversationRow | undefined {
+  #getChild(): Promise<ConversationRow | undefined> {
     return this.#deps.store.conversations.get(this.childId);
   }
+
+  #getBoth(): Promise<[parent: ConversationRow | undefined, child: ConversationRow | undefined]> {
+    return Promise.all([this.#deps.store.conversations.get(this.#parent.id), this.#getChild()]);
+  }
+}
+
+function isWaiting(row: ConversationRow | undefined): boolean {
+  return row?.summary.executionStatus === "waiting_for_confirmation";
+}
+
+/** `recent`: the sub-agent's last events, newest first. */
+function describeFailure(
+  recent: readonly Event[],
+  status: ExecutionStatus | undefined,
+  said: string | undefined,
+): string {
+  const last = findLast(recent, ["ConversationErrorEvent"]);
+  const detail = status === "error" && last?.kind === "ConversationErrorEvent" ? `: ${last.detail}` : ".";
+  const why = {
+    error: `The sub-agent ended with an error${detail}`,
+    stuck: "The sub-agent got stuck: it repeated itself.",
+    paused: "The sub-agent was interrupted by the user.",
+    idle: "The user rejected what the sub-agent was going to do, and it stopped.",
+  }[status as "error" | "stuck" | "paused" | "idle"];
+  return `${why ?? "The sub-agent was deleted."}${said ? `\nIts last words before that:\n${said}` : ""}`;
+}
+
+/** The message of `finish`, or the last message of the sub-agent. */
+function findAnswer(recent: readonly Event[]): string | undefined {
+  for (const event of recent) {
+    if (event.kind === "ActionEvent" && event.action?.kind === "FinishAction") return event.action.message;
+    if (event.kind === "MessageEvent" && event.source === "agent") {
+      const text = contentText(event.llm_message.content);
+      if (text.trim()) return text;
+    }
+    if (event.kind === "MessageEvent" && event.source === "user") return undefined;
+  }
+  return undefined;
+}
+
+function findLast(recent: readonly Event[], kinds: readonly Event["kind"][]): Event | undefined {
+  return recent.find(({ kind }) => kinds.includes(kind));
 }
 
 /**
  * The calls of a sub-agent's last answer, and the id of the question about them; without an id when
  * there is no call.
  */
-export function findQuestion(
+export async function findQuestion(
   events: Pick<Store["events"], "search">,
   childId: string,
-): { questionId?: string; actions: ActionEvent[] } {
-  const { items } = events.search(childId, { descending: true, limit: maxAskedEvents });
+): Promise<{ questionId?: string; actions: ActionEvent[] }> {
+  const { items } = await events.search(childId, { descending: true, limit: maxAskedEvents });
   const newest = items.map((json) => JSON.parse(json) as Event);
   const from = newest.findIndex(({ kind }) => kind === "ActionEvent");
   const to = newest.findIndex(({ kind }, index) => index > from && kind !== "ActionEvent");

@@ -57,9 +57,9 @@ export class GeneratedTitles {
 
   async #generate(id: string, message: string): Promise<void> {
     const { store, settings, sideCalls, callbacks, announcements } = this.#deps;
-    const row = store.conversations.get(id);
-    const profile = row && (row.config.titleLlmProfile ?? settings.agent(row.userId).titleLlmProfile);
-    const config = profile ? settings.profileModel(row.userId, profile) : undefined;
+    const row = await store.conversations.get(id);
+    const profile = row && (row.config.titleLlmProfile ?? (await settings.agent(row.userId)).titleLlmProfile);
+    const config = profile ? await settings.profileModel(row.userId, profile) : undefined;
     if (!row || !config?.model) return;
     const request = {
       system: [titleInstructions()],
@@ -120,7 +120,7 @@ export async function generateTitle(
   row: ConversationRow,
   { max, llm }: { max: number; llm?: GivenLlm | undefined },
 ): Promise<string> {
-  const message = findFirstMessage(events, row.id);
+  const message = await findFirstMessage(events, row.id);
   if (message === undefined) throw new PlatformError("NoMessageForTitle");
   const answer = await sideCalls
     .ask(row, "title", titleInstructions(max), message, llm)
@@ -132,9 +132,10 @@ export async function generateTitle(
 }
 
 /** The first text of the user on the active branch. */
-export function findFirstMessage(events: EventLog, id: string): string | undefined {
-  for (const span of events.branch(id).spans) {
-    for (const json of events.search(id, { kind: "MessageEvent", limit: 20, span }).items) {
+export async function findFirstMessage(events: EventLog, id: string): Promise<string | undefined> {
+  for (const span of (await events.branch(id)).spans) {
+    const { items } = await events.search(id, { kind: "MessageEvent", limit: 20, span });
+    for (const json of items) {
       const event = JSON.parse(json) as Event;
       if (event.kind !== "MessageEvent" || event.source !== "user") continue;
       if (contentText(event.llm_message.content).trim()) return getTitleText(event.llm_message.content);

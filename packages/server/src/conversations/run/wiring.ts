@@ -84,32 +84,39 @@ export function createRuns(deps: RunsDeps): RunServices {
   const restrictions = new Restrictions({ acceptances, behaviours, contexts, secrets, sandboxes });
   const hooks = new HookSessions({ contexts, agents, restrictions, addUsage });
 
-  const openRun: RunnerDeps["openRun"] = (row, approved) => {
-    const sideCallUsage = pendingUsage.getPending(row.id);
-    return new Run({
-      row,
-      log: new RunLog({ store, scheduler, hub, sideCallUsage }, row.id),
-      agent: new RunAgent({ store, agents, models, contextLimits }, row),
-      project: new RunProject({ knowledge, hooks, restrictions }, row),
-      budget: new RunBudget({ store, settings, dailyBudget }, row),
-      tools: {
-        toolset: toolsets.forConversation(row),
-        context: workspaces.getOrCreate(row).toolContext(),
-        mask: () => masks.forConversation(row),
-        approved,
-      },
-    });
+  const prepareRun: RunnerDeps["prepareRun"] = async (row) => {
+    const [agent, budget, lastTools] = await Promise.all([
+      RunAgent.open({ store, agents, models, contextLimits }, row),
+      RunBudget.open({ store, settings, dailyBudget }, row),
+      store.modelCalls.lastTools(row.id),
+    ]);
+    return (approved) => {
+      const sideCallUsage = pendingUsage.getPending(row.id);
+      return new Run({
+        row,
+        log: new RunLog({ store, scheduler, hub, sideCallUsage }, row.id, lastTools),
+        agent,
+        project: new RunProject({ knowledge, hooks, restrictions }, row),
+        budget,
+        tools: {
+          toolset: toolsets.forConversation(row),
+          context: workspaces.getOrCreate(row).toolContext(),
+          mask: () => masks.forConversation(row),
+          approved,
+        },
+      });
+    };
   };
   const runner = new Runner({
     store,
     runs,
     workspaces,
     sessionEnds: new SessionEnds({ store, sandboxes, workspaces, hooks, models, masks }),
-    openRun,
+    prepareRun,
     listener: {
       onTurn: (id) => announcements.announceCurrent(id, "agent_state"),
-      onRest(id, stats) {
-        pendingUsage.write(id, stats).catch(() => {});
+      onRest(id) {
+        usage.writePending(id).catch(() => {});
         announcements.announceEnd(id);
         toolsets.rest(id);
         onRest(id);

@@ -21,7 +21,7 @@ function open(number: number, isAwake = () => false): ConversationWorkspace {
     bench.service,
     stub({ id, sandboxId, config: { workingDir: "/workspace/project" } }),
     isAwake,
-    () => ({ name: "Ann", email: "ann@example.com" }),
+    async () => ({ name: "Ann", email: "ann@example.com" }),
   );
 }
 
@@ -75,8 +75,8 @@ test("a current run and a foreground command keep the sandbox awake until the wo
   awake = false;
   await run(workspace, "sleep 300", 0.1);
   await bench.pass(5_000);
-  expect(bench.service.get("me", sandboxId)?.status).toBe("RUNNING");
+  expect((await bench.service.get("me", sandboxId))?.status).toBe("RUNNING");
   workspace.close();
   await bench.pass(5_000);
-  expect(bench.service.get("me", sandboxId)?.status).toBe("PAUSED");
+  expect((await bench.service.get("me", sandboxId))?.status).toBe("PAUSED");
 });

@@ -30,7 +30,7 @@ export class ConversationWorkspace {
   readonly #sandboxes: Sandboxes;
   readonly #sandboxId: string;
   readonly #config: ConversationRow["config"];
-  readonly #identity: () => GitIdentity;
+  readonly #identity: () => Promise<GitIdentity>;
   readonly #conversationId: string;
   readonly #memory = new Map<string, unknown>();
   readonly #release: () => void;
@@ -47,7 +47,7 @@ export class ConversationWorkspace {
     sandboxes: Sandboxes,
     row: Pick<ConversationRow, "id" | "sandboxId" | "config">,
     isAwake: () => boolean,
-    identity: () => GitIdentity,
+    identity: () => Promise<GitIdentity>,
   ) {
     this.#sandboxes = sandboxes;
     this.#conversationId = row.id;
@@ -68,7 +68,7 @@ export class ConversationWorkspace {
     await this.#blocked;
     const sandbox = await this.#sandboxes.running(this.#sandboxId, mayWake);
     if (this.#prepared?.incarnation !== sandbox.incarnation) {
-      const done = prepare(sandbox, this.#config, this.#identity());
+      const done = this.#identity().then((identity) => prepare(sandbox, this.#config, identity));
       this.#prepared = { incarnation: sandbox.incarnation, done };
       done.catch(() => {
         if (this.#prepared?.done === done) this.#prepared = undefined;

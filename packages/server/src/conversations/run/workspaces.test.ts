@@ -20,7 +20,7 @@ beforeEach(async () => {
   unloaded = [];
   workspaces = new Workspaces({
     sandboxes: bench.service,
-    settings: stub({ agent: () => stub({ gitUserName: "Ann", gitUserEmail: "ann@example.com" }) }),
+    settings: stub({ agent: async () => stub({ gitUserName: "Ann", gitUserEmail: "ann@example.com" }) }),
     isAwake: () => awake,
     onUnload: (one) => void unloaded.push(one),
   });

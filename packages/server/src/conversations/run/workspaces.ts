@@ -46,8 +46,8 @@ export class Workspaces {
     const { id, userId } = row;
     // A conversation that waits for a slot needs its sandbox soon.
     const awake = () => isAwake({ id, userId });
-    const workspace = new ConversationWorkspace(sandboxes, row, awake, () =>
-      getGitIdentity(settings.agent(userId)),
+    const workspace = new ConversationWorkspace(sandboxes, row, awake, async () =>
+      getGitIdentity(await settings.agent(userId)),
     );
     this.#loaded.set(id, { row, workspace, restsSince: undefined });
     return workspace;

@@ -7,7 +7,7 @@ import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
 import { checkReferences } from "./launched-profile.ts";
 
-type AgentProfile = NonNullable<ReturnType<Settings["agentProfiles"]["byId"]>>;
+type AgentProfile = NonNullable<Awaited<ReturnType<Settings["agentProfiles"]["byId"]>>>;
 
 /** The dashed id that a client chose in a field, else a new one. Throws InvalidParameter. */
 export function parseOrCreateId(text: string | null | undefined, field: string): string {
@@ -17,31 +17,35 @@ export function parseOrCreateId(text: string | null | undefined, field: string):
 }
 
 /** Throws SandboxNotFound. */
-export function requireStartSandbox(
+export async function requireStartSandbox(
   sandboxes: Pick<Sandboxes, "get">,
   userId: string,
   id: string,
-): SandboxRow {
-  const sandbox = sandboxes.get(userId, id);
+): Promise<SandboxRow> {
+  const sandbox = await sandboxes.get(userId, id);
   if (!sandbox) throw new PlatformError("StartSandboxUnknown", { id });
   return sandbox;
 }
 
 /** Throws ProfileNotFound, and InvalidParameter when something that it names is missing. */
-export function requireAgentProfile(settings: Settings, userId: string, id: string): AgentProfile {
-  const profile = settings.agentProfiles.byId(userId, id);
+export async function requireAgentProfile(
+  settings: Settings,
+  userId: string,
+  id: string,
+): Promise<AgentProfile> {
+  const profile = await settings.agentProfiles.byId(userId, id);
   if (!profile) throw new PlatformError("StartProfileUnknown");
-  checkReferences(settings, userId, profile);
+  await checkReferences(settings, userId, profile);
   return profile;
 }
 
 /** The parent that a request names, if it belongs to the user. */
-export function findParent(
+export async function findParent(
   { conversations }: Pick<Store, "conversations">,
   userId: string,
   text: string,
-): ConversationRow | undefined {
+): Promise<ConversationRow | undefined> {
   const id = parseId(text);
-  const parent = id ? conversations.get(id) : undefined;
+  const parent = id ? await conversations.get(id) : undefined;
   return parent?.userId === userId ? parent : undefined;
 }

@@ -40,29 +40,33 @@ export async function startChild(
       ? await createWorktree(sandboxes, { id, sandboxId }, config.workingDir)
       : undefined;
   const message = { id: newId(), content: parseContent([textContent(task)]) };
-  const context = store.contexts.get(parent.id);
+  const [context, agent, given, mask] = await Promise.all([
+    store.contexts.get(parent.id),
+    config.ownAgent ? store.agents.get(parent.id) : undefined,
+    store.conversationSecrets.get(parent.id),
+    masks.forUser(userId),
+  ]);
   const child = {
     id,
     userId,
     sandboxId,
     parentId: parent.id,
     createdAt: Date.now(),
-    title: title || makeTitle(message.content, masks.forUser(userId)) || null,
+    title: title || makeTitle(message.content, mask) || null,
     // Without a worktree of its own it works in the parent's, which stays as long as one of them.
     config: { ...config, worktree: inherited, ...own },
     message,
     ...(context && { context: { document: toForkContext(context.document), activated: [] } }),
   };
-  const agent = config.ownAgent ? store.agents.get(parent.id) : undefined;
-  const given = store.conversationSecrets.get(parent.id);
   try {
     if (given) await secrets.putConversation({ userId, conversationId: id, sandboxId }, given.values, given);
-    await Promise.all([callbacks.register(userId, id, []), store.conversations.create(child, agent)]);
+    await callbacks.register(userId, id, []);
+    await store.conversations.create(child, agent);
   } catch (error) {
-    if (!store.conversations.get(id)) await secrets.removeConversation(id).catch(() => {});
+    if (!(await store.conversations.get(id))) await secrets.removeConversation(id).catch(() => {});
     await removeWorktree({ store, sandboxes }, parent, own?.worktree);
     throw error;
   }
   await pending.deliverFirst(id, message, undefined);
-  return { row: store.conversations.get(id)!, isolation: own ? "worktree" : "shared" };
+  return { row: (await store.conversations.get(id))!, isolation: own ? "worktree" : "shared" };
 }

@@ -26,20 +26,20 @@ export interface ResolvedAgent {
  * Resolves the agent of a request from a full agent, agent settings or an agent profile. Throws
  * InvalidParameter and ProfileNotFound.
  */
-export function resolveAgent(
+export async function resolveAgent(
   settings: Settings,
   userId: string,
   request: StartConversationRequest,
-): ResolvedAgent {
+): Promise<ResolvedAgent> {
   const { agent, agent_settings: agentSettings, agent_profile_id: profileId } = request;
   if ([agent, agentSettings, profileId].filter(Boolean).length !== 1)
     throw new PlatformError("AgentSourceAmbiguous");
   if (profileId) {
-    const profile = requireAgentProfile(settings, userId, profileId);
+    const profile = await requireAgentProfile(settings, userId, profileId);
     return {
       agent: undefined,
       launched: {
-        ...launchProfile(settings, userId, profile),
+        ...(await launchProfile(settings, userId, profile)),
         systemMessageSuffix: profileSuffix(profile),
       },
     };
@@ -49,7 +49,7 @@ export function resolveAgent(
   const { agent_kind: kind, llm } = agentSettings!;
   if (kind && kind !== "openhands")
     throw new PlatformError("AgentKindUnsupported", { kind, supported: "openhands" });
-  const model = llm?.model || settings.model(userId).model;
+  const model = llm?.model || (await settings.model(userId)).model;
   if (!model) throw new PlatformError("AgentModelMissing");
   const fields = selectAgentFields(agentSettings!);
   const condenser = agentSettings!.condenser ?? {};

@@ -17,8 +17,10 @@ test("a conversation or fork that cannot be stored leaves no secret in the sandb
     workspace: { kind: "LocalWorkspace", working_dir: "/workspace/project" },
     secrets: { TOKEN: "a-planted-secret" },
   };
-  const kept = () =>
-    server.store.conversationSecrets.listBySandbox(sandbox.id).map(({ conversationId }) => conversationId);
+  const kept = async () =>
+    (await server.store.conversationSecrets.listBySandbox(sandbox.id)).map(
+      ({ conversationId }) => conversationId,
+    );
   const { conversations } = server.store;
   const create = conversations.create;
   const fill = () => {
@@ -27,16 +29,16 @@ test("a conversation or fork that cannot be stored leaves no secret in the sandb
 
   fill();
   expect((await call("/api/conversations", request)).status).toBe(507);
-  expect(kept()).toEqual([]);
+  expect(await kept()).toEqual([]);
   conversations.create = create;
   const { id } = (await call("/api/conversations", request)).body;
   await server.addMessages(id, "one");
-  expect(kept()).toEqual([id]);
+  expect(await kept()).toEqual([id]);
   fill();
   expect((await call(`/api/conversations/${id}/fork`, {})).status).toBe(507);
-  expect(kept()).toEqual([id]);
+  expect(await kept()).toEqual([id]);
   conversations.create = create;
   const fork = await call(`/api/conversations/${id}/fork`, {});
   expect(fork.status).toBe(201);
-  expect(kept()).toEqual([id, fork.body.id]);
+  expect(await kept()).toEqual([id, fork.body.id]);
 });

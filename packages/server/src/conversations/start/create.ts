@@ -41,11 +41,11 @@ export class ConversationCreator {
     const { store, callbacks, sandboxes, secrets, plans, pending } = this.#deps;
     const { userId, sandboxId } = target;
     const id = parseOrCreateId(request.conversation_id, "conversation_id");
-    const existing = store.conversations.get(id);
+    const existing = await store.conversations.get(id);
     if (existing?.userId === userId && existing.sandboxId === sandboxId) {
       // The first attempt may have stored the message without sending it.
       await pending.deliver(id);
-      return { row: store.conversations.get(id) ?? existing, created: false };
+      return { row: (await store.conversations.get(id)) ?? existing, created: false };
     }
     if (existing) throw new PlatformError("ConversationIdTaken", { id });
     const { row, document, secrets: given } = await plans.plan(id, target, request);
@@ -54,7 +54,8 @@ export class ConversationCreator {
     try {
       const scope = row.config.launchedProfile?.secretRefs;
       await secrets.put({ userId, conversationId: id, sandboxId }, given.values, given.sources, scope);
-      await Promise.all([callbacks.register(userId, id, []), store.conversations.create(row, document)]);
+      await callbacks.register(userId, id, []);
+      await store.conversations.create(row, document);
     } catch (error) {
       await secrets.dropUnowned(id).catch(() => {});
       await removeWorktree({ store, sandboxes }, target, row.config.worktree);
@@ -62,6 +63,6 @@ export class ConversationCreator {
     }
     const sender = request.initial_message?.sender ?? undefined;
     if (row.message) await pending.deliverFirst(id, row.message, sender);
-    return { row: store.conversations.get(id)!, created: true };
+    return { row: (await store.conversations.get(id))!, created: true };
   }
 }

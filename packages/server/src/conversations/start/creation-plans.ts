@@ -65,13 +65,13 @@ export class CreationPlans {
     request: StartConversationRequest,
   ): Promise<CreationPlan> {
     const { store, settings, sandboxes, secrets, masks, plugins } = this.#deps;
-    requireStartSandbox(sandboxes, userId, sandboxId);
+    await requireStartSandbox(sandboxes, userId, sandboxId);
     if (request.conversation_runtime === "docker") throw new PlatformError("RuntimeUnsupported");
     const { parent_conversation_id: parentText } = request;
-    const parent = parentText ? findParent(store, userId, parentText) : undefined;
+    const parent = parentText ? await findParent(store, userId, parentText) : undefined;
     if (parentText && parent?.sandboxId !== sandboxId)
       throw new PlatformError("ParentNotInSandbox", { id: parentText });
-    const { agent, condenser, launched } = resolveAgent(settings, userId, request);
+    const { agent, condenser, launched } = await resolveAgent(settings, userId, request);
     const clientTools = request.client_tools ?? [];
     const keptTools = checkTools(agent, clientTools);
     const definitions = parseDefinitions(request.agent_definitions);
@@ -110,7 +110,7 @@ export class CreationPlans {
     checkClientSize(document);
     if (Object.keys(document).length > 0) config.ownAgent = true;
     const title =
-      (request.autotitle !== false && content && makeTitle(content, masks.forUser(userId))) || null;
+      (request.autotitle !== false && content && makeTitle(content, await masks.forUser(userId))) || null;
     // Stored with the conversation, so that the next process sends it after a crash.
     const message = content && { id: newId(), content };
     // Plugins and worktree come before anything is stored: their errors leave nothing behind.

@@ -37,15 +37,15 @@ export async function forkConversation(
   const { events, conversations } = store;
   const { userId, sandboxId } = source;
   const id = parseOrCreateId(request.id, "id");
-  if (conversations.get(id)) throw new PlatformError("ConversationIdTaken", { id });
+  if (await conversations.get(id)) throw new PlatformError("ConversationIdTaken", { id });
   const { from_event_id: from } = request;
-  const eventId = from ? (parseId(from) ?? from) : (getLeafId(events, source) ?? null);
-  const path = events.pathTo(source.id, eventId);
+  const eventId = from ? (parseId(from) ?? from) : ((await getLeafId(events, source)) ?? null);
+  const path = await events.pathTo(source.id, eventId);
   if (!path) throw new PlatformError("EventUnknown");
 
   const { goal: _, worktree, ...config } = source.config;
   const ownFolder = `${trimTail(config.workingDir, "/")}-${hexId(id).slice(0, 8)}`;
-  const snapshot = findSnapshot({ events, sandboxes: deps.sandboxes }, source, path);
+  const snapshot = await findSnapshot({ events, sandboxes: deps.sandboxes }, source, path);
   const copied = snapshot !== undefined && (await copyFiles(deps, snapshot, source, ownFolder));
   const workingDir = copied ? ownFolder : config.workingDir;
 
@@ -55,8 +55,12 @@ export async function forkConversation(
     ...(keepsMetrics && stats ? [stateRecord("stats", stats)] : []),
     ...(copied ? [nudge(movedText(workingDir, config.workingDir))] : []),
   ];
-  const context = store.contexts.get(source.id);
-  const skills = await collectSkills(events, source.id, path.spans);
+  const [context, skills, agent, own] = await Promise.all([
+    store.contexts.get(source.id),
+    collectSkills(events, source.id, path.spans),
+    config.ownAgent ? store.agents.get(source.id) : undefined,
+    store.conversationSecrets.get(source.id),
+  ]);
   const forked = {
     id,
     userId,
@@ -74,27 +78,25 @@ export async function forkConversation(
     ...(context && { context: { document: toForkContext(context.document), activated: skills } }),
   };
   const head = source.head === null ? null : eventId;
-  const agent = config.ownAgent ? store.agents.get(source.id) : undefined;
-  const own = store.conversationSecrets.get(source.id);
   if (own) await secrets.putConversation({ userId, conversationId: id, sandboxId }, own.values, own);
   let log: string | undefined;
   try {
     log = await conversations.copyLog(source.id, path.spans);
     const copy = { log, head, metrics: keepsMetrics ? metrics : null };
-    // Writes that are issued together are one transaction.
-    await joins.run(source, () =>
-      Promise.all([
-        callbacks.register(userId, id, []),
+    await joins.run(source, async () => {
+      await callbacks.register(userId, id, []);
+      // Writes that are issued together are one transaction.
+      await Promise.all([
         conversations.create(forked, agent, copy),
         ...(records.length > 0 ? [events.append(id, records)] : []),
-      ]),
-    );
+      ]);
+    });
   } catch (error) {
     if (log !== undefined) await conversations.dropLog(log).catch(() => {});
-    if (!conversations.get(id)) await secrets.removeConversation(id).catch(() => {});
+    if (!(await conversations.get(id))) await secrets.removeConversation(id).catch(() => {});
     throw error;
   }
-  return { row: conversations.get(id)!, restored: copied ? snapshot?.id : undefined };
+  return { row: (await conversations.get(id))!, restored: copied ? snapshot?.id : undefined };
 }
 
 /** Returns false when the snapshot has no working folder. */

@@ -36,7 +36,7 @@ export function chooseSandbox(
 }
 
 /** A running sandbox of the user that the conversation may share. */
-export function findSharedSandbox(
+export async function findSharedSandbox(
   {
     store,
     sandboxes,
@@ -48,25 +48,21 @@ export function findSharedSandbox(
   },
   { conversation: { userId }, strategy, work }: Pick<Plan, "conversation" | "strategy" | "work">,
   { sandbox_spec_id, network }: Pick<AppConversationStartRequest, "sandbox_spec_id" | "network">,
-): string | undefined {
+): Promise<string | undefined> {
   if (strategy === "NO_GROUPING" || network) return undefined;
   const hosts = sourceHosts(work);
   const reaches = (row: SandboxRow) => {
     const policy = sandboxes.getSpec(row).network;
     return hosts.every((host) => withRepositoryHost(policy, host).allow === policy.allow);
   };
-  const candidates = sandboxes
-    .search(userId, { limit: 1_000 })
-    .items.filter(
-      (row) =>
-        row.status === "RUNNING" &&
-        row.specId === (sandbox_spec_id ?? row.specId) &&
-        reaches(row) &&
-        joins.isOpen(row.id),
-    )
-    .map(({ id, createdAt }) => {
-      const filter = { userId, sandboxId: id, includeSubConversations: true };
-      return { id, createdAt, conversations: store.conversations.count(filter) };
-    });
+  const { items } = await sandboxes.search(userId, { limit: 1_000 });
+  const candidates: GroupingCandidate[] = [];
+  for (const row of items) {
+    const { id, createdAt } = row;
+    const isFit = row.status === "RUNNING" && row.specId === (sandbox_spec_id ?? row.specId) && reaches(row);
+    if (!isFit || !joins.isOpen(id)) continue;
+    const filter = { userId, sandboxId: id, includeSubConversations: true };
+    candidates.push({ id, createdAt, conversations: await store.conversations.count(filter) });
+  }
   return chooseSandbox(strategy, candidates);
 }

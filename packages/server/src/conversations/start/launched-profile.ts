@@ -8,13 +8,13 @@ import type { Settings } from "../../users/api.ts";
  * changes of the profile do not change the conversation, and after its deletion the
  * conversation still gets only the secrets that the profile named.
  */
-export function launchProfile(
+export async function launchProfile(
   settings: Pick<Settings, "agentProfiles">,
   userId: string,
   profile: AgentProfile,
-): Pick<ConversationConfig, "disabledSkills" | "llmProfile"> & { launchedProfile: LaunchedProfile } {
+): Promise<Pick<ConversationConfig, "disabledSkills" | "llmProfile"> & { launchedProfile: LaunchedProfile }> {
   const { id, revision } = profile;
-  if (settings.agentProfiles.isSeeded(userId, profile)) return { launchedProfile: { id, revision } };
+  if (await settings.agentProfiles.isSeeded(userId, profile)) return { launchedProfile: { id, revision } };
   return {
     launchedProfile: {
       id,
@@ -40,17 +40,18 @@ export function profileSuffix(profile: AgentProfile | undefined): string | null 
  * Throws AgentProfileUnresolved when a profile names an LLM profile or MCP servers that do not
  * exist (agent-server-1.58.md 3.1).
  */
-export function checkReferences(
+export async function checkReferences(
   settings: Pick<Settings, "agentProfiles" | "mcpServers" | "profileModel">,
   userId: string,
   profile: AgentProfile,
-): void {
+): Promise<void> {
   const { name, llm_profile_ref: llm, mcp_server_refs: refs } = profile;
-  const servers = settings.mcpServers(userId);
+  const servers = await settings.mcpServers(userId);
+  const hasModel =
+    (await settings.agentProfiles.isSeeded(userId, profile)) ||
+    (await settings.profileModel(userId, llm)) !== undefined;
   const missing = [
-    ...(settings.agentProfiles.isSeeded(userId, profile) || settings.profileModel(userId, llm)
-      ? []
-      : [`the LLM profile '${llm}'`]),
+    ...(hasModel ? [] : [`the LLM profile '${llm}'`]),
     ...(refs ?? [])
       .filter((ref) => !Object.hasOwn(servers, ref))
       .map((ref) => `the MCP server '${ref.slice(0, 64)}'`),

@@ -29,8 +29,9 @@ export class StartFailures {
     const { store, runner } = this.#deps;
     const { id } = start.conversation;
     await runner.abort(id, "removed");
-    if (!store.conversations.get(id)) await runner.remove(id);
-    else if (start.work.preparesFirst && store.events.lastSeq(id) === 0) await this.discard(start, error);
+    if (!(await store.conversations.get(id))) await runner.remove(id);
+    else if (start.work.preparesFirst && (await store.events.lastSeq(id)) === 0)
+      await this.discard(start, error);
     else await this.#report(id, error);
   }
 

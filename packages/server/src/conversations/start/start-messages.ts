@@ -14,7 +14,7 @@ export interface StartMessagesDeps {
   commands: Pick<ConversationCommands, "send">;
   pending: Pick<PendingMessages, "deliver">;
   /** Whether the first message of a conversation waits for tools, which may need the sandbox. */
-  waitsForTools(conversation: NewConversation): boolean;
+  waitsForTools(conversation: NewConversation): Promise<boolean>;
 }
 
 /** The first message of a start, and those that arrive meanwhile. */
@@ -26,25 +26,25 @@ export class StartMessages {
   }
 
   /** Throws ModelNotConfigured when the message could not be answered. */
-  checkModel({ conversation, work }: Start): void {
+  async checkModel({ conversation, work }: Start): Promise<void> {
     const { settings, openModel } = this.#deps;
     if (!work.message) return;
-    const { model, ...rest } = conversationModel(conversation, settings);
+    const { model, ...rest } = await conversationModel(conversation, settings);
     openModel({ model: model ?? "", ...rest });
   }
 
-  waitsForTools({ conversation }: Start): boolean {
+  waitsForTools({ conversation }: Start): Promise<boolean> {
     return this.#deps.waitsForTools(conversation);
   }
 
   /** Whether the conversation has no events. */
-  isEmpty({ conversation }: Start): boolean {
-    return this.#deps.store.events.lastSeq(conversation.id) === 0;
+  async isEmpty({ conversation }: Start): Promise<boolean> {
+    return (await this.#deps.store.events.lastSeq(conversation.id)) === 0;
   }
 
   /** Whether the first message is in the log. */
-  isSent({ task, conversation }: Start): boolean {
-    return this.#deps.store.events.batch(conversation.id, [task.id])[0] !== null;
+  async isSent({ task, conversation }: Start): Promise<boolean> {
+    return (await this.#deps.store.events.batch(conversation.id, [task.id]))[0] !== null;
   }
 
   /** Sends the first message, which has the task's id, so that it is never sent twice. */

@@ -51,31 +51,29 @@ export interface StartWork {
  * Validates a start request. Throws InvalidParameter, ConversationExists, SandboxNotFound,
  * SandboxSpecNotFound, ProfileNotFound and ConversationNotFound (the parent).
  */
-export function planStart(
+export async function planStart(
   deps: PlanDeps,
   userId: string,
   request: AppConversationStartRequest,
-  isStarting: (id: string) => boolean,
-): Plan {
+): Promise<Plan> {
   const { store, sandboxes, settings } = deps;
   const id = parseOrCreateId(request.conversation_id, "conversation_id");
-  if (isStarting(id) || store.conversations.get(id))
-    throw new PlatformError("ConversationIdTaken", { id: hexId(id) });
+  if (await store.conversations.get(id)) throw new PlatformError("ConversationIdTaken", { id: hexId(id) });
   const profile = request.agent_profile_id
-    ? requireAgentProfile(settings, userId, request.agent_profile_id)
-    : settings.agentProfiles.active(userId);
-  const preferences = settings.agent(userId);
+    ? await requireAgentProfile(settings, userId, request.agent_profile_id)
+    : await settings.agentProfiles.active(userId);
+  const preferences = await settings.agent(userId);
 
   const { parent_conversation_id: parentText } = request;
-  const parent = parentText ? findParent(store, userId, parentText) : undefined;
+  const parent = parentText ? await findParent(store, userId, parentText) : undefined;
   if (parentText && !parent) throw new PlatformError("ParentUnknown");
   const sandboxId = request.sandbox_id || parent?.sandboxId;
-  const sandbox = sandboxId ? requireStartSandbox(sandboxes, userId, sandboxId) : undefined;
+  const sandbox = sandboxId ? await requireStartSandbox(sandboxes, userId, sandboxId) : undefined;
   if (sandbox && request.network) throw new PlatformError("NetworkOfExistingSandbox");
   const spec = sandbox
     ? sandboxes.getSpec(sandbox)
-    : sandboxes.resolveSpec(userId, request.sandbox_spec_id ?? undefined);
-  const strategy = settings.view(userId).sandbox_grouping_strategy ?? "NO_GROUPING";
+    : await sandboxes.resolveSpec(userId, request.sandbox_spec_id ?? undefined);
+  const strategy = (await settings.view(userId)).sandbox_grouping_strategy ?? "NO_GROUPING";
 
   const task = request.suggested_task ?? undefined;
   if (task && request.initial_message) throw new PlatformError("TaskAndMessage");
@@ -85,7 +83,7 @@ export function planStart(
       ? undefined
       : parent;
   // The default profile does not change the model of a sub-conversation.
-  const launched = profile && launchProfile(settings, userId, profile);
+  const launched = profile && (await launchProfile(settings, userId, profile));
   const llmProfile = parent && !request.agent_profile_id ? parent.config.llmProfile : launched?.llmProfile;
   const config: ConversationConfig = {
     llmModel: request.llm_model || parent?.config.llmModel || null,
@@ -107,7 +105,7 @@ export function planStart(
     llmProfile: undefined,
     ...(!request.llm_model && { llmProfile }),
   };
-  const work = planWork(deps, userId, request, config, sandboxId !== undefined);
+  const work = await planWork(deps, userId, request, config, sandboxId !== undefined);
   if (work.repository) config.gitProvider ??= work.repository.provider;
   // Conversations in a shared sandbox have their own folders.
   const base = strategy === "NO_GROUPING" ? spec.workingDir : posix.join(spec.workingDir, hexId(id));
@@ -115,7 +113,7 @@ export function planStart(
   if (sharesFolder) config.workingDir = inherited.config.workingDir;
   else config.workingDir = work.repository ? posix.join(base, work.repository.folder) : base;
 
-  const hide = userMask(deps, userId);
+  const hide = await userMask(deps, userId);
   const title =
     request.title?.trim() ||
     (task ? makeTitle([textContent(task.title)], hide) : makeTitle(work.message ?? [], hide));
@@ -131,14 +129,14 @@ export function planStart(
 }
 
 /** The work of a start for a conversation with this configuration. Throws InvalidParameter. */
-export function planWork(
+export async function planWork(
   { secrets }: Pick<PlanDeps, "secrets">,
   userId: string,
   request: AppConversationStartRequest,
   { selectedRepository, selectedBranch, gitProvider }: ConversationConfig,
   inExistingSandbox: boolean,
-): StartWork {
-  const tokens = secrets.providers(userId);
+): Promise<StartWork> {
+  const tokens = await secrets.providers(userId);
   const provider = gitProvider as ProjectRepository["provider"] | null;
   const repository = selectedRepository ? resolveRepository(selectedRepository, provider, tokens) : undefined;
   if (repository && selectedBranch) checkBranch(selectedBranch);

@@ -1,3 +1,4 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { newSandboxId } from "@sandpiper/sandbox/ids";
 import type { AppConversationStartRequest } from "@sandpiper/wire";
@@ -5,7 +6,7 @@ import type { NewConversation } from "../../store/conversation-store.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import type { SandboxJoins } from "../sandbox-joins.ts";
 import { findSharedSandbox } from "./grouping.ts";
-import { type PlanDeps, planStart, planWork, type StartWork } from "./start-plan.ts";
+import { type Plan, type PlanDeps, planStart, planWork, type StartWork } from "./start-plan.ts";
 
 export interface StartPlansDeps extends PlanDeps {
   sandboxes: Pick<Sandboxes, "get" | "getSpec" | "resolveSpec" | "search">;
@@ -34,39 +35,55 @@ export class StartPlans {
   }
 
   /** Throws as `planStart`, and SandboxNotFound. */
-  plan(
-    userId: string,
+  async plan(userId: string, request: AppConversationStartRequest): Promise<Omit<Start, "task">> {
+    const plan = await planStart(this.#deps, userId, request);
+    const { sandboxId } = plan;
+    const joined = sandboxId
+      ? { sandboxId, leave: await this.#deps.joins.join(userId, sandboxId) }
+      : await this.#joinShared(plan, request);
+    const conversation = { ...plan.conversation, sandboxId: joined?.sandboxId ?? newSandboxId() };
+    return { conversation, work: plan.work, ownsSandbox: !joined, leave: joined?.leave ?? noop };
+  }
+
+  /** Joins a sandbox that the conversation may share, if there is one. */
+  async #joinShared(
+    plan: Plan,
     request: AppConversationStartRequest,
-    isStarting: (conversationId: string) => boolean,
-  ): Omit<Start, "task"> {
-    const plan = planStart(this.#deps, userId, request, isStarting);
-    const shared = plan.sandboxId ?? findSharedSandbox(this.#deps, plan, request);
-    const conversation = { ...plan.conversation, sandboxId: shared ?? newSandboxId() };
-    const leave = shared === undefined ? noop : this.#deps.joins.join(userId, shared);
-    return { conversation, work: plan.work, ownsSandbox: shared === undefined, leave };
+  ): Promise<{ sandboxId: string; leave: () => void } | undefined> {
+    const { joins } = this.#deps;
+    for (;;) {
+      const sandboxId = await findSharedSandbox(this.#deps, plan, request);
+      if (sandboxId === undefined) return undefined;
+      try {
+        return { sandboxId, leave: await joins.join(plan.conversation.userId, sandboxId) };
+      } catch (error) {
+        // It was removed since it was found.
+        if (!(error instanceof PlatformError && error.code === "SandboxNotFound")) throw error;
+      }
+    }
   }
 
   /** The start of an earlier process, which may have stored the conversation. Throws as `plan`. */
-  planAgain(task: StartTaskRow): { start: Start; isStored: boolean } {
+  async planAgain(task: StartTaskRow): Promise<{ start: Start; isStored: boolean }> {
     const { store, sandboxes, joins, settings } = this.#deps;
     const { userId, conversationId } = task;
     const request = task.request as AppConversationStartRequest;
-    const stored = store.conversations.get(conversationId);
+    const stored = await store.conversations.get(conversationId);
     const isNamed = Boolean(request.sandbox_id || request.parent_conversation_id);
     if (stored) {
-      const work = planWork(this.#deps, userId, request, stored.config, isNamed);
-      const strategy = settings.view(userId).sandbox_grouping_strategy ?? "NO_GROUPING";
+      const work = await planWork(this.#deps, userId, request, stored.config, isNamed);
+      const strategy = (await settings.view(userId)).sandbox_grouping_strategy ?? "NO_GROUPING";
       const ownsSandbox = !isNamed && strategy === "NO_GROUPING";
       const start = { task, conversation: stored, work, ownsSandbox, leave: noop };
       return { start, isStored: true };
     }
-    // A sandbox that was created for it already has its network.
-    const hasSandbox = task.sandboxId !== null && sandboxes.get(userId, task.sandboxId) !== undefined;
     const sameId = { ...request, conversation_id: conversationId };
-    const plan = planStart(this.#deps, userId, sameId, () => false);
+    const plan = await planStart(this.#deps, userId, sameId);
+    // A sandbox that was created for it already has its network.
+    const hasSandbox = task.sandboxId !== null && (await sandboxes.get(userId, task.sandboxId)) !== undefined;
     const conversation = { ...plan.conversation, sandboxId: task.sandboxId ?? newSandboxId() };
     const { sandboxId } = conversation;
-    const leave = hasSandbox ? joins.join(userId, sandboxId) : noop;
+    const leave = hasSandbox ? await joins.join(userId, sandboxId) : noop;
     const start = { task, conversation, work: plan.work, ownsSandbox: !hasSandbox, leave };
     return { start, isStored: false };
   }

@@ -54,7 +54,7 @@ export class StartPreparation {
     void messages.deliverPending(start);
     if (preparesFirst) return;
     const sandbox = await sandboxes.watch(start).catch(() => undefined);
-    if (sandbox) await projects.collectLate(start, sandbox, !messages.isEmpty(start));
+    if (sandbox) await projects.collectLate(start, sandbox, !(await messages.isEmpty(start)));
   }
 
   /** Prepares the sandbox and sends the first message; repeats this when the sandbox restarts. */
@@ -83,12 +83,12 @@ export class StartPreparation {
       await projects.prepare(start, sandbox);
       release();
     } else {
-      projects.requireRow(start);
+      await projects.requireRow(start);
       await this.#step(start, "PREPARING_REPOSITORY");
     }
     await sandboxes.enter(start);
     await this.#step(start, "STARTING_CONVERSATION");
-    if (preparesFirst && message && !messages.isSent(start)) await messages.sendFirst(start);
+    if (preparesFirst && message && !(await messages.isSent(start))) await messages.sendFirst(start);
   }
 
   async #step({ task }: Start, status: StartTaskStatus): Promise<void> {

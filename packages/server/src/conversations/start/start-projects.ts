@@ -31,11 +31,11 @@ export class StartProjects {
 
   /** Prepares the project and reads it for the prompt. Throws what `prepareProject` throws. */
   async prepare(start: Start, sandbox: Sandbox): Promise<void> {
-    const row = this.requireRow(start);
+    const row = await this.requireRow(start);
     const { settings, store, knowledge, behaviours, tasks, closing: signal } = this.#deps;
     const { conversation, work, task } = start;
-    const preferences = settings.agent(conversation.userId);
-    const parent = conversation.parentId ? store.conversations.get(conversation.parentId) : undefined;
+    const preferences = await settings.agent(conversation.userId);
+    const parent = conversation.parentId ? await store.conversations.get(conversation.parentId) : undefined;
     let recordUsed = async (_used: UsedParts) => {};
     const preparation = prepareProject(sandbox, {
       conversation,
@@ -48,7 +48,7 @@ export class StartProjects {
         recordUsed = await behaviours.findFirst(place, sandbox);
       },
       onStep: async (status, detail) => {
-        this.requireRow(start);
+        await this.requireRow(start);
         await tasks.update(task.id, { status, detail });
       },
       signal,
@@ -60,7 +60,7 @@ export class StartProjects {
   /** Reads the project for later messages, which may name skills of the image. Never rejects. */
   async collectLate(start: Start, sandbox: Sandbox, late: boolean): Promise<void> {
     const { store, knowledge, behaviours } = this.#deps;
-    const row = store.conversations.get(start.conversation.id);
+    const row = await store.conversations.get(start.conversation.id);
     if (!row) return;
     const place = toPlace(row, []);
     // What was not examined is not used.
@@ -69,10 +69,10 @@ export class StartProjects {
   }
 
   /** The current record. Throws when the conversation or its parent was deleted in the meantime. */
-  requireRow({ conversation: { id, parentId } }: Start): ConversationRow {
+  async requireRow({ conversation: { id, parentId } }: Start): Promise<ConversationRow> {
     const { conversations } = this.#deps.store;
-    const row = conversations.get(id);
-    if (row && (parentId === null || conversations.get(parentId))) return row;
+    const row = await conversations.get(id);
+    if (row && (parentId === null || (await conversations.get(parentId)))) return row;
     const what = row ? "The parent conversation" : "The conversation";
     throw new PlatformError("DeletedDuringStart", { what });
   }

@@ -44,11 +44,9 @@ export class StartRecords {
       const values = request.secrets ?? {};
       if (Object.keys(values).length > 0 || scope)
         await secrets.putConversation({ userId, conversationId, sandboxId }, values, scope ? { scope } : {});
-      // Issued together, so they are one transaction.
-      await Promise.all([
-        callbacks.register(userId, conversationId, request.processors ?? []),
-        store.startTasks.create(row),
-      ]);
+      // The same is true of callbacks.
+      await callbacks.register(userId, conversationId, request.processors ?? []);
+      await store.startTasks.create(row);
     } catch (error) {
       await this.#forget(conversationId);
       throw error;
@@ -57,7 +55,7 @@ export class StartRecords {
   }
 
   /** Tasks of an earlier process that are neither READY nor ERROR. */
-  listOpen(): StartTaskRow[] {
+  listOpen(): Promise<StartTaskRow[]> {
     return this.#deps.store.startTasks.listOpen();
   }
 
@@ -65,7 +63,7 @@ export class StartRecords {
   async discard(conversationId: string): Promise<void> {
     const { store, pending } = this.#deps;
     await pending.discard(conversationId).catch(() => {});
-    if (!store.conversations.get(conversationId)) await this.#forget(conversationId);
+    if (!(await store.conversations.get(conversationId))) await this.#forget(conversationId);
   }
 
   async #forget(conversationId: string): Promise<void> {

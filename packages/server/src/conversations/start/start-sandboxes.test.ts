@@ -41,7 +41,7 @@ beforeEach(async () => {
 afterEach(() => bench.end());
 
 const id = () => start.conversation.sandboxId;
-const status = () => bench.service.get("me", id())?.status;
+const status = async () => (await bench.service.get("me", id()))?.status;
 /** A wake-up would begin in the next turns; operations are serialised. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
@@ -60,7 +60,7 @@ async function readUnderPause(sandbox: Sandbox): Promise<{ text: Promise<string>
   gate.resolve();
   await settle();
   leave();
-  expect([status(), changes]).toEqual(["PAUSED", []]);
+  expect([await status(), changes]).toEqual(["PAUSED", []]);
   return { text };
 }
 
@@ -74,7 +74,7 @@ test("a start that finds its sandbox paused waits until it is resumed or deleted
   await bench.service.pause("me", id());
   const resumed = places.watch(start);
   await settle();
-  expect(status()).toBe("PAUSED");
+  expect(await status()).toBe("PAUSED");
   await bench.service.resume("me", id());
   const { text } = await readUnderPause(await resumed);
   const late = places.watch(start);
@@ -90,5 +90,5 @@ test("the end of the server ends the wait for a paused sandbox", async () => {
   watched.catch(() => {});
   closing.abort(new Error("The server is ending."));
   await expect(watched).rejects.toThrow("The server is ending.");
-  expect(status()).toBe("PAUSED");
+  expect(await status()).toBe("PAUSED");
 });

@@ -26,20 +26,26 @@ export class StartSandboxes {
     this.#deps = deps;
   }
 
-  /** Creates the sandbox with access to the hosts of repository and plugins. */
-  async create(start: Start, request: AppConversationStartRequest, after: Promise<void>): Promise<void> {
+  /**
+   * Chooses the spec of the sandbox, with access to the hosts of repository and plugins. The
+   * returned function creates it, and begins to write without a read before it.
+   */
+  async prepare(
+    start: Start,
+    request: AppConversationStartRequest,
+  ): Promise<(after: Promise<void>) => Promise<unknown>> {
     const { sandboxes } = this.#deps;
     const { userId, sandboxId: id } = start.conversation;
-    const specId = request.sandbox_spec_id ?? undefined;
+    const spec = await sandboxes.resolveSpec(userId, request.sandbox_spec_id ?? undefined);
     const requested = request.network ? toNetworkPolicy(request.network) : undefined;
     const hosts = sourceHosts(start.work);
     let network = requested;
     if (hosts.length > 0) {
-      const policy = { ...sandboxes.resolveSpec(userId, specId).network, ...requested };
+      const policy = { ...spec.network, ...requested };
       for (const host of hosts) Object.assign(policy, withRepositoryHost(policy, host));
       network = { mode: policy.mode, allow: policy.allow };
     }
-    await sandboxes.create(userId, specId, { id, after, ...(network && { network }) });
+    return (after) => sandboxes.create(userId, spec.id, { id, after, ...(network && { network }) });
   }
 
   /** The running sandbox; until then the task shows the progress of its start. */

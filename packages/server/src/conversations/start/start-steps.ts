@@ -13,7 +13,7 @@ const headStartMs = 5;
 export interface StartStepsDeps {
   store: Pick<Store, "conversations">;
   tasks: Pick<TaskFeed, "update">;
-  sandboxes: Pick<StartSandboxes, "create">;
+  sandboxes: Pick<StartSandboxes, "prepare">;
   preparation: StartPreparation;
   messages: StartMessages;
   failures: StartFailures;
@@ -36,17 +36,18 @@ export class StartSteps {
   async start(start: Start, request: AppConversationStartRequest, onStored?: () => void): Promise<void> {
     const { store, tasks, sandboxes, preparation, messages, failures } = this.#deps;
     const { task, conversation, work, ownsSandbox } = start;
-    messages.checkModel(start);
+    await messages.checkModel(start);
     // Starting a sandbox blocks this process for some milliseconds, so the first model request goes
     // first.
     const { promise: sandboxMayStart, resolve: startSandbox } = Promise.withResolvers<void>();
     const goesFirst = work.message !== undefined && !work.preparesFirst;
-    if (!goesFirst || messages.waitsForTools(start)) startSandbox();
+    const createSandbox = ownsSandbox ? await sandboxes.prepare(start, request) : undefined;
+    if (!goesFirst || (await messages.waitsForTools(start))) startSandbox();
     try {
       // One transaction, task first, so that a crash cannot leave an unreferenced sandbox.
       const stored = await Promise.allSettled([
         tasks.update(task.id, { status: "WAITING_FOR_SANDBOX", detail: null }),
-        ownsSandbox && sandboxes.create(start, request, sandboxMayStart),
+        createSandbox?.(sandboxMayStart),
         store.conversations.create(conversation),
       ]);
       for (const result of stored) if (result.status === "rejected") throw result.reason;
@@ -67,7 +68,7 @@ export class StartSteps {
   async resume(start: Start): Promise<void> {
     const { preparation, messages } = this.#deps;
     const { message, preparesFirst } = start.work;
-    if (!preparesFirst && message && messages.isEmpty(start)) await messages.sendFirst(start);
+    if (!preparesFirst && message && (await messages.isEmpty(start))) await messages.sendFirst(start);
     await preparation.run(start);
   }
 }

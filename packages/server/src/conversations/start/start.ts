@@ -2,8 +2,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { AppConversationStartRequest } from "@sandpiper/wire";
-import { newId } from "@sandpiper/wire";
+import { hexId, newId } from "@sandpiper/wire";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
+import { parseOrCreateId } from "./checks.ts";
 import { toFailureReason } from "./start-failures.ts";
 import type { StartPlans } from "./start-plans.ts";
 import type { StartRecords } from "./start-records.ts";
@@ -55,16 +56,34 @@ export class ConversationStarter {
     userId: string,
     request: AppConversationStartRequest,
   ): Promise<{ task: StartTaskRow; stored: Promise<void> }> {
-    const { plans, records, steps } = this.#deps;
+    const { records } = this.#deps;
     records.check(request);
-    const plan = plans.plan(userId, request, (id) => this.#starting.has(id));
-    const { id: conversationId, sandboxId, createdAt: now } = plan.conversation;
+    const conversationId = parseOrCreateId(request.conversation_id, "conversation_id");
+    // Before anything is read: two starts must not both find the id free.
+    if (this.#starting.has(conversationId))
+      throw new PlatformError("ConversationIdTaken", { id: hexId(conversationId) });
     this.#starting.add(conversationId);
+    try {
+      return await this.#startAs(conversationId, userId, request);
+    } catch (error) {
+      this.#starting.delete(conversationId);
+      throw error;
+    }
+  }
+
+  /** Starts a conversation with an id that no other start has. */
+  async #startAs(
+    conversationId: string,
+    userId: string,
+    request: AppConversationStartRequest,
+  ): Promise<{ task: StartTaskRow; stored: Promise<void> }> {
+    const { plans, records, steps } = this.#deps;
+    const plan = await plans.plan(userId, { ...request, conversation_id: conversationId });
+    const { sandboxId, createdAt: now } = plan.conversation;
     const ids = { id: newId(), userId, conversationId, sandboxId };
     const state = { status: "WORKING", detail: null, createdAt: now, updatedAt: now } as const;
     const scope = plan.conversation.config.launchedProfile?.secretRefs;
     const task = await records.create({ ...ids, ...state }, request, scope).catch((error) => {
-      this.#starting.delete(conversationId);
       plan.leave();
       throw error;
     });
@@ -78,8 +97,8 @@ export class ConversationStarter {
   }
 
   /** Resumes the open starts of an earlier process. */
-  recover(): void {
-    for (const task of this.#deps.records.listOpen()) {
+  async recover(): Promise<void> {
+    for (const task of await this.#deps.records.listOpen()) {
       this.#starting.add(task.conversationId);
       this.#track(task, this.#resume(task));
     }
@@ -87,7 +106,7 @@ export class ConversationStarter {
 
   async #resume(task: StartTaskRow): Promise<void> {
     const { plans, steps } = this.#deps;
-    const { start, isStored } = plans.planAgain(task);
+    const { start, isStored } = await plans.planAgain(task);
     const request = task.request as AppConversationStartRequest;
     await (isStored ? steps.resume(start) : steps.start(start, request)).finally(start.leave);
   }

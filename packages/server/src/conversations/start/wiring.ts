@@ -71,7 +71,7 @@ export interface StartServices {
     request: StartChildRequest,
   ): ReturnType<ConversationBranches["startChild"]>;
   /** Resumes the open starts of an earlier process. */
-  recover(): void;
+  recover(): Promise<void>;
   close(): Promise<void>;
 }
 

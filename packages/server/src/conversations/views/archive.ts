@@ -13,8 +13,12 @@ const pageSize = 100;
  * credentials and without events that arrive during the download (app-server.md section 2.9). `id`
  * is dashed. Throws ConversationTooLarge.
  */
-export function conversationArchive(events: EventLog, id: string, conversation: AppConversation): Readable {
-  const total = events.count(id);
+export async function conversationArchive(
+  events: EventLog,
+  id: string,
+  conversation: AppConversation,
+): Promise<Readable> {
+  const total = await events.count(id);
   if (total > maxEvents) throw new PlatformError("TooManyEventsForArchive", { max: maxEvents });
   const zip = new yazl.ZipFile();
   const out = zip.outputStream as Readable;
@@ -23,8 +27,11 @@ export function conversationArchive(events: EventLog, id: string, conversation: 
   zip.addBuffer(Buffer.from(JSON.stringify(meta, undefined, 2)), "meta.json");
 
   // A page is read when the last event of the previous page is written; written texts are released.
-  const addPage = (first: number): void => {
-    const { items } = events.search(id, { pageId: String(first), limit: Math.min(pageSize, total - first) });
+  const addPage = async (first: number): Promise<void> => {
+    const { items } = await events.search(id, {
+      pageId: String(first),
+      limit: Math.min(pageSize, total - first),
+    });
     const texts: (string | undefined)[] = items;
     const next = first + texts.length;
     for (const [index, json] of items.entries()) {
@@ -40,7 +47,10 @@ export function conversationArchive(events: EventLog, id: string, conversation: 
     // The conversation may be deleted during the download.
     if (items.length === 0) zip.end();
   };
-  const addNext = (first: number) => (first < total ? addPage(first) : zip.end());
+  const addNext = (first: number) => {
+    if (first < total) addPage(first).catch((error: Error) => out.destroy(error));
+    else zip.end();
+  };
   addNext(0);
   return out;
 }

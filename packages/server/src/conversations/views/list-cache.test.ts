@@ -32,30 +32,30 @@ afterEach(() => opened.close());
 
 const viewer = { userId: "default", source: "k0" };
 
-function present(rows: readonly ConversationRow[]) {
+async function present(rows: readonly ConversationRow[]) {
   const { conversations, sandboxes } = opened.store;
-  const children = conversations.listChildren(rows.map(({ id }) => id));
-  return rows.map((row) =>
+  const children = await conversations.listChildren(rows.map(({ id }) => id));
+  const presentOne = async (row: ConversationRow) =>
     presentConversation(row, {
-      sandbox: sandboxes.get(row.sandboxId),
+      sandbox: await sandboxes.get(row.sandboxId),
       children: children.get(row.id) ?? [],
-      model: conversationModel(row, settings).model,
+      model: (await conversationModel(row, settings)).model,
       publicUrl: "http://server",
       source: viewer.source,
-    }),
-  );
+    });
+  return Promise.all(rows.map(presentOne));
 }
 
 /** The page without the cache. */
-function truth(filter: ConversationFilter, limit: number): unknown {
-  const { items, nextPageId } = opened.store.conversations.search(filter, { limit });
-  return { items: present(items), next_page_id: nextPageId };
+async function truth(filter: ConversationFilter, limit: number): Promise<unknown> {
+  const { items, nextPageId } = await opened.store.conversations.search(filter, { limit });
+  return { items: await present(items), next_page_id: nextPageId };
 }
 
 async function addConversation(change: Partial<ConversationRow> = {}): Promise<ConversationRow> {
   const row = conversationRow(change);
   await opened.store.conversations.create(row);
-  return opened.store.conversations.get(row.id)!;
+  return (await opened.store.conversations.get(row.id))!;
 }
 
 async function addSandbox(id: string): Promise<void> {
@@ -74,15 +74,15 @@ async function addSandbox(id: string): Promise<void> {
 
 test("a page is built once until the next write", async () => {
   const row = await addConversation();
-  const ask = () => {
+  const ask = async () => {
     made = [];
-    expect(JSON.parse(lists.page(all, { limit: 3 }, viewer))).toEqual(truth(all, 3));
+    expect(JSON.parse(await lists.page(all, { limit: 3 }, viewer))).toEqual(await truth(all, 3));
     return made;
   };
-  expect(ask()).toEqual([row.id]);
-  expect(ask()).toEqual([]);
+  expect(await ask()).toEqual([row.id]);
+  expect(await ask()).toEqual([]);
   await opened.store.events.append(row.id, [message("hello")]);
-  expect(ask()).toEqual([row.id]);
+  expect(await ask()).toEqual([row.id]);
 });
 
 test("every write is visible in every page at once", async () => {
@@ -133,11 +133,11 @@ test("every write is visible in every page at once", async () => {
     { ...all, userId: "another" },
   ];
   for (let round = 0; round < 120; round++) {
-    if (!store.sandboxes.get(shared)) await addSandbox(shared);
+    if (!(await store.sandboxes.get(shared))) await addSandbox(shared);
     if (ids.size < 5) await add(null);
     await writes[Math.floor(random() * writes.length)]!();
     for (const filter of filters)
-      expect(JSON.parse(lists.page(filter, { limit: 8 }, viewer))).toEqual(truth(filter, 8));
+      expect(JSON.parse(await lists.page(filter, { limit: 8 }, viewer))).toEqual(await truth(filter, 8));
   }
 });
 

@@ -8,7 +8,7 @@ import type { Viewer } from "../../users/api.ts";
 export interface ListCacheDeps {
   store: Pick<Store, "conversations" | "version">;
   /** Keeps the order of the rows. */
-  present(rows: readonly ConversationRow[], viewer: Viewer): AppConversation[];
+  present(rows: readonly ConversationRow[], viewer: Viewer): Promise<AppConversation[]>;
 }
 
 /** Conversation pages as JSON for polling clients, kept until the next write to the store. */
@@ -24,14 +24,14 @@ export class ListCache {
   }
 
   /** `{"items": […], "next_page_id": …}` */
-  page(filter: ConversationFilter, request: PageRequest, viewer: Viewer): string {
+  async page(filter: ConversationFilter, request: PageRequest, viewer: Viewer): Promise<string> {
     const { store, present } = this.#deps;
     const version = store.version();
     const key = JSON.stringify([filter, request, viewer.source]);
     const cached = this.#pages.get(key);
     if (cached?.version === version) return cached.json;
-    const { items, nextPageId } = store.conversations.search(filter, request);
-    const json = JSON.stringify({ items: present(items, viewer), next_page_id: nextPageId });
+    const { items, nextPageId } = await store.conversations.search(filter, request);
+    const json = JSON.stringify({ items: await present(items, viewer), next_page_id: nextPageId });
     this.#pages.set(key, { json, version }, { size: json.length });
     return json;
   }

@@ -154,8 +154,20 @@ interface InfoFacts {
 }
 
 /** A conversation as the agent server shows it (agent-server.md section 3.2). */
-export function presentInfo({ row, state, children, sandbox, agents, skills }: InfoFacts): ConversationInfo {
+export async function presentInfo({
+  row,
+  state,
+  children,
+  sandbox,
+  agents,
+  skills,
+}: InfoFacts): Promise<ConversationInfo> {
   const { config, summary } = row;
+  const [agent, { model }, own] = await Promise.all([
+    skills ? agents.present(row, { skills: true }) : undefined,
+    agents.model(row),
+    agents.clientAgent(row),
+  ]);
   const { forkedFrom, launchedProfile } = config;
   return {
     security_analyzer: null,
@@ -163,7 +175,7 @@ export function presentInfo({ row, state, children, sandbox, agents, skills }: I
     leaf_event_id: null,
     hook_config: null,
     ...state,
-    ...(skills && { agent: agents.present(row, { skills: true }) }),
+    ...(skills && { agent }),
     id: row.id,
     title: row.title,
     metrics: summary.metrics,
@@ -173,14 +185,14 @@ export function presentInfo({ row, state, children, sandbox, agents, skills }: I
     forked_from_event_id: forkedFrom?.eventId ?? null,
     parent_conversation_id: row.parentId,
     sub_conversation_ids: children,
-    current_model_id: agents.model(row).model ?? null,
+    current_model_id: model ?? null,
     // Models are switched by LLM profile or description; an agent has no list of its own.
     available_models: [],
     supports_runtime_model_switch: false,
     launched_agent_profile: launchedProfile
       ? { agent_profile_id: launchedProfile.id, revision: launchedProfile.revision }
       : null,
-    client_tools: agents.clientAgent(row)?.clientTools ?? [],
+    client_tools: own?.clientTools ?? [],
     tool_module_qualnames: toModules(state.agent),
     runtime_info: presentRuntime(sandbox),
     // `state` has the remaining fields.

@@ -36,64 +36,67 @@ export class ConversationReads {
     this.#lists = new ListCache({ store: deps.store, present: (rows, viewer) => this.present(rows, viewer) });
   }
 
-  search(filter: ConversationFilter, page: PageRequest, viewer: Viewer): PageResult<AppConversation> {
-    const { items, nextPageId } = this.rows(filter, page);
-    return { items: this.present(items, viewer), nextPageId };
+  async search(
+    filter: ConversationFilter,
+    page: PageRequest,
+    viewer: Viewer,
+  ): Promise<PageResult<AppConversation>> {
+    const { items, nextPageId } = await this.rows(filter, page);
+    return { items: await this.present(items, viewer), nextPageId };
   }
 
-  searchJson(filter: ConversationFilter, page: PageRequest, viewer: Viewer): string {
+  searchJson(filter: ConversationFilter, page: PageRequest, viewer: Viewer): Promise<string> {
     return this.#lists.page(filter, page, viewer);
   }
 
-  rows(filter: ConversationFilter, page: ConversationPage): PageResult<ConversationRow> {
+  rows(filter: ConversationFilter, page: ConversationPage): Promise<PageResult<ConversationRow>> {
     return this.#deps.store.conversations.search(filter, page);
   }
 
-  count(filter: ConversationFilter): number {
+  count(filter: ConversationFilter): Promise<number> {
     return this.#deps.store.conversations.count(filter);
   }
 
-  batch(viewer: Viewer, ids: readonly (string | undefined)[]): (AppConversation | null)[] {
-    const rows = ids.map((id) => (id ? this.get(viewer.userId, id) : undefined));
-    const presented = new Map(
-      this.present(
-        rows.filter((row) => row !== undefined),
-        viewer,
-      ).map((item) => [item.id, item]),
-    );
+  async batch(viewer: Viewer, ids: readonly (string | undefined)[]): Promise<(AppConversation | null)[]> {
+    const rows = await Promise.all(ids.map(async (id) => (id ? this.get(viewer.userId, id) : undefined)));
+    const known = rows.filter((row) => row !== undefined);
+    const presented = new Map((await this.present(known, viewer)).map((item) => [item.id, item]));
     return rows.map((row) => (row ? (presented.get(hexId(row.id)) ?? null) : null));
   }
 
-  get(userId: string, id: string): ConversationRow | undefined {
-    const row = this.#deps.store.conversations.get(id);
+  async get(userId: string, id: string): Promise<ConversationRow | undefined> {
+    const row = await this.#deps.store.conversations.get(id);
     return row?.userId === userId ? row : undefined;
   }
 
-  info(row: ConversationRow, { skills = false } = {}): ConversationInfo {
+  async info(row: ConversationRow, { skills = false } = {}): Promise<ConversationInfo> {
     const { store, sandboxes, agents, histories } = this.#deps;
-    const sandbox = sandboxes.get(row.userId, row.sandboxId);
-    const children = store.conversations.listChildren([row.id]).get(row.id) ?? [];
-    return presentInfo({ row, state: histories.fullState(row), children, sandbox, agents, skills });
+    const [sandbox, children, state] = await Promise.all([
+      sandboxes.get(row.userId, row.sandboxId),
+      store.conversations.listChildren([row.id]),
+      histories.fullState(row),
+    ]);
+    return presentInfo({ row, state, children: children.get(row.id) ?? [], sandbox, agents, skills });
   }
 
   /** Keeps the order of the rows. */
-  present(rows: readonly ConversationRow[], { source }: Viewer): AppConversation[] {
+  async present(rows: readonly ConversationRow[], { source }: Viewer): Promise<AppConversation[]> {
     const { store, sandboxes, settings, publicUrl } = this.#deps;
     // Clients treat every listed child as a conversation that the user opened, so sub-agents are
     // left out.
-    const children = store.conversations.listChildren(
+    const children = await store.conversations.listChildren(
       rows.map((row) => row.id),
       { subAgents: false },
     );
-    return rows.map((row) =>
-      presentConversation(row, {
-        sandbox: sandboxes.get(row.userId, row.sandboxId),
-        children: children.get(row.id) ?? [],
-        model: conversationModel(row, settings).model,
-        publicUrl: publicUrl(),
-        source,
-      }),
-    );
+    const present = async (row: ConversationRow): Promise<AppConversation> => {
+      const [sandbox, { model }] = await Promise.all([
+        sandboxes.get(row.userId, row.sandboxId),
+        conversationModel(row, settings),
+      ]);
+      const facts = { sandbox, children: children.get(row.id) ?? [], model };
+      return presentConversation(row, { ...facts, publicUrl: publicUrl(), source });
+    };
+    return Promise.all(rows.map(present));
   }
 }
 
@@ -101,15 +104,14 @@ export class ConversationReads {
 export function startTaskReads(tasks: StartTaskStore, publicUrl: () => string): ConversationStarts["tasks"] {
   const present = (row: StartTaskRow): AppConversationStartTask => presentStartTask(row, publicUrl());
   return {
-    search(filter, page) {
-      const { items, nextPageId } = tasks.search(filter, page);
+    async search(filter, page) {
+      const { items, nextPageId } = await tasks.search(filter, page);
       return { items: items.map(present), nextPageId };
     },
     count: (filter) => tasks.count(filter),
-    batch: (userId, ids) =>
-      ids.map((id) => {
-        const row = id ? tasks.get(id) : undefined;
-        return row?.userId === userId ? present(row) : null;
-      }),
+    async batch(userId, ids) {
+      const rows = await Promise.all(ids.map(async (id) => (id ? tasks.get(id) : undefined)));
+      return rows.map((row) => (row?.userId === userId ? present(row) : null));
+    },
   };
 }

@@ -16,7 +16,7 @@ export interface PreviewAccess extends SandboxGrant {
  * cookie of its host. Throws PlatformError SandboxNotFound for another user's key, ReadOnlyKey,
  * CrossOrigin for a cookie sent by another page, else Unauthorized.
  */
-export function authorizePreview(
+export async function authorizePreview(
   request: IncomingMessage,
   target: PreviewTarget,
   upgrading: boolean,
@@ -25,25 +25,25 @@ export function authorizePreview(
     grants,
     authenticator,
   }: { sandboxes: Pick<Sandboxes, "get">; grants: SandboxGrants; authenticator: Authenticator },
-): PreviewAccess {
-  const principal = authenticator.byHeaders(request.headers);
+): Promise<PreviewAccess> {
+  const principal = await authenticator.byHeaders(request.headers);
   if (principal?.readOnly) {
     throw new PlatformError("KeyReadOnlyForPreview");
   }
   if (principal) {
     const row =
       (principal.sandboxId ?? target.sandboxId) === target.sandboxId &&
-      sandboxes.get(principal.userId, target.sandboxId);
+      (await sandboxes.get(principal.userId, target.sandboxId));
     if (!row) throw new PlatformError("SandboxUnknown");
     return { row, source: principal.source, by: "key" };
   }
-  const inPath = target.sessionToken && grants.byToken(target.sessionToken, "session", target);
+  const inPath = target.sessionToken && (await grants.byToken(target.sessionToken, "session", target));
   if (inPath) return { ...inPath, by: "path" };
-  const link = target.linkToken && grants.byToken(target.linkToken, "link", target);
+  const link = target.linkToken && (await grants.byToken(target.linkToken, "link", target));
   if (link) return { ...link, by: "link" };
   if (target.form === "host") {
     for (const token of parseSessionTokens(request.headers.cookie)) {
-      const grant = grants.byToken(token, "session", target);
+      const grant = await grants.byToken(token, "session", target);
       if (!grant) continue;
       if (isOwnRequest(request, target, upgrading)) return { ...grant, by: "cookie" };
       throw new PlatformError("PreviewFromOtherSite");
@@ -74,7 +74,11 @@ function parseOrigin(text: string): string | null {
   return URL.canParse(text) ? new URL(text).origin : null;
 }
 
-/** Whether the app may get an Authorization header; it must not get a platform key. */
-export function isAppAuthorization(authorization: string, authenticator: Authenticator): boolean {
-  return !getKeys({ authorization }).some((key) => authenticator.byKey(key) !== undefined);
+/** Whether the app may get the Authorization header, if any; it must not get a platform key. */
+export async function isAppAuthorization(
+  { headers: { authorization } }: IncomingMessage,
+  authenticator: Authenticator,
+): Promise<boolean> {
+  for (const key of getKeys({ authorization })) if (await authenticator.byKey(key)) return false;
+  return true;
 }

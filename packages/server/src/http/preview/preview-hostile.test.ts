@@ -20,8 +20,13 @@ beforeAll(async () => {
 afterAll(() => bench.close());
 
 const row = (id = "sbx-one") => bench.server.sandboxes.rows.get(id)!;
-const makeToken = (of: SandboxRow, port: number, purpose: TokenPurpose, expires: number, by = key) =>
-  makeGrantToken({ row: of, source: bench.server.apiKeys.authenticate(by)!.source }, port, purpose, expires);
+const makeToken = async (of: SandboxRow, port: number, purpose: TokenPurpose, expires: number, by = key) =>
+  makeGrantToken(
+    { row: of, source: (await bench.server.apiKeys.authenticate(by))!.source },
+    port,
+    purpose,
+    expires,
+  );
 const later = () => Date.now() + 60_000;
 
 test("a request without a key gets an error page and nothing of the app", async () => {
@@ -89,8 +94,8 @@ test("a token opens one port of one sandbox for one purpose until it expires", a
     ];
     return answers.map((answer) => answer.status);
   };
-  const session = makeToken(row(), 8000, "session", later());
-  const link = makeToken(row(), 8000, "link", later());
+  const session = await makeToken(row(), 8000, "session", later());
+  const link = await makeToken(row(), 8000, "link", later());
   expect(await status(session)).toEqual([200, 401, 200]);
   expect(await status(link)).toEqual([401, 200, 401]);
   for (const token of [session, link]) {
@@ -100,18 +105,18 @@ test("a token opens one port of one sandbox for one purpose until it expires", a
     expect(await status(`z${token}`)).toEqual([401, 401, 401]);
   }
   for (const purpose of ["link", "session"] as const) {
-    expect(await status(makeToken(row(), 8000, purpose, Date.now()))).toEqual([401, 401, 401]);
-    const forged = makeToken({ ...row(), sessionKey: "guess" }, 8000, purpose, later());
+    expect(await status(await makeToken(row(), 8000, purpose, Date.now()))).toEqual([401, 401, 401]);
+    const forged = await makeToken({ ...row(), sessionKey: "guess" }, 8000, purpose, later());
     expect(await status(forged)).toEqual([401, 401, 401]);
-    const stolen = makeToken({ ...row(), userId: "stranger" }, 8000, purpose, later());
+    const stolen = await makeToken({ ...row(), userId: "stranger" }, 8000, purpose, later());
     expect(await status(stolen)).toEqual([401, 401, 401]);
-    const byStranger = makeToken(row(), 8000, purpose, later(), strangerKey);
+    const byStranger = await makeToken(row(), 8000, purpose, later(), strangerKey);
     expect(await status(byStranger)).toEqual([401, 401, 401]);
   }
 });
 
 test("a wrong cookie set by another page does not mask the right one", async () => {
-  const wrong = `sandpiper_preview=${makeToken(row("sbx-two"), 8000, "session", later())}`;
+  const wrong = `sandpiper_preview=${await makeToken(row("sbx-two"), 8000, "session", later())}`;
   const cookie = `sandpiper_preview=; ${wrong}; ${await bench.session(8000)}`;
   const answer = await bench.call("/", { host, key: null, headers: { cookie } });
   expect(answer.status).toBe(200);
@@ -316,7 +321,7 @@ test("tokens and keys do not appear in the log", async () => {
     key,
     strangerKey,
     row().sessionKey,
-    makeToken(row(), 8000, "link", later()).slice(-43),
+    (await makeToken(row(), 8000, "link", later())).slice(-43),
   ])
     expect(text).not.toContain(secret);
   expect(text).not.toMatch(/sandpiper_token=(?!\*)/);

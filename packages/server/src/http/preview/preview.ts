@@ -112,7 +112,7 @@ export function createPreviews(
     if (onUpgrade && (request.method !== "GET" || hasBody(request))) {
       throw new PlatformError("WebSocketRequestInvalid");
     }
-    const access = authorizePreview(request, target, onUpgrade !== undefined, {
+    const access = await authorizePreview(request, target, onUpgrade !== undefined, {
       sandboxes,
       grants,
       authenticator,
@@ -127,6 +127,9 @@ export function createPreviews(
     if (target.form === "path" && request.headers["service-worker"] !== undefined) {
       throw new PlatformError("ServiceWorkerInPathPreview");
     }
+    // Nothing waits between the connection and its use, so that a client that leaves ends it.
+    const forApp = await isAppAuthorization(request, authenticator);
+    if (response.destroyed) return;
     const connection = await connect(target, access.source, response);
     if (!connection) return;
     const rules = {
@@ -135,9 +138,7 @@ export function createPreviews(
       byCookie: access.by === "cookie",
       frameAncestors: getFrameAncestors(address(), config.corsOrigins),
     };
-    const headers = buildRequestHeaders(request, target, onUpgrade !== undefined, (text) =>
-      isAppAuthorization(text, authenticator),
-    );
+    const headers = buildRequestHeaders(request, target, onUpgrade !== undefined, forApp);
     const hasNotice = target.form === "path" && !onUpgrade && isNavigation(request);
     if (hasNotice) headers["accept-encoding"] = "identity";
     const upgraded: OnUpgrade | undefined =

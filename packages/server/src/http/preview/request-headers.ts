@@ -9,14 +9,14 @@ const dropped = /^(?:forwarded|x-forwarded-.*|x-real-ip|x-session-api-key|host|c
 /**
  * Builds the request headers for the app. Under a name that ends in `localhost` the app sees the
  * outer host; development servers reject other names, so otherwise the request looks as if sent to
- * `http://localhost:<port>`. `forApp` returns whether an Authorization header is the app's own;
- * `upgrading` marks a WebSocket handshake.
+ * `http://localhost:<port>`. `forApp`: the Authorization header, if any, is the app's
+ * own. `upgrading` marks a WebSocket handshake.
  */
 export function buildRequestHeaders(
   request: IncomingMessage,
   target: PreviewTarget,
   upgrading: boolean,
-  forApp: (authorization: string) => boolean,
+  forApp: boolean,
 ): OutgoingHttpHeaders {
   const { headers, headersDistinct } = request;
   const result: OutgoingHttpHeaders = {};
@@ -24,7 +24,7 @@ export function buildRequestHeaders(
   for (const [name, values] of Object.entries(headersDistinct)) {
     if (values && !perConnection.has(name) && !dropped.test(name)) result[name] = values;
   }
-  if (headers.authorization !== undefined && !forApp(headers.authorization)) delete result.authorization;
+  if (!forApp) delete result.authorization;
   const cookie = filterRequestCookies(headers.cookie, target);
   if (cookie !== undefined) result.cookie = cookie;
   result["x-forwarded-for"] = request.socket.remoteAddress;

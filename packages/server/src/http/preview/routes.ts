@@ -26,9 +26,9 @@ export function previewRoutes(
         response: { 200: PreviewLink },
       },
     },
-    (request, reply) => {
+    async (request, reply) => {
       const { principal, params, query } = request;
-      const row = sandboxes.get(principal.userId, normalizeSandboxId(params.sandbox_id));
+      const row = await sandboxes.get(principal.userId, normalizeSandboxId(params.sandbox_id));
       if (!row || (principal.sandboxId ?? row.id) !== row.id) throw new PlatformError("SandboxUnknown");
       const expires = Math.floor(Date.now() / 1000) * 1000 + linkMs;
       const { url, pathUrl } = makePreviewLinks(

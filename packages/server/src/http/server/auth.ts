@@ -45,11 +45,11 @@ declare module "fastify" {
 
 /** Resolves credentials (app-server.md section 0, agent-server.md section 1). */
 export interface Authenticator {
-  byKey(key: string): Principal | undefined;
+  byKey(key: string): Promise<Principal | undefined>;
   /**
    * Reads `X-Session-API-Key` and `Authorization: Bearer`. A user's key wins over a session key.
    */
-  byHeaders(headers: IncomingHttpHeaders): Principal | undefined;
+  byHeaders(headers: IncomingHttpHeaders): Promise<Principal | undefined>;
   /**
    * Reads the login cookie; call it only for requests without a key. Throws PlatformError
    * CrossOrigin when a page of another site sent the request.
@@ -57,18 +57,18 @@ export interface Authenticator {
   byCookie(
     request: Pick<IncomingMessage, "method" | "headers" | "socket">,
     upgrading: boolean,
-  ): Principal | undefined;
+  ): Promise<Principal | undefined>;
   /**
    * Reads the cookie for files of workspaces: a read-only session of its sandbox, which must be
    * `only` if given.
    */
-  byWorkspaceCookie(headers: IncomingHttpHeaders, only: string | undefined): Principal | undefined;
+  byWorkspaceCookie(headers: IncomingHttpHeaders, only: string | undefined): Promise<Principal | undefined>;
   /**
    * The caller below `/agent/<sandbox id>`: a session key must belong to that sandbox, and a user
    * becomes its holder. Undefined for the key of another sandbox. Throws PlatformError
    * SandboxNotFound when the user has no such sandbox.
    */
-  scopeToSandbox(sandboxId: string, caller: Principal | undefined): Principal | undefined;
+  scopeToSandbox(sandboxId: string, caller: Principal | undefined): Promise<Principal | undefined>;
 }
 
 export interface AuthenticatorDeps {
@@ -88,47 +88,48 @@ export function createAuthenticator({
   config,
 }: AuthenticatorDeps): Authenticator {
   const isSecure = makeIsSecure(config);
-  const bySession = (key: string): Principal | undefined => {
-    const grant = grants.bySessionKey(key);
+  const bySession = async (key: string): Promise<Principal | undefined> => {
+    const grant = await grants.bySessionKey(key);
     return grant && toPrincipal(grant);
   };
-  const withSandbox = (user: KeyHolder, keys: readonly string[]): Principal => {
-    const beside = keys.map(bySession).find((session) => session?.userId === user.userId);
+  const withSandbox = async (user: KeyHolder, keys: readonly string[]): Promise<Principal> => {
+    const sessions = await Promise.all(keys.map(bySession));
+    const beside = sessions.find((session) => session?.userId === user.userId);
     return beside?.sandboxId === undefined ? user : { ...user, besideSandboxId: beside.sandboxId };
   };
   return {
-    byKey: (key) => apiKeys.authenticate(key) ?? bySession(key),
-    byHeaders(headers) {
+    byKey: async (key) => (await apiKeys.authenticate(key)) ?? bySession(key),
+    async byHeaders(headers) {
       const keys = getKeys(headers);
       for (const key of keys) {
-        const user = apiKeys.authenticate(key);
+        const user = await apiKeys.authenticate(key);
         if (user) return keys.length === 1 ? user : withSandbox(user, keys);
       }
       for (const key of keys) {
-        const session = bySession(key);
+        const session = await bySession(key);
         if (session) return session;
       }
       return undefined;
     },
-    byCookie(request, upgrading) {
+    async byCookie(request, upgrading) {
       const { method = "GET", headers } = request;
       const secure = isSecure(request);
       for (const token of parseLoginTokens(headers.cookie, secure)) {
-        const holder = logins.authenticate(token);
+        const holder = await logins.authenticate(token);
         if (!holder) continue;
         if (isFromOwnPage({ method, headers, publicUrl: config.publicUrl, secure, upgrading })) return holder;
         throw new PlatformError("LoginFromOtherSite");
       }
       return undefined;
     },
-    byWorkspaceCookie({ cookie }, only) {
-      const grant = authenticateWorkspaceCookie(cookie, only, grants);
+    async byWorkspaceCookie({ cookie }, only) {
+      const grant = await authenticateWorkspaceCookie(cookie, only, grants);
       return grant && { ...toPrincipal(grant), readOnly: true };
     },
-    scopeToSandbox(sandboxId, caller) {
+    async scopeToSandbox(sandboxId, caller) {
       if (caller?.sandboxId !== undefined) return caller.sandboxId === sandboxId ? caller : undefined;
       if (!caller) return undefined;
-      if (!sandboxes.get(caller.userId, sandboxId)) throw new PlatformError("SandboxUnknown");
+      if (!(await sandboxes.get(caller.userId, sandboxId))) throw new PlatformError("SandboxUnknown");
       return { ...caller, sandboxId };
     },
   };
@@ -158,17 +159,15 @@ export function authHook(guards: RequestGuards) {
   return (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
     // Responses show keys, secrets and work of users; files of workspaces override this.
     if (!request.routeOptions.config.cacheable) reply.header("cache-control", "no-store");
-    try {
-      authorizeRequest(request, reply.raw, guards);
-      done();
-    } catch (error) {
+    const refuse = (error: unknown) => {
       if (asksForPage(request) && error instanceof PlatformError && error.status === 401)
         reply
           .code(303)
           .header("location", `${toRoot(request.url)}login?next=${encodeURIComponent(request.url)}`)
           .send();
       else done(error as Error);
-    }
+    };
+    authorizeRequest(request, reply.raw, guards).then(() => done(), refuse);
   };
 }
 
@@ -188,21 +187,21 @@ interface RequestGuards {
   live: LiveCredentials;
 }
 
-function authorizeRequest(
+async function authorizeRequest(
   request: FastifyRequest,
   response: ServerResponse,
   { authenticator, limit, connections, live }: RequestGuards,
-): void {
+): Promise<void> {
   const { raw } = request;
   const config = request.routeOptions.config;
   const access = request.is404 ? getUnknownPathAccess(request.url) : (config.access ?? "user");
   const open = access === "public" || request.method === "OPTIONS";
-  const caller = open ? undefined : findCaller(request, authenticator);
+  const caller = open ? undefined : await findCaller(request, authenticator);
   if (caller) connections.identify(raw.socket, caller.userId);
   limit.count(caller, () => request.ip);
   if (open) return;
   const sandboxId = getPrefixSandbox(raw);
-  const principal = sandboxId === undefined ? caller : authenticator.scopeToSandbox(sandboxId, caller);
+  const principal = sandboxId === undefined ? caller : await authenticator.scopeToSandbox(sandboxId, caller);
   if (!principal) throw new PlatformError("KeyRequired");
   if (access === "user" && principal.sandboxId !== undefined) {
     // A session key opens most paths below a conversation; to it, paths of V0 do not exist.
@@ -213,6 +212,8 @@ function authorizeRequest(
     throw new PlatformError("KeyReadOnly");
   }
   request.principal = principal;
+  // The client may have left during the look-up; then nothing is left to end.
+  if (response.closed) return;
   response.once(
     "close",
     live.hold(principal.source, () => endTransfer(raw, response)),
@@ -231,15 +232,19 @@ function endTransfer(request: IncomingMessage, response: ServerResponse): void {
  * The caller that a request's keys or cookie stand for, in any sandbox. Throws PlatformError
  * CrossOrigin.
  */
-export function findCaller(request: FastifyRequest, authenticator: Authenticator): Principal | undefined {
+export async function findCaller(
+  request: FastifyRequest,
+  authenticator: Authenticator,
+): Promise<Principal | undefined> {
   const { raw, query, routeOptions } = request;
   const inQuery = routeOptions.config.keyInQuery && (query as Record<string, unknown>).session_api_key;
   const headers =
     typeof inQuery === "string" && inQuery !== "" ? { "x-session-api-key": inQuery } : request.headers;
-  const found = authenticator.byHeaders(headers);
+  const found = await authenticator.byHeaders(headers);
   if (found || getKeys(headers).length > 0) return found;
   const shown =
-    routeOptions.config.workspaceCookie && authenticator.byWorkspaceCookie(headers, getPrefixSandbox(raw));
+    routeOptions.config.workspaceCookie &&
+    (await authenticator.byWorkspaceCookie(headers, getPrefixSandbox(raw)));
   return shown || authenticator.byCookie(raw, false);
 }
 

@@ -1,11 +1,12 @@
 import { PlatformError } from "@sandpiper/core/errors";
 
-/** Sends serialised JSON. */
-export function sendJson(
-  reply: { type(contentType: string): { send(payload: unknown): unknown } },
+/** Sends serialised JSON; an asynchronous handler returns the reply. */
+export function sendJson<Reply extends { type(contentType: string): { send(payload: unknown): unknown } }>(
+  reply: Reply,
   json: string | Buffer,
-): void {
+): Reply {
   reply.type("application/json").send(json);
+  return reply;
 }
 
 /** Sends a body, such as a stream, that the route's schema describes in its parsed form. */
@@ -52,10 +53,12 @@ export const maxListLength = 64 * 1024 * 1024;
  * Builds a list from JSON texts, read one by one, with `null` for missing ones. Throws
  * PlatformError AnswerTooLarge.
  */
-export function toArrayJson(items: Iterable<string | null>): string {
+export async function toArrayJson(
+  items: Iterable<string | null> | AsyncIterable<string | null>,
+): Promise<string> {
   const texts: string[] = [];
   let length = 0;
-  for (const item of items) {
+  for await (const item of items) {
     length += item?.length ?? 0;
     if (length > maxListLength) throw new PlatformError("BatchTooLarge");
     texts.push(item ?? "null");

@@ -4,7 +4,7 @@ import { parseJson } from "../server/json.ts";
 import type { Principal } from "../server/principal.ts";
 
 /** Resolves a socket's key or login again, because it may end while the socket is open. */
-export type Credential = () => Principal | undefined;
+export type Credential = () => Promise<Principal | undefined>;
 
 /** A socket with its caller. */
 export interface AuthenticatedSocket {
@@ -15,16 +15,21 @@ export interface AuthenticatedSocket {
 }
 
 export interface AuthenticateOptions {
-  /** Resolves the handshake's keys or cookie. */
+  /** The caller of the handshake's keys or cookie; undefined: the first frame brings a key. */
+  caller: Principal | undefined;
+  /** Resolves the handshake's keys or cookie again. */
   byHandshake: Credential;
   /** Resolves a key from a frame. */
-  byKey: (key: string) => Principal | undefined;
+  byKey: (key: string) => Promise<Principal | undefined>;
   /** Time for the auth frame, ms. */
   authMs: number;
   /** Interval of key checks, ms. */
   checkMs: number;
-  /** Serves the socket of an authenticated caller; receives every later frame. */
-  serve: (caller: Principal, credential: Credential) => void;
+  /**
+   * Serves the socket of an authenticated caller; receives every later frame. It resolves in the
+   * tick in which it begins to listen: earlier frames come then.
+   */
+  serve: (caller: Principal, credential: Credential) => Promise<void>;
   onError: (error: unknown) => void;
 }
 
@@ -35,36 +40,61 @@ export interface AuthenticateOptions {
  */
 export function authenticateSocket(socket: WebSocket, options: AuthenticateOptions): void {
   const { byHandshake, byKey, authMs, checkMs, onError } = options;
-  const guarded = (work: () => unknown) => {
+  const guarded = async (work: () => Promise<void>) => {
     try {
-      work();
+      await work();
     } catch (error) {
       onError(error);
       socket.close(1011, "Internal Server Error");
     }
   };
 
-  const serve = (caller: Principal, credential: Credential) => {
-    const check = setInterval(() => guarded(() => credential() || rejectSocket(socket)), checkMs);
+  const serve = async (caller: Principal, credential: Credential) => {
+    if (socket.readyState !== socket.OPEN) return;
+    const verify = async () => void ((await credential()) || rejectSocket(socket));
+    const check = setInterval(() => void guarded(verify), checkMs);
     socket.once("close", () => clearInterval(check));
-    options.serve(caller, credential);
+    await options.serve(caller, credential);
   };
 
-  const first = (deadline: NodeJS.Timeout, data: RawData, isBinary: boolean) =>
-    guarded(() => {
-      clearTimeout(deadline);
-      const key = isBinary ? undefined : parseKeyFrame(String(data));
-      const byFrame: Credential = () => (key === undefined ? undefined : byKey(key));
-      const caller = byFrame();
-      if (caller) serve(caller, byFrame);
-      else rejectSocket(socket);
-    });
+  const first = async (data: RawData, isBinary: boolean) => {
+    const key = isBinary ? undefined : parseKeyFrame(String(data));
+    const byFrame: Credential = async () => (key === undefined ? undefined : byKey(key));
+    const caller = await byFrame();
+    if (caller) await serve(caller, byFrame);
+    else rejectSocket(socket);
+  };
 
-  const caller = byHandshake();
-  if (caller) return guarded(() => serve(caller, byHandshake));
+  const holding = async (work: () => Promise<void>) => {
+    const release = holdFrames(socket);
+    await guarded(work);
+    release();
+  };
+
+  const { caller } = options;
+  if (caller) return void holding(() => serve(caller, byHandshake));
   const deadline = setTimeout(() => rejectSocket(socket), authMs);
   socket.once("close", () => clearTimeout(deadline));
-  socket.once("message", (data, isBinary) => first(deadline, data, isBinary));
+  socket.once("message", (data, isBinary) => {
+    clearTimeout(deadline);
+    void holding(() => first(data, isBinary));
+  });
+}
+
+/**
+ * Keeps what a socket receives until the returned function is called, and reads no more from the
+ * client: only what was read before, which is less than a buffer of the system, is kept.
+ */
+function holdFrames(socket: WebSocket): () => void {
+  const held: [data: RawData, isBinary: boolean][] = [];
+  const hold = (data: RawData, isBinary: boolean) => void held.push([data, isBinary]);
+  socket.on("message", hold);
+  socket.pause();
+  return () => {
+    socket.off("message", hold);
+    for (const frame of held) socket.emit("message", ...frame);
+    socket.resume();
+  };
 }
 
 /** Closes a socket without a valid key. */

@@ -2,7 +2,6 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { stripUnknownFields } from "@sandpiper/core/strip-unknown-fields";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
-import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import type { Bash } from "@sandpiper/sandbox/shell/commands/api";
 import { ExecuteBashRequest } from "@sandpiper/wire";
 import type { FastifyBaseLogger } from "fastify";
@@ -41,60 +40,79 @@ const requests = Compile(ExecuteBashRequest);
  * command. Events for a slow client stay in the store instead of a queue. Closes with 4004 (no such
  * sandbox), 1008 (wrong query), 1013 (too slow, or too many sockets of the user).
  */
-export function serveBashSocket(
+export async function serveBashSocket(
   { socket, caller, credential }: AuthenticatedSocket,
   query: URLSearchParams,
   services: BashSocketDeps,
   limits: BashSocketLimits,
-): void {
+): Promise<void> {
   const mode = query.get("resend_mode");
   if (mode !== null && mode !== "all") return socket.close(1008, "resend_mode: Input should be 'all'");
   const inQuery = query.get("sandbox_id");
   const named = caller.sandboxId ?? (inQuery === null ? undefined : normalizeSandboxId(inQuery));
   if (named === undefined)
     return socket.close(4004, "Name the sandbox: send its session key, or sandbox_id in the query");
-  const row = services.sandboxes.get(caller.userId, named);
+  // Watched before it is read, so that no deletion is missed.
+  const unwatch = services.sandboxes.onChange((change) => {
+    if (change.id === named && "removed" in change) socket.close(4004, "The sandbox has been deleted");
+  });
+  socket.once("close", unwatch);
+  const row = await services.sandboxes.get(caller.userId, named);
+  // A socket that has closed meanwhile tells nobody that it leaves.
+  if (socket.readyState !== socket.OPEN) return;
   if (!row) return socket.close(4004, "Sandbox not found");
   const leave = limits.quota.tryAcquire([caller.userId]);
   if (!leave) return socket.close(1013, "Too many sockets: close others first");
   socket.once("close", leave);
 
   const fail = (error: unknown) => socket.send(toErrorFrame(error, services.logger));
-  socket.on("message", (data: RawData, isBinary: boolean) => {
-    if (!credential()) return rejectSocket(socket);
+  const receive = async (data: RawData, isBinary: boolean) => {
+    if (!(await credential())) return rejectSocket(socket);
     const text = isBinary ? "" : String(data);
     const tooLarge = Buffer.byteLength(text) > limits.maxInboundBytes;
     if (tooLarge)
       return socket.send(
         makeErrorFrame("FrameTooLarge", `A frame may have at most ${limits.maxInboundBytes} bytes`),
       );
-    startCommand(text, caller, row, services).catch(fail);
-  });
+    const request = parseCommand(text, caller);
+    if (!request) return;
+    const current = await services.sandboxes.get(caller.userId, row.id);
+    if (!current) throw new PlatformError("SandboxUnknown");
+    // The next frame does not wait for the start of this one's command.
+    services.bash.start(current, request).catch(fail);
+  };
   const sender = new EventSender(socket, row.id, services, limits);
   sender.start(mode === "all").catch((error) => {
     fail(error);
     socket.close(1011, "Internal Server Error");
   });
-  const unwatch = services.sandboxes.onChange((change) => {
-    if (change.id === row.id && "removed" in change) socket.close(4004, "The sandbox has been deleted");
-  });
-  socket.once("close", unwatch);
+  receiveInOrder(socket, receive, fail);
 }
 
-/** Throws the errors that the client gets. */
-async function startCommand(
-  text: string,
-  caller: Principal,
-  { id }: SandboxRow,
-  { bash, sandboxes }: BashSocketDeps,
-): Promise<void> {
+/** Gives one frame after the other to `receive`; reads no more from a client whose frames wait. */
+function receiveInOrder(
+  socket: WebSocket,
+  receive: (data: RawData, isBinary: boolean) => Promise<void>,
+  fail: (error: unknown) => void,
+): void {
+  let waiting = 0;
+  let tail = Promise.resolve();
+  socket.on("message", (data, isBinary) => {
+    if (waiting++ === 0) socket.pause();
+    tail = tail
+      .then(() => receive(data, isBinary))
+      .catch(fail)
+      .finally(() => --waiting === 0 && socket.resume());
+  });
+}
+
+/** The command of a frame; undefined for an auth frame. Throws the errors that the client gets. */
+function parseCommand(text: string, caller: Principal): ExecuteBashRequest | undefined {
   const frame = parseJson(text);
-  if (parseAuthKey(frame) !== undefined) return;
+  if (parseAuthKey(frame) !== undefined) return undefined;
   if (!requests.Check(frame)) throw new InvalidInput(toIssues(requests.Errors(frame), "frame"));
   if (caller.readOnly) throw new PlatformError("KeyReadOnlyOnSocket");
-  const row = sandboxes.get(caller.userId, id);
-  if (!row) throw new PlatformError("SandboxUnknown");
-  await bash.start(row, stripUnknownFields(requests.Type(), frame) as ExecuteBashRequest);
+  return stripUnknownFields(requests.Type(), frame) as ExecuteBashRequest;
 }
 
 function toErrorFrame(error: unknown, logger: FastifyBaseLogger): string {

@@ -43,14 +43,16 @@ const readOnlyTarget = {
  * 4004 (no such conversation, or it was deleted), 4001 (the key ended), 1013 (client too slow, or
  * too many sockets of the user).
  */
-export function serveEventSocket(
+export async function serveEventSocket(
   { socket, connection, caller, credential }: AuthenticatedSocket,
   { kind, conversation, resend }: Extract<SocketTarget, { kind: "events" | "session" }>,
   services: EventSocketDeps,
   limits: EventSocketLimits,
-): void {
+): Promise<void> {
   const { conversations, logger } = services;
-  const id = visibleConversation(conversations, caller, conversation)?.id;
+  const id = (await visibleConversation(conversations, caller, conversation))?.id;
+  // A socket that has closed meanwhile tells nobody that it leaves.
+  if (socket.readyState !== socket.OPEN) return;
   if (id === undefined) return socket.close(4004, "Conversation not found");
   const leave = limits.quota.tryAcquire([caller.userId]);
   if (!leave) return socket.close(1013, "Too many sockets: close others first");
@@ -65,14 +67,18 @@ export function serveEventSocket(
     if (!outbox) return () => {};
     const fail = (code: string, detail: string) => outbox.sendNow(protocol.makeError(code, detail));
     const target = caller.readOnly ? readOnlyTarget : conversations.commands;
-    const inbox = new Inbox(target, id, ({ code, detail }) => fail(code, detail), logger);
+    const isAllowed = async () => {
+      if (await credential()) return true;
+      rejectSocket(socket);
+      return false;
+    };
+    const inbox = new Inbox({ target, conversationId: id, isAllowed, fail, logger });
     return (data: RawData, isBinary: boolean) => {
       if (isBinary) return fail("InvalidFrame", "Binary frames are not supported; send JSON text");
       const text = String(data);
       if (Buffer.byteLength(text) > limits.maxInboundBytes) {
         return fail("FrameTooLarge", `A frame may have at most ${limits.maxInboundBytes} bytes`);
       }
-      if (!credential()) return rejectSocket(socket);
       inbox.receive(text);
     };
   });

@@ -156,7 +156,7 @@ test("a key is read from a header or the query; invalid keys and other conversat
 
 test("below /agent/<sandbox id> a stream shows only that sandbox", async () => {
   const id = await server.addConversation();
-  const { sandboxId } = server.conversations.reads.get("default", id)!;
+  const { sandboxId } = (await server.conversations.reads.get("default", id))!;
   const at = (sandbox: string) =>
     new EventStream(`${server.url}/agent/${sandbox}/sockets/events/${id}?resend_mode=all`, own);
   await at(sandboxId).until(isFullState);

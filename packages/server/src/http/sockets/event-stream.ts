@@ -39,17 +39,19 @@ export function eventStreamRoutes(
   // Like the sockets, streams are not in the OpenAPI document.
   const config = { access: "agent", keyInQuery: true } as const;
   const route = { config, exposeHeadRoute: false, schema: { hide: true } as object };
-  app.get("/sockets/events/:conversation_id", route, (request, reply) => {
+  app.get("/sockets/events/:conversation_id", route, async (request, reply) => {
     const { principal, params, url } = request;
     const resend =
       parseLastEventId(request.headers["last-event-id"]) ??
       parseResend(new URL(url, "http://localhost").searchParams);
     if (typeof resend === "string") throw new InvalidInput([toIssue(resend)]);
-    const { id } = requireConversation(
+    const { id } = await requireConversation(
       conversations,
       principal,
       (params as { conversation_id: string }).conversation_id,
     );
+    // A response that has closed meanwhile tells nobody that its client leaves.
+    if (reply.raw.closed) return void reply.hijack();
     const leave = limits.quota.tryAcquire([principal.userId]);
     if (!leave) throw new PlatformError("TooManyStreams");
     const response = sendHead(reply);

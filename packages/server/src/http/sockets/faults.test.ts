@@ -103,7 +103,7 @@ test("no frame reaches 1 MiB, live or resent, numbered or not, however large its
   await Promise.all(live.map((socket) => socket.until(isFullState)));
   const around = [mebibyte - 16 * 1024, mebibyte];
   await server.addMessages(id, "x");
-  const [empty] = server.events.read(id, 0, 1);
+  const [empty] = await server.events.read(id, 0, 1);
   const rest = empty!.json.length - 1;
   const lengths = around.flatMap((size) => [-12, -1, 0, 1].map((more) => size + more - rest));
   for (const length of lengths) await server.addMessages(id, "x".repeat(length));

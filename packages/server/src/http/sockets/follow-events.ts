@@ -3,6 +3,7 @@ import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-s
 import type { FastifyBaseLogger } from "fastify";
 import type { Conversations, Follower, Frame } from "../../conversations/api.ts";
 import type { EventLog } from "../../store/event-log.ts";
+import { EarlyFrames } from "./early-frames.ts";
 import type { Encode } from "./encode.ts";
 import { makeStateFrame } from "./frames.ts";
 import type { Resend } from "./handshake.ts";
@@ -47,36 +48,43 @@ export async function followEvents(
   );
 }
 
-function startFollowing(
+async function startFollowing(
   sink: FollowerSink,
   encode: Encode,
   id: string,
   resend: Resend,
   { conversations, events, logger, scheduler }: FollowDeps,
   limits: OutboxLimits,
-): Outbox | undefined {
-  const state = getState(conversations, id);
-  // The conversation was deleted while the client waited.
-  if (!state) return void sink.deleted();
-  // Follow in the same tick as the end of the log is read: each event is in the resend or live.
-  const upTo = events.lastSeq(id);
-  const from = findResendStart(events, id, resend, upTo);
-  const onCutOff = (seq: number) => logger.warn({ conversationId: id, seq }, "a slow follower was cut off");
-  const outbox = new Outbox(sink, encode, resend.mode === "none" ? 0 : upTo, limits, onCutOff);
+): Promise<Outbox | undefined> {
+  const early = new EarlyFrames(limits.maxUnsentBytes);
+  let receive = (frame: Frame) => early.add(frame);
   const unfollow = conversations.live.follow(id, {
-    onFrame: (frame) => outbox.live(frame),
+    onFrame: (frame) => receive(frame),
     onDeleted: () => sink.deleted(),
     ...(sink.settle && { settle: () => sink.settle!() }),
     ...(sink.echo && { echo: () => sink.echo!() }),
   });
   sink.onClose(unfollow);
+  // Each event is in the resend, up to this number, or arrives while the connection is followed.
+  const upTo = await events.lastSeq(id);
+  const from = await findResendStart(events, id, resend, upTo);
+  early.forgetUpTo(upTo);
+  const state = await getState(conversations, id);
+  if (!sink.open) return undefined;
+  // The conversation was deleted while the client waited.
+  if (!state) return void sink.deleted();
+  if (early.isOverfull) throw new Error("Too many events arrived while a follower began.");
+  const onCutOff = (seq: number) => logger.warn({ conversationId: id, seq }, "a slow follower was cut off");
+  const outbox = new Outbox(sink, encode, resend.mode === "none" ? 0 : upTo, limits, onCutOff);
+  receive = (frame) => outbox.live(frame);
+  for (const frame of early.take()) outbox.live(frame);
   if (sink.makeOpening) outbox.sendNow(sink.makeOpening(from, upTo));
   // A client that receives nothing else resumes from this number.
-  const [opening, ...more] = openingFrames(state, sink.settle && conversations.live.mayMissEnd(id));
+  const mayMissEnd = sink.settle && conversations.live.mayMissEnd(id);
+  const [opening, ...more] = openingFrames(state.full, mayMissEnd);
   outbox.sendNow({ ...opening, seq: from });
   for (const frame of more) outbox.sendNow(frame);
-  const goal = conversations.live.goal(id);
-  if (goal) outbox.sendNow({ json: makeStateFrame("goal", goal) });
+  if (state.goal) outbox.sendNow({ json: makeStateFrame("goal", state.goal) });
   resendEvents(
     events,
     id,
@@ -84,7 +92,7 @@ function startFollowing(
     upTo,
     (frame) => outbox.resend(frame),
     () => sink.open,
-    (work) => scheduler.queue("resends").run(work),
+    async (work) => scheduler.queue("resends").run(work),
   )
     .then(() => outbox.goLive())
     .catch((error: unknown) => {
@@ -111,12 +119,19 @@ function openingFrames(state: Record<string, unknown>, mayMissEnd: boolean | und
   ];
 }
 
-function getState(
+interface FollowedState {
+  full: Record<string, unknown>;
+  goal: Record<string, unknown> | undefined;
+}
+
+/** The state of a conversation now; undefined when it does not exist. */
+async function getState(
   conversations: FollowDeps["conversations"],
   id: string,
-): Record<string, unknown> | undefined {
+): Promise<FollowedState | undefined> {
   try {
-    return conversations.live.fullState(id);
+    const [full, goal] = await Promise.all([conversations.live.fullState(id), conversations.live.goal(id)]);
+    return { full, goal };
   } catch (error) {
     if (error instanceof PlatformError && error.code === "ConversationNotFound") return undefined;
     throw error;

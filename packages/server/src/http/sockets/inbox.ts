@@ -15,10 +15,14 @@ const messages = Compile(SendMessageRequest);
 /** Maximum unprocessed frames of a client. */
 const maxWaiting = 100;
 
-/** A problem with a frame, as sent to the client. */
-export interface FrameError {
-  code: string;
-  detail: string;
+export interface InboxDeps {
+  target: Pick<ConversationCommands, "send">;
+  conversationId: string;
+  /** Whether the client may still send; asked before each frame. */
+  isAllowed: () => Promise<boolean>;
+  /** Sends a problem with a frame to the client. */
+  fail: (code: string, detail: string) => void;
+  logger: FastifyBaseLogger;
 }
 
 /**
@@ -27,46 +31,43 @@ export interface FrameError {
  */
 export class Inbox {
   readonly #send: (message: SendMessageRequest) => Promise<void>;
-  readonly #fail: (error: FrameError) => void;
-  readonly #log: FastifyBaseLogger;
+  readonly #isAllowed: InboxDeps["isAllowed"];
+  readonly #fail: InboxDeps["fail"];
+  readonly #logger: FastifyBaseLogger;
   #tail: Promise<void> = Promise.resolve();
   #waiting = 0;
 
-  constructor(
-    target: Pick<ConversationCommands, "send">,
-    conversationId: string,
-    fail: (error: FrameError) => void,
-    log: FastifyBaseLogger,
-  ) {
+  constructor({ target, conversationId, isAllowed, fail, logger }: InboxDeps) {
     this.#send = ({ content, sender }) =>
       target.send(conversationId, parseContent(content), { run: true, sender: sender ?? undefined });
+    this.#isAllowed = isAllowed;
     this.#fail = fail;
-    this.#log = log;
+    this.#logger = logger;
   }
 
   receive(text: string): void {
     if (this.#waiting >= maxWaiting)
-      return this.#fail({ code: "TooManyFrames", detail: "Too many messages wait; this one was dropped" });
+      return this.#fail("TooManyFrames", "Too many messages wait; this one was dropped");
     this.#waiting++;
     this.#tail = this.#tail.then(async () => {
       try {
+        if (!(await this.#isAllowed())) return;
         const message = parseMessage(text);
         if (message) await this.#send(message);
       } catch (error) {
-        this.#fail(this.#toFrameError(error));
+        this.#fail(...this.#toFrameError(error));
       } finally {
         this.#waiting--;
       }
     });
   }
 
-  #toFrameError(error: unknown): FrameError {
-    if (error instanceof InvalidInput) return { code: "InvalidFrame", detail: error.message };
-    if (error instanceof PlatformError && error.status !== 500)
-      return { code: error.code, detail: error.message };
+  #toFrameError(error: unknown): [code: string, detail: string] {
+    if (error instanceof InvalidInput) return ["InvalidFrame", error.message];
+    if (error instanceof PlatformError && error.status !== 500) return [error.code, error.message];
     const errorId = newId();
-    this.#log.error({ err: error, errorId }, "a socket frame failed");
-    return { code: "InternalServerError", detail: `Internal Server Error (${errorId})` };
+    this.#logger.error({ err: error, errorId }, "a socket frame failed");
+    return ["InternalServerError", `Internal Server Error (${errorId})`];
   }
 }
 

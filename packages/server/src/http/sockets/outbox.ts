@@ -158,6 +158,7 @@ export class Outbox {
   }
 }
 
-function isDelta({ seq, json }: Frame): boolean {
+/** Whether a frame is a piece of an answer, whose message follows as an event. */
+export function isDelta({ seq, json }: Frame): boolean {
   return seq === undefined && json.slice(0, 256).includes('"StreamingDeltaEvent"');
 }

@@ -8,7 +8,7 @@ test("followers of one log share its pages, and get what was added after another
   let length = 250;
   const reads: number[] = [];
   const events = stub<EventLog>({
-    read(_id: string, after: number, limit: number) {
+    async read(_id: string, after: number, limit: number) {
       reads.push(after);
       const count = Math.min(limit, length - after);
       return Array.from({ length: count }, (_, index) => {

@@ -11,8 +11,11 @@ const maxPageChars = 128 * 1024;
 const maxKeptChars = 4 * 1024 * 1024;
 const kept = new WeakMap<EventLog, LRUCache<string, readonly Frame[]>>();
 
+/** Pages that are being read. */
+const reading = new WeakMap<EventLog, Map<string, Promise<readonly Frame[]>>>();
+
 /** Runs work in its turn among the resends of all clients: thousands at once delay nobody. */
-export type InTurn = <Result>(work: () => Result) => Promise<Result>;
+export type InTurn = (work: () => Promise<readonly Frame[]>) => Promise<readonly Frame[]>;
 
 /**
  * Sends the listed events between two log positions in order, reading pages at the client's pace.
@@ -29,7 +32,7 @@ export async function resendEvents(
 ): Promise<void> {
   let after = from;
   while (after < upTo && open()) {
-    const frames = await inTurn(() => (open() ? readPage(events, conversationId, after, upTo) : []));
+    const frames = await inTurn(async () => (open() ? readPage(events, conversationId, after, upTo) : []));
     for (const frame of frames) {
       if (frame.listed && frame.seq! <= upTo) await send(frame);
       if (!open()) return;
@@ -39,20 +42,36 @@ export async function resendEvents(
   }
 }
 
-function readPage(events: EventLog, conversationId: string, after: number, upTo: number): readonly Frame[] {
+async function readPage(
+  events: EventLog,
+  conversationId: string,
+  after: number,
+  upTo: number,
+): Promise<readonly Frame[]> {
   const limit = Math.min(pageSize, upTo - after);
-  const read = (): readonly Frame[] =>
-    events
-      .read(conversationId, after, limit, maxPageChars)
-      .map(({ seq, listed, json }) => ({ seq, listed, json }));
+  const read = async (): Promise<readonly Frame[]> => {
+    const records = await events.read(conversationId, after, limit, maxPageChars);
+    return records.map(({ seq, listed, json }) => ({ seq, listed, json }));
+  };
   // A log only grows: a page of which all records exist stays as it is.
   if (limit < pageSize) return read();
   const pages = kept.get(events) ?? new LRUCache({ maxSize: maxKeptChars, sizeCalculation: countChars });
   kept.set(events, pages);
   const key = `${conversationId} ${after}`;
-  const page = pages.get(key) ?? read();
-  pages.set(key, page);
-  return page;
+  const known = pages.get(key);
+  if (known) return known;
+  // Followers that ask for a page while it is read wait for that read.
+  const reads = reading.get(events) ?? new Map<string, Promise<readonly Frame[]>>();
+  reading.set(events, reads);
+  const page = reads.get(key) ?? read();
+  reads.set(key, page);
+  try {
+    const frames = await page;
+    pages.set(key, frames);
+    return frames;
+  } finally {
+    if (reads.get(key) === page) reads.delete(key);
+  }
 }
 
 function countChars(page: readonly Frame[]): number {
@@ -60,12 +79,12 @@ function countChars(page: readonly Frame[]): number {
 }
 
 /** The sequence number after which a client resumes in a log that ends at `upTo`. */
-export function findResendStart(
+export async function findResendStart(
   events: EventLog,
   conversationId: string,
   resend: Resend,
   upTo: number,
-): number {
+): Promise<number> {
   if (resend.mode === "all") return 0;
   if (resend.mode === "after") return Math.min(resend.seq, upTo);
   if (resend.mode === "none") return upTo;
@@ -75,7 +94,7 @@ export function findResendStart(
   let high = upTo;
   while (low < high) {
     const middle = (low + high) >> 1;
-    const [record] = events.read(conversationId, middle, 1);
+    const [record] = await events.read(conversationId, middle, 1);
     if (!record || record.event.timestamp >= resend.timestamp) high = middle;
     else low = middle + 1;
   }

@@ -127,18 +127,24 @@ export function attachSockets(
    * By a key in the query or headers, else by the login cookie; otherwise the first frame brings a
    * key. Browsers also send the cookie from pages of other ports and hosts, which must use a key.
    */
-  const callerOf = (keys: readonly string[], request: IncomingMessage): Principal | undefined => {
-    if (keys.length > 0)
-      return keys.map((key) => authenticator.byKey(key)).find((found) => found !== undefined);
+  const callerOf = async (
+    keys: readonly string[],
+    request: IncomingMessage,
+  ): Promise<Principal | undefined> => {
+    for (const key of keys) {
+      const found = await authenticator.byKey(key);
+      if (found) return found;
+    }
+    if (keys.length > 0) return undefined;
     try {
-      return authenticator.byCookie(request, true);
+      return await authenticator.byCookie(request, true);
     } catch (error) {
       if (error instanceof PlatformError && error.code === "CrossOrigin") return undefined;
       throw error;
     }
   };
 
-  const serve = (client: AuthenticatedSocket, target: SocketTarget) => {
+  const serve = async (client: AuthenticatedSocket, target: SocketTarget): Promise<void> => {
     switch (target.kind) {
       case "events":
       case "session":
@@ -150,21 +156,21 @@ export function attachSockets(
     }
   };
 
-  const upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => {
+  const upgrade = async (request: IncomingMessage, connection: Duplex, head: Buffer): Promise<void> => {
     if (limits.handleOther(request, connection, head)) return;
     const refuse = (status: number, detail: string, retryAfter?: number) =>
-      connection.end(rawResponse(status, detail, retryAfter));
+      void connection.end(rawResponse(status, detail, retryAfter));
     if (closing) return refuse(503, "The server is shutting down");
     const handshake = parseHandshake(request);
     if ("status" in handshake) return refuse(handshake.status, handshake.detail);
     const { target, sandboxId, keys } = handshake;
-    const within = (caller: Principal | undefined) =>
+    const within = async (caller: Principal | undefined) =>
       sandboxId === undefined ? caller : authenticator.scopeToSandbox(sandboxId, caller);
-    const caller = () => within(callerOf(keys, request));
+    const findCaller = async () => within(await callerOf(keys, request));
     // The sandbox of the prefix may be deleted while the socket is open.
-    const quietly = (find: Credential) => () => {
+    const quietly = async (find: Credential) => {
       try {
-        return find();
+        return await find();
       } catch (error) {
         if (error instanceof PlatformError) return undefined;
         throw error;
@@ -172,13 +178,15 @@ export function attachSockets(
     };
     let principal: Principal | undefined;
     try {
-      principal = caller();
+      principal = await findCaller();
       limits.requests?.count(principal, () => getClientAddress(request, trustedProxies));
     } catch (error) {
       if (!(error instanceof PlatformError)) throw error;
       return refuse(error.status, error.message, error.retryAfter);
     }
     if (keys.length > 0 && !principal) return refuse(403, "Authentication failed");
+    // During the look-up, the server may have begun to close.
+    if (closing) return refuse(503, "The server is shutting down");
     sockets.handleUpgrade(request, connection, head, (socket) => {
       socket.on("error", (error) => services.logger.debug({ err: error }, "socket error"));
       endUnreadSocket(socket, limits.maxUnsentBytes);
@@ -186,16 +194,17 @@ export function attachSockets(
       sockets.emit("connection", socket, request);
       const onError = (error: unknown) => services.logger.error({ err: error }, "a socket failed");
       authenticateSocket(socket, {
-        byHandshake: quietly(caller),
-        byKey: (key) => quietly(() => within(authenticator.byKey(key)))(),
+        caller: principal,
+        byHandshake: () => quietly(findCaller),
+        byKey: (key) => quietly(async () => within(await authenticator.byKey(key))),
         ...limits,
-        serve: (caller, credential) => {
+        serve: async (caller, credential) => {
           limits.connections.identify(connection, caller.userId);
           socket.once(
             "close",
             limits.live.hold(caller.source, () => rejectSocket(socket)),
           );
-          serve({ socket, connection, caller, credential }, target);
+          await serve({ socket, connection, caller, credential }, target);
         },
         onError,
       });
@@ -205,9 +214,9 @@ export function attachSockets(
    * Counts a connection with a valid credential before its turn: those without one would displace
    * it while it waits for them. Returns whether it has one.
    */
-  const identify = (request: IncomingMessage, connection: Duplex): boolean => {
+  const identify = async (request: IncomingMessage, connection: Duplex): Promise<boolean> => {
     const handshake = parseHandshake(request);
-    const caller = "status" in handshake ? undefined : callerOf(handshake.keys, request);
+    const caller = "status" in handshake ? undefined : await callerOf(handshake.keys, request);
     if (caller) limits.connections.identify(connection, caller.userId);
     return caller !== undefined;
   };
@@ -215,16 +224,15 @@ export function attachSockets(
   const usersQueue = services.scheduler.queue("handshakes of users");
   server.on("upgrade", (request, connection, head) => {
     connection.on("error", () => connection.destroy());
-    const turns = identify(request, connection) ? usersQueue : queue;
-    turns.add(() => {
-      if (connection.destroyed) return;
-      try {
-        upgrade(request, connection, head);
-      } catch (error) {
-        services.logger.error({ err: error }, "a handshake failed");
-        connection.destroy();
-      }
-    });
+    const fail = (error: unknown) => {
+      services.logger.error({ err: error }, "a handshake failed");
+      connection.destroy();
+    };
+    const takeTurn = (isUser: boolean) =>
+      (isUser ? usersQueue : queue).add(() => {
+        if (!connection.destroyed) upgrade(request, connection, head).catch(fail);
+      });
+    identify(request, connection).then(takeTurn, fail);
   });
 
   return {

@@ -131,17 +131,17 @@ test("a resend sends the stored events in order, all or since a time, and no sta
   for (let index = 0; index < 250; index++) await server.addMessages(id, `m${index}`);
   await server.events.append(id, [{ listed: false, event: status }]);
   const texts = Array.from({ length: 250 }, (_, index) => `m${index}`);
-  const at = (index: number) => server.events.read(id, index, 1)[0]!.event.timestamp;
+  const at = async (index: number) => (await server.events.read(id, index, 1))[0]!.event.timestamp;
 
   const last = (frame: Record<string, any>) =>
     isUserMessage(frame) && frame.llm_message.content[0].text === "m249";
+  const since = async (from: number) =>
+    [`?resend_mode=since&after_timestamp=${await at(from)}`, texts.slice(from)] as const;
   for (const [query, expected] of [
     ["?resend_all=true", texts],
     ["?resend_mode=all", texts],
-    ...[0, 1, 2, 3, 120, 247, 248, 249].map(
-      (from) => [`?resend_mode=since&after_timestamp=${at(from)}`, texts.slice(from)] as const,
-    ),
-    [`?resend_mode=since&after_timestamp=${at(120)}Z`, texts.slice(120)],
+    ...(await Promise.all([0, 1, 2, 3, 120, 247, 248, 249].map(since))),
+    [`?resend_mode=since&after_timestamp=${await at(120)}Z`, texts.slice(120)],
     [`?resend_mode=since&after_timestamp=2000-01-01T00:00:00`, texts],
     ["?after_seq=248", texts.slice(248)],
   ] as const) {

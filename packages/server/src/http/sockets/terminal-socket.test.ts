@@ -31,7 +31,12 @@ test("an active terminal keeps its sandbox awake; an idle one is paused with it,
   const services = { sandboxes, scheduler: new EventLoopScheduler(), logger: pino({ level: "silent" }) };
   const caller = { userId: "me", sandboxId: id, source: "" };
   sockets.on("connection", (socket) =>
-    serveTerminal({ socket, caller, credential: () => caller }, new URLSearchParams(), services, limits),
+    serveTerminal(
+      { socket, caller, credential: async () => caller },
+      new URLSearchParams(),
+      services,
+      limits,
+    ),
   );
   const client = new WebSocket(`ws://127.0.0.1:${(sockets.address() as AddressInfo).port}`);
   await once(client, "open");
@@ -40,11 +45,11 @@ test("an active terminal keeps its sandbox awake; an idle one is paused with it,
   for (let i = 0; i < 10; i++) {
     await once(client, "message");
     await bench.pass(1_000);
-    expect(row()?.status).toBe("RUNNING");
+    expect((await row())?.status).toBe("RUNNING");
   }
   await (await sandboxes.running(id)).exec({ argv: ["touch", "/tmp/quiet"] });
   const closed = once(client, "close");
-  while (row()?.status !== "PAUSED") {
+  while ((await row())?.status !== "PAUSED") {
     await new Promise((resolve) => setTimeout(resolve, 20));
     await bench.pass(1_000);
   }

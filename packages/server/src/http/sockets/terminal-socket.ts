@@ -40,28 +40,31 @@ const maxReasonBytes = 123;
  * 4004 (no such sandbox), 1008 (wrong query), 1009 (frame too large), 1011 (no shell; says why),
  * 1013 (too many terminals of the user).
  */
-export function serveTerminal(
+export async function serveTerminal(
   { socket, caller, credential }: Omit<AuthenticatedSocket, "connection">,
   query: URLSearchParams,
   services: TerminalDeps,
   limits: TerminalLimits,
-): void {
+): Promise<void> {
   if (caller.readOnly) return socket.close(4001, "This key is read-only: it opens no terminal");
   const request = parseTerminalRequest(query);
   if (typeof request === "string") return closeWith(socket, 1008, request);
   const named = caller.sandboxId ?? (request.sandboxId && normalizeSandboxId(request.sandboxId));
   if (named === undefined)
     return socket.close(4004, "Name the sandbox: send its session key, or sandbox_id in the query");
-  const row = services.sandboxes.get(caller.userId, named);
+  const row = await services.sandboxes.get(caller.userId, named);
+  // A socket that has closed meanwhile tells nobody that it leaves.
+  if (socket.readyState !== socket.OPEN) return;
   if (!row) return socket.close(4004, "Sandbox not found");
   const leave = limits.terminals.tryAcquire([caller.userId]);
   if (!leave) return socket.close(1013, "Too many terminals: close others first");
   socket.once("close", leave);
-  new TerminalSocket(socket, row, request, services, limits.busyMs).serve(credential);
+  new TerminalSocket({ socket, credential }, row, request, services, limits.busyMs).serve();
 }
 
 class TerminalSocket {
   readonly #socket: WebSocket;
+  readonly #credential: Credential;
   readonly #owner: { id: string; userId: string };
   readonly #request: TerminalRequest;
   readonly #services: TerminalDeps;
@@ -73,13 +76,14 @@ class TerminalSocket {
   #writtenAt = Number.NEGATIVE_INFINITY;
 
   constructor(
-    socket: WebSocket,
+    { socket, credential }: Pick<AuthenticatedSocket, "socket" | "credential">,
     owner: { id: string; userId: string },
     request: TerminalRequest,
     services: TerminalDeps,
     busyMs: number,
   ) {
     this.#socket = socket;
+    this.#credential = credential;
     this.#owner = owner;
     this.#request = request;
     this.#services = services;
@@ -87,12 +91,14 @@ class TerminalSocket {
     this.#size = request.tty;
     this.#input = new Transform({
       highWaterMark: maxUnreadBytes,
-      transform: (chunk, _encoding, done) => void this.#ensureRunning().then(() => done(null, chunk), done),
+      transform: (chunk, _encoding, done) =>
+        void this.#ifAllowed(() => void this.#ensureRunning().then(() => done(null, chunk), done)),
+      flush: (done) => void this.#ifAllowed(done),
     });
     this.#input.on("error", (error) => this.#fail(error));
   }
 
-  serve(credential: Credential): void {
+  serve(): void {
     const socket = this.#socket;
     const { sandboxes } = this.#services;
     const leave = sandboxes.acquire(this.#owner.id, {
@@ -111,11 +117,20 @@ class TerminalSocket {
       this.#input.destroy();
       this.#shell?.hangUp();
     });
-    socket.on("message", (data, isBinary) => {
-      if (!credential()) return rejectSocket(socket);
-      this.#onFrame(data as Buffer, isBinary);
-    });
+    socket.on("message", (data, isBinary) => this.#onFrame(data as Buffer, isBinary));
     this.#run().catch((error) => this.#fail(error));
+  }
+
+  /** Does what a frame asks for while its client may still ask; otherwise closes the socket. */
+  async #ifAllowed(act: () => void): Promise<void> {
+    try {
+      if (await this.#credential()) return act();
+      // Read the client's close frame.
+      this.#socket.resume();
+      rejectSocket(this.#socket);
+    } catch (error) {
+      this.#fail(error);
+    }
   }
 
   async #ensureRunning() {
@@ -130,7 +145,7 @@ class TerminalSocket {
     if (message === "eof") return void this.#input.end(() => this.#socket.resume());
     if ("cols" in message) {
       this.#size &&= message;
-      return this.#resize();
+      return void this.#ifAllowed(() => this.#resize());
     }
     if (this.#input.write(message.input)) return;
     this.#socket.pause();
@@ -156,7 +171,7 @@ class TerminalSocket {
     const status = await exit;
     await readOut;
     const { id, userId } = this.#owner;
-    const row = this.#services.sandboxes.get(userId, id);
+    const row = await this.#services.sandboxes.get(userId, id);
     if (row && row.status !== "RUNNING")
       return this.#close(1001, "The sandbox was stopped: connect again to wake it");
     this.#close(1000, `exit ${exitCode(status)}`);

@@ -59,7 +59,7 @@ export class SqliteApiKeys implements ApiKeyStore {
     return row;
   }
 
-  find(key: string): ApiKeyRow | undefined {
+  async find(key: string): Promise<ApiKeyRow | undefined> {
     const stored = this.#context.reader.get<StoredKey>(
       `SELECT ${apiKeyColumns} FROM api_keys WHERE hash = ?`,
       hashKey(key),
@@ -67,7 +67,7 @@ export class SqliteApiKeys implements ApiKeyStore {
     return stored && toApiKey(stored);
   }
 
-  get(id: string): ApiKeyRow | undefined {
+  async get(id: string): Promise<ApiKeyRow | undefined> {
     const stored = this.#context.reader.get<StoredKey>(
       `SELECT ${apiKeyColumns} FROM api_keys WHERE id = ?`,
       id,
@@ -75,7 +75,7 @@ export class SqliteApiKeys implements ApiKeyStore {
     return stored && toApiKey(stored);
   }
 
-  list(userId?: string): ApiKeyRow[] {
+  async list(userId?: string): Promise<ApiKeyRow[]> {
     const { reader } = this.#context;
     const rows =
       userId === undefined

@@ -65,7 +65,7 @@ export class SqliteBehaviours implements BehaviourStore {
     await writer.run(compile(forgotten), compile(insert), compile(trim), compile(forget));
   }
 
-  list(userId: string, holder?: string): BehaviourRow[] {
+  async list(userId: string, holder?: string): Promise<BehaviourRow[]> {
     const { reader } = this.#context;
     const rows =
       holder === undefined
@@ -74,12 +74,12 @@ export class SqliteBehaviours implements BehaviourStore {
     return rows.filter((row) => row.user_id === userId).map(toRow);
   }
 
-  findUnaccepted(userId: string, holder: string): BehaviourRow | undefined {
+  async findUnaccepted(userId: string, holder: string): Promise<BehaviourRow | undefined> {
     const stored = this.#context.reader.get<Stored>(behaviourQueries.unaccepted, holder, userId);
     return stored && toRow(stored);
   }
 
-  findOrigin(holder: string, workingDir: string): string | undefined {
+  async findOrigin(holder: string, workingDir: string): Promise<string | undefined> {
     const rows = this.#context.reader.all<Stored>(behaviourQueries.ofHolder, holder);
     return rows.find((row) => row.working_dir === workingDir)?.origin;
   }
@@ -102,7 +102,7 @@ export class SqliteBehaviours implements BehaviourStore {
     await writer.run(compile(removal));
   }
 
-  listAccepted(userId: string): AcceptanceRow[] {
+  async listAccepted(userId: string): Promise<AcceptanceRow[]> {
     return this.#context.reader
       .all<StoredAcceptance>(behaviourQueries.accepted, userId)
       .map(({ digest, origin, parts, accepted_at }) => ({

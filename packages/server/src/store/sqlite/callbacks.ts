@@ -40,24 +40,24 @@ export class SqliteCallbacks implements CallbackStore {
     await this.#context.writer.run(compile(insert));
   }
 
-  get(id: string): CallbackRow | undefined {
+  async get(id: string): Promise<CallbackRow | undefined> {
     const stored = this.#context.reader.get<Stored>(callbackQueries.get, id);
     return stored && this.#fromStored(stored);
   }
 
-  listByConversation(conversationId: string): CallbackRow[] {
+  async listByConversation(conversationId: string): Promise<CallbackRow[]> {
     return this.#context.reader
       .all<Stored>(callbackQueries.ofConversation, conversationId)
       .map((stored) => this.#fromStored(stored));
   }
 
-  listActive(conversationId: string): { id: string; nextSeq: number }[] {
+  async listActive(conversationId: string): Promise<{ id: string; nextSeq: number }[]> {
     return this.#context.reader
       .all<{ id: string; next_seq: number }>(callbackQueries.activeOf, conversationId)
       .map(({ id, next_seq }) => ({ id, nextSeq: next_seq }));
   }
 
-  listPending(): { id: string; conversationId: string }[] {
+  async listPending(): Promise<{ id: string; conversationId: string }[]> {
     return this.#context.reader
       .all<{ id: string; conversation_id: string }>(sweeps.behind)
       .map(({ id, conversation_id }) => ({ id, conversationId: conversation_id }));

@@ -19,7 +19,7 @@ export class SqliteConversationAgents implements ConversationAgentStore {
     this.#context = context;
   }
 
-  get(conversationId: string): AgentDocument | undefined {
+  async get(conversationId: string): Promise<AgentDocument | undefined> {
     const row = this.#context.reader.get<{ document: Uint8Array }>(agentQueries.get, conversationId);
     if (!row) return undefined;
     const key = Buffer.from(row.document.buffer, row.document.byteOffset, 32).toString("latin1");

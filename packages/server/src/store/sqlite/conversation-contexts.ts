@@ -17,7 +17,7 @@ export class SqliteConversationContexts implements ContextStore {
     this.#context = context;
   }
 
-  get(conversationId: string): { document: unknown; activated: string[] } | undefined {
+  async get(conversationId: string): Promise<{ document: unknown; activated: string[] } | undefined> {
     const row = this.#context.reader.get<{ document: string; activated: string }>(
       contextQueries.get,
       conversationId,

@@ -49,7 +49,7 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
     await this.#context.writer.run(compile(insert));
   }
 
-  get(conversationId: string): ConversationSecretsRow | undefined {
+  async get(conversationId: string): Promise<ConversationSecretsRow | undefined> {
     const stored = this.#context.reader.get<ConversationSecretsRecord>(
       "SELECT * FROM conversation_secrets WHERE conversation_id = ?",
       conversationId,
@@ -57,7 +57,7 @@ export class SqliteConversationSecrets implements ConversationSecretStore {
     return stored && this.#row(stored);
   }
 
-  listBySandbox(sandboxId: string): ConversationSecretsRow[] {
+  async listBySandbox(sandboxId: string): Promise<ConversationSecretsRow[]> {
     return this.#context.reader
       .all<ConversationSecretsRecord>(
         "SELECT * FROM conversation_secrets WHERE sandbox_id = ? ORDER BY number",

@@ -24,13 +24,13 @@ test("a conversation is read as it was created", async () => {
   const row = conversationRow({ title: null, parentId: randomUUID() });
   row.config.tags = { a: "b", __proto__: "c" };
   await store.conversations.create(row);
-  expect(store.conversations.get(row.id)).toEqual({
+  expect(await store.conversations.get(row.id)).toEqual({
     ...row,
     updatedAt: row.createdAt,
     summary: { executionStatus: "idle", metrics: null, stats: null },
     head: null,
   });
-  expect(store.conversations.get(randomUUID())).toBeUndefined();
+  expect(await store.conversations.get(randomUUID())).toBeUndefined();
 });
 
 test("an id can be used once", async () => {
@@ -39,7 +39,7 @@ test("an id can be used once", async () => {
     code: "ConversationExists",
     status: 409,
   });
-  expect(store.conversations.get(id)!.title).toBe("first");
+  expect((await store.conversations.get(id))!.title).toBe("first");
 });
 
 test("a search returns the newest first, page by page, equal times in a stable order", async () => {
@@ -48,7 +48,7 @@ test("a search returns the newest first, page by page, equal times in a stable o
   const found: string[] = [];
   let pageId: string | undefined;
   do {
-    const page = store.conversations.search({ userId: "default" }, { limit: 2, pageId });
+    const page = await store.conversations.search({ userId: "default" }, { limit: 2, pageId });
     found.push(...page.items.map((row) => row.id));
     pageId = page.nextPageId ?? undefined;
   } while (pageId);
@@ -60,15 +60,15 @@ test("filters apply to the search and, except for sub-conversations, to the coun
   await create({ title: "fix_the bug", createdAt: 20, parentId });
   await create({ title: null, createdAt: 30 });
   await create({ title: "Fix", createdAt: 40, userId: "other" });
-  const found = (filter: Partial<ConversationFilter>) =>
-    store.conversations
-      .search({ userId: "default", ...filter }, { limit: 10 })
-      .items.map((row) => row.createdAt);
+  const found = async (filter: Partial<ConversationFilter>) => {
+    const { items } = await store.conversations.search({ userId: "default", ...filter }, { limit: 10 });
+    return items.map((row) => row.createdAt);
+  };
   const count = (filter: Partial<ConversationFilter>) =>
     store.conversations.count({ userId: "default", ...filter });
-  expect(found({})).toEqual([30, 20, 10]);
-  expect(found({ includeSubConversations: false })).toEqual([30, 10]);
-  expect(count({ includeSubConversations: false })).toBe(3);
+  expect(await found({})).toEqual([30, 20, 10]);
+  expect(await found({ includeSubConversations: false })).toEqual([30, 10]);
+  expect(await count({ includeSubConversations: false })).toBe(3);
   const cases: [Partial<ConversationFilter>, number[]][] = [
     [{ titleContains: "fix" }, [20, 10]],
     [{ titleContains: "100%it" }, [10]],
@@ -80,21 +80,21 @@ test("filters apply to the search and, except for sub-conversations, to the coun
     [{ userId: "nobody" }, []],
   ];
   for (const [filter, expected] of cases) {
-    expect(found(filter)).toEqual(expected);
-    expect(count(filter)).toBe(expected.length);
+    expect(await found(filter)).toEqual(expected);
+    expect(await count(filter)).toBe(expected.length);
   }
-  expect(() => found({ titleContains: "%a".repeat(30_000) })).toThrow("title__contains");
+  await expect(found({ titleContains: "%a".repeat(30_000) })).rejects.toThrow("title__contains");
 });
 
 test("an update changes its fields and the update time", async () => {
   const id = await create({ title: "old" });
-  const before = store.conversations.get(id)!;
+  const before = (await store.conversations.get(id))!;
   await store.conversations.update(id, { title: "new" });
-  expect(store.conversations.get(id)).toEqual({ ...before, title: "new", updatedAt: now });
+  expect(await store.conversations.get(id)).toEqual({ ...before, title: "new", updatedAt: now });
   await store.conversations.update(id, { config: { ...before.config, llmModel: "other" } });
-  expect(store.conversations.get(id)).toMatchObject({ title: "new", config: { llmModel: "other" } });
+  expect(await store.conversations.get(id)).toMatchObject({ title: "new", config: { llmModel: "other" } });
   await store.conversations.update(id, { title: null });
-  expect(store.conversations.get(id)!.title).toBeNull();
+  expect((await store.conversations.get(id))!.title).toBeNull();
   await expect(store.conversations.update(randomUUID(), { title: "x" })).rejects.toMatchObject({
     code: "ConversationNotFound",
   });
@@ -105,15 +105,15 @@ test("an update changes its fields and the update time", async () => {
 
 test("concurrent changes of different fields are all stored", async () => {
   const id = await create({});
-  const { config } = store.conversations.get(id)!;
+  const { config } = (await store.conversations.get(id))!;
   const public_ = { public: true, selectedRepository: null };
   await Promise.all([
     store.conversations.update(id, { config: { llmProfile: "fast" } }),
     store.conversations.update(id, { config: public_ }),
     store.conversations.update(id, { config: { tags: { "a'b": 'c"$.d' } }, title: "new" }),
   ]);
-  expect(store.conversations.get(id)).toMatchObject({ title: "new" });
-  expect(store.conversations.get(id)!.config).toEqual({
+  expect(await store.conversations.get(id)).toMatchObject({ title: "new" });
+  expect((await store.conversations.get(id))!.config).toEqual({
     ...config,
     ...public_,
     llmProfile: "fast",
@@ -126,7 +126,7 @@ test("children, and conversations of the same sandbox, are found", async () => {
   const lonely = await create({});
   const first = await create({ parentId: parent, createdAt: 1, sandboxId: "one" });
   const second = await create({ parentId: parent, createdAt: 2 });
-  expect(store.conversations.listChildren([parent, lonely])).toEqual(
+  expect(await store.conversations.listChildren([parent, lonely])).toEqual(
     new Map([
       [parent, [first, second]],
       [lonely, []],
@@ -137,11 +137,11 @@ test("children, and conversations of the same sandbox, are found", async () => {
     createdAt: 3,
     config: { ...emptyConfig("/w"), task: { id: "task_1", subagent: "x" } },
   });
-  const found = (which?: { subAgents: boolean }) =>
-    store.conversations.listChildren([parent], which).get(parent);
-  expect([found(), found({ subAgents: false })]).toEqual([
+  const found = async (which?: { subAgents: boolean }) =>
+    (await store.conversations.listChildren([parent], which)).get(parent);
+  expect([await found(), await found({ subAgents: false })]).toEqual([
     [first, second, subAgent],
     [first, second],
   ]);
-  expect(store.conversations.listBySandbox("one").map((row) => row.id)).toEqual([parent, first]);
+  expect((await store.conversations.listBySandbox("one")).map((row) => row.id)).toEqual([parent, first]);
 });

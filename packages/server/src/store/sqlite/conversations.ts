@@ -150,12 +150,16 @@ export class SqliteConversations implements ConversationStore {
     );
   }
 
-  get(id: string): ConversationRow | undefined {
+  async get(id: string): Promise<ConversationRow | undefined> {
+    return this.#find(id);
+  }
+
+  #find(id: string): ConversationRow | undefined {
     const stored = this.#context.reader.get<Stored>(conversationQueries.get, id);
     return stored && fromStored(stored);
   }
 
-  search(filter: ConversationFilter, page: ConversationPage): PageResult<ConversationRow> {
+  async search(filter: ConversationFilter, page: ConversationPage): Promise<PageResult<ConversationRow>> {
     const rows = this.#context.reader.select<Stored>(this.searchStatement(filter, page));
     return toPage(rows.map(fromStored), page);
   }
@@ -172,13 +176,16 @@ export class SqliteConversations implements ConversationStore {
     return compile(query.limit(page.limit + 1).offset(pageOffset(page.pageId)));
   }
 
-  count(filter: ConversationFilter): number {
+  async count(filter: ConversationFilter): Promise<number> {
     const query = applyFilter(this.#context.build.selectFrom("conversations"), filter);
     const counted = query.select((expression) => expression.fn.countAll<number>().as("count"));
     return this.#context.reader.select<{ count: number }>(compile(counted))[0]!.count;
   }
 
-  listChildren(ids: readonly string[], { subAgents } = { subAgents: true }): Map<string, string[]> {
+  async listChildren(
+    ids: readonly string[],
+    { subAgents } = { subAgents: true },
+  ): Promise<Map<string, string[]>> {
     const children = new Map<string, string[]>(ids.map((id) => [id, []]));
     const rows = this.#context.reader.all<{ id: string; parent_id: string }>(
       subAgents ? conversationQueries.childrenOf : conversationQueries.childrenWithoutTasks,
@@ -219,16 +226,16 @@ export class SqliteConversations implements ConversationStore {
     id: string,
     endsStart = "The conversation was deleted while it was being started.",
   ): Promise<boolean> {
-    const row = this.get(id);
-    if (!row) throw new PlatformError("StoredConversationMissing");
+    // Nothing waits before the write, so that it shares a transaction with those beside it.
+    if (!this.#find(id)) throw new PlatformError("StoredConversationMissing");
     await this.#context.writer.release(...removals.map((sql) => ({ sql, parameters: [id] })), {
       sql: endStarts,
       parameters: [endsStart, this.#context.clock(), id],
     });
-    return this.get(id) === undefined;
+    return this.#find(id) === undefined;
   }
 
-  listRunning(): ConversationRow[] {
+  async listRunning(): Promise<ConversationRow[]> {
     return this.#context.reader.all<Stored>(conversationQueries.running).map(fromStored);
   }
 
@@ -249,11 +256,11 @@ export class SqliteConversations implements ConversationStore {
     await this.#context.writer.run({ sql, parameters: [count] });
   }
 
-  listWithGoal(): ConversationRow[] {
+  async listWithGoal(): Promise<ConversationRow[]> {
     return this.#context.reader.all<Stored>(conversationQueries.withGoal).map(fromStored);
   }
 
-  listBySandbox(sandboxId: string): ConversationRow[] {
+  async listBySandbox(sandboxId: string): Promise<ConversationRow[]> {
     return this.#context.reader.all<Stored>(conversationQueries.bySandbox, sandboxId).map(fromStored);
   }
 }

@@ -36,8 +36,8 @@ test("a full disk refuses appends with StorageFull, stores no part of them, and 
     expect(refusal).toMatchObject({ code: "StorageFull", status: 507 });
     const status = [stateUpdate("execution_status", "running"), large, large];
     await expect(store.events.append(row.id, status)).rejects.toMatchObject({ code: "StorageFull" });
-    expect(store.events.lastSeq(row.id)).toBe(acknowledged);
-    expect(store.conversations.get(row.id)!.summary.executionStatus).toBe("idle");
+    expect(await store.events.lastSeq(row.id)).toBe(acknowledged);
+    expect((await store.conversations.get(row.id))!.summary.executionStatus).toBe("idle");
     expect(received).toHaveLength(acknowledged);
 
     rmSync(join(dir, "ballast"));
@@ -46,7 +46,7 @@ test("a full disk refuses appends with StorageFull, stores no part of them, and 
     await store.close();
 
     const reopened = await openStore(dir);
-    const stored = reopened.events.read(row.id, 0, 1000).map((record) => record.seq);
+    const stored = (await reopened.events.read(row.id, 0, 1000)).map((record) => record.seq);
     expect(stored).toEqual(Array.from({ length: acknowledged + 1 }, (_, index) => index + 1));
     await reopened.close();
   } finally {

@@ -56,9 +56,9 @@ test("after kill -9 every acknowledged record is stored once, and sequence numbe
       if (eventId?.length === 36) acknowledged.set(Number(seq), eventId);
     }
     const reopened = await openStore(dir);
-    const stored = reopened.events.read(row.id, 0, 1_000_000);
-    const last = reopened.events.lastSeq(row.id);
-    expect(reopened.events.count(row.id)).toBe(last);
+    const stored = await reopened.events.read(row.id, 0, 1_000_000);
+    const last = await reopened.events.lastSeq(row.id);
+    expect(await reopened.events.count(row.id)).toBe(last);
     await reopened.events.append(row.id, [message("between two lives")]);
     await reopened.close();
     expect(stored.map((record) => record.seq)).toEqual(Array.from({ length: last }, (_, index) => index + 1));
@@ -87,6 +87,6 @@ test("the same process cannot open a folder twice, but can reopen it after close
   await store.conversations.create(row);
   await store.close();
   const again = await openStore(dir);
-  expect(again.conversations.get(row.id)?.id).toBe(row.id);
+  expect((await again.conversations.get(row.id))?.id).toBe(row.id);
   await again.close();
 });

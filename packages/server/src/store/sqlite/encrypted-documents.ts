@@ -20,7 +20,7 @@ export class EncryptedDocuments implements DocumentStore {
     this.#place = (userId) => `${place}:${userId}`;
   }
 
-  get(userId: string): Document | undefined {
+  async get(userId: string): Promise<Document | undefined> {
     if (!this.#documents.has(userId)) {
       const sql = `SELECT document FROM ${this.#table} WHERE user_id = ?`;
       const row = this.#context.reader.get<{ document: Uint8Array }>(sql, userId);

@@ -54,9 +54,9 @@ test("an appended record gets the next sequence number, an id, a timestamp and i
   expect(first[0]!.event.id).toMatch(/^[0-9a-f]{8}-[0-9a-f-]{27}$/);
   expect(first[0]!.event.timestamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$/);
   expect(JSON.parse(first[0]!.json)).toEqual(first[0]!.event);
-  expect(store.events.read(id, 0, 10)).toEqual([...first, third]);
-  expect(store.events.read(id, 1, 1)).toEqual([first[1]]);
-  expect(store.events.lastSeq(id)).toBe(3);
+  expect(await store.events.read(id, 0, 10)).toEqual([...first, third]);
+  expect(await store.events.read(id, 1, 1)).toEqual([first[1]]);
+  expect(await store.events.lastSeq(id)).toBe(3);
 });
 
 test("serialized events contain no null or undefined, except inside a state update's value", async () => {
@@ -71,7 +71,7 @@ test("serialized events contain no null or undefined, except inside a state upda
   expect(action!.json).not.toContain("null");
   expect(action!.event).toMatchObject({ action: { list: [{}] } });
   expect(JSON.parse(state!.json).value).toEqual(value);
-  expect(store.events.read(id, 0, 10)).toEqual([action, state]);
+  expect(await store.events.read(id, 0, 10)).toEqual([action, state]);
 });
 
 test("the caller may change an event after appending it", async () => {
@@ -87,11 +87,11 @@ test("control records are read and followed, but not listed, counted or found by
     stateUpdate("execution_status", "running"),
     message("b"),
   ]);
-  expect(store.events.read(id, 0, 10).map((record) => record.listed)).toEqual([true, false, true]);
-  expect(store.events.search(id, { limit: 10 }).items).toEqual([records[0]!.json, records[2]!.json]);
-  expect(store.events.count(id)).toBe(2);
+  expect((await store.events.read(id, 0, 10)).map((record) => record.listed)).toEqual([true, false, true]);
+  expect((await store.events.search(id, { limit: 10 })).items).toEqual([records[0]!.json, records[2]!.json]);
+  expect(await store.events.count(id)).toBe(2);
   expect(
-    store.events.batch(
+    await store.events.batch(
       id,
       records.map((record) => record.event.id),
     ),
@@ -100,52 +100,59 @@ test("control records are read and followed, but not listed, counted or found by
 
 test("reading without texts returns the same records, and fewer if they are long", async () => {
   const parsed = (after: number, limit: number) => store.events.readParsed(id, after, limit);
-  const whole = (after: number, limit: number) =>
-    store.events.read(id, after, limit).map(({ json: _, ...record }) => record);
-  expect(parsed(0, 10)).toEqual([]);
+  const whole = async (after: number, limit: number) =>
+    (await store.events.read(id, after, limit)).map(({ json: _, ...record }) => record);
+  expect(await parsed(0, 10)).toEqual([]);
   await store.events.append(id, [
     message('quotes " and \\ and ] and \u2028'),
     stateUpdate("execution_status", "running"),
   ]);
   await store.events.append(id, [message("a"), message("b")]);
-  expect(parsed(0, 10)).toEqual(whole(0, 10));
-  expect(parsed(0, 10).map(({ seq, listed }) => [seq, listed])).toEqual([
+  expect(await parsed(0, 10)).toEqual(await whole(0, 10));
+  expect((await parsed(0, 10)).map(({ seq, listed }) => [seq, listed])).toEqual([
     [1, true],
     [2, false],
     [3, true],
     [4, true],
   ]);
-  expect(parsed(1, 2)).toEqual(whole(1, 2));
-  expect(parsed(4, 10)).toEqual([]);
+  expect(await parsed(1, 2)).toEqual(await whole(1, 2));
+  expect(await parsed(4, 10)).toEqual([]);
   const long = "x".repeat(5 * 2 ** 20);
   await store.events.append(id, [message(long), message(long)]);
-  expect(parsed(4, 10).map(({ seq }) => seq)).toEqual([5]);
-  expect(parsed(5, 10).map(({ seq }) => seq)).toEqual([6]);
-  expect(store.events.readParsed("unknown", 0, 10)).toEqual([]);
+  expect((await parsed(4, 10)).map(({ seq }) => seq)).toEqual([5]);
+  expect((await parsed(5, 10)).map(({ seq }) => seq)).toEqual([6]);
+  expect(await store.events.readParsed("unknown", 0, 10)).toEqual([]);
 });
 
 test("pages continue in both directions, whatever lies between the listed events", async () => {
   for (let index = 0; index < 25; index++) {
     await store.events.append(id, [message(`${index}`), stateUpdate("x", index)]);
   }
-  const texts = (descending: boolean) => {
+  const texts = async (descending: boolean) => {
     const all: string[] = [];
     let pageId: string | null = null;
     do {
-      const page = store.events.search(id, { limit: 10, descending, ...(pageId !== null && { pageId }) });
+      const page: { items: string[]; nextPageId: string | null } = await store.events.search(id, {
+        limit: 10,
+        descending,
+        ...(pageId !== null && { pageId }),
+      });
       all.push(...page.items);
       pageId = page.nextPageId;
     } while (pageId !== null);
     return all.map((json) => Number(JSON.parse(json).llm_message.content[0].text));
   };
   const order = Array.from({ length: 25 }, (_, index) => index);
-  expect(texts(false)).toEqual(order);
-  expect(texts(true)).toEqual(order.toReversed());
-  expect(store.events.search(id, { limit: 25 }).nextPageId).toBeNull();
-  expect(store.events.search(id, { limit: 10, pageId: "400" })).toEqual({ items: [], nextPageId: null });
-  const start = store.events.search(id, { limit: 10 });
+  expect(await texts(false)).toEqual(order);
+  expect(await texts(true)).toEqual(order.toReversed());
+  expect((await store.events.search(id, { limit: 25 })).nextPageId).toBeNull();
+  expect(await store.events.search(id, { limit: 10, pageId: "400" })).toEqual({
+    items: [],
+    nextPageId: null,
+  });
+  const start = await store.events.search(id, { limit: 10 });
   for (const pageId of ["", "-1", "1e3", "abc", "0x10", "99999999999999999999"]) {
-    expect(store.events.search(id, { limit: 10, pageId })).toEqual(start);
+    expect(await store.events.search(id, { limit: 10, pageId })).toEqual(start);
   }
 });
 
@@ -153,18 +160,23 @@ test("filters by kind and time apply to pages and counts", async () => {
   const pause = { listed: true, event: { kind: "PauseEvent", source: "user" } } as const;
   const records = await store.events.append(id, [message("0"), pause, message("2"), pause, message("4")]);
   const times = records.map((record) => record.event.timestamp);
-  const found = (filter: object) => {
-    const { items } = store.events.search(id, { limit: 10, ...filter });
-    expect(store.events.count(id, filter)).toBe(items.length);
+  const found = async (filter: object) => {
+    const { items } = await store.events.search(id, { limit: 10, ...filter });
+    expect(await store.events.count(id, filter)).toBe(items.length);
     return items.map((json) => records.findIndex((record) => record.json === json));
   };
-  expect(found({ kind: "PauseEvent" })).toEqual([1, 3]);
-  expect(found({ timestampGte: times[1], timestampLt: times[4] })).toEqual([1, 2, 3]);
-  expect(found({ timestampGte: times[3], timestampLt: times[1] })).toEqual([]);
-  expect(found({ timestampGte: "2999-01-01T00:00:00.000000" })).toEqual([]);
-  expect(found({ timestampLt: "1999-01-01T00:00:00.000000" })).toEqual([]);
-  expect(found({ kind: "MessageEvent", timestampGte: times[1] })).toEqual([2, 4]);
-  const second = store.events.search(id, { limit: 1, kind: "MessageEvent", descending: true, pageId: "1" });
+  expect(await found({ kind: "PauseEvent" })).toEqual([1, 3]);
+  expect(await found({ timestampGte: times[1], timestampLt: times[4] })).toEqual([1, 2, 3]);
+  expect(await found({ timestampGte: times[3], timestampLt: times[1] })).toEqual([]);
+  expect(await found({ timestampGte: "2999-01-01T00:00:00.000000" })).toEqual([]);
+  expect(await found({ timestampLt: "1999-01-01T00:00:00.000000" })).toEqual([]);
+  expect(await found({ kind: "MessageEvent", timestampGte: times[1] })).toEqual([2, 4]);
+  const second = await store.events.search(id, {
+    limit: 1,
+    kind: "MessageEvent",
+    descending: true,
+    pageId: "1",
+  });
   expect(second).toEqual({ items: [records[2]!.json], nextPageId: "2" });
 });
 
@@ -177,9 +189,9 @@ test("an append to an unknown conversation is refused and stores nothing, also i
   ]);
   expect(results.map((result) => result.status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
   expect(results[1]).toMatchObject({ reason: { code: "ConversationNotFound" } });
-  expect(store.events.lastSeq(id)).toBe(2);
-  expect(store.events.read(unknown, 0, 10)).toEqual([]);
-  expect(store.events.count(unknown)).toBe(0);
+  expect(await store.events.lastSeq(id)).toBe(2);
+  expect(await store.events.read(unknown, 0, 10)).toEqual([]);
+  expect(await store.events.count(unknown)).toBe(0);
   await expect(store.events.append(unknown, [])).rejects.toMatchObject({ code: "ConversationNotFound" });
 });
 
@@ -190,8 +202,8 @@ test("a batch with an existing event id is refused as a whole and does not affec
     store.events.append(id, [message("d")]),
   ]);
   expect(results.map((result) => result.status)).toEqual(["rejected", "fulfilled"]);
-  expect(store.events.read(id, 0, 10).map((record) => record.seq)).toEqual([1, 2]);
-  expect(store.events.search(id, { limit: 10 }).items).toHaveLength(2);
+  expect((await store.events.read(id, 0, 10)).map((record) => record.seq)).toEqual([1, 2]);
+  expect((await store.events.search(id, { limit: 10 })).items).toHaveLength(2);
 });
 
 test("timestamps never go backwards, even if the clock does or the process restarts", async () => {
@@ -218,7 +230,7 @@ test("timestamps never go backwards, even if the clock does or the process resta
 test("followers get every record once, in order, under 50 concurrent appenders, as the appenders' own objects", async () => {
   const seen: LogRecord[] = [];
   const ended: LogRecord[] = [];
-  let toldTooEarly = false;
+  const checks: Promise<boolean>[] = [];
   let broken = 0;
   store.events.follow(id, () => {
     broken += 1;
@@ -229,7 +241,8 @@ test("followers get every record once, in order, under 50 concurrent appenders, 
     end();
   });
   store.events.follow(id, (records) => {
-    if (store.events.lastSeq(id) < records.at(-1)!.seq) toldTooEarly = true;
+    const { seq } = records.at(-1)!;
+    checks.push(store.events.lastSeq(id).then((last) => last < seq));
     seen.push(...records);
   });
   const warned = new Promise<Error>((resolve) => process.once("warning", resolve));
@@ -245,7 +258,7 @@ test("followers get every record once, in order, under 50 concurrent appenders, 
   expect(new Set(seen)).toEqual(new Set(appended.flat()));
   for (const own of appended)
     expect(own.map((record) => record.seq).toSorted((a, b) => a - b)).toEqual(own.map((r) => r.seq));
-  expect(toldTooEarly).toBe(false);
+  expect(await Promise.all(checks)).not.toContain(true);
   expect(ended).toHaveLength(2);
   expect(broken).toBe(1000);
   expect((await warned).message).toContain("a broken follower");
@@ -271,14 +284,14 @@ test("followers get only their own conversation's records", async () => {
 });
 
 test("the summary reflects the state records of the log", async () => {
-  expect(store.conversations.get(id)!.summary).toEqual({
+  expect((await store.conversations.get(id))!.summary).toEqual({
     executionStatus: "idle",
     metrics: null,
     stats: null,
   });
   const [running] = await store.events.append(id, [stateUpdate("execution_status", "running")]);
-  expect(store.conversations.get(id)!.summary.executionStatus).toBe("running");
-  expect(store.conversations.listRunning().map((row) => row.id)).toEqual([id]);
+  expect((await store.conversations.get(id))!.summary.executionStatus).toBe("running");
+  expect((await store.conversations.listRunning()).map((row) => row.id)).toEqual([id]);
   const usages = { agent: metrics("demo/plan", 0.25, 100), condenser: metrics("demo/small", 0.5, 10) };
   await store.events.append(id, [
     stateUpdate("stats", { usage_to_metrics: usages }),
@@ -286,7 +299,7 @@ test("the summary reflects the state records of the log", async () => {
     stateUpdate("stats", null),
     stateUpdate("execution_status", "finished"),
   ]);
-  const row = store.conversations.get(id)!;
+  const row = (await store.conversations.get(id))!;
   expect(row.summary.executionStatus).toBe("finished");
   expect(row.summary.metrics).toMatchObject({
     model_name: "demo/plan",
@@ -300,7 +313,7 @@ test("the summary reflects the state records of the log", async () => {
     },
   });
   expect(row.updatedAt).toBeGreaterThanOrEqual(Date.parse(`${running!.event.timestamp}Z`));
-  expect(store.conversations.listRunning()).toEqual([]);
+  expect(await store.conversations.listRunning()).toEqual([]);
 });
 
 test("removing a conversation removes its events", async () => {
@@ -309,13 +322,13 @@ test("removing a conversation removes its events", async () => {
   await store.events.append(id, [message("a")]);
   await store.events.append(other.id, [message("b")]);
   await store.conversations.remove(id);
-  expect(store.events.read(id, 0, 10)).toEqual([]);
+  expect(await store.events.read(id, 0, 10)).toEqual([]);
   await expect(store.events.append(id, [message("c")])).rejects.toMatchObject({
     code: "ConversationNotFound",
   });
   await store.conversations.create(conversationRow({ id }));
-  expect(store.events.count(id)).toBe(0);
-  expect(store.events.count(other.id)).toBe(1);
+  expect(await store.events.count(id)).toBe(0);
+  expect(await store.events.count(other.id)).toBe(1);
 });
 
 test("close stores earlier appends and refuses later ones", async () => {
@@ -328,7 +341,7 @@ test("close stores earlier appends and refuses later ones", async () => {
   await expect(own.events.append(row.id, [message("late")])).rejects.toThrow("closed");
   await Promise.all([created, appended, closed]);
   const again = await openStore(dir);
-  expect(again.events.count(row.id)).toBe(1);
+  expect(await again.events.count(row.id)).toBe(1);
   await again.close();
   remove();
 });

@@ -136,7 +136,12 @@ export class SqliteEventLog implements EventLog {
     return stored;
   }
 
-  read(conversationId: string, afterSeq: number, limit: number, maxLength = maxPageLength): LogRecord[] {
+  async read(
+    conversationId: string,
+    afterSeq: number,
+    limit: number,
+    maxLength = maxPageLength,
+  ): Promise<LogRecord[]> {
     const log = this.#log(conversationId);
     if (!log) return [];
     const from = Math.min(Math.max(afterSeq, 0), maxSeq) + 1;
@@ -154,7 +159,7 @@ export class SqliteEventLog implements EventLog {
     }));
   }
 
-  readParsed(conversationId: string, afterSeq: number, limit: number): ParsedRecord[] {
+  async readParsed(conversationId: string, afterSeq: number, limit: number): Promise<ParsedRecord[]> {
     const log = this.#log(conversationId);
     if (!log) return [];
     const from = Math.min(Math.max(afterSeq, 0), maxSeq) + 1;
@@ -171,7 +176,10 @@ export class SqliteEventLog implements EventLog {
     }));
   }
 
-  search(conversationId: string, query: EventQuery): { items: string[]; nextPageId: string | null } {
+  async search(
+    conversationId: string,
+    query: EventQuery,
+  ): Promise<{ items: string[]; nextPageId: string | null }> {
     const log = this.#log(conversationId);
     if (!log) return { items: [], nextPageId: null };
     const { reader } = this.#context;
@@ -191,21 +199,25 @@ export class SqliteEventLog implements EventLog {
     return { items: items.map(({ json }) => json), nextPageId };
   }
 
-  pageJson(conversationId: string, query: EventQuery): string {
+  async pageJson(conversationId: string, query: EventQuery): Promise<string> {
     const log = this.#log(conversationId);
     if (!log) return pageText("", null);
     const question = JSON.stringify([conversationId, query]);
     const known = this.#pages.get(question);
     if (known?.micros === log.last_micros) return known.json;
-    const { items, nextPageId } = this.#page(conversationId, log, query);
+    const { items, nextPageId } = await this.#page(conversationId, log, query);
     const json = pageText(items, nextPageId);
     this.#pages.set(question, { json, micros: log.last_micros }, { size: json.length });
     return json;
   }
 
-  #page(conversationId: string, log: Log, query: EventQuery): { items: string; nextPageId: string | null } {
+  async #page(
+    conversationId: string,
+    log: Log,
+    query: EventQuery,
+  ): Promise<{ items: string; nextPageId: string | null }> {
     if (query.kind !== undefined) {
-      const { items, nextPageId } = this.search(conversationId, query);
+      const { items, nextPageId } = await this.search(conversationId, query);
       return { items: items.join(), nextPageId };
     }
     const { first, last } = this.#range(log, query);
@@ -217,7 +229,7 @@ export class SqliteEventLog implements EventLog {
       (this.#context.reader.get<{ length: number | null }>(lengths, log.number, from, to, limit)?.length ??
         0) > maxPageLength;
     if (query.kind !== undefined || isLong()) {
-      const { items, nextPageId } = this.search(conversationId, query);
+      const { items, nextPageId } = await this.search(conversationId, query);
       return { items: items.join(), nextPageId };
     }
     const sql = descending ? eventQueries.descendingPage : eventQueries.ascendingPage;
@@ -225,7 +237,7 @@ export class SqliteEventLog implements EventLog {
     return { items: row?.items ?? "", nextPageId: to - from + 1 > limit ? String(offset + limit) : null };
   }
 
-  count(conversationId: string, filter: EventFilter = {}): number {
+  async count(conversationId: string, filter: EventFilter = {}): Promise<number> {
     const log = this.#log(conversationId);
     if (!log) return 0;
     const { first, last } = this.#range(log, filter);
@@ -239,7 +251,7 @@ export class SqliteEventLog implements EventLog {
     )!.count;
   }
 
-  batch(conversationId: string, ids: readonly string[]): (string | null)[] {
+  async batch(conversationId: string, ids: readonly string[]): Promise<(string | null)[]> {
     const log = this.#log(conversationId);
     return ids.map((id) => {
       const row = log && this.#context.reader.get<{ json: string }>(eventQueries.byId, log.number, id);
@@ -247,13 +259,17 @@ export class SqliteEventLog implements EventLog {
     });
   }
 
-  branch(conversationId: string): ActiveBranch {
+  async branch(conversationId: string): Promise<ActiveBranch> {
     const { listed, navigations } = this.#navigations(conversationId);
     const last = navigations.at(-1);
     return { spans: spansTo(last?.after === listed ? last.target : listed, navigations), listed };
   }
 
-  pathTo(conversationId: string, eventId: string | null): EventPath | undefined {
+  async pathTo(conversationId: string, eventId: string | null): Promise<EventPath | undefined> {
+    return this.#path(conversationId, eventId);
+  }
+
+  #path(conversationId: string, eventId: string | null): EventPath | undefined {
     const { number, navigations } = this.#navigations(conversationId);
     const found =
       eventId === null
@@ -265,7 +281,7 @@ export class SqliteEventLog implements EventLog {
     return { spans: spansTo(index, navigations), index, leftAt };
   }
 
-  lastSeq(conversationId: string): number {
+  async lastSeq(conversationId: string): Promise<number> {
     return this.#log(conversationId)?.last_seq ?? 0;
   }
 
@@ -289,7 +305,7 @@ export class SqliteEventLog implements EventLog {
 
   /** Throws EventNotFound. */
   #findTarget(conversationId: string, eventId: string): { eventId: string; index: number } {
-    const way = this.pathTo(conversationId, eventId);
+    const way = this.#path(conversationId, eventId);
     if (!way) throw new PlatformError("EventUnknown");
     return { eventId, index: way.index };
   }

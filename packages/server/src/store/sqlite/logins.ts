@@ -33,11 +33,14 @@ export class SqliteLogins implements LoginStore {
     );
   }
 
-  find(token: string, now: number): { key: ApiKeyRow; expiresAt: number } | undefined {
+  async find(token: string, now: number): Promise<{ key: ApiKeyRow; expiresAt: number } | undefined> {
     return this.findByHash(hashKey(token), now);
   }
 
-  findByHash(hash: Uint8Array, now: number): { key: ApiKeyRow; expiresAt: number } | undefined {
+  async findByHash(
+    hash: Uint8Array,
+    now: number,
+  ): Promise<{ key: ApiKeyRow; expiresAt: number } | undefined> {
     const stored = this.#context.reader.get<StoredKey & { login_expires_at: number }>(
       `SELECT ${apiKeyColumns}, logins.expires_at AS login_expires_at FROM logins JOIN api_keys ON api_keys.id = logins.key_id
        WHERE logins.hash = ? AND logins.expires_at > ?`,

@@ -31,30 +31,30 @@ test("model calls are stored in order with the events that they produced, and re
   const calls = [call(), call({ usageId: "condenser", atSeq: 1 })];
   await store.events.append(row.id, [message("one"), message("two")], { calls });
   await store.events.append(row.id, [], { calls: [call({ usageId: "title" })] });
-  const stored = store.modelCalls.listByConversation(row.id, 0, 10);
+  const stored = await store.modelCalls.listByConversation(row.id, 0, 10);
   expect(stored.map(({ usageId, storedSeq }) => [usageId, storedSeq])).toEqual([
     ["agent", 2],
     ["condenser", 2],
     ["title", 2],
   ]);
   expect(stored[0]).toEqual({ ...call(), number: stored[0]!.number, storedSeq: 2 });
-  expect(store.modelCalls.listByConversation(row.id, stored[0]!.number, 1)).toEqual([stored[1]]);
+  expect(await store.modelCalls.listByConversation(row.id, stored[0]!.number, 1)).toEqual([stored[1]]);
   await store.conversations.remove(row.id);
-  expect(store.modelCalls.listByConversation(row.id, 0, 10)).toEqual([]);
+  expect(await store.modelCalls.listByConversation(row.id, 0, 10)).toEqual([]);
 });
 
 test("a model call is not stored when its events cannot be stored", async () => {
   const refused = store.events.append(row.id, [message("one")], { calls: [call()], delivers: "gone" });
   await expect(refused).rejects.toThrow("already been delivered");
-  expect(store.modelCalls.listByConversation(row.id, 0, 10)).toEqual([]);
+  expect(await store.modelCalls.listByConversation(row.id, 0, 10)).toEqual([]);
 });
 
 test("the tools of the agent's last call are found by their digest, regardless of side calls", async () => {
-  expect(store.modelCalls.lastTools(row.id)).toBeUndefined();
+  expect(await store.modelCalls.lastTools(row.id)).toBeUndefined();
   const digests = { system: "s", tools: "t", messages: "m" };
   const prompt = { system: [], messages: [], tools: [] };
   await store.events.append(row.id, [], {
     calls: [call({ digests }), call({ usageId: "condenser", prompt })],
   });
-  expect(store.modelCalls.lastTools(row.id)).toBe("t");
+  expect(await store.modelCalls.lastTools(row.id)).toBe("t");
 });

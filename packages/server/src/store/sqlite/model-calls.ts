@@ -19,7 +19,11 @@ export class SqliteModelCalls implements ModelCallStore {
     this.#context = context;
   }
 
-  listByConversation(conversationId: string, afterNumber: number, limit: number): StoredModelCall[] {
+  async listByConversation(
+    conversationId: string,
+    afterNumber: number,
+    limit: number,
+  ): Promise<StoredModelCall[]> {
     const rows = this.#context.reader.iterate<{ number: number; seq: number; json: string }>(
       modelCallQueries.of,
       conversationId,
@@ -34,7 +38,7 @@ export class SqliteModelCalls implements ModelCallStore {
     }));
   }
 
-  lastTools(conversationId: string): string | undefined {
+  async lastTools(conversationId: string): Promise<string | undefined> {
     return this.#context.reader.get<{ tools: string }>(modelCallQueries.lastTools, conversationId)?.tools;
   }
 }

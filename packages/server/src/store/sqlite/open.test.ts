@@ -76,8 +76,8 @@ test("sandboxes of the first schema are kept, and their last use is set to now",
   old.close();
   const store = await openStore(dir);
   const kept = { sessionKey: "a key", spec: null, prepared: false, snapshotId: null };
-  expect(store.sandboxes.get("s1")).toMatchObject(kept);
-  expect(Math.abs(store.sandboxes.get("s1")!.lastUsedAt - Date.now())).toBeLessThan(60_000);
+  expect(await store.sandboxes.get("s1")).toMatchObject(kept);
+  expect(Math.abs((await store.sandboxes.get("s1"))!.lastUsedAt - Date.now())).toBeLessThan(60_000);
   await store.close();
 });
 

@@ -47,10 +47,10 @@ async function start(conversationId: string, status: StartTaskRow["status"]): Pr
   return row.id;
 }
 
-const counts = (id: string) => [
-  store.conversationSecrets.get(id) ? 1 : 0,
-  store.callbacks.listByConversation(id).length,
-  store.pendingMessages.listByConversation(id).length,
+const counts = async (id: string) => [
+  (await store.conversationSecrets.get(id)) ? 1 : 0,
+  (await store.callbacks.listByConversation(id)).length,
+  (await store.pendingMessages.listByConversation(id)).length,
 ];
 
 test("opening removes remains of conversations that neither exist nor are being started", async () => {
@@ -66,7 +66,7 @@ test("opening removes remains of conversations that neither exist nor are being 
   await start(starting, "RUNNING_SETUP_SCRIPT");
   await store.close();
   store = await openStore(folder.dir);
-  expect([lost, failed, starting, present].map(counts)).toEqual([
+  expect(await Promise.all([lost, failed, starting, present].map(counts))).toEqual([
     [0, 0, 0],
     [0, 0, 0],
     [1, 1, 1],
@@ -80,15 +80,15 @@ test("removing a conversation removes all its data and ends its start permanentl
   await belongings(id);
   const [open, ready] = [await start(id, "PREPARING_REPOSITORY"), await start(id, "READY")];
   expect(await store.conversations.remove(id)).toBe(true);
-  expect(counts(id)).toEqual([0, 0, 0]);
-  expect(store.startTasks.listOpen()).toEqual([]);
+  expect(await counts(id)).toEqual([0, 0, 0]);
+  expect(await store.startTasks.listOpen()).toEqual([]);
   // The start that continues in this process notices the removal later.
   const after = await store.startTasks.update(open, { status: "SETTING_UP_SKILLS" });
   expect(after).toMatchObject({
     status: "ERROR",
     detail: "The conversation was deleted while it was being started.",
   });
-  expect(store.startTasks.get(ready)).toMatchObject({ status: "READY" });
+  expect(await store.startTasks.get(ready)).toMatchObject({ status: "READY" });
 });
 
 test("a conversation with children is not removed, and keeps its data", async () => {
@@ -98,8 +98,8 @@ test("a conversation with children is not removed, and keeps its data", async ()
   await belongings(parent.id);
   const task = await start(parent.id, "WORKING");
   expect(await store.conversations.remove(parent.id)).toBe(false);
-  expect(counts(parent.id)).toEqual([1, 1, 1]);
-  expect(store.startTasks.get(task)?.status).toBe("WORKING");
+  expect(await counts(parent.id)).toEqual([1, 1, 1]);
+  expect((await store.startTasks.get(task))?.status).toBe("WORKING");
   expect(await store.conversations.remove(child.id)).toBe(true);
   expect(await store.conversations.remove(parent.id)).toBe(true);
 });

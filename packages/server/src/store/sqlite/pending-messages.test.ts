@@ -28,16 +28,16 @@ test("a pending message is removed by the event that delivers it, and is not del
   const { id } = await created(store);
   const [first, second] = [pending(id, "one"), pending(id, "two")];
   await Promise.all([store.pendingMessages.create(first), store.pendingMessages.create(second)]);
-  expect(store.pendingMessages.listByConversation(id)).toEqual([first, second]);
-  expect(store.pendingMessages.listConversations()).toEqual([id]);
+  expect(await store.pendingMessages.listByConversation(id)).toEqual([first, second]);
+  expect(await store.pendingMessages.listConversations()).toEqual([id]);
 
   const deliveries = await Promise.allSettled(
     [first, first, second].map((row) => store.events.append(id, [message("x")], { delivers: row.id })),
   );
   expect(deliveries.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
   expect(deliveries[1]).toMatchObject({ reason: { code: "MessageDelivered" } });
-  expect(store.events.count(id)).toBe(2);
-  expect(store.pendingMessages.listByConversation(id)).toEqual([]);
+  expect(await store.events.count(id)).toBe(2);
+  expect(await store.pendingMessages.listByConversation(id)).toEqual([]);
 });
 
 test("a pending message stays when its event cannot be stored", async () => {
@@ -45,9 +45,9 @@ test("a pending message stays when its event cannot be stored", async () => {
   await store.pendingMessages.create(row);
   const append = store.events.append(row.conversationId, [message("x")], { delivers: row.id });
   await expect(append).rejects.toMatchObject({ code: "ConversationNotFound" });
-  expect(store.pendingMessages.listByConversation(row.conversationId)).toEqual([row]);
+  expect(await store.pendingMessages.listByConversation(row.conversationId)).toEqual([row]);
   await store.pendingMessages.removeByConversation(row.conversationId);
-  expect(store.pendingMessages.listByConversation(row.conversationId)).toEqual([]);
+  expect(await store.pendingMessages.listByConversation(row.conversationId)).toEqual([]);
 });
 
 test("pending messages keep their order over a restart", async () => {
@@ -58,7 +58,7 @@ test("pending messages keep their order over a restart", async () => {
   for (const row of rows) await before.pendingMessages.create(row);
   await before.close();
   const after = await openStore(dir);
-  expect(after.pendingMessages.listByConversation("c")).toEqual(rows);
+  expect(await after.pendingMessages.listByConversation("c")).toEqual(rows);
   await after.close();
   remove();
 });

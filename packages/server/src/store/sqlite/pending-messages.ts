@@ -22,11 +22,11 @@ export class SqlitePendingMessages implements PendingMessageStore {
     await this.#context.writer.add(row.userId, insertPending(this.#context.build, row));
   }
 
-  listByConversation(conversationId: string): PendingMessageRow[] {
+  async listByConversation(conversationId: string): Promise<PendingMessageRow[]> {
     return this.#context.reader.all<Stored>(pendingMessageQueries.of, conversationId).map(fromStored);
   }
 
-  listConversations(): string[] {
+  async listConversations(): Promise<string[]> {
     const rows = this.#context.reader.all<{ id: string }>(
       "SELECT DISTINCT conversation_id AS id FROM pending_messages",
     );

@@ -57,7 +57,7 @@ test("a conversation at its quota refuses events, records how it ends, and leave
   for (const row of [full, other]) await store.conversations.create(row);
   expect(await fill(full.id)).toBe(10);
   await store.events.append(full.id, failure("StorageQuotaReached", "It is full."));
-  expect(store.conversations.get(full.id)!.summary.executionStatus).toBe("error");
+  expect((await store.conversations.get(full.id))!.summary.executionStatus).toBe("error");
   await store.events.append(other.id, [large]);
   await store.close();
   await open();
@@ -77,7 +77,7 @@ test("a user at the quota can only delete, which makes room; other users are not
   await store.events.append(rows[2]!.id, [large]);
   await store.conversations.remove(rows[0]!.id);
   await store.events.append(rows[1]!.id, [large]);
-  for (const { id } of rows) if (store.conversations.get(id)) await store.conversations.remove(id);
+  for (const { id } of rows) if (await store.conversations.get(id)) await store.conversations.remove(id);
   expect([counted(), counted("other")]).toEqual([0, 0]);
 });
 
@@ -111,7 +111,9 @@ test("the oldest ended start tasks of a user are removed beyond a number", async
   await store.startTasks.create(task(0, "WORKING"));
   await Promise.all(Array.from({ length: 1_002 }, (_, at) => store.startTasks.create(task(at + 1, "READY"))));
   await store.startTasks.create(task(2_000, "WORKING"));
-  const left = [0, 1, 2, 3, 1_002, 2_000].filter((number) => store.startTasks.get(`task-${number}`));
+  const numbers = [0, 1, 2, 3, 1_002, 2_000];
+  const rows = await Promise.all(numbers.map((number) => store.startTasks.get(`task-${number}`)));
+  const left = numbers.filter((_, index) => rows[index] !== undefined);
   expect(left).toEqual([0, 3, 1_002, 2_000]);
 });
 

@@ -49,11 +49,15 @@ function sandbox(change: Partial<SandboxRow> = {}): SandboxRow {
 test("a start task is stored with every step", async () => {
   const row = task();
   await store.startTasks.create(row);
-  expect(store.startTasks.get(row.id)).toEqual(row);
+  expect(await store.startTasks.get(row.id)).toEqual(row);
   const moved = await store.startTasks.update(row.id, { status: "WAITING_FOR_SANDBOX", sandboxId: "s" });
   expect(moved).toEqual({ ...row, status: "WAITING_FOR_SANDBOX", sandboxId: "s", updatedAt: now });
   await store.startTasks.update(row.id, { status: "ERROR", detail: "no room" });
-  expect(store.startTasks.get(row.id)).toMatchObject({ status: "ERROR", detail: "no room", sandboxId: "s" });
+  expect(await store.startTasks.get(row.id)).toMatchObject({
+    status: "ERROR",
+    detail: "no room",
+    sandboxId: "s",
+  });
   await expect(store.startTasks.update(randomUUID(), { status: "READY" })).rejects.toMatchObject({
     code: "StartTaskNotFound",
   });
@@ -66,21 +70,24 @@ test("start tasks are filtered by conversation and time, and sorted in four orde
     task({ createdAt: 3, updatedAt: 7 }),
   ];
   for (const row of [...rows, task({ userId: "other" })]) await store.startTasks.create(row);
-  const search = (sort: "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" | "UPDATED_AT_DESC", filter = {}) =>
-    store.startTasks
-      .search({ userId: "default", ...filter }, { limit: 10, sort })
-      .items.map((row) => rows.findIndex((r) => r.id === row.id));
-  expect(search("CREATED_AT")).toEqual([0, 1, 2]);
-  expect(search("CREATED_AT_DESC")).toEqual([2, 1, 0]);
-  expect(search("UPDATED_AT")).toEqual([1, 2, 0]);
-  expect(search("UPDATED_AT_DESC")).toEqual([0, 2, 1]);
-  expect(search("UPDATED_AT", { createdAtGte: 2 })).toEqual([1, 2]);
-  expect(search("CREATED_AT", { conversationId: rows[1]!.conversationId })).toEqual([1]);
-  expect(store.startTasks.count({ userId: "default", createdAtGte: 2 })).toBe(2);
-  const page = store.startTasks.search({ userId: "default" }, { limit: 2, sort: "CREATED_AT" });
+  const search = async (
+    sort: "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" | "UPDATED_AT_DESC",
+    filter = {},
+  ) => {
+    const { items } = await store.startTasks.search({ userId: "default", ...filter }, { limit: 10, sort });
+    return items.map((row) => rows.findIndex((r) => r.id === row.id));
+  };
+  expect(await search("CREATED_AT")).toEqual([0, 1, 2]);
+  expect(await search("CREATED_AT_DESC")).toEqual([2, 1, 0]);
+  expect(await search("UPDATED_AT")).toEqual([1, 2, 0]);
+  expect(await search("UPDATED_AT_DESC")).toEqual([0, 2, 1]);
+  expect(await search("UPDATED_AT", { createdAtGte: 2 })).toEqual([1, 2]);
+  expect(await search("CREATED_AT", { conversationId: rows[1]!.conversationId })).toEqual([1]);
+  expect(await store.startTasks.count({ userId: "default", createdAtGte: 2 })).toBe(2);
+  const page = await store.startTasks.search({ userId: "default" }, { limit: 2, sort: "CREATED_AT" });
   expect(page.nextPageId).toBe("2");
   expect(
-    store.startTasks.search({ userId: "default" }, { limit: 2, pageId: "2", sort: "CREATED_AT" }),
+    await store.startTasks.search({ userId: "default" }, { limit: 2, pageId: "2", sort: "CREATED_AT" }),
   ).toEqual({
     items: [rows[2]],
     nextPageId: null,
@@ -91,7 +98,7 @@ test("open start tasks are those that are neither READY nor ERROR", async () => 
   const open = [task(), task({ status: "STARTING_CONVERSATION" })];
   for (const row of [...open, task({ status: "READY" }), task({ status: "ERROR" })])
     await store.startTasks.create(row);
-  expect(store.startTasks.listOpen()).toEqual(open);
+  expect(await store.startTasks.listOpen()).toEqual(open);
 });
 
 test("a sandbox is found by id, also after a restart", async () => {
@@ -101,7 +108,7 @@ test("a sandbox is found by id, also after a restart", async () => {
   await first.sandboxes.create(row);
   await first.close();
   const second = await openStore(dir);
-  expect(second.sandboxes.get(row.id)).toEqual(row);
+  expect(await second.sandboxes.get(row.id)).toEqual(row);
   await second.close();
   remove();
 });
@@ -114,20 +121,20 @@ test("sandboxes are updated, listed by user, newest first, and removed", async (
   const lifecycle = { spec: null, prepared: true, snapshotId: null, lastUsedAt: 9 };
   await store.sandboxes.update(rows[0]!.id, lifecycle);
   const changed = { ...rows[0]!, status: "ERROR", statusDetail: "gone", incarnation: "2", ...lifecycle };
-  expect(store.sandboxes.search({ userId: "default" }, { limit: 10 })).toEqual({
+  expect(await store.sandboxes.search({ userId: "default" }, { limit: 10 })).toEqual({
     items: [rows[1], changed],
     nextPageId: null,
   });
-  expect(store.sandboxes.search({ userId: "default" }, { limit: 1 })).toEqual({
+  expect(await store.sandboxes.search({ userId: "default" }, { limit: 1 })).toEqual({
     items: [rows[1]],
     nextPageId: "1",
   });
-  expect(store.sandboxes.all()).toEqual([changed, rows[1], rows[2]]);
+  expect(await store.sandboxes.all()).toEqual([changed, rows[1], rows[2]]);
   await expect(store.sandboxes.update("none", { status: "PAUSED" })).rejects.toMatchObject({
     code: "SandboxNotFound",
   });
   await store.sandboxes.remove(rows[0]!.id);
-  expect(store.sandboxes.get(rows[0]!.id)).toBeUndefined();
+  expect(await store.sandboxes.get(rows[0]!.id)).toBeUndefined();
 });
 
 test("snapshots are listed by user, newest first, and removed", async () => {
@@ -138,43 +145,43 @@ test("snapshots are listed by user, newest first, and removed", async () => {
     { ...row, id: "snap-3", createdAt: 3, userId: "other" },
   ];
   for (const one of rows) await store.snapshots.create(one);
-  expect(store.snapshots.search({ userId: "default" }, { limit: 1 })).toEqual({
+  expect(await store.snapshots.search({ userId: "default" }, { limit: 1 })).toEqual({
     items: [rows[1]],
     nextPageId: "1",
   });
-  expect(store.snapshots.search({ userId: "default" }, { limit: 1, pageId: "1" })).toEqual({
+  expect(await store.snapshots.search({ userId: "default" }, { limit: 1, pageId: "1" })).toEqual({
     items: [rows[0]],
     nextPageId: null,
   });
   await store.snapshots.remove("snap-2");
-  expect(store.snapshots.get("snap-2")).toBeUndefined();
-  expect(store.snapshots.get("snap-3")).toEqual(rows[2]);
-  expect(store.snapshots.ids()).toEqual(["snap-1", "snap-3"]);
+  expect(await store.snapshots.get("snap-2")).toBeUndefined();
+  expect(await store.snapshots.get("snap-3")).toEqual(rows[2]);
+  expect(await store.snapshots.ids()).toEqual(["snap-1", "snap-3"]);
 });
 
 test("a settings document is the same object until it is replaced, and cannot be changed in place", async () => {
-  expect(store.settings.get("default")).toBeUndefined();
+  expect(await store.settings.get("default")).toBeUndefined();
   const document = { a: { b: [1] } };
   await store.settings.put("default", document);
-  const stored = store.settings.get("default")!;
+  const stored = (await store.settings.get("default"))!;
   expect(stored).toEqual(document);
-  expect(store.settings.get("default")).toBe(stored);
+  expect(await store.settings.get("default")).toBe(stored);
   document.a.b.push(2);
-  expect(store.settings.get("default")).toEqual({ a: { b: [1] } });
+  expect(await store.settings.get("default")).toEqual({ a: { b: [1] } });
   expect(() => (stored.a as { b: number[] }).b.push(2)).toThrow();
   await store.settings.put("default", { c: 1 });
-  expect(store.settings.get("default")).toEqual({ c: 1 });
-  expect(store.settings.get("other")).toBeUndefined();
+  expect(await store.settings.get("default")).toEqual({ c: 1 });
+  expect(await store.settings.get("other")).toBeUndefined();
 });
 
 test("settings documents survive a restart", async () => {
   const { dir, remove } = temporaryFolder();
   const first = await openStore(dir);
   await Promise.all([first.settings.put("default", { n: 1 }), first.settings.put("default", { n: 2 })]);
-  expect(first.settings.get("default")).toEqual({ n: 2 });
+  expect(await first.settings.get("default")).toEqual({ n: 2 });
   await first.close();
   const second = await openStore(dir);
-  expect(second.settings.get("default")).toEqual({ n: 2 });
+  expect(await second.settings.get("default")).toEqual({ n: 2 });
   await second.close();
   remove();
 });
@@ -186,12 +193,12 @@ test("API keys are found by their text; a new key replaces the user's key of the
   now += 1;
   const other = await store.apiKeys.create({ userId: "somebody", name: "cli" }, "key three");
   expect(first.createdAt).toBe(1000);
-  expect(store.apiKeys.find("key one")).toBeUndefined();
-  expect(store.apiKeys.find("key two")).toEqual(second);
-  expect(store.apiKeys.list()).toEqual([second, other]);
+  expect(await store.apiKeys.find("key one")).toBeUndefined();
+  expect(await store.apiKeys.find("key two")).toEqual(second);
+  expect(await store.apiKeys.list()).toEqual([second, other]);
   const moved = await store.apiKeys.create({ userId: "somebody", name: "moved" }, "key two");
-  expect(store.apiKeys.find("key two")).toEqual(moved);
+  expect(await store.apiKeys.find("key two")).toEqual(moved);
   await store.apiKeys.remove(moved.id);
-  expect(store.apiKeys.find("key two")).toBeUndefined();
-  expect(store.apiKeys.list()).toEqual([other]);
+  expect(await store.apiKeys.find("key two")).toBeUndefined();
+  expect(await store.apiKeys.list()).toEqual([other]);
 });

@@ -60,12 +60,12 @@ export class SqliteSandboxes implements SandboxStore {
     }
   }
 
-  get(id: string): SandboxRow | undefined {
+  async get(id: string): Promise<SandboxRow | undefined> {
     const stored = this.#context.reader.get<Stored>(sandboxQueries.get, id);
     return stored && this.#fromStored(stored);
   }
 
-  search(filter: { userId: string }, page: PageRequest): PageResult<SandboxRow> {
+  async search(filter: { userId: string }, page: PageRequest): Promise<PageResult<SandboxRow>> {
     const offset = pageOffset(page.pageId);
     const rows = this.#context.reader.all<Stored>(
       sandboxQueries.search,
@@ -77,7 +77,7 @@ export class SqliteSandboxes implements SandboxStore {
     return { items: items.map((stored) => this.#fromStored(stored)), nextPageId };
   }
 
-  all(): SandboxRow[] {
+  async all(): Promise<SandboxRow[]> {
     return this.#context.reader
       .all<Stored>("SELECT * FROM sandboxes ORDER BY number")
       .map((stored) => this.#fromStored(stored));

@@ -31,12 +31,12 @@ export class SqliteSnapshots implements SnapshotStore {
     await this.#context.writer.release(compile(insert));
   }
 
-  get(id: string): SnapshotRow | undefined {
+  async get(id: string): Promise<SnapshotRow | undefined> {
     const stored = this.#context.reader.get<Stored>(snapshotQueries.get, id);
     return stored && fromStored(stored);
   }
 
-  search(filter: { userId: string }, page: PageRequest): PageResult<SnapshotRow> {
+  async search(filter: { userId: string }, page: PageRequest): Promise<PageResult<SnapshotRow>> {
     const offset = pageOffset(page.pageId);
     const rows = this.#context.reader.all<Stored>(
       snapshotQueries.search,
@@ -47,17 +47,17 @@ export class SqliteSnapshots implements SnapshotStore {
     return toPage(rows.map(fromStored), page);
   }
 
-  count({ userId }: { userId: string }): number {
+  async count({ userId }: { userId: string }): Promise<number> {
     return this.#context.reader.get<{ count: number }>(snapshotQueries.count, userId)!.count;
   }
 
-  ids(): string[] {
+  async ids(): Promise<string[]> {
     return this.#context.reader
       .all<{ id: string }>("SELECT id FROM snapshots ORDER BY number")
       .map(({ id }) => id);
   }
 
-  owners(): { id: string; userId: string }[] {
+  async owners(): Promise<{ id: string; userId: string }[]> {
     return this.#context.reader.all("SELECT id, user_id AS userId FROM snapshots ORDER BY number");
   }
 

@@ -9,7 +9,7 @@ export class SqliteSpending implements SpendingStore {
     this.#context = context;
   }
 
-  getSpent(userId: string, day: string): number {
+  async getSpent(userId: string, day: string): Promise<number> {
     const sql = "SELECT usd FROM spending WHERE user_id = ? AND day = ?";
     return this.#context.reader.get<{ usd: number }>(sql, userId, day)?.usd ?? 0;
   }

@@ -80,17 +80,17 @@ export class SqliteStartTasks implements StartTaskStore {
       .where("id", "=", id)
       .where("status", "not in", ["READY", "ERROR"]);
     await this.#context.writer.run(compile(update));
-    const row = this.get(id);
+    const row = await this.get(id);
     if (!row) throw new PlatformError("StoredStartTaskMissing");
     return row;
   }
 
-  get(id: string): StartTaskRow | undefined {
+  async get(id: string): Promise<StartTaskRow | undefined> {
     const stored = this.#context.reader.get<Stored>(startTaskQueries.get, id);
     return stored && fromStored(stored);
   }
 
-  search(filter: StartTaskFilter, page: SortedPage): PageResult<StartTaskRow> {
+  async search(filter: StartTaskFilter, page: SortedPage): Promise<PageResult<StartTaskRow>> {
     const { sql, parameters } = this.searchStatement(filter, page);
     const rows = this.#context.reader.iterate<Stored>(sql, ...parameters);
     const { items, nextPageId } = boundedPage(rows, ({ request }) => request.length, page);
@@ -107,13 +107,13 @@ export class SqliteStartTasks implements StartTaskStore {
     return compile(query.limit(page.limit + 1).offset(pageOffset(page.pageId)));
   }
 
-  count(filter: StartTaskFilter): number {
+  async count(filter: StartTaskFilter): Promise<number> {
     const query = applyFilter(this.#context.build.selectFrom("start_tasks"), filter);
     const counted = query.select((expression) => expression.fn.countAll<number>().as("count"));
     return this.#context.reader.select<{ count: number }>(compile(counted))[0]!.count;
   }
 
-  listOpen(): StartTaskRow[] {
+  async listOpen(): Promise<StartTaskRow[]> {
     return this.#context.reader.all<Stored>(startTaskQueries.open).map(fromStored);
   }
 }

@@ -14,8 +14,10 @@ test("a failing write in a shared commit is rolled back alone", async () => {
   const { store, close } = await createTestStore();
   const [first, second] = [conversationRow(), conversationRow()];
   await store.conversations.create(first);
-  const texts = (id: string) =>
-    store.events.read(id, 0, 100).map(({ event }) => JSON.stringify(event).match(/"text":"(\w+)"/)![1]);
+  const texts = async (id: string) =>
+    (await store.events.read(id, 0, 100)).map(
+      ({ event }) => JSON.stringify(event).match(/"text":"(\w+)"/)![1],
+    );
   // Given in one turn, they travel in one message and share a transaction.
   const results = await Promise.allSettled([
     store.events.append(first.id, [message("a")]),
@@ -31,8 +33,8 @@ test("a failing write in a shared commit is rolled back alone", async () => {
   expect(results.map(({ status }) => status)).toEqual([
     ...["fulfilled", "rejected", "fulfilled", "fulfilled", "rejected", "fulfilled", "rejected", "fulfilled"],
   ]);
-  expect([texts(first.id), texts(second.id)]).toEqual([["a", "b", "c", "h"], ["d"]]);
-  expect(store.events.read(first.id, 0, 100).map(({ seq }) => seq)).toEqual([1, 2, 3, 4]);
+  expect([await texts(first.id), await texts(second.id)]).toEqual([["a", "b", "c", "h"], ["d"]]);
+  expect((await store.events.read(first.id, 0, 100)).map(({ seq }) => seq)).toEqual([1, 2, 3, 4]);
   await close();
 });
 

@@ -27,8 +27,8 @@ export class AgentServerSettingsView implements AgentServerSettingsAccess {
     this.#documents = documents;
   }
 
-  view(userId: string, show: ShowSecret): AgentServerSettings {
-    const document = this.#documents.get(userId);
+  async view(userId: string, show: ShowSecret): Promise<AgentServerSettings> {
+    const document = await this.#documents.get(userId);
     const { agent_settings, conversation_settings, llm_api_key_set, llm_profiles, active_agent_profile_id } =
       viewV1(document, {
         exposed: show,

@@ -38,9 +38,14 @@ export class SettingsRepository {
   }
 
   /** The document of a user; empty when nothing is stored. */
-  get(userId: string): SettingsDocument {
-    const stored = this.#store.get(userId);
-    if (!stored) return emptyDocument;
+  async get(userId: string): Promise<SettingsDocument> {
+    return (await this.find(userId)) ?? emptyDocument;
+  }
+
+  /** The document of a user; undefined when nothing is stored. */
+  async find(userId: string): Promise<SettingsDocument | undefined> {
+    const stored = await this.#store.get(userId);
+    if (!stored) return undefined;
     let document = this.#read.get(stored);
     if (!document) {
       document = upgradeDocument(stored);
@@ -48,10 +53,6 @@ export class SettingsRepository {
       this.#read.set(stored, document);
     }
     return document;
-  }
-
-  has(userId: string): boolean {
-    return this.#store.get(userId) !== undefined;
   }
 
   /**
@@ -70,7 +71,7 @@ export class SettingsRepository {
     userId: string,
     change: (document: SettingsDocument) => { document: SettingsDocument; result: Result },
   ): Promise<Result> {
-    const before = this.get(userId);
+    const before = await this.get(userId);
     const { document, result } = change(before);
     checkChange(before, document, this.#checks);
     if (JSON.stringify(document).length > maxLength) throw new PlatformError("SettingsTooLong");

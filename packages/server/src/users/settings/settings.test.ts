@@ -15,8 +15,8 @@ beforeEach(async () => {
 });
 afterEach(() => close());
 
-test("a user without stored settings gets the documented defaults", () => {
-  const view = settings.view(user);
+test("a user without stored settings gets the documented defaults", async () => {
+  const view = await settings.view(user);
   expect(Value.Check(SettingsView, view)).toBe(true);
   const defaults = {
     enable_default_condenser: true,
@@ -31,8 +31,8 @@ test("a user without stored settings gets the documented defaults", () => {
   };
   const names = Object.keys(SettingsView.properties);
   expect(view).toEqual({ ...Object.fromEntries(names.map((name) => [name, null])), ...defaults });
-  expect(settings.model(user)).toEqual({});
-  expect(settings.agent(user)).toEqual({
+  expect(await settings.model(user)).toEqual({});
+  expect(await settings.agent(user)).toEqual({
     toolConcurrencyLimit: 1,
     tools: null,
     enableSubAgents: false,
@@ -64,7 +64,7 @@ test("stored settings are returned and reach the agent and the model; secrets ar
     max_budget_per_task: 0,
     enable_default_condenser: false,
   });
-  const view = settings.view(user);
+  const view = await settings.view(user);
   expect(Value.Check(SettingsView, view)).toBe(true);
   expect(view).toMatchObject({
     llm_model: "anthropic/claude",
@@ -77,29 +77,29 @@ test("stored settings are returned and reach the agent and the model; secrets ar
     max_iterations: 7,
     enable_default_condenser: false,
   });
-  expect(JSON.stringify(settings.view(user))).not.toMatch(/sk-1|tvly-2|sb-3/);
-  expect(settings.model(user)).toEqual({
+  expect(JSON.stringify(await settings.view(user))).not.toMatch(/sk-1|tvly-2|sb-3/);
+  expect(await settings.model(user)).toEqual({
     model: "anthropic/claude",
     apiKey: "sk-1",
     baseUrl: "https://models.example",
   });
   await settings.update("other", { llm_model: "anthropic/claude", llm_base_url: "https://models.example" });
-  expect(settings.model("other")).toEqual({
+  expect(await settings.model("other")).toEqual({
     model: "anthropic/claude",
     baseUrl: "https://models.example",
     guarded: true,
   });
-  expect(settings.agent(user)).toMatchObject({ maxIterations: 7, maxBudgetPerTask: 0 });
-  expect(settings.view("other").llm_api_key_set).toBe(false);
+  expect(await settings.agent(user)).toMatchObject({ maxIterations: 7, maxBudgetPerTask: 0 });
+  expect((await settings.view("other")).llm_api_key_set).toBe(false);
 });
 
 test("the view reflects every change, also another writer's", async () => {
   await settings.update(user, { language: "de" });
-  expect(settings.view(user).language).toBe("de");
+  expect((await settings.view(user)).language).toBe("de");
   await new StoredSettings(store.settings).update(user, { language: "fr" });
-  expect(settings.view(user).language).toBe("fr");
+  expect((await settings.view(user)).language).toBe("fr");
   await store.settings.put(user, { language: "en" });
-  expect(settings.view(user).language).toBe("en");
+  expect((await settings.view(user)).language).toBe("en");
 });
 
 test("concurrent updates of different fields all survive", async () => {
@@ -111,8 +111,8 @@ test("concurrent updates of different fields all survive", async () => {
     settings.update(user, { git_user_name: "Ann" }),
   ]);
   const expected = { language: "de", agent: "CodeActAgent", llm_model: "demo/plan", git_user_name: "Ann" };
-  expect(settings.view(user)).toMatchObject(expected);
-  expect(store.settings.get("other")).toEqual({ language: "fr" });
+  expect(await settings.view(user)).toMatchObject(expected);
+  expect(await store.settings.get("other")).toEqual({ language: "fr" });
 });
 
 test("an update that cannot be stored fails only for its caller", async () => {
@@ -126,5 +126,5 @@ test("an update that cannot be stored fails only for its caller", async () => {
     broken.update(user, { agent: "CodeActAgent" }),
   ]);
   expect(results.map((result) => result.status)).toEqual(["rejected", "fulfilled"]);
-  expect(broken.view(user)).toMatchObject({ language: null, agent: "CodeActAgent" });
+  expect(await broken.view(user)).toMatchObject({ language: null, agent: "CodeActAgent" });
 });

@@ -31,7 +31,7 @@ const noServers: McpServers = Object.freeze({});
 
 export interface SettingsDeps {
   /** `provider_tokens_set` of a user. */
-  providerHosts?: (userId: string) => ProviderHosts;
+  providerHosts?: (userId: string) => Promise<ProviderHosts>;
   /** Called for every secret that is stored or read. */
   onSecret?: (value: string, userId: string) => void;
   checks?: SettingChecks;
@@ -44,11 +44,11 @@ export class StoredSettings implements Settings {
   readonly agentServer: AgentServerSettingsView;
   readonly workspaces: StoredWorkspaces;
   readonly #documents: SettingsRepository;
-  readonly #providerHosts: (userId: string) => ProviderHosts;
+  readonly #providerHosts: (userId: string) => Promise<ProviderHosts>;
 
   constructor(
     store: DocumentStore,
-    { providerHosts = () => noProviders, onSecret, checks }: SettingsDeps = {},
+    { providerHosts = async () => noProviders, onSecret, checks }: SettingsDeps = {},
   ) {
     this.#documents = new SettingsRepository(store, { onSecret, checks });
     this.#providerHosts = providerHosts;
@@ -58,17 +58,19 @@ export class StoredSettings implements Settings {
     this.workspaces = new StoredWorkspaces(this.#documents);
   }
 
-  view(userId: string): SettingsView {
-    return viewV0(this.#documents.get(userId), this.#providerHosts(userId));
+  async view(userId: string): Promise<SettingsView> {
+    const [document, hosts] = await Promise.all([this.#documents.get(userId), this.#providerHosts(userId)]);
+    return viewV0(document, hosts);
   }
 
-  viewV1(userId: string): object | undefined {
-    if (!this.#documents.has(userId)) return undefined;
-    return { ...viewV1(this.#documents.get(userId)), provider_tokens_set: this.#providerHosts(userId) };
+  async viewV1(userId: string): Promise<object | undefined> {
+    const [document, hosts] = await Promise.all([this.#documents.find(userId), this.#providerHosts(userId)]);
+    return document && { ...viewV1(document), provider_tokens_set: hosts };
   }
 
-  me(userId: string, options: { exposeSecrets: boolean }): UserInfo {
-    return toUserInfo(userId, this.#documents.get(userId), this.#providerHosts(userId), options);
+  async me(userId: string, options: { exposeSecrets: boolean }): Promise<UserInfo> {
+    const [document, hosts] = await Promise.all([this.#documents.get(userId), this.#providerHosts(userId)]);
+    return toUserInfo(userId, document, hosts, options);
   }
 
   async update(userId: string, change: SettingsUpdate): Promise<void> {
@@ -85,25 +87,26 @@ export class StoredSettings implements Settings {
     }));
   }
 
-  model(userId: string): Partial<ModelConfig> {
-    return toModelConfig(this.#documents.get(userId).agent_settings?.llm ?? {}, userId);
+  async model(userId: string): Promise<Partial<ModelConfig>> {
+    const { agent_settings: agent } = await this.#documents.get(userId);
+    return toModelConfig(agent?.llm ?? {}, userId);
   }
 
-  profileModel(userId: string, name: string): Partial<ModelConfig> | undefined {
+  profileModel(userId: string, name: string): Promise<Partial<ModelConfig> | undefined> {
     return this.profiles.model(userId, name);
   }
 
-  mcpServer(userId: string, name: string): McpServer | undefined {
-    const servers = this.mcpServers(userId);
+  async mcpServer(userId: string, name: string): Promise<McpServer | undefined> {
+    const servers = await this.mcpServers(userId);
     return Object.hasOwn(servers, name) ? servers[name] : undefined;
   }
 
-  mcpServers(userId: string): McpServers {
-    return this.#documents.get(userId).agent_settings?.mcp_config ?? noServers;
+  async mcpServers(userId: string): Promise<McpServers> {
+    return (await this.#documents.get(userId)).agent_settings?.mcp_config ?? noServers;
   }
 
-  agent(userId: string): AgentPreferences {
-    const document = this.#documents.get(userId);
+  async agent(userId: string): Promise<AgentPreferences> {
+    const document = await this.#documents.get(userId);
     const agent = document.agent_settings ?? {};
     const { system_message_suffix, user_message_suffix, disabled_skills, load_memory } =
       agent.agent_context ?? {};

@@ -67,8 +67,8 @@ test("a profile is saved, listed, read, changed and renamed; its id stays and it
   expect((await get("/review")).status).toBe(404);
   expect((await get("/judge", { key: strangerKey })).status).toBe(404);
   await post("/other", { llm_profile_ref: "fast" });
-  expect(Object.keys(server.store.settings.get(defaultUser) ?? {})).toEqual(["agent_profiles"]);
-  expect(server.store.settings.get(defaultUser)).not.toHaveProperty("agent_profiles.profiles.default");
+  expect(Object.keys((await server.store.settings.get(defaultUser)) ?? {})).toEqual(["agent_profiles"]);
+  expect(await server.store.settings.get(defaultUser)).not.toHaveProperty("agent_profiles.profiles.default");
   expect((await post("/other/rename", { new_name: "judge" })).status).toBe(409);
   for (const _ of [1, 2]) expect((await read(server.call("DELETE", `${base}/judge`))).status).toBe(200);
   expect((await get()).body.profiles.map(({ name }: { name: string }) => name)).toEqual(["default", "other"]);
@@ -86,16 +86,16 @@ test("there is always an active profile: the seeded default stands for the setti
       mcp_server_refs: null,
     },
   ]);
-  expect(server.store.settings.get(defaultUser)).toEqual({});
+  expect(await server.store.settings.get(defaultUser)).toEqual({});
   expect((await get("/default")).body.profile).toMatchObject({ id, secret_refs: null, public_skills: null });
   expect((await post(`/${id}/activate`)).body).toMatchObject({ id });
-  expect(server.settings.agentProfiles.active(defaultUser)).toBeUndefined();
+  expect(await server.settings.agentProfiles.active(defaultUser)).toBeUndefined();
   await saveLlm();
   expect((await get()).body.profiles).toMatchObject([{ llm_profile_ref: "fast" }]);
   expect((await post("/default/materialize")).body).toMatchObject({ valid: true });
   await post("/default", { llm_profile_ref: "fast", secret_refs: ["A"], persona: "You are terse." });
   expect((await get()).body).toMatchObject({ profiles: [{ id, revision: 0 }], active_agent_profile_id: id });
-  expect(server.settings.agentProfiles.active(defaultUser)).toMatchObject({ secret_refs: ["A"] });
+  expect(await server.settings.agentProfiles.active(defaultUser)).toMatchObject({ secret_refs: ["A"] });
   await server.call("DELETE", `${base}/default`);
   expect((await get("/default")).body.profile).toMatchObject({ id, secret_refs: null });
   expect((await post("/default/rename", { new_name: "mine" })).status).toBe(200);
@@ -146,7 +146,7 @@ test("an active profile is remembered and changes no settings; without its LLM p
   });
   expect((await post("/00000000-0000-0000-0000-000000000000/activate")).status).toBe(404);
   await post("/p/rename", { new_name: "q" });
-  expect(server.settings.agentProfiles.active(defaultUser)).toMatchObject({ id, name: "q" });
+  expect(await server.settings.agentProfiles.active(defaultUser)).toMatchObject({ id, name: "q" });
   await server.call("DELETE", `${base}/q`);
   expect((await get()).body.active_agent_profile_id).toBe(initial);
 });

@@ -34,7 +34,10 @@ export function agentProfileRoutes(
   app.get(
     `${base}/:name`,
     route("Read an agent profile", { params, response: { 200: AgentProfileDetail } }),
-    ({ principal, params: { name } }) => ({ name, profile: agentProfiles.get(principal.userId, name) }),
+    async ({ principal, params: { name } }) => ({
+      name,
+      profile: await agentProfiles.get(principal.userId, name),
+    }),
   );
   app.post(
     `${base}/:name`,

@@ -97,7 +97,7 @@ function registerApi(
     ),
     async (request) => {
       const { userId } = request.principal;
-      const row = sandboxes.get(userId, normalizeSandboxId(request.params.sandbox_id));
+      const row = await sandboxes.get(userId, normalizeSandboxId(request.params.sandbox_id));
       if (!row) throw new PlatformError("SandboxUnknown");
       const { working_dir: workingDir, origin } = request.body;
       const place = { userId, sandboxId: row.id, workingDir, plugins: [], origin: origin ?? undefined };
@@ -123,9 +123,9 @@ function registerPage(app: App, { acceptances }: Pick<HttpServices, "acceptances
       },
       { page: true },
     ),
-    (request, reply) => {
+    async (request, reply) => {
       reply.headers(behaviourPageHeaders);
-      return renderBehaviourPage(acceptances.get(request.principal.userId, request.params.digest));
+      return renderBehaviourPage(await acceptances.get(request.principal.userId, request.params.digest));
     },
   );
   app.post(

@@ -8,25 +8,25 @@ import type { Principal } from "../../server/principal.ts";
  * The caller's conversation of that id: a user's own, or one in the session key's sandbox.
  * Undefined for all others and for malformed ids, which callers cannot tell apart.
  */
-export function visibleConversation(
+export async function visibleConversation(
   conversations: Pick<Conversations, "reads">,
   principal: Principal,
   text: string,
-): ConversationRow | undefined {
+): Promise<ConversationRow | undefined> {
   const id = parseId(text);
-  const row = id === undefined ? undefined : conversations.reads.get(principal.userId, id);
+  const row = id === undefined ? undefined : await conversations.reads.get(principal.userId, id);
   return row && (principal.sandboxId === undefined || principal.sandboxId === row.sandboxId)
     ? row
     : undefined;
 }
 
 /** Like `visibleConversation`, but throws PlatformError ConversationNotFound. */
-export function requireConversation(
+export async function requireConversation(
   conversations: Pick<Conversations, "reads">,
   principal: Principal,
   text: string,
-): ConversationRow {
-  const row = visibleConversation(conversations, principal, text);
+): Promise<ConversationRow> {
+  const row = await visibleConversation(conversations, principal, text);
   if (!row) throw new PlatformError("ConversationUnknown");
   return row;
 }

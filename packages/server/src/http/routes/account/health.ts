@@ -46,9 +46,9 @@ export function healthRoutes(app: App, { config }: Pick<HttpServices, "config">)
     ["/health", "ok"],
     ["/ready", "ready"],
   ] as const) {
-    app.get(path, answer("The server accepts requests", Type.String()), (_request, reply) =>
-      sendJson(reply, '"OK"'),
-    );
+    app.get(path, answer("The server accepts requests", Type.String()), (_request, reply) => {
+      sendJson(reply, '"OK"');
+    });
     app.get(path, { constraints: agent, ...answer("The server accepts requests", ServerStatus) }, () => ({
       status,
     }));

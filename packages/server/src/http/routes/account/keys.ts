@@ -16,7 +16,7 @@ export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">):
   app.get(
     "/api/keys",
     route("List your API keys, oldest first", { response: { 200: Type.Array(ApiKey) } }),
-    (request) => apiKeys.list(request.principal.userId).map(toApiKey),
+    async (request) => (await apiKeys.list(request.principal.userId)).map(toApiKey),
   );
   app.post(
     "/api/keys",
@@ -42,7 +42,7 @@ export function keyRoutes(app: App, { apiKeys }: Pick<HttpServices, "apiKeys">):
     }),
     async (request) => {
       const id = parseId(request.params.key_id);
-      const row = apiKeys.list(request.principal.userId).find((one) => one.id === id);
+      const row = (await apiKeys.list(request.principal.userId)).find((one) => one.id === id);
       if (!row || !(await apiKeys.remove(row.id))) throw new PlatformError("ApiKeyUnknown");
       return { success: true };
     },

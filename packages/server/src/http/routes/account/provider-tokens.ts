@@ -57,7 +57,7 @@ async function storeProviderTokens(
       },
     ]),
   );
-  const stored = secrets.providers(userId);
+  const stored = await secrets.providers(userId);
   await Promise.all(
     [...tokens].map(async ([provider, { token, host }]) => {
       const before = stored.get(provider);

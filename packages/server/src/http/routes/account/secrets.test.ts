@@ -43,7 +43,7 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   for (const user of ["default", "stranger"]) {
-    for (const { name } of server.secrets.list(user)) await server.secrets.remove(user, name);
+    for (const { name } of await server.secrets.list(user)) await server.secrets.remove(user, name);
     await server.secrets.setProviders(user, new Map());
   }
 });
@@ -62,13 +62,13 @@ test("a secret is stored, listed without its value, renamed, replaced and remove
   const a = { name: "A_TOKEN", ...about, headers: ["x-signature"], plain: false };
   expect(await names()).toEqual({ items: [a], next_page_id: null });
   expect((await call("POST", "/api/v1/secrets", { name: "A_TOKEN", value: "other" })).status).toBe(201);
-  expect(server.secrets.value("default", "A_TOKEN")).toBe("other");
+  expect(await server.secrets.value("default", "A_TOKEN")).toBe("other");
   expect((await names()).items).toEqual([a]);
   expect(
     (await call("PUT", "/api/v1/secrets/A_TOKEN", { name: "B_TOKEN", description: "now B" })).status,
   ).toBe(200);
   expect((await names()).items).toEqual([{ ...a, name: "B_TOKEN", description: "now B" }]);
-  expect(server.secrets.value("default", "B_TOKEN")).toBe("other");
+  expect(await server.secrets.value("default", "B_TOKEN")).toBe("other");
   expect((await call("DELETE", "/api/v1/secrets/B_TOKEN")).status).toBe(200);
   expect(await names()).toEqual({ items: [], next_page_id: null });
 });
@@ -163,7 +163,7 @@ test("invalid names, values and hosts are rejected, and neither stored nor echoe
     expect((await add("A", { hosts })).status).toBe(422);
   const { body } = await call("POST", "/api/v1/secrets", { name: "A-B", value: [value] });
   expect(JSON.stringify(body)).not.toContain(value);
-  expect(server.secrets.list("default")).toEqual([]);
+  expect(await server.secrets.list("default")).toEqual([]);
   expect(server.logs.join("")).not.toContain(value);
 });
 
@@ -182,16 +182,16 @@ test("an empty or masked value is refused by every route, and the stored one sta
       ]);
   }
   expect((await put("**********")).body.detail).toMatch("must not be empty or redacted");
-  expect(server.secrets.value("default", "A")).toBe(value);
+  expect(await server.secrets.value("default", "A")).toBe(value);
   expect((await put("new-value-0123456789")).status).toBe(200);
-  expect(server.secrets.value("default", "A")).toBe("new-value-0123456789");
+  expect(await server.secrets.value("default", "A")).toBe("new-value-0123456789");
   await call("POST", "/api/v1/secrets/git-providers", {
     provider_tokens: { github: { token: goodToken, host } },
   });
   await call("POST", "/api/v1/secrets/git-providers", {
     provider_tokens: { github: { token: "****", host } },
   });
-  expect(server.secrets.providers("default").get("github")?.token).toBe(goodToken);
+  expect((await server.secrets.providers("default")).get("github")?.token).toBe(goodToken);
 });
 
 test("number and size of a user's secrets are limited", async () => {
@@ -203,7 +203,7 @@ test("number and size of a user's secrets are limited", async () => {
   await Promise.all(Array.from({ length: 16 }, (_, number) => put(`BIG${number}`, "x")));
   await Promise.all(Array.from({ length: 184 }, (_, number) => put(`S${number}`, "x")));
   expect((await add("ONE_MORE")).status).toBe(409);
-  expect(server.secrets.list("default")).toHaveLength(200);
+  expect(await server.secrets.list("default")).toHaveLength(200);
 });
 
 test("tokens of git providers are checked before they are stored", async () => {
@@ -219,12 +219,12 @@ test("tokens of git providers are checked before they are stored", async () => {
     status: 401,
     body: { error: refused },
   });
-  expect(server.secrets.providerHosts("default")).toEqual({});
+  expect(await server.secrets.providerHosts("default")).toEqual({});
   expect((await store("/api/v1/secrets/git-providers", { github: { token: goodToken, host } })).status).toBe(
     200,
   );
   expect((await store("/api/v1/secrets/git-providers", { githb: { token: goodToken } })).status).toBe(422);
-  expect(server.secrets.providers("default").get("github")).toEqual({ token: goodToken, host });
+  expect((await server.secrets.providers("default")).get("github")).toEqual({ token: goodToken, host });
   const mcp_config = {
     sse_servers: [],
     stdio_servers: [{ name: "tool", command: "npx" }],
@@ -238,15 +238,15 @@ test("tokens of git providers are checked before they are stored", async () => {
     status: 200,
     body: { message: "Git providers stored" },
   });
-  expect(server.secrets.providers("default").get("github")?.token).toBe(goodToken);
-  expect(server.secrets.providerHosts("default")).toEqual({ github: host });
+  expect((await server.secrets.providers("default")).get("github")?.token).toBe(goodToken);
+  expect(await server.secrets.providerHosts("default")).toEqual({ github: host });
   expect((await call("GET", "/api/settings")).body.mcp_config.stdio_servers[0]).toMatchObject({
     name: "tool",
   });
   expect((await call("POST", "/api/unset-provider-tokens")).body).toEqual({
     message: "Unset Git provider tokens",
   });
-  expect(server.secrets.providerHosts("default")).toEqual({});
+  expect(await server.secrets.providerHosts("default")).toEqual({});
 });
 
 test("a secret is plain only if its owner says so, and the list shows it", async () => {
@@ -335,8 +335,10 @@ test("secrets are encrypted in the database, and a conversation's secrets are re
     { userId: "default", conversationId: id, sandboxId: "sandbox-9" },
     { ONLY: value },
   );
-  expect(server.secrets.forSandbox("default", "sandbox-9")).toMatchObject([{ variable: "ONLY", value }]);
-  expect(server.secrets.forSandbox("stranger", "sandbox-9")).toEqual([]);
+  expect(await server.secrets.forSandbox("default", "sandbox-9")).toMatchObject([
+    { variable: "ONLY", value },
+  ]);
+  expect(await server.secrets.forSandbox("stranger", "sandbox-9")).toEqual([]);
   await add("A_TOKEN");
   const files = (await readdir(join(server.config.dataDir, "store"))).map((name) =>
     readFile(join(server.config.dataDir, "store", name)),
@@ -345,5 +347,7 @@ test("secrets are encrypted in the database, and a conversation's secrets are re
     false,
   );
   await server.store.conversations.remove(id);
-  expect(server.secrets.forSandbox("default", "sandbox-9").map(({ name }) => name)).toEqual(["A_TOKEN"]);
+  expect((await server.secrets.forSandbox("default", "sandbox-9")).map(({ name }) => name)).toEqual([
+    "A_TOKEN",
+  ]);
 });

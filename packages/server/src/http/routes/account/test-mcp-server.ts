@@ -3,7 +3,7 @@ import type { McpServer, McpTestAnswer } from "@sandpiper/wire";
 import type { HttpServices } from "../../server/services.ts";
 
 /** Tests a user's MCP server as agents use it, with the secrets that its configuration names. */
-export function testMcpServer(
+export async function testMcpServer(
   { secrets, outbound }: Pick<HttpServices, "secrets" | "outbound">,
   userId: string,
   { name, server }: { name: string; server: McpServer },
@@ -11,6 +11,6 @@ export function testMcpServer(
 ): Promise<McpTestAnswer> {
   return probeMcpServer(
     { name, server, from: "user" },
-    { outbound, secrets: secrets.forSandbox(userId, ""), ...options },
+    { outbound, secrets: await secrets.forSandbox(userId, ""), ...options },
   );
 }

@@ -8,17 +8,17 @@ import { normalizeSandboxId } from "../v1/sandboxes.ts";
  * The sandbox of a request to the agent-server surface: the session key's, even with a user's key
  * added by a proxy, else the one in the query. Throws BadRequest, SandboxNotFound.
  */
-export function requireAgentSandbox(
+export async function requireAgentSandbox(
   sandboxes: Pick<Sandboxes, "get">,
   request: FastifyRequest,
   named: string | undefined,
-): SandboxRow {
+): Promise<SandboxRow> {
   const { userId, sandboxId, besideSandboxId } = request.principal;
   const id = sandboxId ?? besideSandboxId ?? (named === undefined ? undefined : normalizeSandboxId(named));
   if (id === undefined) {
     throw new PlatformError("SandboxNotNamed");
   }
-  const row = sandboxes.get(userId, id);
+  const row = await sandboxes.get(userId, id);
   if (!row) throw new PlatformError("SandboxUnknown");
   return row;
 }

@@ -33,7 +33,7 @@ export interface AgentScope {
    * Finds where a request works. Throws BadRequest, SandboxNotFound, and below a conversation
    * ConversationNotFound and ConversationArchived.
    */
-  find(request: FastifyRequest): AgentPlace;
+  find(request: FastifyRequest): Promise<AgentPlace>;
 }
 
 /**
@@ -53,9 +53,9 @@ export function makeAgentScopes({
       summary: (text) => text,
       params: (own) => Type.Object(own),
       query: (own) => Type.Object({ ...own, ...sandboxKeys }) as never,
-      find: (request) => {
+      find: async (request) => {
         const { sandbox_id: named } = request.query as { sandbox_id?: string };
-        return { row: requireAgentSandbox(sandboxes, request, named), conversation: undefined };
+        return { row: await requireAgentSandbox(sandboxes, request, named), conversation: undefined };
       },
     },
     {
@@ -65,11 +65,11 @@ export function makeAgentScopes({
       summary: (text) => `${text}, in the workspace of a conversation`,
       params: (own) => Type.Object({ ...conversationKeys, ...own }) as never,
       query: (own) => Type.Object(own),
-      find: ({ principal, params }) => {
+      find: async ({ principal, params }) => {
         const { conversation_id: id } = params as { conversation_id: string };
-        const found = requireConversation(conversations, principal, id);
+        const found = await requireConversation(conversations, principal, id);
         return {
-          row: requireSandbox(sandboxes, found),
+          row: await requireSandbox(sandboxes, found),
           conversation: { id: found.id, workspace: found.config.workingDir },
         };
       },

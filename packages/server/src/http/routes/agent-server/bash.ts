@@ -79,7 +79,7 @@ function commandRoutes(app: App, { bash }: Pick<HttpServices, "bash">, scope: Ag
       running,
     ),
     async (request, reply) => {
-      const place = scope.find(request);
+      const place = await scope.find(request);
       sendJson(reply, await bash.start(place.row, toCommand(place, request.body), toGroup(place)));
       return reply;
     },
@@ -97,7 +97,7 @@ function commandRoutes(app: App, { bash }: Pick<HttpServices, "bash">, scope: Ag
       running,
     ),
     async (request, reply) => {
-      const place = scope.find(request);
+      const place = await scope.find(request);
       const command = toCommand(place, request.body);
       sendJson(
         reply,
@@ -114,7 +114,7 @@ function commandRoutes(app: App, { bash }: Pick<HttpServices, "bash">, scope: Ag
       response: { 200: Success },
     }),
     async (request) => {
-      const place = scope.find(request);
+      const place = await scope.find(request);
       await bash.stop(place.row.id, normalizeEventId(request.params.command_id), toGroup(place)?.id);
       return { success: true };
     },
@@ -134,7 +134,7 @@ function historyRoutes(app: App, { bash }: Pick<HttpServices, "bash">, scope: Ag
     }),
     async (request, reply) => {
       const query = toBashQuery(request.query);
-      const place = scope.find(request);
+      const place = await scope.find(request);
       sendJson(reply, toPageBytes(await bash.search(place.row.id, { ...query, group: toGroup(place)?.id })));
       return reply;
     },
@@ -147,12 +147,12 @@ function historyRoutes(app: App, { bash }: Pick<HttpServices, "bash">, scope: Ag
       response: { 200: Type.Array(Type.Union([BashEvent, Type.Null()])) },
     }),
     async (request, reply) => {
-      const place = scope.find(request);
+      const place = await scope.find(request);
       const ids = [...(request.query.ids ?? []), ...(await readIdList(request))];
       checkCount(ids, maxIds);
       sendJson(
         reply,
-        toArrayJson(await bash.batch(place.row.id, ids.map(normalizeEventId), toGroup(place)?.id)),
+        await toArrayJson(await bash.batch(place.row.id, ids.map(normalizeEventId), toGroup(place)?.id)),
       );
       return reply;
     },
@@ -165,7 +165,7 @@ function historyRoutes(app: App, { bash }: Pick<HttpServices, "bash">, scope: Ag
       response: { 200: BashEvent },
     }),
     async (request, reply) => {
-      const place = scope.find(request);
+      const place = await scope.find(request);
       const ids = [normalizeEventId(request.params.event_id)];
       const [json] = await bash.batch(place.row.id, ids, toGroup(place)?.id);
       if (!json) throw new PlatformError("EventUnknown");
@@ -181,7 +181,7 @@ function historyRoutes(app: App, { bash }: Pick<HttpServices, "bash">, scope: Ag
       response: { 200: BashCleared },
     }),
     async (request) => {
-      const place = scope.find(request);
+      const place = await scope.find(request);
       return { cleared_count: await bash.clear(place.row.id, toGroup(place)?.id) };
     },
   );

@@ -39,12 +39,16 @@ export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices
       response: { 201: ConversationInfo },
     }),
     async (request, reply) => {
-      const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
+      const { id } = await requireConversation(
+        conversations,
+        request.principal,
+        request.params.conversation_id,
+      );
       const { row, ...files } = await conversations.branches.fork(id, request.body);
       setFilesHeader(reply, files);
       return reply
         .code(201)
-        .send(conversations.reads.info(row, { skills: request.query.include_skills === true }));
+        .send(await conversations.reads.info(row, { skills: request.query.include_skills === true }));
     },
   );
   app.post(
@@ -55,9 +59,9 @@ export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices
       { longBody: true, failures: [409, 410, 502, 503] },
     ),
     async ({ principal, params, body }, reply) => {
-      const parent = requireConversation(conversations, principal, params.conversation_id);
+      const parent = await requireConversation(conversations, principal, params.conversation_id);
       const { row, isolation } = await conversations.branches.startChild(parent.id, body);
-      const { execution_status: status, title, workspace } = conversations.reads.info(row);
+      const { execution_status: status, title, workspace } = await conversations.reads.info(row);
       return reply.code(201).send({
         conversation_id: row.id,
         parent_conversation_id: parent.id,
@@ -82,13 +86,13 @@ export function agentBranchRoutes(app: App, { conversations }: Pick<HttpServices
     ),
     async (request, reply) => {
       const { principal, params, body, query } = request;
-      const { id } = requireConversation(conversations, principal, params.conversation_id);
+      const { id } = await requireConversation(conversations, principal, params.conversation_id);
       const { event_id: eventId } = body;
       setFilesHeader(
         reply,
         await conversations.branches.navigate(id, eventId === null ? null : (parseId(eventId) ?? eventId)),
       );
-      return conversations.reads.info(requireConversation(conversations, principal, id), {
+      return conversations.reads.info(await requireConversation(conversations, principal, id), {
         skills: query.include_skills === true,
       });
     },

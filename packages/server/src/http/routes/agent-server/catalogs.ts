@@ -45,7 +45,7 @@ export function agentCatalogRoutes(
       const own = await loadUserSkills(request, request.query.sandbox_id);
       await skills.list(userId);
       const names = new Set(own.map(({ name }) => name));
-      const open = skills.getLoaded(userId).filter(({ name }) => !names.has(name));
+      const open = (await skills.getLoaded(userId)).filter(({ name }) => !names.has(name));
       return {
         skills: [
           ...own.map((skill) => ({ ...toLoadedSkill(skill), origin: "user" as const })),
@@ -74,10 +74,10 @@ export function agentCatalogRoutes(
   async function loadUserSkills(request: FastifyRequest, named: string | undefined): Promise<Skill[]> {
     const { sandboxId, besideSandboxId, userId } = request.principal;
     if ((sandboxId ?? besideSandboxId ?? named) === undefined) return [];
-    const row = requireAgentSandbox(sandboxes, request, named);
+    const row = await requireAgentSandbox(sandboxes, request, named);
     if (row.status !== "RUNNING") return [];
     const sandbox = endingWithClient(request, await sandboxes.running(row.id));
-    const { model } = settings.model(userId);
+    const { model } = await settings.model(userId);
     const found = await loadSkills(sandbox, { workingDir: sandbox.spec.workingDir, model });
     return found.filter(({ source }) => source === "user");
   }

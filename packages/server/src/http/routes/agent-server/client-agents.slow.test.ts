@@ -92,7 +92,7 @@ test("a list of conversations with large agents does not block other requests", 
 test("an expression that selects tools is evaluated once, when the conversation is created", async () => {
   const { status, body } = await create(agent({ filter_tools_regex: "file_.*|finish" }));
   expect(status).toBe(201);
-  const row = server.store.agents.get(body.id)!;
+  const row = (await server.store.agents.get(body.id))!;
   expect(row.keptTools).toEqual(["file_editor", "finish"]);
   // The expression is not evaluated again.
   const slow = { ...row.agent!, filter_tools_regex: `${"(.*)*".repeat(12)}x` };

@@ -41,7 +41,7 @@ export function agentConversationControlRoutes(
     `${base}/secrets`,
     options("Add secrets: values, or URLs that return them", UpdateSecretsRequest, [409, 502]),
     async ({ principal, params, body }) => {
-      const row = requireConversation(conversations, principal, params.conversation_id);
+      const row = await requireConversation(conversations, principal, params.conversation_id);
       await controls.addSecrets(row, encryptedValues.decryptAll(row.userId, body.secrets));
       return success;
     },
@@ -51,7 +51,7 @@ export function agentConversationControlRoutes(
     options("Set when the agent must ask before it acts", SetConfirmationPolicyRequest),
     async ({ principal, params, body }) => {
       await controls.setPolicy(
-        requireConversation(conversations, principal, params.conversation_id),
+        await requireConversation(conversations, principal, params.conversation_id),
         body.policy,
       );
       return success;
@@ -61,7 +61,7 @@ export function agentConversationControlRoutes(
     `${base}/security_analyzer`,
     options("Set the risk analyzer of actions; null for none", SetSecurityAnalyzerRequest),
     async ({ principal, params, body }) => {
-      const row = requireConversation(conversations, principal, params.conversation_id);
+      const row = await requireConversation(conversations, principal, params.conversation_id);
       await controls.setAnalyzer(row, body.security_analyzer);
       return success;
     },
@@ -74,8 +74,8 @@ export function agentConversationControlRoutes(
       [409, 502, 503],
     ),
     async (request) => {
-      const row = requireConversation(conversations, request.principal, request.params.conversation_id);
-      const { marketplaces } = settings.agent(row.userId);
+      const row = await requireConversation(conversations, request.principal, request.params.conversation_id);
+      const { marketplaces } = await settings.agent(row.userId);
       await withoutSocketTimeout(app, request, async () => {
         await controls.loadPlugin(row, await resolvePluginRef(request.body.plugin_ref, marketplaces, skills));
       });
@@ -86,7 +86,7 @@ export function agentConversationControlRoutes(
     `${base}/switch_llm`,
     options("Use this model from the next model call", SwitchLlmRequest),
     async ({ principal, params, body }) => {
-      const row = requireConversation(conversations, principal, params.conversation_id);
+      const row = await requireConversation(conversations, principal, params.conversation_id);
       await controls.switchLlm(row, encryptedValues.decryptAll(row.userId, body.llm));
       return success;
     },
@@ -95,7 +95,7 @@ export function agentConversationControlRoutes(
     `${base}/switch_profile`,
     options("Use an LLM profile of the settings from the next model call", SwitchProfileRequest),
     async ({ principal, params, body }) => {
-      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      const { id, userId } = await requireConversation(conversations, principal, params.conversation_id);
       await conversations.switchProfile(userId, id, body.profile_name);
       return success;
     },
@@ -103,8 +103,8 @@ export function agentConversationControlRoutes(
   app.post(
     `${base}/switch_acp_model`,
     options("Refused: this server has no ACP agents", SwitchAcpModelRequest, [400]),
-    ({ principal, params }) => {
-      requireConversation(conversations, principal, params.conversation_id);
+    async ({ principal, params }) => {
+      await requireConversation(conversations, principal, params.conversation_id);
       throw new PlatformError("AcpModelUnsupported", { use: "switch_llm or switch_profile" });
     },
   );

@@ -8,30 +8,34 @@ import { toLegacyConversation, toLegacyStart } from "../v0/legacy-conversation.t
 type Reads = Pick<Conversations, "reads" | "live">;
 
 /** A conversation in both shapes (agent-server.md section 3.2, legacy-gui.md section 7.4). */
-export function toConversationInfo(
+export async function toConversationInfo(
   conversations: Reads,
   row: ConversationRow,
   viewer: Viewer,
   options?: { skills: boolean },
 ) {
-  const [shown] = conversations.reads.batch(viewer, [row.id]);
-  return { ...conversations.reads.info(row, options), ...toLegacy(conversations, shown!) };
+  const [info, [shown]] = await Promise.all([
+    conversations.reads.info(row, options),
+    conversations.reads.batch(viewer, [row.id]),
+  ]);
+  return { ...info, ...toLegacy(conversations, shown!) };
 }
 
 /**
  * A conversation that its start has not created yet, for clients that know its id from a V0 start.
  */
-export function findStartingInfo(
+export async function findStartingInfo(
   conversations: Pick<Conversations, "starts">,
   { userId, sandboxId }: Principal,
   path: { conversation_id: string },
 ) {
   const conversationId = sandboxId === undefined ? parseId(path.conversation_id) : undefined;
   if (conversationId === undefined) return undefined;
-  const [task] = conversations.starts.tasks.search(
+  const { items } = await conversations.starts.tasks.search(
     { userId, conversationId },
     { limit: 1, sort: "CREATED_AT_DESC" },
-  ).items;
+  );
+  const [task] = items;
   if (!task || task.status === "ERROR" || task.status === "READY") return undefined;
   const { created_at, updated_at } = task;
   const row = {

@@ -48,28 +48,26 @@ export function agentConversationListRoutes(app: App, services: ConversationList
     ...(sandboxId !== undefined && { sandboxId }),
     ...(query.status !== undefined && { status: query.status }),
   });
-  // Lazy: texts after the end of a page are never built.
-  function* texts(rows: readonly ConversationRow[], skills: boolean) {
-    for (const row of rows) yield JSON.stringify(conversations.reads.info(row, { skills }));
-  }
 
   app.get(
     `${base}/search`,
     route("List conversations", { querystring: SearchQuery, response: { 200: ConversationInfoPage } }),
     async ({ principal, query }, reply) => {
       const { limit, sort_order: sort } = query;
-      const from = parsePageId(query.page_id, sort, (id) =>
+      const from = await parsePageId(query.page_id, sort, (id) =>
         visibleConversation(conversations, principal, id),
       );
-      const found = conversations.reads.rows(filterOf(principal, query), { limit, sort, from });
-      const all = await collect(services, principal, texts(found.items, query.include_skills), maxPageLength);
+      const found = await conversations.reads.rows(filterOf(principal, query), { limit, sort, from });
+      const skills = query.include_skills;
+      const makeText = async (row: ConversationRow) =>
+        JSON.stringify(await conversations.reads.info(row, { skills }));
+      const all = await collect(services, principal, found.items, makeText, maxPageLength);
       const { items, nextPageId } = boundedPage(all, ({ length }) => length, { limit });
       const isLast = (nextPageId ?? found.nextPageId) === null;
-      sendJson(
+      return sendJson(
         reply,
         toPageJson({ items, nextPageId: isLast ? null : makePageId(found.items[items.length - 1]!, sort) }),
       );
-      return reply;
     },
   );
   app.get(
@@ -91,26 +89,27 @@ export function agentConversationListRoutes(app: App, services: ConversationList
       ),
     },
     async ({ principal, query }, reply) => {
-      sendJson(reply, await readConversationBatch(services, principal, query.ids));
-      return reply;
+      return sendJson(reply, await readConversationBatch(services, principal, query.ids));
     },
   );
 }
 
 /**
- * Builds texts up to `maxLength` characters, yielding to other work. Lists of one user are built
- * one at a time, because they may have many megabytes.
+ * Makes the texts of items up to `maxLength` characters, yielding to other work. Lists of one user
+ * are built one at a time, because they may have many megabytes.
  */
-function collect<Text extends string | null>(
+function collect<Item, Text extends string | null>(
   { longReads }: ConversationListDeps,
   { userId }: Principal,
-  texts: Iterable<Text>,
+  items: readonly Item[],
+  makeText: (item: Item) => Promise<Text>,
   maxLength: number,
 ): Promise<Text[]> {
   return longReads.run(`conversations of ${userId}`, async () => {
     const made: Text[] = [];
     let length = 0;
-    for await (const text of yieldingIterate(texts)) {
+    for await (const item of yieldingIterate(items)) {
+      const text = await makeText(item);
       made.push(text);
       length += text?.length ?? 0;
       if (made.length > 1 && length > maxLength) break;
@@ -134,11 +133,9 @@ export async function readConversationBatch(
       { loc: ["query", "ids"], msg: `List should have at most ${maxIds} items`, type: "too_long" },
     ]);
   const wanted = ids.map((id) => requireId(id, "query", "ids"));
-  function* texts() {
-    for (const id of wanted) {
-      const row = visibleConversation(conversations, principal, id);
-      yield row ? JSON.stringify(conversations.reads.info(row)) : null;
-    }
-  }
-  return toArrayJson(await collect(services, principal, texts(), maxListLength));
+  const makeText = async (id: string) => {
+    const row = await visibleConversation(conversations, principal, id);
+    return row ? JSON.stringify(await conversations.reads.info(row)) : null;
+  };
+  return toArrayJson(await collect(services, principal, wanted, makeText, maxListLength));
 }

@@ -15,16 +15,16 @@ export function makePageId(row: Times, sort: ConversationSort): string {
  * Parses such a page id, or the id of a conversation known to `find`, which then comes first
  * (agent-server.md section 3). Undefined starts at the beginning.
  */
-export function parsePageId(
+export async function parsePageId(
   pageId: string | undefined,
   sort: ConversationSort,
-  find: (id: string) => Times | undefined,
-): ListPosition | undefined {
+  find: (id: string) => Promise<Times | undefined>,
+): Promise<ListPosition | undefined> {
   const [, digits, text = ""] = /^(?:(\d{1,15})_)?([\da-fA-F-]{32,36})$/.exec(pageId ?? "") ?? [];
   const id = parseId(text);
   if (id === undefined) return undefined;
   if (digits !== undefined) return { id, time: Number(digits), isFirst: false };
-  const row = find(id);
+  const row = await find(id);
   return row && { id, time: getTime(row, sort), isFirst: true };
 }
 

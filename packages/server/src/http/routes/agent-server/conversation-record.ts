@@ -24,7 +24,7 @@ export function agentConversationRecordRoutes(
       { access: "agent" },
     ),
     async ({ principal, params, body }) => {
-      const row = requireConversation(conversations, principal, params.conversation_id);
+      const row = await requireConversation(conversations, principal, params.conversation_id);
       await conversations.settings.describe(row, body);
       return { success: true };
     },
@@ -37,7 +37,7 @@ export function agentConversationRecordRoutes(
       { access: "agent", failures: [400] },
     ),
     async ({ principal, params }) => {
-      const row = requireConversation(conversations, principal, params.conversation_id);
+      const row = await requireConversation(conversations, principal, params.conversation_id);
       await conversations.remove(row.userId, row.id, { keepSandbox: true });
       return { success: true };
     },
@@ -54,7 +54,7 @@ export function agentConversationRecordRoutes(
       },
     },
     async ({ principal, params }, reply) => {
-      const { id } = requireConversation(conversations, principal, params.conversation_id);
+      const { id } = await requireConversation(conversations, principal, params.conversation_id);
       return { response: await findFinalResponse(events, id, { isWanted: () => !reply.raw.destroyed }) };
     },
   );

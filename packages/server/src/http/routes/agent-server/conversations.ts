@@ -51,11 +51,11 @@ export function agentConversationRoutes(
         response: { 200: ConversationInfoWithLegacy },
       },
     },
-    ({ principal, params, query }) => {
-      const row = visibleConversation(conversations, principal, params.conversation_id);
+    async ({ principal, params, query }) => {
+      const row = await visibleConversation(conversations, principal, params.conversation_id);
       const shown = row
-        ? toConversationInfo(conversations, row, principal, { skills: query.include_skills })
-        : findStartingInfo(conversations, principal, params);
+        ? await toConversationInfo(conversations, row, principal, { skills: query.include_skills })
+        : await findStartingInfo(conversations, principal, params);
       if (!shown) throw new PlatformError("ConversationUnknown");
       if (row) conversations.live.noteRead(row.id, "state");
       return shown;
@@ -69,7 +69,11 @@ export function agentConversationRoutes(
       { longBody: true },
     ),
     async (request) => {
-      const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
+      const { id } = await requireConversation(
+        conversations,
+        request.principal,
+        request.params.conversation_id,
+      );
       const { content, run = false, sender } = request.body;
       await conversations.commands.send(id, parseContent(content), { run, sender: sender ?? undefined });
       return { success: true };
@@ -83,7 +87,11 @@ export function agentConversationRoutes(
       response: { 200: Success },
     }),
     async (request) => {
-      const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
+      const { id } = await requireConversation(
+        conversations,
+        request.principal,
+        request.params.conversation_id,
+      );
       const { accept, reason = "User rejected the action." } = request.body;
       if (accept) await conversations.commands.run(id).catch(ignoreRunning);
       else await conversations.commands.reject(id, reason);
@@ -101,7 +109,7 @@ export function agentConversationRoutes(
       route(verbs[verb], { params: ConversationPath, response: { 200: Success } }),
       async (request) => {
         await conversations.commands[verb](
-          requireConversation(conversations, request.principal, request.params.conversation_id).id,
+          (await requireConversation(conversations, request.principal, request.params.conversation_id)).id,
         );
         return { success: true };
       },

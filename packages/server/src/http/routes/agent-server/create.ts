@@ -35,14 +35,14 @@ export function agentCreateRoutes(
     },
     async (request, reply) => {
       checkMetadata(request.headers);
-      const { userId, id: sandboxId } = requireAgentSandbox(sandboxes, request, undefined);
+      const { userId, id: sandboxId } = await requireAgentSandbox(sandboxes, request, undefined);
       const wanted = request.body.secrets_encrypted
         ? encryptedValues.decryptAll(userId, request.body)
         : request.body;
       const { row, created } = await withoutSocketTimeout(app, request, () =>
         conversations.starts.create({ userId, sandboxId }, wanted, findTrace(request)),
       );
-      return reply.code(created ? 201 : 200).send(conversations.reads.info(row));
+      return reply.code(created ? 201 : 200).send(await conversations.reads.info(row));
     },
   );
 }

@@ -28,9 +28,9 @@ export function agentEditorRoutes(
         },
         { failures },
       ),
-      (request) => {
+      async (request) => {
         const { workspace_dir: folder } = request.query;
-        const { workspace } = (scope.isScoped && scope.find(request).conversation) || {};
+        const { workspace } = (scope.isScoped && (await scope.find(request)).conversation) || {};
         if (workspace !== undefined && folder !== undefined) resolveInWorkspace(workspace, folder);
         return { url: null };
       },
@@ -42,8 +42,8 @@ export function agentEditorRoutes(
         { params: scope.params({}), response: { 200: VsCodeStatus } },
         { failures },
       ),
-      (request) => {
-        if (scope.isScoped) scope.find(request);
+      async (request) => {
+        if (scope.isScoped) await scope.find(request);
         return { running: false, enabled: false, message: "Sandboxes have no VS Code." };
       },
     );

@@ -14,7 +14,7 @@ export async function resolvePageId(
   who: ScanContext,
 ): Promise<string | undefined> {
   const { pageId, descending, ...wanted } = query;
-  const [json] = pageId === undefined ? [] : events.batch(conversationId, [parseId(pageId) ?? pageId]);
+  const [json] = pageId === undefined ? [] : await events.batch(conversationId, [parseId(pageId) ?? pageId]);
   if (!json) return pageId;
   const event = JSON.parse(json) as Event;
   const { timestampLt, kind } = wanted;
@@ -34,14 +34,14 @@ export async function resolvePageId(
 }
 
 /** A page whose next page id is an event's id, so that new events do not shift pages. */
-export function searchWithEventId(
+export async function searchWithEventId(
   events: EventLog,
   conversationId: string,
   query: EventQuery,
 ): ReturnType<EventLog["search"]> {
-  const { items, nextPageId } = events.search(conversationId, query);
+  const { items, nextPageId } = await events.search(conversationId, query);
   if (nextPageId === null) return { items, nextPageId };
-  const [next] = events.search(conversationId, { ...query, pageId: nextPageId, limit: 1 }).items;
+  const [next] = (await events.search(conversationId, { ...query, pageId: nextPageId, limit: 1 })).items;
   return { items, nextPageId: next === undefined ? nextPageId : (JSON.parse(next) as Event).id };
 }
 

@@ -80,7 +80,7 @@ export async function* scan(
   { isWanted }: Pick<ScanContext, "isWanted">,
 ): AsyncGenerator<string> {
   for (let pageId: string | null = "0"; pageId !== null && isWanted(); ) {
-    const page: { items: string[]; nextPageId: string | null } = events.search(id, {
+    const page: { items: string[]; nextPageId: string | null } = await events.search(id, {
       ...query,
       pageId,
       limit: scanPage,

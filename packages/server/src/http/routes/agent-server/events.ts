@@ -8,6 +8,7 @@ import { checkCount, pageKeys, parseEventTimeParam, Time, TimestampOrder } from 
 import { readIdList } from "../../server/read-id-list.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
+import { readEventTexts } from "../account/event-texts.ts";
 import { resolvePageId, searchWithEventId } from "./event-page.ts";
 import { addParentId } from "./event-parent.ts";
 import { countScanned, needsScan, scanEvents } from "./event-scan.ts";
@@ -47,7 +48,7 @@ export function agentEventRoutes(
       response: { 200: EventPage },
     }),
     async ({ principal, params, query }, reply) => {
-      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      const { id, userId } = await requireConversation(conversations, principal, params.conversation_id);
       conversations.live.noteRead(id, "events");
       const descending = query.sort_order === "TIMESTAMP_DESC";
       const scanning = { userId, longReads, isWanted: () => !reply.raw.destroyed };
@@ -61,9 +62,8 @@ export function agentEventRoutes(
       const wanted = { ...toFilter(query), descending, pageId, limit: query.limit };
       const page = needsScan(query)
         ? await scanEvents(events, id, wanted, query, scanning)
-        : searchWithEventId(events, id, wanted);
-      sendJson(reply, toPageJson(page));
-      return reply;
+        : await searchWithEventId(events, id, wanted);
+      return sendJson(reply, toPageJson(page));
     },
   );
   app.get(
@@ -74,7 +74,7 @@ export function agentEventRoutes(
       response: { 200: Type.Integer() },
     }),
     async ({ principal, params, query }, reply) => {
-      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      const { id, userId } = await requireConversation(conversations, principal, params.conversation_id);
       if (!needsScan(query)) return events.count(id, toFilter(query));
       return countScanned(events, id, toFilter(query), query, {
         userId,
@@ -94,24 +94,24 @@ export function agentEventRoutes(
       ),
     },
     async (request, reply) => {
-      const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
+      const { id } = await requireConversation(
+        conversations,
+        request.principal,
+        request.params.conversation_id,
+      );
       const ids = request.query.ids ?? (await readIdList(request));
       checkCount(ids, maxIds);
-      function* texts() {
-        for (const eventId of ids) yield events.batch(id, [parseId(eventId) ?? eventId])[0]!;
-      }
-      sendJson(reply, toArrayJson(texts()));
-      return reply;
+      return sendJson(reply, await toArrayJson(readEventTexts(events, id, ids)));
     },
   );
   app.get(
     `${base}/:event_id`,
     route("Read an event", { params: EventPath, response: { 200: Event } }),
-    ({ principal, params }, reply) => {
-      const { id } = requireConversation(conversations, principal, params.conversation_id);
-      const [json] = events.batch(id, [parseId(params.event_id) ?? params.event_id]);
+    async ({ principal, params }, reply) => {
+      const { id } = await requireConversation(conversations, principal, params.conversation_id);
+      const [json] = await events.batch(id, [parseId(params.event_id) ?? params.event_id]);
       if (!json) throw new PlatformError("EventUnknown");
-      sendJson(reply, addParentId(events, id, json));
+      return sendJson(reply, await addParentId(events, id, json));
     },
   );
 }

@@ -83,7 +83,7 @@ export function agentExtensionRoutes(
       { errors: "coded", failures: [400, 404, 409, 502, 503, 504] },
     ),
     async (request) => {
-      const { id, userId } = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
+      const { id, userId } = await requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
       const secrets = encryptedValues.decryptAll(userId, request.body.secrets ?? {});
       return withoutSocketTimeout(app, request, () =>
         conversations.fetchPlugin({ userId, sandboxId: id }, { ...request.body, secrets }),
@@ -104,7 +104,7 @@ export function agentExtensionRoutes(
   );
 
   async function marketplaces(userId: string) {
-    const registrations = settings.agent(userId).marketplaces;
+    const registrations = (await settings.agent(userId)).marketplaces;
     return { registrations, found: await skills.preview(registrations) };
   }
 }

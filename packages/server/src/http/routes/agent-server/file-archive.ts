@@ -77,7 +77,7 @@ function archiveRoute(app: App, { sandboxes }: Pick<HttpServices, "sandboxes">, 
     },
     async (request, reply) => {
       const { format, base_ref, use_default_excludes, exclude = [] } = request.query;
-      const place = scope.find(request);
+      const place = await scope.find(request);
       const folder = resolveFilePath(place, request.query.path);
       const sandbox = endingWithClient(request, await sandboxes.running(place.row.id));
       await toBadRequest(requireFolder(sandbox, folder));

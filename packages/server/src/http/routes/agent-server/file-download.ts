@@ -30,7 +30,7 @@ export function agentFileDownloadRoutes(
   const options = { config, exposeHeadRoute: false };
 
   async function send(request: FastifyRequest, reply: FastifyReply, scope: AgentScope, named: string) {
-    const place = scope.find(request);
+    const place = await scope.find(request);
     const path = resolveFilePath(place, named);
     const sandbox = endingWithClient(request, await sandboxes.running(place.row.id));
     const file = await toBadRequest(download(sandbox, path));
@@ -71,10 +71,10 @@ export function agentFileDownloadRoutes(
     { ...options, schema: { hide: true, params: SlashedParams, querystring: SandboxQuery } },
     (request, reply) => send(request, reply, whole, request.params["*"]),
   );
-  const trajectory = (principal: Principal, conversationId: string, reply: FastifyReply) => {
-    const { id } = requireConversation(conversations, principal, conversationId);
-    const [shown] = conversations.reads.batch(principal, [id]);
-    reply.headers(getDownloadHeaders(`${hexId(id)}.zip`)).send(conversationArchive(events, id, shown!));
+  const trajectory = async (principal: Principal, conversationId: string, reply: FastifyReply) => {
+    const { id } = await requireConversation(conversations, principal, conversationId);
+    const [shown] = await conversations.reads.batch(principal, [id]);
+    reply.headers(getDownloadHeaders(`${hexId(id)}.zip`)).send(await conversationArchive(events, id, shown!));
   };
   const zip = {
     config: { access: "agent", failures: [413] },
@@ -102,10 +102,11 @@ export function agentFileDownloadRoutes(
         }),
       },
     },
-    ({ principal, params }, reply) => {
-      const { id } = requireConversation(conversations, principal, params.conversation_id);
+    async ({ principal, params }, reply) => {
+      const { id } = await requireConversation(conversations, principal, params.conversation_id);
       if (parseId(params.trajectory_id) !== id) throw new PlatformError("TrajectoryForeign");
-      trajectory(principal, id, reply);
+      await trajectory(principal, id, reply);
+      return reply;
     },
   );
 }

@@ -39,7 +39,7 @@ export function agentFolderRoutes(
         { failures: [...failures, ...scope.failures] },
       ),
       async (request) => {
-        const place = scope.find(request);
+        const place = await scope.find(request);
         const target = resolveFilePath(place, request.query.path);
         await toBadRequest(createFolder(await sandboxes.running(place.row.id), target));
         return { success: true };
@@ -54,7 +54,7 @@ export function agentFolderRoutes(
     }),
     async (request) => {
       const { include_hidden, sandbox_id } = request.query;
-      const { id } = requireAgentSandbox(sandboxes, request, sandbox_id);
+      const { id } = await requireAgentSandbox(sandboxes, request, sandbox_id);
       const sandbox = endingWithClient(request, await sandboxes.running(id));
       const { home } = sandbox.spec.user;
       const { names } = await listSubfolders(sandbox, home, {
@@ -77,7 +77,7 @@ export function agentFolderRoutes(
     async (request) => {
       const { path, page_id, limit, include_hidden, sandbox_id } = request.query;
       const folder = requireAbsolute(path);
-      const { id } = requireAgentSandbox(sandboxes, request, sandbox_id);
+      const { id } = await requireAgentSandbox(sandboxes, request, sandbox_id);
       const sandbox = endingWithClient(request, await sandboxes.running(id));
       const after = page_id === undefined ? undefined : Buffer.from(page_id, "base64url").toString();
       const { names, next } = await toBadRequest(

@@ -29,7 +29,7 @@ export function agentFileUploadRoutes(
   const summary = "Upload a file in the form field `file`; creates missing folders";
 
   async function store(request: FastifyRequest, scope: AgentScope, path: string) {
-    const place = scope.find(request);
+    const place = await scope.find(request);
     const target = resolveFilePath(place, path);
     if (!request.body) throw new PlatformError("MediaTypeUnsupported", { types: "multipart/form-data" });
     const body = request.body as Readable;

@@ -25,7 +25,7 @@ async function findNewest(
   who: Pick<ScanContext, "isWanted">,
   read: (event: Event) => string | undefined,
 ): Promise<{ event: Event; text: string } | undefined> {
-  for (const span of events.branch(id).spans.toReversed()) {
+  for (const span of (await events.branch(id)).spans.toReversed()) {
     for await (const json of scan(events, id, { ...query, span, descending: true }, who)) {
       const event = JSON.parse(json) as Event;
       const text = read(event);

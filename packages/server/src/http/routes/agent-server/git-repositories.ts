@@ -24,7 +24,7 @@ export function agentRepositoryRoutes(app: App, { git }: Pick<HttpServices, "git
       response: { 200: ProviderRepositoryPage },
     }),
     async ({ principal, query: { provider, query, page_id, limit } }) => {
-      const known: readonly ProviderType[] = git.providers(principal.userId);
+      const known: readonly ProviderType[] = await git.providers(principal.userId);
       if (!known.includes(provider)) return { items: [], next_page_id: null, missing_token: true };
       const ask = { query: query || undefined, from: parsePageMark(page_id), limit };
       const { items, next } = await git.repositories(principal.userId, provider, ask);

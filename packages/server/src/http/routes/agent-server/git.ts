@@ -132,7 +132,7 @@ export async function inspectInSandbox<T>(
   path: string,
   look: (sandbox: Sandbox, path: string) => Promise<T>,
 ): Promise<T> {
-  const { row, conversation } = scope.find(request);
+  const { row, conversation } = await scope.find(request);
   const inside = conversation && resolveInWorkspace(conversation.workspace, path);
   const sandbox = endingWithClient(request, await sandboxes.running(row.id));
   return toGitRefused(look(sandbox, inside ?? resolveInside(sandbox.spec.workingDir, path)));

@@ -17,11 +17,11 @@ export function agentMcpRoutes(
       body: McpTestRequest,
       response: { 200: McpTestAnswer },
     }),
-    ({ principal: { userId }, body }) => {
+    async ({ principal: { userId }, body }) => {
       const { name = "", timeout = 15, tool_call } = body;
       const server = restore(
         encryptedValues.decryptAll(userId, toMcpServer(body.server)),
-        settings.mcpServer(userId, name),
+        await settings.mcpServer(userId, name),
       );
       const options = { timeoutMs: Math.ceil(timeout * 1000), toolCall: tool_call ?? undefined };
       return testMcpServer(services, userId, { name, server }, options);

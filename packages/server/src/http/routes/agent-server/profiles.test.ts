@@ -108,29 +108,30 @@ test("only the secrets that a profile names reach its conversation, whatever bec
   for (const name of ["MINE", "OTHER"])
     await secrets.put("default", { name, value: `value-of-${name}` }, { replace: true });
   await secrets.setProviders("default", new Map([["github", { token: "ghp_0123456789", host: null }]]));
-  const names = (sandboxId: string) => secrets.forSandbox("default", sandboxId).map(({ name }) => name);
+  const names = async (sandboxId: string) =>
+    (await secrets.forSandbox("default", sandboxId)).map(({ name }) => name);
   const { id, sandbox, made, as } = await launch("scoped", { secret_refs: ["MINE", "GITHUB_TOKEN", "NONE"] });
   expect(made.status).toBe(201);
-  expect(names(sandbox.id)).toEqual(["github_token", "MINE"]);
+  expect(await names(sandbox.id)).toEqual(["github_token", "MINE"]);
   const listed = async (query = "") =>
     (await as("GET", `/api/settings/secrets${query}`)).body.secrets.map(({ name }: { name: string }) => name);
   expect(await listed()).toEqual(["github_token", "MINE"]);
   expect((await as("GET", "/api/settings/secrets/OTHER")).status).toBe(404);
   await as("POST", `/api/conversations/${made.body.id}/secrets`, { secrets: { OTHER: "given to it" } });
-  expect(names(sandbox.id)).toEqual(["github_token", "MINE", "OTHER"]);
-  expect(secrets.forSandbox("default", sandbox.id).at(-1)).toMatchObject({ value: "given to it" });
+  expect(await names(sandbox.id)).toEqual(["github_token", "MINE", "OTHER"]);
+  expect((await secrets.forSandbox("default", sandbox.id)).at(-1)).toMatchObject({ value: "given to it" });
 
   const fork = await as("POST", `/api/conversations/${made.body.id}/fork`, {});
   await as("DELETE", `/api/conversations/${made.body.id}`);
-  expect(names(sandbox.id)).toEqual(["github_token", "MINE", "OTHER"]);
+  expect(await names(sandbox.id)).toEqual(["github_token", "MINE", "OTHER"]);
   await as("DELETE", "/api/agent-profiles/scoped");
-  expect(store.conversations.get(fork.body.id)?.config.launchedProfile).toMatchObject({ id });
+  expect((await store.conversations.get(fork.body.id))?.config.launchedProfile).toMatchObject({ id });
   await as("DELETE", `/api/conversations/${fork.body.id}`);
-  expect(names(sandbox.id)).toHaveLength(3);
+  expect(await names(sandbox.id)).toHaveLength(3);
 
   const none = await launch("bare", { secret_refs: [] });
-  expect(names(none.sandbox.id)).toEqual([]);
-  expect(names(server.addSandbox().id)).toHaveLength(3);
+  expect(await names(none.sandbox.id)).toEqual([]);
+  expect(await names(server.addSandbox().id)).toHaveLength(3);
   const query = (profile: string) => call("GET", `/api/settings/secrets?agent_profile_id=${profile}`);
   expect((await query(none.id)).body.secrets).toEqual([]);
   const ofUser = (profile: string) =>
@@ -139,7 +140,7 @@ test("only the secrets that a profile names reach its conversation, whatever bec
   expect((await ofUser("none")).status).toBe(404);
   expect((await query("00000000-0000-0000-0000-000000000000")).status).toBe(404);
   expect((await call("GET", "/server_info")).body.capabilities).toContain("profile_secret_scope_v1");
-  const start = planStart(server, "default", { agent_profile_id: none.id }, () => false);
+  const start = await planStart(server, "default", { agent_profile_id: none.id });
   expect(start.conversation.config.launchedProfile).toMatchObject({ secretRefs: [] });
 });
 
@@ -153,8 +154,8 @@ test("a conversation has the tools and switches of its profile, and none with a 
     persona: "You are terse.",
     system_message_suffix: "Be kind.",
   });
-  const row = store.conversations.get(made.body.id)!;
-  expect(agentPreferences(settings, row)).toEqual({
+  const row = (await store.conversations.get(made.body.id))!;
+  expect(await agentPreferences(settings, row)).toEqual({
     tools: [{ name: "terminal" }],
     enableSubAgents: true,
     enableSwitchLlmTool: false,
@@ -164,20 +165,20 @@ test("a conversation has the tools and switches of its profile, and none with a 
     llmProfile: "model",
     systemMessageSuffix: "You are terse.\n\nBe kind.",
   });
-  const other = store.conversations.get(await server.addConversation())!;
-  expect(agentPreferences(settings, other)).toMatchObject({ tools: null, enableSwitchLlmTool: true });
+  const other = (await store.conversations.get(await server.addConversation()))!;
+  expect(await agentPreferences(settings, other)).toMatchObject({ tools: null, enableSwitchLlmTool: true });
 
   const broken = await launch("broken", { llm_profile_ref: "gone", mcp_server_refs: ["away"] });
   expect([broken.made.status, JSON.stringify(broken.made.body)]).toEqual([
     422,
     expect.stringContaining("names what does not exist: the LLM profile 'gone', the MCP server 'away'"),
   ]);
-  expect(() => planStart(server, "default", { agent_profile_id: broken.id }, () => false)).toThrow("'gone'");
+  await expect(planStart(server, "default", { agent_profile_id: broken.id })).rejects.toThrow("'gone'");
   const seeded = (await call("GET", "/api/agent-profiles")).body.profiles[0];
   const workspace = { working_dir: "/workspace/project" };
   const plain = await call("POST", "/api/conversations", { workspace, agent_profile_id: seeded.id });
   expect(plain.body.launched_agent_profile).toMatchObject({ agent_profile_id: seeded.id });
-  expect(store.conversations.get(plain.body.id)!.config.llmProfile).toBeUndefined();
+  expect((await store.conversations.get(plain.body.id))!.config.llmProfile).toBeUndefined();
 });
 
 test("the fifty-first profile is refused", async () => {

@@ -38,8 +38,8 @@ export function agentLlmProfileRoutes(
   app.get(
     base,
     route("List LLM profiles", { response: { 200: AgentServerProfileList } }),
-    ({ principal }) => {
-      const { profiles: found, active_profile } = profiles.list(principal.userId);
+    async ({ principal }) => {
+      const { profiles: found, active_profile } = await profiles.list(principal.userId);
       const none = { provider_connection_id: null, provider_connection_broken: false };
       return { profiles: found.map((profile) => ({ ...profile, ...none })), active_profile };
     },
@@ -96,7 +96,7 @@ export function agentLlmProfileRoutes(
       { params, body: ValidateProfileRequest, response: { 200: ValidateProfileResponse } },
     ),
     async ({ principal: { userId }, params: { name }, body }) => {
-      const llm = profiles.restoreSecrets(userId, name, encryptedValues.decryptAll(userId, body.llm));
+      const llm = await profiles.restoreSecrets(userId, name, encryptedValues.decryptAll(userId, body.llm));
       const error = await verifyModel(openModel, { model: "", ...toModelConfig(llm, userId) });
       return { valid: error === undefined, error: error ?? null };
     },

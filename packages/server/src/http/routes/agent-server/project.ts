@@ -38,7 +38,7 @@ export function agentProjectRoutes(
     named: string | undefined,
     folder: string | null | undefined,
   ) => {
-    const { id } = requireAgentSandbox(sandboxes, request, named);
+    const { id } = await requireAgentSandbox(sandboxes, request, named);
     const sandbox = endingWithClient(request, await sandboxes.running(id));
     return { sandbox, folder: resolveInside(sandbox.spec.workingDir, folder ?? ".") };
   };
@@ -90,14 +90,17 @@ export function agentProjectRoutes(
       let inside: Skill[] = [];
       if (load_user || load_project) {
         const { sandbox, folder } = await project(request, request.query.sandbox_id, project_dir);
-        inside = await loadSkills(sandbox, { workingDir: folder, model: settings.model(userId).model });
+        inside = await loadSkills(sandbox, {
+          workingDir: folder,
+          model: (await settings.model(userId)).model,
+        });
       }
       // Reads missing marketplaces, which `known` then includes.
       if (load_public) await skills.list(userId);
       const lists = {
         project: load_project ? inside.filter(({ source }) => source === "project") : [],
         user: load_user ? inside.filter(({ source }) => source === "user") : [],
-        public: load_public ? skills.getLoaded(userId) : [],
+        public: load_public ? await skills.getLoaded(userId) : [],
       };
       const sources = Object.fromEntries(Object.entries(lists).map(([name, list]) => [name, list.length]));
       return { skills: mergeSkills(lists.project, lists.user, lists.public).map(toLoadedSkill), sources };

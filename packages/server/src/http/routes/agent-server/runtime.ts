@@ -23,9 +23,9 @@ export function agentRuntimeRoutes(
       params,
       response: { 200: ConversationRuntimeInfo },
     }),
-    ({ principal, params: { conversation_id: id } }) => {
-      const row = requireConversation(conversations, principal, id);
-      return presentRuntime(sandboxes.get(row.userId, row.sandboxId));
+    async ({ principal, params: { conversation_id: id } }) => {
+      const row = await requireConversation(conversations, principal, id);
+      return presentRuntime(await sandboxes.get(row.userId, row.sandboxId));
     },
   );
   app.post(
@@ -37,10 +37,10 @@ export function agentRuntimeRoutes(
     ),
     async (request) => {
       const id = request.params.conversation_id;
-      const row = requireConversation(conversations, request.principal, id);
-      const { id: sandboxId } = requireSandbox(sandboxes, row);
+      const row = await requireConversation(conversations, request.principal, id);
+      const { id: sandboxId } = await requireSandbox(sandboxes, row);
       await withoutSocketTimeout(app, request, () => sandboxes.resume(row.userId, sandboxId));
-      return presentRuntime(sandboxes.get(row.userId, sandboxId));
+      return presentRuntime(await sandboxes.get(row.userId, sandboxId));
     },
   );
 }

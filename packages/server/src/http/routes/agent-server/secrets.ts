@@ -23,7 +23,7 @@ export function agentSecretRoutes(
   const route = makeRoute(["secrets"], { access: "agent" }, { view: "agent" });
   const url = "/api/settings/secrets";
 
-  const all = ({ userId, sandboxId }: Principal): readonly SandboxSecret[] =>
+  const all = ({ userId, sandboxId }: Principal): Promise<readonly SandboxSecret[]> =>
     secrets.forSandbox(userId, sandboxId ?? "");
 
   app.get(
@@ -36,8 +36,8 @@ export function agentSecretRoutes(
       },
       { failures: [404] },
     ),
-    ({ principal, query }) => ({
-      secrets: listNames(settings, principal.userId, all(principal), query),
+    async ({ principal, query }) => ({
+      secrets: await listNames(settings, principal.userId, await all(principal), query),
     }),
   );
   app.get(
@@ -47,10 +47,11 @@ export function agentSecretRoutes(
       { params: SecretPath, produces: ["text/plain"], response: { 200: Type.String() } },
       { grantsAccess: true, failures: [403, 404] },
     ),
-    ({ principal, params }, reply) => {
-      const found = all(principal).find((secret) => secret.name === params.name);
+    async ({ principal, params }, reply) => {
+      const found = (await all(principal)).find((secret) => secret.name === params.name);
       if (!found) throw new PlatformError("SecretUnknown");
       sendSecret(reply, found.value);
+      return reply;
     },
   );
   app.put(
@@ -69,7 +70,7 @@ export function agentSecretRoutes(
         { ...pickFields(body), value: encryptedValues.decrypt(userId, body.value) },
         { replace: true },
       );
-      const stored = secrets.list(userId).find((secret) => secret.name === body.name);
+      const stored = (await secrets.list(userId)).find((secret) => secret.name === body.name);
       return { name: body.name, description: stored?.description ?? null };
     },
   );

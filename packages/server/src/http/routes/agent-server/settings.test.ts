@@ -37,7 +37,7 @@ test("without a configured model, clients read the name of their default", async
   expect((await get()).body.agent_settings.llm.model).toBe("gpt-5.5");
   const { resolved_settings } = (await call("POST", "/api/agent-profiles/default/materialize", {})).body;
   expect(resolved_settings.llm.model).toBe("gpt-5.5");
-  expect(server.settings.model("default").model).toBeFalsy();
+  expect((await server.settings.model("default")).model).toBeFalsy();
 });
 
 test("settings are changed field by field, and read masked, plain or encrypted", async () => {
@@ -211,7 +211,7 @@ test("an encrypted secret opens only for its user and only unmodified", async ()
   expect((await patch(llm.api_key, strangers.sessionKey)).status).toBe(422);
   expect((await patch(`${llm.api_key.slice(0, -4)}AAAA`, own.sessionKey)).status).toBe(422);
   expect((await patch(llm.api_key, own.sessionKey)).status).toBe(200);
-  expect(server.settings.model("default").apiKey).toBe("sk-very-secret");
+  expect((await server.settings.model("default")).apiKey).toBe("sk-very-secret");
 });
 
 test("secrets are stored, listed by name, read as text and deleted", async () => {

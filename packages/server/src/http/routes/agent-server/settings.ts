@@ -77,7 +77,7 @@ export function agentSettingsRoutes(
         request.params.settings_key,
         encryptedValues.decryptAll(userId, request.body),
       );
-      return reply.code(201).send(show(request));
+      return reply.code(201).send(await show(request));
     },
   );
   app.patch(

@@ -33,7 +33,11 @@ export function agentSideCallRoutes(
       response: { 200: AskAgentResponse },
     }),
     async (request) => {
-      const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
+      const { id } = await requireConversation(
+        conversations,
+        request.principal,
+        request.params.conversation_id,
+      );
       return { response: await conversations.sideCalls.ask(id, request.body.question) };
     },
   );
@@ -45,7 +49,7 @@ export function agentSideCallRoutes(
       response: { 200: GenerateTitleResponse },
     }),
     async ({ principal, params, body }) => {
-      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      const { id, userId } = await requireConversation(conversations, principal, params.conversation_id);
       const llm = body.llm ? encryptedValues.decryptAll(userId, body.llm) : undefined;
       return { title: await conversations.sideCalls.title(id, { max: body.max_length ?? 50, llm }) };
     },
@@ -55,7 +59,7 @@ export function agentSideCallRoutes(
     route("Condense the history for the model; the events stay", { params, response: { 200: Success } }),
     async (request) => {
       await conversations.sideCalls.condense(
-        requireConversation(conversations, request.principal, request.params.conversation_id).id,
+        (await requireConversation(conversations, request.principal, request.params.conversation_id)).id,
       );
       return { success: true };
     },
@@ -68,7 +72,11 @@ export function agentSideCallRoutes(
       response: { 200: Success },
     }),
     async (request) => {
-      const { id } = requireConversation(conversations, request.principal, request.params.conversation_id);
+      const { id } = await requireConversation(
+        conversations,
+        request.principal,
+        request.params.conversation_id,
+      );
       const { objective, max_iterations = 10 } = request.body;
       await conversations.goals.start(id, objective, max_iterations);
       return { success: true };
@@ -84,7 +92,7 @@ export function agentSideCallRoutes(
       route(verbs[verb], { params, response: { 200: Success } }),
       async (request) => {
         await conversations.goals[verb](
-          requireConversation(conversations, request.principal, request.params.conversation_id).id,
+          (await requireConversation(conversations, request.principal, request.params.conversation_id)).id,
         );
         return { success: true };
       },

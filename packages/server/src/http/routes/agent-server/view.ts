@@ -3,6 +3,7 @@ import type { App } from "../../server/services.ts";
 
 type ViewConstraint = Parameters<App["addConstraintStrategy"]>[0];
 type Handler = Parameters<ReturnType<ViewConstraint["storage"]>["set"]>[1];
+type Derive = ViewConstraint["deriveConstraint"];
 
 /** The prefix of URLs of one sandbox's agent-server surface: `/agent/<sandbox id>/…`. */
 const prefix = /^\/agent\/([\w-]{1,63})(?=[/?]|$)/;
@@ -36,7 +37,17 @@ export function getPrefixSandbox(request: IncomingMessage): string | undefined {
  * Distinguishes platform and agent-server routes of the same path (`constraints: { view: "agent"
  * }`): the agent server responds under the prefix and to session keys.
  */
-export function makeViewConstraint(isSession: (headers: IncomingHttpHeaders) => boolean): ViewConstraint {
+export function makeViewConstraint(
+  isSession: (headers: IncomingHttpHeaders) => Promise<boolean>,
+): ViewConstraint {
+  const derive = (
+    request: IncomingMessage,
+    _context: unknown,
+    done: (error: Error | null, view?: string) => void,
+  ): void => {
+    if (getPrefixSandbox(request) !== undefined) return done(null, "agent");
+    isSession(request.headers).then((session) => done(null, session ? "agent" : undefined), done);
+  };
   return {
     name: "view",
     storage() {
@@ -49,8 +60,7 @@ export function makeViewConstraint(isSession: (headers: IncomingHttpHeaders) => 
     validate(view) {
       if (view !== "agent") throw new Error(`There is no view ${view}.`);
     },
-    deriveConstraint(request) {
-      return getPrefixSandbox(request) !== undefined || isSession(request.headers) ? "agent" : undefined;
-    },
+    // The router recognises this form by its three parameters; its types do not have it.
+    deriveConstraint: derive as unknown as Derive,
   };
 }

@@ -31,16 +31,16 @@ function formatCookie(value: string, { path, secure }: CookieScope, seconds: num
 }
 
 /** The sandbox that a Cookie header grants, which must be `only` if given. */
-export function authenticateWorkspaceCookie(
+export async function authenticateWorkspaceCookie(
   header: string | undefined,
   only: string | undefined,
   grants: Pick<SandboxGrants, "byToken">,
-): SandboxGrant | undefined {
+): Promise<SandboxGrant | undefined> {
   if (!header?.includes(name)) return undefined;
   for (const text of header.split(";").slice(0, 100)) {
     const [, id, token] = /^\s*oh_workspace_session_key=([\w-]{1,64})~(\S+)\s*$/.exec(text) ?? [];
     if (id === undefined || (only !== undefined && id !== only)) continue;
-    const grant = grants.byToken(token!, "workspace", { sandboxId: id, port: 0 });
+    const grant = await grants.byToken(token!, "workspace", { sandboxId: id, port: 0 });
     if (grant) return grant;
   }
   return undefined;

@@ -48,7 +48,7 @@ export function workspaceFileRoutes(
     if (request.headers["service-worker"] !== undefined) {
       throw new PlatformError("WorkspaceServiceWorker");
     }
-    const row = requireConversation(conversations, request.principal, id);
+    const row = await requireConversation(conversations, request.principal, id);
     const { workingDir } = row.config;
     const wanted = posix.join(workingDir, path);
     if (
@@ -57,7 +57,7 @@ export function workspaceFileRoutes(
     ) {
       throw new PlatformError("PathOutsideWorkspace");
     }
-    if (!sandboxes.get(row.userId, row.sandboxId)) {
+    if (!(await sandboxes.get(row.userId, row.sandboxId))) {
       throw new PlatformError("ConversationSandboxMissing");
     }
     const sandbox = endingWithClient(request, await sandboxes.running(row.sandboxId));

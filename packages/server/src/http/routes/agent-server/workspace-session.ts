@@ -34,9 +34,9 @@ export function workspaceSessionRoutes(
       { querystring: SandboxQuery, response: { 204: Type.Null({ description: "The cookie is set" }) } },
       { access: "agent", failures: [400, 404] },
     ),
-    (request, reply) => {
-      const row = requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
-      reply
+    async (request, reply) => {
+      const row = await requireAgentSandbox(sandboxes, request, request.query.sandbox_id);
+      return reply
         .code(204)
         .header("set-cookie", makeWorkspaceCookie({ row, source: request.principal.source }, scope(request)))
         .send(null);

@@ -10,20 +10,26 @@ const prefix = "openhands_";
 /**
  * Ids of the models that a user can choose: the settings' default, if any, and the LLM profiles.
  */
-export function listModelIds(settings: Settings, userId: string): string[] {
-  const profiles = settings.profiles.list(userId).profiles.map(({ name }) => prefix + name);
-  return [...(settings.model(userId).model ? [defaultModel] : []), ...profiles.sort()];
+export async function listModelIds(settings: Settings, userId: string): Promise<string[]> {
+  const [{ profiles }, { model }] = await Promise.all([
+    settings.profiles.list(userId),
+    settings.model(userId),
+  ]);
+  return [...(model ? [defaultModel] : []), ...profiles.map(({ name }) => prefix + name).sort()];
 }
 
 /**
  * The LLM profile of a model id, with or without prefix; undefined for the default model. Throws
  * ModelNotFound.
  */
-export function resolveProfile(settings: Settings, userId: string, model: string): string | undefined {
-  const names = [model.startsWith(prefix) ? model.slice(prefix.length) : "", model];
-  const name = names.find((one) => one !== "" && settings.profileModel(userId, one)?.model);
-  if (name !== undefined) return name;
-  if (model === defaultModel && settings.model(userId).model) return undefined;
+export async function resolveProfile(
+  settings: Settings,
+  userId: string,
+  model: string,
+): Promise<string | undefined> {
+  for (const name of [model.startsWith(prefix) ? model.slice(prefix.length) : "", model])
+    if (name !== "" && (await settings.profileModel(userId, name))?.model) return name;
+  if (model === defaultModel && (await settings.model(userId)).model) return undefined;
   if (model === defaultModel) throw new PlatformError("DefaultModelMissing");
   throw new PlatformError("ChatModelUnknown", { model });
 }

@@ -33,7 +33,7 @@ const ask = (body: object, headers: Record<string, string> = {}, caller: string 
       key: caller,
     }),
   );
-const row = () => server.conversations.reads.get("default", conversation)!;
+const row = async () => (await server.conversations.reads.get("default", conversation))!;
 
 test("a chat continues in a conversation, named by its id in either form", async () => {
   for (const id of [conversation, conversation.replaceAll("-", "").toUpperCase()]) {
@@ -45,9 +45,9 @@ test("a chat continues in a conversation, named by its id in either form", async
     { type: "image_url", image_url: "https://example.com/a.png" },
   ];
   expect((await ask({ messages: [user(parts)], stream: null }, { [header]: conversation })).status).toBe(200);
-  const stored = server.events
-    .search(conversation, { kind: "MessageEvent", limit: 10 })
-    .items.map((text) => JSON.parse(text));
+  const stored = (await server.events.search(conversation, { kind: "MessageEvent", limit: 10 })).items.map(
+    (text) => JSON.parse(text),
+  );
   expect(stored.findLast(({ source }) => source === "user").llm_message.content).toEqual([
     { type: "text", text: "See", cache_prompt: false },
     { type: "image", image_urls: ["https://example.com/a.png"], cache_prompt: false },
@@ -144,14 +144,14 @@ test("a failed start is reported and leaves nothing behind", async () => {
 
 test("a turn that times out or is stopped ends the request; later messages are not its answer", async () => {
   server.model.thinking = true;
-  const slow = new Turn(server.conversations, row(), 20);
+  const slow = new Turn(server.conversations, await row(), 20);
   await slow.start([textContent("Think")]);
   await expect(slow.answer()).rejects.toMatchObject({ code: "TurnTimeout", status: 504 });
   const paused = ask({}, { [header]: conversation });
-  const messages = () =>
-    server.events.search(conversation, { kind: "MessageEvent", limit: 100 }).items.length;
-  const before = messages();
-  while (messages() === before) await new Promise((resolve) => setTimeout(resolve, 5));
+  const messages = async () =>
+    (await server.events.search(conversation, { kind: "MessageEvent", limit: 100 })).items.length;
+  const before = await messages();
+  while ((await messages()) === before) await new Promise((resolve) => setTimeout(resolve, 5));
   await server.conversations.commands.interrupt(conversation);
   expect(await paused).toMatchObject({ status: 409, body: { error: { code: "turn_unfinished" } } });
   server.model.thinking = false;
@@ -165,7 +165,7 @@ test("a message to a running agent is answered after the current turn", async ()
 
 test("a stream sends comments while silent, and ends with its turn", async () => {
   server.model.thinking = true;
-  const turn = new Turn(server.conversations, row(), 60_000);
+  const turn = new Turn(server.conversations, await row(), 60_000);
   await turn.start([textContent("Think")]);
   const pieces = turn.deltas(10);
   expect(await pieces.next()).toEqual({ value: undefined, done: false });

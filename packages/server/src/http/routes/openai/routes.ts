@@ -69,9 +69,9 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
   app.get(
     "/v1/models",
     route("List the models of chat completions", { response: { 200: OpenAiModelList } }),
-    ({ principal }, reply) => {
-      const ids = listModelIds(settings, principal.userId);
-      reply.send({
+    async ({ principal }, reply) => {
+      const ids = await listModelIds(settings, principal.userId);
+      return reply.send({
         object: "list",
         data: ids.map((id) => ({ id, object: "model", created: 0, owned_by: "openhands" })),
       });
@@ -173,19 +173,19 @@ async function resolveConversation(
 ) {
   const { query, principal, headers } = request;
   const { userId } = principal;
-  const profile = resolveProfile(settings, userId, model);
+  const profile = await resolveProfile(settings, userId, model);
   const chat = parseChat(messages);
   const named = continued ?? headers[serverConversationHeader.toLowerCase()];
   if (typeof named === "string" && named !== "") {
-    const row = requireConversation(conversations, principal, named);
+    const row = await requireConversation(conversations, principal, named);
     if (profile !== undefined && profile !== row.config.llmProfile)
       await conversations.switchProfile(userId, row.id, profile);
     return { row, message: chat.message };
   }
   const isInSandbox = principal.sandboxId !== undefined || query.sandbox_id !== undefined;
   const row = await startConversation(conversations, userId, {
-    ...(isInSandbox && { sandbox_id: requireAgentSandbox(sandboxes, request, query.sandbox_id).id }),
-    ...(chat.system !== "" && { system_message_suffix: appendToSuffix(settings, userId, chat.system) }),
+    ...(isInSandbox && { sandbox_id: (await requireAgentSandbox(sandboxes, request, query.sandbox_id)).id }),
+    ...(chat.system !== "" && { system_message_suffix: await appendToSuffix(settings, userId, chat.system) }),
   });
   if (profile !== undefined) await conversations.switchProfile(userId, row.id, profile);
   return { row, message: [...chat.before, ...chat.message] };
@@ -206,20 +206,20 @@ async function startConversation(
     ...start,
     conversation_id: id,
   })) {
-    const row = status === "READY" ? conversations.reads.get(userId, id) : undefined;
+    const row = status === "READY" ? await conversations.reads.get(userId, id) : undefined;
     if (row) return row;
     if (status !== "ERROR") continue;
     reason = detail ?? "The conversation could not be started.";
-    if (!start.sandbox_id && conversations.reads.get(userId, id)) await conversations.remove(userId, id);
+    if (!start.sandbox_id && (await conversations.reads.get(userId, id)))
+      await conversations.remove(userId, id);
   }
   throw new PlatformError("ChatStartFailed", { reason });
 }
 
 /** Appends a text to the user's standing suffix of system prompts. */
-function appendToSuffix(settings: Services["settings"], userId: string, text: string): string {
-  const standing =
-    settings.agentProfiles.active(userId)?.system_message_suffix ??
-    settings.agent(userId).systemMessageSuffix;
+async function appendToSuffix(settings: Services["settings"], userId: string, text: string): Promise<string> {
+  const profile = await settings.agentProfiles.active(userId);
+  const standing = profile?.system_message_suffix ?? (await settings.agent(userId)).systemMessageSuffix;
   return standing ? `${standing}\n\n${text}` : text;
 }
 

@@ -79,7 +79,7 @@ export class Turn {
   async answer(): Promise<Answer> {
     await this.#ended.promise;
     if (this.#failure) throw this.#failure;
-    const now = this.#conversations.reads.get(this.#row.userId, this.#row.id);
+    const now = await this.#conversations.reads.get(this.#row.userId, this.#row.id);
     return { text: this.#answer, usage: subtractUsage(getUsage(now ?? this.#row), this.#before) };
   }
 

@@ -32,16 +32,16 @@ export function legacyEventRoutes(
       }),
       response: { 200: Type.Object({ events: Type.Array(Event), has_more: Type.Boolean() }) },
     }),
-    ({ principal, params, query }, reply) => {
-      const { id } = requireConversation(conversations, principal, params.conversation_id);
-      const count = events.count(id);
+    async ({ principal, params, query }, reply) => {
+      const { id } = await requireConversation(conversations, principal, params.conversation_id);
+      const count = await events.count(id);
       const end = Math.min(query.end_id ?? count - 1, count - 1);
       const wanted = Math.max(0, end - query.start_id + 1);
       const limit = Math.min(query.limit, wanted);
       const pageId = String(query.reverse ? count - 1 - end : query.start_id);
       const { items } =
-        limit > 0 ? events.search(id, { descending: query.reverse, pageId, limit }) : { items: [] };
-      sendJson(reply, `{"events":[${items.join(",")}],"has_more":${wanted > items.length}}`);
+        limit > 0 ? await events.search(id, { descending: query.reverse, pageId, limit }) : { items: [] };
+      return sendJson(reply, `{"events":[${items.join(",")}],"has_more":${wanted > items.length}}`);
     },
   );
   app.get(
@@ -53,20 +53,23 @@ export function legacyEventRoutes(
         response: { 200: Type.Object({ trajectory: Type.Array(Event) }) },
       }),
     },
-    ({ principal, params }, reply) => {
-      const { id } = requireConversation(conversations, principal, params.conversation_id);
+    async ({ principal, params }, reply) => {
+      const { id } = await requireConversation(conversations, principal, params.conversation_id);
       reply.type("application/json");
-      sendBody(reply, Readable.from(streamTrajectory(events, id), { objectMode: false }));
+      return sendBody(reply, Readable.from(streamTrajectory(events, id), { objectMode: false }));
     },
   );
 }
 
 /** Streams the events that exist at the start. */
-function* streamTrajectory(events: EventLog, id: string): Generator<string> {
-  const total = events.count(id);
+async function* streamTrajectory(events: EventLog, id: string): AsyncGenerator<string> {
+  const total = await events.count(id);
   yield '{"trajectory":[';
   for (let first = 0; first < total; ) {
-    const { items } = events.search(id, { pageId: String(first), limit: Math.min(pageSize, total - first) });
+    const { items } = await events.search(id, {
+      pageId: String(first),
+      limit: Math.min(pageSize, total - first),
+    });
     if (items.length === 0) break;
     yield (first > 0 ? "," : "") + items.join(",");
     first += items.length;

@@ -21,9 +21,9 @@ export function legacySandboxRoutes(
   const route = makeRoute(tags);
   const errors = "error";
   const base = "/api/conversations/:conversation_id";
-  const find = (principal: Principal, path: { conversation_id: string }) => {
-    const row = requireConversation(conversations, principal, path.conversation_id);
-    return { row, sandbox: sandboxes.get(row.userId, row.sandboxId) };
+  const find = async (principal: Principal, path: { conversation_id: string }) => {
+    const row = await requireConversation(conversations, principal, path.conversation_id);
+    return { row, sandbox: await sandboxes.get(row.userId, row.sandboxId) };
   };
 
   app.get(
@@ -36,8 +36,8 @@ export function legacySandboxRoutes(
       },
       { errors },
     ),
-    ({ principal, params }) => {
-      const { row } = find(principal, params);
+    async ({ principal, params }) => {
+      const { row } = await find(principal, params);
       return { runtime_id: row.sandboxId, session_id: hexId(row.id) };
     },
   );
@@ -55,7 +55,7 @@ export function legacySandboxRoutes(
         { errors, failures: [410, 503] },
       ),
       async ({ principal, params }) => {
-        const { row, sandbox } = find(principal, params);
+        const { row, sandbox } = await find(principal, params);
         if (!sandbox) throw new PlatformError("ConversationSandboxGone");
         await sandboxes[method](row.userId, sandbox.id);
         return { status: "ok", conversation_id: hexId(row.id), message: null, conversation_status: status };
@@ -72,8 +72,8 @@ export function legacySandboxRoutes(
       },
       { errors, grantsAccess: true },
     ),
-    ({ principal, params }) => {
-      const { sandbox } = find(principal, params);
+    async ({ principal, params }) => {
+      const { sandbox } = await find(principal, params);
       const urls =
         sandbox?.status === "RUNNING"
           ? getExposedUrls({ row: sandbox, source: principal.source }, config, app.server)
@@ -94,8 +94,8 @@ export function legacySandboxRoutes(
         response: { 200: Type.Object({ vscode_url: Type.Null() }) },
       },
     },
-    ({ principal, params }) => {
-      find(principal, params);
+    async ({ principal, params }) => {
+      await find(principal, params);
       return { vscode_url: null };
     },
   );

@@ -38,8 +38,8 @@ export function legacyWorkRoutes(
     request: FastifyRequest,
     path: { conversation_id: string },
   ): Promise<[Sandbox, ConversationRow]> => {
-    const row = requireConversation(conversations, request.principal, path.conversation_id);
-    const sandbox = await sandboxes.running(requireRunning(sandboxes, row).id);
+    const row = await requireConversation(conversations, request.principal, path.conversation_id);
+    const sandbox = await sandboxes.running((await requireRunning(sandboxes, row)).id);
     return [endingWithClient(request, sandbox), row];
   };
 

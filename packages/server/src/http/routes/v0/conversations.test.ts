@@ -59,7 +59,7 @@ test("the status reflects the sandbox, and a stopped sandbox shows no URL and no
 test("conversations are listed newest first, by page, repository and trigger, each as when it is read alone", async () => {
   const user = "stranger";
   server.addSandbox({ id: "theirs", userId: user });
-  const { config } = server.store.conversations.get(await server.addConversation())!;
+  const { config } = (await server.store.conversations.get(await server.addConversation()))!;
   const ids: string[] = [];
   for (let number = 0; number < 25; number++) {
     const id = newId();

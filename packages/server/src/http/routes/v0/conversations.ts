@@ -46,14 +46,14 @@ export function legacyConversationRoutes(
   const route = makeRoute(["legacy conversations"]);
   const errors = "error";
 
-  const list = (
+  const list = async (
     principal: Principal,
     query: { page_id?: string; limit: number; selected_repository?: string },
     trigger: string | undefined,
   ) => {
     const { selected_repository: selectedRepository } = query;
     const filter = { userId: principal.userId, includeSubConversations: false, selectedRepository, trigger };
-    const { items, nextPageId } = conversations.reads.search(filter, pageRequest(query), principal);
+    const { items, nextPageId } = await conversations.reads.search(filter, pageRequest(query), principal);
     return { results: items.map((item) => toLegacy(conversations, item)), next_page_id: nextPageId };
   };
 
@@ -110,7 +110,7 @@ export function legacyConversationRoutes(
       { errors },
     ),
     async ({ principal, params, body }, reply) => {
-      const { id } = requireConversation(conversations, principal, params.conversation_id);
+      const { id } = await requireConversation(conversations, principal, params.conversation_id);
       await conversations.update(principal, id, { title: body.title });
       sendJson(reply, "true");
       return reply;
@@ -124,7 +124,7 @@ export function legacyConversationRoutes(
       { errors },
     ),
     async ({ principal, params }, reply) => {
-      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      const { id, userId } = await requireConversation(conversations, principal, params.conversation_id);
       await conversations.remove(userId, id);
       sendJson(reply, "true");
       return reply;

@@ -34,8 +34,8 @@ export function removedRoutes(app: App, { conversations }: Pick<HttpServices, "c
         summary: `Not implemented: ${sentence}`,
         params: ConversationPath,
       },
-      handler: ({ principal, params }) => {
-        requireConversation(
+      handler: async ({ principal, params }) => {
+        await requireConversation(
           conversations,
           principal,
           (params as { conversation_id: string }).conversation_id,

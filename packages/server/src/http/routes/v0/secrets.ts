@@ -15,8 +15,8 @@ export function legacySecretRoutes(app: App, services: ProviderTokenServices): v
   app.get(
     "/api/secrets",
     route("List secrets, without their values", { response: { 200: LegacySecrets } }),
-    (request) => {
-      const items = secrets.list(request.principal.userId);
+    async (request) => {
+      const items = await secrets.list(request.principal.userId);
       return { custom_secrets: items.map(({ name, description }) => ({ name, description })) };
     },
   );

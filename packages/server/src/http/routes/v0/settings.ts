@@ -12,8 +12,8 @@ export function settingsRoutes(app: App, { settings }: Pick<HttpServices, "setti
   app.get(
     "/api/settings",
     route("Load settings", { operationId: "load_settings", response: { 200: SettingsView } }),
-    (request, reply) => {
-      sendJson(reply, JSON.stringify(settings.view(request.principal.userId)));
+    async (request, reply) => {
+      return sendJson(reply, JSON.stringify(await settings.view(request.principal.userId)));
     },
   );
   app.post(

@@ -190,7 +190,7 @@ async function listRepositories(
   provider: Parameters<GitHosting["repositories"]>[1] | undefined,
   ask: RepositoryQuery,
 ): Promise<ListPage<Repository>> {
-  const providers = git.providers(userId);
+  const providers = await git.providers(userId);
   if (provider !== undefined || providers.length < 2) {
     return git.repositories(userId, provider ?? providers[0] ?? "github", ask);
   }

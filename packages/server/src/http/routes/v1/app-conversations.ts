@@ -85,8 +85,8 @@ export function appConversationRoutes(
       querystring: SearchQuery,
       response: { 200: AppConversationPage },
     }),
-    (request, reply) => {
-      sendJson(reply, search(request.principal, request.query));
+    async (request, reply) => {
+      return sendJson(reply, await search(request.principal, request.query));
     },
   );
   app.get(
@@ -108,11 +108,11 @@ export function appConversationRoutes(
       },
       { failures: [400] },
     ),
-    (request, reply) => {
+    async (request, reply) => {
       const { ids } = request.query;
       const { principal } = request;
-      if (ids === undefined) sendJson(reply, search(principal, request.query));
-      else reply.send(conversations.reads.batch(principal, parseIds(ids, 99)));
+      if (ids === undefined) return sendJson(reply, await search(principal, request.query));
+      return reply.send(await conversations.reads.batch(principal, parseIds(ids, 99)));
     },
   );
   app.patch(
@@ -122,10 +122,10 @@ export function appConversationRoutes(
       body: AppConversationUpdateRequest,
       response: { 200: AppConversation },
     }),
-    (request) => {
+    async (request) => {
       const id = parseId(request.params.conversation_id);
       const { principal } = request;
-      if (id === undefined || !conversations.reads.get(principal.userId, id)) {
+      if (id === undefined || !(await conversations.reads.get(principal.userId, id))) {
         throw new PlatformError("AppConversationUnknown");
       }
       return conversations.update(principal, id, request.body);
@@ -137,7 +137,7 @@ export function appConversationRoutes(
     async (request) => {
       const { userId } = request.principal;
       const [id] = parseIds([request.params.conversation_id], 1);
-      if (!conversations.reads.get(userId, id!)) throw new PlatformError("ConversationUnknown");
+      if (!(await conversations.reads.get(userId, id!))) throw new PlatformError("ConversationUnknown");
       await conversations.remove(userId, id!);
       return { success: true };
     },

@@ -24,7 +24,7 @@ export function callbackRoutes(
   app.get(
     base,
     route("List callbacks", { params: ConversationPath, response: { 200: Type.Array(CallbackInfo) } }),
-    (request) => callbacks.list(find(request, request.params.conversation_id).id),
+    async (request) => callbacks.list((await find(request, request.params.conversation_id)).id),
   );
   app.post(
     base,
@@ -34,7 +34,7 @@ export function callbackRoutes(
       { failures: [404, 409] },
     ),
     async (request, reply) => {
-      const { id, userId } = find(request, request.params.conversation_id);
+      const { id, userId } = await find(request, request.params.conversation_id);
       return reply.code(201).send(await callbacks.add(userId, id, request.body));
     },
   );
@@ -42,13 +42,16 @@ export function callbackRoutes(
     `${base}/:callback_id/retry`,
     route("Retry a callback now", { params: CallbackPath, response: { 200: CallbackInfo } }),
     async (request) =>
-      callbacks.retry(find(request, request.params.conversation_id).id, request.params.callback_id),
+      callbacks.retry((await find(request, request.params.conversation_id)).id, request.params.callback_id),
   );
   app.delete(
     `${base}/:callback_id`,
     route("Remove a callback", { params: CallbackPath, response: { 200: Success } }),
     async (request) => {
-      await callbacks.remove(find(request, request.params.conversation_id).id, request.params.callback_id);
+      await callbacks.remove(
+        (await find(request, request.params.conversation_id)).id,
+        request.params.callback_id,
+      );
       return { success: true };
     },
   );

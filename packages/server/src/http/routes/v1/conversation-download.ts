@@ -22,12 +22,12 @@ export function conversationDownloadRoutes(
         produces: ["application/zip"],
       },
     },
-    ({ principal, params }, reply) => {
-      const { id } = requireConversation(conversations, principal, params.conversation_id);
-      const [shown] = conversations.reads.batch(principal, [id]);
-      reply
+    async ({ principal, params }, reply) => {
+      const { id } = await requireConversation(conversations, principal, params.conversation_id);
+      const [shown] = await conversations.reads.batch(principal, [id]);
+      return reply
         .headers(getDownloadHeaders(`conversation_${hexId(id)}.zip`))
-        .send(conversationArchive(events, id, shown!));
+        .send(await conversationArchive(events, id, shown!));
     },
   );
 }

@@ -72,12 +72,12 @@ async function readInSandbox<T>(
   path: string,
   read: (sandbox: Sandbox, path: string) => Promise<T>,
 ): Promise<T> {
-  const row = requireConversation(conversations, request.principal, id);
-  if (!sandboxes.get(row.userId, row.sandboxId)) {
+  const row = await requireConversation(conversations, request.principal, id);
+  if (!(await sandboxes.get(row.userId, row.sandboxId))) {
     throw new PlatformError("ConversationSandboxMissing");
   }
   try {
-    const { id: sandboxId } = requireRunning(sandboxes, row);
+    const { id: sandboxId } = await requireRunning(sandboxes, row);
     const sandbox = endingWithClient(request, await sandboxes.running(sandboxId));
     return await read(sandbox, resolveInside(row.config.workingDir, path));
   } catch (error) {

@@ -34,8 +34,8 @@ export function conversationMessageRoutes(
       },
     },
     async (request) => {
-      const row = requireConversation(conversations, request.principal, request.params.conversation_id);
-      const { status } = requireRunning(sandboxes, row);
+      const row = await requireConversation(conversations, request.principal, request.params.conversation_id);
+      const { status } = await requireRunning(sandboxes, row);
       const { content, run = true } = request.body;
       await conversations.commands.send(row.id, parseContent(content), { run });
       return { success: true, sandbox_status: status, message: null };

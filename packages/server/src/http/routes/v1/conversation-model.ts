@@ -23,7 +23,7 @@ export function conversationModelRoutes(
       response: { 200: Success },
     }),
     async ({ principal, params, body }) => {
-      const { id, userId } = requireConversation(conversations, principal, params.conversation_id);
+      const { id, userId } = await requireConversation(conversations, principal, params.conversation_id);
       await conversations.switchProfile(userId, id, body.profile_name);
       return { success: true };
     },
@@ -35,8 +35,8 @@ export function conversationModelRoutes(
       body: SwitchAcpModelRequest,
       response: { 200: Success },
     }),
-    ({ principal, params }) => {
-      requireConversation(conversations, principal, params.conversation_id);
+    async ({ principal, params }) => {
+      await requireConversation(conversations, principal, params.conversation_id);
       throw new PlatformError("AcpModelUnsupported", { use: "switch_profile" });
     },
   );

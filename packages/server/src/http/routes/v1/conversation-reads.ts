@@ -44,7 +44,7 @@ export function conversationReadRoutes(
       response: { 200: Type.String() },
     }),
     async ({ principal, params, query }, reply) => {
-      const row = visibleConversation(conversations, principal, params.conversation_id);
+      const row = await visibleConversation(conversations, principal, params.conversation_id);
       const sandbox = row && (await findRunningSandbox(sandboxes, row));
       const path = resolveInside(row?.config.workingDir ?? "/", query.file_path);
       const found =
@@ -80,8 +80,11 @@ export function conversationReadRoutes(
     ),
     async (request) => {
       const { principal, params, query } = request;
-      const row = requireConversation(conversations, principal, params.conversation_id);
-      const sandbox = endingWithClient(request, await sandboxes.running(requireRunning(sandboxes, row).id));
+      const row = await requireConversation(conversations, principal, params.conversation_id);
+      const sandbox = endingWithClient(
+        request,
+        await sandboxes.running((await requireRunning(sandboxes, row)).id),
+      );
       const page = { limit: maxFiles, after: query.after };
       return listTree(sandbox, resolveInside(row.config.workingDir, query.path), page);
     },
@@ -94,7 +97,7 @@ export function conversationReadRoutes(
       { errors: "error" },
     ),
     async ({ principal, params }) => {
-      const row = requireConversation(conversations, principal, params.conversation_id);
+      const row = await requireConversation(conversations, principal, params.conversation_id);
       const sandbox = await findRunningSandbox(sandboxes, row);
       const found = sandbox ? await conversations.skills(row, sandbox) : [];
       return {
@@ -110,7 +113,7 @@ export function conversationReadRoutes(
       { errors: "error", failures: [409, 422] },
     ),
     async ({ principal, params }) => {
-      const row = requireConversation(conversations, principal, params.conversation_id);
+      const row = await requireConversation(conversations, principal, params.conversation_id);
       const sandbox = await findRunningSandbox(sandboxes, row);
       if (!sandbox) throw new PlatformError("HooksNeedSandbox");
       const file = await readFile(sandbox, resolveInside(row.config.workingDir, ".openhands/hooks.json"), {

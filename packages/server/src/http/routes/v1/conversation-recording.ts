@@ -28,14 +28,14 @@ export function conversationRecordingRoutes(
         },
       },
     },
-    ({ principal, params }, reply) => {
-      const row = requireConversation(conversations, principal, params.conversation_id);
+    async ({ principal, params }, reply) => {
+      const row = await requireConversation(conversations, principal, params.conversation_id);
       // The schema describes one line.
       reply.headers({
         ...getDownloadHeaders(`conversation_${hexId(row.id)}.jsonl`),
         "content-type": recordingType,
       });
-      sendBody(reply, recordings.export(row));
+      return sendBody(reply, await recordings.export(row));
     },
   );
 }

@@ -10,8 +10,11 @@ import type { ConversationRow } from "../../../store/conversation-store.ts";
  * (app-server.md sections 2.7 and 2.9). Throws ConversationArchived when it is deleted,
  * SandboxInError, and SandboxNotRunning otherwise.
  */
-export function requireRunning(sandboxes: Sandboxes, conversation: ConversationRow): SandboxRow {
-  const row = requireSandbox(sandboxes, conversation);
+export async function requireRunning(
+  sandboxes: Sandboxes,
+  conversation: ConversationRow,
+): Promise<SandboxRow> {
+  const row = await requireSandbox(sandboxes, conversation);
   if (row.status === "RUNNING") return row;
   if (row.status === "ERROR") {
     throw new PlatformError("ConversationSandboxFailed", {
@@ -27,7 +30,7 @@ export async function findRunningSandbox(
   sandboxes: Sandboxes,
   row: ConversationRow,
 ): Promise<Sandbox | undefined> {
-  const { status, id } = sandboxes.get(row.userId, row.sandboxId) ?? {};
+  const { status, id } = (await sandboxes.get(row.userId, row.sandboxId)) ?? {};
   if (status !== "RUNNING" || id === undefined) return undefined;
   return sandboxes.running(id).catch(() => undefined);
 }

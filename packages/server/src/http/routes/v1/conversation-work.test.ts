@@ -20,10 +20,9 @@ const get = (path: string) => read(server.call("GET", path));
 const post = (path: string, body: unknown, key?: string) =>
   read(server.call("POST", path, { body, ...(key && { key }) }));
 const text = (words: string) => ({ content: [{ type: "text", text: words }] });
-const texts = (id: string) =>
-  server.events
-    .search(id, { kind: "MessageEvent", limit: 100 })
-    .items.map((json) => JSON.parse(json))
+const texts = async (id: string) =>
+  (await server.events.search(id, { kind: "MessageEvent", limit: 100 })).items
+    .map((json) => JSON.parse(json))
     .filter(({ source }) => source === "user")
     .map(({ llm_message }) => llm_message.content[0].text);
 
@@ -35,10 +34,12 @@ test("a message needs a running sandbox, and every other state has its own error
     status: 200,
     body: { success: true, sandbox_status: "RUNNING", message: null },
   });
-  expect(texts(id)).toEqual(["hello"]);
-  expect(server.store.conversations.get(id)?.summary.executionStatus).toBe("idle");
+  expect(await texts(id)).toEqual(["hello"]);
+  expect((await server.store.conversations.get(id))?.summary.executionStatus).toBe("idle");
   expect((await post(path, text("go"))).status).toBe(200);
-  await expect.poll(() => server.store.conversations.get(id)?.summary.executionStatus).toBe("finished");
+  await expect
+    .poll(async () => (await server.store.conversations.get(id))?.summary.executionStatus)
+    .toBe("finished");
 
   sandbox.status = "PAUSED";
   expect(await post(path, text("x"))).toMatchObject({
@@ -67,7 +68,7 @@ test("a message needs a running sandbox, and every other state has its own error
   for (const body of [{}, { content: [] }, { content: "x" }, { role: "agent", ...text("x") }]) {
     expect([body, (await post(path, body)).status]).toEqual([body, 422]);
   }
-  expect(texts(id)).toEqual(["hello", "go"]);
+  expect(await texts(id)).toEqual(["hello", "go"]);
 });
 
 test("messages to a starting conversation are queued in order and delivered once", async () => {
@@ -98,7 +99,7 @@ test("messages to a starting conversation are queued in order and delivered once
   expect((await post(byId, text("x"), strangerKey)).status).toBe(404);
 
   const { id } = { id: conversationId };
-  const config = server.store.conversations.get(await server.addConversation())!.config;
+  const config = (await server.store.conversations.get(await server.addConversation()))!.config;
   await server.store.conversations.create({
     id,
     userId: defaultUser,
@@ -110,12 +111,12 @@ test("messages to a starting conversation are queued in order and delivered once
   });
   await server.store.startTasks.update(task.id, { status: "READY" });
   await Promise.all([server.conversations.pending.deliver(id), server.conversations.pending.deliver(id)]);
-  expect(texts(id)).toEqual(Array.from({ length: 10 }, (_, index) => `m${index + 1}`));
-  expect(server.store.pendingMessages.listByConversation(id)).toEqual([]);
-  expect(server.store.conversations.get(id)?.summary.executionStatus).not.toBe("idle");
+  expect(await texts(id)).toEqual(Array.from({ length: 10 }, (_, index) => `m${index + 1}`));
+  expect(await server.store.pendingMessages.listByConversation(id)).toEqual([]);
+  expect((await server.store.conversations.get(id))?.summary.executionStatus).not.toBe("idle");
 
   expect((await post(byTask, text("late"))).body.position).toBe(1);
-  await expect.poll(() => texts(id).at(-1)).toBe("late");
+  await expect.poll(async () => (await texts(id)).at(-1)).toBe("late");
 });
 
 test("messages to failed starts and unknown conversations are rejected", async () => {
@@ -146,7 +147,7 @@ test("messages queued before a restart are delivered after it", async () => {
       id: newId(),
       content: [{ type: "text", text: words, cache_prompt: false }],
     });
-  server.conversations.pending.recover();
+  await server.conversations.pending.recover();
   await expect.poll(() => texts(id)).toEqual(["a", "b"]);
 });
 
@@ -169,7 +170,7 @@ test("a conversation is downloaded as a zip with its events in order, without a 
     sandbox_status: "MISSING",
   });
   expect(files[0]![0]).toBe("meta.json");
-  const stored = server.events.search(id, { limit: count }).items;
+  const stored = (await server.events.search(id, { limit: count })).items;
   expect(files.slice(1)).toEqual(
     stored.map((json, index) => [
       `event_${String(index).padStart(6, "0")}_${JSON.parse(json).id}.json`,

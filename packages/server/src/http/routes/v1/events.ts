@@ -1,4 +1,4 @@
-import { Event, EventKind, EventPage, Nullable, parseId } from "@sandpiper/wire";
+import { Event, EventKind, EventPage, Nullable } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import type { EventFilter } from "../../../store/event-log.ts";
 import { sendJson, toArrayJson } from "../../server/json-text.ts";
@@ -6,6 +6,7 @@ import { makeRoute } from "../../server/make-route.ts";
 import { checkCount, pageKeys, parseEventTimeParam, Time, TimestampOrder } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
+import { readEventTexts } from "../account/event-texts.ts";
 
 const filterKeys = { kind__eq: Type.Optional(EventKind), timestamp__gte: Time, timestamp__lt: Time };
 const searchKeys = { ...filterKeys, ...pageKeys, sort_order: TimestampOrder };
@@ -24,19 +25,16 @@ export function eventRoutes(
   app: App,
   { conversations, events }: Pick<HttpServices, "conversations" | "events">,
 ): void {
-  const find = (principal: Parameters<typeof requireConversation>[1], id: string) =>
-    requireConversation(conversations, principal, id).id;
+  const find = async (principal: Parameters<typeof requireConversation>[1], id: string) =>
+    (await requireConversation(conversations, principal, id)).id;
   const search = (id: string, query: Static<typeof SearchQuery>) => {
     const descending = query.sort_order === "TIMESTAMP_DESC";
     return events.pageJson(id, { ...toFilter(query), descending, pageId: query.page_id, limit: query.limit });
   };
-  const batch = (id: string, ids: string[]) => {
+  const batch = async (id: string, ids: string[]) => {
     checkCount(ids, 100);
-    return toArrayJson(one(id, ids));
+    return toArrayJson(readEventTexts(events, id, ids));
   };
-  function* one(id: string, ids: string[]) {
-    for (const text of ids) yield events.batch(id, [parseId(text) ?? text])[0]!;
-  }
   const pages = { 200: EventPage };
   const counts = { 200: Type.Integer() };
   const lists = { 200: Type.Array(Nullable(Event)) };
@@ -52,41 +50,42 @@ export function eventRoutes(
   app.get(
     `${base}/search`,
     makeRoute(["events"])(summaries.search, { params, querystring: SearchQuery, response: pages }),
-    ({ principal, params: path, query }, reply) => {
-      sendJson(reply, search(find(principal, path.conversation_id), query));
+    async ({ principal, params: path, query }, reply) => {
+      return sendJson(reply, await search(await find(principal, path.conversation_id), query));
     },
   );
   app.get(
     `${base}/count`,
     makeRoute(["events"])(summaries.count, { params, querystring: CountQuery, response: counts }),
-    ({ principal, params: path, query }) =>
-      events.count(find(principal, path.conversation_id), toFilter(query)),
+    async ({ principal, params: path, query }) =>
+      events.count(await find(principal, path.conversation_id), toFilter(query)),
   );
   app.get(
     base,
     route(summaries.batch, { params, querystring: Type.Object(batchKeys), response: lists }),
-    ({ principal, params: path, query }, reply) => {
-      sendJson(reply, batch(find(principal, path.conversation_id), query.id));
+    async ({ principal, params: path, query }, reply) => {
+      return sendJson(reply, await batch(await find(principal, path.conversation_id), query.id));
     },
   );
 
   app.get(
     "/api/v1/events/search",
     route(summaries.search, { querystring: Type.Object({ ...inQuery, ...searchKeys }), response: pages }),
-    ({ principal, query }, reply) => {
-      sendJson(reply, search(find(principal, query.conversation_id__eq), query));
+    async ({ principal, query }, reply) => {
+      return sendJson(reply, await search(await find(principal, query.conversation_id__eq), query));
     },
   );
   app.get(
     "/api/v1/events/count",
     route(summaries.count, { querystring: Type.Object({ ...inQuery, ...filterKeys }), response: counts }),
-    ({ principal, query }) => events.count(find(principal, query.conversation_id__eq), toFilter(query)),
+    async ({ principal, query }) =>
+      events.count(await find(principal, query.conversation_id__eq), toFilter(query)),
   );
   app.get(
     "/api/v1/events",
     route(summaries.batch, { querystring: Type.Object({ ...inQuery, ...batchKeys }), response: lists }),
-    ({ principal, query }, reply) => {
-      sendJson(reply, batch(find(principal, query.conversation_id__eq), query.id));
+    async ({ principal, query }, reply) => {
+      return sendJson(reply, await batch(await find(principal, query.conversation_id__eq), query.id));
     },
   );
 }

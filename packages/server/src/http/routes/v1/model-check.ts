@@ -22,9 +22,12 @@ export function modelCheckRoutes(
   { settings, openModel }: Pick<HttpServices, "settings" | "openModel">,
 ): void {
   const route = makeRoute(["app conversations"]);
-  const ownModel = (userId: string, llmModel: string | null): ModelConfig => {
-    const llmProfile = llmModel ? undefined : settings.agentProfiles.active(userId)?.llm_profile_ref;
-    const { model = "", ...rest } = conversationModel({ userId, config: { llmModel, llmProfile } }, settings);
+  const ownModel = async (userId: string, llmModel: string | null): Promise<ModelConfig> => {
+    const llmProfile = llmModel ? undefined : (await settings.agentProfiles.active(userId))?.llm_profile_ref;
+    const { model = "", ...rest } = await conversationModel(
+      { userId, config: { llmModel, llmProfile } },
+      settings,
+    );
     return { model, ...rest };
   };
   app.get(
@@ -39,8 +42,8 @@ export function modelCheckRoutes(
       },
       { failures: [400] },
     ),
-    ({ principal: { userId }, query: { llm_model: llmModel = null } }) => {
-      openModel(ownModel(userId, llmModel));
+    async ({ principal: { userId }, query: { llm_model: llmModel = null } }) => {
+      openModel(await ownModel(userId, llmModel));
       return { success: true };
     },
   );
@@ -59,7 +62,7 @@ export function modelCheckRoutes(
             ...(apiKey && { apiKey }),
             ...(userId !== defaultUser && { guarded: true }),
           }
-        : ownModel(userId, model);
+        : await ownModel(userId, model);
       await checkReach(openModel(config), AbortSignal.timeout(maxMs));
       return { success: true };
     },

@@ -16,7 +16,7 @@ export async function openSandbox(
   text: string,
 ): Promise<Sandbox> {
   const { principal } = request;
-  const row = sandboxes.get(principal.userId, normalizeSandboxId(text));
+  const row = await sandboxes.get(principal.userId, normalizeSandboxId(text));
   if (!row || (principal.sandboxId !== undefined && principal.sandboxId !== row.id))
     throw new PlatformError("SandboxUnknown");
   return endingWithClient(request, await sandboxes.running(row.id));

@@ -20,8 +20,8 @@ export function sandboxNetworkRoutes(
   { sandboxes, egress, secrets }: Pick<HttpServices, "sandboxes" | "egress" | "secrets">,
 ): void {
   const route = makeRoute(["sandboxes"]);
-  const owned = (principal: Principal, text: string) => {
-    const row = sandboxes.get(principal.userId, normalizeSandboxId(text));
+  const owned = async (principal: Principal, text: string) => {
+    const row = await sandboxes.get(principal.userId, normalizeSandboxId(text));
     if (!row) throw new PlatformError("SandboxUnknown");
     return row;
   };
@@ -29,11 +29,11 @@ export function sandboxNetworkRoutes(
   app.get(
     url,
     route("Read the sandbox's network policy", { params: SandboxPath, response: { 200: SandboxNetwork } }),
-    (request) => {
-      const row = owned(request.principal, request.params.sandbox_id);
+    async (request) => {
+      const row = await owned(request.principal, request.params.sandbox_id);
       const { network } = sandboxes.getSpec(row);
       const named = network.allow.map(({ host }) => host);
-      const own = network.userSecrets ? secrets.forSandbox(row.userId, row.id) : [];
+      const own = network.userSecrets ? await secrets.forSandbox(row.userId, row.id) : [];
       const ofUser = own.map(({ variable, hosts }) => ({ name: variable, hosts: [...(hosts ?? named)] }));
       const ofPolicy = network.credentials.map(({ name, hosts }) => ({ name, hosts }));
       const credentials = [...ofPolicy, ...ofUser];
@@ -48,7 +48,7 @@ export function sandboxNetworkRoutes(
       response: { 200: NetworkDecisionPage },
     }),
     async (request) => {
-      const { id } = owned(request.principal, request.params.sandbox_id);
+      const { id } = await owned(request.principal, request.params.sandbox_id);
       const { limit, page_id: pageId } = request.query;
       const before = /^\d{1,15}$/.test(pageId ?? "") ? Number(pageId) : undefined;
       // The additional item shows whether there is a next page.

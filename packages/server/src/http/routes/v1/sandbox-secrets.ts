@@ -22,10 +22,13 @@ export function sandboxSecretRoutes(
 ): void {
   const route = makeRoute(["sandboxes"], { access: "agent", failures: [403] });
 
-  const all = ({ userId, sandboxId: own }: Principal, text: string): readonly SandboxSecret[] => {
+  const all = async (
+    { userId, sandboxId: own }: Principal,
+    text: string,
+  ): Promise<readonly SandboxSecret[]> => {
     const id = normalizeSandboxId(text);
     if (own !== undefined && own !== id) throw new PlatformError("SandboxKeyForeign");
-    if (!sandboxes.get(userId, id)) throw new PlatformError("SandboxUnknown");
+    if (!(await sandboxes.get(userId, id))) throw new PlatformError("SandboxUnknown");
     return secrets.forSandbox(userId, id);
   };
 
@@ -36,8 +39,8 @@ export function sandboxSecretRoutes(
       querystring: ProfileScope,
       response: { 200: SandboxSecretNames },
     }),
-    ({ principal, params, query }) => ({
-      secrets: listNames(settings, principal.userId, all(principal, params.sandbox_id), query),
+    async ({ principal, params, query }) => ({
+      secrets: await listNames(settings, principal.userId, await all(principal, params.sandbox_id), query),
     }),
   );
   app.get(
@@ -51,11 +54,12 @@ export function sandboxSecretRoutes(
       },
       { grantsAccess: true },
     ),
-    (request, reply) => {
+    async (request, reply) => {
       const { sandbox_id, secret_name } = request.params;
-      const found = all(request.principal, sandbox_id).find(({ name }) => name === secret_name);
+      const found = (await all(request.principal, sandbox_id)).find(({ name }) => name === secret_name);
       if (!found) throw new PlatformError("SecretUnknown");
       sendSecret(reply, found.value);
+      return reply;
     },
   );
 }
@@ -68,13 +72,13 @@ export const ProfileScope = Type.Object({
 });
 
 /** Names and descriptions of secrets, of those of an agent profile. Throws ProfileNotFound. */
-export function listNames(
+export async function listNames(
   { agentProfiles }: Pick<HttpServices["settings"], "agentProfiles">,
   userId: string,
   secrets: readonly SandboxSecret[],
   { agent_profile_id: id }: Static<typeof ProfileScope>,
-): Static<typeof SandboxSecretNames>["secrets"] {
-  const profile = id ? agentProfiles.byId(userId, id) : undefined;
+): Promise<Static<typeof SandboxSecretNames>["secrets"]> {
+  const profile = id ? await agentProfiles.byId(userId, id) : undefined;
   if (id && !profile) throw new PlatformError("AgentProfileIdUnknown", { id: id.slice(0, 64) });
   const scope = profile?.secret_refs;
   const found = limitSecrets(secrets, scope ? [scope] : []);

@@ -28,12 +28,12 @@ export function sandboxSpecRoutes(app: App, { sandboxes }: Pick<HttpServices, "s
       querystring: Type.Object({ id: Type.Array(Type.String()) }),
       response: { 200: Type.Array(Nullable(SandboxSpecInfo)) },
     }),
-    (request) => {
+    async (request) => {
       checkCount(request.query.id, 100);
       const specs = new Map(sandboxes.specs().map((spec) => [spec.id, info(spec)]));
-      const image = (id: string) =>
-        id.startsWith("docker://") ? info(sandboxes.resolveSpec(request.principal.userId, id)) : null;
-      return request.query.id.map((id) => specs.get(id) ?? image(id));
+      const image = async (id: string) =>
+        id.startsWith("docker://") ? info(await sandboxes.resolveSpec(request.principal.userId, id)) : null;
+      return Promise.all(request.query.id.map((id) => specs.get(id) ?? image(id)));
     },
   );
 }

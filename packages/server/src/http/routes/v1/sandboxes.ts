@@ -33,8 +33,11 @@ export function sandboxRoutes(
   app.get(
     "/api/v1/sandboxes/search",
     route("List sandboxes", { querystring: PageQuery, response: { 200: SandboxPage } }),
-    (request) => {
-      const { items, nextPageId } = sandboxes.search(request.principal.userId, pageRequest(request.query));
+    async (request) => {
+      const { items, nextPageId } = await sandboxes.search(
+        request.principal.userId,
+        pageRequest(request.query),
+      );
       return toWirePage({ items: items.map((row) => info(row, request.principal)), nextPageId });
     },
   );
@@ -48,10 +51,11 @@ export function sandboxRoutes(
       },
       { failures: [400] },
     ),
-    (request) => {
+    async (request) => {
       checkCount(request.query.id, 100);
-      const rows = request.query.id.map((id) =>
-        sandboxes.get(request.principal.userId, normalizeSandboxId(id)),
+      const { userId } = request.principal;
+      const rows = await Promise.all(
+        request.query.id.map((id) => sandboxes.get(userId, normalizeSandboxId(id))),
       );
       return rows.map((row) => (row ? info(row, request.principal) : null));
     },

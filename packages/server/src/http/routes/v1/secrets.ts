@@ -25,11 +25,10 @@ export function secretRoutes(app: App, services: ProviderTokenServices): void {
       }),
       response: { 200: CustomSecretPage },
     }),
-    (request) => {
+    async (request) => {
       const { name__contains: part = "", page_id: after = "", limit } = request.query;
-      const found = secrets
-        .list(request.principal.userId)
-        .filter(({ name }) => name > after && name.includes(part));
+      const all = await secrets.list(request.principal.userId);
+      const found = all.filter(({ name }) => name > after && name.includes(part));
       const items = found.slice(0, limit).map(({ hosts, headers = null, plain = false, ...info }) => ({
         ...info,
         plain,

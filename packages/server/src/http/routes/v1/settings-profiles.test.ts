@@ -54,7 +54,7 @@ test("saving again replaces; a masked key, or preserve_existing_api_key, keeps t
   expect(await set()).toBe(true);
   expect((await get("/p")).body.config).toMatchObject({ model: "m2", usage_id: "default", base_url: null });
   await post("/p", { llm: { model: "m3", api_key: null }, preserve_existing_api_key: true });
-  expect(server.settings.profileModel(defaultUser, "p")).toEqual({ model: "m3", apiKey: "sk-planted" });
+  expect(await server.settings.profileModel(defaultUser, "p")).toEqual({ model: "m3", apiKey: "sk-planted" });
   await post("/p", { llm: { model: "m4" } });
   expect(await set()).toBe(false);
 });
@@ -66,7 +66,7 @@ test("activating copies the profile into the settings, with its key", async () =
     body: { name: "p", message: "Profile 'p' activated", model: llm.model },
   });
   expect((await get()).body.active_profile).toBe("p");
-  expect(server.settings.model(defaultUser)).toEqual({
+  expect(await server.settings.model(defaultUser)).toEqual({
     model: llm.model,
     apiKey: llm.api_key,
     baseUrl: llm.base_url,
@@ -99,7 +99,7 @@ test("deletion can be repeated, and the first remaining profile becomes active",
   for (const _ of [1, 2])
     expect(await remove("/p")).toEqual({ status: 200, body: { name: "p", message: "Profile 'p' deleted" } });
   expect((await get()).body.active_profile).toBe("other");
-  expect(server.settings.model(defaultUser)).toEqual({ model: "m" });
+  expect(await server.settings.model(defaultUser)).toEqual({ model: "m" });
   await remove("/other");
   expect((await get()).body).toEqual({ profiles: [], active_profile: null });
 });

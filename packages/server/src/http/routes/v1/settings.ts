@@ -30,10 +30,10 @@ export function settingsV1Routes(
       { response: { 200: SettingsV1 } },
       { failures: [404] },
     ),
-    (request, reply) => {
-      const view = settings.viewV1(request.principal.userId);
+    async (request, reply) => {
+      const view = await settings.viewV1(request.principal.userId);
       if (view === undefined) throw new PlatformError("SettingsMissing");
-      sendJson(reply, JSON.stringify(view));
+      return sendJson(reply, JSON.stringify(view));
     },
   );
   app.post(
@@ -71,7 +71,7 @@ export function settingsV1Routes(
       response: { 200: McpTestResult },
     }),
     async ({ principal, params }) => {
-      const server = settings.mcpServer(principal.userId, params.key);
+      const server = await settings.mcpServer(principal.userId, params.key);
       if (!server) throw new PlatformError("McpServerUnknown");
       return testMcpServer(services, principal.userId, { name: params.key, server });
     },

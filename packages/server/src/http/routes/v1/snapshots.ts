@@ -31,8 +31,11 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
   app.get(
     "/api/v1/snapshots/search",
     route("List snapshots, newest first", { querystring: PageQuery, response: { 200: SnapshotPage } }),
-    (request) => {
-      const { items, nextPageId } = snapshots.search(request.principal.userId, pageRequest(request.query));
+    async (request) => {
+      const { items, nextPageId } = await snapshots.search(
+        request.principal.userId,
+        pageRequest(request.query),
+      );
       return toWirePage({ items: items.map(toSnapshotInfo), nextPageId });
     },
   );
@@ -42,8 +45,8 @@ export function snapshotRoutes(app: App, { sandboxes }: Pick<HttpServices, "sand
       params: Type.Object({ snapshot_id: Type.String() }),
       response: { 200: SnapshotInfo },
     }),
-    (request) => {
-      const row = snapshots.get(request.principal.userId, request.params.snapshot_id);
+    async (request) => {
+      const row = await snapshots.get(request.principal.userId, request.params.snapshot_id);
       if (!row) throw new PlatformError("SnapshotUnknown");
       return toSnapshotInfo(row);
     },

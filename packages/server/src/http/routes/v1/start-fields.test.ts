@@ -33,7 +33,7 @@ afterAll(() => server.close());
 
 test("a conversation is listed as soon as its start is answered", async () => {
   const task = await server.conversations.starts.start("default", { title: "At once" });
-  const { items } = server.conversations.reads.search(
+  const { items } = await server.conversations.reads.search(
     { userId: "default" },
     { limit: 100 },
     { userId: "default", source: "" },
@@ -107,11 +107,11 @@ describe("a start with an invalid field is refused as a whole", () => {
     ["tags that are no texts", { tags: { a: 1 } }, 422],
     ["a role other than user", { initial_message: { ...message, role: "system" } }, 422],
   ])("%s", async (_what, fields, status) => {
-    const before = tasks();
+    const before = await tasks();
     const answer = await start(fields);
     expect(answer.status, JSON.stringify(answer.body)).toBe(status);
     expect((await server.call("POST", `${url}/stream-start`, { body: fields })).status).toBe(status);
-    expect(tasks()).toBe(before);
+    expect(await tasks()).toBe(before);
   });
 
   test("another user's conversation cannot be the parent", async () => {
@@ -143,7 +143,7 @@ test("secrets of a start are stored for its sandbox and never shown", async () =
   const { body } = await start({ conversation_id, secrets: { DEPLOY_KEY: value }, title: "With a secret" });
   expect(body.request.secrets).toEqual({ DEPLOY_KEY: "**********" });
   const task = await over(body.id);
-  expect(JSON.stringify([body, task, server.store.startTasks.get(task.id)])).not.toContain(value);
+  expect(JSON.stringify([body, task, await server.store.startTasks.get(task.id)])).not.toContain(value);
   expect(server.logs.join("")).not.toContain(value);
 });
 
@@ -227,7 +227,7 @@ test("a deletion removes sub-conversations, and the sandbox with its last conver
   const parent = await server.addConversation("default", sandboxId);
   const other = await server.addConversation("default", sandboxId);
   const child = newId();
-  const { config, title } = server.store.conversations.get(parent)!;
+  const { config, title } = (await server.store.conversations.get(parent))!;
   await server.store.conversations.create({
     id: child,
     userId: "default",
@@ -239,11 +239,11 @@ test("a deletion removes sub-conversations, and the sandbox with its last conver
   });
   await server.store.contexts.put(child, { skills: [], notes: [] });
   expect((await server.call("DELETE", `${url}/${parent}`)).status).toBe(200);
-  expect([parent, child].map((id) => server.store.conversations.get(id))).toEqual([undefined, undefined]);
-  expect(server.store.contexts.get(child)).toBeUndefined();
-  expect(server.sandboxes.get("default", sandboxId)).toBeDefined();
+  for (const id of [parent, child]) expect(await server.store.conversations.get(id)).toBeUndefined();
+  expect(await server.store.contexts.get(child)).toBeUndefined();
+  expect(await server.sandboxes.get("default", sandboxId)).toBeDefined();
   expect((await server.call("DELETE", `${url}/${other}`)).status).toBe(200);
-  expect(server.sandboxes.get("default", sandboxId)).toBeUndefined();
+  expect(await server.sandboxes.get("default", sandboxId)).toBeUndefined();
 });
 
 test("a sub-conversation has the model of its parent, also if the parent was switched to a profile", async () => {
@@ -252,17 +252,17 @@ test("a sub-conversation has the model of its parent, also if the parent was swi
   for (const name of ["fast", "slow"])
     await settings.profiles.save("default", name, { llm: { model: `openai/${name}` } });
   await store.conversations.update(parent, { config: { llmProfile: "fast" } });
-  const modelOf = (request: object) => {
-    const plan = planStart(server, "default", { parent_conversation_id: parent, ...request }, () => false);
+  const modelOf = async (request: object) => {
+    const plan = await planStart(server, "default", { parent_conversation_id: parent, ...request });
     const { llmModel, llmProfile } = plan.conversation.config;
     return [llmModel, llmProfile];
   };
-  expect(modelOf({})).toEqual([null, "fast"]);
-  expect(modelOf({ llm_model: "openai/own" })).toEqual(["openai/own", undefined]);
+  expect(await modelOf({})).toEqual([null, "fast"]);
+  expect(await modelOf({ llm_model: "openai/own" })).toEqual(["openai/own", undefined]);
   await settings.agentProfiles.save("default", "careful", { llm_profile_ref: "slow" });
-  const { id } = settings.agentProfiles.get("default", "careful");
-  expect(modelOf({ agent_profile_id: id })).toEqual([null, "slow"]);
+  const { id } = await settings.agentProfiles.get("default", "careful");
+  expect(await modelOf({ agent_profile_id: id })).toEqual([null, "slow"]);
   await settings.agentProfiles.activate("default", id);
-  expect(modelOf({})).toEqual([null, "fast"]);
-  expect(modelOf({ parent_conversation_id: null })).toEqual([null, "slow"]);
+  expect(await modelOf({})).toEqual([null, "fast"]);
+  expect(await modelOf({ parent_conversation_id: null })).toEqual([null, "slow"]);
 });

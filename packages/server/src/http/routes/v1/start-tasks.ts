@@ -34,17 +34,17 @@ const SearchQuery = Type.Object({
 export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
   const route = makeRoute(["start tasks"]);
   const { tasks: startTasks } = conversations.starts;
-  function* texts(userId: string, ids: string[]) {
-    for (const id of ids) yield JSON.stringify(startTasks.batch(userId, [id])[0] ?? null);
+  async function* texts(userId: string, ids: string[]) {
+    for (const id of ids) yield JSON.stringify((await startTasks.batch(userId, [id]))[0] ?? null);
   }
 
   app.get(
     "/api/v1/app-conversations/start-tasks/search",
     route("List start tasks", { querystring: SearchQuery, response: { 200: AppConversationStartTaskPage } }),
-    (request) => {
+    async (request) => {
       const { query } = request;
       const page = { ...pageRequest(query), sort: query.sort_order };
-      return toWirePage(startTasks.search(toFilter(request.principal.userId, query), page));
+      return toWirePage(await startTasks.search(toFilter(request.principal.userId, query), page));
     },
   );
   app.get(
@@ -62,9 +62,9 @@ export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, 
       },
       { failures: [400, 413] },
     ),
-    (request, reply) => {
+    async (request, reply) => {
       const { userId } = request.principal;
-      sendJson(reply, toArrayJson(texts(userId, parseIds(request.query.ids, 100))));
+      return sendJson(reply, await toArrayJson(texts(userId, parseIds(request.query.ids, 100))));
     },
   );
 }

@@ -24,9 +24,9 @@ export function usersMeRoutes(
         response: { 200: UserInfo },
       },
     },
-    (request) => {
+    async (request) => {
       const exposeSecrets = request.query.expose_secrets;
-      if (exposeSecrets) requireSandboxKey(request, grants);
+      if (exposeSecrets) await requireSandboxKey(request, grants);
       return settings.me(request.principal.userId, { exposeSecrets });
     },
   );
@@ -36,10 +36,13 @@ export function usersMeRoutes(
  * Only programs in the user's sandboxes may read secrets. Throws PlatformError Unauthorized,
  * SandboxForeign, ReadOnlyKey.
  */
-function requireSandboxKey({ principal, headers }: FastifyRequest, grants: HttpServices["grants"]): void {
+async function requireSandboxKey(
+  { principal, headers }: FastifyRequest,
+  grants: HttpServices["grants"],
+): Promise<void> {
   if (principal.readOnly) throw new PlatformError("KeyReadOnlyForSecrets");
   const key = headers["x-session-api-key"];
-  const row = typeof key === "string" && key !== "" ? grants.bySessionKey(key)?.row : undefined;
+  const row = typeof key === "string" && key !== "" ? (await grants.bySessionKey(key))?.row : undefined;
   if (row?.status !== "RUNNING") {
     throw new PlatformError("SecretsNeedSessionKey");
   }

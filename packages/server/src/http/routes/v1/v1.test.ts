@@ -243,7 +243,7 @@ test("events are searched, counted and read as stored, through the new and the o
       },
     },
   ]);
-  const stored = server.events.read(id, 0, 10).filter((record) => record.listed);
+  const stored = (await server.events.read(id, 0, 10)).filter((record) => record.listed);
   const texts = stored.map((record) => record.json);
   const times = stored.map((record) => record.event.timestamp);
   const base = `/api/v1/conversation/${hexId(id)}/events`;

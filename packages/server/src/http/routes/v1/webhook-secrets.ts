@@ -35,7 +35,7 @@ export function webhookSecretRoutes(
     ),
     async (request, reply) => {
       const access = await providerAccess.verify(request.headers["x-access-token"] ?? "");
-      const token = access && secrets.providers(access.userId).get(access.provider)?.token;
+      const token = access && (await secrets.providers(access.userId)).get(access.provider)?.token;
       if (token === undefined) throw new PlatformError("KeyRequired");
       sendSecret(reply, token);
       return reply;

@@ -20,9 +20,9 @@ export function webhookRoutes(
 ): void {
   const route = makeRoute(["webhooks"], { access: "agent", failures: [404, 409] });
 
-  const reporter = ({ headers }: FastifyRequest): SandboxRow => {
+  const reporter = async ({ headers }: FastifyRequest): Promise<SandboxRow> => {
     const key = headers["x-session-api-key"];
-    const row = typeof key === "string" ? grants.bySessionKey(key)?.row : undefined;
+    const row = typeof key === "string" ? (await grants.bySessionKey(key))?.row : undefined;
     if (!row) throw new PlatformError("KeyRequired");
     return row;
   };
@@ -38,7 +38,7 @@ export function webhookRoutes(
       }),
     },
     async (request) => {
-      const sandbox = reporter(request);
+      const sandbox = await reporter(request);
       await conversations.reports.report(sandbox, requireId(request.body.id, "body", "id"), request.body);
       return { success: true };
     },
@@ -55,7 +55,7 @@ export function webhookRoutes(
       }),
     },
     async (request) => {
-      const sandbox = reporter(request);
+      const sandbox = await reporter(request);
       const id = requireId(request.params.conversation_id, "path", "conversation_id");
       await conversations.reports.take(sandbox, id, request.body);
       return { success: true };

@@ -305,7 +305,7 @@ test("the cookie opens sockets only for the server's own pages; other pages need
   await once(keyed.socket, "open");
   keyed.send({ type: "auth", session_api_key: key });
   await keyed.until(isFullState);
-  expect(server.events.search(id, { kind: "MessageEvent", limit: 10 }).items.join()).not.toContain(
+  expect((await server.events.search(id, { kind: "MessageEvent", limit: 10 })).items.join()).not.toContain(
     "by another site",
   );
   keyed.socket.close();
@@ -354,7 +354,7 @@ test("an app in a sandbox can neither read nor set the login", async () => {
     expiresAt: null,
     readOnly: false,
   });
-  const { token } = await bench.server.logins.begin(bench.server.apiKeys.authenticate(full)!);
+  const { token } = await bench.server.logins.begin((await bench.server.apiKeys.authenticate(full))!);
   const cookie = `sandpiper_login=${token}; __Host-sandpiper_login=${token}; app=1; preview_app=2`;
   const session = await bench.session(8000);
   const byHost = await bench.call("/", {

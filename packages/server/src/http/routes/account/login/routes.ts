@@ -43,17 +43,20 @@ function registerRoutes(
   const failures = new TokenBucketLimiter(failedLogins);
   const isSecure = makeIsSecure(config);
   const tokensOf = ({ raw }: FastifyRequest) => parseLoginTokens(raw.headers.cookie, isSecure(raw));
-  const holderOf = (request: FastifyRequest): KeyHolder | undefined =>
-    tokensOf(request)
-      .map((token) => logins.authenticate(token))
-      .find((holder) => holder !== undefined);
+  const holderOf = async (request: FastifyRequest): Promise<KeyHolder | undefined> => {
+    for (const token of tokensOf(request)) {
+      const holder = await logins.authenticate(token);
+      if (holder) return holder;
+    }
+    return undefined;
+  };
 
   /**
    * Checks the key of a login. Wrong keys of an address never refuse right ones: the check costs
    * the same for each, and a random key cannot be guessed. Throws Unauthorized, TooManyRequests.
    */
-  const authenticate = (key: string, request: FastifyRequest): KeyHolder => {
-    const holder = apiKeys.authenticate(key.trim());
+  const authenticate = async (key: string, request: FastifyRequest): Promise<KeyHolder> => {
+    const holder = await apiKeys.authenticate(key.trim());
     if (holder) return holder;
     const wait = failures.take(toClientNetwork(request.ip));
     if (wait > 0) throw new PlatformError("TooManyWrongKeys", { retryAfter: wait });
@@ -83,12 +86,13 @@ function registerRoutes(
     for (const token of tokensOf(request)) await logins.end(token);
   };
 
-  app.get("/", { config: { access: "public" }, schema: { hide: true } as object }, (request, reply) => {
+  app.get("/", { config: { access: "public" }, schema: { hide: true } as object }, async (request, reply) => {
     // Only a browser asks for a page: programs get what they got before there was one.
     if (!/\btext\/html\b/.test(request.headers.accept ?? "")) {
       return reply.code(404).send({ detail: "Not Found" });
     }
-    sendPage(reply, 200, renderStartPage(platformVersion, holderOf(request)));
+    sendPage(reply, 200, renderStartPage(platformVersion, await holderOf(request)));
+    return reply;
   });
   app.get(
     "/login",
@@ -103,13 +107,14 @@ function registerRoutes(
       },
       { access: "public" },
     ),
-    (request, reply) => {
-      const holder = holderOf(request);
+    async (request, reply) => {
+      const holder = await holderOf(request);
       const next = toOwnPath(request.query.next);
       const page = holder
         ? renderWelcomePage(holder.userId, holder.readOnly, next)
         : renderLoginPage({ ...(next && { next }) });
       sendPage(reply, 200, page);
+      return reply;
     },
   );
   app.post(
@@ -132,7 +137,7 @@ function registerRoutes(
       const byForm = request.headers["content-type"]?.startsWith(formType) === true;
       const next = toOwnPath(request.body.next);
       try {
-        const holder = authenticate(request.body.key, request);
+        const holder = await authenticate(request.body.key, request);
         const expiresAt = await logIn(holder, request, reply);
         if (byForm) return redirectToPage(reply, next);
         return reply.send({
