@@ -345,13 +345,9 @@ export class LiveTarget implements FuzzTarget {
   async isBusy(): Promise<boolean> {
     const { startTasks, conversations } = this.#server.platform.store;
     const starting = this.#tables.count("sandboxes WHERE status = 'STARTING'");
-    const reads: Promise<readonly unknown[]>[] = [
-      startTasks.listOpen(),
-      conversations.listRunning(),
-      conversations.listWithGoal(),
-    ];
-    const working = await Promise.all(reads);
-    return starting > 0 || working.some((rows) => rows.length > 0);
+    if (starting > 0 || (await startTasks.listOpen()).length > 0) return true;
+    const runs = [await conversations.listRunning(), await conversations.listWithGoal()];
+    return runs.some(({ length }) => length > 0);
   }
 
   /** Waits until nothing is being started or run. */
