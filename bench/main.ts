@@ -10,6 +10,7 @@ import { benchCommands } from "./commands.ts";
 import { benchDocker } from "./docker.ts";
 import { benchFiles } from "./files.ts";
 import { benchHibernated } from "./hibernated.ts";
+import { benchKubernetes } from "./kubernetes.ts";
 import { benchLifecycle } from "./lifecycle.ts";
 import { type Row, table } from "./measure.ts";
 import { benchPlatform } from "./platform.ts";
@@ -26,6 +27,7 @@ const groups = {
   lifecycle: benchLifecycle,
   files: benchFiles,
   docker: benchDocker,
+  kubernetes: benchKubernetes,
   platform: benchPlatform,
   server: benchServer,
   api: benchApi,
