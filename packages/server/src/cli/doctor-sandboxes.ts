@@ -14,6 +14,11 @@ import { formatDuration } from "./style.ts";
 export async function examineSandboxes(config: Config): Promise<DoctorFinding[]> {
   // A met requirement with advice could be improved.
   if (config.driver === "docker") return [await checkEngine(config)];
+  if (config.driver === "kubernetes") {
+    // Loading the client library takes long.
+    const { examineCluster } = await import("./doctor-kubernetes.ts");
+    return await examineCluster(config);
+  }
   const facts = await probeOci(config.runtime);
   return [
     ...facts.map(({ name, ok, detail, fix }) => finding(name, !ok, ok && !fix, detail, fix)),

@@ -1,0 +1,64 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { errorText } from "@sandpiper/core/errors";
+import { findMissingRights, type Right } from "@sandpiper/sandbox/drivers/kubernetes/access";
+import { Cluster } from "@sandpiper/sandbox/drivers/kubernetes/cluster";
+import { loadHelper } from "@sandpiper/sandbox/drivers/kubernetes/helper-program";
+import type { Config } from "../config/config.ts";
+import { type DoctorFinding, finding } from "./finding.ts";
+
+/** Checks whether the cluster answers and gives the server its rights, and the helper compiles. */
+export async function examineCluster({ kubernetes }: Config): Promise<DoctorFinding[]> {
+  const findings = [await tryHelper()];
+  try {
+    const cluster = new Cluster(kubernetes);
+    const missing = await findMissingRights(cluster);
+    findings.push(finding("cluster", true, true, `${cluster.address} answers`));
+    const [lacked, wanted] = [false, true].map((isOptional) =>
+      listRights(missing.filter((right) => (right.isOptional ?? false) === isOptional)),
+    ) as [string, string];
+    findings.push(
+      finding(
+        "cluster rights",
+        true,
+        lacked === "",
+        lacked === "" ? "all that are needed" : `missing: ${lacked}`,
+        `Give them to the server in the namespace ${cluster.namespace} with a Role (docs/team/kubernetes.md).`,
+      ),
+    );
+    if (wanted)
+      findings.push(
+        finding(
+          "cluster rights for speed",
+          false,
+          false,
+          `missing: ${wanted}`,
+          "Give it to the server with a ClusterRole, for quicker starts (docs/team/kubernetes.md).",
+        ),
+      );
+  } catch (error) {
+    findings.push(finding("cluster", true, false, "cannot be used", errorText(error)));
+  }
+  return findings;
+}
+
+/** Rights as `create, get of pods; …`. */
+function listRights(rights: Right[]): string {
+  const resources = [...new Set(rights.map(({ resource }) => resource))];
+  const verbs = (name: string) => rights.flatMap(({ verb, resource }) => (resource === name ? verb : []));
+  return resources.map((name) => `${verbs(name).join(", ")} of ${name}`).join("; ");
+}
+
+/** Whether the helper of the pods is compiled or can be. */
+async function tryHelper(): Promise<DoctorFinding> {
+  const dir = await mkdtemp(join(tmpdir(), "sandpiper-doctor-"));
+  try {
+    await loadHelper(dir);
+    return finding("helper of the pods", true, true, "compiles");
+  } catch (error) {
+    return finding("helper of the pods", true, false, "does not compile", errorText(error));
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+}
