@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -37,4 +38,12 @@ export function loadClusterImage(): void {
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
+}
+
+/** Runs kubectl on the test cluster and returns its output. Throws with its message. */
+export function kubectl(...argv: string[]): string {
+  const home = process.env.KUBE_TESTBED_HOME ?? join(homedir(), ".cache/kube-testbed");
+  return execFileSync(join(home, "bin/kubectl"), ["--kubeconfig", clusterKubeconfig(), ...argv], {
+    encoding: "utf8",
+  });
 }

@@ -56,6 +56,7 @@ export class Claims {
         ...(this.#storageClass ? { storageClassName: this.#storageClass } : {}),
       },
     };
+    const isBoundAtOnce = await this.#isBoundAtOnce();
     for (const end = Date.now() + deletionTimeoutMs; ; await delay(pollMs)) {
       const created = await this.#cluster.request<V1PersistentVolumeClaim, undefined>(
         "create persistentvolumeclaims",
@@ -65,7 +66,13 @@ export class Claims {
       if (created) break;
       if (Date.now() > end) throw new PlatformError("ClaimExists", { name });
     }
-    if (await this.#isBoundAtOnce()) await this.#waitUntilBound(name);
+    if (!isBoundAtOnce) return;
+    try {
+      await this.#waitUntilBound(name);
+    } catch (error) {
+      await this.remove(name).catch(() => {});
+      throw error;
+    }
   }
 
   /** Undefined for an unknown claim and for one that is being deleted. */

@@ -70,8 +70,7 @@ export class Connections {
       try {
         return await this.#connect(pod);
       } catch (error) {
-        // The cluster tells a little later that a first process has ended.
-        if (!isWithoutContainer(error)) throw error;
+        if (!(await this.#pods.findEnded(pod))) throw error;
       }
       throw new PlatformError("SandboxProcessesEnded", { id });
     }
@@ -93,9 +92,4 @@ export class Connections {
       throw new PlatformError("PodNotReached", { reason: errorText(cause) }, { cause });
     }
   }
-}
-
-/** True when the container of a pod has ended, although the pod still counts as running. */
-export function isWithoutContainer(error: unknown): boolean {
-  return /container not found|not running|completed pod/i.test(errorText(error));
 }

@@ -44,6 +44,8 @@ export interface KubernetesDriverOptions extends ClusterOptions {
    * an id of the folder.
    */
   installation?: string | undefined;
+  /** Time in which a pod must run, ms: its image may have to be fetched. Default: 5 minutes. */
+  startTimeoutMs?: number;
   /** Registries whose images nodes may fetch; default: Docker Hub. */
   registries?: Registries | undefined;
 }
@@ -89,7 +91,7 @@ export class KubernetesDriver implements SandboxDriver {
     await storeHelper(cluster, helper);
     await denyNetwork(cluster, installation);
     const defaults: PodDefaults = { installation, configMap: helper.configMap, runtimeClass, userNamespaces };
-    const pods = new Pods(cluster, installation);
+    const pods = new Pods(cluster, installation, this.#options.startTimeoutMs);
     const claims = new Claims(cluster, installation, storageClass);
     const images = new Images({ cluster, pods, defaults, registries });
     const copies = new VolumeCopies({ claims, pods, defaults });

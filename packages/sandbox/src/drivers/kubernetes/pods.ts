@@ -5,10 +5,11 @@ import type { Cluster } from "./cluster.ts";
 import { labels, selectLabel } from "./labels.ts";
 import { type PodProblem, podProblem } from "./pod-problems.ts";
 
-/** A pod must run within this time, ms: its image may have to be fetched. */
-const startTimeoutMs = 300_000;
+const defaultStartTimeoutMs = 300_000;
 /** Wait for a deleted pod, ms. */
 const deletionTimeoutMs = 60_000;
+/** Wait until the cluster has noticed that a pod has ended, ms. */
+const endingTimeoutMs = 10_000;
 /** Pause before a watch that ended is made again, ms. */
 const rewatchDelayMs = 100;
 
@@ -16,10 +17,12 @@ const rewatchDelayMs = 100;
 export class Pods {
   readonly #cluster: Cluster;
   readonly #installation: string;
+  readonly #startTimeoutMs: number;
 
-  constructor(cluster: Cluster, installation: string) {
+  constructor(cluster: Cluster, installation: string, startTimeoutMs = defaultStartTimeoutMs) {
     this.#cluster = cluster;
     this.#installation = installation;
+    this.#startTimeoutMs = startTimeoutMs;
   }
 
   /** Undefined when a pod of that name exists. */
@@ -67,7 +70,7 @@ export class Pods {
    */
   async waitUntilStarted(created: V1Pod, signal?: AbortSignal): Promise<V1Pod> {
     let last: PodProblem | undefined;
-    const started = await this.#watch(created, startTimeoutMs, (pod) => {
+    const started = await this.#watch(created, this.#startTimeoutMs, (pod) => {
       signal?.throwIfAborted();
       if (!pod) throw new PlatformError("PodRemoved");
       const { phase, containerStatuses } = pod.status ?? {};
@@ -78,12 +81,12 @@ export class Pods {
       return undefined;
     });
     if (started) return started;
-    throw last?.error ?? new PlatformError("PodStartTimeout", { seconds: startTimeoutMs / 1_000 });
+    throw last?.error ?? new PlatformError("PodStartTimeout", { seconds: this.#startTimeoutMs / 1_000 });
   }
 
   /** Waits until a pod has ended by itself. */
   async waitUntilEnded(created: V1Pod): Promise<V1Pod> {
-    const ended = await this.#watch(created, startTimeoutMs, (pod) => {
+    const ended = await this.#watch(created, this.#startTimeoutMs, (pod) => {
       if (!pod) throw new PlatformError("PodRemoved");
       const { phase } = pod.status ?? {};
       if (phase === "Succeeded" || phase === "Failed") return pod;
@@ -92,7 +95,19 @@ export class Pods {
       return undefined;
     });
     if (ended) return ended;
-    throw new PlatformError("PodStartTimeout", { seconds: startTimeoutMs / 1_000 });
+    throw new PlatformError("PodStartTimeout", { seconds: this.#startTimeoutMs / 1_000 });
+  }
+
+  /**
+   * The pod once it has ended, undefined when it goes on: the cluster tells a little later that a
+   * first process has ended. A pod that was removed counts as it was.
+   */
+  async findEnded(pod: V1Pod): Promise<V1Pod | undefined> {
+    return await this.#watch(pod, endingTimeoutMs, (now) => {
+      const { phase } = now?.status ?? {};
+      if (!now) return pod;
+      return phase === "Succeeded" || phase === "Failed" ? now : undefined;
+    });
   }
 
   /**

@@ -3,7 +3,7 @@ import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { PreparedSpec, SandboxFile, SandboxUser, StartRequest } from "../../driver.ts";
 import { placeFile } from "../common/place-file.ts";
 import type { ClaimFacts, Claims } from "./claims.ts";
-import { type Connections, isWithoutContainer } from "./connections.ts";
+import type { Connections } from "./connections.ts";
 import type { Images } from "./images.ts";
 import { labels, readFacts, toSandboxName } from "./labels.ts";
 import { imageOf, makeSandboxPod, type PodDefaults } from "./pod-options.ts";
@@ -100,9 +100,10 @@ export class SandboxStarts {
       const { resident } = await this.#parts.connections.connect(id, pod);
       await putFiles(resident, files, spec.user);
     } catch (error) {
-      if (spec.command === null || !isWithoutContainer(error)) throw error;
-      // A short command has ended already.
-      checkEnded(await this.#parts.pods.waitUntilEnded(pod), spec);
+      // A short command may have ended already.
+      const ended = spec.command === null ? undefined : await this.#parts.pods.findEnded(pod);
+      if (!ended) throw error;
+      checkEnded(ended, spec);
     }
   }
 }

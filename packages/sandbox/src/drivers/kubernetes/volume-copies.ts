@@ -1,4 +1,4 @@
-import type { V1Pod } from "@kubernetes/client-node";
+import type { V1ObjectMeta, V1Pod } from "@kubernetes/client-node";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ClaimFacts, Claims } from "./claims.ts";
 import { helperPath } from "./helper-program.ts";
@@ -12,6 +12,9 @@ const to = "/to";
 
 /** A label of a snapshot whose files are not complete; replaced by `labels.snapshot` at the end. */
 const incomplete = "sandpiper/incomplete-snapshot";
+
+/** Copies and looks that take longer have no server any more, ms. */
+const maxHelperAgeMs = 3_600_000;
 
 /** Snapshots as claims of their own, filled by a pod that copies the files. */
 export class VolumeCopies {
@@ -57,9 +60,13 @@ export class VolumeCopies {
     await this.#claims.remove(this.#name(snapshotId));
   }
 
-  /** Removes unknown snapshots, and pods and claims of copies that a killed server left. */
+  /** Removes unknown snapshots, and what a killed server left of copies and looks into images. */
   async reap(known: Set<string>): Promise<void> {
     for (const id of await this.list()) if (!known.has(id)) await this.remove(id);
+    for (const { metadata } of await this.#pods.list(labels.helper))
+      if (isOld(metadata)) await this.#pods.remove(metadata!.name!);
+    for (const { metadata } of await this.#claims.list(incomplete))
+      if (isOld(metadata)) await this.#claims.remove(metadata!.name!);
   }
 
   /** Copies all files of a claim into another one. */
@@ -100,4 +107,8 @@ export class VolumeCopies {
   #name(snapshotId: string): string {
     return toSnapshotName(this.#defaults.installation, snapshotId);
   }
+}
+
+function isOld(metadata: V1ObjectMeta | undefined): boolean {
+  return Date.now() - Number(metadata?.creationTimestamp ?? 0) > maxHelperAgeMs;
 }

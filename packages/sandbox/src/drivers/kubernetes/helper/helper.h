@@ -141,6 +141,9 @@ int make_folder(const char *path, uid_t uid, gid_t gid);
 /* Makes a folder that the user may write: one that exists is given to the user. */
 int make_own_folder(const char *path, uid_t uid, gid_t gid);
 
+/* Name of the processes that serve connections. */
+#define RESIDENT_NAME "sandpiper"
+
 /* The modes of the program. They return its exit code. */
 int first(int argc, char **argv);
 int resident(int argc, char **argv);

@@ -128,7 +128,7 @@ int resident(int argc, char **argv) {
 	static struct watched watched[MAX_CHANNELS * 3];
 	if (argc < 4) return 2;
 	who = (struct identity){atoi(argv[0]), atoi(argv[1]), strtoull(argv[2], NULL, 10), strtoul(argv[3], NULL, 10)};
-	prctl(PR_SET_NAME, "sandpiper");
+	prctl(PR_SET_NAME, RESIDENT_NAME);
 	prctl(PR_SET_DUMPABLE, 0);
 	umask(022);
 	limit_privileges(&who);

@@ -1,0 +1,50 @@
+import type { Cluster } from "./cluster.ts";
+
+/** A right that the driver needs. */
+export interface Right {
+  verb: string;
+  /** As in `kubectl auth can-i`: `pods/exec`, `networkpolicies.networking.k8s.io`. */
+  resource: string;
+  /** The driver works without it, at a cost. */
+  isOptional?: true;
+}
+
+const needed: Readonly<Record<string, readonly string[]>> = {
+  pods: ["create", "get", "list", "watch", "patch", "delete"],
+  // Which of the two an exec over WebSocket needs depends on the version of the cluster.
+  "pods/exec": ["create", "get"],
+  persistentvolumeclaims: ["create", "get", "list", "patch", "delete"],
+  configmaps: ["create"],
+  "networkpolicies.networking.k8s.io": ["create"],
+};
+
+/** All rights of the driver, in its namespace, except that to storage classes. */
+export const neededRights: readonly Right[] = [
+  ...Object.entries(needed).flatMap(([resource, verbs]) => verbs.map((verb) => ({ verb, resource }))),
+  { verb: "list", resource: "storageclasses.storage.k8s.io", isOptional: true },
+];
+
+/** Asks the API server which of the rights the server lacks. Throws SandboxFailed. */
+export async function findMissingRights(cluster: Cluster): Promise<Right[]> {
+  const allowed = await Promise.all(neededRights.map((right) => isAllowed(cluster, right)));
+  return neededRights.filter((_, index) => !allowed[index]);
+}
+
+async function isAllowed(cluster: Cluster, { verb, resource }: Right): Promise<boolean> {
+  const [name = "", subresource] = resource.split("/");
+  const [plural = "", ...group] = name.split(".");
+  const isOfCluster = plural === "storageclasses";
+  const attributes = {
+    verb,
+    resource: plural,
+    group: group.join("."),
+    ...(subresource ? { subresource } : {}),
+    ...(isOfCluster ? {} : { namespace: cluster.namespace }),
+  };
+  const review = await cluster.request("ask for its rights", () =>
+    cluster.authorization.createSelfSubjectAccessReview({
+      body: { spec: { resourceAttributes: attributes } },
+    }),
+  );
+  return review.status?.allowed === true;
+}
