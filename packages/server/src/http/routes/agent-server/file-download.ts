@@ -74,7 +74,8 @@ export function agentFileDownloadRoutes(
   const trajectory = async (principal: Principal, conversationId: string, reply: FastifyReply) => {
     const { id } = await requireConversation(conversations, principal, conversationId);
     const [shown] = await conversations.reads.batch(principal, [id]);
-    reply.headers(getDownloadHeaders(`${hexId(id)}.zip`)).send(await conversationArchive(events, id, shown!));
+    const archive = await conversationArchive(events, id, shown!);
+    return reply.headers(getDownloadHeaders(`${hexId(id)}.zip`)).send(archive);
   };
   const zip = {
     config: { access: "agent", failures: [413] },
@@ -105,8 +106,7 @@ export function agentFileDownloadRoutes(
     async ({ principal, params }, reply) => {
       const { id } = await requireConversation(conversations, principal, params.conversation_id);
       if (parseId(params.trajectory_id) !== id) throw new PlatformError("TrajectoryForeign");
-      await trajectory(principal, id, reply);
-      return reply;
+      return trajectory(principal, id, reply);
     },
   );
 }
