@@ -13,6 +13,7 @@ const roomOrders: readonly { folder: string; rooms: readonly string[] }[] = [
       "main.ts",
       "cli/",
       "platform.ts",
+      "kept-files.ts",
       "http/",
       "recording/",
       "conversations/",

@@ -44,6 +44,7 @@ import { buildApp } from "./http/app.ts";
 import { connectionBacklog } from "./http/server/connections/accept-more.ts";
 import type { HttpServices } from "./http/server/services.ts";
 import { getPublicUrl } from "./http/server/urls.ts";
+import { openKeptFiles } from "./kept-files.ts";
 import { Recordings } from "./recording/export.ts";
 import { sqliteStoreExists } from "./store/sqlite/folder.ts";
 import { openSqliteStore } from "./store/sqlite/open.ts";
@@ -191,10 +192,15 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       createOutbound({ allowPrivate: config.outboundPrivate, proxy: findUpstreamProxy(env) });
     opened.push(() => outbound.close());
     const registries = new Registries({ outbound, allowed: config.registries, specs });
+    const driver = options.sandboxes
+      ? undefined
+      : await createDriver(config, { registries, logger, scheduler });
+    const kept = driver && (await openKeptFiles(config, { driver, store, logger, opened }));
     const sandboxes =
       options.sandboxes ??
       new SandboxService({
-        driver: await createDriver(config, { registries, logger, scheduler }),
+        driver: driver!,
+        kept,
         store,
         specs,
         imageSpec: (reference) => createImageSpec(reference, specs[0]!, registries),

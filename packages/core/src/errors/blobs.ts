@@ -9,7 +9,12 @@ export const blobsErrors = {
   StorageFull: {
     BlobsFull: "{place} is full: make room there and try again.",
   },
+  StorageQuotaReached: {
+    CopiesFull: "The copies of this user's sandboxes and snapshots would take more than SANDPIPER_USER_DISK.",
+  },
   BlobsUnavailable: {
+    CopyCancelled: "The files are not copied, because they are about to change.",
+    CopyRemoved: "The copy was removed while it was stored: it will be made again.",
     BlobFolderUnusable:
       "The folder {place} cannot be used ({reason}): let the server read and write there, or set SANDPIPER_BLOBS to another one.",
     BlobsUnreachable:

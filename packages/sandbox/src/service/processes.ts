@@ -5,6 +5,7 @@ import type { DriverSandbox, PreparedSpec, SandboxDriver, SandboxSpec } from "..
 import type { Egress, ProxiedSandbox } from "../network/api.ts";
 import { egressToken } from "../network/environment.ts";
 import type { SandboxRow } from "../sandbox-store.ts";
+import type { KeptFiles } from "./kept-files.ts";
 import { cutConnections, notifyBeforeStop, type SandboxRuntimeState } from "./runtime-state.ts";
 import type { UserImages } from "./user-images.ts";
 
@@ -13,10 +14,14 @@ export interface SandboxProcessesDeps {
   egress: Egress | undefined;
   logger: Pick<Logger, "warn">;
   images: Pick<UserImages, "admit">;
-  /** Limit of a start without the preparation of the root, ms. */
-  startTimeoutMs: number;
-  /** Limit of the preparation of the root, ms. */
-  prepareTimeoutMs: number;
+  /** Undefined: there are no shared blobs. */
+  kept: KeptFiles | undefined;
+  timeouts: {
+    /** Limit of a start without the preparation of the root, ms. */
+    startMs: number;
+    /** Limit of the preparation of the root, ms. */
+    prepareMs: number;
+  };
 }
 
 type EngineState = DriverSandbox["state"];
@@ -55,8 +60,8 @@ export class SandboxProcesses {
     signal: AbortSignal,
     report: (text: string) => void,
   ): Promise<PreparedSpec> {
-    const { driver, prepareTimeoutMs } = this.#deps;
-    const timeout = AbortSignal.timeout(prepareTimeoutMs);
+    const { driver, timeouts } = this.#deps;
+    const timeout = AbortSignal.timeout(timeouts.prepareMs);
     const either = AbortSignal.any([signal, timeout]);
     let reportedAt = Number.NEGATIVE_INFINITY;
     const onProgress = (text: string) => {
@@ -75,10 +80,25 @@ export class SandboxProcesses {
     } catch (error) {
       signal.throwIfAborted();
       if (!timeout.aborted) throw error;
-      throw new PlatformError("SpecPrepareTimeout", { id: spec.id, seconds: prepareTimeoutMs / 1000 });
+      throw new PlatformError("SpecPrepareTimeout", { id: spec.id, seconds: timeouts.prepareMs / 1000 });
     } finally {
       either.removeEventListener("abort", onAbort);
     }
+  }
+
+  /**
+   * Fetches the files of a sandbox, or of the snapshot that it begins with, when they are only in
+   * the shared blobs. Throws BlobsUnavailable, BlobLost, SandboxFailed, the signal's reason.
+   */
+  async restoreFiles(
+    { id, userId, snapshotId }: SandboxRow,
+    spec: PreparedSpec,
+    signal: AbortSignal,
+    report: (text: string) => void,
+  ): Promise<void> {
+    const of =
+      snapshotId === null ? { kind: "sandbox" as const, id } : { kind: "snapshot" as const, id: snapshotId };
+    await this.#deps.kept?.restore(of, { spec, userId, signal, report });
   }
 
   /**
@@ -99,6 +119,7 @@ export class SandboxProcesses {
     // Processes found running after a start timed out, or by a new server, may lack their network.
     if (resumed && (state.incarnation !== undefined || (await this.#tryAttach(row, spec))))
       return { incarnation: row.incarnation, spec };
+    await this.#deps.kept?.cancel({ kind: "sandbox", id });
     state.incarnation = undefined;
     // Only the engine knows the outcome of a start that fails or times out.
     state.stopped = false;
@@ -142,6 +163,12 @@ export class SandboxProcesses {
     await notifyBeforeStop(state);
   }
 
+  /** Stops the processes until the next use, and keeps a copy of the files. */
+  async hibernate(state: SandboxRuntimeState): Promise<void> {
+    await this.stop(state);
+    this.#deps.kept?.keepSoon({ kind: "sandbox", id: state.id }, state.userId);
+  }
+
   /** Records that the processes were ended. */
   markStopped(state: SandboxRuntimeState): void {
     state.incarnation = undefined;
@@ -155,6 +182,7 @@ export class SandboxProcesses {
   async remove(id: string): Promise<void> {
     const { driver, egress, logger } = this.#deps;
     try {
+      await this.#deps.kept?.cancel({ kind: "sandbox", id });
       await egress?.forget(id);
       await driver.remove(id);
     } catch (error) {
@@ -204,11 +232,11 @@ export class SandboxProcesses {
   }
 
   async #withStartTimeout(start: Promise<void>): Promise<void> {
-    const { startTimeoutMs } = this.#deps;
+    const { startMs } = this.#deps.timeouts;
     const { promise: late, reject } = Promise.withResolvers<never>();
     const timer = setTimeout(
-      () => reject(new PlatformError("SandboxStartTimeout", { seconds: startTimeoutMs / 1000 })),
-      startTimeoutMs,
+      () => reject(new PlatformError("SandboxStartTimeout", { seconds: startMs / 1000 })),
+      startMs,
     );
     try {
       await Promise.race([start, late]);

@@ -13,6 +13,7 @@ import { DiskWatch } from "./disk-watch.ts";
 import { SandboxHandles } from "./handles.ts";
 import type { IdlePolicy } from "./idle.ts";
 import { IdleSandboxes } from "./idle-sandboxes.ts";
+import type { KeptFiles } from "./kept-files.ts";
 import { KernelWatch } from "./kernel-watch.ts";
 import { Orphans } from "./orphans.ts";
 import { SandboxProcesses } from "./processes.ts";
@@ -38,6 +39,8 @@ export interface SandboxServiceOptions extends SpecChoiceDeps {
   /** Running sandboxes of a user; 0: no limit. */
   maxPerUser?: number;
   quotas?: Partial<SandboxQuotas>;
+  /** Copies in the shared blobs; undefined: there are none. */
+  kept?: KeptFiles | undefined;
   /** Space on the filesystem that holds the sandboxes. */
   space?: () => Promise<DiskSpace | undefined>;
   logger: Pick<Logger, "info" | "warn" | "error">;
@@ -88,14 +91,15 @@ export class SandboxService implements Sandboxes {
       specs: options.specs,
       max: quotas.images,
     });
-    const timeouts = { startTimeoutMs, prepareTimeoutMs };
-    const processes = new SandboxProcesses({ driver, egress, images, logger, ...timeouts });
+    const { kept } = options;
+    const timeouts = { startMs: startTimeoutMs, prepareMs: prepareTimeoutMs };
+    const processes = new SandboxProcesses({ driver, egress, images, kept, logger, timeouts });
     this.snapshots = new SnapshotService({
       driver,
       store: store.snapshots,
       temporary: { ids: this.#ids, remove: (id) => processes.remove(id) },
-      now,
-      maxPerUser: quotas.snapshots,
+      rules: { now, maxPerUser: quotas.snapshots },
+      kept,
       withStopped: (userId, id, work) => this.#withStopped(userId, id, work),
     });
     const mutex = this.#mutex;
@@ -144,7 +148,7 @@ export class SandboxService implements Sandboxes {
       egress,
       perform: {
         pause: (id, isDue) => whenDue(id, isDue, (row) => this.#pauseIdle(row)),
-        hibernate: (id, isDue) => whenDue(id, isDue, () => processes.stop(states.get(id)!)),
+        hibernate: (id, isDue) => whenDue(id, isDue, () => processes.hibernate(states.get(id)!)),
         delete: (id, isDue) => whenDue(id, isDue, (row) => this.#remove(row)),
         storeUse: (state) => registry.storeUse(state),
       },
@@ -208,6 +212,8 @@ export class SandboxService implements Sandboxes {
     for (const id of engine.keys()) if (!this.#ids.has(id)) await this.#processes.remove(id);
     await this.reaper.reap();
     for (const row of rows) await this.#starter.adopt(row, engine.get(row.id) ?? "stopped");
+    const hibernated = rows.filter(({ id, status }) => status === "PAUSED" && engine.get(id) === "stopped");
+    await this.#options.kept?.keepMissing(hibernated, await store.snapshots.owners());
     this.reaper.start();
   }
 
@@ -314,6 +320,7 @@ export class SandboxService implements Sandboxes {
 
   async close(): Promise<void> {
     this.#starter.close();
+    await this.#options.kept?.close();
     await this.reaper.close();
     await this.#mutex.allIdle();
     const states = [...this.#registry.states.values()];

@@ -5,6 +5,7 @@ import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import type { Snapshots } from "../api.ts";
 import type { SandboxDriver } from "../driver.ts";
 import type { SandboxRow, SnapshotRow, SnapshotStore } from "../sandbox-store.ts";
+import type { KeptFiles } from "./kept-files.ts";
 import { type OpenedSnapshot, openSnapshot } from "./opened-snapshot.ts";
 
 export interface SnapshotServiceDeps {
@@ -17,10 +18,14 @@ export interface SnapshotServiceDeps {
     remove: (id: string) => Promise<void>;
   };
   store: SnapshotStore;
-  /** Milliseconds since the epoch. */
-  now: () => number;
-  /** Snapshots of a user; 0: no limit. */
-  maxPerUser: number;
+  /** Copies in the shared blobs, if there are any. */
+  kept: KeptFiles | undefined;
+  rules: {
+    /** Milliseconds since the epoch. */
+    now: () => number;
+    /** Snapshots of a user; 0: no limit. */
+    maxPerUser: number;
+  };
   /** Runs work on a user's sandbox that may end its processes. */
   withStopped: <T>(userId: string, sandboxId: string, work: (row: SandboxRow) => Promise<T>) => Promise<T>;
 }
@@ -43,7 +48,8 @@ export class SnapshotService implements Snapshots {
   }
 
   async create(userId: string, sandboxId: string): Promise<SnapshotRow> {
-    const { driver, store, now, withStopped, maxPerUser: max } = this.#deps;
+    const { driver, store, withStopped, rules } = this.#deps;
+    const { now, maxPerUser: max } = rules;
     if (max > 0 && (await store.count({ userId })) >= max)
       throw new PlatformError("TooManyUserSnapshots", { max });
     return withStopped(userId, sandboxId, async ({ spec }) => {
@@ -57,6 +63,7 @@ export class SnapshotService implements Snapshots {
         this.ids.delete(row.id);
         throw error;
       }
+      this.#deps.kept?.keepSoon({ kind: "snapshot", id: row.id }, userId);
       return row;
     });
   }
@@ -118,6 +125,7 @@ export class SnapshotService implements Snapshots {
 
   async #discard(id: string): Promise<void> {
     try {
+      await this.#deps.kept?.cancel({ kind: "snapshot", id });
       await this.#deps.driver.removeSnapshot(id);
     } finally {
       // The reaper removes what is left.

@@ -61,6 +61,7 @@ export class SandboxStarter {
     try {
       const prepared = row.prepared ? (row.spec as PreparedSpec) : await this.#prepare(row, state);
       await this.#takeSlot(state, hasRun ? waitMs : Number.POSITIVE_INFINITY);
+      await this.#restoreFiles(row, prepared, state);
       const { incarnation, spec } = await processes.start(state, row, prepared, engineState);
       await registry.change(id, {
         ...{ status: "RUNNING", statusDetail: null, incarnation, snapshotId: null },
@@ -79,6 +80,10 @@ export class SandboxStarter {
       state.removal.signal.throwIfAborted();
       // Without a slot it stays what it was, and a later use tries again.
       if (isRefused) throw error;
+      if (row.snapshotId === null && error instanceof PlatformError && error.code === "BlobsUnavailable") {
+        await registry.change(id, { status: "PAUSED", statusDetail: null });
+        throw error;
+      }
       const known = error instanceof PlatformError;
       const failure = known
         ? error
@@ -136,6 +141,17 @@ export class SandboxStarter {
   /** Aborted by the deletion of the sandbox and by the end of the server. */
   #ending(state: SandboxRuntimeState): AbortSignal {
     return AbortSignal.any([state.removal.signal, this.#closing.signal]);
+  }
+
+  /** A sandbox whose files come from the shared blobs is STARTING meanwhile. */
+  async #restoreFiles(row: SandboxRow, spec: PreparedSpec, state: SandboxRuntimeState): Promise<void> {
+    const { registry, processes } = this.#deps;
+    let reported = Promise.resolve();
+    const report = (statusDetail: string) => {
+      reported = registry.change(row.id, { status: "STARTING", statusDetail }).catch(() => {});
+    };
+    await processes.restoreFiles(row, spec, this.#ending(state), report);
+    await reported;
   }
 
   async #prepare(row: SandboxRow, state: SandboxRuntimeState): Promise<PreparedSpec> {
