@@ -68,8 +68,11 @@ export interface SandboxDriver {
    * Raises lowered out-of-memory scores. Throws SandboxNotFound, SandboxFailed.
    */
   uncountedBytes(id: string, bounds: UncountedBounds): Promise<number>;
-  /** Removes the data of unknown sandboxes and snapshots; called periodically. */
-  reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void>;
+  /**
+   * Removes the data of unknown sandboxes and snapshots, except what other living processes have
+   * just created; called periodically.
+   */
+  reap(known: KnownIds): Promise<void>;
   /** Releases the driver's own resources. Sandboxes continue to run. */
   close(): Promise<void>;
 }
@@ -101,6 +104,17 @@ export interface PortableFiles {
     source: AsyncIterable<Uint8Array>,
     signal: AbortSignal,
   ): Promise<void>;
+}
+
+/** What the engine may have. Both sets may change over time. */
+export interface KnownIds {
+  sandboxes: ReadonlySet<string>;
+  snapshots: ReadonlySet<string>;
+  /**
+   * Adds what other processes have created. A driver calls it after it has listed the engine, so
+   * that a sandbox whose record is older than its data is never taken for unknown.
+   */
+  refresh?(): Promise<void>;
 }
 
 export interface PrepareOptions {

@@ -16,6 +16,8 @@ export const driversErrors = {
     FilesNotExported: "The files of the sandbox could not be copied: {reason}.",
     FilesNotImported: "The kept files of the sandbox could not be restored: {reason}.",
     SandboxFilesNotRemoved: "Files of a sandbox could not be removed: {reason}.",
+    FolderLockHeld:
+      "Another process of this machine holds the lock {file} and stands still: resume or end it, then try again.",
     DiskUsageFailed: "The files of the sandbox could not be measured: {reason}.",
     CommandFailed: "The command could not be run: {reason}.",
     RuntimeUnusable: ({ runtime }: { runtime: string }) =>

@@ -1,13 +1,12 @@
 import type { Logger } from "@sandpiper/core/log/logger";
-import type { SandboxDriver } from "../driver.ts";
+import type { KnownIds, SandboxDriver } from "../driver.ts";
 import type { Egress } from "../network/api.ts";
 import { logFailure } from "./log-failure.ts";
 
 export interface OrphansDeps {
   driver: Pick<SandboxDriver, "reap">;
   egress: Pick<Egress, "reap"> | undefined;
-  /** The ids that the engine may know; both sets change over time. */
-  known: { sandboxes: Set<string>; snapshots: Set<string> };
+  known: KnownIds;
   logger: Pick<Logger, "warn">;
   /** Milliseconds of a monotonic clock. */
   steady: () => number;

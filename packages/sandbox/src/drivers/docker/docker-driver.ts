@@ -7,6 +7,7 @@ import type {
   ExecRequest,
   FileBounds,
   FileUsage,
+  KnownIds,
   PreparedSpec,
   PrepareOptions,
   SandboxDriver,
@@ -296,9 +297,12 @@ export class DockerDriver implements SandboxDriver {
     return measureKernelMemory(members, { bound: bytes, sockets: !isCgroupV2() });
   }
 
-  async reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void> {
-    for (const { id } of await this.list()) if (!known.sandboxes.has(id)) await this.remove(id);
-    await this.#requireOpen().snapshots.reap(known.snapshots);
+  async reap(known: KnownIds): Promise<void> {
+    const { snapshots } = this.#requireOpen();
+    const [sandboxes, images] = [await this.list(), await snapshots.images()];
+    await known.refresh?.();
+    for (const { id } of sandboxes) if (!known.sandboxes.has(id)) await this.remove(id);
+    await snapshots.reap(images, known.snapshots);
   }
 
   async close(): Promise<void> {

@@ -2,6 +2,12 @@ import type { Container } from "dockerode";
 import { labels } from "./container-options.ts";
 import { type Engine, longTimeoutMs, type RefusalHandlers } from "./engine.ts";
 
+interface SnapshotImage {
+  image: string;
+  /** Ids of snapshots. */
+  names: string[];
+}
+
 /** Snapshots as images of the engine in a repository of this installation. */
 export class DockerSnapshots {
   readonly #engine: Engine;
@@ -38,11 +44,12 @@ export class DockerSnapshots {
   }
 
   async list(): Promise<string[]> {
-    return (await this.#images()).flatMap(({ names }) => names);
+    return (await this.images()).flatMap(({ names }) => names);
   }
 
-  async reap(known: Set<string>): Promise<void> {
-    for (const { image, names } of await this.#images()) {
+  /** Removes those of `images` that are not known, or have lost their name. */
+  async reap(images: readonly SnapshotImage[], known: ReadonlySet<string>): Promise<void> {
+    for (const { image, names } of images) {
       // An image without a name was removed while sandboxes used it.
       if (names.length === 0) await this.#removeImage(image);
       for (const name of names) if (!known.has(name)) await this.remove(name);
@@ -56,7 +63,7 @@ export class DockerSnapshots {
     await this.#engine.request("remove a snapshot", () => image.remove({ force: true }), kept, longTimeoutMs);
   }
 
-  async #images(): Promise<{ image: string; names: string[] }[]> {
+  async images(): Promise<SnapshotImage[]> {
     const filters = JSON.stringify({
       label: [`${labels.installation}=${this.#installation}`, labels.snapshot],
     });

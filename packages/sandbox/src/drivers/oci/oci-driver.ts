@@ -9,6 +9,7 @@ import type {
   DriverSandbox,
   ExecRequest,
   FileBounds,
+  KnownIds,
   PreparedSpec,
   PrepareOptions,
   SandboxDriver,
@@ -26,6 +27,8 @@ import { idPattern } from "../common/commands.ts";
 import { DiskUsage } from "../common/disk-usage.ts";
 import { inspectHost } from "../common/host.ts";
 import { measureKernelMemory, measureMemoryFiles } from "../common/kernel-memory.ts";
+import { FolderLock } from "../common/sharing/folder-lock.ts";
+import { FolderMembers } from "../common/sharing/folder-members.ts";
 import { Listeners } from "../common/sockets/listeners.ts";
 import { connectInside, type IsMember, listenInside } from "../common/sockets/ports.ts";
 import { getSandboxIdBase, isRootless } from "../common/uid-range.ts";
@@ -39,7 +42,6 @@ import { findRuntime, type Runtime } from "./container/runtime.ts";
 import { stopGroup } from "./container/stop.ts";
 import { ImageStore } from "./images/image-store.ts";
 import { prepareSpec } from "./images/prepare-spec.ts";
-import { killOrphanedStarts } from "./launch/orphaned-starts.ts";
 import { prepareSeccompFilter, type SeccompFilter, type TrialResult } from "./launch/seccomp-filter.ts";
 import { deletedOpenBytes } from "./storage/deleted-files.ts";
 import { OciPortableFiles } from "./storage/portable-files.ts";
@@ -48,7 +50,10 @@ import { openRuntimeDir } from "./storage/runtime-dir.ts";
 import { SandboxFiles } from "./storage/sandbox-files.ts";
 
 export interface OciDriverOptions {
-  /** Folder of this installation's sandboxes; created when it is missing. */
+  /**
+   * Folder of this installation's sandboxes; created when it is missing. Several processes may have
+   * it open, if only one at a time works with a sandbox.
+   */
   dir: string;
   /** Name or path of the OCI runtime; undefined: crun, else runc. */
   runtime?: string | undefined;
@@ -78,7 +83,7 @@ interface Engine {
 /**
  * Sandboxes as containers of an OCI runtime (crun or runc) of this machine, called as a program.
  * Files are kept below `dir` (`sandbox-files.ts`), running state in control groups and on a tmpfs
- * (`containers.ts`); a later process finds both again.
+ * (`containers.ts`); a later process finds both again, as do other processes with the same folder.
  */
 export class OciDriver implements SandboxDriver {
   readonly name = "oci";
@@ -89,6 +94,9 @@ export class OciDriver implements SandboxDriver {
   readonly #scheduler: EventLoopScheduler;
   readonly #listeners = new Listeners();
   readonly #images: ImageStore;
+  readonly #lock: FolderLock;
+  /** The processes that have the folder open. */
+  readonly #members: FolderMembers;
   /** Trial sandboxes of `open`. */
   readonly #trials = new Set<string>();
   #engine: Engine | undefined;
@@ -99,6 +107,8 @@ export class OciDriver implements SandboxDriver {
     this.#runtimeName = options.runtime;
     this.#logger = options.logger;
     this.#scheduler = options.scheduler ?? new EventLoopScheduler();
+    this.#lock = new FolderLock(join(options.dir, "lock"));
+    this.#members = new FolderMembers(join(options.dir, "members"), this.#lock);
     this.#images = new ImageStore({
       dir: join(options.dir, "images"),
       idBase: getSandboxIdBase(),
@@ -114,6 +124,16 @@ export class OciDriver implements SandboxDriver {
     if (this.#engine) return;
     mkdirSync(this.#dir, { recursive: true });
     chmodSync(this.#dir, 0o711);
+    this.#members.join();
+    try {
+      await this.#openEngine();
+    } catch (error) {
+      await this.close();
+      throw error;
+    }
+  }
+
+  async #openEngine(): Promise<void> {
     await this.#images.open();
     const runtime = await findRuntime(this.#runtimeName);
     if (isRootless()) this.#logger?.warn({}, noCgroupsWarning);
@@ -122,14 +142,15 @@ export class OciDriver implements SandboxDriver {
     const idBase = getSandboxIdBase();
     const host = inspectHost();
     const hostMounts = [...host.binds.map(({ destination }) => destination), insideFolder];
-    const files = new SandboxFiles({ dir: this.#dir, idBase, hostMounts });
+    const shared = { members: this.#members, lock: this.#lock };
+    const files = new SandboxFiles({ dir: this.#dir, idBase, hostMounts, ...shared });
     const containers = new OciContainers({
       ...{ runtime, host, groups, limits, layers: files.layers },
-      ...{ files: this.#dir, logger: this.#logger },
+      ...{ files: this.#dir, logger: this.#logger, ...shared },
       runtimeDir: openRuntimeDir(`${groups.name}-run`),
       imageLayer: (reference) => this.#images.layerPath(reference),
     });
-    await killOrphanedStarts(containers.stateDir);
+    await containers.endOldStarts();
     const executor = new Executor({
       ...{ runtime, runtimeArgv: containers.argv, limits, installation: groups.name },
       turns: this.#scheduler.queue("commands"),
@@ -138,16 +159,12 @@ export class OciDriver implements SandboxDriver {
     const base = { runtime, limits, groups, files, disk, containers, executor };
     const engine: Engine = { ...base, seccomp: { section: {} } };
     this.#engine = engine;
-    try {
-      engine.seccomp = await prepareSeccompFilter({
-        runtime,
-        folder: this.#dir,
-        start: (seccomp) => this.#runTrial({ ...engine, seccomp }),
-      });
-    } catch (error) {
-      await this.close();
-      throw error;
-    }
+    engine.seccomp = await prepareSeccompFilter({
+      runtime,
+      folder: this.#dir,
+      members: this.#members,
+      start: (seccomp) => this.#runTrial({ ...engine, seccomp }),
+    });
   }
 
   get shell(): string[] | undefined {
@@ -184,7 +201,8 @@ export class OciDriver implements SandboxDriver {
     const { files, containers, executor, groups } = this.#requireOpen();
     const { spec } = this.#getRecord(files, id);
     const folder = containers.execFolder(id);
-    return executor.exec({ id, folder, spec, idBase: containers.idBase(id), group: groups.get(id) }, command);
+    const { base: idBase, start } = containers.ids(id);
+    return executor.exec({ id, folder, spec, idBase, start, group: groups.get(id) }, command);
   }
 
   async pause(id: string): Promise<void> {
@@ -284,21 +302,30 @@ export class OciDriver implements SandboxDriver {
     return kernel + Math.max(0, held - spec.limits.memoryBytes);
   }
 
-  async reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void> {
+  async reap(known: KnownIds): Promise<void> {
     const { files, containers, groups } = this.#requireOpen();
     const traces = new Set([...files.ids(), ...containers.traces(), ...groups.names()]);
-    // `known` is read right before each removal, because a sandbox may be created meanwhile.
-    for (const id of traces) if (!known.sandboxes.has(id) && !this.#trials.has(id)) await this.remove(id);
-    for (const id of files.snapshotIds()) if (!known.snapshots.has(id)) await files.removeSnapshot(id);
+    const snapshots = files.snapshotIds();
+    await known.refresh?.();
+    // `known` is read right before each removal, because a sandbox may be created meanwhile. What
+    // another living process has created may not have its record yet.
+    for (const id of traces) {
+      if (known.sandboxes.has(id) || this.#trials.has(id) || files.isOfOther("sandbox", id)) continue;
+      await this.remove(id);
+    }
+    for (const id of snapshots)
+      if (!known.snapshots.has(id) && !files.isOfOther("snapshot", id)) await files.removeSnapshot(id);
     await files.collectGarbage();
     await this.files.removeLeftovers();
     await this.#images.prune(files.images());
   }
 
   async list(): Promise<DriverSandbox[]> {
-    const { files, groups } = this.#requireOpen();
+    const { files, groups, containers } = this.#requireOpen();
+    await containers.settleStarts();
     const mayRun = groups.mayRun();
-    return files.ids().map((id) => {
+    const ids = files.ids().filter((id) => !trialPattern.test(id));
+    return ids.map((id) => {
       const state = mayRun(id) ? groups.get(id).state() : "gone";
       return { id, state: state === "gone" ? "stopped" : state };
     });
@@ -308,12 +335,14 @@ export class OciDriver implements SandboxDriver {
     const engine = this.#engine;
     this.#engine = undefined;
     await this.#images.close();
-    if (!engine) return;
-    engine.executor.close();
-    await engine.containers.close();
-    if (engine.files.ids().length > 0) return;
-    engine.groups.removeAll();
-    engine.containers.removeFolder();
+    engine?.executor.close();
+    await engine?.containers.close();
+    this.#members.leave(() => {
+      engine?.executor.removeFolder();
+      if (!engine || engine.files.ids().length > 0) return;
+      engine.groups.removeAll();
+      engine.containers.removeFolder();
+    });
   }
 
   #requireOpen(): Engine {
@@ -366,6 +395,8 @@ export class OciDriver implements SandboxDriver {
     engine.executor.release(id);
   }
 }
+
+const trialPattern = /^trial-[0-9a-f]{16}$/;
 
 const unbounded: FileBounds = { diskBytes: Number.MAX_SAFE_INTEGER, files: Number.MAX_SAFE_INTEGER };
 

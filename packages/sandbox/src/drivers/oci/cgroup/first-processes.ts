@@ -29,10 +29,11 @@ export class FirstProcesses {
 
   /** Undefined when the process has ended. */
   get(id: string): number | undefined {
-    const known = this.#known.get(id) ?? this.#read(id);
+    const known = this.#known.get(id);
     if (known && startTime(known.pid) === known.startTime) return known.pid;
     this.#known.delete(id);
-    return undefined;
+    // Another process may have started the sandbox again.
+    return this.#read(id)?.pid;
   }
 
   /** Like `get`, and looks through all processes when the runtime did not write the pid file. */

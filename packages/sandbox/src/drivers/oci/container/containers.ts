@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
@@ -9,11 +9,14 @@ import type { Owner } from "../../../kernel/files-in-root.ts";
 import type { BindMount, HostResources } from "../../common/host.ts";
 import { placeFile } from "../../common/place-file.ts";
 import { findLastMessage, runProgram } from "../../common/run-program.ts";
+import type { FolderLock } from "../../common/sharing/folder-lock.ts";
+import type { FolderMembers } from "../../common/sharing/folder-members.ts";
 import { isRootless } from "../../common/uid-range.ts";
 import type { ProcessGroups } from "../cgroup/process-groups.ts";
 import { type IdRange, IdRanges } from "../ids/id-ranges.ts";
 import { Launcher } from "../launch/launcher.ts";
 import type { InjectedPath, LowerLayer } from "../launch/launcher-messages.ts";
+import { killOrphanedStarts } from "../launch/orphaned-starts.ts";
 import type { SeccompFilter } from "../launch/seccomp-filter.ts";
 import type { Layers } from "../storage/layers.ts";
 import type { StoredSandbox } from "../storage/records.ts";
@@ -35,10 +38,16 @@ export interface OciContainersOptions {
   imageLayer: (reference: string) => string;
   /** Folder of all layers and images. */
   files: string;
+  /** The processes that share the folders, and their lock. */
+  members: FolderMembers;
+  lock: FolderLock;
   logger: Logger | undefined;
 }
 
+/** In the folder of a start until that is done. */
 const configName = "config.json";
+/** Names the member that starts or has started the sandbox. */
+const starterName = "starter";
 
 /** Where one start happens. */
 interface Place {
@@ -78,7 +87,7 @@ export class OciContainers {
     mkdirSync(this.#boxes, { recursive: true });
     chmodSync(this.stateDir, 0o700);
     chmodSync(this.#boxes, 0o711);
-    const { files, logger, layers } = options;
+    const { files, logger, layers, lock } = options;
     this.#launcher = new Launcher({
       files,
       layers: layers.folder,
@@ -88,6 +97,8 @@ export class OciContainers {
     this.#ids = new IdRanges({
       installation: options.groups.name,
       boxes: this.#boxes,
+      ranges: join(options.runtimeDir, "ranges"),
+      lock,
       files,
       // runc sets limits from outside, which only the owner of the namespace may do otherwise.
       ownOwners: !isRootless() && (options.runtime.kind === "crun" || hasResourceCapability()),
@@ -95,9 +106,9 @@ export class OciContainers {
     });
   }
 
-  /** Host id of id 0 in a running sandbox. */
-  idBase(id: string): number {
-    return this.#ids.getBase(id);
+  /** Host id of id 0 in a running sandbox, and a text that its next start changes. */
+  ids(id: string): { base: number; start: string } {
+    return this.#ids.get(id);
   }
 
   /** Runtime and its general options, before a command. */
@@ -143,9 +154,40 @@ export class OciContainers {
     rmSync(join(box, configName));
   }
 
+  /** Waits until the starts of all ended servers have ended. Called when this process begins. */
+  async endOldStarts(): Promise<void> {
+    await killOrphanedStarts(this.stateDir, this.#options.members.otherPids());
+    this.#removeConfigs(this.#interruptedStarts(readdirSync(this.#boxes)));
+  }
+
+  /** Waits until interrupted starts of servers that have ended meanwhile have ended. */
+  async settleStarts(ids = readdirSync(this.#boxes)): Promise<void> {
+    const interrupted = this.#interruptedStarts(ids);
+    if (interrupted.length === 0) return;
+    await killOrphanedStarts(this.stateDir, this.#options.members.otherPids().add(process.pid));
+    this.#removeConfigs(interrupted);
+  }
+
+  #interruptedStarts(ids: string[]): string[] {
+    return ids.filter((id) => {
+      if (!existsSync(join(this.#boxes, id, configName))) return false;
+      try {
+        return !this.#options.members.isLiving(readFileSync(join(this.#boxes, id, starterName), "latin1"));
+      } catch {
+        // An older server, or one that was killed before it wrote the name.
+        return true;
+      }
+    });
+  }
+
+  #removeConfigs(ids: string[]): void {
+    for (const id of ids) rmSync(join(this.#boxes, id, configName), { force: true });
+  }
+
   /** Kills the processes of a sandbox, if any, and removes its container. Throws SandboxFailed. */
   async end(id: string): Promise<void> {
     const { runtime, groups } = this.#options;
+    await this.settleStarts([id]);
     const group = groups.get(id);
     if (!(await group.kill())) {
       const argv = [...this.argv, "delete", "--force", id];
@@ -153,10 +195,10 @@ export class OciContainers {
       if (!(await group.kill())) throw runtimeError("end", runtime, result);
     }
     group.remove();
+    this.#ids.release(id);
     // Retries, because a runtime that is ending with its command may still write there.
     for (const folder of [join(this.stateDir, id), join(this.#boxes, id)])
       await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 5 });
-    this.#ids.release(id);
   }
 
   /** Whether the processes have a system call filter, and the compiled one (base64). */
@@ -235,6 +277,7 @@ export class OciContainers {
       mkdirSync(folder);
       chmodSync(folder, mode);
     }
+    writeFileSync(join(box, starterName), this.#options.members.name, { mode: 0o600 });
     return box;
   }
 

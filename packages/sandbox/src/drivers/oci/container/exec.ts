@@ -34,6 +34,8 @@ export interface OciExecTarget {
   spec: PreparedSpec;
   /** Host id of the sandbox's root. */
   idBase: number;
+  /** Changes with each start of the sandbox, which another process may have made. */
+  start: string;
   group: ProcessGroup;
 }
 
@@ -46,7 +48,7 @@ export class Executor {
   readonly #options: ExecutorOptions;
   /** Undefined when there are no warm shells. */
   readonly #warm: { busybox: string; folders: PipeFolders } | undefined;
-  readonly #shells = new Map<string, WarmShells>();
+  readonly #shells = new Map<string, { shells: WarmShells; start: string }>();
 
   constructor(options: ExecutorOptions) {
     this.#options = options;
@@ -97,27 +99,31 @@ export class Executor {
 
   /** Called once the processes of a sandbox have ended: ends its warm shells. */
   release(id: string): void {
-    this.#shells.get(id)?.end();
+    this.#shells.get(id)?.shells.end();
     this.#shells.delete(id);
     this.#warm?.folders.remove(id);
   }
 
   /** Ends the idle shells. Running commands go on. */
   close(): void {
-    for (const shells of this.#shells.values()) shells.end();
+    for (const { shells } of this.#shells.values()) shells.end();
     this.#shells.clear();
-    this.#warm?.folders.close();
+  }
+
+  /** Called when no other process uses the installation. */
+  removeFolder(): void {
+    this.#warm?.folders.removeFolder();
   }
 
   #warmShells(target: OciExecTarget): WarmShells | undefined {
     if (!this.#warm) return undefined;
     const { folders } = this.#warm;
-    let shells = this.#shells.get(target.id);
-    if (!shells) {
-      const start = () => this.#startShell(target, folders.path(target.id));
-      shells = new WarmShells(start, { isAlwaysWanted: !target.group.carriesLimits });
-      this.#shells.set(target.id, shells);
-    }
+    const known = this.#shells.get(target.id);
+    if (known?.start === target.start) return known.shells;
+    known?.shells.end();
+    const start = () => this.#startShell(target, folders.path(target.id));
+    const shells = new WarmShells(start, { isAlwaysWanted: !target.group.carriesLimits });
+    this.#shells.set(target.id, { shells, start: target.start });
     return shells;
   }
 

@@ -1,5 +1,15 @@
-import { createHash } from "node:crypto";
-import { closeSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createHash, randomBytes } from "node:crypto";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { release } from "node:os";
 import { join } from "node:path";
 import { errorText } from "@sandpiper/core/errors";
@@ -7,6 +17,7 @@ import type { Logger } from "@sandpiper/core/log/logger";
 import { openDetachedMount } from "../../../kernel/detached-mount.ts";
 import { mapOwners } from "../../../kernel/id-mapped.ts";
 import { createUserNamespace } from "../../../kernel/user-namespace.ts";
+import type { FolderLock } from "../../common/sharing/folder-lock.ts";
 import { getSandboxIdBase, idRangeSize, isRootless } from "../../common/uid-range.ts";
 
 /**
@@ -34,6 +45,9 @@ export interface IdRangesOptions {
   installation: string;
   /** Folder with one folder for each running sandbox, which remembers the range. */
   boxes: string;
+  /** Folder with a link for each used range, from its number to the sandbox. */
+  ranges: string;
+  lock: FolderLock;
   /** Folder of all layers and images. */
   files: string;
   /** True when the user namespaces of sandboxes should have different owners. */
@@ -44,6 +58,8 @@ export interface IdRangesOptions {
 interface UsedRange {
   number: number;
   base: number;
+  /** Distinguishes the starts of a sandbox. */
+  start: string;
 }
 
 /**
@@ -54,7 +70,6 @@ interface UsedRange {
  */
 export class IdRanges {
   readonly #options: IdRangesOptions;
-  readonly #used = new Map<string, UsedRange>();
   readonly #offset: number;
   readonly #separate: boolean;
   #ownOwners: boolean;
@@ -65,19 +80,15 @@ export class IdRanges {
     this.#separate = this.#canMapFiles();
     // Installations on one machine begin at different numbers.
     this.#offset = createHash("sha256").update(options.installation).digest().readUInt32LE() % rangeCount;
-    for (const id of readdirSync(options.boxes)) {
-      const used = this.#readUsed(id);
-      if (used) this.#used.set(id, used);
-    }
+    options.lock.run(() => this.#restoreLinks());
   }
 
   /** Takes a range for a sandbox whose folder in `boxes` exists. Throws what the kernel refuses. */
   take(id: string): IdRange {
-    const number = this.#firstUnused();
+    const number = this.#options.lock.run(() => this.#claimNumber(id));
     const place = (this.#offset + number) % rangeCount;
     const base = getSandboxIdBase() + (this.#separate ? (1 + place) * idRangeSize : 0);
-    writeFileSync(this.#file(id), `${number} ${base}`);
-    this.#used.set(id, { number, base });
+    writeFileSync(this.#file(id), `${number} ${base} ${randomBytes(6).toString("hex")}`);
     if (isRootless()) return { base, processes: undefined, files: undefined, close: () => {} };
     const processes = this.#createOwned(base, firstOwner + place);
     try {
@@ -93,21 +104,58 @@ export class IdRanges {
     }
   }
 
-  /** Host id of id 0 in a running sandbox. Those of an older server have the ids of the files. */
-  getBase(id: string): number {
-    return this.#used.get(id)?.base ?? getSandboxIdBase();
+  /**
+   * Host id of id 0 in a running sandbox, and a text that its next start changes. Those of an older
+   * server have the ids of the files.
+   */
+  get(id: string): { base: number; start: string } {
+    return this.#readUsed(id) ?? { base: getSandboxIdBase(), start: "" };
   }
 
-  /** Called when a sandbox has no processes any more. */
+  /** Called when a sandbox has no processes any more, before its folder in `boxes` is removed. */
   release(id: string): void {
-    this.#used.delete(id);
+    const used = this.#readUsed(id);
+    if (!used) return;
+    this.#options.lock.run(() => {
+      if (this.#holder(used.number) === id) rmSync(this.#link(used.number), { force: true });
+    });
   }
 
-  #firstUnused(): number {
-    const used = new Set([...this.#used.values()].map(({ number }) => number));
+  /** Called with the lock. */
+  #claimNumber(id: string): number {
+    const used = new Set(readdirSync(this.#options.ranges).map(Number));
     let number = 0;
     while (used.has(number)) number++;
+    symlinkSync(id, this.#link(number));
     return number;
+  }
+
+  /** Called with the lock: removes the links of killed processes, and makes those of older ones. */
+  #restoreLinks(): void {
+    const { boxes, ranges } = this.#options;
+    mkdirSync(ranges, { recursive: true, mode: 0o700 });
+    for (const number of readdirSync(ranges).map(Number)) {
+      const holder = this.#holder(number);
+      const isUsed = holder !== undefined && existsSync(join(boxes, holder));
+      if (!isUsed || (this.#readUsed(holder)?.number ?? number) !== number)
+        rmSync(this.#link(number), { force: true });
+    }
+    for (const id of readdirSync(boxes)) {
+      const used = this.#readUsed(id);
+      if (used && this.#holder(used.number) === undefined) symlinkSync(id, this.#link(used.number));
+    }
+  }
+
+  #holder(number: number): string | undefined {
+    try {
+      return readlinkSync(this.#link(number));
+    } catch {
+      return undefined;
+    }
+  }
+
+  #link(number: number): string {
+    return join(this.#options.ranges, String(number));
   }
 
   /** The user namespace of the processes, with an owner of its own if the machine permits it. */
@@ -130,8 +178,9 @@ export class IdRanges {
 
   #readUsed(id: string): UsedRange | undefined {
     try {
-      const [number, base] = readFileSync(this.#file(id), "latin1").split(" ").map(Number);
-      return number! >= 0 && base! > 0 ? { number: number!, base: base! } : undefined;
+      const [number, base, start = ""] = readFileSync(this.#file(id), "latin1").split(" ");
+      const used = { number: Number(number), base: Number(base), start };
+      return used.number >= 0 && used.base > 0 ? used : undefined;
     } catch {
       return undefined;
     }

@@ -1,15 +1,18 @@
 import { randomBytes } from "node:crypto";
 import {
   chmodSync,
+  closeSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
   statSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
-import { readdir, readFile, rename, unlink, utimes, writeFile } from "node:fs/promises";
+import { readdir, readFile, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
@@ -23,6 +26,10 @@ import {
 import { Registries } from "../../../specs/registries.ts";
 import { FetchTurns } from "../../common/images/fetch-turns.ts";
 import { RegistryUnreachable } from "../../common/images/problems.ts";
+import { FolderLock } from "../../common/sharing/folder-lock.ts";
+import { FolderMembers } from "../../common/sharing/folder-members.ts";
+import { BlobsLock } from "./blobs-lock.ts";
+import { FetchLocks } from "./fetch-locks.ts";
 import { ImageSource, type ManifestBytes } from "./image-source.ts";
 import { runTool } from "./run-tool.ts";
 import type { ImageLimits } from "./tar-meter.ts";
@@ -46,6 +53,8 @@ export interface ImageStoreOptions {
   used?: () => Iterable<string> | undefined;
   /** Longest pause of a download, ms. Default 60 s. */
   stallTimeoutMs?: number;
+  /** Time after which another process that fetches an image counts as standing still, ms. */
+  stillMs?: number;
 }
 
 /** An image that is unpacked on this machine. */
@@ -74,7 +83,8 @@ const defaultLimits: ImageLimits = { bytes: 20 * 2 ** 30, files: 2_000_000, dept
  * Images on this machine: each is fetched and unpacked once into a folder of its digest, which
  * never changes. Below `dir`: `roots/<digest>/{rootfs,image.json}`, `blobs/` as fetched,
  * `tags.json` with the last digest of each tag, and `tmp/` with incomplete files. Other users of
- * the machine cannot reach any of it, because it holds foreign setuid programs.
+ * the machine cannot reach any of it, because it holds foreign setuid programs. Several processes
+ * may have a folder open: one fetches an image, the others wait for it.
  */
 export class ImageStore {
   readonly #dir: string;
@@ -85,6 +95,10 @@ export class ImageStore {
   readonly #prepares = new SingleFlight<PreparedImage>();
   readonly #unpacks = new SingleFlight<StoredImage>();
   readonly #turns = new FetchTurns();
+  readonly #lock: FolderLock;
+  readonly #members: FolderMembers;
+  readonly #fetches: FetchLocks;
+  readonly #blobs: BlobsLock;
   readonly #used: () => Iterable<string> | undefined;
 
   constructor({ dir, idBase, authFile, logger, ...options }: ImageStoreOptions) {
@@ -94,17 +108,22 @@ export class ImageStore {
     this.#idBase = idBase;
     this.#used = options.used ?? (() => undefined);
     this.#logger = logger;
+    this.#lock = new FolderLock(join(dir, "lock"));
+    this.#members = new FolderMembers(join(dir, "members"), this.#lock);
+    this.#fetches = new FetchLocks(join(dir, "fetches"), options.stillMs);
+    this.#blobs = new BlobsLock(join(dir, "blobs.lock"));
     this.#source = new ImageSource({
       ...{ authFile, answerTimeoutMs, stallTimeoutMs, registries },
       maxBytes: this.#limits.bytes,
     });
   }
 
-  /** Creates the folders and removes incomplete files of an earlier process. */
+  /** Creates the folders and removes incomplete files of processes that have ended. */
   async open(): Promise<void> {
     mkdirSync(this.#dir, { recursive: true });
     chmodSync(this.#dir, 0o700);
     for (const name of ["roots", "blobs", "tmp"]) mkdirSync(join(this.#dir, name), { recursive: true });
+    this.#members.join();
     await this.#clearTemporary();
   }
 
@@ -120,7 +139,7 @@ export class ImageStore {
   ): Promise<PreparedImage> {
     const image = parseImageReference(reference);
     return this.#prepares.run(`${image.name}@${image.digest}`, options, async (report, signal) => {
-      const known = image.digest === undefined ? undefined : await this.#stored(image.digest);
+      const known = image.digest === undefined ? undefined : this.#stored(image.digest);
       const stored = known ?? (await this.#obtain(image, owner, report, signal));
       return { reference: pinImage(image, getDigest(stored.reference)!), env: stored.env, user: stored.user };
     });
@@ -144,17 +163,32 @@ export class ImageStore {
     const unused = await this.#list((hex) => !keep.has(`sha256:${hex}`));
     let total = unused.reduce((sum, { bytes }) => sum + bytes, 0);
     for (const { hex, bytes } of unused) {
-      const folder = join(this.#dir, "roots", hex);
-      // Synchronous, so that no call can start to use it in between.
-      const usedAt = statSync(join(folder, "image.json"), { throwIfNoEntry: false })?.mtimeMs ?? 0;
       const isExcess = this.#limits.bytes > 0 && total > this.#limits.bytes;
-      if (Date.now() - usedAt < (isExcess ? Math.min(freshMs, keepMs) : keepMs)) continue;
+      const path = this.#discard(hex, isExcess ? Math.min(freshMs, keepMs) : keepMs);
+      if (path === undefined) continue;
       total -= bytes;
-      removed.push(this.#temporaryPath());
-      renameSync(folder, removed.at(-1)!);
+      removed.push(path);
     }
-    await this.#pruneBlobs();
+    const lock = this.#blobs.tryExclude();
+    // The blobs of an image that is being unpacked are in no list yet.
+    if (lock !== undefined) await this.#pruneBlobs().finally(() => closeSync(lock));
     if (removed.length > 0) await remove(...removed);
+  }
+
+  /**
+   * Moves an image away that was not prepared for `keepMs`, so that no process begins to use it in
+   * between. Returns where it is then.
+   */
+  #discard(hex: string, keepMs: number): string | undefined {
+    return this.#lock.run(() => {
+      const folder = join(this.#dir, "roots", hex);
+      if (!existsSync(folder)) return undefined;
+      const usedAt = statSync(join(folder, "image.json"), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+      if (Date.now() - usedAt < keepMs) return undefined;
+      const path = this.#temporaryPath();
+      renameSync(folder, path);
+      return path;
+    });
   }
 
   /** Unpacked images, the one that was prepared longest ago first. */
@@ -163,7 +197,7 @@ export class ImageStore {
     const found = names.map((hex) => {
       const file = join(this.#dir, "roots", hex, "image.json");
       const usedAt = statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-      const { bytes = 0 } = usedAt === 0 ? {} : (JSON.parse(readFileSync(file, "utf8")) as StoredImage);
+      const { bytes = 0 } = readImage(file) ?? {};
       return { hex, bytes, usedAt };
     });
     return found.sort((a, b) => a.usedAt - b.usedAt);
@@ -173,6 +207,7 @@ export class ImageStore {
   async close(): Promise<void> {
     const reason = new Error("The server is ending.");
     await Promise.all([this.#prepares.end(reason), this.#unpacks.end(reason)]);
+    this.#members.leave();
   }
 
   async #obtain(
@@ -189,11 +224,13 @@ export class ImageStore {
       report("the registry does not answer: the image is used as it was fetched before");
       return resolved;
     }
-    let stored = await this.#stored(resolved.digest);
+    let stored = this.#stored(resolved.digest);
     if (!stored) {
       const options = { onProgress: report, signal };
       stored = await this.#unpacks.run(resolved.digest, options, (line, end) =>
-        this.#turns.run(owner, { report: line, signal: end }, () => this.#make(image, resolved, line, end)),
+        this.#turns.run(owner, { report: line, signal: end }, () =>
+          this.#makeOnce(image, resolved, line, end),
+        ),
       );
       const used = this.#used();
       if (used) await this.prune(used).catch(() => {});
@@ -208,13 +245,34 @@ export class ImageStore {
       error instanceof RegistryUnreachable && image.digest === undefined
         ? this.#tags()[image.name]
         : undefined;
-    const stored = digest === undefined ? undefined : await this.#stored(digest);
+    const stored = digest === undefined ? undefined : this.#stored(digest);
     if (!stored) throw error;
     this.#logger?.warn(
       { image: image.name, digest, reason: errorText(error) },
       "an image is used as it was fetched before",
     );
     return stored;
+  }
+
+  /** Makes an image, or waits until another process has made it. */
+  async #makeOnce(
+    image: ImageReference,
+    resolved: ManifestBytes,
+    report: (text: string) => void,
+    signal: AbortSignal,
+  ): Promise<StoredImage> {
+    const lock = await this.#fetches.acquire(resolved.digest, report, signal);
+    try {
+      const made = this.#stored(resolved.digest);
+      if (made) return made;
+      const tell = (text: string) => {
+        lock?.report(text);
+        report(text);
+      };
+      return await this.#make(image, resolved, tell, signal);
+    } finally {
+      lock?.release();
+    }
   }
 
   async #make(
@@ -229,8 +287,11 @@ export class ImageStore {
     const draft = this.#temporaryPath();
     mkdirSync(draft);
     const layout = join(draft, "layout");
-    const blobs = join(this.#dir, "blobs");
+    const share = await this.#blobs.share(signal);
+    // While another process stands still in removing blobs, the image has blobs of its own.
+    const blobs = share === undefined ? join(draft, "blobs") : join(this.#dir, "blobs");
     try {
+      mkdirSync(blobs, { recursive: true });
       await this.#source.fetch(image, described, { folder: layout, blobs }, report, signal);
       report("unpacking");
       const fetched = [
@@ -249,44 +310,52 @@ export class ImageStore {
       const blobsOf = [...new Set(fetched)];
       const stored: StoredImage = { reference: pinImage(image, digest), env, user, blobs: blobsOf, bytes };
       await writeFile(join(draft, "image.json"), JSON.stringify(stored));
-      await runTool(["rm", "-rf", "--", layout], { signal });
-      // An existing folder is damaged, or it would have been used.
-      if (existsSync(this.#rootFolder(digest))) await rename(this.#rootFolder(digest), this.#temporaryPath());
-      await rename(draft, this.#rootFolder(digest));
-      return stored;
-    } catch (error) {
+      const leftovers = share === undefined ? [layout, blobs] : [layout];
+      await runTool(["rm", "-rf", "--", ...leftovers], { signal });
+      return this.#publish(digest, draft) ?? stored;
+    } finally {
+      if (share !== undefined) closeSync(share);
       await remove(draft);
-      throw error;
     }
   }
 
-  /** The unpacked image of a digest, which then counts as used. */
-  async #stored(digest: string): Promise<StoredImage | undefined> {
-    const file = join(this.#rootFolder(digest), "image.json");
-    try {
-      const now = new Date();
-      await utimes(file, now, now);
-      return JSON.parse(await readFile(file, "utf8")) as StoredImage;
-    } catch {
+  /** Puts an image in its place, or returns the one that another process has put there. */
+  #publish(digest: string, draft: string): StoredImage | undefined {
+    return this.#lock.run(() => {
+      const found = this.#stored(digest);
+      if (found) return found;
+      const folder = this.#rootFolder(digest);
+      // One that exists without its description is damaged.
+      if (existsSync(folder)) renameSync(folder, this.#temporaryPath());
+      renameSync(draft, folder);
       return undefined;
-    }
+    });
+  }
+
+  /** The unpacked image of a digest, which then counts as used. */
+  #stored(digest: string): StoredImage | undefined {
+    const file = join(this.#rootFolder(digest), "image.json");
+    return this.#lock.run(() => {
+      const image = readImage(file);
+      const now = new Date();
+      if (image) utimesSync(file, now, now);
+      return image;
+    });
   }
 
   async #pruneBlobs(): Promise<void> {
     const keep = new Set<string>();
-    for (const hex of await readdir(join(this.#dir, "roots"))) {
-      const text = await readFile(join(this.#dir, "roots", hex, "image.json"), "utf8");
-      for (const blob of (JSON.parse(text) as StoredImage).blobs) keep.add(blob);
-    }
+    for (const hex of await readdir(join(this.#dir, "roots")))
+      for (const blob of readImage(join(this.#dir, "roots", hex, "image.json"))?.blobs ?? []) keep.add(blob);
     const folder = join(this.#dir, "blobs", "sha256");
     const blobs = await readdir(folder).catch(() => []);
-    // The blobs of an image that is being unpacked are in no list yet.
-    if (this.#unpacks.busy) return;
     for (const hex of blobs) if (!keep.has(`sha256:${hex}`)) rmSync(join(folder, hex), { force: true });
-    const existing = Object.entries(this.#tags()).filter(([, digest]) =>
-      existsSync(this.#rootFolder(digest)),
-    );
-    this.#writeTags(Object.fromEntries(existing));
+    this.#lock.run(() => {
+      const existing = Object.entries(this.#tags()).filter(([, digest]) =>
+        existsSync(this.#rootFolder(digest)),
+      );
+      this.#writeTags(Object.fromEntries(existing));
+    });
   }
 
   #rootFolder(digest: string): string {
@@ -294,13 +363,22 @@ export class ImageStore {
   }
 
   #temporaryPath(): string {
-    return join(this.#dir, "tmp", randomBytes(8).toString("hex"));
+    return join(this.#dir, "tmp", `${this.#members.name}.${randomBytes(8).toString("hex")}`);
   }
 
   async #clearTemporary(): Promise<void> {
     const folder = join(this.#dir, "tmp");
-    const names = await readdir(folder);
-    if (names.length > 0) await remove(...names.map((name) => join(folder, name)));
+    // Renamed first, so that only one process removes each.
+    const own = this.#lock.run(() =>
+      readdirSync(folder)
+        .filter((name) => !this.#members.isLiving(name.split(".")[0]!))
+        .map((name) => {
+          const path = this.#temporaryPath();
+          renameSync(join(folder, name), path);
+          return path;
+        }),
+    );
+    if (own.length > 0) await remove(...own);
   }
 
   #tags(): Record<string, string> {
@@ -312,14 +390,25 @@ export class ImageStore {
   }
 
   #remember(name: string, digest: string): void {
-    const tags = this.#tags();
-    if (tags[name] !== digest) this.#writeTags({ ...tags, [name]: digest });
+    this.#lock.run(() => {
+      const tags = this.#tags();
+      if (tags[name] !== digest) this.#writeTags({ ...tags, [name]: digest });
+    });
   }
 
   #writeTags(tags: Record<string, string>): void {
     const draft = join(this.#dir, "tags.json.new");
     writeFileSync(draft, JSON.stringify(tags));
     renameSync(draft, join(this.#dir, "tags.json"));
+  }
+}
+
+/** Undefined when the file is missing or damaged. */
+function readImage(file: string): StoredImage | undefined {
+  try {
+    return JSON.parse(readFileSync(file, "utf8")) as StoredImage;
+  } catch {
+    return undefined;
   }
 }
 

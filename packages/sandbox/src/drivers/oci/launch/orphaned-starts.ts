@@ -1,19 +1,40 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
-import { listPids, sendSignal } from "../../common/processes.ts";
+import { listPids, readStatFields, sendSignal } from "../../common/processes.ts";
 
 /** Time for an orphaned start to end by itself, ms. */
 const graceMs = 5_000;
+/** The runtime starts a few processes one below the other. */
+const maxGenerations = 6;
 
 /**
- * Waits until no runtime starts a container for this state folder any more, and kills one that does
- * not end. A killed server leaves its runtime running, and no server would own the container.
+ * Waits until no ended server's runtime starts a container for this state folder any more, and kills
+ * one that does not end. A killed server leaves its runtime running, and no server would own the
+ * container. `servers`: the living processes whose starts go on.
  */
-export async function killOrphanedStarts(stateFolder: string): Promise<void> {
-  const end = Date.now() + graceMs;
-  for (let pids = findStarts(stateFolder); pids.length > 0; pids = findStarts(stateFolder)) {
-    if (Date.now() > end) for (const pid of pids) sendSignal(pid, "SIGKILL");
+export async function killOrphanedStarts(stateFolder: string, servers: ReadonlySet<number>): Promise<void> {
+  const seenAt = new Map<number, number>();
+  for (;;) {
+    const orphans = findStarts(stateFolder).filter((pid) => !descendsFrom(pid, servers));
+    if (orphans.length === 0) return;
+    for (const pid of orphans) {
+      if (!seenAt.has(pid)) seenAt.set(pid, Date.now());
+      if (Date.now() - seenAt.get(pid)! > graceMs) sendSignal(pid, "SIGKILL");
+    }
     await delay(10);
+  }
+}
+
+function descendsFrom(pid: number, ancestors: ReadonlySet<number>): boolean {
+  try {
+    for (let one = pid, depth = 0; one > 1 && depth < maxGenerations; depth++) {
+      one = Number(readStatFields(one)[1]);
+      if (ancestors.has(one)) return true;
+    }
+    return false;
+  } catch {
+    // It has just ended, as its next look shows.
+    return false;
   }
 }
 

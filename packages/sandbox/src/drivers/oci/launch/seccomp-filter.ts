@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import { makeSeccompSection, profilePackage, profilePath } from "../../common/seccomp.ts";
+import type { FolderMembers } from "../../common/sharing/folder-members.ts";
 import type { Runtime } from "../container/runtime.ts";
 
 /** A filter as a runtime configuration carries it. */
@@ -24,9 +25,11 @@ export interface TrialResult {
 export async function prepareSeccompFilter(input: {
   runtime: Runtime;
   folder: string;
+  /** The processes that share the folder. */
+  members: FolderMembers;
   start: (filter: SeccompFilter) => Promise<TrialResult>;
 }): Promise<SeccompFilter> {
-  const { runtime, folder, start } = input;
+  const { runtime, folder, members, start } = input;
   const section = readSection();
   if (runtime.kind !== "crun") return { section };
 
@@ -43,9 +46,19 @@ export async function prepareSeccompFilter(input: {
   const { filtered, compiled } = await start({ section });
   if (!filtered) throw new PlatformError("SeccompIneffective");
   if (compiled === undefined || !(await start({ compiled })).filtered) return { section };
-  writeFileSync(`${path}.new`, compiled, { mode: 0o600 });
-  renameSync(`${path}.new`, path);
+  removeDrafts(folder, members);
+  const draft = `${path}.${members.name}`;
+  writeFileSync(draft, compiled, { mode: 0o600 });
+  renameSync(draft, path);
   return { compiled };
+}
+
+/** Those of processes that were killed. */
+function removeDrafts(folder: string, members: FolderMembers): void {
+  for (const name of readdirSync(folder)) {
+    const [, maker] = /^seccomp-\w+\.bpf\.(.+)$/.exec(name) ?? [];
+    if (maker !== undefined && !members.isLiving(maker)) rmSync(join(folder, name), { force: true });
+  }
 }
 
 function readSection(): object {

@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import { chmodSync, existsSync, lchownSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import type { FolderMembers } from "../../common/sharing/folder-members.ts";
 
 /**
  * The folders that root filesystems are stacked from: `layers/<name>`, and `work/<name>` for a
@@ -13,9 +14,11 @@ export class Layers {
   readonly #work: string;
   readonly #trash: string;
   readonly #idBase: number;
+  readonly #members: FolderMembers;
 
   /** `dir` is the driver's folder, `idBase` the host id of every sandbox's root. */
-  constructor(dir: string, idBase: number) {
+  constructor(dir: string, idBase: number, members: FolderMembers) {
+    this.#members = members;
     this.folder = join(dir, "layers");
     this.#work = join(dir, "work");
     this.#trash = join(dir, "trash");
@@ -75,7 +78,7 @@ export class Layers {
     const discarded: string[] = [];
     for (const name of names) {
       for (const path of [this.path(name), this.workPath(name)]) {
-        const target = join(this.#trash, randomInt(2 ** 47).toString(36));
+        const target = this.#trashPath();
         try {
           renameSync(path, target);
           discarded.push(target);
@@ -87,9 +90,26 @@ export class Layers {
     return discarded;
   }
 
-  /** Discarded folders that an earlier process did not remove. */
+  /** Discarded folders of this process, and those of ended ones, which become its own. */
   trash(): string[] {
-    return readdirSync(this.#trash).map((name) => join(this.#trash, name));
+    return readdirSync(this.#trash).flatMap((name) => {
+      const path = join(this.#trash, name);
+      const maker = name.split(".")[0]!;
+      if (maker === this.#members.name) return [path];
+      if (this.#members.isLiving(maker)) return [];
+      const target = this.#trashPath();
+      try {
+        renameSync(path, target);
+        return [target];
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+        return [];
+      }
+    });
+  }
+
+  #trashPath(): string {
+    return join(this.#trash, `${this.#members.name}.${randomInt(2 ** 47).toString(36)}`);
   }
 
   #unusedName(): string {

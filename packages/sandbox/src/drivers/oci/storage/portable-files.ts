@@ -82,7 +82,8 @@ export class OciPortableFiles implements PortableFiles {
   async removeLeftovers(): Promise<void> {
     for (const name of readNames(this.#staging)) {
       const folder = join(this.#staging, name);
-      if (Date.now() - statSync(folder).mtimeMs > leftoverMs) await this.#clear(folder);
+      const changedAt = statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? Number.POSITIVE_INFINITY;
+      if (Date.now() - changedAt > leftoverMs) await this.#clear(folder);
     }
   }
 

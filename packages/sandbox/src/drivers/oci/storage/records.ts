@@ -1,7 +1,17 @@
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import type { PreparedSpec, SandboxRoot } from "../../../driver.ts";
+import type { FolderMembers } from "../../common/sharing/folder-members.ts";
 
 /** The parts of a sandbox. Layers are names of `Layers`. */
 export interface StoredSandbox {
@@ -12,6 +22,8 @@ export interface StoredSandbox {
   layers: string[];
   /** The generated layer of a `host` root. */
   hostLayer: string | null;
+  /** The member of the folder that created it; others leave it alone while that one lives. */
+  maker?: string;
 }
 
 /** The files of a snapshot: layers above a root. */
@@ -19,6 +31,7 @@ export interface StoredSnapshot {
   root: SandboxRoot;
   layers: string[];
   hostLayer: string | null;
+  maker?: string;
 }
 
 /** A change that is on the disk but has no effect yet. One of the two is called, once. */
@@ -39,19 +52,31 @@ export function getImage(record: StoredSandbox | StoredSnapshot): string | undef
   return root.kind === "image" ? root.reference : undefined;
 }
 
+interface Known<T> {
+  record: T;
+  /** Of the file that it was read from. */
+  stamp: string;
+}
+
 /**
  * Records of one kind in one JSON file each, which is replaced atomically. A record that was read
- * stays in memory until `forget`.
+ * stays in memory until `forget`, or until another process replaces its file.
  */
-export class Records<T> {
+export class Records<T extends StoredSandbox | StoredSnapshot> {
   readonly #folder: string;
-  readonly #known = new Map<string, T>();
+  readonly #members: FolderMembers;
+  readonly #known = new Map<string, Known<T>>();
+  /** What each file used when it was last read, by its name. */
+  readonly #uses = new Map<string, { stamp: string; layers: string[] }>();
 
-  constructor(folder: string) {
+  /** Removes the drafts of members that have ended. */
+  constructor(folder: string, members: FolderMembers) {
     this.#folder = folder;
+    this.#members = members;
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     for (const name of readdirSync(folder))
-      if (!name.endsWith(".json")) rmSync(join(folder, name), { recursive: true });
+      if (!name.endsWith(".json") && !members.isLiving(name.split(".")[1] ?? ""))
+        rmSync(join(folder, name), { recursive: true, force: true });
   }
 
   ids(): string[] {
@@ -61,26 +86,45 @@ export class Records<T> {
   }
 
   has(id: string): boolean {
-    return this.#known.has(id) || existsSync(this.#path(id));
+    return existsSync(this.#path(id));
   }
 
   /** Undefined when it does not exist. Throws when it cannot be read. */
   get(id: string): T | undefined {
+    const stamp = this.#stamp(`${id}.json`);
     const known = this.#known.get(id);
-    if (known) return known;
+    if (known && known.stamp === stamp) return known.record;
+    this.#known.delete(id);
     const record = this.peek(id);
-    if (record) this.#known.set(id, record);
+    // A file that is replaced meanwhile has another stamp, so that the next call reads it again.
+    if (record && stamp !== undefined) this.#known.set(id, { record, stamp });
     return record;
   }
 
   /** Like `get`, but keeps nothing in memory. */
   peek(id: string): T | undefined {
+    return this.#read(`${id}.json`);
+  }
+
+  /**
+   * Layers that any record or draft uses; undefined when one cannot be read, which may use all.
+   * Drafts come first, because they become records.
+   */
+  layers(): Set<string> | undefined {
+    const names = readdirSync(this.#folder);
+    const isRecord = (name: string) => name.endsWith(".json");
+    const used = new Set<string>();
     try {
-      return JSON.parse(readFileSync(this.#path(id), "utf8"));
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-      throw error;
+      for (const name of names.filter((one) => !isRecord(one)))
+        for (const layer of this.#layersOf(name)) used.add(layer);
+      const records = readdirSync(this.#folder).filter(isRecord);
+      for (const name of records) for (const layer of this.#layersOf(name)) used.add(layer);
+      const existing = new Set(records);
+      for (const name of this.#uses.keys()) if (!existing.has(name)) this.#uses.delete(name);
+    } catch {
+      return undefined;
     }
+    return used;
   }
 
   set(id: string, record: T): void {
@@ -89,7 +133,7 @@ export class Records<T> {
 
   /** Writes a record that takes effect with `commit`, which needs no space on the disk. */
   draft(id: string, record: T): RecordDraft {
-    const draft = join(this.#folder, `${id}.${randomBytes(6).toString("hex")}`);
+    const draft = join(this.#folder, `${id}.${this.#members.name}.${randomBytes(6).toString("hex")}`);
     const discard = () => rmSync(draft, { force: true });
     try {
       writeFileSync(draft, JSON.stringify(record), { mode: 0o600 });
@@ -97,13 +141,11 @@ export class Records<T> {
       discard();
       throw error;
     }
-    return {
-      commit: () => {
-        renameSync(draft, this.#path(id));
-        this.#known.set(id, record);
-      },
-      discard,
+    const commit = () => {
+      renameSync(draft, this.#path(id));
+      this.#known.delete(id);
     };
+    return { commit, discard };
   }
 
   /** Removing an unknown record is fine. */
@@ -115,6 +157,32 @@ export class Records<T> {
   /** Frees the memory of the record. */
   forget(id: string): void {
     this.#known.delete(id);
+  }
+
+  /** Reads only a file that has changed since the last call. */
+  #layersOf(name: string): string[] {
+    const stamp = this.#stamp(name);
+    const known = this.#uses.get(name);
+    if (known && known.stamp === stamp) return known.layers;
+    const record = this.#read(name);
+    const layers = record ? listLayers(record) : [];
+    if (stamp !== undefined && name.endsWith(".json")) this.#uses.set(name, { stamp, layers });
+    return layers;
+  }
+
+  #read(name: string): T | undefined {
+    try {
+      return JSON.parse(readFileSync(join(this.#folder, name), "utf8"));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+      throw error;
+    }
+  }
+
+  /** Distinguishes the files that have had a name; undefined without one. */
+  #stamp(name: string): string | undefined {
+    const stat = statSync(join(this.#folder, name), { bigint: true, throwIfNoEntry: false });
+    return stat && `${stat.ino} ${stat.ctimeNs}`;
   }
 
   #path(id: string): string {

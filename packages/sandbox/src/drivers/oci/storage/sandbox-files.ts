@@ -2,16 +2,11 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { FilesOf, PreparedSpec } from "../../../driver.ts";
+import type { FolderLock } from "../../common/sharing/folder-lock.ts";
+import type { FolderMembers } from "../../common/sharing/folder-members.ts";
 import { HostRoot } from "./host-root.ts";
 import { Layers } from "./layers.ts";
-import {
-  getImage,
-  listLayers,
-  type RecordDraft,
-  Records,
-  type StoredSandbox,
-  type StoredSnapshot,
-} from "./records.ts";
+import { getImage, type RecordDraft, Records, type StoredSandbox, type StoredSnapshot } from "./records.ts";
 import { removeTrees } from "./remove-tree.ts";
 
 /** More make every look-up in the root slow, and their names do not fit into one mount. */
@@ -24,27 +19,29 @@ export interface SandboxFilesOptions {
   idBase: number;
   /** Mount points in `host` sandboxes. */
   hostMounts: string[];
+  /** The processes that share the folder, and their lock. */
+  members: FolderMembers;
+  lock: FolderLock;
 }
 
 /**
- * The files of an installation's sandboxes and snapshots. A layer that no record uses is garbage.
- * Each change replaces one record synchronously with its layers.
+ * The files of an installation's sandboxes and snapshots. A layer that no record and no draft uses
+ * is garbage. Layers are created with their record, and removed, under the lock of the folder.
  */
 export class SandboxFiles {
   readonly layers: Layers;
   readonly #sandboxes: Records<StoredSandbox>;
   readonly #snapshots: Records<StoredSnapshot>;
   readonly #hostRoot: HostRoot;
-  #references: LayerReferences | undefined;
-  /** True when a record cannot be read, which may use any layer. */
-  #unreadable = false;
-  /** Layers of records that are drafts. */
-  readonly #drafted = new Set<string>();
+  readonly #members: FolderMembers;
+  readonly #lock: FolderLock;
 
-  constructor({ dir, idBase, hostMounts }: SandboxFilesOptions) {
-    this.layers = new Layers(dir, idBase);
-    this.#sandboxes = new Records(join(dir, "sandboxes"));
-    this.#snapshots = new Records(join(dir, "snapshots"));
+  constructor({ dir, idBase, hostMounts, members, lock }: SandboxFilesOptions) {
+    this.#members = members;
+    this.#lock = lock;
+    this.layers = new Layers(dir, idBase, members);
+    this.#sandboxes = new Records(join(dir, "sandboxes"), members);
+    this.#snapshots = new Records(join(dir, "snapshots"), members);
     this.#hostRoot = new HostRoot(this.layers, idBase, hostMounts);
   }
 
@@ -62,6 +59,10 @@ export class SandboxFiles {
 
   /** Creates a sandbox, empty or with the files and root of a snapshot. Throws SnapshotNotFound. */
   create(id: string, spec: PreparedSpec, snapshotId: string | undefined): StoredSandbox {
+    return this.#lock.run(() => this.#create(id, spec, snapshotId));
+  }
+
+  #create(id: string, spec: PreparedSpec, snapshotId: string | undefined): StoredSandbox {
     const snapshot = snapshotId === undefined ? undefined : this.#snapshots.peek(snapshotId);
     if (snapshotId !== undefined && !snapshot) throw new PlatformError("UnknownSnapshot", { id: snapshotId });
     const fullSpec: PreparedSpec = snapshot ? { ...spec, root: snapshot.root } : spec;
@@ -71,6 +72,7 @@ export class SandboxFiles {
       upper: this.layers.make(),
       layers: snapshot?.layers ?? [],
       hostLayer,
+      maker: this.#members.name,
     });
   }
 
@@ -78,8 +80,10 @@ export class SandboxFiles {
   renew(id: string, record: StoredSandbox, spec: PreparedSpec): StoredSandbox {
     this.layers.unseal(record.upper);
     const fullSpec: PreparedSpec = { ...spec, root: record.spec.root };
-    const next = { ...record, spec: fullSpec, hostLayer: this.#hostLayer(fullSpec) };
-    return JSON.stringify(next) === JSON.stringify(record) ? record : this.#set(id, next);
+    return this.#lock.run(() => {
+      const next = { ...record, spec: fullSpec, hostLayer: this.#hostLayer(fullSpec) };
+      return JSON.stringify(next) === JSON.stringify(record) ? record : this.#set(id, next);
+    });
   }
 
   /**
@@ -91,18 +95,20 @@ export class SandboxFiles {
     const { spec, upper, hostLayer } = record;
     const layers = [upper, ...record.layers];
     if (layers.length > maxLayers) throw new PlatformError("SnapshotLimit", { max: maxLayers });
-    const next = { ...record, upper: this.layers.make(), layers };
-    const snapshot = { root: spec.root, layers, hostLayer };
+    const snapshot = { root: spec.root, layers, hostLayer, maker: this.#members.name };
     const drafts: RecordDraft[] = [];
-    this.#drafted.add(next.upper);
+    let made: string | undefined;
     const discard = () => {
       for (const draft of drafts) draft.discard();
-      this.#drafted.delete(next.upper);
-      for (const path of this.layers.discard([next.upper])) rmSync(path, { recursive: true, force: true });
+      const unused = made === undefined ? [] : this.layers.discard([made]);
+      for (const path of unused) rmSync(path, { recursive: true, force: true });
     };
     try {
-      drafts.push(this.#sandboxes.draft(id, next));
-      drafts.push(this.#snapshots.draft(snapshotId, snapshot));
+      this.#lock.run(() => {
+        made = this.layers.make();
+        drafts.push(this.#sandboxes.draft(id, { ...record, upper: made, layers }));
+        drafts.push(this.#snapshots.draft(snapshotId, snapshot));
+      });
     } catch (error) {
       discard();
       throw error;
@@ -111,10 +117,6 @@ export class SandboxFiles {
       // In this order a crash in between leaves no garbage; `renew` restores the work folder.
       this.layers.seal(upper);
       for (const draft of drafts) draft.commit();
-      this.#drafted.delete(next.upper);
-      this.#snapshots.forget(snapshotId);
-      // The sandbox gives the old upper layer up and has it as a lower one.
-      this.#references?.add([next.upper, ...listLayers(snapshot)]);
     };
     return { commit, discard };
   }
@@ -134,18 +136,17 @@ export class SandboxFiles {
     this.#sandboxes.forget(id);
   }
 
-  /** Removes unused layers and the trash of an earlier process. */
+  /** Removes unused layers and the trash of ended processes. */
   async collectGarbage(): Promise<void> {
-    const references = this.#countReferences();
-    const unused = this.#unreadable
-      ? []
-      : this.layers
-          .names()
-          .filter(
-            (name) => !references.has(name) && !this.#drafted.has(name) && !this.#hostRoot.isCached(name),
-          );
-    this.layers.discard(unused);
+    // Without the lock first, because there is rarely anything to remove.
+    if (this.#unusedLayers().length > 0) this.#lock.run(() => this.layers.discard(this.#unusedLayers()));
     await removeTrees(this.layers.trash());
+  }
+
+  /** True when another living process created the sandbox or the snapshot. */
+  isOfOther(kind: "sandbox" | "snapshot", id: string): boolean {
+    const record = kind === "sandbox" ? readRecord(this.#sandboxes, id) : readRecord(this.#snapshots, id);
+    return this.#members.isOther(record?.maker);
   }
 
   /** The layers of snapshots that none of the sandboxes has. */
@@ -167,17 +168,16 @@ export class SandboxFiles {
    * be on the filesystem of the layers.
    */
   adopt({ kind, id }: FilesOf, spec: PreparedSpec, folders: readonly string[]): void {
-    const hostLayer = this.#hostLayer(spec);
-    const names = folders.map((folder, index) =>
-      this.layers.adopt(folder, { isWritable: kind === "sandbox" && index === 0 }),
-    );
-    const [upper, ...lower] = names as [string, ...string[]];
-    if (kind === "sandbox") this.#set(id, { spec, upper, layers: lower, hostLayer });
-    else {
-      this.#snapshots.set(id, { root: spec.root, layers: names, hostLayer });
-      this.#snapshots.forget(id);
-      this.#references?.add(listLayers({ root: spec.root, layers: names, hostLayer }));
-    }
+    this.#lock.run(() => {
+      const hostLayer = this.#hostLayer(spec);
+      const maker = this.#members.name;
+      const names = folders.map((folder, index) =>
+        this.layers.adopt(folder, { isWritable: kind === "sandbox" && index === 0 }),
+      );
+      const [upper, ...lower] = names as [string, ...string[]];
+      if (kind === "sandbox") this.#set(id, { spec, upper, layers: lower, hostLayer, maker });
+      else this.#snapshots.set(id, { root: spec.root, layers: names, hostLayer, maker });
+    });
   }
 
   /** Every image that a sandbox or a snapshot uses. */
@@ -186,10 +186,7 @@ export class SandboxFiles {
   }
 
   #set(id: string, record: StoredSandbox): StoredSandbox {
-    const before = this.#references && this.#sandboxes.peek(id);
     this.#sandboxes.set(id, record);
-    this.#references?.add(listLayers(record));
-    if (before) this.#references?.release(listLayers(before));
     return record;
   }
 
@@ -198,24 +195,32 @@ export class SandboxFiles {
   }
 
   async #removeRecord(records: Records<StoredSandbox | StoredSnapshot>, id: string): Promise<void> {
-    const references = this.#countReferences();
     const record = readRecord(records, id);
     records.remove(id);
     if (!record) return;
-    const unused = references.release(listLayers(record)).filter((name) => name !== record.hostLayer);
-    await removeTrees(this.layers.discard(unused));
+    // No other record has the writable layer of a sandbox; those of snapshots may be shared.
+    const discarded = "upper" in record ? this.layers.discard([record.upper]) : [];
+    if (record.layers.length > 0) {
+      this.#lock.run(() => {
+        const used = this.#usedLayers();
+        if (used) discarded.push(...this.layers.discard(record.layers.filter((name) => !used.has(name))));
+      });
+    }
+    await removeTrees(discarded);
   }
 
-  /** Reads every record at the first call; later the counts follow the changes. */
-  #countReferences(): LayerReferences {
-    if (this.#references) return this.#references;
-    const references = new LayerReferences();
-    for (const record of this.#readAll()) {
-      if (record) references.add(listLayers(record));
-      else this.#unreadable = true;
-    }
-    this.#references = references;
-    return references;
+  #unusedLayers(): string[] {
+    // Layers are listed first: those that are created meanwhile are not in the list.
+    const names = this.layers.names();
+    const used = this.#usedLayers();
+    if (!used) return [];
+    return names.filter((name) => !used.has(name) && !this.#hostRoot.isCached(name));
+  }
+
+  /** Undefined when a record cannot be read, which may use any layer. */
+  #usedLayers(): Set<string> | undefined {
+    const [sandboxes, snapshots] = [this.#sandboxes.layers(), this.#snapshots.layers()];
+    return sandboxes && snapshots && sandboxes.union(snapshots);
   }
 
   /** 25 µs per record; undefined for one that cannot be read. */
@@ -226,33 +231,13 @@ export class SandboxFiles {
 }
 
 /** Undefined also for a record that a power failure truncated. */
-function readRecord<T>(records: Records<T>, id: string): T | undefined {
+function readRecord<T extends StoredSandbox | StoredSnapshot>(
+  records: Records<T>,
+  id: string,
+): T | undefined {
   try {
     return records.peek(id);
   } catch {
     return undefined;
-  }
-}
-
-/** Counts how many records use each layer. */
-class LayerReferences {
-  readonly #counts = new Map<string, number>();
-
-  add(names: string[]): void {
-    for (const name of names) this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
-  }
-
-  /** Returns the names that no record uses any more. */
-  release(names: string[]): string[] {
-    return names.filter((name) => {
-      const left = (this.#counts.get(name) ?? 0) - 1;
-      if (left > 0) this.#counts.set(name, left);
-      else this.#counts.delete(name);
-      return left <= 0;
-    });
-  }
-
-  has(name: string): boolean {
-    return this.#counts.has(name);
   }
 }

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { insideBusybox } from "../../common/busybox.ts";
 import { openRuntimeDir } from "../storage/runtime-dir.ts";
@@ -34,8 +34,15 @@ export class PipeFolders {
     rmSync(this.path(id), { recursive: true, force: true });
   }
 
-  /** Removes the folder of the installation if no sandbox is left in it. */
-  close(): void {
-    if (readdirSync(this.#folder).length === 0) rmSync(this.#folder, { recursive: true, force: true });
+  /**
+   * Removes the folder of the installation if no sandbox is left in it. Called when no other process
+   * uses it.
+   */
+  removeFolder(): void {
+    try {
+      rmdirSync(this.#folder);
+    } catch {
+      // A sandbox is left.
+    }
   }
 }
