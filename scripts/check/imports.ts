@@ -20,6 +20,7 @@ const roomOrders: readonly { folder: string; rooms: readonly string[] }[] = [
       "callbacks/",
       "git/",
       "users/",
+      "nodes/",
       "store/",
       "config/",
     ],

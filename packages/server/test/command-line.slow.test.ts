@@ -249,7 +249,7 @@ test("keys are made, listed and revoked while the server is down, and new ones w
   const late = await keys("create", "-n", "late");
   expect((await get(url, late.stdout.trim())).status).toBe(200);
   expect((await keys()).stdout).toMatch(
-    /^ID .*NAME\n.* default .* full +early bird\n.* command line, process \d+\n.* late\n$/,
+    /^ID .*NAME\n.* default .* full +early bird\n.* command line, process \d+, place \w+\n.* late\n$/,
   );
   expect((await keys("revoke", "late")).stdout).toMatch(/^Revoked "late"\./);
   expect((await keys("revoke", "late")).code).toBe(1);

@@ -37,6 +37,8 @@ export const storeErrors = {
       "The data folder {path} cannot be created ({reason}): choose another one with SANDPIPER_DATA.",
     DataFolderInUse:
       "The data folder {dir} is in use by another Sandpiper process: stop that one, or set SANDPIPER_DATA to another folder.",
+    PlaceIdDamaged:
+      "The file {file} is damaged: it holds the id of this data folder, so restore it from a backup, or remove it to make the folder a new place.",
     DatabaseTooNew:
       "The data folder {dir} was written by a newer version of Sandpiper (schema {version}, this one knows {known}): start that version, or restore a backup.",
     DatabaseDamaged: "The database {file} is damaged: restore it from a backup.",

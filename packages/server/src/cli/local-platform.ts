@@ -1,11 +1,12 @@
 import { createServer } from "node:net";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Config } from "../config/config.ts";
+import { loadPlaceId } from "../nodes/place-id.ts";
 import type { Platform, PlatformOptions } from "../platform.ts";
 import { defaultUser } from "../users/default-user.ts";
 import { Client } from "./client.ts";
 import { CliError, exitCodes } from "./errors.ts";
-import { publishServer, withdrawServer } from "./server-file.ts";
+import { keepPublished } from "./server-file.ts";
 
 /**
  * Starts the platform in this process. Throws CliError for problems of the machine or the
@@ -51,19 +52,32 @@ export async function openAccess(
   { dataDir, stays }: { dataDir: string; stays: boolean },
 ): Promise<LocalAccess> {
   const { apiKeys, url } = platform;
-  // One process uses a data folder, so the keys of others are left over.
+  const place = (await loadPlaceId(dataDir)).slice(0, 8);
+  const own = `${keyPrefix}${process.pid}, place ${place}`;
   const removeKeys = async () => {
     for (const { id, name } of await apiKeys.list(defaultUser))
-      if (name.startsWith(keyPrefix)) await apiKeys.remove(id);
+      if (name === own || isLeftOver(name, place)) await apiKeys.remove(id);
   };
   await removeKeys();
-  const key = await apiKeys.create(defaultUser, `${keyPrefix}${process.pid}`);
-  publishServer(dataDir, { url, key, stays });
+  const key = await apiKeys.create(defaultUser, own);
+  const withdraw = keepPublished(dataDir, { url, key, stays });
   const release = async () => {
-    withdrawServer(dataDir);
+    withdraw();
     await removeKeys();
   };
   return { client: new Client(url, key), key, release };
+}
+
+/** True for the key of a process of this place, or of an older version, that has ended. */
+function isLeftOver(name: string, place: string): boolean {
+  const [, pid, its = place] = /^command line, process (\d+)(?:, place (\w+))?$/.exec(name) ?? [];
+  if (pid === undefined || its !== place) return false;
+  try {
+    process.kill(Number(pid), 0);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ESRCH";
+  }
 }
 
 /** True when a server can listen there, else the error. */

@@ -1,8 +1,11 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { chmod, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { findServer, publishServer, withdrawServer } from "./server-file.ts";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { findServer, keepPublished, publishServer, withdrawServer } from "./server-file.ts";
 
 let dir = "";
 let file = "";
@@ -34,6 +37,26 @@ test("the file of a process that has ended is stale, also when its id belongs to
   // The next server replaces it.
   publishServer(dir, server);
   expect(findServer(dir)).toMatchObject(server);
+});
+
+test("of two servers the other is found once the one that came last has been killed", async () => {
+  const withdraw = keepPublished(dir, server, 20);
+  const module = fileURLToPath(new URL("./server-file.ts", import.meta.url));
+  const later = { ...server, url: "http://127.0.0.1:2" };
+  const code = `import { keepPublished } from ${JSON.stringify(module)};
+    keepPublished(${JSON.stringify(dir)}, ${JSON.stringify(later)});
+    console.log("published");
+    process.stdin.resume();`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", code], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  await once(child.stdout, "data");
+  expect(findServer(dir)).toMatchObject({ ...later, pid: child.pid });
+  child.kill("SIGKILL");
+  await once(child, "exit");
+  await vi.waitFor(() => expect(findServer(dir)).toMatchObject({ ...server, pid: process.pid }), 5_000);
+  withdraw();
+  expect(findServer(dir)).toBeUndefined();
 });
 
 test("a file that others can read, or that is no JSON, is ignored", async () => {

@@ -29,6 +29,32 @@ export function publishServer(dataDir: string, server: Pick<RunningServer, "url"
   renameSync(temporary, file);
 }
 
+const renewMs = 2_000;
+
+/**
+ * Publishes a server until the returned function is called. When several servers share a folder,
+ * the file shows the one that was published last; once that has ended, another one replaces it.
+ */
+export function keepPublished(
+  dataDir: string,
+  server: Pick<RunningServer, "url" | "key" | "stays">,
+  intervalMs = renewMs,
+): () => void {
+  publishServer(dataDir, server);
+  const renew = () => {
+    try {
+      if (!findServer(dataDir)) publishServer(dataDir, server);
+    } catch {
+      // The disk is full: the next round tries again.
+    }
+  };
+  const timer = setInterval(renew, intervalMs).unref();
+  return () => {
+    clearInterval(timer);
+    withdrawServer(dataDir);
+  };
+}
+
 /** Removes the file of this process. */
 export function withdrawServer(dataDir: string): void {
   if (readServer(path(dataDir))?.pid === pid) rmSync(path(dataDir), { force: true });

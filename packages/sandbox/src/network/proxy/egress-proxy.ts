@@ -132,8 +132,7 @@ export class EgressProxy implements Egress, Inspector {
   async attach(sandbox: ProxiedSandbox, listen: Listen): Promise<void> {
     this.detach(sandbox.id);
     if (sandbox.policy.mode === "none") return;
-    const log = this.#getLog(sandbox.id);
-    await log.ready();
+    const log = await this.#renewLog(sandbox.id);
     const { env = process.env, secrets, trusted = [] } = this.#options;
     const session = new ProxySession({ sandbox, log, resolve: this.#resolve, env, secrets, trusted });
     const entry: { session: ProxySession; listener: { close(): void } | undefined } = {
@@ -319,6 +318,15 @@ export class EgressProxy implements Egress, Inspector {
     const { host, port } = target ?? { host: "", port: 0 };
     new Exchange(origin.session, request.method!, { host, port }).end(refusal.message, "refused");
     return refusal;
+  }
+
+  /** Reads the log again, because another process may have written to it meanwhile. */
+  async #renewLog(id: string): Promise<DecisionLog> {
+    await this.#logs.get(id)?.flush();
+    this.#logs.delete(id);
+    const log = this.#getLog(id);
+    await log.ready();
+    return log;
   }
 
   #getLog(id: string): DecisionLog {

@@ -171,6 +171,14 @@ export class BashService implements Bash {
     };
   }
 
+  /**
+   * Forgets what is in memory of a sandbox, so that its history is read again. Called when the
+   * sandbox comes from another process, which may have written to it.
+   */
+  forget(sandboxId: string): void {
+    this.#histories.delete(sandboxId);
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     this.#forget();
