@@ -20,7 +20,7 @@ awk -v bytes="$bytes" -v files="$files" '
   { sum[$1] += $4 * 512; count[$1]++; if ((all += $4 * 512) > bytes || ++number > files) exit }
   END { for (layer in count) printf "%s %.0f %d %d\\n", layer, sum[layer], count[layer], late }' 2>/dev/null`;
 
-const unbounded: FileBounds = { diskBytes: Number.MAX_SAFE_INTEGER, files: Number.MAX_SAFE_INTEGER };
+export const unbounded: FileBounds = { diskBytes: Number.MAX_SAFE_INTEGER, files: Number.MAX_SAFE_INTEGER };
 
 /** Measures layers in separate processes, so that many files do not block the server. */
 export class DiskUsage {

@@ -24,7 +24,7 @@ import { raiseOomScores } from "../../kernel/oom-score.ts";
 import type { Registries } from "../../specs/registries.ts";
 import { insideFolder } from "../common/busybox.ts";
 import { idPattern } from "../common/commands.ts";
-import { DiskUsage } from "../common/disk-usage.ts";
+import { DiskUsage, unbounded } from "../common/disk-usage.ts";
 import { inspectHost } from "../common/host.ts";
 import { measureKernelMemory, measureMemoryFiles } from "../common/kernel-memory.ts";
 import { FolderLock } from "../common/sharing/folder-lock.ts";
@@ -43,6 +43,7 @@ import { stopGroup } from "./container/stop.ts";
 import { ImageStore } from "./images/image-store.ts";
 import { prepareSpec } from "./images/prepare-spec.ts";
 import { prepareSeccompFilter, type SeccompFilter, type TrialResult } from "./launch/seccomp-filter.ts";
+import { trialPattern, trialSpec } from "./launch/trial-spec.ts";
 import { deletedOpenBytes } from "./storage/deleted-files.ts";
 import { OciPortableFiles } from "./storage/portable-files.ts";
 import type { StoredSandbox } from "./storage/records.ts";
@@ -307,8 +308,7 @@ export class OciDriver implements SandboxDriver {
     const traces = new Set([...files.ids(), ...containers.traces(), ...groups.names()]);
     const snapshots = files.snapshotIds();
     await known.refresh?.();
-    // `known` is read right before each removal, because a sandbox may be created meanwhile. What
-    // another living process has created may not have its record yet.
+    // `known` is read right before each removal; what another process has created may be in no row.
     for (const id of traces) {
       if (known.sandboxes.has(id) || this.#trials.has(id) || files.isOfOther("sandbox", id)) continue;
       await this.remove(id);
@@ -396,20 +396,5 @@ export class OciDriver implements SandboxDriver {
   }
 }
 
-const trialPattern = /^trial-[0-9a-f]{16}$/;
-
-const unbounded: FileBounds = { diskBytes: Number.MAX_SAFE_INTEGER, files: Number.MAX_SAFE_INTEGER };
-
 const noCgroupsWarning =
   "This server may not create control groups: memory and processes are limited for each process and user of a sandbox, CPUs are not.";
-
-const trialSpec: PreparedSpec = {
-  network: { mode: "none", allow: [], credentials: [] },
-  id: "trial",
-  root: { kind: "host" },
-  command: null,
-  env: {},
-  workingDir: "/workspace",
-  user: { name: "agent", uid: 1000, gid: 1000, home: "/home/agent" },
-  limits: { memoryBytes: 64 * 2 ** 20, pids: 16, cpus: 1, diskBytes: 2 ** 20 },
-};

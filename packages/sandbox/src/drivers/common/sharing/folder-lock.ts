@@ -21,7 +21,7 @@ export class FolderLock {
     this.#file = file;
   }
 
-  /** Runs work that may itself call `run`. Throws SandboxFailed when another process stands still. */
+  /** Runs work that may itself call `run`. Throws SandboxFailed when another one stands still. */
   run<T>(work: () => T): T {
     const fd = this.#depth === 0 ? this.#acquire() : undefined;
     this.#depth++;

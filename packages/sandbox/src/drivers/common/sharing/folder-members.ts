@@ -7,9 +7,9 @@ import type { FolderLock } from "./folder-lock.ts";
 const { O_RDWR, O_CREAT, O_EXCL, O_RDONLY } = constants;
 
 /**
- * The processes that work in one folder at the same time. Each has a file of its own, which it keeps
- * locked: the kernel ends the lock with the process, however that ends. Unfinished files carry the
- * name of their process, so that others remove those of ended processes only.
+ * The processes that work in one folder at the same time. Each has a file of its own, which it
+ * keeps locked: the kernel ends the lock with the process, however that ends. Unfinished files
+ * carry the name of their process, so that others remove those of ended processes only.
  */
 export class FolderMembers {
   readonly #folder: string;

@@ -18,7 +18,10 @@ export class BlobsLock {
     this.#file = file;
   }
 
-  /** For a fetch. Undefined when a process stands still in removing blobs. Throws the signal's reason. */
+  /**
+   * For a fetch. Undefined when a process stands still in removing blobs. Throws the signal's
+   * reason.
+   */
   async share(signal: AbortSignal): Promise<number | undefined> {
     const end = performance.now() + maxWaitMs;
     for (;;) {

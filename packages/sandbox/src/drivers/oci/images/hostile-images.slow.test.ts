@@ -224,8 +224,8 @@ test("an image larger than the disk is refused, even with a false size, and leav
   const small = join(dir, "small");
   mkdirSync(small);
   execFileSync("mount", ["-t", "tmpfs", "-o", "size=48m", "tmpfs", small]);
+  const images = new ImageStore({ dir: join(small, "images"), idBase });
   try {
-    const images = new ImageStore({ dir: join(small, "images"), idBase });
     await images.open();
     const used = () => execFileSync("du", ["-s", "-B1M", small], { encoding: "utf8" }).split("\t")[0];
     // 500 MB of zeros, in half a MB of gzip.
@@ -242,6 +242,7 @@ test("an image larger than the disk is refused, even with a false size, and leav
     await expect(images.prepare(`oci:${honest}:image`)).rejects.toMatchObject({ code: "StorageFull" });
     expect(Number(used())).toBeLessThan(5);
   } finally {
+    await images.close();
     execFileSync("umount", [small]);
   }
 });

@@ -10,9 +10,8 @@ import {
   rmSync,
   statSync,
   utimesSync,
-  writeFileSync,
 } from "node:fs";
-import { readdir, readFile, unlink, writeFile } from "node:fs/promises";
+import { readdir, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
@@ -31,6 +30,8 @@ import { FolderMembers } from "../../common/sharing/folder-members.ts";
 import { BlobsLock } from "./blobs-lock.ts";
 import { FetchLocks } from "./fetch-locks.ts";
 import { ImageSource, type ManifestBytes } from "./image-source.ts";
+import { ImageTags } from "./image-tags.ts";
+import { listBlobs } from "./layout-blobs.ts";
 import { runTool } from "./run-tool.ts";
 import type { ImageLimits } from "./tar-meter.ts";
 import { unpackImage } from "./unpack.ts";
@@ -99,6 +100,7 @@ export class ImageStore {
   readonly #members: FolderMembers;
   readonly #fetches: FetchLocks;
   readonly #blobs: BlobsLock;
+  readonly #tags: ImageTags;
   readonly #used: () => Iterable<string> | undefined;
 
   constructor({ dir, idBase, authFile, logger, ...options }: ImageStoreOptions) {
@@ -112,6 +114,7 @@ export class ImageStore {
     this.#members = new FolderMembers(join(dir, "members"), this.#lock);
     this.#fetches = new FetchLocks(join(dir, "fetches"), options.stillMs);
     this.#blobs = new BlobsLock(join(dir, "blobs.lock"));
+    this.#tags = new ImageTags(join(dir, "tags.json"), this.#lock, this.#members);
     this.#source = new ImageSource({
       ...{ authFile, answerTimeoutMs, stallTimeoutMs, registries },
       maxBytes: this.#limits.bytes,
@@ -235,7 +238,7 @@ export class ImageStore {
       const used = this.#used();
       if (used) await this.prune(used).catch(() => {});
     }
-    if (image.digest === undefined) this.#remember(image.name, resolved.digest);
+    if (image.digest === undefined) this.#tags.set(image.name, resolved.digest);
     return stored;
   }
 
@@ -243,7 +246,7 @@ export class ImageStore {
   async #lastKnown(image: ImageReference, error: unknown): Promise<StoredImage> {
     const digest =
       error instanceof RegistryUnreachable && image.digest === undefined
-        ? this.#tags()[image.name]
+        ? this.#tags.get(image.name)
         : undefined;
     const stored = digest === undefined ? undefined : this.#stored(digest);
     if (!stored) throw error;
@@ -350,12 +353,7 @@ export class ImageStore {
     const folder = join(this.#dir, "blobs", "sha256");
     const blobs = await readdir(folder).catch(() => []);
     for (const hex of blobs) if (!keep.has(`sha256:${hex}`)) rmSync(join(folder, hex), { force: true });
-    this.#lock.run(() => {
-      const existing = Object.entries(this.#tags()).filter(([, digest]) =>
-        existsSync(this.#rootFolder(digest)),
-      );
-      this.#writeTags(Object.fromEntries(existing));
-    });
+    this.#tags.keep((digest) => existsSync(this.#rootFolder(digest)));
   }
 
   #rootFolder(digest: string): string {
@@ -380,27 +378,6 @@ export class ImageStore {
     );
     if (own.length > 0) await remove(...own);
   }
-
-  #tags(): Record<string, string> {
-    try {
-      return JSON.parse(readFileSync(join(this.#dir, "tags.json"), "utf8")) as Record<string, string>;
-    } catch {
-      return {};
-    }
-  }
-
-  #remember(name: string, digest: string): void {
-    this.#lock.run(() => {
-      const tags = this.#tags();
-      if (tags[name] !== digest) this.#writeTags({ ...tags, [name]: digest });
-    });
-  }
-
-  #writeTags(tags: Record<string, string>): void {
-    const draft = join(this.#dir, "tags.json.new");
-    writeFileSync(draft, JSON.stringify(tags));
-    renameSync(draft, join(this.#dir, "tags.json"));
-  }
 }
 
 /** Undefined when the file is missing or damaged. */
@@ -410,17 +387,6 @@ function readImage(file: string): StoredImage | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** Digests of the blobs of an OCI layout, which skopeo may have changed. */
-async function listBlobs(layout: string): Promise<string[]> {
-  const read = async (path: string) => JSON.parse(await readFile(join(layout, path), "utf8"));
-  const { digest } = (await read("index.json")).manifests[0] as { digest: string };
-  const { config, layers } = (await read(`blobs/${digest.replace(":", "/")}`)) as Record<string, unknown> & {
-    config: { digest: string };
-    layers: { digest: string }[];
-  };
-  return [digest, config.digest, ...layers.map((layer) => layer.digest)];
 }
 
 /** By `rm`, because Node cannot handle names that are not UTF-8 and would block on many files. */

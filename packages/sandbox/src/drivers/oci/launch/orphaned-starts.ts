@@ -8,9 +8,9 @@ const graceMs = 5_000;
 const maxGenerations = 6;
 
 /**
- * Waits until no ended server's runtime starts a container for this state folder any more, and kills
- * one that does not end. A killed server leaves its runtime running, and no server would own the
- * container. `servers`: the living processes whose starts go on.
+ * Waits until no ended server's runtime starts a container for this state folder any more, and
+ * kills one that does not end. A killed server leaves its runtime running, and no server would own
+ * the container. `servers`: the living processes whose starts go on.
  */
 export async function killOrphanedStarts(stateFolder: string, servers: ReadonlySet<number>): Promise<void> {
   const seenAt = new Map<number, number>();

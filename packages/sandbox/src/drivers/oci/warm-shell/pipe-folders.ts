@@ -35,8 +35,8 @@ export class PipeFolders {
   }
 
   /**
-   * Removes the folder of the installation if no sandbox is left in it. Called when no other process
-   * uses it.
+   * Removes the folder of the installation if no sandbox is left in it. Called when no other
+   * process uses it.
    */
   removeFolder(): void {
     try {

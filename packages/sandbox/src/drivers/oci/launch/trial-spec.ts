@@ -1,0 +1,16 @@
+import type { PreparedSpec } from "../../../driver.ts";
+
+/** Ids of trial sandboxes, which only their process knows. */
+export const trialPattern = /^trial-[0-9a-f]{16}$/;
+
+/** An idle sandbox that shows what the runtime does. */
+export const trialSpec: PreparedSpec = {
+  network: { mode: "none", allow: [], credentials: [] },
+  id: "trial",
+  root: { kind: "host" },
+  command: null,
+  env: {},
+  workingDir: "/workspace",
+  user: { name: "agent", uid: 1000, gid: 1000, home: "/home/agent" },
+  limits: { memoryBytes: 64 * 2 ** 20, pids: 16, cpus: 1, diskBytes: 2 ** 20 },
+};
