@@ -37,7 +37,7 @@ export function previewRoutes(
         getPublicUrl(config, app.server),
         expires,
       );
-      reply.send({ url, path_url: pathUrl, expires_at: isoTime(expires) });
+      return reply.send({ url, path_url: pathUrl, expires_at: isoTime(expires) });
     },
   );
 }

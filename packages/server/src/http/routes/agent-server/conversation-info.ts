@@ -1,3 +1,4 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { type AppConversation, hexId, parseId } from "@sandpiper/wire";
 import type { Conversations } from "../../../conversations/api.ts";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
@@ -7,7 +8,10 @@ import { toLegacyConversation, toLegacyStart } from "../v0/legacy-conversation.t
 
 type Reads = Pick<Conversations, "reads" | "live">;
 
-/** A conversation in both shapes (agent-server.md section 3.2, legacy-gui.md section 7.4). */
+/**
+ * A conversation in both shapes (agent-server.md section 3.2, legacy-gui.md section 7.4). Throws
+ * ConversationNotFound.
+ */
 export async function toConversationInfo(
   conversations: Reads,
   row: ConversationRow,
@@ -18,7 +22,9 @@ export async function toConversationInfo(
     conversations.reads.info(row, options),
     conversations.reads.batch(viewer, [row.id]),
   ]);
-  return { ...info, ...toLegacy(conversations, shown!) };
+  // It may have been deleted since its row was read.
+  if (!shown) throw new PlatformError("ConversationUnknown");
+  return { ...info, ...toLegacy(conversations, shown) };
 }
 
 /**

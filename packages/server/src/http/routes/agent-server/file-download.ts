@@ -74,8 +74,11 @@ export function agentFileDownloadRoutes(
   const trajectory = async (principal: Principal, conversationId: string, reply: FastifyReply) => {
     const { id } = await requireConversation(conversations, principal, conversationId);
     const [shown] = await conversations.reads.batch(principal, [id]);
-    const archive = await conversationArchive(events, id, shown!);
-    return reply.headers(getDownloadHeaders(`${hexId(id)}.zip`)).send(archive);
+    // It may have been deleted between the two reads.
+    if (!shown) throw new PlatformError("ConversationUnknown");
+    return reply
+      .headers(getDownloadHeaders(`${hexId(id)}.zip`))
+      .send(await conversationArchive(events, id, shown));
   };
   const zip = {
     config: { access: "agent", failures: [413] },

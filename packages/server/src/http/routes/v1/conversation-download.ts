@@ -1,3 +1,4 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import { hexId } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { conversationArchive } from "../../../conversations/views/archive.ts";
@@ -25,9 +26,11 @@ export function conversationDownloadRoutes(
     async ({ principal, params }, reply) => {
       const { id } = await requireConversation(conversations, principal, params.conversation_id);
       const [shown] = await conversations.reads.batch(principal, [id]);
+      // It may have been deleted between the two reads.
+      if (!shown) throw new PlatformError("ConversationUnknown");
       return reply
         .headers(getDownloadHeaders(`conversation_${hexId(id)}.zip`))
-        .send(await conversationArchive(events, id, shown!));
+        .send(await conversationArchive(events, id, shown));
     },
   );
 }
