@@ -271,6 +271,21 @@ export interface ExecRequest {
   env?: Record<string, string>;
   /** Size of a pseudo-terminal; stdout then carries all output. */
   tty?: { cols: number; rows: number };
+  /** It serves for long and mostly waits: it keeps no sandbox awake. Implied by `tty`. */
+  isSession?: boolean;
+  /**
+   * Who starts it. The sandbox refuses an epoch that is lower than the highest one it has seen of
+   * the key: the command prints a sentence to stderr and exits with 125.
+   */
+  fence?: Fence;
+}
+
+/** An owner of something of which only the last one may act. */
+export interface Fence {
+  /** Word characters, at most 64: the id of a conversation. */
+  key: string;
+  /** Grows with each owner. */
+  epoch: number;
 }
 
 export interface SandboxProcess {
@@ -284,6 +299,17 @@ export interface SandboxProcess {
   kill(signal?: NodeJS.Signals): void;
   /** Only with `tty`. */
   resize(cols: number, rows: number): void;
+  /**
+   * Makes a pseudo-terminal usable whose master side (`/dev/ptmx`) the process itself has at
+   * descriptor `fd`, and returns its path in the sandbox. Absent where the driver cannot. Rejects
+   * with any error when it does not work.
+   */
+  unlockTerminal?(fd: number, size: { cols: number; rows: number }): Promise<string>;
+  /**
+   * Lets the process run on without the server: closes its streams and no longer waits for it.
+   * `exit` may not resolve. Absent where the driver has nothing to do for it.
+   */
+  leave?(): void;
 }
 
 /** `code` is null when a signal ended the process. */

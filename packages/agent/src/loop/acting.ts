@@ -1,5 +1,6 @@
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { Semaphore } from "@sandpiper/core/scheduling/semaphore";
+import { CommandInterrupted } from "@sandpiper/sandbox/shell/terminal/command-interrupted";
 import type { Action, ActionEvent, Observation, TextContent } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
 import { type Hooks, hookContext } from "../hooks/hooks.ts";
@@ -16,7 +17,9 @@ export interface ActContext {
   mask: OutputMask;
   /** Concurrent calls, at least 1. */
   concurrency: number;
-  toolContext: Omit<ToolContext, "actionId" | "described">;
+  toolContext: Omit<ToolContext, "actionId" | "described" | "isRepeated">;
+  /** Ids of actions that an earlier run may have begun. */
+  repeated?: ReadonlySet<string>;
   append(records: NewRecord[]): Promise<LogRecord[]>;
   /** Called before a tool runs. */
   onStart(actionId: string): void;
@@ -94,11 +97,14 @@ async function actOnce(event: ActionEvent, context: ActContext): Promise<Outcome
       await tool.run(event.action, {
         ...toolContext,
         ...{ actionId: event.id, described: event.summary, onProgress },
+        isRepeated: context.repeated?.has(event.id) === true,
       }),
       mask,
     );
   } catch (error) {
     signal.throwIfAborted();
+    if (error instanceof CommandInterrupted)
+      return { records: [interruptedResult(event, { begun: true, output: mask.text(error.output.text) })] };
     const records = [toolError(event, mask.text(`${tool.name} failed: ${errorText(error)}`))];
     // A deleted sandbox does not come back: further model calls would be wasted.
     return error instanceof PlatformError && error.code === "SandboxNotFound"
@@ -134,15 +140,22 @@ function toolOf(event: ActionEvent, { tools }: ActContext): Tool | undefined {
 
 const interrupted =
   "This tool call was interrupted and its outcome is unknown: it may have run fully, partly or not at all. Check the state before you repeat it.";
+const outputFollows = "\n[Its output until then follows.]\n";
 const notStarted = "The run was interrupted before this tool call began: nothing of it was done.";
 
 /** Result of an interrupted call, or of one that never began (agent-behaviour.md section 1). */
-export function interruptedResult(event: ActionEvent, { begun }: { begun: boolean }): NewRecord {
-  return toolError(event, begun ? interrupted : notStarted);
+export function interruptedResult(
+  event: ActionEvent,
+  { begun, output = "" }: { begun: boolean; output?: string },
+): NewRecord {
+  const shown = output && `${outputFollows}${output}`;
+  return toolError(event, begun ? `${interrupted}${shown}` : notStarted);
 }
 
 export function isInterruption(error: string | undefined): boolean {
-  return error === interrupted || error === notStarted;
+  return (
+    error === interrupted || error === notStarted || error?.startsWith(interrupted + outputFollows) === true
+  );
 }
 
 /** Result of a call without an observation. */

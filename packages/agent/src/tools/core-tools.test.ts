@@ -65,6 +65,7 @@ test("a terminal's result says once what the network refused, and which rule wou
     terminalTool.run(
       { kind: "TerminalAction", command: "x", is_input: false, reset: false },
       stub<ToolContext>({
+        actionId: "a1",
         terminal: async () => stub<Terminal>({ run: async () => observation }),
         sandbox: async () =>
           stub<Sandbox>({

@@ -1,4 +1,5 @@
 import type { NetworkProblem } from "@sandpiper/sandbox/network/api";
+import { toKeyCharacters } from "@sandpiper/sandbox/shell/terminal/keys";
 import { quoteWord } from "@sandpiper/sandbox/shell/terminal/quote";
 import type { Content, TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { contentText, textContent } from "@sandpiper/wire";
@@ -84,6 +85,7 @@ export const terminalTool: Tool<TerminalAction, TerminalObservation> = {
   risk: ({ command }) => commandRisk(command),
   idempotent: false,
   readOnly: false,
+  continues: isCommand,
   resources: () => ["terminal"],
 
   completeArguments(received, alias) {
@@ -100,13 +102,20 @@ export const terminalTool: Tool<TerminalAction, TerminalObservation> = {
     const { watchNetwork } = await context.sandbox();
     const endWatch = watchNetwork?.();
     try {
-      const observation = await terminal.run(action, context.signal, makeLineReporter(context));
+      const { actionId, isRepeated = false } = context;
+      const call = isCommand(action) ? { id: actionId.replaceAll(/\W/g, ""), isRepeated } : undefined;
+      const observation = await terminal.run(action, context.signal, makeLineReporter(context), call);
       return withNetworkProblems(observation, endWatch?.() ?? []);
     } finally {
       endWatch?.();
     }
   },
 };
+
+/** False for input, a look at the running command, and a reset, which cannot be continued. */
+function isCommand({ command, is_input, reset }: TerminalAction): boolean {
+  return !is_input && !reset && command.trim() !== "" && toKeyCharacters(command) === undefined;
+}
 
 /** Problems that are shown in full. */
 const shownProblems = 5;

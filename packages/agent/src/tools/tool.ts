@@ -37,6 +37,11 @@ export interface Tool<A extends Action = Action, O extends Observation = Observa
   readonly parameters: TSchema;
   /** Run again after a crash instead of answering "interrupted, outcome unknown". */
   readonly idempotent: boolean;
+  /**
+   * The action goes on in the sandbox when the server ends: after a crash `run` is called again,
+   * with `isRepeated`, and continues it. It throws CommandInterrupted when that is not possible.
+   */
+  continues?(action: A): boolean;
   /** True for tools that cannot change anything; they get no `security_risk` parameter. */
   readonly readOnly: boolean;
   /** Adds the arguments that a call by an alias, or without its command, leaves out. */
@@ -69,6 +74,8 @@ export interface ToolContext {
   conversationId: string;
   /** Id of the ActionEvent; the same when an idempotent tool runs again after a crash. */
   actionId: string;
+  /** An earlier process may have begun the call. */
+  isRepeated?: boolean;
   /** What the event says of the call (`describe`), as it was shown for approval. */
   described?: string | undefined;
   /** Waits until the sandbox runs; it starts during the model call. Throws SandboxFailed. */

@@ -20,6 +20,8 @@ export const driversErrors = {
       "Another process of this machine holds the lock {file} and stands still: resume or end it, then try again.",
     DiskUsageFailed: "The files of the sandbox could not be measured: {reason}.",
     CommandFailed: "The command could not be run: {reason}.",
+    CommandFenced:
+      "The command was not run: another server owns its conversation now (this one had ownership {epoch}).",
     RuntimeUnusable: ({ runtime }: { runtime: string }) =>
       `${runtime} does not run here as an OCI runtime; ${installRuntime}.`,
     RuntimeMissing: `No OCI runtime is installed; ${installRuntime}.`,

@@ -43,20 +43,30 @@ export function openPseudoTerminal(root: string, uid: number, size: TtySize): Ps
   let slave: number | undefined;
   try {
     master = openInRoot(folder, "/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK);
-    if (fstatSync(master).rdev !== multiplexer) throw Object.assign(new Error("ENOTTY"), { code: "ENOTTY" });
-    const [fd, number] = [master, new Int32Array(1)];
-    call("ioctl", () => control(fd, TIOCSPTLCK, number));
-    call("ioctl", () => control(fd, TIOCGPTN, number));
-    resizePseudoTerminal(fd, size);
+    const fd = master;
+    const path = prepareMaster(fd, size);
     slave = call("ioctl", () => controlWith(fd, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
     fchownSync(slave, uid, fstatSync(slave).gid);
-    return { master, slave, path: `/dev/pts/${number[0]}` };
+    return { master, slave, path };
   } catch (error) {
     for (const fd of [master, slave]) if (fd !== undefined) closeSync(fd);
     throw error;
   } finally {
     closeSync(folder);
   }
+}
+
+/**
+ * Unlocks a terminal by the descriptor of its master side, sets its size and returns its path.
+ * Throws ENOTTY when the descriptor is something else.
+ */
+export function prepareMaster(master: number, size: TtySize): string {
+  if (fstatSync(master).rdev !== multiplexer) throw Object.assign(new Error("ENOTTY"), { code: "ENOTTY" });
+  const number = new Int32Array(1);
+  call("ioctl", () => control(master, TIOCSPTLCK, number));
+  call("ioctl", () => control(master, TIOCGPTN, number));
+  resizePseudoTerminal(master, size);
+  return `/dev/pts/${number[0]}`;
 }
 
 /** The foreground processes of the terminal get SIGWINCH. */

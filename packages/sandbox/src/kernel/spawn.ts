@@ -51,6 +51,8 @@ export interface Spawned {
    * ended.
    */
   exit: Promise<number>;
+  /** This process may end before the program. */
+  unref(): void;
 }
 
 /**
@@ -133,7 +135,7 @@ function start(
     actionsDestroy(actions);
     attributesDestroy(attributes);
   }
-  return { pid, exit: exitOf(pid, reading) };
+  return { pid, ...watchExit(pid, reading) };
 }
 
 function processesExhausted(program: string): NodeJS.ErrnoException {
@@ -162,9 +164,9 @@ function makePipe(): { reading: number; writing: number } {
   return { reading: fds[0]!, writing: fds[1]! };
 }
 
-function exitOf(pid: number, lifeline: number): Promise<number> {
-  return new Promise((resolve) => {
-    const socket = new Socket({ fd: lifeline, readable: true, writable: false });
+function watchExit(pid: number, lifeline: number): Pick<Spawned, "exit" | "unref"> {
+  const socket = new Socket({ fd: lifeline, readable: true, writable: false });
+  const exit = new Promise<number>((resolve) => {
     socket.on("error", () => {});
     socket.resume();
     const reap = () => {
@@ -177,4 +179,5 @@ function exitOf(pid: number, lifeline: number): Promise<number> {
     };
     socket.once("close", reap);
   });
+  return { exit, unref: () => void socket.unref() };
 }

@@ -78,8 +78,8 @@ export class SandboxHandles {
       this.#current(row);
       return this.#callAwake(row, () => this.#deps.driver.exec(row.id, request), beforeWake);
     };
-    // A shell on a terminal stays open while idle; its owner reports activity by a lease.
-    if (command.tty) return start();
+    // A shell stays open while idle; its owner reports activity by a lease.
+    if (command.tty || command.isSession) return start();
     state.runningCommands += 1;
     const end = () => {
       state.runningCommands -= 1;

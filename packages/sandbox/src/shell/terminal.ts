@@ -1,6 +1,8 @@
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import type { Sandbox } from "../sandbox.ts";
 import { TerminalSession } from "./terminal/session.ts";
+import type { HeldOptions } from "./terminal/shell.ts";
+import type { TerminalCall } from "./terminal/terminal-call.ts";
 
 /** A persistent shell in a sandbox (agent-behaviour.md section 13). */
 export interface Terminal {
@@ -10,6 +12,7 @@ export interface Terminal {
     signal: AbortSignal,
     /** Gets the output of the command while it runs. */
     onOutput?: (text: string) => void,
+    call?: TerminalCall,
   ): Promise<TerminalObservation>;
   /** A command runs in the foreground. */
   readonly isBusy: boolean;
@@ -21,7 +24,10 @@ export interface Terminal {
    * Throws what `exec` throws.
    */
   saveState(): Promise<void>;
-  close(): void;
+  /** Ends the shell. Resolves when nothing of it is left. */
+  close(): Promise<void>;
+  /** Lets a held shell go on for the next terminal; another one ends. */
+  leave(): void;
 }
 
 export interface TerminalOptions {
@@ -37,6 +43,8 @@ export interface TerminalOptions {
   outputDir?: string;
   /** File in the sandbox for `saveState`; the first shell of a terminal restores it. */
   stateFile?: string;
+  /** The shell outlives this process, where the sandbox's driver can hold a terminal. */
+  held?: HeldOptions;
 }
 
 /**
@@ -52,5 +60,6 @@ export function openTerminal(sandbox: Sandbox, options: TerminalOptions = {}): T
     longestMs: options.longestMs ?? 600_000,
     outputDir: options.outputDir ?? "/tmp/terminal_output",
     stateFile: options.stateFile,
+    held: options.held,
   });
 }

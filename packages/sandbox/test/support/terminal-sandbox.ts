@@ -6,7 +6,12 @@ import { OciDriver } from "../../src/drivers/oci/oci-driver.ts";
 import type { Sandbox } from "../../src/sandbox.ts";
 
 /** A real sandbox for tests in its own installation. */
-export async function testSandbox(): Promise<{ sandbox: Sandbox; remove(): Promise<void> }> {
+export async function testSandbox(): Promise<{
+  sandbox: Sandbox;
+  driver: OciDriver;
+  dir: string;
+  remove(): Promise<void>;
+}> {
   const dir = mkdtempSync(join(tmpdir(), "sandpiper-terminal-"));
   const driver = new OciDriver({ dir });
   await driver.open();
@@ -23,7 +28,9 @@ export async function testSandbox(): Promise<{ sandbox: Sandbox; remove(): Promi
   };
   await driver.start({ id, spec });
   return {
-    sandbox: { id, incarnation: "1", spec, exec: (command) => driver.exec(id, command) },
+    driver,
+    dir,
+    sandbox: { id, incarnation: "1", spec, shell: driver.shell, exec: (command) => driver.exec(id, command) },
     async remove() {
       await driver.remove(id);
       await driver.close();

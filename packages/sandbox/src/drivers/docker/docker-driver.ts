@@ -21,6 +21,7 @@ import { raiseOomScores } from "../../kernel/oom-score.ts";
 import { Registries } from "../../specs/registries.ts";
 import { insideBusybox } from "../common/busybox.ts";
 import { checkCommand, idPattern } from "../common/commands.ts";
+import { toFencedArgv } from "../common/fence.ts";
 import { loadInstallationId } from "../common/installation-id.ts";
 import { sandboxOomScore } from "../common/isolation.ts";
 import { isCgroupV2, measureKernelMemory } from "../common/kernel-memory.ts";
@@ -162,7 +163,8 @@ export class DockerDriver implements SandboxDriver {
     const { signaller } = this.#requireOpen();
     const known = this.#known.get(id) ?? (await this.#findContainer(id));
     const target = { engine: this.#engine, ...known, signaller, handlers: this.#refusals(id) };
-    return await execInContainer(target, command);
+    const argv = toFencedArgv(command, this.#shell ?? ["sh"]);
+    return await execInContainer(target, { ...command, argv });
   }
 
   async pause(id: string): Promise<void> {

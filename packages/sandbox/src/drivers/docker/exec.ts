@@ -4,10 +4,12 @@ import { Readable, Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type Docker from "dockerode";
 import type { ExecRequest, ExitStatus, SandboxProcess } from "../../driver.ts";
+import { unlockProcessTerminal } from "../../kernel/process-terminal.ts";
+import type { TtySize } from "../../kernel/pseudo-terminal.ts";
 import { toExitStatus, toRefusedExitCode } from "../common/commands.ts";
 import { demultiplex } from "./demultiplex.ts";
 import { type Engine, getEngineMessage, type RefusalHandlers } from "./engine.ts";
-import type { Signaller } from "./processes.ts";
+import { DirectSignaller, isMember, type Signaller } from "./processes.ts";
 
 /** Start of the message that the engine sends instead of output when a command could not run. */
 const refusalPrefix = "OCI runtime exec failed";
@@ -150,6 +152,12 @@ async function attach(
     exit,
     kill,
     resize: (cols, rows) => void resize(cols, rows),
+    ...(signaller instanceof DirectSignaller && {
+      async unlockTerminal(fd: number, size: TtySize) {
+        const { Pid = 0 } = (await startedState(engine, exec)) ?? {};
+        return unlockProcessTerminal(Pid, fd, size, (pid) => isMember(pid, container));
+      },
+    }),
   };
 }
 

@@ -15,6 +15,7 @@ import type {
 } from "../../driver.ts";
 import { Registries } from "../../specs/registries.ts";
 import { checkCommand, idPattern } from "../common/commands.ts";
+import { toFencedArgv } from "../common/fence.ts";
 import { loadInstallationId } from "../common/installation-id.ts";
 import { Claims } from "./claims.ts";
 import { Cluster, type ClusterOptions } from "./cluster.ts";
@@ -115,7 +116,8 @@ export class KubernetesDriver implements SandboxDriver {
     checkCommand(command);
     const { resident, facts, isPaused } = await this.#requireOpen().connections.get(id);
     if (isPaused) throw new PlatformError("SandboxPaused", { id });
-    const { argv, cwd = facts.workingDir, env = {}, tty } = command;
+    const { cwd = facts.workingDir, env = {}, tty } = command;
+    const argv = toFencedArgv(command, ["sh"]);
     const terminal: Record<string, string> = tty ? { TERM: "xterm-256color" } : {};
     return resident.run({ argv, cwd, tty, env: { ...facts.env, ...terminal, ...env } });
   }

@@ -1,3 +1,5 @@
+import { quoteWord } from "./quote.ts";
+
 /** Status of the shell within its output. */
 export type Marker =
   /** The output of command `number` follows. */
@@ -30,19 +32,37 @@ export function toCommandLine(
   word: string,
   bash: boolean,
   lastExitCode: number,
+  record?: CommandRecord,
 ): string {
   const builtin = bash ? "\\builtin " : "\\";
   const fields = `"$$" "$?" "\${!:-}" "$PWD" ${nonce}`;
   return [
     `PS1='${nonce}:P${number}:$$:$?:\${!:-}:$PWD:${nonce}.' PS2=; \\\n`,
     `PROMPT_COMMAND='\\builtin printf "%s:P%d:%s:%s:%s:%s:%s." ${nonce} ${number} ${fields} >/dev/tty'; \\\n`,
+    ...(record ? [toRecordLine(record, number, word, builtin)] : []),
     `${builtin}printf '%s:S%d:' ${nonce} ${number} >/dev/tty; `,
     // The command sees the exit code of the one before in $?.
     lastExitCode === 0 ? "" : `(exit ${lastExitCode}) || `,
-    `${builtin}eval ${word}; `,
+    record ? `${builtin}eval "$_sandpiper_text"; ` : `${builtin}eval ${word}; `,
     `${builtin}printf '%s:E%d:%s:%s:%s:%s:%s;' ${nonce} ${number} ${fields} >/dev/tty; \\\n`,
     `{ ${builtin}command -v python || ${builtin}command -v python3 || :; } >/dev/tty; `,
-    `${builtin}printf '%s=' ${nonce} >/dev/tty\n`,
+    `${builtin}printf '%s=' ${nonce} >/dev/tty${record ? "; esac" : ""}\n`,
+  ].join("");
+}
+
+/** What the shell itself notes of a command right before it begins. */
+export interface CommandRecord {
+  /** Word characters only: the command of an id runs once, however often it is typed. */
+  id: string;
+  /** File in the sandbox: number, id and shell in a line, then the command. */
+  file: string;
+}
+
+function toRecordLine({ id, file }: CommandRecord, number: number, word: string, builtin: string): string {
+  const facts = `${number} ${id} "\${BASH_VERSION:+bash}" "$_sandpiper_text"`;
+  return [
+    `case "$_sandpiper_call" in ${id}) ;; *) _sandpiper_call=${id} _sandpiper_text=${word}; \\\n`,
+    `${builtin}printf '%s %s %s\\n%s' ${facts} 2>/dev/null >|${quoteWord(file)}; \\\n`,
   ].join("");
 }
 

@@ -2,12 +2,15 @@ import { randomBytes } from "node:crypto";
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { writeFile } from "../../files/files.ts";
 import type { Sandbox } from "../../sandbox.ts";
+import { endHeldShell } from "../held/held-shell.ts";
 import { runToEnd } from "../run.ts";
+import { checkRepeatable, joinShell } from "./join-shell.ts";
 import { toInputCharacters, toKeyCharacters } from "./keys.ts";
 import { notes, type TerminalOutcome, toTerminalObservation } from "./observation.ts";
 import { findRefusal } from "./refusal.ts";
-import { Shell, type WaitResult } from "./shell.ts";
+import { type HeldOptions, Shell, type WaitResult } from "./shell.ts";
 import { toChangeDirectory, toSaveCommand } from "./shell-state.ts";
+import type { TerminalCall } from "./terminal-call.ts";
 
 export interface TerminalSessionOptions {
   cwd: string;
@@ -17,6 +20,7 @@ export interface TerminalSessionOptions {
   longestMs: number;
   outputDir: string;
   stateFile?: string | undefined;
+  held?: HeldOptions | undefined;
 }
 
 /** Limit of typed input, bytes: the length of a terminal's line. */
@@ -60,11 +64,12 @@ export class TerminalSession {
     action: TerminalAction,
     signal: AbortSignal,
     onOutput?: (text: string) => void,
+    call?: TerminalCall,
   ): Promise<TerminalObservation> {
     return this.#enqueue(async () => {
       signal.throwIfAborted();
       this.#onOutput = onOutput;
-      return this.#observe(action, await this.#serve(action, signal));
+      return this.#observe(action, await this.#serve(action, signal, call));
     });
   }
 
@@ -90,9 +95,17 @@ export class TerminalSession {
     if (!asked) await writeFile(this.#sandbox, stateFile, toChangeDirectory(this.#workingDir));
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#closed = true;
-    this.#shell?.kill();
+    const shell = this.#shell;
+    this.#shell = undefined;
+    await shell?.kill();
+  }
+
+  leave(): void {
+    this.#closed = true;
+    this.#shell?.leave();
+    this.#shell = undefined;
   }
 
   #enqueue<T>(work: () => Promise<T>): Promise<T> {
@@ -113,9 +126,18 @@ export class TerminalSession {
     return waited === "ended";
   }
 
-  async #serve(action: TerminalAction, signal: AbortSignal): Promise<TerminalOutcome> {
+  async #serve(
+    action: TerminalAction,
+    signal: AbortSignal,
+    call: TerminalCall | undefined,
+  ): Promise<TerminalOutcome> {
     if (this.#closed) throw new Error("The terminal is closed.");
     if (action.reset) return this.#reset(action, signal);
+    const { held } = this.#options;
+    if (this.#inherits && held && (await this.#join(held, signal, call))) {
+      const shell = this.#shell!;
+      return this.#outcome(shell, action, signal, "", { ranMs: performance.now() - shell.runsSince });
+    }
     await this.#settle();
     const running = this.#shell?.ended ? undefined : this.#shell?.running;
     if (running !== undefined) return this.#follow(this.#shell!, running, action, signal);
@@ -124,7 +146,27 @@ export class TerminalSession {
       return this.#reportEnd({ sent: !poll });
     const reason = findRefusal(action.command);
     if (reason) return toRefusal(reason);
-    return this.#command(action, signal);
+    return this.#command(action, signal, call?.id);
+  }
+
+  /**
+   * Opens the first shell of the session, which may be that of an earlier one. True when it runs,
+   * or has run, the command of the call.
+   */
+  async #join(held: HeldOptions, signal: AbortSignal, call: TerminalCall | undefined): Promise<boolean> {
+    const [sandbox, { outputDir }] = [this.#sandbox, this.#options];
+    if (call?.isRepeated) await checkRepeatable(sandbox, { folder: held.folder, id: call.id, outputDir });
+    const open = () => this.#open(signal);
+    const shell = await joinShell(sandbox, { folder: held.folder, open, call, signal });
+    this.#shell = shell;
+    if (!shell.isJoined) return false;
+    if (call && shell.callId === call.id) {
+      if (shell.earlierOutput) this.#onOutput?.(shell.earlierOutput);
+      return true;
+    }
+    if (shell.running !== undefined) this.#leftRunning = shell.running;
+    else await shell.take();
+    return false;
   }
 
   /** Records the end of a command that a call left running. */
@@ -154,7 +196,9 @@ export class TerminalSession {
       );
     const reason = action.command.trim() ? findRefusal(action.command) : undefined;
     if (reason) return toRefusal(reason);
-    this.#shell?.kill();
+    const { held } = this.#options;
+    if (this.#shell) await this.#shell.kill();
+    else if (held) await endHeldShell(this.#sandbox, held.folder);
     this.#shell = undefined;
     this.#lost = false;
     this.#leftRunning = undefined;
@@ -168,7 +212,7 @@ export class TerminalSession {
     return { ...outcome, output: { ...outcome.output, text: `${notes.reset}\n${outcome.output.text}` } };
   }
 
-  async #command(action: TerminalAction, signal: AbortSignal): Promise<TerminalOutcome> {
+  async #command(action: TerminalAction, signal: AbortSignal, callId?: string): Promise<TerminalOutcome> {
     const renewed = this.#lost || this.#shell?.ended !== undefined;
     if (!this.#shell || renewed) this.#shell = await this.#open(signal);
     this.#lost = false;
@@ -177,7 +221,7 @@ export class TerminalSession {
       Buffer.byteLength(action.command) > maxTypedBytes
         ? await this.#commandFile(action.command, signal)
         : undefined;
-    const background = shell.start(action.command, file);
+    const background = shell.start(action.command, file, callId);
     const untold = this.#unreported;
     this.#unreported = undefined;
     const before = untold ? notes.before(untold.command, untold.output.text, untold.note) : "";
@@ -202,7 +246,7 @@ export class TerminalSession {
     if (Buffer.byteLength(command) > maxTypedBytes)
       return { ...toRefusal(notes.longInput(maxTypedBytes)), prefix };
     if (command !== "") shell.send(toInputCharacters(command));
-    return this.#outcome(shell, action, signal, prefix, command);
+    return this.#outcome(shell, action, signal, prefix, { sent: command });
   }
 
   async #outcome(
@@ -210,18 +254,18 @@ export class TerminalSession {
     action: TerminalAction,
     signal: AbortSignal,
     prefix: string,
-    sent?: string,
+    { sent, ranMs = 0 }: { sent?: string; ranMs?: number } = {},
   ): Promise<TerminalOutcome> {
     const timeout = action.timeout ?? undefined;
     const command = shell.running ?? action.command;
     this.#leftRunning = undefined;
     shell.onOutput = this.#onOutput;
-    const waited = await shell.wait(
-      timeout === undefined
-        ? { quietMs: this.#options.quietMs, timeMs: this.#options.longestMs, signal }
-        : { timeMs: Math.min(timeout * 1000, 2 ** 31 - 1), signal },
-    );
+    const limit = timeout === undefined ? this.#options.longestMs : Math.min(timeout * 1000, 2 ** 31 - 1);
+    const timeMs = Math.max(0, limit - ranMs);
+    const quietMs = timeout === undefined ? this.#options.quietMs : undefined;
+    const waited = await shell.wait({ quietMs, timeMs, signal });
     shell.onOutput = undefined;
+    if (waited === "aborted" && signal.reason === "shutdown" && this.#options.held) throw signal.reason;
     if (waited === "aborted") {
       await this.#interrupt(shell);
       throw signal.reason;
@@ -246,7 +290,7 @@ export class TerminalSession {
       return { exitCode: code ?? -1, note: notes.ended(code, signal, this.#workingDir), isError: killed };
     }
     if (!shell.started && (waited === "quiet" || (timeout ?? 0) >= beginTimeoutSeconds)) {
-      shell.kill();
+      void shell.kill();
       return { exitCode: -1, note: notes.lost, isError: true };
     }
     if (waited === "time") {
@@ -270,7 +314,7 @@ export class TerminalSession {
       if (await this.#absorbKeys(shell)) return;
       break;
     }
-    shell.kill();
+    await shell.kill();
     this.#shell = undefined;
     this.#lost = true;
   }
@@ -318,11 +362,11 @@ export class TerminalSession {
   }
 
   async #open(signal: AbortSignal): Promise<Shell> {
-    const { env, outputDir, cwd } = this.#options;
+    const { env, outputDir, cwd, held } = this.#options;
     const stateFile = this.#inherits ? this.#options.stateFile : undefined;
     const shell = await Shell.open(
       this.#sandbox,
-      { workingDirs: [this.#workingDir, cwd], env, outputDir, stateFile },
+      { workingDirs: [this.#workingDir, cwd], env, outputDir, stateFile, held },
       signal,
     );
     this.#inherits = false;

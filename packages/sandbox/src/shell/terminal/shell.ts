@@ -2,6 +2,8 @@ import { randomBytes } from "node:crypto";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ExitStatus, SandboxProcess } from "../../driver.ts";
 import type { Sandbox } from "../../sandbox.ts";
+import { type HeldCall, readCall } from "../held/held-call.ts";
+import { openHeldShell } from "../held/held-shell.ts";
 import { Capture, type Captured } from "./capture.ts";
 import { TerminalCleaner } from "./cleaner.ts";
 import { type Marker, MarkerScanner, type ShellStatus, toCommandLine } from "./markers.ts";
@@ -17,6 +19,14 @@ export interface ShellOptions {
   outputDir: string;
   /** File in the sandbox with the state of an earlier shell (see `shell-state.ts`). */
   stateFile: string | undefined;
+  /** The shell outlives the server, with its state in this folder of the sandbox. */
+  held?: HeldOptions | undefined;
+}
+
+export interface HeldOptions {
+  folder: string;
+  /** See `HeldShellOptions`. */
+  epoch: number;
 }
 
 /** Why a wait ended. */
@@ -31,6 +41,8 @@ export interface WaitLimits {
   signal?: AbortSignal | undefined;
 }
 
+/** Limit of the earlier output of a joined command, characters. */
+const maxEarlierChars = 100_000;
 const size = { cols: 200, rows: 50 };
 /** Limit of startup files, ms; then the shell starts without them. */
 const startTimeoutMs = 10_000;
@@ -50,16 +62,25 @@ export class Shell {
   /** Status after the last command. */
   status: ShellStatus = { shellPid: 0, exitCode: 0, jobPid: -1, workingDir: "", python: undefined };
   running: string | undefined;
+  /** Id of the running or the last command, and the time (monotonic clock, ms) since it runs. */
+  callId: string | undefined;
+  runsSince = 0;
   /** True once the shell has begun the command. */
   started = false;
   ended: ExitStatus | undefined;
-  readonly #process: SandboxProcess;
+  /** Another process has used it before. */
+  isJoined = false;
+  /** The end of what the command printed before the shell was joined. */
+  earlierOutput = "";
+  readonly #process: SandboxProcess & { detach?(): void };
   readonly #newCapture: () => Capture;
-  readonly #nonce = randomBytes(12).toString("hex");
-  readonly #scanner = new MarkerScanner(this.#nonce);
+  readonly #nonce: string;
+  readonly #scanner: MarkerScanner;
+  /** File in which a held shell notes each command. */
+  readonly #record: string | undefined;
   /** Gets the output of the running command. */
   onOutput: ((text: string) => void) | undefined;
-  readonly #trace = new RegExp(`^\\++ .*${this.#nonce}.*\\n?`, "gm");
+  readonly #trace: RegExp;
   #cleaner = new TerminalCleaner();
   #capture: Capture;
   #idle = "";
@@ -73,8 +94,18 @@ export class Shell {
   #waiting: ((event: "output" | "ended" | "died") => void) | undefined;
   readonly #holds = new Set<"overflow" | "unread">();
 
-  private constructor(sandbox: Sandbox, process: SandboxProcess, outputDir: string) {
+  private constructor(
+    sandbox: Sandbox,
+    process: SandboxProcess & { detach?(): void },
+    options: ShellOptions,
+    nonce: string,
+  ) {
+    const { outputDir, held } = options;
     this.#process = process;
+    this.#nonce = nonce;
+    this.#record = held && `${held.folder}/call`;
+    this.#scanner = new MarkerScanner(nonce);
+    this.#trace = new RegExp(`^\\++ .*${nonce}.*\\n?`, "gm");
     const overflow = () =>
       openOverflowFile(
         sandbox,
@@ -98,16 +129,18 @@ export class Shell {
     });
   }
 
-  /** Throws SandboxFailed when the sandbox has no working shell, or the signal's reason. */
+  /**
+   * The held shell of the options, a new one or the existing one, else a shell that ends with this
+   * process. Throws SandboxFailed when the sandbox has no working shell, CommandFenced, or the
+   * signal's reason.
+   */
   static async open(sandbox: Sandbox, options: ShellOptions, signal: AbortSignal): Promise<Shell> {
+    let held = options.held;
     for (const startupFiles of ["", "--norc"]) {
-      const env = { TERM: "dumb", PAGER: "cat", GIT_PAGER: "cat", ...options.env };
-      const argv = ["/bin/sh", "-c", startScript, "sh", ...options.workingDirs, startupFiles];
-      const shell = new Shell(
-        sandbox,
-        await sandbox.exec({ argv, cwd: "/", env, tty: size }),
-        options.outputDir,
-      );
+      const opened = held && (await Shell.#openHeld(sandbox, { ...options, held }, startupFiles));
+      if (opened?.isJoined) return opened;
+      if (!opened) held = undefined;
+      const shell = opened ?? (await Shell.#start(sandbox, { ...options, held }, startupFiles));
       shell.start(
         options.stateFile === undefined
           ? initCommand
@@ -118,18 +151,70 @@ export class Shell {
         shell.#bash = (await shell.take()).text.includes("bash");
         return shell;
       }
-      shell.kill();
+      await shell.kill();
       signal.throwIfAborted();
       if (waited === "died") break;
     }
     throw new PlatformError("NoShell");
   }
 
+  /** A shell that ends with this process. */
+  static async #start(sandbox: Sandbox, options: ShellOptions, startupFiles: string): Promise<Shell> {
+    const process = await sandbox.exec({ ...toStartCommand(options, startupFiles), cwd: "/", tty: size });
+    return new Shell(sandbox, process, options, randomBytes(12).toString("hex"));
+  }
+
+  /** Undefined when the sandbox cannot hold a terminal. */
+  static async #openHeld(
+    sandbox: Sandbox,
+    options: ShellOptions & { held: HeldOptions },
+    startupFiles: string,
+  ): Promise<Shell | undefined> {
+    const { held } = options;
+    const { argv, env } = toStartCommand(options, startupFiles);
+    const opened = await openHeldShell(sandbox, { ...held, argv, env, size });
+    if (!opened) return undefined;
+    const shell = new Shell(sandbox, opened.process, options, opened.nonce);
+    if (opened.history) {
+      const call = await readCall(sandbox, held.folder);
+      if (!call) {
+        // It never worked.
+        await shell.kill();
+        return Shell.#openHeld(sandbox, options, startupFiles);
+      }
+      shell.#join(call, opened.history);
+    }
+    opened.process.stdout.resume();
+    // Its server ended while the shell began.
+    if (shell.isJoined && shell.#number === 1) {
+      await shell.wait({ timeMs: startTimeoutMs });
+      await shell.take();
+    }
+    return shell;
+  }
+
+  /** Takes over a shell that another process has used. */
+  #join({ number, id, isBash, text, ageMs }: HeldCall, history: Buffer): void {
+    this.isJoined = true;
+    this.#bash = isBash;
+    this.#number = number;
+    this.callId = id;
+    this.runsSince = performance.now() - ageMs;
+    this.running = text;
+    const start = history.lastIndexOf(`${this.#nonce}:S${number}:`);
+    // The beginning of a very long output is not kept.
+    if (start < 0) this.started = true;
+    this.onOutput = (output) => (this.earlierOutput = (this.earlierOutput + output).slice(-maxEarlierChars));
+    this.#read(start < 0 ? history : history.subarray(start));
+    this.onOutput = undefined;
+  }
+
   /**
    * Types a command, or makes the shell read it from a file and remove that. No other command may
-   * be running. Returns whether background output precedes the command's own.
+   * be running. Returns whether background output precedes the command's own. A held shell runs the
+   * command of a `callId` (word characters) once.
    */
-  start(command: string, file?: string): boolean {
+  start(command: string, file?: string, callId = `s${this.#number + 1}`): boolean {
     this.#idle += this.#removeTrace(this.#cleaner.flush());
     this.#capture = this.#newCapture();
     const early = this.#idle.trim() !== "";
@@ -138,12 +223,16 @@ export class Shell {
     this.running = command;
     this.started = false;
     this.#number += 1;
+    this.callId = callId;
+    this.runsSince = performance.now();
+    const record = this.#record === undefined ? undefined : { id: callId, file: this.#record };
     // C-u drops typed keys without Enter.
     const word =
       file === undefined
         ? quoteTyped(command, this.#bash)
         : `"$(/bin/cat ${quoteWord(file)}; /bin/rm -f ${quoteWord(file)})"`;
-    const line = toCommandLine(this.#nonce, this.#number, word, this.#bash, this.status.exitCode);
+    const { exitCode } = this.status;
+    const line = toCommandLine(this.#nonce, this.#number, word, this.#bash, exitCode, record);
     this.#process.stdin.write(this.#openLine ? `\x15${line}` : line);
     this.#openLine = false;
     return early;
@@ -189,9 +278,17 @@ export class Shell {
     return capture.end();
   }
 
-  /** Ends the shell and the program on its terminal. */
-  kill(): void {
-    if (!this.ended) this.#process.kill();
+  /** Ends the shell and the program on its terminal. Resolves when nothing of it is left. */
+  async kill(): Promise<void> {
+    if (this.ended) return;
+    this.#process.kill();
+    if (this.#record !== undefined) await this.#process.exit;
+  }
+
+  /** Lets a held shell go on for whoever joins it; another one is killed. */
+  leave(): void {
+    if (this.#record === undefined) void this.kill();
+    else this.#process.detach?.();
   }
 
   #read(chunk: Buffer): void {
@@ -254,4 +351,11 @@ export class Shell {
   #release(reason: "overflow" | "unread"): void {
     if (this.#holds.delete(reason) && this.#holds.size === 0) this.#process.stdout.resume();
   }
+}
+
+function toStartCommand({ workingDirs, env }: ShellOptions, startupFiles: string) {
+  return {
+    argv: ["/bin/sh", "-c", startScript, "sh", ...workingDirs, startupFiles],
+    env: { TERM: "dumb", PAGER: "cat", GIT_PAGER: "cat", ...env },
+  };
 }

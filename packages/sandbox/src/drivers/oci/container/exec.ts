@@ -3,6 +3,7 @@ import type { TimeSlicedQueue } from "@sandpiper/core/scheduling/event-loop-sche
 import type { ExecRequest, PreparedSpec, SandboxProcess } from "../../../driver.ts";
 import { findBusybox, insideBusybox, insideFolder } from "../../common/busybox.ts";
 import { checkCommand } from "../../common/commands.ts";
+import { checkFence, toFencedArgv } from "../../common/fence.ts";
 import type { BindMount } from "../../common/host.ts";
 import type { ProcessGroup } from "../cgroup/process-groups.ts";
 import { PipeFolders } from "../warm-shell/pipe-folders.ts";
@@ -75,10 +76,15 @@ export class Executor {
   async exec(target: OciExecTarget, command: ExecRequest): Promise<SandboxProcess> {
     checkCommand(command);
     checkRunning(target);
-    const process = makeProcessConfig(target.spec, command, this.#options.limits);
-    const { turns } = this.#options;
-    const started = await turns.run(() => this.#warmShells(target)?.run(process, command.tty));
+    const { turns, limits } = this.#options;
+    const { fence, isSession } = command;
+    if (fence) checkFence(fence);
+    const own = makeProcessConfig(target.spec, command, limits);
+    const started = await turns.run(() =>
+      this.#warmShells(target)?.run({ ...own, fence }, command.tty, isSession),
+    );
     if (started) return started;
+    const process = { ...own, args: toFencedArgv(command, this.shell) };
     const { kind } = this.#options.runtime;
     const options = command.tty ? ["--tty"] : kind === "runc" ? ["--preserve-fds", "3"] : [];
     const argv = (files: ExecFiles) => this.#argv(target, files, options);
@@ -88,7 +94,7 @@ export class Executor {
         checkRunning(target);
         return start();
       });
-    if (!command.tty) return begin(() => execPiped(target.folder, process, kind, argv));
+    if (!command.tty) return begin(() => execPiped(target, process, kind, argv));
     const repair = {
       owner: target.idBase + target.spec.user.uid,
       run: async (words: string[]) => (await this.exec(target, { argv: words, cwd: "/" })).exit,

@@ -1,10 +1,13 @@
 import type { Socket } from "node:net";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
+import { unlockProcessTerminal } from "../../../kernel/process-terminal.ts";
+import type { TtySize } from "../../../kernel/pseudo-terminal.ts";
 import { type Descriptor, spawnPiped } from "../../../kernel/spawn.ts";
 import { toExitStatus, toRefusedExitCode } from "../../common/commands.ts";
 import { sendSignal } from "../../common/processes.ts";
 import { findLastMessage } from "../../common/run-program.ts";
+import type { ProcessGroup } from "../cgroup/process-groups.ts";
 import type { ProcessConfig } from "./config.ts";
 import { ExecFiles } from "./exec-files.ts";
 import { captureOutput, drainOutput } from "./output-pipe.ts";
@@ -26,7 +29,7 @@ const adoptPipes = ["/bin/sh", "-c", 'exec "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&-', "s
  * terminal does not reach it.
  */
 export function execPiped(
-  folder: string,
+  { folder, group }: { folder: string; group: ProcessGroup },
   process: ProcessConfig,
   kind: Runtime["kind"],
   command: (files: ExecFiles) => string[],
@@ -75,5 +78,12 @@ export function execPiped(
     return ran ? toExitStatus(code, signals.sent) : { code: toRefusedExitCode(message), signal: null };
   });
 
-  return { stdin, stdout, stderr, exit, kill: (signal) => signals.send(signal), resize: () => {} };
+  const unlockTerminal = async (fd: number, size: TtySize) =>
+    unlockProcessTerminal((await files.started) ?? 0, fd, size, (one) => group.has(one));
+  const kill = (signal?: NodeJS.Signals) => signals.send(signal);
+  const leave = () => {
+    for (const pipe of pipes) pipe?.destroy();
+    child.unref();
+  };
+  return { stdin, stdout, stderr, exit, kill, resize: () => {}, unlockTerminal, leave };
 }

@@ -1,5 +1,7 @@
+import type { Fence } from "../../../driver.ts";
 import { quoteWord } from "../../../shell/terminal/quote.ts";
 import { insideBusybox } from "../../common/busybox.ts";
+import { toFenceScript } from "../../common/fence.ts";
 
 /** A command in the form of the runtime's process file. */
 export interface Command {
@@ -7,6 +9,7 @@ export interface Command {
   /** `NAME=value`. */
   env: string[];
   cwd: string;
+  fence?: Fence | undefined;
 }
 
 /** Paths in the sandbox: a terminal, or pipes with the suffixes `.i`, `.o` and `.e`. */
@@ -26,7 +29,7 @@ const exportable = /^(?!(?:EPOCHREALTIME|EPOCHSECONDS|LINENO|OPTIND|RANDOM)=)[A-
  * command gets its own session, as from the runtime. The script looks up the program itself,
  * because busybox prefers its applets to the sandbox's programs.
  */
-export function makeCommandScript(ends: CommandEnds, { args, env, cwd }: Command): string | undefined {
+export function makeCommandScript(ends: CommandEnds, { args, env, cwd, fence }: Command): string | undefined {
   const [program, ...rest] = args;
   if (!program || !cwd.startsWith("/") || !env.every((entry) => exportable.test(entry))) return undefined;
   const path = env.find((entry) => entry.startsWith("PATH="))?.slice(5) ?? "";
@@ -39,7 +42,7 @@ export function makeCommandScript(ends: CommandEnds, { args, env, cwd }: Command
       : [`<${ends.pipes}.i >${ends.pipes}.o 2>${ends.pipes}.e`, "setsid"];
   const text = `(
 echo s >&3; read -r go <&3 || exit; unset go
-cd -P -- ${quoteWord(cwd)} || exit 126
+${fence ? toFenceScript(fence, insideBusybox) : ""}cd -P -- ${quoteWord(cwd)} || exit 126
 set -- ${candidates.map(quoteWord).join(" ")}
 while [ $# -gt 1 ] && ! { [ -f "$1" ] && [ -x "$1" ]; }; do shift; done
 [ -e "$1" ] || { echo ${quoteWord(`${program}: not found`)} >&2; exit 127; }

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import type { ExitStatus, SandboxProcess } from "../../../driver.ts";
+import { unlockProcessTerminal } from "../../../kernel/process-terminal.ts";
 import type { TtySize } from "../../../kernel/pseudo-terminal.ts";
 import { insideFolder } from "../../common/busybox.ts";
 import { toExitStatus } from "../../common/commands.ts";
@@ -122,6 +123,7 @@ export class WarmShell {
     this.#channel.send("\n");
 
     let ended = false;
+    let isLeft = false;
     let killTimer: NodeJS.Timeout | undefined;
     let wake: NodeJS.Timeout | undefined;
     stdin.once("close", () => {
@@ -136,7 +138,7 @@ export class WarmShell {
       link.close();
       this.#busy = false;
       const code = /^x (\d{1,3})$/.exec(line ?? "")?.[1];
-      if (code === undefined) this.#abandon();
+      if (code === undefined && !isLeft) this.#abandon();
       await Promise.all([drainOutput(out, stdout), drainOutput(err, stderr)]);
       stdin.destroy();
       return toExitStatus(code === undefined ? 137 : Number(code), sent);
@@ -151,7 +153,14 @@ export class WarmShell {
     const resize = (cols: number, rows: number) => {
       if (!ended && "resize" in link) link.resize({ cols, rows });
     };
-    return { stdin, stdout, stderr, exit: finish(), kill: signal, resize };
+    const unlockTerminal = async (fd: number, size: TtySize) =>
+      unlockProcessTerminal(this.#command() ?? 0, fd, size, (pid) => this.#target.group.has(pid));
+    const leave = () => {
+      isLeft = true;
+      for (const stream of [stdin, out, err]) stream.destroy();
+      this.#channel.end();
+    };
+    return { stdin, stdout, stderr, exit: finish(), kill: signal, resize, unlockTerminal, leave };
   }
 
   /** Kills the command of a shell that has ended or gave an invalid answer. */

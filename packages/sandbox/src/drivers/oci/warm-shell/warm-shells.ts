@@ -42,9 +42,13 @@ export class WarmShells {
 
   /**
    * Runs a command in an idle shell, with `tty` on a terminal of that size. Undefined when the
-   * runtime has to run it.
+   * runtime has to run it. `isSession`: as in `ExecRequest`.
    */
-  async run(command: Command, tty?: TtySize): Promise<SandboxProcess | undefined> {
+  async run(
+    command: Command,
+    tty?: TtySize,
+    isSession = tty !== undefined,
+  ): Promise<SandboxProcess | undefined> {
     this.#commands++;
     let shell = this.#findIdle();
     while (!shell && this.#options.isAlwaysWanted && (await this.#bringUp())) shell = this.#findIdle();
@@ -54,7 +58,7 @@ export class WarmShells {
     }
     clearTimeout(this.#timers.get(shell));
     const process = await shell.run(command, tty);
-    if (process && tty) this.#give(shell, process);
+    if (process && isSession) this.#give(shell, process);
     else if (process) {
       this.#backoffMs = minBackoffMs;
       void process.exit.then(() => this.#setIdle(shell));
@@ -63,7 +67,7 @@ export class WarmShells {
     return process;
   }
 
-  /** A terminal lives long: its shell ends with it, and the next command gets another one. */
+  /** A session lives long: its shell ends with it, and the next command gets another one. */
   #give(shell: WarmShell, process: SandboxProcess): void {
     this.#backoffMs = minBackoffMs;
     this.#shells.delete(shell);

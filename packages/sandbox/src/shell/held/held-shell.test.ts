@@ -1,0 +1,218 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { TerminalObservation } from "@sandpiper/wire";
+import { contentText } from "@sandpiper/wire";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { killProcess, startTerminalProcess } from "../../../test/support/terminal-process.ts";
+import { testSandbox } from "../../../test/support/terminal-sandbox.ts";
+import type { OciDriver } from "../../drivers/oci/oci-driver.ts";
+import type { Sandbox } from "../../sandbox.ts";
+import { runToEnd } from "../run.ts";
+import { CommandInterrupted } from "../terminal/command-interrupted.ts";
+import { openTerminal, type Terminal } from "../terminal.ts";
+
+let sandbox: Sandbox;
+let driver: OciDriver;
+let dir: string;
+let remove: () => Promise<void>;
+let held: { folder: string; epoch: number };
+let terminals: Terminal[];
+let serial = 0;
+
+beforeAll(async () => {
+  ({ sandbox, driver, dir, remove } = await testSandbox());
+});
+afterAll(() => remove());
+beforeEach(() => {
+  held = { folder: `/tmp/terminal_output/held_${serial++}`, epoch: 1 };
+  terminals = [];
+});
+afterEach(() => Promise.all(terminals.map((terminal) => terminal.close())));
+
+const inSandbox = async (script: string) =>
+  (await runToEnd(sandbox, { argv: ["/bin/sh", "-c", script], cwd: "/" })).stdout.toString();
+const text = ({ content, metadata }: TerminalObservation) => contentText(content) + metadata.suffix;
+
+/** A process that runs the command as a server does. */
+function startServer(command: string, callId = "call1", timeout?: number) {
+  const { id, spec } = sandbox;
+  return startTerminalProcess({
+    ...{ dir, id, spec, held, command, callId },
+    ...(timeout !== undefined && { timeout }),
+  });
+}
+
+async function runUntil(server: ReturnType<typeof startServer>, pattern: RegExp): Promise<string[]> {
+  const seen: string[] = [];
+  for await (const line of server.lines) {
+    seen.push(line);
+    if (pattern.test(line)) return seen;
+  }
+  throw new Error(`the process ended after: ${seen.join("\n")}`);
+}
+
+function repeat(command: string, callId = "call1", more: { timeout?: number; epoch?: number } = {}) {
+  const { timeout, epoch = held.epoch } = more;
+  const terminal = openTerminal(sandbox, { held: { ...held, epoch }, quietMs: 3_000 });
+  terminals.push(terminal);
+  const action = { kind: "TerminalAction", command, is_input: false, reset: false, timeout } as const;
+  const outputs: string[] = [];
+  const result = terminal.run(action, new AbortController().signal, (part) => outputs.push(part), {
+    id: callId,
+    isRepeated: true,
+  });
+  return { terminal, outputs, result };
+}
+
+describe("a command whose server is killed", () => {
+  test("goes on, and the next server gets the whole output and the exit code", async () => {
+    const command = "export KEPT=1; for i in $(seq 1 40); do echo line $i; sleep 0.05; done; (exit 3)";
+    const server = startServer(command);
+    await runUntil(server, /line 3\\n/);
+    await killProcess(server.child);
+    const { result, outputs, terminal } = repeat(command);
+    const observation = await result;
+    const whole = Array.from({ length: 40 }, (_, at) => `line ${at + 1}\n`).join("");
+    expect(text(observation)).toBe(`${whole}\n[The command completed with exit code 3.]`);
+    expect(observation.exit_code).toBe(3);
+    expect(outputs.join("")).toBe(whole);
+    expect(outputs.length).toBeGreaterThan(3);
+    const next = await terminal.run(
+      { kind: "TerminalAction", command: "echo $? $KEPT", is_input: false, reset: false },
+      new AbortController().signal,
+    );
+    expect(contentText(next.content)).toBe("3 1\n");
+  });
+
+  test("may end before the next server comes", async () => {
+    const command = "echo begin; sleep 0.3; echo end; echo x >> /tmp/ran1";
+    const server = startServer(command);
+    await runUntil(server, /begin/);
+    await killProcess(server.child);
+    await delay(800);
+    expect(text(await repeat(command).result)).toBe(
+      "begin\nend\n\n[The command completed with exit code 0.]",
+    );
+    expect(await inSandbox("cat /tmp/ran1")).toBe("x\n");
+  });
+
+  test("keeps its timeout, which counts from its begin", async () => {
+    const command = "echo begin; sleep 20";
+    const server = startServer(command, "call1", 4);
+    await runUntil(server, /begin/);
+    await killProcess(server.child);
+    await delay(1_500);
+    const began = performance.now();
+    const observation = await repeat(command, "call1", { timeout: 4 }).result;
+    expect(performance.now() - began).toBeLessThan(3_500);
+    expect(text(observation)).toMatch(/^begin\n\n\[The command is still running after 4 seconds/);
+  });
+
+  test("at any moment of it runs once", { timeout: 120_000 }, async () => {
+    const command = "echo begin; echo x >> /tmp/ran2; for i in 1 2 3 4 5; do echo $i; sleep 0.02; done";
+    for (let round = 0; round < 12; round++) {
+      held = { ...held, folder: `/tmp/terminal_output/held_r${round}` };
+      await inSandbox("rm -f /tmp/ran2");
+      const first = repeat("true", "call0").result.catch(() => {});
+      await first;
+      const setup = openTerminal(sandbox, { held });
+      await setup.run(
+        { kind: "TerminalAction", command: "true", is_input: false, reset: false },
+        new AbortController().signal,
+      );
+      setup.leave();
+      const server = startServer(command);
+      await delay(350 + round * 15 + Math.random() * 15);
+      await killProcess(server.child);
+      const observation = await repeat(command).result;
+      expect(text(observation)).toBe("begin\n1\n2\n3\n4\n5\n\n[The command completed with exit code 0.]");
+      expect(await inSandbox("cat /tmp/ran2")).toBe("x\n");
+    }
+  });
+
+  test("that prints very much stops while nobody reads, and nothing is lost", {
+    timeout: 120_000,
+  }, async () => {
+    const command = "seq 1 12000000";
+    const server = startServer(command);
+    await runUntil(server, /out/);
+    await killProcess(server.child);
+    const size = async () => Number(await inSandbox(`cat ${held.folder}/part.* | wc -c`));
+    const sizes = [await size()];
+    while (sizes.at(-1) !== sizes.at(-2) || sizes.at(-1)! < 30e6) {
+      await delay(700);
+      sizes.push(await size());
+    }
+    expect(sizes.at(-1)).toBeLessThan(80e6);
+    const { exit_code, content } = await repeat(command, "call1", { timeout: 100 }).result;
+    expect(exit_code).toBe(0);
+    expect(contentText(content)).toMatch(/^1\n2\n[\s\S]*11999999\n12000000\n$/);
+  });
+
+  test("and that left a program in the background ends as before", async () => {
+    const command =
+      "(sleep 1; echo late > /tmp/late) & setsid sleep 60 >/dev/null 2>&1 & echo begin; sleep 0.5; echo done";
+    const server = startServer(command);
+    await runUntil(server, /begin/);
+    await killProcess(server.child);
+    expect(text(await repeat(command).result)).toMatch(/begin\n[\s\S]*done\n\n\[The command completed/);
+    await delay(1_000);
+    expect(await inSandbox("cat /tmp/late")).toBe("late\n");
+  });
+
+  test("and that closed its terminal is still waited for", async () => {
+    const command = "echo begin; sh -c 'exec </dev/null >/dev/null 2>&1; sleep 1; exit 4'";
+    const server = startServer(command);
+    await runUntil(server, /begin/);
+    await killProcess(server.child);
+    expect((await repeat(command).result).exit_code).toBe(4);
+  });
+});
+
+describe("a repeated call", () => {
+  test("runs when the shell lives and has not begun it", async () => {
+    await repeat("true", "call0").result.catch(() => {});
+    const first = openTerminal(sandbox, { held });
+    await first.run(
+      { kind: "TerminalAction", command: "cd /tmp", is_input: false, reset: false },
+      new AbortController().signal,
+    );
+    first.leave();
+    expect(text(await repeat("pwd", "call2").result)).toMatch(/^\/tmp\n/);
+  });
+
+  test("is told as interrupted when nothing is known of it", async () => {
+    await expect(repeat("echo x >> /tmp/ran3").result).rejects.toThrow(CommandInterrupted);
+    expect(await inSandbox("ls /tmp/ran3 2>/dev/null")).toBe("");
+  });
+
+  test("is told as interrupted, with its output, when its processes were killed", async () => {
+    const command = "echo begin; sleep 60";
+    const server = startServer(command);
+    await runUntil(server, /begin/);
+    await killProcess(server.child);
+    await driver.stop(sandbox.id);
+    await driver.start({ id: sandbox.id, spec: sandbox.spec });
+    const failure = await repeat(command).result.catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(CommandInterrupted);
+    expect((failure as CommandInterrupted).output.text).toBe("begin\n");
+  });
+});
+
+describe("the fence", () => {
+  test("refuses a lower epoch, and the earlier owner's shell input ends", async () => {
+    const command = "echo begin; cat";
+    const server = startServer(command);
+    await runUntil(server, /begin/);
+    const next = repeat(command, "call1", { timeout: 1, epoch: 2 });
+    await next.result;
+    const stale = openTerminal(sandbox, { held: { ...held, epoch: 1 } });
+    await expect(
+      stale.run(
+        { kind: "TerminalAction", command: "echo x > /tmp/stale", is_input: false, reset: false },
+        new AbortController().signal,
+      ),
+    ).rejects.toMatchObject({ message: expect.stringMatching(/another server owns/) });
+    expect(await inSandbox("ls /tmp/stale 2>/dev/null")).toBe("");
+    await killProcess(server.child);
+  });
+});

@@ -1,0 +1,71 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import type { PreparedSpec } from "../../src/driver.ts";
+import { OciDriver } from "../../src/drivers/oci/oci-driver.ts";
+import type { Sandbox } from "../../src/sandbox.ts";
+import { openTerminal } from "../../src/shell/terminal.ts";
+
+/** What the process is told to do; see `startTerminalProcess`. */
+export interface TerminalOrder {
+  dir: string;
+  id: string;
+  spec: PreparedSpec;
+  held: { folder: string; epoch: number };
+  command: string;
+  callId: string;
+  timeout?: number;
+}
+
+/**
+ * Starts a process that runs a command in a terminal of a sandbox, as a server does. Its lines on
+ * stdout: `out TEXT` (JSON) for output, `end OBSERVATION`, `error MESSAGE`.
+ */
+export function startTerminalProcess(order: TerminalOrder): {
+  child: ChildProcess;
+  lines: AsyncGenerator<string>;
+} {
+  const child = spawn(process.execPath, [import.meta.filename, JSON.stringify(order)], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  return { child, lines: readLines(child) };
+}
+
+/** Kills the process and waits for its end. */
+export async function killProcess(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, "exit");
+  child.kill("SIGKILL");
+  await ended;
+}
+
+async function* readLines(child: ChildProcess): AsyncGenerator<string> {
+  let rest = "";
+  for await (const chunk of child.stdout!) {
+    const lines = (rest + String(chunk)).split("\n");
+    rest = lines.pop()!;
+    yield* lines;
+  }
+}
+
+/** A handle of a sandbox of a driver. */
+export function openSandbox(driver: OciDriver, id: string, spec: PreparedSpec): Sandbox {
+  return { id, incarnation: "1", spec, shell: driver.shell, exec: (command) => driver.exec(id, command) };
+}
+
+async function serve({ dir, id, spec, held, command, callId, timeout }: TerminalOrder): Promise<void> {
+  process.stdout.on("error", () => {});
+  const driver = new OciDriver({ dir });
+  await driver.open();
+  const terminal = openTerminal(openSandbox(driver, id, spec), { held });
+  const say = (kind: string, value: unknown) => process.stdout.write(`${kind} ${JSON.stringify(value)}\n`);
+  try {
+    const action = { kind: "TerminalAction", command, is_input: false, reset: false, timeout } as const;
+    const call = { id: callId, isRepeated: false };
+    const signal = new AbortController().signal;
+    say("end", await terminal.run(action, signal, (text) => say("out", text), call));
+  } catch (error) {
+    say("error", String(error));
+  }
+}
+
+if (process.argv[1] === import.meta.filename) await serve(JSON.parse(process.argv[2]!));
