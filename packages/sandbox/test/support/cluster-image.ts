@@ -31,7 +31,9 @@ export function loadClusterImage(): void {
       "root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000::/home/agent:/bin/sh\n",
     );
     writeFileSync(join(root, "etc/group"), "root:x:0:\nagent:x:1000:\nstaff:x:50:agent\n");
-    execFileSync("chown", ["-R", "1000:1000", join(root, "home/agent")]);
+    writeFileSync(join(root, "home/agent/.profile"), "of the image\n");
+    symlinkSync(".profile", join(root, "home/agent/link"));
+    execFileSync("chown", ["-Rh", "1000:1000", join(root, "home/agent")]);
     const archive = join(dir, "image.tar");
     execFileSync(script, ["make-image", clusterImage, root, archive, "/bin/sh"]);
     execFileSync(script, ["load-image", archive]);

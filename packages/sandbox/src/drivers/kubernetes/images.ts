@@ -14,7 +14,7 @@ import type { Cluster } from "./cluster.ts";
 import { runInPod } from "./exec-stream.ts";
 import { helperPath } from "./helper-program.ts";
 import { labels } from "./labels.ts";
-import { containerName, makePod, type PodDefaults } from "./pod-options.ts";
+import { containerName, makePod, type PodDefaults, sandboxStatus } from "./pod-options.ts";
 import type { Pods } from "./pods.ts";
 
 /** What is known of an image by its tag is looked up again after this time, ms. */
@@ -74,12 +74,16 @@ export class Images {
     };
   }
 
-  /** Whether the image has a home of a user: a folder that a volume would hide. */
-  async hasHome({ root, user }: PreparedSpec): Promise<boolean> {
+  /**
+   * Whether the image may have files in the folders that a volume hides: in the home of a user of
+   * its own, or in its own working folder.
+   */
+  async mayHaveFiles({ root, user, workingDir }: PreparedSpec): Promise<boolean> {
     if (root.kind !== "image") return false;
-    const { passwd } = await this.#describe(root.reference, {});
-    const entry = passwd.split("\n").find((line) => line.split(":")[2] === String(user.uid));
-    return entry !== undefined && entry.split(":")[5] === user.home;
+    const facts = await this.#describe(root.reference, {});
+    if (facts.workingDir === workingDir) return true;
+    const entry = facts.passwd.split("\n").find((line) => line.split(":")[2] === String(user.uid));
+    return entry?.split(":")[5] === user.home;
   }
 
   async #describe(text: string, options: PrepareOptions): Promise<ImageFacts> {
@@ -120,7 +124,7 @@ export class Images {
       const started = await this.#pods.waitUntilStarted(created!, signal);
       const argv = [helperPath, "describe"];
       const text = await runInPod(this.#cluster, name, { container: containerName, argv });
-      return parseFacts(text, image, started.status?.containerStatuses?.[0]?.imageID ?? "");
+      return parseFacts(text, image, sandboxStatus(started)?.imageID ?? "");
     } finally {
       await this.#pods.remove(name);
     }

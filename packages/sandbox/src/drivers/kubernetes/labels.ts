@@ -5,6 +5,8 @@ export const labels = {
   installation: "sandpiper/installation",
   sandbox: "sandpiper/sandbox",
   snapshot: "sandpiper/snapshot",
+  /** `yes`: a claim that does not have the image's files of its folders yet. */
+  unseeded: "sandpiper/unseeded",
   /** `yes`: a pod that copies files or reads an image. */
   helper: "sandpiper/helper",
 } as const;

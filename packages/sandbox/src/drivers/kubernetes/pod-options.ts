@@ -1,4 +1,10 @@
-import type { V1Pod, V1ResourceRequirements, V1SecurityContext } from "@kubernetes/client-node";
+import type {
+  V1Container,
+  V1ContainerStatus,
+  V1Pod,
+  V1ResourceRequirements,
+  V1SecurityContext,
+} from "@kubernetes/client-node";
 import type { PreparedSpec, SandboxUser } from "../../driver.ts";
 import { type Capability, usualCapabilities } from "../../specs/capabilities.ts";
 import { insideFolder } from "../common/busybox.ts";
@@ -7,7 +13,7 @@ import { helperPath } from "./helper-program.ts";
 import { annotations, labels, toSandboxName } from "./labels.ts";
 import type { MountedFolder } from "./volume-folders.ts";
 
-/** Name of the only container of a pod. */
+/** Name of the container that runs a sandbox. */
 export const containerName = "sandbox";
 
 /** What the helper needs to prepare folders and to become the user; commands never have them. */
@@ -65,9 +71,23 @@ export function helperIdentity({ user, capabilities, processes }: PodFacts): str
   return [user.uid, user.gid, bits, processes].map(String);
 }
 
+export interface SandboxPodInput {
+  id: string;
+  spec: PreparedSpec;
+  claim: string;
+  folders: MountedFolder[];
+  /** False: the folders do not have the image's files yet. */
+  isSeeded: boolean;
+}
+
+/** The container of a pod that runs the sandbox; another one may only copy files. */
+export function sandboxStatus({ status }: V1Pod): V1ContainerStatus | undefined {
+  return status?.containerStatuses?.find(({ name }) => name === containerName);
+}
+
 /** The pod of a sandbox: one container, no token, no network but what its policy allows. */
 export function makeSandboxPod(
-  { id, spec, claim, folders }: { id: string; spec: PreparedSpec; claim: string; folders: MountedFolder[] },
+  { id, spec, claim, folders, isSeeded }: SandboxPodInput,
   defaults: PodDefaults,
 ): V1Pod {
   const facts = toPodFacts(spec, defaults);
@@ -96,6 +116,7 @@ export function makeSandboxPod(
         capabilities: { drop: ["ALL"], add: [...new Set([...helperCapabilities, ...facts.capabilities])] },
       },
       claims: { [claim]: folders },
+      ...(isSeeded ? {} : { seed: { folders, user: spec.user } }),
     },
     defaults,
   );
@@ -113,6 +134,38 @@ export interface PodInput {
   security: V1SecurityContext;
   /** Mounted folders by the claim that has them. */
   claims?: Record<string, MountedFolder[]>;
+  /** The folders of the first claim that get the image's files, and their user. */
+  seed?: { folders: MountedFolder[]; user: SandboxUser };
+}
+
+const helperMount = { name: "helper", mountPath: insideFolder, readOnly: true };
+
+/** Where the container that copies an image's files has the volume. */
+const seedPath = "/run/sandpiper-volume";
+
+/**
+ * A second container of the same image, in which no volume hides the image's files: it copies them
+ * while the first one starts.
+ */
+function makeSeedContainer({ folders, user }: NonNullable<PodInput["seed"]>, image: string): V1Container {
+  const pairs = folders.flatMap(({ path, subPath }) => [path, `${seedPath}/${subPath}`]);
+  return {
+    name: "seed",
+    image,
+    imagePullPolicy: "IfNotPresent",
+    command: [helperPath, "seed", String(user.uid), String(user.gid), ...pairs],
+    resources: {
+      limits: { memory: "128Mi", cpu: "1" },
+      requests: { memory: "16Mi", cpu: "10m" },
+    },
+    securityContext: {
+      runAsUser: 0,
+      runAsGroup: 0,
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: ["ALL"], add: ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"] },
+    },
+    volumeMounts: [helperMount, { name: "files-0", mountPath: seedPath }],
+  };
 }
 
 /** A pod with the isolation of docs/understand/internals/kubernetes.md. */
@@ -149,6 +202,7 @@ export function makePod(input: PodInput, { configMap, runtimeClass, userNamespac
       securityContext: { seccompProfile: { type: "RuntimeDefault" } },
       volumes: [{ name: "helper", configMap: { name: configMap, defaultMode: 0o555 } }, ...volumes],
       containers: [
+        ...(input.seed ? [makeSeedContainer(input.seed, input.image)] : []),
         {
           name: containerName,
           image: input.image,
@@ -162,7 +216,7 @@ export function makePod(input: PodInput, { configMap, runtimeClass, userNamespac
           ...(input.resources ? { resources: input.resources } : {}),
           securityContext: input.security,
           volumeMounts: [
-            { name: "helper", mountPath: insideFolder, readOnly: true },
+            helperMount,
             // Outer folders first.
             ...mounts.toSorted((a, b) => a.mountPath.length - b.mountPath.length),
           ],

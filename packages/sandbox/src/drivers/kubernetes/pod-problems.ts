@@ -1,6 +1,7 @@
 import type { V1Pod } from "@kubernetes/client-node";
 import { PlatformError } from "@sandpiper/core/errors";
 import { shortenReason } from "../common/images/problems.ts";
+import { sandboxStatus } from "./pod-options.ts";
 
 export interface PodProblem {
   error: PlatformError;
@@ -24,7 +25,7 @@ const startProblems = [
 
 /** Why a pod does not run yet; undefined when nothing is wrong. */
 export function podProblem(pod: V1Pod): PodProblem | undefined {
-  const waiting = pod.status?.containerStatuses?.[0]?.state?.waiting;
+  const waiting = sandboxStatus(pod)?.state?.waiting;
   const reason = waiting?.reason ?? "";
   if (imageProblems.includes(reason)) {
     const { image } = pod.spec!.containers[0]!;
@@ -48,7 +49,7 @@ export function podProblem(pod: V1Pod): PodProblem | undefined {
 
 /** Why a pod has ended at once; the helper writes it where the cluster reads it. */
 export function endReason(pod: V1Pod): string {
-  const { terminated } = pod.status?.containerStatuses?.[0]?.state ?? {};
+  const { terminated } = sandboxStatus(pod)?.state ?? {};
   const text = terminated?.message ?? pod.status?.message ?? terminated?.reason ?? "its first process ended";
   return text.trim().replace(/\.$/, "").slice(0, 500);
 }

@@ -3,6 +3,7 @@ import { PatchStrategy, setHeaderOptions, type V1Pod, Watch } from "@kubernetes/
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Cluster } from "./cluster.ts";
 import { labels, selectLabel } from "./labels.ts";
+import { sandboxStatus } from "./pod-options.ts";
 import { type PodProblem, podProblem } from "./pod-problems.ts";
 
 const defaultStartTimeoutMs = 300_000;
@@ -73,9 +74,9 @@ export class Pods {
     const started = await this.#watch(created, this.#startTimeoutMs, (pod) => {
       signal?.throwIfAborted();
       if (!pod) throw new PlatformError("PodRemoved");
-      const { phase, containerStatuses } = pod.status ?? {};
+      const { phase } = pod.status ?? {};
       if (phase === "Succeeded" || phase === "Failed") return pod;
-      if (containerStatuses?.[0]?.state?.running) return pod;
+      if (sandboxStatus(pod)?.state?.running) return pod;
       last = podProblem(pod);
       if (last?.isFinal) throw last.error;
       return undefined;

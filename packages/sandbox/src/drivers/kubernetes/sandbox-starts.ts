@@ -1,12 +1,14 @@
-import type { V1Pod } from "@kubernetes/client-node";
+import type { V1PersistentVolumeClaim, V1Pod } from "@kubernetes/client-node";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { PreparedSpec, SandboxFile, SandboxUser, StartRequest } from "../../driver.ts";
+import { runToEnd } from "../../shell/run.ts";
 import { placeFile } from "../common/place-file.ts";
 import type { ClaimFacts, Claims } from "./claims.ts";
 import type { Connections } from "./connections.ts";
+import { helperPath } from "./helper-program.ts";
 import type { Images } from "./images.ts";
 import { labels, readFacts, toSandboxName } from "./labels.ts";
-import { imageOf, makeSandboxPod, type PodDefaults } from "./pod-options.ts";
+import { imageOf, makeSandboxPod, type PodDefaults, sandboxStatus } from "./pod-options.ts";
 import { endReason } from "./pod-problems.ts";
 import type { Pods } from "./pods.ts";
 import type { Resident } from "./resident.ts";
@@ -37,12 +39,14 @@ export class SandboxStarts {
     const [old, claim] = await Promise.all([pods.find(name), claims.find(name)]);
     if (old && claim && !hasEnded(old)) throw new PlatformError("SandboxAlreadyRunning", { id });
     if (old) await pods.remove(name);
-    const { folders } = readFacts<ClaimFacts>(claim?.metadata) ?? (await this.#makeClaim(name, request));
+    const { folders, isSeeded } = claim ? readClaim(claim) : await this.#makeClaim(name, request);
     try {
-      const pod = await pods.create(makeSandboxPod({ id, spec, claim: name, folders }, defaults));
+      const pod = await pods.create(makeSandboxPod({ id, spec, claim: name, folders, isSeeded }, defaults));
       if (!pod) throw new PlatformError("SandboxAlreadyRunning", { id });
       try {
-        await this.#bringUp(id, await pods.waitUntilStarted(pod), request);
+        const seeds = isSeeded ? [] : folders.map(({ path }) => path);
+        await this.#bringUp(await pods.waitUntilStarted(pod), request, seeds);
+        if (!isSeeded) await claims.label(name, { [labels.unseeded]: null });
       } catch (error) {
         this.#parts.connections.close(id);
         await pods.remove(name).catch(() => {});
@@ -72,16 +76,20 @@ export class SandboxStarts {
     }
   }
 
-  async #makeClaim(name: string, { id, spec, snapshot }: StartRequest): Promise<ClaimFacts> {
+  async #makeClaim(
+    name: string,
+    { id, spec, snapshot }: StartRequest,
+  ): Promise<Pick<ClaimFacts, "folders"> & { isSeeded: boolean }> {
     const { claims, copies, images } = this.#parts;
     const source = snapshot === undefined ? undefined : await copies.find(snapshot);
     const facts = source?.facts ?? {
       image: imageOf(spec),
-      folders: chooseFolders(spec, await images.hasHome(spec)),
+      folders: chooseFolders(spec),
     };
+    const isSeeded = source !== undefined || !(await images.mayHaveFiles(spec));
     await claims.create({
       name,
-      labels: { [labels.sandbox]: id },
+      labels: { [labels.sandbox]: id, ...(isSeeded ? {} : { [labels.unseeded]: "yes" }) },
       facts,
       bytes: spec.limits.diskBytes,
     });
@@ -91,13 +99,15 @@ export class SandboxStarts {
       await claims.remove(name).catch(() => {});
       throw error;
     }
-    return facts;
+    return { folders: facts.folders, isSeeded };
   }
 
-  async #bringUp(id: string, pod: V1Pod, { spec, files = [] }: StartRequest): Promise<void> {
+  /** `seeds`: folders that get the image's files. */
+  async #bringUp(pod: V1Pod, { id, spec, files = [] }: StartRequest, seeds: string[]): Promise<void> {
     if (hasEnded(pod)) return checkEnded(pod, spec);
     try {
       const { resident } = await this.#parts.connections.connect(id, pod);
+      if (seeds.length > 0) await awaitSeeds(resident, seeds);
       await putFiles(resident, files, spec.user);
     } catch (error) {
       // A short command may have ended already.
@@ -114,9 +124,21 @@ function hasEnded({ status }: V1Pod): boolean {
 
 /** A command that ended by itself was started; one that never ran left its reason. */
 function checkEnded(pod: V1Pod, { command }: PreparedSpec): void {
-  const { terminated } = pod.status?.containerStatuses?.[0]?.state ?? {};
+  const { terminated } = sandboxStatus(pod)?.state ?? {};
   const ran = command !== null && terminated !== undefined && !terminated.message;
   if (!ran) throw new PlatformError("PodNotStarted", { reason: endReason(pod) });
+}
+
+function readClaim(claim: V1PersistentVolumeClaim): Pick<ClaimFacts, "folders"> & { isSeeded: boolean } {
+  const { folders = [] } = readFacts<ClaimFacts>(claim.metadata) ?? {};
+  return { folders, isSeeded: claim.metadata?.labels?.[labels.unseeded] === undefined };
+}
+
+async function awaitSeeds(resident: Resident, folders: string[]): Promise<void> {
+  const argv = [helperPath, "await-seeds", ...folders];
+  const exec = async () => resident.run({ argv, cwd: "/", env: {} });
+  const { code, stderr } = await runToEnd({ exec }, { argv }, {});
+  if (code !== 0) throw new PlatformError("PodFilesFailed", { reason: stderr.toString().trim() });
 }
 
 async function putFiles(resident: Resident, files: SandboxFile[], user: SandboxUser): Promise<void> {

@@ -7,13 +7,10 @@ export interface MountedFolder {
   subPath?: string;
 }
 
-/**
- * The folders of a sandbox that outlive its pod: the working folder, and the user's home where the
- * image has none, because a volume hides what the image has there.
- */
-export function chooseFolders({ workingDir, user }: PreparedSpec, hasHome: boolean): MountedFolder[] {
+/** The folders of a sandbox that outlive its pod: the working folder, and the user's home. */
+export function chooseFolders({ workingDir, user }: PreparedSpec): MountedFolder[] {
   const folders: MountedFolder[] = workingDir === "/" ? [] : [{ path: workingDir, subPath: "work" }];
   const { home } = user;
-  if (!hasHome && home !== "/" && home !== workingDir) folders.push({ path: home, subPath: "home" });
+  if (home !== "/" && home !== workingDir) folders.push({ path: home, subPath: "home" });
   return folders;
 }

@@ -11,7 +11,10 @@
 
 #include "helper.h"
 
-enum { OPEN_FOLDERS = 64, MAX_ATTRIBUTES = 64 << 10 };
+enum { OPEN_FOLDERS = 64, MAX_ATTRIBUTES = 64 << 10, SEED_TIMEOUT_MS = 120000 };
+
+/* In a folder of a volume: all files of the image have been copied there. */
+#define SEED_MARK ".sandpiper-seeded"
 
 /* Names of files with several names, by device and file number. */
 struct linked {
@@ -94,6 +97,8 @@ static int copy_entry(const char *path, const struct stat *entry, int type, stru
 		goto failed;
 	}
 	if (!S_ISDIR(entry->st_mode)) {
+		/* An earlier copy may have been cut off. */
+		unlink(target);
 		if (link_again(entry, target)) return 0;
 		if (S_ISREG(entry->st_mode)) {
 			if (copy_content(path, target) != 0) goto failed;
@@ -130,16 +135,56 @@ static int make_copied_folder(const char *path, const struct stat *entry, int ty
 	return 1;
 }
 
-/* Arguments: the folder to copy, and an existing one. The reason of a failure goes to the cluster. */
-int copy(int argc, char **argv) {
-	if (argc != 2) return 2;
-	to = argv[1];
-	from_length = strlen(argv[0]);
+/* Copies a folder onto an existing one. The reason of a failure goes to the cluster. */
+static int copy_folder(const char *source, const char *target) {
+	to = target;
+	from_length = strlen(source);
 	umask(0);
-	if (nftw(argv[0], make_copied_folder, OPEN_FOLDERS, FTW_PHYS | FTW_MOUNT) == 0 &&
-	    nftw(argv[0], copy_entry, OPEN_FOLDERS, FTW_PHYS | FTW_MOUNT | FTW_DEPTH) == 0)
+	if (nftw(source, make_copied_folder, OPEN_FOLDERS, FTW_PHYS | FTW_MOUNT) == 0 &&
+	    nftw(source, copy_entry, OPEN_FOLDERS, FTW_PHYS | FTW_MOUNT | FTW_DEPTH) == 0)
 		return 0;
 	int error = errno, report = open("/dev/termination-log", O_WRONLY | O_APPEND | O_CLOEXEC);
-	dprintf(report, "%s: %s", failed_path[0] ? failed_path : argv[0], strerror(error));
+	dprintf(report, "%s: %s", failed_path[0] ? failed_path : source, strerror(error));
 	return 1;
+}
+
+/* Arguments: the folder to copy, and an existing one. */
+int copy(int argc, char **argv) { return argc == 2 ? copy_folder(argv[0], argv[1]) : 2; }
+
+static int mark_path(char *path, size_t size, const char *folder) {
+	return snprintf(path, size, "%s/%s", folder, SEED_MARK) < (int)size;
+}
+
+/*
+ * Arguments: uid, gid, then pairs of a folder of the image and one of a volume, which the user gets.
+ * A folder that the image does not have leaves the mark only.
+ */
+int seed(int argc, char **argv) {
+	for (int at = 2; at + 1 < argc; at += 2) {
+		char mark[4096];
+		struct stat found;
+		if (mkdir(argv[at + 1], 0755) != 0 && errno != EEXIST) return 1;
+		if (stat(argv[at], &found) == 0 && S_ISDIR(found.st_mode) && copy_folder(argv[at], argv[at + 1]) != 0) return 1;
+		if (chown(argv[at + 1], atoi(argv[0]), atoi(argv[1])) != 0) return 1;
+		int fd = mark_path(mark, sizeof mark, argv[at + 1]) ? open(mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+		if (fd < 0 || close(fd) != 0) return 1;
+	}
+	return 0;
+}
+
+/* Waits until all folders have the mark of a complete copy, and removes it. */
+int await_seeds(int count, char **folders) {
+	long long end = now_ms() + SEED_TIMEOUT_MS;
+	for (int at = 0; at < count; at++) {
+		char mark[4096];
+		if (!mark_path(mark, sizeof mark, folders[at])) return 1;
+		while (unlink(mark) != 0) {
+			if (errno != ENOENT || now_ms() > end) {
+				dprintf(2, "%s: %s\n", folders[at], errno == ENOENT ? "the image's files did not arrive" : strerror(errno));
+				return 1;
+			}
+			usleep(2000);
+		}
+	}
+	return 0;
 }

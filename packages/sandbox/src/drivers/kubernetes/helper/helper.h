@@ -151,3 +151,5 @@ int describe(void);
 int read_files(int count, char **paths);
 int measure(int argc, char **argv);
 int copy(int argc, char **argv);
+int seed(int argc, char **argv);
+int await_seeds(int count, char **folders);
