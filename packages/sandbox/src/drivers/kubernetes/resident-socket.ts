@@ -1,7 +1,7 @@
 import { Duplex } from "node:stream";
 import type { Channel, SendFrame } from "./channel.ts";
 import { answer, encodeAllowance, request } from "./protocol.ts";
-import { SendWindow, windowBytes } from "./windows.ts";
+import { SendWindow, socketWindowBytes } from "./windows.ts";
 
 /** A TCP connection inside a pod that the helper holds. */
 export class ResidentSocket extends Duplex implements Channel {
@@ -9,6 +9,8 @@ export class ResidentSocket extends Duplex implements Channel {
   readonly #input: SendWindow;
   readonly #onEnd: () => void;
   #held = 0;
+  /** Bytes that the helper may still send. */
+  #open = socketWindowBytes;
   #hasEnded = false;
 
   /** `onEnd` is called when the channel is free again. */
@@ -17,12 +19,16 @@ export class ResidentSocket extends Duplex implements Channel {
     this.#send = send;
     this.#onEnd = onEnd;
     this.#input = new SendWindow((piece) => send(request.input, piece));
-    send(request.allow, encodeAllowance(0, windowBytes));
+    send(request.allow, encodeAllowance(0, socketWindowBytes));
   }
 
+  /** Throws when the helper sends more than it may, which would fill the server's memory. */
   onFrame(type: number, payload: Buffer): void {
     if (type === answer.output) {
-      this.#held += payload.length - 1;
+      const bytes = Math.max(0, payload.length - 1);
+      this.#open -= bytes;
+      if (this.#open < 0) throw new Error("the helper sent more than it may");
+      this.#held += bytes;
       // The frame's memory is that of a larger chunk.
       if (this.push(Buffer.from(payload.subarray(1)))) this.#release();
     } else if (type === answer.ended) this.push(null);
@@ -59,6 +65,7 @@ export class ResidentSocket extends Duplex implements Channel {
   #release(): void {
     const bytes = this.#held;
     this.#held = 0;
+    this.#open += bytes;
     if (bytes > 0 && !this.#hasEnded) this.#send(request.allow, encodeAllowance(0, bytes));
   }
 }

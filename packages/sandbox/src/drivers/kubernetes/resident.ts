@@ -1,4 +1,5 @@
 import type { Duplex } from "node:stream";
+import { errorText } from "@sandpiper/core/errors";
 import type { SandboxProcess } from "../../driver.ts";
 import type { Channel, SendFrame } from "./channel.ts";
 import type { ExecListener, ExecStream } from "./exec-stream.ts";
@@ -26,7 +27,7 @@ const pingTimeoutMs = 15_000;
 /** The helper opens channels with ids from here on. */
 const firstHelperChannel = 0x4000_0000;
 /** Connections from inside that one sandbox may have open. */
-const maxAccepted = 1_024;
+const maxAccepted = 256;
 
 export type OpenStream = (listener: ExecListener) => Promise<ExecStream>;
 
@@ -173,7 +174,11 @@ export class Resident {
     if (!this.isOpen) return;
     const frames = this.#frames.read(bytes);
     if (!frames) return this.#end("the helper sent something else than frames");
-    for (const frame of frames) this.#dispatch(frame);
+    try {
+      for (const frame of frames) this.#dispatch(frame);
+    } catch (error) {
+      this.#end(errorText(error));
+    }
   }
 
   #dispatch({ type, channel, payload }: Frame): void {

@@ -2,6 +2,8 @@ import { OutputStream } from "../common/output-stream.ts";
 
 /** Bytes of one stream that may be on their way or wait for their reader. */
 export const windowBytes = 512 * 1024;
+/** The same of one TCP connection, of which a sandbox may open many. */
+export const socketWindowBytes = 128 * 1024;
 /** Largest piece of a stream in one frame. */
 const pieceBytes = 32 * 1024;
 
@@ -53,6 +55,8 @@ export class ReceiveWindow {
   readonly #allow: (bytes: number) => void;
   #isPaused = false;
   #held = 0;
+  /** Bytes that the helper may still send. */
+  #open = windowBytes;
 
   /** `allow` tells the helper how many more bytes it may send; it is first called here. */
   constructor(allow: (bytes: number) => void) {
@@ -69,7 +73,10 @@ export class ReceiveWindow {
     allow(windowBytes);
   }
 
+  /** Throws when the helper sends more than it may, which would fill the server's memory. */
   take(chunk: Buffer): void {
+    this.#open -= chunk.length;
+    if (this.#open < 0) throw new Error("the helper sent more than it may");
     this.#held += chunk.length;
     // The frame's memory is that of a larger chunk.
     this.output.write(Buffer.from(chunk));
@@ -79,6 +86,7 @@ export class ReceiveWindow {
   #release(): void {
     const bytes = this.#held;
     this.#held = 0;
+    this.#open += bytes;
     if (bytes > 0) this.#allow(bytes);
   }
 }
