@@ -71,6 +71,8 @@ export const statuses = {
   StorageBusy: 503,
   BlobsUnavailable: 503,
   BlobLost: 410,
+  DatabaseUnavailable: 503,
+  OwnershipLost: 409,
   OutboundRefused: 422,
   OutboundFailed: 502,
   SecretNotFound: 404,

@@ -21,6 +21,7 @@ export const storeErrors = {
   },
   StorageFull: {
     DiskFull: "The disk of the data folder is full: nothing was stored; make room and try again.",
+    DatabaseDiskFull: "The disk of the database is full: nothing was stored; make room and try again.",
   },
   StorageQuotaReached: {
     ConversationLogFull: "The conversation has reached the maximum number of events: start another one.",
@@ -31,6 +32,15 @@ export const storeErrors = {
   },
   StorageBusy: {
     DatabaseLocked: "Another program has locked the database: nothing was stored; try again.",
+    DatabaseSlow: "The database did not answer in time: nothing was stored; try again.",
+  },
+  DatabaseUnavailable: {
+    DatabaseDown: "The database cannot be reached: try again in a moment.",
+    WriteUncertain:
+      "The connection to the database broke during a write, which may have been stored or not: look before you repeat it.",
+  },
+  OwnershipLost: {
+    EpochPassed: "Another server has taken over the conversation: nothing was stored.",
   },
   ConfigInvalid: {
     DataFolderUnusable:
@@ -41,6 +51,28 @@ export const storeErrors = {
       "The file {file} is damaged: it holds the id of this data folder, so restore it from a backup, or remove it to make the folder a new place.",
     DatabaseTooNew:
       "The data folder {dir} was written by a newer version of Sandpiper (schema {version}, this one knows {known}): start that version, or restore a backup.",
+    DatabaseSourcesConflict:
+      "Both SANDPIPER_DATABASE_URL and SANDPIPER_DATABASE_URL_FILE are set: remove one of them.",
+    DatabaseFileUnreadable:
+      "The file {path} of SANDPIPER_DATABASE_URL_FILE cannot be read ({reason}): give the server's user access to it.",
+    DatabaseFileInvalid:
+      "The file {path} of SANDPIPER_DATABASE_URL_FILE has no address such as postgres://user:password@host/database: write one into it.",
+    DatabaseUnreachable:
+      "The database at {address} cannot be reached ({reason}): check SANDPIPER_DATABASE_URL and that PostgreSQL is running.",
+    DatabaseRefused:
+      "The database at {address} refused the login ({reason}): check user, password and database name in SANDPIPER_DATABASE_URL.",
+    DatabaseTooOld:
+      "The database at {address} is PostgreSQL {version}: Sandpiper needs version {oldest} or newer.",
+    DatabaseEncoding:
+      "The database at {address} has the encoding {encoding}: create one with ENCODING 'UTF8' and name it in SANDPIPER_DATABASE_URL.",
+    DatabaseForeign:
+      "The database at {address} has tables of another program ({table}): create an empty database and name it in SANDPIPER_DATABASE_URL.",
+    DatabaseRights:
+      "The user of SANDPIPER_DATABASE_URL may not create or change tables in {address} ({reason}): make it the owner of the database.",
+    SchemaTooNew:
+      "The database at {address} was changed by a newer version of Sandpiper (schema {version}, this one knows {known}): start that version, or restore a backup.",
+    DatabaseKeyWrong:
+      "The vault key does not belong to the data in the database at {address}: start with the key of the servers that use it.",
     DatabaseDamaged: "The database {file} is damaged: restore it from a backup.",
     DecryptionFailed:
       "Encrypted data ({place}) cannot be opened: {source} belongs to other data, or the data is damaged. Give the key of this data back, or restore a backup.",

@@ -1,13 +1,15 @@
 import { join } from "node:path";
 import { PlatformError } from "@sandpiper/core/errors";
-import { SqliteApiKeys } from "../store/sqlite/api-keys.ts";
+import type { Config } from "../config/config.ts";
+import { readDatabaseUrl } from "../store/postgres/read-url.ts";
+import { SqlApiKeys } from "../store/sql/api-keys.ts";
+import { createQueryBuilder, sqliteDialect } from "../store/sqlite/dialect.ts";
 import { sqliteStoreExists } from "../store/sqlite/folder.ts";
 import { hasCurrentSchema } from "../store/sqlite/migrate.ts";
 import { openSqliteStore } from "../store/sqlite/open.ts";
 import { Reader } from "../store/sqlite/reader.ts";
-import { createQueryBuilder } from "../store/sqlite/tables.ts";
 import { WriterClient } from "../store/sqlite/writer-client.ts";
-import type { ApiKeyRow } from "../store/user-store.ts";
+import type { ApiKeyRow, ApiKeyStore } from "../store/user-store.ts";
 import { openVaultOf } from "../store/vault-key/open-vault.ts";
 import type { ApiKeys } from "../users/api.ts";
 import { StoredApiKeys } from "../users/api-keys.ts";
@@ -99,20 +101,14 @@ function usageError(sentence: string): CliError {
 }
 
 /**
- * Accesses the keys of the data folder, even while a server runs: a change is one short SQLite
- * transaction. An older data folder is migrated first, which needs the server to be stopped.
+ * Accesses the keys, even while servers run. An older store is migrated first, which for a data
+ * folder needs the server to be stopped.
  */
 async function withKeys<T>(work: (apiKeys: ApiKeys) => Promise<T>): Promise<T> {
-  const { dataDir, vaultKey } = loadConfig();
-  const database = join(dataDir, "store", "sandpiper.db");
-  const exists = sqliteStoreExists(dataDir);
-  const vault = await openVaultOf(vaultKey, { dataDir, create: !exists });
-  if (!exists || !hasCurrentSchema(database)) await (await openSqliteStore({ dir: dataDir, vault })).close();
-  const writer = await WriterClient.start(database);
-  const reader = new Reader(database);
+  const config = loadConfig();
+  const { keys, close } = await (config.database ? openDatabaseKeys(config) : openFolderKeys(config));
   try {
-    const store = new SqliteApiKeys({ reader, writer, vault, build: createQueryBuilder(), clock: Date.now });
-    return await work(new StoredApiKeys(store));
+    return await work(new StoredApiKeys(keys));
   } catch (error) {
     if (error instanceof PlatformError && (error.code === "KeyExists" || error.code === "TooManyKeys"))
       throw new CliError(
@@ -120,9 +116,39 @@ async function withKeys<T>(work: (apiKeys: ApiKeys) => Promise<T>): Promise<T> {
       );
     throw error;
   } finally {
-    reader.close();
-    await writer.close();
+    await close();
   }
+}
+
+interface OpenedKeys {
+  keys: ApiKeyStore;
+  close(): Promise<void>;
+}
+
+async function openDatabaseKeys({ database, dataDir, vaultKey }: Config): Promise<OpenedKeys> {
+  const url = await readDatabaseUrl(database!);
+  const vault = await openVaultOf(vaultKey, { dataDir, create: true });
+  const { openPostgresStore } = await import("../store/postgres/open.ts");
+  const store = await openPostgresStore({ url, vault });
+  return { keys: store.apiKeys, close: () => store.close() };
+}
+
+/** A change is one short SQLite transaction beside a running server. */
+async function openFolderKeys({ dataDir, vaultKey }: Config): Promise<OpenedKeys> {
+  const database = join(dataDir, "store", "sandpiper.db");
+  const exists = sqliteStoreExists(dataDir);
+  const vault = await openVaultOf(vaultKey, { dataDir, create: !exists });
+  if (!exists || !hasCurrentSchema(database)) await (await openSqliteStore({ dir: dataDir, vault })).close();
+  const writer = await WriterClient.start(database);
+  const reader = new Reader(database);
+  const parts = { reader, writer, vault, dialect: sqliteDialect, clock: Date.now };
+  return {
+    keys: new SqlApiKeys({ ...parts, build: createQueryBuilder() }),
+    async close() {
+      reader.close();
+      await writer.close();
+    },
+  };
 }
 
 /** Formats keys as a table. */

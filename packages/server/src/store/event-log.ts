@@ -8,7 +8,8 @@ export interface EventLog {
    * Appends records in one transaction, which also updates the conversation's summary, and resolves
    * when they survive a power loss. Assigns sequence numbers (1, 2, …) and strictly increasing
    * timestamps, then calls followers in order. Concurrent appends share one sync. Stores nothing if
-   * it throws ConversationNotFound, StorageFull, StorageQuotaReached or MessageDelivered.
+   * it throws ConversationNotFound, StorageFull, StorageQuotaReached, MessageDelivered or
+   * DatabaseUnavailable.
    */
   append(
     conversationId: string,
@@ -37,7 +38,7 @@ export interface EventLog {
   lastSeq(conversationId: string): Promise<number>;
   /** Calls the listener for every record that becomes durable from now on; returns unsubscribe. */
   follow(conversationId: string, listener: (records: readonly LogRecord[]) => void): () => void;
-  /** Like `follow`, for all conversations. */
+  /** Like `follow`, for the records that this process appends to any conversation. */
   followAll(listener: (conversationId: string, records: readonly LogRecord[]) => void): () => void;
 }
 
@@ -53,6 +54,19 @@ export interface AppendOptions {
    * ConversationRunning.
    */
   navigate?: string | null;
+  /**
+   * The append is of a run: it needs the ownership of its conversation. Throws OwnershipLost. A
+   * store of one process ignores it.
+   */
+  owner?: RunOwner | undefined;
+}
+
+/** Who runs a conversation. */
+export interface RunOwner {
+  /** Incarnation of the node. */
+  node: string;
+  /** Number of the ownership; it grows with each new owner. */
+  epoch: number;
 }
 
 /** The active branch of a log. */

@@ -26,6 +26,8 @@ export interface PostgresServer {
   url(database?: string): string;
   /** Makes an empty database and returns its address. */
   createDatabase(): Promise<string>;
+  /** Removes a database with its connections. */
+  dropDatabase(url: string): Promise<void>;
   /** Runs statements as the owner and returns the rows of the last one. */
   query<Row extends pg.QueryResultRow>(sql: string, values?: unknown[], database?: string): Promise<Row[]>;
   /** Kills all of its processes at once. */
@@ -95,6 +97,9 @@ export async function startPostgres(
       await server.query(`CREATE DATABASE ${name}`);
       return url(name);
     },
+    async dropDatabase(address) {
+      await server.query(`DROP DATABASE ${new URL(address).pathname.slice(1)} WITH (FORCE)`);
+    },
     async query<Row extends pg.QueryResultRow>(sql: string, values: unknown[] = [], database = "postgres") {
       const client = new pg.Client({ connectionString: url(database) });
       await client.connect();
@@ -142,6 +147,7 @@ export async function startPostgres(
 
 async function endWatcher(watcher: ChildProcess | undefined): Promise<void> {
   if (!watcher || watcher.exitCode !== null || watcher.signalCode !== null) return;
+  watcher.ref();
   const ended = once(watcher, "exit");
   watcher.stdin?.end();
   await ended;

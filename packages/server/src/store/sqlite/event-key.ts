@@ -1,7 +1,9 @@
-/** Maximum events per conversation; keys stay exact JavaScript numbers for 2^29 conversations. */
-export const maxSeq = 2 ** 24 - 1;
+import { maxSeq } from "../sql/max-seq.ts";
 
-/** Row key of an event: conversation and sequence number in one integer, in log order. */
+/**
+ * Row key of an event: conversation and sequence number in one integer, in log order. Keys stay
+ * exact JavaScript numbers for 2^29 conversations.
+ */
 export function eventKey(conversation: number, seq: number): number {
   return conversation * (maxSeq + 1) + seq;
 }

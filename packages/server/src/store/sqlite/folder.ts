@@ -19,13 +19,30 @@ export function sqliteStoreExists(dir: string): boolean {
 }
 
 /**
- * Creates missing files (0600) and the folder (0700), and locks it for this process with an
- * exclusive transaction on a lock file, which the kernel ends with the process. Throws
+ * Creates missing files (0600) and the folder (0700), and locks it for this process. Throws
  * ConfigInvalid when another process holds the lock.
  */
 export function claimFolder(dir: string): StoreFolder {
   const database = databasePath(dir);
-  const folder = dirname(database);
+  const release = lockFolder(dir);
+  try {
+    touchPrivate(database);
+    syncFolder(dirname(database));
+    syncFolder(dir);
+    return { database, release };
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+/**
+ * Locks a data folder for this process with an exclusive transaction on a lock file, which the
+ * kernel ends with the process. Returns what releases it. Throws ConfigInvalid when another process
+ * holds the lock.
+ */
+export function lockFolder(dir: string): () => void {
+  const folder = dirname(databasePath(dir));
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   chmodSync(folder, 0o700);
   const lockFile = join(folder, "lock.db");
@@ -33,10 +50,7 @@ export function claimFolder(dir: string): StoreFolder {
   const lock = new DatabaseSync(lockFile, { timeout: 0 });
   try {
     lock.exec("BEGIN EXCLUSIVE");
-    touchPrivate(database);
-    syncFolder(folder);
-    syncFolder(dir);
-    return { database, release: () => lock.close() };
+    return () => lock.close();
   } catch (error) {
     lock.close();
     if (primaryCode((error as { errcode?: number }).errcode ?? 0) !== sqliteBusy) throw error;

@@ -2,32 +2,17 @@ import { DatabaseSync } from "node:sqlite";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { StorageQuotas } from "../../config/storage-quotas.ts";
+import { createSqlStores } from "../sql/stores.ts";
 import type { Store } from "../store.ts";
 import type { Vault } from "../vault.ts";
-import { SqliteApiKeys } from "./api-keys.ts";
-import { SqliteBehaviours } from "./behaviours.ts";
-import { SqliteBlobReferences } from "./blobs.ts";
-import { SqliteCallbacks } from "./callbacks.ts";
-import { SqliteConversationAgents } from "./conversation-agents.ts";
-import { SqliteConversationContexts } from "./conversation-contexts.ts";
-import { SqliteConversationSecrets } from "./conversation-secrets.ts";
-import { SqliteConversations } from "./conversations.ts";
-import { EncryptedDocuments } from "./encrypted-documents.ts";
+import { createQueryBuilder, sqliteDialect } from "./dialect.ts";
 import { SqliteEventLog } from "./event-log.ts";
 import { claimFolder } from "./folder.ts";
 import { checkKey } from "./key-check.ts";
-import { SqliteLogins } from "./logins.ts";
 import { migrate } from "./migrate.ts";
-import { SqliteModelCalls } from "./model-calls.ts";
 import { removeOrphans } from "./orphans.ts";
-import { SqlitePendingMessages } from "./pending-messages.ts";
 import { primaryCode } from "./protocol.ts";
 import { Reader } from "./reader.ts";
-import { SqliteSandboxes } from "./sandboxes.ts";
-import { SqliteSnapshots } from "./snapshots.ts";
-import { SqliteSpending } from "./spending.ts";
-import { SqliteStartTasks } from "./start-tasks.ts";
-import { createQueryBuilder } from "./tables.ts";
 import { WriterClient } from "./writer-client.ts";
 
 const sqliteCorrupt = 11;
@@ -100,26 +85,10 @@ function assemble(
   vault: Vault,
   clock: () => number,
 ): Store {
-  const context = { reader, writer, build: createQueryBuilder(), vault, clock };
+  const context = { reader, writer, build: createQueryBuilder(), dialect: sqliteDialect, vault, clock };
   return {
-    events: new SqliteEventLog(context),
-    modelCalls: new SqliteModelCalls(context),
-    conversations: new SqliteConversations(context),
-    startTasks: new SqliteStartTasks(context),
-    sandboxes: new SqliteSandboxes(context),
-    snapshots: new SqliteSnapshots(context),
-    pendingMessages: new SqlitePendingMessages(context),
-    contexts: new SqliteConversationContexts(context),
-    behaviours: new SqliteBehaviours(context),
-    agents: new SqliteConversationAgents(context),
-    settings: new EncryptedDocuments(context, "settings", "settings"),
-    userSecrets: new EncryptedDocuments(context, "user_secrets", "secrets"),
-    conversationSecrets: new SqliteConversationSecrets(context),
-    apiKeys: new SqliteApiKeys(context),
-    logins: new SqliteLogins(context),
-    spending: new SqliteSpending(context),
-    callbacks: new SqliteCallbacks(context),
-    blobs: new SqliteBlobReferences(context),
+    ...createSqlStores(context),
+    events: new SqliteEventLog({ reader, writer, clock }),
     version: () => writer.version,
     async close() {
       await writer.close();

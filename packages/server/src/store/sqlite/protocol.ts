@@ -1,5 +1,7 @@
 import type { StorageQuotas } from "../../config/storage-quotas.ts";
-import type { Span } from "../branch.ts";
+import type { AppendDraft, AppendStamps } from "../sql/append-draft.ts";
+import type { CopyOrder } from "../sql/context.ts";
+import type { Statement } from "../sql/statement.ts";
 
 /**
  * Messages between the main thread and the writer thread. Results come in the order of the jobs.
@@ -7,44 +9,16 @@ import type { Span } from "../branch.ts";
 
 export type Job = AppendJob | RunJob | CopyJob;
 
-/** Appends events and updates the summary of a conversation. Result: `AppendResult`. */
-export interface AppendJob {
+/** Appends events and updates the summary of a conversation. Result: `AppendStamps`. */
+export interface AppendJob extends AppendDraft {
   type: "append";
-  conversationId: string;
-  /**
-   * Microseconds since the epoch; the writer uses a later time if the log's last time is not
-   * earlier.
-   */
-  nowMicros: number;
-  events: { id: string; kind: string; listed: boolean; body: string }[];
-  executionStatus: string | null;
-  /** The unclean ends of the conversation count from 0 again. */
-  resetsUncleanEnds: boolean;
-  /** MetricsSnapshot as JSON. */
-  metrics: string | null;
-  /** Metrics by usage id as JSON. */
-  stats: string | null;
-  /** Total cost of the conversation, USD, whose increase counts as spent now; null: unchanged. */
-  cost: number | null;
-  /** Id of the pending message to remove; nothing is appended if it is gone. */
-  delivers: string | null;
-  /** Model calls as JSON. */
-  calls: string[];
-  /** The events record how a run ends, which is possible in a full conversation too. */
-  isEnding: boolean;
-  /** The events stop a run, for which a full disk has a reserve. */
-  usesReserve: boolean;
   /** Parent of the events with its listed index; null: none. Fails while the conversation runs. */
   navigate?: { eventId: string; index: number } | null;
 }
 
 /** Copies listed events of another conversation to the end of a log. Result: their number. */
-export interface CopyJob {
+export interface CopyJob extends CopyOrder {
   type: "copy";
-  conversationId: string;
-  sourceId: string;
-  span: Span;
-  nowMicros: number;
 }
 
 /** Runs statements in one transaction. Result: the number of rows that the last one changed. */
@@ -57,24 +31,7 @@ export interface RunJob {
   statements: Statement[];
 }
 
-export interface Statement {
-  sql: string;
-  parameters: readonly SqlValue[];
-}
-
-export type SqlValue = null | number | string | Uint8Array;
-
-/** Values of the first event; each further one has the next sequence number and microsecond. */
-export interface AppendResult {
-  seq: number;
-  micros: number;
-  /**
-   * Parent of the first listed event; empty: none. Null: never navigated, events name no parent.
-   */
-  head: string | null;
-}
-
-export type Result = { ok: true; value: AppendResult | number } | { ok: false; failure: WriteFailure };
+export type Result = { ok: true; value: AppendStamps | number } | { ok: false; failure: WriteFailure };
 
 export type WriteFailure =
   | { reason: "conversation-not-found" }

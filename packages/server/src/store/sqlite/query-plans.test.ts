@@ -2,26 +2,26 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestStore } from "../../../test/support/store.ts";
-import { blobQueries } from "./blobs.ts";
-import { callbackQueries } from "./callbacks.ts";
-import { conversationQueries, type SqliteConversations } from "./conversations.ts";
-import { eventQueries } from "./event-log.ts";
-import { modelCallQueries } from "./model-calls.ts";
-import { pendingMessageQueries } from "./pending-messages.ts";
-import type { Statement } from "./protocol.ts";
-import { sandboxQueries } from "./sandboxes.ts";
-import { snapshotQueries } from "./snapshots.ts";
-import { type SqliteStartTasks, startTaskQueries } from "./start-tasks.ts";
+import { blobQueries } from "../sql/blobs.ts";
+import { callbackQueries } from "../sql/callbacks.ts";
+import { conversationQueries, type SqlConversations } from "../sql/conversations.ts";
+import { pendingMessageQueries } from "../sql/pending-messages.ts";
+import { sandboxQueries } from "../sql/sandboxes.ts";
+import { snapshotQueries } from "../sql/snapshots.ts";
+import { type SqlStartTasks, startTaskQueries } from "../sql/start-tasks.ts";
+import type { Statement } from "../sql/statement.ts";
+import { sqliteDialect } from "./dialect.ts";
+import { eventQueries } from "./event-queries.ts";
 
 let close: () => Promise<void>;
 let database: DatabaseSync;
-let conversations: SqliteConversations;
-let startTasks: SqliteStartTasks;
+let conversations: SqlConversations;
+let startTasks: SqlStartTasks;
 
 beforeAll(async () => {
   const test = await createTestStore();
-  conversations = test.store.conversations as SqliteConversations;
-  startTasks = test.store.startTasks as SqliteStartTasks;
+  conversations = test.store.conversations as SqlConversations;
+  startTasks = test.store.startTasks as SqlStartTasks;
   close = test.close;
   database = new DatabaseSync(join(test.dir, "store", "sandpiper.db"), { readOnly: true });
 });
@@ -51,15 +51,21 @@ const others = {
   ...prefixed("blobs", blobQueries),
   ...prefixed("callbacks", callbackQueries),
   ...prefixed("pending messages", pendingMessageQueries),
-  ...prefixed("model calls", modelCallQueries),
+  ...prefixed("dialect", { ...sqliteDialect.queries }),
 };
+
+/** Numbered parameters may occur several times. */
+function countParameters(sql: string): number {
+  const numbered = Array.from(sql.matchAll(/\?(\d+)/g), ([, number]) => Number(number));
+  return numbered.length > 0 ? Math.max(...numbered) : sql.split("?").length - 1;
+}
 
 function prefixed(table: string, queries: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(queries).map(([name, sql]) => [`${table} ${name}`, sql]));
 }
 
 test.each(Object.entries({ ...fixed, ...others }))("%s reads an index in its order", (_name, sql) => {
-  const parameters = Array.from({ length: sql.split("?").length - 1 }, () => 1);
+  const parameters = Array(countParameters(sql)).fill(1);
   expect(costly({ sql, parameters })).toEqual([]);
 });
 
@@ -81,7 +87,7 @@ test.each([
 ] as const)("events %s uses every condition to find its rows", (name, use) => {
   const plan = database
     .prepare(`EXPLAIN QUERY PLAN ${eventQueries[name]}`)
-    .all(...Array(eventQueries[name].split("?").length - 1).fill(1));
+    .all(...Array(countParameters(eventQueries[name])).fill(1));
   expect(plan).toMatchObject([{ detail: `SEARCH events USING ${use}` }]);
 });
 

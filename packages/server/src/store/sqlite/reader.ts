@@ -1,8 +1,10 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import type { SqlValue, Statement } from "./protocol.ts";
+import { boundedPage, type PageRequest, type PageResult } from "@sandpiper/core/paging";
+import type { SqlReader } from "../sql/context.ts";
+import type { SqlValue, Statement } from "../sql/statement.ts";
 
 /** The read-only connection of the main thread, with cached statements. */
-export class Reader {
+export class Reader implements SqlReader {
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
 
@@ -18,9 +20,14 @@ export class Reader {
     return this.#prepare(sql).all(...parameters) as Row[];
   }
 
-  /** Reads rows lazily. */
-  iterate<Row>(sql: string, ...parameters: SqlValue[]): Iterable<Row> {
-    return this.#prepare(sql).iterate(...parameters) as Iterable<Row>;
+  page<Text extends string, Row extends Record<Text, string>>(
+    { sql, parameters }: Statement,
+    text: Text,
+    request: PageRequest,
+    maxLength?: number,
+  ): PageResult<Row> {
+    const rows = this.#prepare(sql).iterate(...parameters) as Iterable<Row>;
+    return boundedPage(rows, (row) => row[text].length, request, maxLength);
   }
 
   select<Row>(statement: Statement): Row[] {

@@ -2,15 +2,16 @@ import { Worker } from "node:worker_threads";
 import { PlatformError } from "@sandpiper/core/errors";
 import { EventLoopScheduler, type TimeSlicedQueue } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { StorageQuotas } from "../../config/storage-quotas.ts";
+import type { AppendStamps } from "../sql/append-draft.ts";
+import { ConstraintViolation } from "../sql/constraint-violation.ts";
+import type { CopyOrder, SqlWriter } from "../sql/context.ts";
+import type { Statement } from "../sql/statement.ts";
 import {
   type AppendJob,
-  type AppendResult,
-  type CopyJob,
   isDiskFullCode,
   type Job,
   primaryCode,
   type Result,
-  type Statement,
   sqliteBusy,
   sqliteConstraint,
   type WriteFailure,
@@ -18,11 +19,8 @@ import {
 
 const unlimited: StorageQuotas = { conversationBytes: 0, userBytes: 0 };
 
-/** A write that violates a constraint, such as a second row with the same id. */
-export class UniqueViolation extends Error {}
-
 interface PendingJob {
-  resolve(value: AppendResult | number): void;
+  resolve(value: AppendStamps | number): void;
   reject(error: unknown): void;
 }
 
@@ -38,7 +36,7 @@ export interface WriterOptions {
  * settle in the order of the jobs, after the commit, in time slices so that many continuations do
  * not block the server.
  */
-export class WriterClient {
+export class WriterClient implements SqlWriter {
   /** Number of writes so far. */
   version = 0;
   readonly #worker: Worker;
@@ -83,17 +81,17 @@ export class WriterClient {
   }
 
   /** Throws ConversationNotFound, StorageFull, StorageQuotaReached, MessageDelivered. */
-  append(job: Omit<AppendJob, "type">): Promise<AppendResult> {
-    return this.#send({ type: "append", ...job }) as Promise<AppendResult>;
+  append(job: Omit<AppendJob, "type">): Promise<AppendStamps> {
+    return this.#send({ type: "append", ...job }) as Promise<AppendStamps>;
   }
 
   /** Throws ConversationNotFound, StorageFull. */
-  async copy(job: Omit<CopyJob, "type">): Promise<void> {
+  async copy(job: CopyOrder): Promise<void> {
     await this.#send({ type: "copy", ...job });
   }
 
   /**
-   * Returns the number of rows that the last statement changed. Throws UniqueViolation,
+   * Returns the number of rows that the last statement changed. Throws ConstraintViolation,
    * StorageFull.
    */
   run(...statements: Statement[]): Promise<number> {
@@ -119,7 +117,7 @@ export class WriterClient {
     await this.#settled.drained();
   }
 
-  #send(job: Job): Promise<AppendResult | number> {
+  #send(job: Job): Promise<AppendStamps | number> {
     if (this.#ended) return Promise.reject(this.#ended);
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject });
@@ -169,7 +167,7 @@ function toError(failure: WriteFailure): Error {
       if (primaryCode(failure.errcode) === sqliteBusy) {
         return new PlatformError("DatabaseLocked");
       }
-      if (primaryCode(failure.errcode) === sqliteConstraint) return new UniqueViolation(failure.message);
+      if (primaryCode(failure.errcode) === sqliteConstraint) return new ConstraintViolation(failure.message);
       return new Error(`The store could not write: ${failure.message}`);
   }
 }

@@ -3,11 +3,13 @@ import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "
 import { eventTime } from "@sandpiper/wire/common/time";
 import type { StorageQuotas } from "../../config/storage-quotas.ts";
 import { serializeEvent } from "../event-json.ts";
+import type { AppendStamps } from "../sql/append-draft.ts";
+import { maxSeq } from "../sql/max-seq.ts";
+import { findExceeded, type Stored } from "../sql/quotas.ts";
 import { DiskReserve } from "./disk-reserve.ts";
-import { eventKey, maxSeq } from "./event-key.ts";
+import { eventKey } from "./event-key.ts";
 import {
   type AppendJob,
-  type AppendResult,
   type CopyJob,
   endsTransaction,
   isDiskFullCode,
@@ -17,7 +19,6 @@ import {
   sqliteFull,
   type WriteFailure,
 } from "./protocol.ts";
-import { findExceeded, type Stored } from "./quotas.ts";
 
 /**
  * The thread with the writing connection. All queued jobs share one transaction and one sync (group
@@ -224,7 +225,7 @@ function attemptWithSavepoint(job: Job): Result {
   }
 }
 
-function perform(job: Job): AppendResult | number {
+function perform(job: Job): AppendStamps | number {
   if (job.type === "append") return append(job);
   if (job.type === "copy") return copy(job);
   if (job.userId !== undefined) {
@@ -267,7 +268,7 @@ interface Log extends Stored {
   head: string | null;
 }
 
-function append(job: AppendJob): AppendResult {
+function append(job: AppendJob): AppendStamps {
   const log = findLog.get(job.conversationId) as Log | undefined;
   if (!log) throw new JobFailed({ reason: "conversation-not-found" });
   if (log.last_seq + job.events.length > maxSeq - (job.isEnding ? 0 : endingEvents))
@@ -275,12 +276,13 @@ function append(job: AppendJob): AppendResult {
   const { navigate } = job;
   if (navigate !== undefined && isRunning.get(log.number))
     throw new JobFailed({ reason: "conversation-running" });
-  if (job.delivers !== null && removePending.run(job.delivers).changes === 0) {
-    throw new JobFailed({ reason: "delivered-already" });
-  }
   const texts = [...job.calls, ...job.events.map(({ body }) => body)];
   const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text) + rowBytes, 0);
   requireRoom(log, bytes, job.isEnding);
+  // The first write: a failure before it needs no rollback.
+  if (job.delivers !== null && removePending.run(job.delivers).changes === 0) {
+    throw new JobFailed({ reason: "delivered-already" });
+  }
   const micros = Math.max(job.nowMicros, log.last_micros + 1);
   const stamps = {
     seq: log.last_seq + 1,

@@ -1,0 +1,107 @@
+import type {
+  ConversationSecretStore,
+  ConversationSecretsRow,
+  LookupSecretSource,
+} from "../conversation-parts.ts";
+import type { SqlContext } from "./context.ts";
+import { type ConversationSecretsRecord, compile } from "./tables.ts";
+
+/** A secret in the encrypted document: its value, or an object with a description or source. */
+type Stored = string | { value: string; description?: string; source?: LookupSecretSource };
+
+/** Key of the scope in the document: no secret can have this name. */
+const scopeKey = "*scope";
+
+/** Encrypted secrets without a foreign key: they are written before their conversation. */
+export class SqlConversationSecrets implements ConversationSecretStore {
+  readonly #context: SqlContext;
+
+  constructor(context: SqlContext) {
+    this.#context = context;
+  }
+
+  async put({
+    conversationId,
+    userId,
+    sandboxId,
+    values,
+    descriptions = {},
+    sources = {},
+    scope,
+  }: ConversationSecretsRow): Promise<void> {
+    const entries = Object.entries(values).map(([name, value]) => {
+      const description = Object.hasOwn(descriptions, name) ? descriptions[name] : undefined;
+      const source = Object.hasOwn(sources, name) ? sources[name] : undefined;
+      return [
+        name,
+        description === undefined && source === undefined ? value : { value, description, source },
+      ] as const;
+    });
+    const document = this.#context.vault.encrypt(
+      JSON.stringify({ ...Object.fromEntries(entries), ...(scope && { [scopeKey]: scope }) }),
+      place(conversationId),
+    );
+    const change = { user_id: userId, sandbox_id: sandboxId, document };
+    const insert = this.#context.build
+      .insertInto("conversation_secrets")
+      .values({ conversation_id: conversationId, ...change })
+      .onConflict((conflict) => conflict.column("conversation_id").doUpdateSet(change));
+    await this.#context.writer.run(compile(insert));
+  }
+
+  async get(conversationId: string): Promise<ConversationSecretsRow | undefined> {
+    const stored = await this.#context.reader.get<ConversationSecretsRecord>(
+      "SELECT * FROM conversation_secrets WHERE conversation_id = ?",
+      conversationId,
+    );
+    return stored && this.#row(stored);
+  }
+
+  async listBySandbox(sandboxId: string): Promise<ConversationSecretsRow[]> {
+    return (
+      await this.#context.reader.all<ConversationSecretsRecord>(
+        "SELECT * FROM conversation_secrets WHERE sandbox_id = ? ORDER BY number",
+        sandboxId,
+      )
+    ).map((stored) => this.#row(stored));
+  }
+
+  async remove(conversationId: string): Promise<void> {
+    const { build, writer } = this.#context;
+    await writer.release(
+      compile(build.deleteFrom("conversation_secrets").where("conversation_id", "=", conversationId)),
+    );
+  }
+
+  #row({
+    conversation_id,
+    user_id,
+    sandbox_id,
+    document,
+  }: ConversationSecretsRecord): ConversationSecretsRow {
+    const { [scopeKey]: scope, ...stored } = JSON.parse(
+      this.#context.vault.decrypt(document, place(conversation_id)),
+    ) as Record<string, Stored> & { [scopeKey]?: string[] };
+    const values: Record<string, string> = {};
+    const descriptions: Record<string, string> = {};
+    const sources: Record<string, LookupSecretSource> = {};
+    for (const [name, one] of Object.entries(stored)) {
+      values[name] = typeof one === "string" ? one : one.value;
+      if (typeof one !== "string" && one.description !== undefined) descriptions[name] = one.description;
+      if (typeof one !== "string" && one.source) sources[name] = one.source;
+    }
+    return {
+      conversationId: conversation_id,
+      userId: user_id,
+      sandboxId: sandbox_id,
+      values,
+      descriptions,
+      sources,
+      ...(scope && { scope }),
+    };
+  }
+}
+
+function place(conversationId: string): string {
+  return `conversation-secrets:${conversationId}`;
+}

@@ -1,0 +1,40 @@
+import type { MetricsSnapshot } from "@sandpiper/wire";
+import type { RawBuilder } from "kysely";
+import type { ConversationConfig } from "../conversation-store.ts";
+import type { SqlContext } from "./context.ts";
+
+/** What the engines write differently. */
+export interface SqlDialect {
+  /** The larger of a column's value and another number. */
+  greatest(column: "updated_at", value: number): RawBuilder<number>;
+  /** Whether a title matches a pattern with `%` and `_`, without regard to ASCII case. */
+  titleMatches(pattern: string): RawBuilder<boolean>;
+  /** A field of a conversation's configuration. */
+  configField(name: "selectedRepository" | "trigger"): RawBuilder<string>;
+  /** Further columns that repeat what a configuration has, for look-ups. */
+  configColumns(config: ConversationConfig): Readonly<Record<string, unknown>>;
+  /** Columns that say how much of the cost of a copied log is already counted as spent. */
+  countedCost(metrics: MetricsSnapshot | null): Readonly<Record<string, unknown>>;
+  /** Writes a conversation with the given fields of its configuration changed. Returns the rows. */
+  changeConfig(context: SqlContext, id: string, change: ConfigChange): Promise<number>;
+  readonly queries: DialectQueries;
+}
+
+export interface ConfigChange {
+  /** Other columns. */
+  columns: Readonly<Record<string, unknown>>;
+  fields: Readonly<Partial<ConversationConfig>>;
+}
+
+/** Fixed statements, by what they read. */
+export interface DialectQueries {
+  /** Children of conversations, whose ids are one JSON array. */
+  readonly childrenOf: string;
+  readonly childrenWithoutTasks: string;
+  readonly conversationsWithGoal: string;
+  /** Number and bytes of a user's start tasks that are not over. */
+  readonly openStartTasks: string;
+  /** Model calls of a conversation after a number. */
+  readonly modelCalls: string;
+  readonly lastTools: string;
+}

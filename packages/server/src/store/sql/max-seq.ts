@@ -1,0 +1,2 @@
+/** Maximum events per conversation. */
+export const maxSeq = 2 ** 24 - 1;

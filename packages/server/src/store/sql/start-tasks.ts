@@ -1,0 +1,140 @@
+import { PlatformError } from "@sandpiper/core/errors";
+import { type PageRequest, type PageResult, pageOffset } from "@sandpiper/core/paging";
+import type { Selectable, SelectQueryBuilder } from "kysely";
+import type { StartTaskFilter, StartTaskRow, StartTaskStore } from "../start-task-store.ts";
+import type { SqlContext } from "./context.ts";
+import type { Statement } from "./statement.ts";
+import { compile, type StartTaskRecord, type Tables } from "./tables.ts";
+
+type Stored = Selectable<StartTaskRecord>;
+type SortedPage = Parameters<StartTaskStore["search"]>[1];
+
+export const startTaskQueries = {
+  get: "SELECT * FROM start_tasks WHERE id = ?",
+  open: "SELECT * FROM start_tasks WHERE status NOT IN ('READY', 'ERROR') ORDER BY number",
+} as const;
+
+/** Ended tasks of a user that are kept, and the bytes of their requests. */
+const maxEnded = 1_000;
+const maxEndedBytes = 64 * 2 ** 20;
+
+/** Tasks of a user that are not over, and the bytes of their requests. */
+const maxOpen = 1_000;
+const maxOpenBytes = 256 * 2 ** 20;
+
+const removeOld = `DELETE FROM start_tasks WHERE number IN
+  (SELECT number FROM
+    (SELECT number, row_number() OVER newest AS count, sum(octet_length(request)) OVER newest AS bytes
+     FROM start_tasks WHERE user_id = ?1 AND status IN ('READY', 'ERROR') WINDOW newest AS (ORDER BY created_at DESC, number DESC)) ended
+   WHERE count > ?2 OR bytes > ?3)`;
+
+export class SqlStartTasks implements StartTaskStore {
+  readonly #context: SqlContext;
+
+  constructor(context: SqlContext) {
+    this.#context = context;
+  }
+
+  async create(row: StartTaskRow): Promise<void> {
+    const request = JSON.stringify(row.request ?? null);
+    await this.#requireRoom(row.userId, Buffer.byteLength(request));
+    const insert = this.#context.build.insertInto("start_tasks").values({
+      id: row.id,
+      user_id: row.userId,
+      status: row.status,
+      detail: row.detail,
+      conversation_id: row.conversationId,
+      sandbox_id: row.sandboxId,
+      request,
+      created_at: row.createdAt,
+      updated_at: row.updatedAt,
+    });
+    await this.#context.writer.add(row.userId, compile(insert), {
+      sql: removeOld,
+      parameters: [row.userId, maxEnded, maxEndedBytes],
+    });
+  }
+
+  async #requireRoom(userId: string, more: number): Promise<void> {
+    const open = (await this.#context.reader.get<{ tasks: number; bytes: number }>(
+      this.#context.dialect.queries.openStartTasks,
+      userId,
+    ))!;
+    if (open.tasks >= maxOpen || open.bytes + more > maxOpenBytes) throw new PlatformError("TooManyStarts");
+  }
+
+  async update(
+    id: string,
+    change: Partial<Pick<StartTaskRow, "status" | "detail" | "sandboxId">>,
+  ): Promise<StartTaskRow> {
+    const update = this.#context.build
+      .updateTable("start_tasks")
+      .set({
+        updated_at: this.#context.clock(),
+        ...(change.status !== undefined && { status: change.status }),
+        ...(change.detail !== undefined && { detail: change.detail }),
+        ...(change.sandboxId !== undefined && { sandbox_id: change.sandboxId }),
+      })
+      .where("id", "=", id)
+      .where("status", "not in", ["READY", "ERROR"]);
+    await this.#context.writer.run(compile(update));
+    const row = await this.get(id);
+    if (!row) throw new PlatformError("StoredStartTaskMissing");
+    return row;
+  }
+
+  async get(id: string): Promise<StartTaskRow | undefined> {
+    const stored = await this.#context.reader.get<Stored>(startTaskQueries.get, id);
+    return stored && fromStored(stored);
+  }
+
+  async search(filter: StartTaskFilter, page: SortedPage): Promise<PageResult<StartTaskRow>> {
+    const { items, nextPageId } = await this.#context.reader.page<"request", Stored>(
+      this.searchStatement(filter, page),
+      "request",
+      page,
+    );
+    return { items: items.map(fromStored), nextPageId };
+  }
+
+  /** The statement of a search, also for the test of its plan. */
+  searchStatement(filter: StartTaskFilter, page: PageRequest & Pick<SortedPage, "sort">): Statement {
+    const column = page.sort.startsWith("CREATED_AT") ? "created_at" : "updated_at";
+    const direction = page.sort.endsWith("_DESC") ? "desc" : "asc";
+    const query = applyFilter(this.#context.build.selectFrom("start_tasks").selectAll(), filter)
+      .orderBy(column, direction)
+      .orderBy("number", direction);
+    return compile(query.limit(page.limit + 1).offset(pageOffset(page.pageId)));
+  }
+
+  async count(filter: StartTaskFilter): Promise<number> {
+    const query = applyFilter(this.#context.build.selectFrom("start_tasks"), filter);
+    const counted = query.select((expression) => expression.fn.countAll<number>().as("count"));
+    return (await this.#context.reader.select<{ count: number }>(compile(counted)))[0]!.count;
+  }
+
+  async listOpen(): Promise<StartTaskRow[]> {
+    return (await this.#context.reader.all<Stored>(startTaskQueries.open)).map(fromStored);
+  }
+}
+
+function applyFilter<Row>(query: SelectQueryBuilder<Tables, "start_tasks", Row>, filter: StartTaskFilter) {
+  return query
+    .where("user_id", "=", filter.userId)
+    .$if(filter.conversationId !== undefined, (q) => q.where("conversation_id", "=", filter.conversationId!))
+    .$if(filter.createdAtGte !== undefined, (q) => q.where("created_at", ">=", filter.createdAtGte!));
+}
+
+function fromStored(stored: Stored): StartTaskRow {
+  return {
+    id: stored.id,
+    userId: stored.user_id,
+    status: stored.status,
+    detail: stored.detail,
+    conversationId: stored.conversation_id,
+    sandboxId: stored.sandbox_id,
+    request: JSON.parse(stored.request),
+    createdAt: stored.created_at,
+    updatedAt: stored.updated_at,
+  };
+}

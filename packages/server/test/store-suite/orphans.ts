@@ -1,0 +1,117 @@
+import { randomUUID } from "node:crypto";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { StartTaskRow } from "../../src/store/start-task-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { conversationRow } from "../support/store.ts";
+import type { StoreEngine } from "./engine.ts";
+
+export function describeOrphans({ name, openStore, newPlace }: StoreEngine): void {
+  describe(`orphans on ${name}`, () => {
+    let store: Store;
+    let place: string;
+    let remove: () => Promise<void>;
+
+    beforeEach(async () => {
+      ({ place, remove } = await newPlace());
+      store = await openStore(place);
+    });
+    afterEach(async () => {
+      await store.close();
+      await remove();
+    });
+
+    async function belongings(conversationId: string): Promise<void> {
+      const userId = "default";
+      await store.conversationSecrets.put({ conversationId, userId, sandboxId: "s", values: { A: "1" } });
+      const failing = { attempts: 0, failingSince: null, nextAttemptAt: null, detail: null };
+      const processor = { kind: "LoggingCallbackProcessor" } as const;
+      const callback = {
+        id: randomUUID(),
+        userId,
+        conversationId,
+        processor,
+        secret: null,
+        status: "ACTIVE",
+      } as const;
+      await store.callbacks.create([{ ...callback, ...failing, nextSeq: 1, createdAt: 1 }]);
+      await store.pendingMessages.create({
+        id: randomUUID(),
+        userId,
+        conversationId,
+        content: [],
+        createdAt: 1,
+      });
+    }
+
+    async function start(conversationId: string, status: StartTaskRow["status"]): Promise<string> {
+      const row = {
+        id: randomUUID(),
+        userId: "default",
+        status,
+        detail: null,
+        conversationId,
+        sandboxId: null,
+        request: {},
+      };
+      await store.startTasks.create({ ...row, createdAt: 1, updatedAt: 1 });
+      return row.id;
+    }
+
+    const counts = async (id: string) => [
+      (await store.conversationSecrets.get(id)) ? 1 : 0,
+      (await store.callbacks.listByConversation(id)).length,
+      (await store.pendingMessages.listByConversation(id)).length,
+    ];
+
+    test("opening removes remains of conversations that neither exist nor are being started", async () => {
+      const [lost, failed, starting, present] = Array.from({ length: 4 }, () => randomUUID()) as [
+        string,
+        string,
+        string,
+        string,
+      ];
+      await store.conversations.create(conversationRow({ id: present }));
+      for (const id of [lost, failed, starting, present]) await belongings(id);
+      await start(failed, "ERROR");
+      await start(starting, "RUNNING_SETUP_SCRIPT");
+      await store.close();
+      store = await openStore(place);
+      expect(await Promise.all([lost, failed, starting, present].map(counts))).toEqual([
+        [0, 0, 0],
+        [0, 0, 0],
+        [1, 1, 1],
+        [1, 1, 1],
+      ]);
+    });
+
+    test("removing a conversation removes all its data and ends its start permanently", async () => {
+      const { id } = conversationRow();
+      await store.conversations.create(conversationRow({ id }));
+      await belongings(id);
+      const [open, ready] = [await start(id, "PREPARING_REPOSITORY"), await start(id, "READY")];
+      expect(await store.conversations.remove(id)).toBe(true);
+      expect(await counts(id)).toEqual([0, 0, 0]);
+      expect(await store.startTasks.listOpen()).toEqual([]);
+      // The start that continues in this process notices the removal later.
+      const after = await store.startTasks.update(open, { status: "SETTING_UP_SKILLS" });
+      expect(after).toMatchObject({
+        status: "ERROR",
+        detail: "The conversation was deleted while it was being started.",
+      });
+      expect(await store.startTasks.get(ready)).toMatchObject({ status: "READY" });
+    });
+
+    test("a conversation with children is not removed, and keeps its data", async () => {
+      const parent = conversationRow();
+      const child = conversationRow({ parentId: parent.id });
+      for (const row of [parent, child]) await store.conversations.create(row);
+      await belongings(parent.id);
+      const task = await start(parent.id, "WORKING");
+      expect(await store.conversations.remove(parent.id)).toBe(false);
+      expect(await counts(parent.id)).toEqual([1, 1, 1]);
+      expect((await store.startTasks.get(task))?.status).toBe("WORKING");
+      expect(await store.conversations.remove(child.id)).toBe(true);
+      expect(await store.conversations.remove(parent.id)).toBe(true);
+    });
+  });
+}

@@ -1,0 +1,23 @@
+import { describeBlobReferences } from "./blob-references.ts";
+import { describeBranches } from "./branches.ts";
+import { describeConversations } from "./conversations.ts";
+import type { StoreEngine } from "./engine.ts";
+import { describeEventLog } from "./event-log.ts";
+import { describeModelCalls } from "./model-calls.ts";
+import { describeOrphans } from "./orphans.ts";
+import { describePendingMessages } from "./pending-messages.ts";
+import { describeQuotas } from "./quotas.ts";
+import { describeRecords } from "./records.ts";
+
+/** What every engine of the store does in the same way. */
+export function describeStore(engine: StoreEngine): void {
+  describeBlobReferences(engine);
+  describeBranches(engine);
+  describeConversations(engine);
+  describeEventLog(engine);
+  describeModelCalls(engine);
+  describeOrphans(engine);
+  describePendingMessages(engine);
+  describeQuotas(engine);
+  describeRecords(engine);
+}
