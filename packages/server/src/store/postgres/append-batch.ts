@@ -1,0 +1,81 @@
+import type { StorageQuotas } from "../../config/storage-quotas.ts";
+import type { AppendDraft } from "../sql/append-draft.ts";
+import { type Connection, toQuery } from "./database.ts";
+import type { PostgresValue } from "./parameters.ts";
+
+/** An append that waits for the database. */
+export interface AppendJob extends AppendDraft {
+  /** Digests of the tools of `calls`. */
+  callTools: (string | null)[];
+  /** Parent of the events with its listed index; null: none. Fails while the conversation runs. */
+  navigate?: { eventId: string; index: number } | null | undefined;
+  /** The node that appends and the epoch of its ownership; undefined: anybody may append. */
+  owner?: { node: string; epoch: number } | undefined;
+}
+
+/** What the database says about a job of a batch. */
+export interface AppendAnswer {
+  /** `stored`: it was stored by an earlier attempt, from `seq` on. */
+  failure: string | null;
+  seq: number;
+  micros: number;
+  head: string | null;
+}
+
+const parameterCount = 27;
+/** What an event or call takes besides its text, with its index entries, bytes. */
+const rowBytes = 128;
+const statement = `SELECT * FROM append_records_1(${Array.from({ length: parameterCount }, (_, index) => `$${index + 1}`)})`;
+
+function countBytes({ events, calls }: AppendJob): number {
+  const texts = [...calls, ...events.map(({ body }) => body)];
+  return texts.reduce((sum, text) => sum + Buffer.byteLength(text) + rowBytes, 0);
+}
+
+/**
+ * Appends to different conversations in one statement, which is one transaction. The answers are in the order of the jobs.
+ * `again` recognizes jobs that an earlier attempt has stored.
+ */
+export async function appendBatch(
+  connection: Connection,
+  jobs: readonly AppendJob[],
+  { conversationBytes, userBytes }: StorageQuotas,
+  again: boolean,
+): Promise<AppendAnswer[]> {
+  const events = jobs.flatMap((job) => job.events);
+  const numbersOf = (parts: "events" | "calls") =>
+    jobs.flatMap((job, index) => Array<number>(job[parts].length).fill(index + 1));
+  const values: PostgresValue[] = [
+    jobs.map((job) => job.conversationId),
+    jobs.map((job) => job.nowMicros),
+    jobs.map((job) => job.events.length),
+    jobs.map(countBytes),
+    jobs.map((job) => job.executionStatus),
+    jobs.map((job) => job.resetsUncleanEnds),
+    jobs.map((job) => job.metrics),
+    jobs.map((job) => job.stats),
+    jobs.map((job) => job.cost),
+    jobs.map((job) => job.delivers),
+    jobs.map((job) => job.isEnding),
+    jobs.map((job) => job.navigate !== undefined),
+    jobs.map((job) => job.navigate?.eventId ?? ""),
+    jobs.map((job) => job.navigate?.index ?? 0),
+    jobs.map((job) => job.owner?.node ?? null),
+    jobs.map((job) => job.owner?.epoch ?? null),
+    numbersOf("events"),
+    events.map(({ id }) => id),
+    events.map(({ kind }) => kind),
+    events.map(({ listed }) => listed),
+    events.map(({ body }) => body),
+    numbersOf("calls"),
+    jobs.flatMap((job) => job.calls),
+    jobs.flatMap((job) => job.callTools),
+    again,
+    conversationBytes,
+    userBytes,
+  ];
+  const { rows } = await connection.query<AppendAnswer & { job: number }>(toQuery(statement, values, true));
+  const answers: AppendAnswer[] = [];
+  for (const row of rows) answers[row.job - 1] = row;
+  return answers;
+}

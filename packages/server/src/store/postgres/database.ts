@@ -1,0 +1,160 @@
+import { hash } from "node:crypto";
+import pg from "pg";
+import { isAway, toStoreError } from "./errors.ts";
+import { type PostgresValue, toParameter } from "./parameters.ts";
+
+const int8 = 20;
+const numeric = 1700;
+
+export interface DatabaseOptions {
+  /** `postgres://user:password@host/database`. */
+  url: string;
+  /** Most connections of the pool; the listener has one more. */
+  maxConnections?: number;
+  /** How long a statement may run, ms. */
+  statementMs?: number;
+  /** How long a read, or a write that has not begun, waits for a database that is away, ms. */
+  patienceMs?: number;
+}
+
+export interface UseOptions {
+  /** The error for a connection that broke after the run began. */
+  whenBroken?: (error: unknown) => Error;
+  /** How long a database that is away is waited for, ms. */
+  patienceMs?: number;
+}
+
+const defaults = { maxConnections: 10, statementMs: 30_000, patienceMs: 3_000 };
+const connectMs = 5_000;
+const firstDelayMs = 25;
+const longestDelayMs = 500;
+
+/** A connection that runs the statements of one transaction. */
+export type Connection = Pick<pg.PoolClient, "query"> & {
+  /** The server's process, which runs the statements. */
+  readonly processID?: number;
+};
+
+/** Numbers come as numbers: the store's are below 2^53. */
+const types: pg.CustomTypesConfig = {
+  getTypeParser: ((id: number, format?: "text" | "binary") =>
+    id === int8 || id === numeric
+      ? Number
+      : pg.types.getTypeParser(id, format as "text")) as typeof pg.types.getTypeParser,
+};
+
+/** How a connection to a database is opened, also one outside of the pool. */
+export function connectionSettings(url: string, statementMs = defaults.statementMs): pg.ClientConfig {
+  return {
+    connectionString: url,
+    application_name: "sandpiper",
+    connectionTimeoutMillis: connectMs,
+    keepAlive: true,
+    statement_timeout: statementMs,
+    // An interrupted server must not hold locks.
+    idle_in_transaction_session_timeout: statementMs,
+    types,
+  };
+}
+
+/** A bounded pool of connections that is filled again when the database comes back. */
+export class Database {
+  readonly url: string;
+  readonly #pool: pg.Pool;
+  readonly #patienceMs: number;
+  readonly #statementMs: number;
+  readonly #uses = new Set<Promise<unknown>>();
+  #isClosed = false;
+
+  constructor({ url, ...options }: DatabaseOptions) {
+    const { maxConnections, statementMs, patienceMs } = { ...defaults, ...options };
+    this.url = url;
+    this.#patienceMs = patienceMs;
+    this.#statementMs = statementMs;
+    this.#pool = new pg.Pool({ ...connectionSettings(url, statementMs), max: maxConnections });
+    // An idle connection that breaks is removed from the pool; the next use opens another one.
+    this.#pool.on("error", () => {});
+    // The statement that is under way fails with the error too.
+    this.#pool.on("connect", (client) => client.on("error", () => {}));
+  }
+
+  /** Settings of a connection outside of the pool. */
+  get settings(): pg.ClientConfig {
+    return connectionSettings(this.url, this.#statementMs);
+  }
+
+  /** Reads rows; repeated while the database is away, as long as patience lasts. */
+  async read<Row>(sql: string, values: readonly PostgresValue[], prepared: boolean): Promise<Row[]> {
+    const query = toQuery(sql, values, prepared);
+    return this.#track(async (connection) => (await connection.query(query)).rows as Row[], true);
+  }
+
+  /**
+   * Runs one or more statements on a connection. It is not repeated once it has begun.
+   */
+  async use<T>(run: (connection: Connection) => Promise<T>, options: UseOptions = {}): Promise<T> {
+    return this.#track(run, false, options);
+  }
+
+  #track<T>(run: (connection: Connection) => Promise<T>, repeats: boolean, options?: UseOptions): Promise<T> {
+    if (this.#isClosed) return Promise.reject(new Error("The store is closed."));
+    const use = this.#patiently(run, repeats, options);
+    this.#uses.add(use);
+    const forget = () => this.#uses.delete(use);
+    use.then(forget, forget);
+    return use;
+  }
+
+  /** Refuses new uses and waits for the others. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.allSettled(this.#uses);
+    await this.#pool.end();
+  }
+
+  async #patiently<T>(
+    run: (connection: Connection) => Promise<T>,
+    repeats: boolean,
+    { whenBroken = toStoreError, patienceMs = this.#patienceMs }: UseOptions = {},
+  ): Promise<T> {
+    const deadline = performance.now() + patienceMs;
+    for (let delay = firstDelayMs; ; delay = Math.min(2 * delay, longestDelayMs)) {
+      let client: pg.PoolClient | undefined;
+      try {
+        client = await this.#pool.connect();
+        const result = await run(client);
+        client.release();
+        return result;
+      } catch (error) {
+        const away = isAway(error);
+        // A connection in an unknown state is not used again.
+        client?.release(away || isOpenTransaction(client));
+        const begun = client !== undefined && !repeats;
+        if (begun && away) throw whenBroken(error);
+        if (!away || this.#isClosed || performance.now() + delay > deadline) throw toStoreError(error);
+        await new Promise((resolve) => setTimeout(resolve, delay));
+      }
+    }
+  }
+}
+
+/** A statement for `query`; a prepared one is planned once a connection. */
+export function toQuery(sql: string, values: readonly PostgresValue[], prepared: boolean): pg.QueryConfig {
+  const query = { text: sql, values: values.map(toParameter) };
+  return prepared ? { ...query, name: nameOf(sql) } : query;
+}
+
+const names = new Map<string, string>();
+
+function nameOf(sql: string): string {
+  let name = names.get(sql);
+  if (name === undefined) {
+    name = `s${hash("sha256", sql, "hex").slice(0, 24)}`;
+    names.set(sql, name);
+  }
+  return name;
+}
+
+function isOpenTransaction(client: pg.PoolClient): boolean {
+  return client.getTransactionStatus() !== "I";
+}

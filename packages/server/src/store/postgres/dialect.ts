@@ -1,0 +1,70 @@
+import {
+  DummyDriver,
+  Kysely,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  sql,
+} from "kysely";
+import type { ConversationConfig } from "../conversation-store.ts";
+import type { SqlDialect } from "../sql/dialect.ts";
+import { compile, type Tables } from "../sql/tables.ts";
+
+/** A builder that only compiles statements; the pool runs them. */
+export function createQueryBuilder(): Kysely<Tables> {
+  return new Kysely<Tables>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => new DummyDriver(),
+      createIntrospector: (database) => new PostgresIntrospector(database),
+      createQueryCompiler: () => new PostgresQueryCompiler(),
+    },
+  });
+}
+
+const children = `SELECT id, parent_id FROM conversations
+  WHERE parent_id = ANY (ARRAY(SELECT json_array_elements_text(CAST($1 AS json))))`;
+const inOrder = "ORDER BY parent_id, created_at, number";
+const columnOf = { selectedRepository: "repository", trigger: "trigger_name" } as const;
+
+export const postgresDialect: SqlDialect = {
+  greatest: (column, value) => sql<number>`greatest(${sql.ref(column)}, ${value})`,
+  // The columns have the collation "C", in which only ASCII letters have two cases.
+  titleMatches: (pattern) => sql<boolean>`title ILIKE ${pattern} ESCAPE ''`,
+  configField: (name) => sql<string>`${sql.ref(columnOf[name])}`,
+  // PostgreSQL cannot read a JSON with an escaped zero character, so look-ups read columns.
+  configColumns: (config) => ({
+    repository: config.selectedRepository,
+    trigger_name: config.trigger,
+    goal_status: config.goal?.status ?? null,
+    is_task: config.task !== undefined,
+    external: config.external === true,
+  }),
+  countedCost: (metrics) => ({ counted_cost: metrics?.accumulated_cost ?? 0 }),
+  async changeConfig({ build, reader, writer }, id, { columns, fields }) {
+    const get = "SELECT config FROM conversations WHERE id = ?";
+    for (;;) {
+      const row = await reader.get<{ config: string }>(get, id);
+      if (!row) return 0;
+      const config = { ...(JSON.parse(row.config) as ConversationConfig), ...fields };
+      const update = build
+        .updateTable("conversations")
+        .set({ ...columns, ...postgresDialect.configColumns(config), config: JSON.stringify(config) })
+        .where("id", "=", id)
+        .where("config", "=", row.config);
+      // Another change came first: this one is applied to it.
+      if ((await writer.run(compile(update))) > 0) return 1;
+    }
+  },
+  queries: {
+    childrenOf: `${children} ${inOrder}`,
+    childrenWithoutTasks: `${children} AND NOT is_task ${inOrder}`,
+    conversationsWithGoal: "SELECT * FROM conversations WHERE goal_status = 'running' ORDER BY number",
+    openStartTasks: `SELECT count(*) AS tasks, coalesce(sum(octet_length(request)), 0) AS bytes
+      FROM start_tasks WHERE status NOT IN ('READY', 'ERROR') AND user_id = $1`,
+    modelCalls: `SELECT m.number, m.seq, m.json FROM model_calls m JOIN conversations c ON c.number = m.conversation
+      WHERE c.id = $1 AND m.number > $2 ORDER BY m.number LIMIT $3`,
+    lastTools: `SELECT m.tools FROM model_calls m JOIN conversations c ON c.number = m.conversation
+      WHERE c.id = $1 AND m.tools IS NOT NULL ORDER BY m.number DESC LIMIT 1`,
+  },
+};

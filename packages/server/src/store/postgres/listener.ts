@@ -1,0 +1,112 @@
+import pg from "pg";
+import type { Database } from "./database.ts";
+import { channel, decodeNotice, type Notice } from "./notice.ts";
+
+/** Between probes, and after a broken connection, ms. */
+const probeMs = 1_000;
+/** Age of the last probe that arrived, above which notifications count as lost, ms. */
+const trustedMs = 3_000;
+
+/** Each server probes every second: one that was not heard for so long is gone, ms. */
+const peerMs = 10_000;
+
+export interface ListenerParts {
+  database: Database;
+  /** Names this server in notices. */
+  from: string;
+  /** A notice of another server. */
+  onNotice(notice: Notice): void;
+  /** Notices may have been missed. */
+  onGap(): void;
+}
+
+/**
+ * Listens to the notices of other servers on one connection of its own. A probe to itself finds out
+ * whether notifications arrive: a pooler in front of the database, for example, may drop them.
+ */
+export class Listener {
+  readonly #parts: ListenerParts;
+  #client: pg.Client | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #probe = 0;
+  #heardAt = Number.NEGATIVE_INFINITY;
+  #peerAt = Number.NEGATIVE_INFINITY;
+  #isClosed = false;
+  #isTicking = false;
+
+  constructor(parts: ListenerParts) {
+    this.#parts = parts;
+  }
+
+  /** Whether notices of other servers arrive. */
+  get isTrusted(): boolean {
+    return performance.now() - this.#heardAt < trustedMs;
+  }
+
+  /** Whether another server was heard lately. */
+  get hasPeers(): boolean {
+    return performance.now() - this.#peerAt < peerMs;
+  }
+
+  /** Begins to listen. A database that is away is tried again and again. */
+  async open(): Promise<void> {
+    await this.#tick();
+    if (this.#isClosed) return;
+    this.#timer = setInterval(() => void this.#tick(), probeMs);
+    this.#timer.unref();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#timer);
+    await this.#client?.end().catch(() => {});
+  }
+
+  async #tick(): Promise<void> {
+    if (this.#isTicking || this.#isClosed) return;
+    this.#isTicking = true;
+    try {
+      const client = this.#client ?? (await this.#connect());
+      const probe = JSON.stringify({ from: this.#parts.from, probe: ++this.#probe } satisfies Notice);
+      await client.query("SELECT pg_notify($1, $2)", [channel, probe]);
+    } catch {
+      this.#drop();
+    } finally {
+      this.#isTicking = false;
+    }
+  }
+
+  async #connect(): Promise<pg.Client> {
+    const client = new pg.Client(this.#parts.database.settings);
+    client.on("error", () => this.#drop(client));
+    client.on("end", () => this.#drop(client));
+    client.on("notification", ({ payload = "" }) => this.#hear(payload));
+    await client.connect();
+    await client.query(`LISTEN ${channel}`);
+    if (this.#isClosed) {
+      await client.end();
+      throw new Error("The store is closed.");
+    }
+    this.#client = client;
+    this.#parts.onGap();
+    return client;
+  }
+
+  #drop(client = this.#client): void {
+    if (client !== this.#client || !client) return;
+    this.#client = undefined;
+    this.#heardAt = Number.NEGATIVE_INFINITY;
+    client.end().catch(() => {});
+  }
+
+  #hear(text: string): void {
+    const notice = decodeNotice(text);
+    if (!notice) return;
+    if (notice.from === this.#parts.from) {
+      if (notice.probe === this.#probe) this.#heardAt = performance.now();
+      return;
+    }
+    this.#peerAt = performance.now();
+    if (notice.probe === undefined) this.#parts.onNotice(notice);
+  }
+}

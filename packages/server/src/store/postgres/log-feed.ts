@@ -1,0 +1,146 @@
+import type { LogRecord } from "@sandpiper/agent/loop/log-record";
+import { type LogListener, LogListeners } from "../sql/log-listeners.ts";
+
+/** Records that are read at once when a follower is behind. */
+const pageSize = 500;
+
+export interface LogSource {
+  lastSeq(conversationId: string): Promise<number>;
+  read(conversationId: string, afterSeq: number, limit: number): Promise<LogRecord[]>;
+  /** Last sequence numbers by id, of the conversations that exist. */
+  lastSeqs(conversationIds: readonly string[]): Promise<Map<string, number>>;
+}
+
+/** How far the followers of a conversation are. */
+interface Position {
+  /** The last delivered record; undefined until the end of the log is known. */
+  seq: number | undefined;
+  /** Resolves when `seq` is known. */
+  known: Promise<void>;
+  /** Appends of this process that are not delivered yet. */
+  own: (readonly LogRecord[])[];
+  /** The last record that is known to exist. */
+  newest: number;
+  isMoving: boolean;
+}
+
+/**
+ * Gives followers the records of a conversation once and in order, whichever process appended them:
+ * those of this process at once, those of others when a notification or a poll tells of them. Gaps
+ * are read from the log.
+ */
+export class LogFeed {
+  readonly #source: LogSource;
+  readonly #listeners = new LogListeners();
+  readonly #positions = new Map<string, Position>();
+
+  constructor(source: LogSource) {
+    this.#source = source;
+  }
+
+  follow(conversationId: string, listener: LogListener): () => void {
+    const unfollow = this.#listeners.follow(conversationId, listener);
+    if (!this.#positions.has(conversationId)) this.#start(conversationId);
+    return () => {
+      unfollow();
+      if (!this.#listeners.isFollowed(conversationId)) this.#positions.delete(conversationId);
+    };
+  }
+
+  followAll(listener: (conversationId: string, records: readonly LogRecord[]) => void): () => void {
+    return this.#listeners.followAll(listener);
+  }
+
+  /**
+   * A reader of a followed log waits for this, so that each record is either in what it reads or
+   * delivered afterwards.
+   */
+  whenReady(conversationId: string): Promise<void> | undefined {
+    const position = this.#positions.get(conversationId);
+    return position?.seq === undefined ? position?.known : undefined;
+  }
+
+  /** Delivers what this process has appended. */
+  appended(conversationId: string, records: readonly LogRecord[]): void {
+    const position = this.#positions.get(conversationId);
+    if (position) {
+      position.own.push(records);
+      void this.#move(conversationId, position);
+    }
+    this.#listeners.tellObservers(conversationId, records);
+  }
+
+  /** Another process has told that a record exists. */
+  heard(conversationId: string, seq: number): void {
+    const position = this.#positions.get(conversationId);
+    if (!position || seq <= position.newest) return;
+    position.newest = seq;
+    void this.#move(conversationId, position);
+  }
+
+  /** Asks the log for records that no notification told of. */
+  async poll(): Promise<void> {
+    const ids = [...this.#positions.keys()];
+    if (ids.length === 0) return;
+    for (const [id, position] of this.#positions)
+      if (position.seq === undefined && !position.isMoving) this.#start(id, position);
+    for (const [id, seq] of await this.#source.lastSeqs(ids)) this.heard(id, seq);
+    // A read that failed is tried again.
+    for (const [id, position] of this.#positions) void this.#move(id, position);
+  }
+
+  #start(conversationId: string, last?: Position): void {
+    const position: Position = last ?? {
+      seq: undefined,
+      known: Promise.resolve(),
+      own: [],
+      newest: 0,
+      isMoving: false,
+    };
+    position.isMoving = true;
+    position.known = this.#source
+      .lastSeq(conversationId)
+      .then((end) => {
+        const [first] = position.own;
+        position.seq = first ? Math.min(end, first[0]!.seq - 1) : end;
+        position.newest = Math.max(position.newest, end);
+      })
+      .catch(() => {})
+      .then(() => {
+        position.isMoving = false;
+        void this.#move(conversationId, position);
+      });
+    this.#positions.set(conversationId, position);
+  }
+
+  async #move(conversationId: string, position: Position): Promise<void> {
+    if (position.isMoving || position.seq === undefined) return;
+    position.isMoving = true;
+    try {
+      while (this.#positions.get(conversationId) === position) {
+        const isBehind = position.own.length > 0 || position.newest > position.seq;
+        let records = this.#nextOwn(position);
+        if (!records && isBehind) {
+          const read = await this.#source.read(conversationId, position.seq, pageSize);
+          records = read.length > 0 ? read : this.#nextOwn(position);
+        }
+        if (!records) return;
+        position.seq = records.at(-1)!.seq;
+        position.newest = Math.max(position.newest, position.seq);
+        this.#listeners.tellFollowers(conversationId, records);
+      }
+    } catch {
+      // The database is away: the next poll tries again.
+    } finally {
+      position.isMoving = false;
+    }
+  }
+
+  /** The own append that comes next. */
+  #nextOwn(position: Position): readonly LogRecord[] | undefined {
+    const next = position.seq! + 1;
+    // Read from the log before.
+    while (position.own[0] && position.own[0][0]!.seq < next) position.own.shift();
+    return position.own[0]?.[0]?.seq === next ? position.own.shift() : undefined;
+  }
+}

@@ -1,0 +1,144 @@
+import type { LogRecord } from "@sandpiper/agent/loop/log-record";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { postgresEngine } from "../../../test/store-suite/postgres-engine.ts";
+import { type PostgresServer, startPostgres } from "../../../test/support/postgres.ts";
+import { startPostgresProxy } from "../../../test/support/postgres-proxy.ts";
+import { conversationRow, message } from "../../../test/support/store.ts";
+import type { Store } from "../store.ts";
+
+/** Several stores on one database, as those of several servers. */
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(() => server.remove());
+const engine = postgresEngine(() => server);
+
+const numbers = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
+
+async function appendMany(store: Store, id: string, count: number): Promise<LogRecord[]> {
+  const stored: LogRecord[] = [];
+  for (let index = 0; index < count; index++)
+    stored.push(...(await store.events.append(id, [message(`text ${index}`), message("more")])));
+  return stored;
+}
+
+test("two servers append to one conversation: one order, which followers of both see without gaps", async () => {
+  const { place, remove } = await engine.newPlace();
+  const [one, other] = await Promise.all([engine.openStore(place), engine.openStore(place)]);
+  const row = conversationRow();
+  await one.conversations.create(row);
+  await one.events.append(row.id, [message("before")]);
+  const seen: number[][] = [[], []];
+  const own: string[][] = [[], []];
+  for (const [index, store] of [one, other].entries()) {
+    store.events.follow(row.id, (records) => seen[index]!.push(...records.map(({ seq }) => seq)));
+    store.events.followAll((_id, records) => own[index]!.push(...records.map(({ event }) => event.id)));
+  }
+  const lists = await Promise.all([one, other].map((store) => appendMany(store, row.id, 50)));
+  const after = numbers(201).slice(1);
+  await expect.poll(() => seen.map((list) => list.length)).toEqual([200, 200]);
+  expect(seen).toEqual([after, after]);
+  expect(own).toEqual(lists.map((list) => list.map(({ event }) => event.id)));
+  const read = await one.events.read(row.id, 1, 300);
+  expect(read.map(({ seq }) => seq)).toEqual(after);
+  expect(new Set(read.map(({ json }) => json))).toEqual(new Set(lists.flat().map(({ json }) => json)));
+  for (const store of [one, other]) await store.close();
+  await remove();
+});
+
+test("a follower on another server sees each record once and in order when notifications are lost", async () => {
+  const { place, remove } = await engine.newPlace();
+  const proxy = await startPostgresProxy(server.port);
+  proxy.dropsNotifications = true;
+  const one = await engine.openStore(place);
+  const far = await engine.openStore(proxy.url(place));
+  const row = conversationRow();
+  await one.conversations.create(row);
+  const seen: number[] = [];
+  far.events.follow(row.id, (records) => seen.push(...records.map(({ seq }) => seq)));
+  await far.events.lastSeq(row.id);
+  await appendMany(one, row.id, 20);
+  await expect.poll(() => seen).toEqual(numbers(40));
+  // Without notifications nothing is cached: another server's change is seen at once.
+  await one.settings.put("default", { n: 1 });
+  expect(await far.settings.get("default")).toEqual({ n: 1 });
+  await one.settings.put("default", { n: 2 });
+  expect(await far.settings.get("default")).toEqual({ n: 2 });
+  expect(far.version()).not.toBe(far.version());
+  for (const store of [one, far]) await store.close();
+  await proxy.close();
+  await remove();
+});
+
+test("a notification ends what other servers have cached, and tells them of changes", async () => {
+  const { place, remove } = await engine.newPlace();
+  const [one, other] = await Promise.all([engine.openStore(place), engine.openStore(place)]);
+  // The first probe has arrived.
+  await expect
+    .poll(() => [other.version(), other.version()].every((one) => one === other.version()))
+    .toBe(true);
+  await one.settings.put("default", { n: 1 });
+  await expect.poll(() => other.settings.get("default")).toEqual({ n: 1 });
+  const cached = await other.settings.get("default");
+  expect(await other.settings.get("default")).toBe(cached);
+  await one.settings.put("default", { n: 2 });
+  await expect.poll(() => other.settings.get("default"), { timeout: 2_000 }).toEqual({ n: 2 });
+  const version = other.version();
+  await one.conversations.create(conversationRow());
+  await expect.poll(() => other.version()).toBeGreaterThan(version);
+  for (const store of [one, other]) await store.close();
+  await remove();
+});
+
+test("an append whose answer is lost is stored once and resolves", async () => {
+  const { place, remove } = await engine.newPlace();
+  const proxy = await startPostgresProxy(server.port);
+  const store = await engine.openStore(proxy.url(place));
+  const row = conversationRow();
+  await store.conversations.create(row);
+  const seen: number[] = [];
+  store.events.follow(row.id, (records) => seen.push(...records.map(({ seq }) => seq)));
+  await store.events.append(row.id, [message("before")]);
+  for (let attempt = 1; attempt <= 5; attempt++) {
+    proxy.cutsAnswerTo = `the lost text ${attempt}`;
+    const stored = await store.events.append(row.id, [
+      message(`the lost text ${attempt}`),
+      message("second"),
+    ]);
+    expect(proxy.cuts).toBe(attempt);
+    expect(await store.events.read(row.id, 2 * attempt - 1, 10)).toEqual(stored);
+  }
+  await expect.poll(() => seen).toEqual(numbers(11));
+  await store.close();
+  await proxy.close();
+  await remove();
+});
+
+test("a run appends only while it owns its conversation and its server's lease lasts", async () => {
+  const { store, place, close } = await engine.createTestStore();
+  const row = conversationRow();
+  await store.conversations.create(row);
+  const lease = (seconds: number) =>
+    engine.query(
+      place,
+      `INSERT INTO nodes (incarnation, id, address, place, version, expires_at)
+       VALUES ('n1', 'n', '', '', '', clock_timestamp() + interval '${seconds} s')
+       ON CONFLICT (incarnation) DO UPDATE SET expires_at = excluded.expires_at`,
+    );
+  const append = (epoch: number) =>
+    store.events.append(row.id, [message("text")], { owner: { node: "n1", epoch } });
+  const lost = { code: "OwnershipLost" };
+  await expect(append(1)).rejects.toMatchObject(lost);
+  await lease(60);
+  await engine.query(place, `UPDATE conversations SET owner = 'n1', epoch = 3 WHERE id = '${row.id}'`);
+  await append(3);
+  await expect(append(2)).rejects.toMatchObject(lost);
+  await lease(-1);
+  await expect(append(3)).rejects.toMatchObject(lost);
+  // A command needs no ownership.
+  await store.events.append(row.id, [message("a command")]);
+  expect(await store.events.lastSeq(row.id)).toBe(2);
+  await close();
+});

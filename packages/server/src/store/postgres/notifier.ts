@@ -1,0 +1,71 @@
+import { type Database, toQuery } from "./database.ts";
+import { channel, type DocumentKind, encodeNotices } from "./notice.ts";
+
+/**
+ * Tells other servers what this one has stored, after the commit and on a statement of its own: a
+ * notification inside of a transaction takes a lock that all committing transactions share. What
+ * happens while one is sent goes along with the next. A lost notification is made up for by polls
+ * and by the age of cached entries.
+ */
+export class Notifier {
+  readonly #database: Database;
+  readonly #from: string;
+  readonly #logs = new Map<string, number>();
+  readonly #documents = new Map<string, [kind: DocumentKind, userId: string]>();
+  #isDue = false;
+  #sending: Promise<void> | undefined;
+
+  readonly #hasPeers: () => boolean;
+
+  /** `hasPeers` says whether other servers were heard lately: without one, only changes are told. */
+  constructor(database: Database, from: string, hasPeers: () => boolean) {
+    this.#database = database;
+    this.#from = from;
+    this.#hasPeers = hasPeers;
+  }
+
+  /** Something was stored. */
+  wrote(): void {
+    if (this.#hasPeers()) this.#tell();
+  }
+
+  appended(conversationId: string, seq: number): void {
+    if (!this.#hasPeers()) return;
+    this.#logs.set(conversationId, seq);
+    this.#tell();
+  }
+
+  changed(kind: DocumentKind, userId: string): void {
+    this.#documents.set(`${kind} ${userId}`, [kind, userId]);
+    this.#tell();
+  }
+
+  #tell(): void {
+    this.#isDue = true;
+    this.#sending ??= this.#send();
+  }
+
+  async drained(): Promise<void> {
+    while (this.#sending) await this.#sending;
+  }
+
+  async #send(): Promise<void> {
+    await Promise.resolve();
+    while (this.#isDue) {
+      this.#isDue = false;
+      const texts = encodeNotices({
+        from: this.#from,
+        logs: [...this.#logs],
+        documents: [...this.#documents.values()],
+      });
+      this.#logs.clear();
+      this.#documents.clear();
+      const sql = "SELECT pg_notify($1, text) FROM unnest($2::text[]) AS text";
+      // Nobody waits for it, and others do not depend on it.
+      await this.#database
+        .use((connection) => connection.query(toQuery(sql, [channel, texts], true)))
+        .catch(() => {});
+    }
+    this.#sending = undefined;
+  }
+}

@@ -1,0 +1,136 @@
+import { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
+import { newId } from "@sandpiper/wire";
+import type { StorageQuotas } from "../../config/storage-quotas.ts";
+import { DocumentCache } from "../sql/document-cache.ts";
+import { createSqlStores } from "../sql/stores.ts";
+import type { Store } from "../store.ts";
+import type { Vault } from "../vault.ts";
+import { describeAddress } from "./address.ts";
+import { AppendQueue } from "./append-queue.ts";
+import { connectFirst } from "./connect.ts";
+import { Database, type DatabaseOptions } from "./database.ts";
+import { createQueryBuilder, postgresDialect } from "./dialect.ts";
+import { PostgresEventLog } from "./event-log.ts";
+import { claimInstallation } from "./installation.ts";
+import { Listener } from "./listener.ts";
+import { migrate } from "./migrate.ts";
+import type { Notice } from "./notice.ts";
+import { Notifier } from "./notifier.ts";
+import { removeOrphans } from "./orphans.ts";
+import { PostgresReader } from "./reader.ts";
+import { PostgresWriter } from "./writer.ts";
+
+/** How long a document is used that no notice named, ms. */
+const trustedAgeMs = 5_000;
+/** How often followed logs are asked for records that no notice named, ms. */
+const pollMs = 1_000;
+
+export interface PostgresStoreOptions extends DatabaseOptions {
+  /** Must have the key that the data was encrypted with. */
+  vault: Vault;
+  /** Names this server's run in notices; default: a new id. */
+  incarnation?: string;
+  scheduler?: EventLoopScheduler;
+  /** Default: no limits. */
+  quotas?: StorageQuotas;
+  /** Milliseconds since the epoch. */
+  clock?: () => number;
+}
+
+/**
+ * Opens the store in a PostgreSQL database, which several servers may share. Throws ConfigInvalid
+ * when the database cannot be used: out of reach, refused, too old, of a newer version of
+ * Sandpiper, or encrypted with another key.
+ */
+export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
+  await prepareDatabase(options.url, options.vault);
+  const { scheduler = new EventLoopScheduler(), clock = Date.now, vault, incarnation = newId() } = options;
+  const quotas = options.quotas ?? { conversationBytes: 0, userBytes: 0 };
+  const database = new Database(options);
+  const reader = new PostgresReader(database);
+  const notifier = new Notifier(database, incarnation, () => listener.hasPeers);
+  const queue = new AppendQueue({ database, quotas, scheduler });
+  let changes = 0;
+  const onWrite = () => {
+    changes++;
+    notifier.wrote();
+  };
+  const writer = new PostgresWriter(database, quotas, onWrite);
+  const maxAge = () => (listener.isTrusted ? trustedAgeMs : 0);
+  const caches = { settings: new DocumentCache(maxAge), userSecrets: new DocumentCache(maxAge) };
+  const events = new PostgresEventLog({
+    reader,
+    queue,
+    clock,
+    onAppend(conversationId, seq) {
+      changes++;
+      notifier.appended(conversationId, seq);
+    },
+  });
+  const listener = new Listener({
+    database,
+    from: incarnation,
+    onNotice({ logs = [], documents = [] }: Notice) {
+      changes++;
+      for (const [kind, userId] of documents)
+        caches[kind === "settings" ? "settings" : "userSecrets"].forget(userId);
+      for (const [conversationId, seq] of logs) events.feed.heard(conversationId, seq);
+    },
+    onGap() {
+      changes++;
+      for (const cache of Object.values(caches)) cache.forget();
+      void events.feed.poll().catch(() => {});
+    },
+  });
+  await listener.open();
+  const poll = setInterval(() => {
+    // A server that has just started was not told of everything.
+    changes++;
+    void events.feed.poll().catch(() => {});
+  }, pollMs);
+  poll.unref();
+  const context = {
+    ...{ reader, writer, vault, clock },
+    ...{ build: createQueryBuilder(), dialect: postgresDialect },
+  };
+  const stores = createSqlStores(context, caches);
+  return {
+    ...stores,
+    events,
+    settings: announced(stores.settings, (userId) => notifier.changed("settings", userId)),
+    userSecrets: announced(stores.userSecrets, (userId) => notifier.changed("user_secrets", userId)),
+    // What others write is unknown while their notices do not arrive.
+    version: () => (listener.isTrusted ? changes : ++changes),
+    async close() {
+      clearInterval(poll);
+      await queue.close();
+      await notifier.drained();
+      await listener.close();
+      await database.close();
+    },
+  };
+}
+
+/** Migrates the database and checks the vault's key. */
+async function prepareDatabase(url: string, vault: Vault): Promise<void> {
+  const address = describeAddress(url);
+  const { client } = await connectFirst(url);
+  try {
+    await migrate(client, address);
+    await claimInstallation(client, vault, address);
+    await removeOrphans(client);
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+/** The store, which tells what it has written. */
+function announced(store: Store["settings"], tell: (userId: string) => void): Store["settings"] {
+  return {
+    get: (userId) => store.get(userId),
+    async put(userId, document) {
+      await store.put(userId, document);
+      tell(userId);
+    },
+  };
+}

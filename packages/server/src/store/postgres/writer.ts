@@ -1,0 +1,120 @@
+import { PlatformError } from "@sandpiper/core/errors";
+import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
+import type { StorageQuotas } from "../../config/storage-quotas.ts";
+import type { CopyOrder, SqlWriter } from "../sql/context.ts";
+import { findExceeded } from "../sql/quotas.ts";
+import type { Statement } from "../sql/statement.ts";
+import { appendFailure } from "./append-failure.ts";
+import { type Connection, type Database, toQuery } from "./database.ts";
+import { isRepeatable, uncertain } from "./errors.ts";
+import { numberParameters } from "./parameters.ts";
+
+const maxAttempts = 5;
+
+/** Runs the writes of the shared stores, each call in one transaction. */
+export class PostgresWriter implements SqlWriter {
+  readonly #database: Database;
+  readonly #quotas: StorageQuotas;
+  readonly #onWrite: () => void;
+  readonly #tables = new KeyedMutex();
+
+  /** `onWrite` is called after each write, before its promise resolves. */
+  constructor(database: Database, quotas: StorageQuotas, onWrite: () => void) {
+    this.#database = database;
+    this.#quotas = quotas;
+    this.#onWrite = onWrite;
+  }
+
+  run(...statements: Statement[]): Promise<number> {
+    return this.#transact(statements);
+  }
+
+  /** A database server has no reserve for a full disk. */
+  release(...statements: Statement[]): Promise<number> {
+    return this.#transact(statements);
+  }
+
+  add(userId: string, ...statements: Statement[]): Promise<number> {
+    return this.#transact(statements, async (connection) => {
+      const { userBytes } = this.#quotas;
+      if (userBytes === 0) return;
+      const sql = "SELECT coalesce(sum(bytes), 0) AS bytes FROM stored_bytes WHERE user_id = $1";
+      const { rows } = await connection.query<{ bytes: number }>(toQuery(sql, [userId], true));
+      const stored = { conversationBytes: 0, userBytes: rows[0]!.bytes };
+      if (findExceeded(stored, sizeOf(statements), this.#quotas, false))
+        throw new PlatformError("UserStorageFull");
+    });
+  }
+
+  async copy({ conversationId, sourceId, span, nowMicros }: CopyOrder): Promise<void> {
+    const { conversationBytes, userBytes } = this.#quotas;
+    const failure = await this.#persist(async (connection) => {
+      const sql = "SELECT copy_events_1($1, $2, $3, $4, $5, $6, $7) AS failure";
+      const values = [
+        conversationId,
+        sourceId,
+        span.first,
+        span.last,
+        nowMicros,
+        conversationBytes,
+        userBytes,
+      ];
+      const { rows } = await connection.query<{ failure: string | null }>(toQuery(sql, values, true));
+      return rows[0]!.failure;
+    });
+    if (failure !== null) throw appendFailure(failure);
+  }
+
+  #transact(
+    statements: readonly Statement[],
+    check?: (connection: Connection) => Promise<void>,
+  ): Promise<number> {
+    return this.#attempt(tableOf(statements), async (connection) => {
+      const run = async ({ sql, parameters }: Statement) =>
+        (await connection.query(toQuery(numberParameters(sql), parameters, false))).rowCount ?? 0;
+      if (statements.length === 1 && !check) return run(statements[0]!);
+      await connection.query("BEGIN");
+      try {
+        await check?.(connection);
+        let changed = 0;
+        for (const statement of statements) changed = await run(statement);
+        await connection.query("COMMIT");
+        return changed;
+      } catch (error) {
+        await connection.query("ROLLBACK").catch(() => {});
+        throw error;
+      }
+    });
+  }
+
+  /** Writes of one table keep the order of their calls, as with a single connection. */
+  #attempt<T>(table: string, run: (connection: Connection) => Promise<T>): Promise<T> {
+    return this.#tables.run(table, () => this.#persist(run));
+  }
+
+  async #persist<T>(run: (connection: Connection) => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const result = await this.#database.use(run, { whenBroken: uncertain });
+        this.#onWrite();
+        return result;
+      } catch (error) {
+        if (attempt === maxAttempts || !isRepeatable((error as Error).cause)) throw error;
+      }
+    }
+  }
+}
+
+/** The table of the first statement. */
+function tableOf([first]: readonly Statement[]): string {
+  return /\b(?:into|update|from)\s+"?(\w+)/i.exec(first!.sql)?.[1] ?? "";
+}
+
+/** Bytes of the texts of statements. */
+function sizeOf(statements: readonly Statement[]): number {
+  const values = statements.flatMap(({ parameters }) => parameters);
+  return values.reduce<number>(
+    (sum, value) => sum + (typeof value === "string" ? Buffer.byteLength(value) : 0),
+    0,
+  );
+}
