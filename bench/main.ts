@@ -14,6 +14,7 @@ import { benchKubernetes } from "./kubernetes.ts";
 import { benchLifecycle } from "./lifecycle.ts";
 import { type Row, table } from "./measure.ts";
 import { benchPlatform } from "./platform.ts";
+import { benchPostgres } from "./postgres.ts";
 import { benchSandboxes } from "./sandboxes.ts";
 import { benchScale } from "./scale.ts";
 import { benchServer } from "./server.ts";
@@ -29,6 +30,7 @@ const groups = {
   docker: benchDocker,
   kubernetes: benchKubernetes,
   platform: benchPlatform,
+  postgres: benchPostgres,
   server: benchServer,
   api: benchApi,
   scale: benchScale,
