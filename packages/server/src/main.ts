@@ -1,5 +1,5 @@
 import { keepCompiledCode } from "./cli/compile-cache.ts";
-import { hideVaultKey } from "./cli/environment.ts";
+import { hideSecrets } from "./cli/environment.ts";
 import { CliError, exitCodes } from "./cli/errors.ts";
 import { keepBundle } from "./cli/keep-bundle.ts";
 import { createProgram } from "./cli/program/program.ts";
@@ -15,7 +15,7 @@ async function report(error: unknown): Promise<number> {
   return error instanceof CliError ? error.exitCode : exitCodes.failed;
 }
 
-hideVaultKey();
+hideSecrets();
 
 // A closed pipe (`sandpiper run … | head`) is not an error.
 process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {

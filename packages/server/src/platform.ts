@@ -46,8 +46,8 @@ import type { HttpServices } from "./http/server/services.ts";
 import { getPublicUrl } from "./http/server/urls.ts";
 import { openKeptFiles } from "./kept-files.ts";
 import { Recordings } from "./recording/export.ts";
+import { openStore } from "./store/open-store.ts";
 import { sqliteStoreExists } from "./store/sqlite/folder.ts";
-import { openSqliteStore } from "./store/sqlite/open.ts";
 import type { Store } from "./store/store.ts";
 import { openVaultOf } from "./store/vault-key/open-vault.ts";
 import { StoredAcceptances } from "./users/acceptances.ts";
@@ -137,12 +137,8 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       create: !sqliteStoreExists(config.dataDir),
     });
     const scheduler = new EventLoopScheduler();
-    const store = await openSqliteStore({
-      dir: config.dataDir,
-      vault,
-      scheduler,
-      quotas: config.storageQuotas,
-    });
+    const onSecret = (text: string) => mask.registerSecret(text);
+    const store = await openStore(config, { vault, scheduler, onSecret });
     opened.push(() => store.close());
 
     const keyCache = new KeyCache(store.apiKeys);

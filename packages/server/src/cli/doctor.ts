@@ -8,6 +8,7 @@ import { isRootless } from "@sandpiper/sandbox/drivers/common/uid-range";
 import { findScarce, formatSize, getDiskSpace } from "@sandpiper/sandbox/service/disk-space";
 import type { Config } from "../config/config.ts";
 import { checkBlobs } from "./doctor-blobs.ts";
+import { checkDatabase } from "./doctor-database.ts";
 import { examineMachine } from "./doctor-machine.ts";
 import { examineSandboxes } from "./doctor-sandboxes.ts";
 import { checkVaultKey } from "./doctor-vault-key.ts";
@@ -64,6 +65,7 @@ export async function examine(config: Config): Promise<DoctorFinding[]> {
     await checkDataFolder(config),
     await checkVaultKey(config),
     ...(await checkBlobs(config)),
+    ...(await checkDatabase(config)),
     await checkDisk(config),
     checkUserDisk(config),
     await checkPort(config),

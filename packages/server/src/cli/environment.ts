@@ -1,20 +1,25 @@
 import type { Environment } from "../config/variable.ts";
 
-const keyVariable = "SANDPIPER_VAULT_KEY";
+/** Variables with secrets that only this process needs. */
+const hidden = ["SANDPIPER_VAULT_KEY", "SANDPIPER_DATABASE_URL"] as const;
 
 /** What the environment contained; kept here because no program may inherit it. */
-let vaultKey: string | undefined;
+const values = new Map<string, string>();
 
 /**
- * Removes the key of the vault from the environment, so that no program that this process starts
- * (git, a pager, npm, tools for images) inherits it. It must come first.
+ * Removes the key of the vault and the address of the database from the environment, so that no
+ * program that this process starts (git, a pager, npm, tools for images) inherits them. It must come
+ * first.
  */
-export function hideVaultKey(): void {
-  vaultKey ??= process.env[keyVariable];
-  delete process.env[keyVariable];
+export function hideSecrets(): void {
+  for (const name of hidden) {
+    const value = process.env[name];
+    if (value !== undefined && !values.has(name)) values.set(name, value);
+    delete process.env[name];
+  }
 }
 
 /** The environment that the process was started with. */
 export function getEnvironment(): Environment {
-  return vaultKey === undefined ? process.env : { ...process.env, [keyVariable]: vaultKey };
+  return values.size === 0 ? process.env : { ...process.env, ...Object.fromEntries(values) };
 }

@@ -3,6 +3,7 @@ import type { LogLevel } from "@sandpiper/core/log/log";
 import type { DockerHost } from "@sandpiper/sandbox/drivers/docker/engine";
 import type { SandboxQuotas } from "@sandpiper/sandbox/service/quotas";
 import type { PackageMirrors } from "@sandpiper/sandbox/specs/package-sources/mirrors";
+import type { DatabaseSource } from "./database-source.ts";
 import type { StorageQuotas } from "./storage-quotas.ts";
 import type { VaultKeySource } from "./vault-key-source.ts";
 
@@ -25,6 +26,8 @@ export interface Config {
   dataDir: string;
   /** Source of the vault's key; undefined: the file `vault.key` of the data folder. */
   vaultKey: VaultKeySource | undefined;
+  /** PostgreSQL database of the store; undefined: SQLite in the data folder. */
+  database: DatabaseSource | undefined;
   /** Where copies of the files of sandboxes are kept; undefined: nowhere. */
   blobs: BlobPlace | undefined;
   /** SANDPIPER_API_KEY; undefined: a key is created at the first start. */

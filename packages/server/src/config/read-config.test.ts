@@ -57,11 +57,12 @@ test("an empty environment gives the documented defaults", () => {
 });
 
 /** Only one source of the vault's key may be set. */
-const otherKeySources = ["SANDPIPER_VAULT_KEY", "SANDPIPER_VAULT_KEY_COMMAND"];
+const otherKeySources = ["SANDPIPER_VAULT_KEY", "SANDPIPER_VAULT_KEY_COMMAND", "SANDPIPER_DATABASE_URL"];
 
 test("every variable is read", () => {
   const env = {
     SANDPIPER_VAULT_KEY_FILE: "keys/vault",
+    SANDPIPER_DATABASE_URL_FILE: "keys/database",
     SANDPIPER_BLOBS: "s3://team-blobs/one/two",
     SANDPIPER_BLOBS_ENDPOINT: "https://s3.example.com/",
     SANDPIPER_BLOBS_REGION: "eu-central-1",
@@ -123,6 +124,7 @@ test("every variable is read", () => {
     port: 0,
     dataDir: "/srv/data",
     vaultKey: { from: "file", path: `${process.cwd()}/keys/vault` },
+    database: { from: "file", path: `${process.cwd()}/keys/database` },
     blobs: {
       kind: "s3",
       bucket: "team-blobs",

@@ -3,6 +3,7 @@ import { findClosestName } from "@sandpiper/core/closest-name";
 import { PlatformError } from "@sandpiper/core/errors";
 import { toBlobPlace } from "./blob-address.ts";
 import type { Config, WebhookFormat } from "./config.ts";
+import { chooseDatabaseSource } from "./database-source.ts";
 import { otherVariables } from "./other-variables.ts";
 import type { Environment, Variable } from "./variable.ts";
 import { variables } from "./variables.ts";
@@ -22,6 +23,10 @@ export function readConfig(env: Environment): Config {
       file: toAbsolute(value(variables.vaultKeyFile)),
       key: value(variables.vaultKey),
       command: value(variables.vaultKeyCommand),
+    }),
+    database: chooseDatabaseSource({
+      url: value(variables.databaseUrl),
+      file: toAbsolute(value(variables.databaseUrlFile)),
     }),
     blobs: toBlobPlace(value(variables.blobs), {
       endpoint: value(variables.blobsEndpoint),

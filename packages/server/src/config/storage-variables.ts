@@ -1,9 +1,10 @@
 import { type BlobAddress, parseBlobAddress, parseOrigin } from "./blob-address.ts";
+import { parseDatabaseUrl } from "./database-source.ts";
 import { parseFilePath } from "./value-parsers.ts";
 import { defineVariable } from "./variable.ts";
 import { parseCommand, parseVaultKey } from "./vault-key-source.ts";
 
-/** Variables of what is stored outside of the data folder: the key of the vault, and blobs. */
+/** Variables of what is stored outside of the data folder: the key of the vault, the database, and blobs. */
 export const storageVariables = {
   vaultKeyFile: defineVariable<string | undefined>({
     name: "SANDPIPER_VAULT_KEY_FILE",
@@ -30,6 +31,24 @@ export const storageVariables = {
     must: "words separated by spaces, or a JSON array of words",
     parse: parseCommand,
     secret: true,
+  }),
+  databaseUrl: defineVariable<string | undefined>({
+    name: "SANDPIPER_DATABASE_URL",
+    description:
+      "PostgreSQL database that has what otherwise is in the data folder; programs that the server starts do not get the variable",
+    defaultText: "SQLite in the data folder",
+    defaultValue: () => undefined,
+    must: "an address such as postgres://user:password@host/database",
+    parse: parseDatabaseUrl,
+    secret: true,
+  }),
+  databaseUrlFile: defineVariable<string | undefined>({
+    name: "SANDPIPER_DATABASE_URL_FILE",
+    description: "File with that address",
+    defaultText: "none",
+    defaultValue: () => undefined,
+    must: "the path of a file",
+    parse: parseFilePath,
   }),
   blobs: defineVariable<BlobAddress | undefined>({
     name: "SANDPIPER_BLOBS",
