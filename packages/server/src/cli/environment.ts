@@ -8,8 +8,8 @@ const values = new Map<string, string>();
 
 /**
  * Removes the key of the vault and the address of the database from the environment, so that no
- * program that this process starts (git, a pager, npm, tools for images) inherits them. It must come
- * first.
+ * program that this process starts (git, a pager, npm, tools for images) inherits them. It must
+ * come first.
  */
 export function hideSecrets(): void {
   for (const name of hidden) {

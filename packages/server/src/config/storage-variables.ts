@@ -4,7 +4,7 @@ import { parseFilePath } from "./value-parsers.ts";
 import { defineVariable } from "./variable.ts";
 import { parseCommand, parseVaultKey } from "./vault-key-source.ts";
 
-/** Variables of what is stored outside of the data folder: the key of the vault, the database, and blobs. */
+/** Variables of what is stored outside of the data folder: vault key, database and blobs. */
 export const storageVariables = {
   vaultKeyFile: defineVariable<string | undefined>({
     name: "SANDPIPER_VAULT_KEY_FILE",

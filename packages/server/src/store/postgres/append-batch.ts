@@ -33,8 +33,8 @@ function countBytes({ events, calls }: AppendJob): number {
 }
 
 /**
- * Appends to different conversations in one statement, which is one transaction. The answers are in the order of the jobs.
- * `again` recognizes jobs that an earlier attempt has stored.
+ * Appends to different conversations in one statement, which is one transaction. The answers are in
+ * the order of the jobs. `again` recognizes jobs that an earlier attempt has stored.
  */
 export async function appendBatch(
   connection: Connection,

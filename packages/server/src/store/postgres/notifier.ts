@@ -17,7 +17,7 @@ export class Notifier {
 
   readonly #hasPeers: () => boolean;
 
-  /** `hasPeers` says whether other servers were heard lately: without one, only changes are told. */
+  /** `hasPeers` says whether another server was heard lately; else only documents are told. */
   constructor(database: Database, from: string, hasPeers: () => boolean) {
     this.#database = database;
     this.#from = from;

@@ -1,5 +1,5 @@
 import { boundedPage, maxPageLength, type PageRequest, type PageResult } from "@sandpiper/core/paging";
-import type { SqlReader } from "../sql/context.ts";
+import type { SqlReader } from "../sql/engine.ts";
 import type { SqlValue, Statement } from "../sql/statement.ts";
 import type { Database } from "./database.ts";
 import { numberParameters, type PostgresValue } from "./parameters.ts";

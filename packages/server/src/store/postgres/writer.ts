@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { StorageQuotas } from "../../config/storage-quotas.ts";
-import type { CopyOrder, SqlWriter } from "../sql/context.ts";
+import type { CopyOrder, SqlWriter } from "../sql/engine.ts";
 import { findExceeded } from "../sql/quotas.ts";
 import type { Statement } from "../sql/statement.ts";
 import { appendFailure } from "./append-failure.ts";

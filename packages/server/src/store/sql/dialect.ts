@@ -1,7 +1,8 @@
 import type { MetricsSnapshot } from "@sandpiper/wire";
-import type { RawBuilder } from "kysely";
+import type { Kysely, RawBuilder } from "kysely";
 import type { ConversationConfig } from "../conversation-store.ts";
-import type { SqlContext } from "./context.ts";
+import type { SqlReader, SqlWriter } from "./engine.ts";
+import type { Tables } from "./tables.ts";
 
 /** What the engines write differently. */
 export interface SqlDialect {
@@ -16,8 +17,15 @@ export interface SqlDialect {
   /** Columns that say how much of the cost of a copied log is already counted as spent. */
   countedCost(metrics: MetricsSnapshot | null): Readonly<Record<string, unknown>>;
   /** Writes a conversation with the given fields of its configuration changed. Returns the rows. */
-  changeConfig(context: SqlContext, id: string, change: ConfigChange): Promise<number>;
+  changeConfig(engine: ConfigEngine, id: string, change: ConfigChange): Promise<number>;
   readonly queries: DialectQueries;
+}
+
+/** What a change of a configuration uses. */
+export interface ConfigEngine {
+  build: Kysely<Tables>;
+  reader: SqlReader;
+  writer: SqlWriter;
 }
 
 export interface ConfigChange {

@@ -5,7 +5,7 @@ import type { Event } from "@sandpiper/wire";
 import { LRUCache } from "lru-cache";
 import { type Navigation, spansTo } from "../branch.ts";
 import type { ActiveBranch, EventFilter, EventLog, EventPath, EventQuery } from "../event-log.ts";
-import type { Awaitable, SqlReader } from "./context.ts";
+import type { Awaitable, SqlReader } from "./engine.ts";
 import type { EventQueries } from "./event-queries.ts";
 import { maxSeq } from "./max-seq.ts";
 

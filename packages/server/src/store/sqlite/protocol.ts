@@ -1,6 +1,6 @@
 import type { StorageQuotas } from "../../config/storage-quotas.ts";
 import type { AppendDraft, AppendStamps } from "../sql/append-draft.ts";
-import type { CopyOrder } from "../sql/context.ts";
+import type { CopyOrder } from "../sql/engine.ts";
 import type { Statement } from "../sql/statement.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { boundedPage, type PageRequest, type PageResult } from "@sandpiper/core/paging";
-import type { SqlReader } from "../sql/context.ts";
+import type { SqlReader } from "../sql/engine.ts";
 import type { SqlValue, Statement } from "../sql/statement.ts";
 
 /** The read-only connection of the main thread, with cached statements. */

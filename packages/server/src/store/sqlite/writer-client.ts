@@ -4,7 +4,7 @@ import { EventLoopScheduler, type TimeSlicedQueue } from "@sandpiper/core/schedu
 import type { StorageQuotas } from "../../config/storage-quotas.ts";
 import type { AppendStamps } from "../sql/append-draft.ts";
 import { ConstraintViolation } from "../sql/constraint-violation.ts";
-import type { CopyOrder, SqlWriter } from "../sql/context.ts";
+import type { CopyOrder, SqlWriter } from "../sql/engine.ts";
 import type { Statement } from "../sql/statement.ts";
 import {
   type AppendJob,

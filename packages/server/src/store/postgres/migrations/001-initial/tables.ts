@@ -7,7 +7,8 @@
  * grows with each owner. `events.json` is the text that clients get. `events.listed_index` counts
  * the listed events of a conversation (1, 2, …, null for control records): a page offset is a key.
  * `blobs.unused_since` is null while a sandbox or snapshot refers to a blob; `claimed_at` is set by
- * the server that removes it. Sums by user are spread over `part`, so that servers rarely wait for each other.
+ * the server that removes it. Sums by user are spread over `part`, so that servers rarely wait for
+ * each other.
  */
 export const tables = `
 CREATE TABLE installation (
