@@ -11,9 +11,9 @@ const maxSeq = 2 ** 24 - 1;
  * of them; the arrays `p_…` have an element for each append, `e_…` for each event and `c_…` for
  * each model call. An append that is refused returns its failure and stores nothing; the others are
  * stored. Conversations are locked in the order of their numbers and sums in the order of the
- * users, so that batches of several servers cannot block each other. With `p_again`, an append whose first
- * event is there with the same content was stored before its answer was lost: it returns `stored`
- * with the event's number. It keeps the sums itself, and tells the triggers so.
+ * users, so that batches of several servers cannot block each other. With `p_again`, an append
+ * whose first event is there with the same content was stored before its answer was lost: it
+ * returns `stored` with the event's number. It keeps the sums itself, and tells the triggers so.
  */
 export const functions = `
 CREATE FUNCTION event_time(micros bigint) RETURNS text LANGUAGE sql STABLE AS $$
