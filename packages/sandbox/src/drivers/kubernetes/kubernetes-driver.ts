@@ -5,6 +5,7 @@ import type {
   DriverSandbox,
   ExecRequest,
   FileBounds,
+  KnownIds,
   PreparedSpec,
   PrepareOptions,
   SandboxDriver,
@@ -214,9 +215,13 @@ export class KubernetesDriver implements SandboxDriver {
     return 0;
   }
 
-  async reap(known: { sandboxes: Set<string>; snapshots: Set<string> }): Promise<void> {
-    for (const { id } of await this.list()) if (!known.sandboxes.has(id)) await this.remove(id);
-    await this.#requireOpen().copies.reap(known.snapshots);
+  async reap(known: KnownIds): Promise<void> {
+    const { copies } = this.#requireOpen();
+    const [sandboxes, snapshots] = await Promise.all([this.list(), copies.list()]);
+    await known.refresh?.();
+    for (const { id } of sandboxes) if (!known.sandboxes.has(id)) await this.remove(id);
+    for (const id of snapshots) if (!known.snapshots.has(id)) await copies.remove(id);
+    await copies.reap();
   }
 
   async close(): Promise<void> {

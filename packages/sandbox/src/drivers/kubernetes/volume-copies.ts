@@ -60,9 +60,8 @@ export class VolumeCopies {
     await this.#claims.remove(this.#name(snapshotId));
   }
 
-  /** Removes unknown snapshots, and what a killed server left of copies and looks into images. */
-  async reap(known: Set<string>): Promise<void> {
-    for (const id of await this.list()) if (!known.has(id)) await this.remove(id);
+  /** Removes what a killed server left of copies and looks into images. */
+  async reap(): Promise<void> {
     for (const { metadata } of await this.#pods.list(labels.helper))
       if (isOld(metadata)) await this.#pods.remove(metadata!.name!);
     for (const { metadata } of await this.#claims.list(incomplete))
