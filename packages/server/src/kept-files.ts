@@ -24,7 +24,7 @@ export async function openKeptFiles(
   { blobs: place, dataDir, sandboxQuotas }: Config,
   { driver, store, logger, opened }: Parts,
 ): Promise<KeptFiles | undefined> {
-  if (!place || !store.blobs) return undefined;
+  if (!place) return undefined;
   const blobs = await openBlobStore(place);
   const references = store.blobs;
   const collector = new BlobCollector({ blobs, references, graceMs, logger });

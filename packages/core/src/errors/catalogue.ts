@@ -5,6 +5,7 @@ import { driversErrors } from "./drivers.ts";
 import { gitErrors } from "./git.ts";
 import { httpErrors } from "./http.ts";
 import { modelsErrors } from "./models.ts";
+import { nodesErrors } from "./nodes.ts";
 import { outboundErrors } from "./outbound.ts";
 import { sandboxesErrors } from "./sandboxes.ts";
 import type { ErrorCode } from "./statuses.ts";
@@ -20,6 +21,7 @@ export const areas = [
   gitErrors,
   httpErrors,
   modelsErrors,
+  nodesErrors,
   outboundErrors,
   sandboxesErrors,
   storeErrors,

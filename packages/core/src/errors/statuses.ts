@@ -45,6 +45,7 @@ export const statuses = {
   SandboxNotRunning: 409,
   SandboxForeign: 403,
   SandboxFailed: 503,
+  NodeUnreachable: 503,
   BrowserUnavailable: 503,
   SandboxSpecUnusable: 422,
   SnapshotNotFound: 404,

@@ -11,6 +11,7 @@ import type {
 import type { ConversationStore } from "./conversation-store.ts";
 import type { EventLog } from "./event-log.ts";
 import type { ModelCallStore } from "./model-calls.ts";
+import type { NodeStore } from "./node-store.ts";
 import type { StartTaskStore } from "./start-task-store.ts";
 import type { ApiKeyStore, DocumentStore, LoginStore, SpendingStore } from "./user-store.ts";
 
@@ -37,7 +38,9 @@ export interface Store {
   readonly callbacks: CallbackStore;
   readonly behaviours: BehaviourStore;
   /** Undefined: the engine does not share blobs yet. */
-  readonly blobs?: BlobReferenceStore;
+  readonly blobs: BlobReferenceStore;
+  /** Only in a store that several servers may share. */
+  readonly nodes?: NodeStore;
   /** Increases before the promise of a write resolves; a key for caches. */
   version(): number;
   /** Writes the queue and releases the files and the lock of the data folder. */

@@ -70,7 +70,7 @@ class Machine {
         prepare: (...given) => bench.driver.prepare(...given),
       },
       blobs: this.blobs,
-      references: this.bench.store.blobs!,
+      references: this.bench.store.blobs,
       folder: join(this.bench.dir, "restored"),
       limits: { userBytes: options.userBytes ?? 0, retryMs: 100 },
       logger: { info: note, warn: note },
@@ -118,7 +118,7 @@ class Machine {
   }
 
   kept(id: string) {
-    return until(() => this.bench.store.blobs!.get(id));
+    return until(() => this.bench.store.blobs.get(id));
   }
 }
 
@@ -157,12 +157,12 @@ describe.each(places.filter(({ isThere }) => isThere))("sandboxes that move thro
     const first = await b.kept(id);
     await b.hibernate(id);
     const second = await until(async () => {
-      const kept = await b.bench.store.blobs!.get(id);
+      const kept = await b.bench.store.blobs.get(id);
       return kept?.digest === first.digest ? undefined : kept;
     });
     expect(await b.blobs.has(second)).toBe(true);
     await b.service.remove(user, id);
-    expect(await b.bench.store.blobs!.get(id)).toBeUndefined();
+    expect(await b.bench.store.blobs.get(id)).toBeUndefined();
   });
 
   test("a sandbox begins with a snapshot of another machine", async () => {
@@ -185,7 +185,7 @@ describe.each(places.filter(({ isThere }) => isThere))("sandboxes that move thro
     await a.run(id, "head -c 150000000 /dev/urandom >~/large");
     await a.hibernate(id);
     expect(await a.run(id, "rm ~/large; echo here")).toBe("here\n");
-    expect(await a.bench.store.blobs!.get(id)).toBeUndefined();
+    expect(await a.bench.store.blobs.get(id)).toBeUndefined();
     await a.hibernate(id);
     expect((await a.kept(id)).size).toBeLessThan(100_000);
   });

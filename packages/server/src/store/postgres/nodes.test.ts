@@ -123,8 +123,8 @@ test("a run appends only while it owns its conversation and its server's lease l
   const lease = (seconds: number) =>
     engine.query(
       place,
-      `INSERT INTO nodes (incarnation, id, address, place, version, expires_at)
-       VALUES ('n1', 'n', '', '', '', clock_timestamp() + interval '${seconds} s')
+      `INSERT INTO nodes (incarnation, url, version, expires_at)
+       VALUES ('n1', '', '', clock_timestamp() + interval '${seconds} s')
        ON CONFLICT (incarnation) DO UPDATE SET expires_at = excluded.expires_at`,
     );
   const append = (epoch: number) =>

@@ -14,6 +14,7 @@ import { PostgresEventLog } from "./event-log.ts";
 import { claimInstallation } from "./installation.ts";
 import { Listener } from "./listener.ts";
 import { migrate } from "./migrate.ts";
+import { PostgresNodes } from "./nodes.ts";
 import type { Notice } from "./notice.ts";
 import { Notifier } from "./notifier.ts";
 import { removeOrphans } from "./orphans.ts";
@@ -47,6 +48,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const { scheduler = new EventLoopScheduler(), clock = Date.now, vault, incarnation = newId() } = options;
   const quotas = options.quotas ?? { conversationBytes: 0, userBytes: 0 };
   const database = new Database(options);
+  // A busy pool must not keep a lease from being renewed.
+  const leases = new Database({ ...options, maxConnections: 2 });
   const reader = new PostgresReader(database);
   const notifier = new Notifier(database, incarnation, () => listener.hasPeers);
   const queue = new AppendQueue({ database, quotas, scheduler });
@@ -97,6 +100,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   return {
     ...stores,
     events,
+    nodes: new PostgresNodes(leases),
     settings: announced(stores.settings, (userId) => notifier.changed("settings", userId)),
     userSecrets: announced(stores.userSecrets, (userId) => notifier.changed("user_secrets", userId)),
     // What others write is unknown while their notices do not arrive.
@@ -106,6 +110,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       await queue.close();
       await notifier.drained();
       await listener.close();
+      await leases.close();
       await database.close();
     },
   };

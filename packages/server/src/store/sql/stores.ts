@@ -28,7 +28,7 @@ export interface StoreCaches {
 export function createSqlStores(
   context: SqlContext,
   { settings, userSecrets }: StoreCaches = {},
-): Omit<Required<Store>, "events" | "version" | "close"> {
+): Omit<Store, "events" | "nodes" | "version" | "close"> {
   return {
     modelCalls: new SqlModelCalls(context),
     conversations: new SqlConversations(context),

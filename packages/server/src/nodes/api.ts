@@ -1,0 +1,37 @@
+import type { NodeRow } from "../store/node-store.ts";
+
+/** Where a sandbox with its conversations is handled. */
+export type SandboxLocation = "here" | NodeRow;
+
+/** Which sandboxes this node owns. Only the owner of a sandbox has what is live about it. */
+export interface Ownership {
+  /** Takes part in the ownership of sandboxes from now on. Throws what the store throws. */
+  open(duties: OwnerDuties): Promise<void>;
+  /** Number of this node's ownership of a sandbox; undefined: it does not own it (any more). */
+  epochOf(sandboxId: string): number | undefined;
+  /** Notes a sandbox that this node has created, or `undefined` when it was removed. */
+  note(sandboxId: string, epoch: number | undefined): void;
+  /**
+   * Finds the node that handles a sandbox, and makes it this one when there is none. An unknown
+   * sandbox is handled here. Throws NodeUnreachable when no node can handle it now.
+   */
+  locate(sandboxId: string): Promise<SandboxLocation>;
+  /** Hands all sandboxes over and takes no further ones. */
+  drain(): Promise<void>;
+  /** Ends the part of this node; other nodes may claim its sandboxes at once. */
+  close(): Promise<void>;
+}
+
+/** What a node does with the sandboxes that it begins or ceases to own. */
+export interface OwnerDuties {
+  /**
+   * Continues what an earlier owner left: sandboxes, starts, runs, goals, pending messages and
+   * callbacks. Never rejects; what fails is retried by a use of the sandbox.
+   */
+  adopt(sandboxIds: readonly string[]): Promise<void>;
+  /**
+   * Ends what is live about sandboxes here and leaves their processes running. `lost`: another node
+   * may own them, so nothing more is written; otherwise current steps may end first. Never rejects.
+   */
+  release(sandboxIds: readonly string[], how: { lost: boolean }): Promise<void>;
+}

@@ -1,0 +1,154 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { postgresEngine } from "../../test/store-suite/postgres-engine.ts";
+import { type PostgresServer, startPostgres } from "../../test/support/postgres.ts";
+import { startPostgresProxy } from "../../test/support/postgres-proxy.ts";
+import { conversationRow } from "../../test/support/store.ts";
+import type { Store } from "../store/store.ts";
+import { ClusterOwnership } from "./cluster-ownership.ts";
+
+/** Nodes on a real database, each with its own connections. */
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(() => server.remove());
+const engine = postgresEngine(() => server);
+const logger = { info() {}, warn() {}, error() {} } as never;
+
+let place: string;
+let removePlace: () => Promise<void> | void;
+let store: Store;
+const ends: (() => Promise<unknown>)[] = [];
+beforeEach(async () => {
+  ({ place, remove: removePlace } = await engine.newPlace());
+  store = await engine.openStore(place);
+});
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end();
+  await store.close();
+  await removePlace();
+});
+
+interface Node {
+  ownership: ClusterOwnership;
+  adopted: string[];
+  released: { ids: readonly string[]; lost: boolean }[];
+}
+
+async function startNode(
+  own: { at?: string | null; url?: string; database?: string; lostAfterMs?: number } = {},
+) {
+  const database = await engine.openStore(own.database ?? place);
+  const node: Node = {
+    ownership: new ClusterOwnership({
+      nodes: database.nodes!,
+      node: {
+        url: own.url ?? "http://127.0.0.1:1",
+        place: own.at === undefined ? "machine" : own.at,
+        version: "1",
+      },
+      lostAfterMs: own.lostAfterMs ?? 60_000,
+      logger,
+    }),
+    adopted: [],
+    released: [],
+  };
+  await node.ownership.open({
+    async adopt(ids) {
+      node.adopted.push(...ids);
+    },
+    async release(ids, { lost }) {
+      node.released.push({ ids, lost });
+    },
+  });
+  ends.push(async () => {
+    await node.ownership.close();
+    await database.close();
+  });
+  return node;
+}
+
+/** Sandboxes that run, with a conversation each. */
+async function createSandboxes(count: number, at: string | null = "machine"): Promise<string[]> {
+  const ids = Array.from({ length: count }, (_, index) => `sandbox-${index}`);
+  for (const id of ids) {
+    await store.conversations.create(conversationRow({ sandboxId: id }));
+    await engine.query(
+      place,
+      `INSERT INTO sandboxes (id, user_id, spec_id, status, incarnation, session_key, created_at, place)
+       VALUES ('${id}', 'u', 's', 'RUNNING', 'i', '', 0, ${at === null ? "NULL" : `'${at}'`})`,
+    );
+  }
+  return ids;
+}
+
+test("each sandbox has one owner, and several nodes that start at once share them", async () => {
+  const ids = await createSandboxes(40);
+  const nodes = await Promise.all([startNode(), startNode(), startNode()]);
+  expect(nodes.flatMap(({ adopted }) => adopted).toSorted()).toEqual(ids.toSorted());
+  for (const { adopted, ownership } of nodes)
+    expect(adopted.map((id) => ownership.epochOf(id))).toEqual(adopted.map(() => 1));
+  const [first] = ids;
+  const found = await Promise.all(nodes.map(({ ownership }) => ownership.locate(first!)));
+  expect(found.filter((where) => where === "here")).toHaveLength(1);
+  const owner = nodes[found.indexOf("here")]!.ownership.incarnation;
+  for (const where of found) if (where !== "here") expect(where.incarnation).toBe(owner);
+});
+
+test("a node that ends hands its sandboxes to another one, with a higher epoch", async () => {
+  const ids = await createSandboxes(5);
+  const one = await startNode();
+  expect(one.adopted.toSorted()).toEqual(ids.toSorted());
+  const other = await startNode();
+  expect(other.adopted).toEqual([]);
+  await one.ownership.drain();
+  expect(one.released).toEqual([{ ids: expect.arrayContaining(ids), lost: false }]);
+  expect(one.ownership.epochOf(ids[0]!)).toBeUndefined();
+  await expect.poll(() => other.adopted.length, { timeout: 5_000 }).toBe(5);
+  expect(other.ownership.epochOf(ids[0]!)).toBe(2);
+});
+
+test("a node that the database does not hear gives up before another one takes over", async () => {
+  const ids = await createSandboxes(3);
+  const proxy = await startPostgresProxy(server.port);
+  ends.push(() => proxy.close());
+  const cut = await startNode({ database: proxy.url(place) });
+  expect(cut.adopted).toHaveLength(3);
+  const other = await startNode();
+  const lostAt = expect
+    .poll(() => cut.released.length, { timeout: 10_000 })
+    .toBe(1)
+    .then(() => performance.now());
+  const takenAt = expect
+    .poll(() => other.adopted.length, { timeout: 15_000 })
+    .toBe(3)
+    .then(() => performance.now());
+  await proxy.close();
+  expect(await lostAt).toBeLessThan(await takenAt);
+  expect(cut.released[0]!.lost).toBe(true);
+  expect(ids.map((id) => cut.ownership.epochOf(id))).toEqual([undefined, undefined, undefined]);
+}, 30_000);
+
+test("a sandbox of another machine is claimed only when that machine is gone for long", async () => {
+  const [id] = await createSandboxes(1, "elsewhere");
+  const patient = await startNode({ lostAfterMs: 60_000 });
+  expect(patient.adopted).toEqual([]);
+  const there = await startNode({ at: "elsewhere", url: "http://127.0.0.1:2" });
+  expect(there.adopted).toEqual([id]);
+  expect(await patient.ownership.locate(id!)).toMatchObject({ url: "http://127.0.0.1:2" });
+  await there.ownership.close();
+  await expect(patient.ownership.locate(id!)).rejects.toMatchObject({ code: "NodeUnreachable" });
+  const hasty = await startNode({ lostAfterMs: 0 });
+  await expect.poll(() => hasty.adopted).toEqual([id]);
+});
+
+test("an idle sandbox gets an owner by its first use", async () => {
+  const [id] = await createSandboxes(1, null);
+  await engine.query(place, `UPDATE sandboxes SET status = 'PAUSED'`);
+  const node = await startNode({ at: null });
+  expect(node.adopted).toEqual([]);
+  expect(await node.ownership.locate(id!)).toBe("here");
+  expect(node.adopted).toEqual([id]);
+  expect(await node.ownership.locate("unknown")).toBe("here");
+});

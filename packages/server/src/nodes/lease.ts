@@ -1,0 +1,153 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { abortable } from "@sandpiper/core/abortable";
+import { errorText } from "@sandpiper/core/errors";
+import type { Logger } from "@sandpiper/core/log/logger";
+import { newId } from "@sandpiper/wire";
+import type { NodeRow, NodeStore } from "../store/node-store.ts";
+
+/** How long a lease lasts without being renewed, ms. */
+export const leaseMs = 4_000;
+
+/** Interval of renewals, ms. */
+const renewMs = 1_000;
+
+/** Delay between attempts to renew a lease that is still valid, ms. */
+const retryMs = 200;
+
+/** How long before the database ends a lease its node stops to rely on it, ms. */
+const marginMs = 500;
+
+export interface NodeLeaseDeps {
+  nodes: Pick<NodeStore, "join" | "renew" | "leave">;
+  node: Omit<NodeRow, "incarnation" | "isDraining">;
+  /** The lease has ended: what it owned may belong to another node now. Must not reject. */
+  onLost(): Promise<void>;
+  logger: Pick<Logger, "info" | "warn">;
+  /** Milliseconds of a monotonic clock. */
+  steady?: () => number;
+}
+
+/**
+ * The lease of this node. It counts from before a renewal was sent, by the monotonic clock, and
+ * ends earlier here than in the database: no other node owns what this one still takes for its own.
+ */
+export class NodeLease {
+  readonly #deps: NodeLeaseDeps;
+  readonly #steady: () => number;
+  readonly #closing = new AbortController();
+  #incarnation = newId();
+  /** Monotonic time until which this node may act as an owner. */
+  #validUntil = 0;
+  #isDraining = false;
+  #keeping: Promise<void> = Promise.resolve();
+
+  constructor(deps: NodeLeaseDeps) {
+    this.#deps = deps;
+    this.#steady = deps.steady ?? (() => performance.now());
+  }
+
+  /** The id of this node's current time in the cluster. */
+  get incarnation(): string {
+    return this.#incarnation;
+  }
+
+  get isValid(): boolean {
+    return this.#steady() < this.#validUntil;
+  }
+
+  get isDraining(): boolean {
+    return this.#isDraining;
+  }
+
+  /** Joins the cluster and renews the lease from now on. Throws what the store throws. */
+  async open(): Promise<void> {
+    await this.#join();
+    this.#keeping = this.#keep();
+  }
+
+  /** Tells the other nodes that this one takes nothing more. */
+  async drain(): Promise<void> {
+    this.#isDraining = true;
+    await this.#deps.nodes.renew({ incarnation: this.#incarnation, isDraining: true }, leaseMs);
+  }
+
+  /** Leaves the cluster: other nodes may take what this one owned at once. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#keeping;
+    this.#validUntil = 0;
+    await this.#leave();
+  }
+
+  async #join(): Promise<void> {
+    const { nodes, node } = this.#deps;
+    const before = this.#steady();
+    await nodes.join({ ...node, incarnation: this.#incarnation, isDraining: this.#isDraining }, leaseMs);
+    this.#validUntil = before + leaseMs - marginMs;
+  }
+
+  /** The lease expires by itself when this fails. */
+  async #leave(): Promise<void> {
+    const { nodes, logger } = this.#deps;
+    const left = nodes.leave(this.#incarnation).then(() => true);
+    if (!(await this.#ask(left, leaseMs)))
+      logger.warn({ node: this.#incarnation }, "the node could not leave the cluster");
+  }
+
+  async #keep(): Promise<void> {
+    const { logger, onLost } = this.#deps;
+    while (await this.#sleep(renewMs)) {
+      if (await this.#renew()) continue;
+      if (this.#closing.signal.aborted) return;
+      this.#validUntil = 0;
+      logger.warn({ node: this.#incarnation }, "this node has lost its lease and ends its runs");
+      await onLost();
+      await this.#leave();
+      this.#incarnation = newId();
+      await this.#rejoin();
+    }
+  }
+
+  /** Renews the lease, with attempts until it ends. False: it has ended. */
+  async #renew(): Promise<boolean> {
+    const { nodes } = this.#deps;
+    while (this.isValid) {
+      const before = this.#steady();
+      const node = { incarnation: this.#incarnation, isDraining: this.#isDraining };
+      const renewed = await this.#ask(nodes.renew(node, leaseMs), this.#validUntil - before);
+      if (renewed === true) this.#validUntil = before + leaseMs - marginMs;
+      if (renewed !== undefined) return renewed;
+      if (!(await this.#sleep(retryMs))) return false;
+    }
+    return false;
+  }
+
+  async #rejoin(): Promise<void> {
+    const { logger } = this.#deps;
+    do {
+      try {
+        await this.#join();
+        return logger.info({ node: this.#incarnation }, "this node has joined the cluster again");
+      } catch (error) {
+        logger.warn({ reason: errorText(error) }, "this node could not join the cluster");
+      }
+    } while (await this.#sleep(renewMs));
+  }
+
+  /** The answer of the store; undefined when it fails or takes too long. */
+  async #ask<T>(answer: Promise<T>, timeoutMs: number): Promise<T | undefined> {
+    try {
+      return await abortable(answer, AbortSignal.timeout(Math.max(1, Math.ceil(timeoutMs))));
+    } catch (error) {
+      this.#deps.logger.warn({ reason: errorText(error) }, "the database did not answer this node");
+      return undefined;
+    }
+  }
+
+  /** False: the node closes. */
+  async #sleep(ms: number): Promise<boolean> {
+    const { signal } = this.#closing;
+    await sleep(ms, undefined, { signal, ref: false }).catch(() => {});
+    return !signal.aborted;
+  }
+}
