@@ -4,5 +4,13 @@ export const nodesErrors = {
   NodeUnreachable: {
     SandboxWithoutNode:
       "No server can reach the machine of this sandbox now; try again when that machine is back.",
+    NodeNotReached: "The server that runs this sandbox does not answer; try again in a moment.",
+  },
+  SandboxMoved: {
+    SandboxHasMoved: "The sandbox has moved to another server in this moment; try again.",
+  },
+  NodeFailed: {
+    NodeBroke:
+      "The server that runs this sandbox ended before it answered: look whether the request was carried out, and repeat it if not.",
   },
 } as const satisfies ErrorTexts;

@@ -46,6 +46,8 @@ export const statuses = {
   SandboxForeign: 403,
   SandboxFailed: 503,
   NodeUnreachable: 503,
+  SandboxMoved: 503,
+  NodeFailed: 502,
   BrowserUnavailable: 503,
   SandboxSpecUnusable: 422,
   SnapshotNotFound: 404,

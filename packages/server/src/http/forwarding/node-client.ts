@@ -1,0 +1,100 @@
+import { Agent, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from "node:http";
+import type { Duplex, Readable } from "node:stream";
+import { PlatformError } from "@sandpiper/core/errors";
+import { hopByHopHeaders } from "@sandpiper/core/http-proxy";
+import type { NodeRow } from "../../store/node-store.ts";
+import { type Passes, passHeader } from "./pass.ts";
+
+/** How long another node may take to accept a connection, ms. */
+const connectMs = 2_000;
+
+/** Idle connections that are kept to each other node. */
+const maxFreeConnections = 64;
+
+/** A request as it goes to another node. */
+export interface ForwardedRequest {
+  method: string;
+  url: string;
+  headers: IncomingMessage["headers"];
+  /** Address of the client. */
+  client: string;
+  /** Undefined: no body. */
+  body: Readable | Buffer | undefined;
+  /** Aborted when the client has left. */
+  signal: AbortSignal;
+}
+
+/** The answer of another node: a response, or its side of an upgraded connection. */
+export type NodeAnswer =
+  | { response: IncomingMessage }
+  | { response: IncomingMessage; connection: Duplex; head: Buffer };
+
+/** Sends requests to the nodes that own their sandboxes. */
+export class NodeClient {
+  readonly #passes: Passes;
+  readonly #agent = new Agent({ keepAlive: true, maxFreeSockets: maxFreeConnections, scheduling: "fifo" });
+
+  constructor(passes: Passes) {
+    this.#passes = passes;
+  }
+
+  /**
+   * Sends a request and resolves with the head of the answer. Throws NodeUnreachable while nothing
+   * of the request was sent, so that the caller may try again, and NodeFailed afterwards.
+   */
+  send(node: NodeRow, forwarded: ForwardedRequest): Promise<NodeAnswer> {
+    const { method, url, body, signal } = forwarded;
+    const target = new URL(node.url);
+    return new Promise((resolve, reject) => {
+      let isSent = false;
+      const request = httpRequest({
+        ...{ host: target.hostname.replace(/^\[|\]$/g, ""), port: target.port || 80, method, path: url },
+        ...{ agent: this.#agent, signal, setHost: false },
+        headers: this.#headers(node, forwarded),
+      });
+      const late = setTimeout(() => request.destroy(new Error("no connection in time")), connectMs);
+      request.once("socket", (socket) => {
+        const begin = () => {
+          clearTimeout(late);
+          socket.setNoDelay(true);
+          // Reading twice does no harm; a write may have been done when the connection breaks.
+          isSent = !isRead(method);
+          if (body instanceof Uint8Array) request.end(body);
+          else if (body) body.pipe(request);
+          else request.end();
+        };
+        if (socket.connecting) socket.once("connect", begin);
+        else begin();
+      });
+      request.once("response", (response) => resolve({ response }));
+      request.once("upgrade", (response, connection, head) => resolve({ response, connection, head }));
+      request.once("error", (cause) => {
+        clearTimeout(late);
+        reject(
+          isSent
+            ? new PlatformError("NodeBroke", { cause })
+            : new PlatformError("NodeNotReached", { cause, retryAfter: 2 }),
+        );
+      });
+    });
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  #headers(node: NodeRow, { method, url, headers, client }: ForwardedRequest): OutgoingHttpHeaders {
+    const dropped = hopByHopHeaders(headers.connection);
+    const isUpgrade = headers.upgrade !== undefined;
+    const kept = Object.entries(headers).filter(([name]) => !dropped.has(name) && name !== passHeader);
+    return {
+      ...Object.fromEntries(kept),
+      ...(isUpgrade && { connection: "Upgrade", upgrade: headers.upgrade }),
+      [passHeader]: this.#passes.make({ node: node.incarnation, method, url }, { client }),
+    };
+  }
+}
+
+function isRead(method: string): boolean {
+  return method === "GET" || method === "HEAD";
+}
