@@ -69,7 +69,7 @@ missing_packages() {
     has dockerd || echo docker.io
     has docker-registry || echo docker-registry
     has chromium || echo chromium
-    ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || echo postgresql
+    any_program /usr/lib/postgresql/*/bin/postgres || echo postgresql
     if [ "$which_tests" = slow ] || [ "$which_tests" = elsewhere ]; then
       has fish || echo fish
       has openssl || echo openssl
@@ -93,6 +93,9 @@ missing_extras() {
 
 # The PATH of users may lack root's tools.
 has() { command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ]; }
+
+# Whether one of the files, which may be a pattern without a match, is a program.
+any_program() { for file in "$@"; do [ ! -x "$file" ] || return 0; done && return 1; }
 
 is_static() { has "$1" && ! ldd "$(command -v "$1")" >/dev/null 2>&1; }
 

@@ -45,6 +45,8 @@ import { connectionBacklog } from "./http/server/connections/accept-more.ts";
 import type { HttpServices } from "./http/server/services.ts";
 import { getPublicUrl } from "./http/server/urls.ts";
 import { openKeptFiles } from "./kept-files.ts";
+import { joinAlone } from "./nodes/join-alone.ts";
+import { loadPlaceId } from "./nodes/place-id.ts";
 import { Recordings } from "./recording/export.ts";
 import { openStore } from "./store/open-store.ts";
 import { sqliteStoreExists } from "./store/sqlite/folder.ts";
@@ -140,6 +142,12 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     const onSecret = (text: string) => mask.registerSecret(text);
     const store = await openStore(config, { vault, scheduler, onSecret });
     opened.push(() => store.close());
+    if (store.nodes) {
+      const place = await loadPlaceId(config.dataDir);
+      const node = { url: `http://${config.host}:${config.port}`, place, version: platformVersion };
+      const lease = await joinAlone({ nodes: store.nodes, node, logger });
+      opened.push(() => lease.close());
+    }
 
     const keyCache = new KeyCache(store.apiKeys);
     const apiKeys = new StoredApiKeys(store.apiKeys, keyCache);

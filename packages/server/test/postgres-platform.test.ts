@@ -1,4 +1,4 @@
-import { mkdtemp } from "node:fs/promises";
+import { copyFile, mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Writable } from "node:stream";
@@ -33,6 +33,12 @@ test("a server keeps its state in PostgreSQL over a restart, answers 503 without
   const second = await startTestPlatform({ dataDir, database }, logs);
   const search = () => second.call("GET", "/api/v1/app-conversations/search");
   expect((await search()).body.items).toMatchObject([{ title }]);
+  // Another server with a folder of its own finds the database in use.
+  const other = await mkdtemp(join(tmpdir(), "sandpiper-postgres-platform-"));
+  await copyFile(join(dataDir, "vault.key"), join(other, "vault.key"));
+  await expect(startTestPlatform({ dataDir: other, database }, logs)).rejects.toThrow(
+    "Another Sandpiper server works on the database",
+  );
   await server.kill();
   const response = await fetch(`${second.url}/api/v1/app-conversations/search`, {
     headers: { "X-Session-API-Key": second.key },
@@ -43,5 +49,7 @@ test("a server keeps its state in PostgreSQL over a restart, answers 503 without
   await server.start();
   await expect.poll(async () => (await search()).status).toBe(200);
   await second.stop();
+  const third = await startTestPlatform({ dataDir: other, database }, logs);
+  await third.stop();
   expect(lines.join("")).not.toContain(server.password);
 });

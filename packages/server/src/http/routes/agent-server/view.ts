@@ -46,7 +46,11 @@ export function makeViewConstraint(
     done: (error: Error | null, view?: string) => void,
   ): void => {
     if (getPrefixSandbox(request) !== undefined) return done(null, "agent");
-    isSession(request.headers).then((session) => done(null, session ? "agent" : undefined), done);
+    isSession(request.headers).then(
+      (session) => done(null, session ? "agent" : undefined),
+      // The guard of the route asks again, and its error is answered.
+      () => done(null),
+    );
   };
   return {
     name: "view",
