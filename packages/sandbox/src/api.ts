@@ -62,6 +62,8 @@ export interface Sandboxes {
 export interface CreateOptions {
   /** From `newSandboxId`; default: a new one. */
   id?: string;
+  /** From `resolveSpec`, instead of the id of a spec: nothing is read before the write. */
+  spec?: SandboxSpec;
   /** Awaited before the start; must not reject. */
   after?: Promise<void>;
   /** Replaces the network of the spec; the spec's credentials stay. */

@@ -107,9 +107,9 @@ test("a sandbox does not go with its last conversation while another one is abou
     { sandbox_id: shared },
   ]) {
     expect(last.sandbox_id).toBe(shared);
-    const joining = conversations.starts.start("default", joins);
+    const joining = await conversations.starts.start("default", joins);
     await conversations.remove("default", parseId(last.app_conversation_id)!, {});
-    last = await whenStarted((await joining).id);
+    last = await whenStarted(joining.id);
     expect(last).toMatchObject({ status: "READY", sandbox_id: shared });
   }
   await call("DELETE", `/api/v1/app-conversations/${last.app_conversation_id}`);

@@ -233,9 +233,9 @@ export class SandboxService implements Sandboxes {
     const { snapshotId, after } = options;
     const snapshot = snapshotId === undefined ? undefined : await this.snapshots.require(userId, snapshotId);
     const snapshotSpec = specId === undefined ? (snapshot?.spec as PreparedSpec | undefined) : undefined;
-    // With a named spec and no snapshot the write begins at once, for the caller's transaction.
+    // With a given spec and no snapshot the write begins at once, for the caller's transaction.
     const named = specId === undefined ? snapshotSpec : this.#specs.require(specId);
-    const spec = named ?? (await this.#specs.getDefault(userId));
+    const spec = options.spec ?? named ?? (await this.#specs.getDefault(userId));
     const facts = { prepared: snapshotSpec !== undefined, now: this.#registry.now() };
     const row = newSandboxRow(userId, spec, { ...options, ...facts });
     await this.#registry.create(row);

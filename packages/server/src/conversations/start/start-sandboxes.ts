@@ -45,7 +45,7 @@ export class StartSandboxes {
       for (const host of hosts) Object.assign(policy, withRepositoryHost(policy, host));
       network = { mode: policy.mode, allow: policy.allow };
     }
-    return (after) => sandboxes.create(userId, spec.id, { id, after, ...(network && { network }) });
+    return (after) => sandboxes.create(userId, undefined, { id, spec, after, ...(network && { network }) });
   }
 
   /** The running sandbox; until then the task shows the progress of its start. */
