@@ -30,6 +30,7 @@ const roomOrders: readonly { folder: string; rooms: readonly string[] }[] = [
     rooms: [
       "service.ts",
       "wiring.ts",
+      "adoption.ts",
       "start/",
       "commands/",
       "views/",

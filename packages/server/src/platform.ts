@@ -333,7 +333,8 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     opened.push(() => Promise.all([app.close(), conversations.close(stepGraceMs), bash.close()]));
     await listen(app, config);
     await callbacks.open();
-    await conversations.open();
+    await callbacks.adopt("all");
+    await conversations.adopt("all");
     // Last, because a key that a failing start creates would never be shown.
     const hasKeys = (await apiKeys.list()).length > 0;
     const newApiKey = hasKeys ? undefined : await apiKeys.create(defaultUser, "first");

@@ -48,6 +48,7 @@ async function start(url = `${endpoint.url}/?team=1`, key: string | null = secre
     batchDelayMs: 20,
   });
   await service.open();
+  await service.adopt("all");
   opened.push(() => outbound.close());
   opened.push(() => service.close());
 }

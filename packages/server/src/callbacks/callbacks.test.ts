@@ -47,6 +47,7 @@ async function start(
     ...change,
   });
   await made.open();
+  await made.adopt("all");
   opened.push(() => outbound.close());
   opened.push(() => made.close());
   return made;

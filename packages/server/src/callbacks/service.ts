@@ -5,6 +5,7 @@ import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import { type CallbackInfo, type CallbackProcessor, hexId, maxCallbacks, parseId } from "@sandpiper/wire";
 import type { CallbackRow, CallbackStore } from "../store/callback-store.ts";
 import type { EventLog } from "../store/event-log.ts";
+import type { SandboxScope } from "../store/sandbox-scope.ts";
 import type { Callbacks } from "./api.ts";
 import { DeliveryWorker, type DeliveryWorkerDeps, noFailure } from "./delivery-worker.ts";
 import { ConversationNews } from "./news.ts";
@@ -52,14 +53,19 @@ export class CallbackService implements Callbacks {
     });
   }
 
-  /** Resumes undelivered events. */
+  /** Follows what this server appends, and sets up the operator's webhook as configured. */
   async open(): Promise<void> {
     const { callbacks, events, sender } = this.#deps;
     if (sender.server) await callbacks.addServerWebhooks();
     else await callbacks.removeServerWebhooks();
     this.#unfollow = events.followAll((conversationId, records) => this.#notify(conversationId, records));
-    for (const { id, conversationId } of await callbacks.listPending())
-      this.#worker(conversationId, id).notifyRecords(0, true);
+  }
+
+  /** Delivers what an earlier server, or another one, has left of sandboxes. */
+  async adopt(scope: SandboxScope): Promise<void> {
+    for (const { id, conversationId } of await this.#deps.callbacks.listPending(scope))
+      if (!this.#workers.get(conversationId)?.has(id))
+        this.#worker(conversationId, id).notifyRecords(0, true);
   }
 
   /** Aborts deliveries; the next start repeats them. */

@@ -26,6 +26,7 @@ import type {
   StartConversationRequest,
 } from "@sandpiper/wire";
 import type { ConversationFilter, ConversationPage, ConversationRow } from "../store/conversation-store.ts";
+import type { SandboxScope } from "../store/sandbox-scope.ts";
 import type { StartTaskFilter } from "../store/start-task-store.ts";
 import type { Viewer } from "../users/api.ts";
 
@@ -66,12 +67,14 @@ export interface Conversations {
     add(userId: string, target: string, content: Content[]): Promise<{ id: string; position: number }>;
     /** Delivers the messages of a conversation in order. Never rejects. */
     deliver(conversationId: string): Promise<void>;
-    /** Delivers what an earlier process left. */
-    recover(): Promise<void>;
   };
 
-  /** Continues what an earlier process left: starts, runs, goals and pending messages. */
-  open(): Promise<void>;
+  /**
+   * Continues what an earlier server, or another one, has left of the conversations in sandboxes:
+   * starts, runs, goals and pending messages. What continues already is left alone. Never rejects:
+   * what fails is tried again in the background.
+   */
+  adopt(scope: SandboxScope): Promise<void>;
   /**
    * Changes the given fields; null clears one (app-server.md section 2.6). Throws
    * ConversationNotFound, InvalidParameter.

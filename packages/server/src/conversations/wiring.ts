@@ -11,6 +11,7 @@ import type { Store } from "../store/store.ts";
 import type { Acceptances, Secrets, Settings } from "../users/api.ts";
 import type { DailyBudget } from "../users/daily-budget.ts";
 import type { LentSecrets } from "../users/lent-secrets.ts";
+import { Adoption } from "./adoption.ts";
 import { AgentConfigResolver, type AgentConfigResolverDeps } from "./agent/agent-config.ts";
 import { ClientSecrets } from "./agent/client-secrets.ts";
 import { McpTools } from "./agent/mcp.ts";
@@ -46,12 +47,10 @@ import { PluginFetcher } from "./project/plugin-parts.ts";
 import { ActiveRuns } from "./run/active-runs.ts";
 import { condense } from "./run/condensing.ts";
 import { presentGoal } from "./run/full-state.ts";
-import { sortForWake } from "./run/run-queue.ts";
 import { handleSandboxPauses } from "./run/sandbox-pause.ts";
 import { SubAgentDefinitions } from "./run/sub-agent-definitions.ts";
 import { SubAgentRunner } from "./run/sub-agent-runner.ts";
 import { generateTitle } from "./run/titles.ts";
-import { failAfterUncleanEnds } from "./run/unclean-ends.ts";
 import { createRuns } from "./run/wiring.ts";
 import { Workspaces } from "./run/workspaces.ts";
 import { SandboxJoins } from "./sandbox-joins.ts";
@@ -244,6 +243,15 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   });
   const reads = new ConversationReads({ store, sandboxes, settings, agents, histories, publicUrl });
 
+  handleSandboxPauses({
+    sandboxes,
+    conversations: store.conversations,
+    workspaces,
+    pause: (id) => commands.pause(id),
+    abortCall: (id) => runner.abortCall(id),
+    announceEnd: (id) => announcements.announceEnd(id),
+  });
+  const adoption = new Adoption({ store, pending, starting, runner, goals, logger });
   let isOpen = false;
   return {
     reads,
@@ -306,25 +314,13 @@ export function createConversations(deps: ConversationsDeps): Conversations {
         await access.requireOwned(userId, id),
         options,
       ),
-    async open() {
-      handleSandboxPauses({
-        sandboxes,
-        conversations: store.conversations,
-        workspaces,
-        pause: (id) => commands.pause(id),
-        abortCall: (id) => runner.abortCall(id),
-        announceEnd: (id) => announcements.announceEnd(id),
-      });
-      await pending.recover();
-      await starting.recover();
-      const running = (await store.conversations.listRunning()).filter(({ config }) => !config.external);
-      const awake = await failAfterUncleanEnds({ store, logger }, running);
-      for (const row of await sortForWake(awake, events)) await runner.wake(row.id);
-      await goals.open();
-      isOpen = true;
+    async adopt(scope) {
+      await adoption.adopt(scope);
+      isOpen ||= scope === "all";
     },
     async close(graceMs) {
-      for (const part of [titles, plugins, downloads, questions, sideCalls, announcements]) part.close();
+      for (const part of [adoption, titles, plugins, downloads, questions, sideCalls, announcements])
+        part.close();
       const ended = runner.close(graceMs).then(() => toolsets.close());
       await Promise.all([ended, starting.close(), goals.close()]);
       if (isOpen) await store.conversations.markCleanEnd();

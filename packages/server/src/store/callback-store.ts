@@ -1,3 +1,5 @@
+import type { SandboxScope } from "./sandbox-scope.ts";
+
 /** A callback of a conversation, with its cursor in the log. */
 export interface CallbackRow {
   id: string;
@@ -39,8 +41,8 @@ export interface CallbackStore {
   listByConversation(conversationId: string): Promise<CallbackRow[]>;
   /** Active callbacks of a conversation: id and cursor. */
   listActive(conversationId: string): Promise<{ id: string; nextSeq: number }[]>;
-  /** Active callbacks with undelivered records. */
-  listPending(): Promise<{ id: string; conversationId: string }[]>;
+  /** Active callbacks with undelivered records. Default: of all sandboxes. */
+  listPending(scope?: SandboxScope): Promise<{ id: string; conversationId: string }[]>;
   /** Updates a callback if it still exists. */
   update(id: string, change: CallbackChange): Promise<void>;
   /** False when there is none. */

@@ -1,5 +1,6 @@
 import type { AgentDefinition } from "@sandpiper/agent/skills/agent-definitions";
 import type { ClientTool, CondenserSettings, Content, GivenAgent, GivenLlm } from "@sandpiper/wire";
+import type { SandboxScope } from "./sandbox-scope.ts";
 
 /** A user's message that waits for its conversation. */
 export interface PendingMessageRow {
@@ -15,8 +16,11 @@ export interface PendingMessageStore {
   create(row: PendingMessageRow): Promise<void>;
   /** Oldest first. */
   listByConversation(conversationId: string): Promise<PendingMessageRow[]>;
-  /** Ids of conversations with pending messages. */
-  listConversations(): Promise<string[]>;
+  /**
+   * Ids of conversations with pending messages. Default: also of those that do not exist yet;
+   * otherwise of those in the sandboxes.
+   */
+  listConversations(scope?: SandboxScope): Promise<string[]>;
   removeByConversation(conversationId: string): Promise<void>;
 }
 

@@ -9,6 +9,7 @@ import type {
 } from "@sandpiper/wire";
 import type { Span } from "./branch.ts";
 import type { AgentDocument, PendingMessageRow } from "./conversation-parts.ts";
+import type { SandboxScope } from "./sandbox-scope.ts";
 
 export interface ConversationRow {
   id: string;
@@ -218,17 +219,17 @@ export interface ConversationStore {
    * `endsStart`. Returns false and does nothing when it has children. Throws ConversationNotFound.
    */
   remove(id: string, endsStart?: string): Promise<boolean>;
-  /** Conversations with the status `running`, which a restart resumes. */
-  listRunning(): Promise<ConversationRow[]>;
+  /** Conversations with the status `running`, which a restart resumes; default: all of them. */
+  listRunning(scope?: SandboxScope): Promise<ConversationRow[]>;
   /**
-   * Counts, at a start, an unclean end of the server for each running conversation. Returns how
-   * many there were in a row, by id: a clean end takes its one back, and a user message or another
-   * status resets the count.
+   * Counts, when a server begins to run conversations, an unclean end for each one that is
+   * running; default: for all of them. Returns how many there were in a row, by id: a clean end
+   * takes its one back, and a user message or another status resets the count.
    */
-  countUncleanEnds(): Promise<Map<string, number>>;
-  /** Takes back, at a clean end, what the next start counts. */
-  markCleanEnd(): Promise<void>;
-  /** Conversations whose goal is `running`. */
-  listWithGoal(): Promise<ConversationRow[]>;
+  countUncleanEnds(ids?: readonly string[]): Promise<Map<string, number>>;
+  /** Takes back, at a clean end, what the next server counts; default: for all sandboxes. */
+  markCleanEnd(scope?: SandboxScope): Promise<void>;
+  /** Conversations whose goal is `running`. Default: of all sandboxes. */
+  listWithGoal(scope?: SandboxScope): Promise<ConversationRow[]>;
   listBySandbox(sandboxId: string): Promise<ConversationRow[]>;
 }

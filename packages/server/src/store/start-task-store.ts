@@ -1,5 +1,6 @@
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
 import type { StartTaskStatus } from "@sandpiper/wire";
+import type { SandboxScope } from "./sandbox-scope.ts";
 
 export interface StartTaskRow {
   id: string;
@@ -35,6 +36,6 @@ export interface StartTaskStore {
     page: PageRequest & { sort: "CREATED_AT" | "CREATED_AT_DESC" | "UPDATED_AT" | "UPDATED_AT_DESC" },
   ): Promise<PageResult<StartTaskRow>>;
   count(filter: StartTaskFilter): Promise<number>;
-  /** Tasks that are neither READY nor ERROR. */
-  listOpen(): Promise<StartTaskRow[]>;
+  /** Tasks that are neither READY nor ERROR. Default: of all sandboxes. */
+  listOpen(scope?: SandboxScope): Promise<StartTaskRow[]>;
 }

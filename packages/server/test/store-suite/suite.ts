@@ -8,6 +8,7 @@ import { describeOrphans } from "./orphans.ts";
 import { describePendingMessages } from "./pending-messages.ts";
 import { describeQuotas } from "./quotas.ts";
 import { describeRecords } from "./records.ts";
+import { describeScopes } from "./scopes.ts";
 
 /** What every engine of the store does in the same way. */
 export function describeStore(engine: StoreEngine): void {
@@ -20,4 +21,5 @@ export function describeStore(engine: StoreEngine): void {
   describePendingMessages(engine);
   describeQuotas(engine);
   describeRecords(engine);
+  describeScopes(engine);
 }

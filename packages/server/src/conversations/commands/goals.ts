@@ -3,6 +3,7 @@ import type { Logger } from "@sandpiper/core/log/logger";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import { newId, textContent } from "@sandpiper/wire";
 import type { ConversationRow, Goal } from "../../store/conversation-store.ts";
+import type { SandboxScope } from "../../store/sandbox-scope.ts";
 import type { Store } from "../../store/store.ts";
 import type { ConversationCommands } from "../api.ts";
 import type { ActiveRuns } from "../run/active-runs.ts";
@@ -38,9 +39,9 @@ export class Goals {
     this.#deps = deps;
   }
 
-  /** Resumes the goals of an earlier process. */
-  async open(): Promise<void> {
-    for (const { id } of await this.#deps.store.conversations.listWithGoal()) this.onRest(id);
+  /** Resumes the goals that an earlier process has left. */
+  async adopt(scope: SandboxScope): Promise<void> {
+    for (const { id } of await this.#deps.store.conversations.listWithGoal(scope)) this.onRest(id);
   }
 
   /** Throws BadRequest for an empty objective, GoalRunning, and ConversationRunning. */

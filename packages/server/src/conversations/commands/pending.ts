@@ -3,6 +3,7 @@ import type { Logger } from "@sandpiper/core/log/logger";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { type Content, hexId, newId, parseId } from "@sandpiper/wire";
+import type { SandboxScope } from "../../store/sandbox-scope.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { ConversationCommands } from "../api.ts";
@@ -71,10 +72,10 @@ export class PendingMessages {
   }
 
   /** Delivers messages that an earlier process left behind; resumed starts deliver their own. */
-  async recover(): Promise<void> {
+  async recover(scope: SandboxScope): Promise<void> {
     const { store } = this.#deps;
-    const waiting = await store.pendingMessages.listConversations();
-    const open = new Set((await store.startTasks.listOpen()).map((task) => task.conversationId));
+    const waiting = await store.pendingMessages.listConversations(scope);
+    const open = new Set((await store.startTasks.listOpen(scope)).map((task) => task.conversationId));
     for (const id of waiting) if (!open.has(id)) void this.deliver(id);
   }
 

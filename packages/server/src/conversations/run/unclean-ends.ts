@@ -1,32 +1,32 @@
 import { failure } from "@sandpiper/agent/loop/status";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
-import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 
 /** Unclean ends of the server in a row after which a running conversation is not woken. */
 export const maxUncleanEnds = 3;
 
 interface UncleanEndsDeps {
-  store: Pick<Store, "conversations" | "events">;
+  store: Pick<Store, "events">;
   logger: Logger;
 }
 
 /**
- * Counts an end of the server for its running conversations (`rows`), and stores those as failed
- * that were running at too many ends in a row: their next step may be what ends the server. Returns
- * the others.
+ * Counts an end of the server for its running conversations; `ids`: of one of several servers,
+ * which ran these. Returns the ids of those that were running at too many ends in a row: their next
+ * step may be what ends the server.
  */
-export async function failAfterUncleanEnds(
-  { store, logger }: UncleanEndsDeps,
-  rows: readonly ConversationRow[],
-): Promise<ConversationRow[]> {
-  const ends = await store.conversations.countUncleanEnds();
-  const isSuspect = ({ id }: ConversationRow) => (ends.get(id) ?? 0) >= maxUncleanEnds;
+export async function findSuspects(
+  { conversations }: Pick<Store, "conversations">,
+  ids?: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const ends = await conversations.countUncleanEnds(ids);
+  return new Set([...ends].flatMap(([id, count]) => (count >= maxUncleanEnds ? [id] : [])));
+}
+
+/** Stores a conversation that ends its server as failed. */
+export async function failSuspect({ store, logger }: UncleanEndsDeps, id: string): Promise<void> {
   const error = new PlatformError("RunEndsServer", { max: maxUncleanEnds });
-  for (const { id } of rows.filter(isSuspect)) {
-    logger.error({ conversation: id }, error.message);
-    await store.events.append(id, failure(error.code, error.message));
-  }
-  return rows.filter((row) => !isSuspect(row));
+  logger.error({ conversation: id }, error.message);
+  await store.events.append(id, failure(error.code, error.message));
 }

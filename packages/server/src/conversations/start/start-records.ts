@@ -1,6 +1,7 @@
 import type { AppConversationStartRequest } from "@sandpiper/wire";
 import { maskText } from "@sandpiper/wire";
 import { type Callbacks, withoutCallbackSecrets } from "../../callbacks/api.ts";
+import type { SandboxScope } from "../../store/sandbox-scope.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets } from "../../users/api.ts";
@@ -55,8 +56,8 @@ export class StartRecords {
   }
 
   /** Tasks of an earlier process that are neither READY nor ERROR. */
-  listOpen(): Promise<StartTaskRow[]> {
-    return this.#deps.store.startTasks.listOpen();
+  listOpen(scope: SandboxScope): Promise<StartTaskRow[]> {
+    return this.#deps.store.startTasks.listOpen(scope);
   }
 
   /** Removes what a failed start has stored, unless its conversation exists. Never rejects. */

@@ -3,6 +3,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { AppConversationStartRequest } from "@sandpiper/wire";
 import { hexId, newId } from "@sandpiper/wire";
+import type { SandboxScope } from "../../store/sandbox-scope.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import { parseOrCreateId } from "./checks.ts";
 import { toFailureReason } from "./start-failures.ts";
@@ -96,9 +97,10 @@ export class ConversationStarter {
     return { task, stored };
   }
 
-  /** Resumes the open starts of an earlier process. */
-  async recover(): Promise<void> {
-    for (const task of await this.#deps.records.listOpen()) {
+  /** Resumes the open starts that an earlier process has left. */
+  async recover(scope: SandboxScope): Promise<void> {
+    for (const task of await this.#deps.records.listOpen(scope)) {
+      if (this.#starting.has(task.conversationId)) continue;
       this.#starting.add(task.conversationId);
       this.#track(task, this.#resume(task));
     }

@@ -5,6 +5,7 @@ import type { Sandboxes } from "@sandpiper/sandbox/api";
 import { newId, parseId, type StartChildRequest } from "@sandpiper/wire";
 import type { Callbacks } from "../../callbacks/api.ts";
 import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { SandboxScope } from "../../store/sandbox-scope.ts";
 import type { Store } from "../../store/store.ts";
 import type { Secrets, Settings } from "../../users/api.ts";
 import type { ClientSecrets } from "../agent/client-secrets.ts";
@@ -70,8 +71,8 @@ export interface StartServices {
     parent: ConversationRow,
     request: StartChildRequest,
   ): ReturnType<ConversationBranches["startChild"]>;
-  /** Resumes the open starts of an earlier process. */
-  recover(): Promise<void>;
+  /** Resumes the open starts that an earlier process has left. */
+  recover(scope: SandboxScope): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -143,7 +144,7 @@ export function createStarts(deps: StartsDeps): StartServices {
       joins.run(parent, () =>
         startChild({ store, sandboxes, secrets, callbacks, masks, pending }, parent, request),
       ),
-    recover: () => starter.recover(),
+    recover: (scope) => starter.recover(scope),
     close: () => starter.close(),
   };
 }

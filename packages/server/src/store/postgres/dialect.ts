@@ -60,6 +60,8 @@ export const postgresDialect: SqlDialect = {
     childrenOf: `${children} ${inOrder}`,
     childrenWithoutTasks: `${children} AND NOT is_task ${inOrder}`,
     conversationsWithGoal: "SELECT * FROM conversations WHERE goal_status = 'running' ORDER BY number",
+    hasActiveGoal: "goal_status = 'running'",
+    isListed: "= ANY (ARRAY(SELECT json_array_elements_text(CAST(?1 AS json))))",
     openStartTasks: `SELECT count(*) AS tasks, coalesce(sum(octet_length(request)), 0) AS bytes
       FROM start_tasks WHERE status NOT IN ('READY', 'ERROR') AND user_id = $1`,
     modelCalls: `SELECT m.number, m.seq, m.json FROM model_calls m JOIN conversations c ON c.number = m.conversation

@@ -8,6 +8,7 @@ import { callbackQueries } from "../sql/callbacks.ts";
 import { conversationQueries, type SqlConversations } from "../sql/conversations.ts";
 import { pendingMessageQueries } from "../sql/pending-messages.ts";
 import { sandboxQueries } from "../sql/sandboxes.ts";
+import { scopeQueries } from "../sql/scope-queries.ts";
 import { snapshotQueries } from "../sql/snapshots.ts";
 import { type SqlStartTasks, startTaskQueries } from "../sql/start-tasks.ts";
 import type { SqlValue, Statement } from "../sql/statement.ts";
@@ -76,10 +77,12 @@ function prefixed(table: string, queries: Readonly<Record<string, string>>): Rec
   return Object.fromEntries(Object.entries(queries).map(([name, sql]) => [`${table} ${name}`, sql]));
 }
 
+const { hasActiveGoal: _goal, isListed: _listed, ...postgresStatements } = postgresDialect.queries;
 const fixed = {
   ...prefixed("events", eventQueries),
   ...prefixed("conversations", conversationQueries),
-  ...prefixed("dialect", { ...postgresDialect.queries }),
+  ...prefixed("dialect", postgresStatements),
+  ...prefixed("scopes", scopeQueries(postgresDialect.queries)),
   ...prefixed("start tasks", startTaskQueries),
   ...prefixed("sandboxes", sandboxQueries),
   ...prefixed("snapshots", snapshotQueries),
@@ -97,7 +100,7 @@ test.each(Object.entries(fixed))("%s reads an index in its order", async (name, 
     ...Array.from(numberParameters(sql).matchAll(/\$(\d+)/g), ([, one]) => Number(one)),
   );
   // A number is a text where the column is one.
-  const parameters = name.includes("children") ? ['["1"]'] : Array(count).fill("1");
+  const parameters = /children|scopes/.test(name) ? ['["1"]'] : Array(count).fill("1");
   const found = await costly({ sql, parameters });
   expect(sorted.includes(name) ? found.filter((step) => !step.includes("Sort")) : found).toEqual([]);
 });

@@ -1,6 +1,8 @@
 import type { Selectable } from "kysely";
 import type { CallbackChange, CallbackRow, CallbackStore } from "../callback-store.ts";
+import type { SandboxScope } from "../sandbox-scope.ts";
 import type { SqlContext } from "./context.ts";
+import { scopeQueries } from "./scope-queries.ts";
 import { type CallbackRecord, compile } from "./tables.ts";
 
 type Stored = Selectable<CallbackRecord>;
@@ -60,10 +62,14 @@ export class SqlCallbacks implements CallbackStore {
     ).map(({ id, next_seq }) => ({ id, nextSeq: next_seq }));
   }
 
-  async listPending(): Promise<{ id: string; conversationId: string }[]> {
-    return (await this.#context.reader.all<{ id: string; conversation_id: string }>(sweeps.behind)).map(
-      ({ id, conversation_id }) => ({ id, conversationId: conversation_id }),
-    );
+  async listPending(scope: SandboxScope = "all"): Promise<{ id: string; conversationId: string }[]> {
+    const { reader, dialect } = this.#context;
+    type Row = { id: string; conversation_id: string };
+    const rows =
+      scope === "all"
+        ? await reader.all<Row>(sweeps.behind)
+        : await reader.all<Row>(scopeQueries(dialect.queries).pendingCallbacks, JSON.stringify(scope));
+    return rows.map(({ id, conversation_id }) => ({ id, conversationId: conversation_id }));
   }
 
   async update(id: string, change: CallbackChange): Promise<void> {

@@ -14,11 +14,13 @@ import type {
   LogCopy,
   NewConversation,
 } from "../conversation-store.ts";
+import type { SandboxScope } from "../sandbox-scope.ts";
 import { ConstraintViolation } from "./constraint-violation.ts";
 import type { SqlContext } from "./context.ts";
 import { encryptAgent } from "./conversation-agents.ts";
 import type { SqlDialect } from "./dialect.ts";
 import { insertPending } from "./pending-messages.ts";
+import { scopeQueries } from "./scope-queries.ts";
 import type { Statement } from "./statement.ts";
 import { type ConversationRecord, compile, type Tables } from "./tables.ts";
 
@@ -47,6 +49,12 @@ export const conversationQueries = {
   bySandbox: "SELECT * FROM conversations WHERE sandbox_id = ? ORDER BY created_at DESC, number DESC",
 } as const;
 
+/** Statements over all running conversations, run at the start and the end of a server. */
+const conversationSweeps = {
+  addEnd: "UPDATE conversations SET unclean_ends = unclean_ends + 1 WHERE execution_status = 'running'",
+  takeEnd: "UPDATE conversations SET unclean_ends = unclean_ends - 1 WHERE execution_status = 'running'",
+} as const;
+
 const isGone = "NOT EXISTS (SELECT 1 FROM conversations WHERE id = ?1)";
 
 /**
@@ -65,9 +73,11 @@ const endStarts = `UPDATE start_tasks SET status = 'ERROR', detail = ?1, updated
 
 export class SqlConversations implements ConversationStore {
   readonly #context: SqlContext;
+  readonly #scoped: ReturnType<typeof scopeQueries>;
 
   constructor(context: SqlContext) {
     this.#context = context;
+    this.#scoped = scopeQueries(context.dialect.queries);
   }
 
   async create(row: NewConversation, agent?: AgentDocument, copy?: LogCopy): Promise<void> {
@@ -231,31 +241,41 @@ export class SqlConversations implements ConversationStore {
     return (await this.get(id)) === undefined;
   }
 
-  async listRunning(): Promise<ConversationRow[]> {
-    return (await this.#context.reader.all<Stored>(conversationQueries.running)).map(fromStored);
+  listRunning(scope: SandboxScope = "all"): Promise<ConversationRow[]> {
+    return this.#list(scope, conversationQueries.running, this.#scoped.running);
   }
 
-  async countUncleanEnds(): Promise<Map<string, number>> {
-    await this.#addUncleanEnds(1);
-    const rows = await this.#context.reader.all<{ id: string; unclean_ends: number }>(
-      conversationQueries.uncleanEnds,
-    );
+  async countUncleanEnds(ids?: readonly string[]): Promise<Map<string, number>> {
+    const { addUncleanEnd } = this.#scoped;
+    await (ids ? this.#write(addUncleanEnd, JSON.stringify(ids)) : this.#write(conversationSweeps.addEnd));
+    type Row = { id: string; unclean_ends: number };
+    const { reader } = this.#context;
+    const rows = ids
+      ? await reader.all<Row>(this.#scoped.uncleanEnds, JSON.stringify(ids))
+      : await reader.all<Row>(conversationQueries.uncleanEnds);
     return new Map(rows.map(({ id, unclean_ends: ends }) => [id, ends]));
   }
 
-  markCleanEnd(): Promise<void> {
-    return this.#addUncleanEnds(-1);
+  markCleanEnd(scope: SandboxScope = "all"): Promise<void> {
+    const { takeUncleanEnd } = this.#scoped;
+    return scope === "all"
+      ? this.#write(conversationSweeps.takeEnd)
+      : this.#write(takeUncleanEnd, JSON.stringify(scope));
   }
 
-  async #addUncleanEnds(count: number): Promise<void> {
-    const sql = "UPDATE conversations SET unclean_ends = unclean_ends + ? WHERE execution_status = 'running'";
-    await this.#context.writer.run({ sql, parameters: [count] });
+  async #write(sql: string, ...parameters: string[]): Promise<void> {
+    await this.#context.writer.run({ sql, parameters });
   }
 
-  async listWithGoal(): Promise<ConversationRow[]> {
-    return (await this.#context.reader.all<Stored>(this.#context.dialect.queries.conversationsWithGoal)).map(
-      fromStored,
-    );
+  listWithGoal(scope: SandboxScope = "all"): Promise<ConversationRow[]> {
+    return this.#list(scope, this.#context.dialect.queries.conversationsWithGoal, this.#scoped.withGoal);
+  }
+
+  async #list(scope: SandboxScope, all: string, some: string): Promise<ConversationRow[]> {
+    const { reader } = this.#context;
+    const rows =
+      scope === "all" ? await reader.all<Stored>(all) : await reader.all<Stored>(some, JSON.stringify(scope));
+    return rows.map(fromStored);
   }
 
   async listBySandbox(sandboxId: string): Promise<ConversationRow[]> {

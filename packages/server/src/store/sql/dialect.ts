@@ -34,12 +34,16 @@ export interface ConfigChange {
   fields: Readonly<Partial<ConversationConfig>>;
 }
 
-/** Fixed statements, by what they read. */
+/** Fixed statements, by what they read, and parts of statements. */
 export interface DialectQueries {
   /** Children of conversations, whose ids are one JSON array. */
   readonly childrenOf: string;
   readonly childrenWithoutTasks: string;
   readonly conversationsWithGoal: string;
+  /** Condition of a conversation with an active goal. */
+  readonly hasActiveGoal: string;
+  /** Follows a column that must be in the first parameter, a JSON array of texts. */
+  readonly isListed: string;
   /** Number and bytes of a user's start tasks that are not over. */
   readonly openStartTasks: string;
   /** Model calls of a conversation after a number. */

@@ -1,6 +1,8 @@
 import type { Selectable } from "kysely";
 import type { PendingMessageRow, PendingMessageStore } from "../conversation-parts.ts";
+import type { SandboxScope } from "../sandbox-scope.ts";
 import type { SqlContext } from "./context.ts";
+import { scopeQueries } from "./scope-queries.ts";
 import type { Statement } from "./statement.ts";
 import { compile, type PendingMessageRecord } from "./tables.ts";
 
@@ -26,10 +28,16 @@ export class SqlPendingMessages implements PendingMessageStore {
     return (await this.#context.reader.all<Stored>(pendingMessageQueries.of, conversationId)).map(fromStored);
   }
 
-  async listConversations(): Promise<string[]> {
-    const rows = await this.#context.reader.all<{ id: string }>(
-      "SELECT DISTINCT conversation_id AS id FROM pending_messages",
-    );
+  async listConversations(scope: SandboxScope = "all"): Promise<string[]> {
+    const { reader, dialect } = this.#context;
+    const all = "SELECT DISTINCT conversation_id AS id FROM pending_messages";
+    const rows =
+      scope === "all"
+        ? await reader.all<{ id: string }>(all)
+        : await reader.all<{ id: string }>(
+            scopeQueries(dialect.queries).pendingMessages,
+            JSON.stringify(scope),
+          );
     return rows.map(({ id }) => id);
   }
 

@@ -1,8 +1,10 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { type PageRequest, type PageResult, pageOffset } from "@sandpiper/core/paging";
 import type { Selectable, SelectQueryBuilder } from "kysely";
+import type { SandboxScope } from "../sandbox-scope.ts";
 import type { StartTaskFilter, StartTaskRow, StartTaskStore } from "../start-task-store.ts";
 import type { SqlContext } from "./context.ts";
+import { scopeQueries } from "./scope-queries.ts";
 import type { Statement } from "./statement.ts";
 import { compile, type StartTaskRecord, type Tables } from "./tables.ts";
 
@@ -113,8 +115,13 @@ export class SqlStartTasks implements StartTaskStore {
     return (await this.#context.reader.select<{ count: number }>(compile(counted)))[0]!.count;
   }
 
-  async listOpen(): Promise<StartTaskRow[]> {
-    return (await this.#context.reader.all<Stored>(startTaskQueries.open)).map(fromStored);
+  async listOpen(scope: SandboxScope = "all"): Promise<StartTaskRow[]> {
+    const { reader, dialect } = this.#context;
+    const rows =
+      scope === "all"
+        ? await reader.all<Stored>(startTaskQueries.open)
+        : await reader.all<Stored>(scopeQueries(dialect.queries).startTasks, JSON.stringify(scope));
+    return rows.map(fromStored);
   }
 }
 

@@ -39,6 +39,8 @@ export const sqliteDialect: SqlDialect = {
     childrenWithoutTasks: `${children} AND config -> '$.task' IS NULL ${inOrder}`,
     conversationsWithGoal:
       "SELECT * FROM conversations WHERE config ->> '$.goal.status' = 'running' ORDER BY number",
+    hasActiveGoal: "config ->> '$.goal.status' = 'running'",
+    isListed: "IN (SELECT value FROM json_each(?1))",
     openStartTasks: `SELECT count(*) AS tasks, coalesce(sum(octet_length(request)), 0) AS bytes
       FROM start_tasks INDEXED BY start_tasks_open WHERE status NOT IN ('READY', 'ERROR') AND user_id = ?`,
     modelCalls: `SELECT m.number, m.seq, m.json FROM model_calls m JOIN conversations c ON c.number = m.conversation

@@ -7,6 +7,7 @@ import { callbackQueries } from "../sql/callbacks.ts";
 import { conversationQueries, type SqlConversations } from "../sql/conversations.ts";
 import { pendingMessageQueries } from "../sql/pending-messages.ts";
 import { sandboxQueries } from "../sql/sandboxes.ts";
+import { scopeQueries } from "../sql/scope-queries.ts";
 import { snapshotQueries } from "../sql/snapshots.ts";
 import { type SqlStartTasks, startTaskQueries } from "../sql/start-tasks.ts";
 import type { Statement } from "../sql/statement.ts";
@@ -39,11 +40,12 @@ function costly({ sql, parameters }: Statement): string[] {
   expect(plan.length).toBeGreaterThan(0);
   // A page that is built from another page reads that page.
   const cheap =
-    /^(SEARCH|CO-ROUTINE|SCAN \(subquery-\d+\)|SCAN json_each|LIST SUBQUERY|SCALAR SUBQUERY|CORRELATED|SCAN \w+ USING INDEX \w+_(running|open)$)/;
+    /^(SEARCH|CO-ROUTINE|SCAN \(subquery-\d+\)|SCAN json_each|LIST SUBQUERY|CREATE BLOOM FILTER|SCALAR SUBQUERY|CORRELATED|SCAN \w+ USING INDEX \w+_(running|open)$)/;
   return plan.map((step) => step.detail).filter((detail) => !cheap.test(detail));
 }
 
 const fixed = { ...prefixed("events", eventQueries), ...prefixed("conversations", conversationQueries) };
+const { hasActiveGoal: _goal, isListed: _listed, ...statements } = sqliteDialect.queries;
 const others = {
   ...prefixed("start tasks", startTaskQueries),
   ...prefixed("sandboxes", sandboxQueries),
@@ -51,7 +53,8 @@ const others = {
   ...prefixed("blobs", blobQueries),
   ...prefixed("callbacks", callbackQueries),
   ...prefixed("pending messages", pendingMessageQueries),
-  ...prefixed("dialect", { ...sqliteDialect.queries }),
+  ...prefixed("dialect", statements),
+  ...prefixed("scopes", scopeQueries(sqliteDialect.queries)),
 };
 
 /** Numbered parameters may occur several times. */

@@ -147,7 +147,7 @@ test("messages queued before a restart are delivered after it", async () => {
       id: newId(),
       content: [{ type: "text", text: words, cache_prompt: false }],
     });
-  await server.conversations.pending.recover();
+  await server.conversations.adopt("all");
   await expect.poll(() => texts(id)).toEqual(["a", "b"]);
 });
 

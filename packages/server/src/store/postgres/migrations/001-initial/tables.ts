@@ -158,6 +158,7 @@ CREATE INDEX start_tasks_by_creation ON start_tasks (user_id, created_at, number
 CREATE INDEX start_tasks_by_update ON start_tasks (user_id, updated_at, number);
 CREATE INDEX start_tasks_by_conversation ON start_tasks (conversation_id, number);
 CREATE INDEX start_tasks_open ON start_tasks (number) WHERE status NOT IN ('READY', 'ERROR');
+CREATE INDEX start_tasks_open_in ON start_tasks (sandbox_id) WHERE status NOT IN ('READY', 'ERROR');
 CREATE INDEX start_tasks_open_of ON start_tasks (user_id) WHERE status NOT IN ('READY', 'ERROR');
 
 CREATE TABLE sandboxes (

@@ -1,0 +1,95 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { errorText } from "@sandpiper/core/errors";
+import type { Logger } from "@sandpiper/core/log/logger";
+import type { SandboxScope } from "../store/sandbox-scope.ts";
+import type { Store } from "../store/store.ts";
+import type { Goals } from "./commands/goals.ts";
+import type { PendingMessages } from "./commands/pending.ts";
+import { sortForWake } from "./run/run-queue.ts";
+import type { Runner } from "./run/runner.ts";
+import { failSuspect, findSuspects } from "./run/unclean-ends.ts";
+import type { StartServices } from "./start/wiring.ts";
+
+/** Delays before what failed is tried again, ms; the last one repeats. */
+const retryMs = [1_000, 2_000, 5_000, 15_000];
+
+export interface AdoptionDeps {
+  store: Pick<Store, "conversations" | "events">;
+  pending: Pick<PendingMessages, "recover">;
+  starting: Pick<StartServices, "recover">;
+  runner: Pick<Runner, "isAwake" | "isWaiting" | "wake">;
+  goals: Pick<Goals, "adopt">;
+  logger: Logger;
+}
+
+type Step = [name: string, work: (scope: SandboxScope) => Promise<void>];
+
+/** Continues the conversations that an earlier server, or another one, has left. */
+export class Adoption {
+  readonly #deps: AdoptionDeps;
+  readonly #closing = new AbortController();
+  readonly #steps: readonly Step[];
+
+  constructor(deps: AdoptionDeps) {
+    this.#deps = deps;
+    const { pending, starting, goals } = deps;
+    this.#steps = [
+      ["pending messages", (scope) => pending.recover(scope)],
+      ["starts", (scope) => starting.recover(scope)],
+      ["runs", (scope) => this.#wakeRunning(scope)],
+      ["goals", (scope) => goals.adopt(scope)],
+    ];
+  }
+
+  /**
+   * Continues starts, runs, goals and pending messages; what continues already is left alone. Never
+   * rejects: a part that fails is tried again in the background, and by a use of the conversation.
+   */
+  async adopt(scope: SandboxScope): Promise<void> {
+    if (scope !== "all" && scope.length === 0) return;
+    const failed = await this.#attempt(this.#steps, scope);
+    if (failed.length > 0) void this.#repeat(failed, scope);
+  }
+
+  close(): void {
+    this.#closing.abort();
+  }
+
+  async #repeat(failed: readonly Step[], scope: SandboxScope): Promise<void> {
+    const { signal } = this.#closing;
+    let left = failed;
+    for (let attempt = 0; left.length > 0; attempt++) {
+      const delay = retryMs[Math.min(attempt, retryMs.length - 1)];
+      await sleep(delay, undefined, { signal, ref: false }).catch(() => {});
+      if (signal.aborted) return;
+      left = await this.#attempt(left, scope);
+    }
+  }
+
+  /** Returns the steps that failed. */
+  async #attempt(steps: readonly Step[], scope: SandboxScope): Promise<Step[]> {
+    const failed: Step[] = [];
+    for (const step of steps) {
+      const [name, work] = step;
+      if (this.#closing.signal.aborted) return [];
+      await work(scope).catch((error: unknown) => {
+        failed.push(step);
+        this.#deps.logger.warn({ reason: errorText(error) }, `${name} were not continued; trying again`);
+      });
+    }
+    return failed;
+  }
+
+  async #wakeRunning(scope: SandboxScope): Promise<void> {
+    const { store, runner, logger } = this.#deps;
+    const rows = (await store.conversations.listRunning(scope)).filter(
+      (row) => !row.config.external && !runner.isAwake(row.id) && !runner.isWaiting(row),
+    );
+    if (rows.length === 0 && scope !== "all") return;
+    // All reads come before the count, which must not be repeated.
+    const ids = (await sortForWake(rows, store.events)).map(({ id }) => id);
+    const suspects = await findSuspects(store, scope === "all" ? undefined : ids);
+    for (const id of ids) if (!suspects.has(id)) await runner.wake(id);
+    for (const id of ids) if (suspects.has(id)) await failSuspect({ store, logger }, id);
+  }
+}

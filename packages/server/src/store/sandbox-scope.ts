@@ -1,0 +1,2 @@
+/** The sandboxes whose conversations are meant, by their ids. */
+export type SandboxScope = "all" | readonly string[];
