@@ -8,8 +8,21 @@ import type { Lease } from "./service/runtime-state.ts";
 
 /** Lifecycle and ownership of sandboxes, over one driver. */
 export interface Sandboxes {
-  /** Opens the driver, adopts running sandboxes and removes orphans. */
+  /**
+   * Opens the driver. Adopts all sandboxes and removes orphans, unless other servers have sandboxes
+   * in the same store.
+   */
   open(): Promise<void>;
+  /**
+   * Continues sandboxes that this server begins to own: their starts, processes and network. Those
+   * that it has already are left as they are.
+   */
+  adopt(ids: readonly string[]): Promise<void>;
+  /**
+   * Ends what this server does with sandboxes; their processes go on. `lost`: another server may
+   * own them, so nothing is written. Never rejects.
+   */
+  release(ids: readonly string[], how: { lost: boolean }): Promise<void>;
   /** The specs, the default first. */
   specs(): SandboxSpec[];
   /** The spec of a new sandbox of the user. Throws SandboxSpecNotFound. */
@@ -54,10 +67,13 @@ export interface Sandboxes {
   /** Registers an owner that works in a sandbox, until the returned function is called. */
   acquire(id: string, lease: Lease): () => void;
   readonly snapshots: Snapshots;
-  /** Calls back after every change of a record. */
-  onChange(listener: (row: SandboxRow | { id: string; removed: true }) => void): () => void;
+  /** Calls back after every change of a record, and when a sandbox is released. */
+  onChange(listener: (notice: SandboxNotice) => void): () => void;
   close(): Promise<void>;
 }
+
+/** `released`: this server no longer handles the sandbox. */
+export type SandboxNotice = SandboxRow | { id: string; removed: true } | { id: string; released: true };
 
 export interface CreateOptions {
   /** From `newSandboxId`; default: a new one. */

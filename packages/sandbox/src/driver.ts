@@ -106,10 +106,10 @@ export interface PortableFiles {
   ): Promise<void>;
 }
 
-/** What the engine may have. Both sets may change over time. */
+/** What the engine may have. Both may change over time. */
 export interface KnownIds {
-  sandboxes: ReadonlySet<string>;
-  snapshots: ReadonlySet<string>;
+  sandboxes: Pick<ReadonlySet<string>, "has">;
+  snapshots: Pick<ReadonlySet<string>, "has">;
   /**
    * Adds what other processes have created. A driver calls it after it has listed the engine, so
    * that a sandbox whose record is older than its data is never taken for unknown.

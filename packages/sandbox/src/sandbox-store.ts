@@ -27,12 +27,18 @@ export type SandboxChange = Partial<
 >;
 
 export interface SandboxStore {
+  /** In a store of several servers, this one owns the sandbox. */
   create(row: SandboxRow): Promise<void>;
-  /** Throws SandboxNotFound. */
+  /** Throws SandboxNotFound, and OwnershipLost when another server owns the sandbox. */
   update(id: string, change: SandboxChange): Promise<void>;
   get(id: string): Promise<SandboxRow | undefined>;
   search(filter: { userId: string }, page: PageRequest): Promise<PageResult<SandboxRow>>;
   all(): Promise<SandboxRow[]>;
+  /** The sandboxes of these ids that exist. */
+  listByIds(ids: readonly string[]): Promise<SandboxRow[]>;
+  /** What may be in an engine: every sandbox, and the snapshots with which sandboxes begin. */
+  listIds(): Promise<{ id: string; snapshotId: string | null }[]>;
+  /** Throws OwnershipLost. */
   remove(id: string): Promise<void>;
 }
 

@@ -145,7 +145,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     if (store.nodes) {
       const place = await loadPlaceId(config.dataDir);
       const node = { url: `http://${config.host}:${config.port}`, place, version: platformVersion };
-      const lease = await joinAlone({ nodes: store.nodes, node, logger });
+      const lease = await joinAlone({ nodes: store.nodes, describe: () => node, logger });
       opened.push(() => lease.close());
     }
 

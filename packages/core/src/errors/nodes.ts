@@ -8,6 +8,7 @@ export const nodesErrors = {
   NodeUnreachable: {
     SandboxWithoutNode:
       "No server can reach the machine of this sandbox now; try again when that machine is back.",
+    NodeNotReady: "This server has no connection to the others now; try again in a moment.",
     NodeNotReached: "The server that runs this sandbox does not answer; try again in a moment.",
   },
   SandboxMoved: {

@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import type { NetworkPolicy, SandboxFile } from "../driver.ts";
+import type { KnownIds, NetworkPolicy, SandboxFile } from "../driver.ts";
 import type { SandboxSecret } from "./sandbox-secret.ts";
 
 /** A sandbox from the view of the egress proxy. */
@@ -80,8 +80,8 @@ export interface Egress {
   detach(id: string): void;
   /** Detaches, and removes the log. */
   forget(id: string): Promise<void>;
-  /** Removes the logs of all other sandboxes. */
-  reap(known: ReadonlySet<string>): Promise<void>;
+  /** Removes the logs of unknown sandboxes. */
+  reap(known: Pick<KnownIds, "sandboxes" | "refresh">): Promise<void>;
   /** Collects each problem of a sandbox once, until the returned function is called. */
   watchProblems(id: string): () => NetworkProblem[];
   /** When a call last found new traffic, ms since the epoch. */

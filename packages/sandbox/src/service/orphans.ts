@@ -28,7 +28,7 @@ export class Orphans {
     const { driver, egress, known, logger, steady } = this.#deps;
     this.#reapedAt = steady();
     await logFailure(logger, "network logs of deleted sandboxes could not be removed", async () =>
-      egress?.reap(known.sandboxes),
+      egress?.reap(known),
     );
     await logFailure(logger, "orphans in the sandbox engine could not be removed", () => driver.reap(known));
   }

@@ -1,28 +1,30 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
-import type { CreateOptions, Sandboxes } from "../api.ts";
+import type { CreateOptions, SandboxNotice } from "../api.ts";
 import type { SandboxSpec } from "../driver.ts";
 import { newSandboxId } from "../ids.ts";
 import type { SandboxChange, SandboxRow, SandboxStore } from "../sandbox-store.ts";
 import { cutConnections, newRuntimeState, type SandboxRuntimeState } from "./runtime-state.ts";
+import type { SharedSandboxes } from "./shared-sandboxes.ts";
 import type { SnapshotService } from "./snapshots.ts";
 import type { UserDisk } from "./user-disk.ts";
 
 export interface SandboxRegistryDeps {
   store: SandboxStore;
+  shared: SharedSandboxes | undefined;
   /** Ids that the engine may know, including those that are being removed. */
   ids: Set<string>;
   snapshots: Pick<SnapshotService, "hold" | "release" | "require">;
   /** Milliseconds since the epoch. */
   now: () => number;
-  /** Sandboxes of a user in any state; 0: no limit. */
-  maxPerUser: number;
-  /** Throws TooManySandboxes when the user's files leave no room for another one. */
-  requireDisk: UserDisk["require"];
+  quota: {
+    /** Sandboxes of a user in any state; 0: no limit. */
+    max: number;
+    /** Throws TooManySandboxes when the user's files leave no room for another one. */
+    requireDisk: UserDisk["require"];
+  };
 }
-
-type Listener = Parameters<Sandboxes["onChange"]>[0];
 
 /** The records of all sandboxes, their runtime state, and the listeners of their changes. */
 export class SandboxRegistry {
@@ -30,7 +32,7 @@ export class SandboxRegistry {
   readonly states = new Map<string, SandboxRuntimeState>();
   readonly now: () => number;
   readonly #deps: SandboxRegistryDeps;
-  readonly #listeners = new Set<Listener>();
+  readonly #listeners = new Set<(notice: SandboxNotice) => void>();
   /** One at a time for a sandbox: a row that was read earlier must not arrive later. */
   readonly #changes = new KeyedMutex();
 
@@ -57,7 +59,7 @@ export class SandboxRegistry {
     return state;
   }
 
-  onChange(listener: Listener): () => void {
+  onChange(listener: (notice: SandboxNotice) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -74,11 +76,13 @@ export class SandboxRegistry {
   /** Throws TooManySandboxes, and SnapshotNotFound when its snapshot was removed. */
   async create(row: SandboxRow): Promise<void> {
     this.#checkQuota(row.userId);
-    this.#deps.requireDisk(row.userId);
+    this.#deps.quota.requireDisk(row.userId);
     const state = this.admit(row);
     try {
       // The hold keeps the files from now on; an earlier removal has taken the record.
       if (row.snapshotId !== null) await this.#deps.snapshots.require(row.userId, row.snapshotId);
+      // Before the write: from then on, requests of other servers may come.
+      this.#deps.shared?.noteCreated(row.id);
       await this.#deps.store.create(row);
     } catch (error) {
       await this.forget(row);
@@ -119,9 +123,23 @@ export class SandboxRegistry {
 
   /** Drops a sandbox that is gone from the engine. */
   async forget(row: SandboxRow): Promise<void> {
-    this.states.delete(row.id);
-    this.#deps.ids.delete(row.id);
+    this.drop(row.id);
+    this.#deps.shared?.noteRemoved(row.id);
     await this.releaseSnapshot(row);
+  }
+
+  /** Drops a sandbox that another server handles from now on. */
+  release(id: string): void {
+    this.drop(id);
+    this.#notify({ id, released: true });
+  }
+
+  /** Drops the state of a sandbox. */
+  drop(id: string): void {
+    const state = this.states.get(id);
+    if (state) cutConnections(state);
+    this.states.delete(id);
+    this.#deps.ids.delete(id);
   }
 
   /** The sandbox has its own copy of the files of its snapshot now. */
@@ -130,14 +148,14 @@ export class SandboxRegistry {
   }
 
   #checkQuota(userId: string): void {
-    const { maxPerUser: max } = this.#deps;
+    const { max } = this.#deps.quota;
     if (max === 0) return;
     const count = [...this.states.values()].filter((state) => state.userId === userId).length;
     if (count >= max) throw new PlatformError("TooManyKeptSandboxes", { max });
   }
 
-  #notify(change: Parameters<Listener>[0]): void {
-    for (const listener of this.#listeners) listener(change);
+  #notify(notice: SandboxNotice): void {
+    for (const listener of this.#listeners) listener(notice);
   }
 }
 

@@ -1,15 +1,17 @@
 import type { Duplex } from "node:stream";
-import { errorText, PlatformError } from "@sandpiper/core/errors";
+import { PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
-import type { CreateOptions, Sandboxes } from "../api.ts";
+import type { CreateOptions, Sandboxes, SandboxNotice } from "../api.ts";
 import type { PreparedSpec, SandboxDriver, SandboxSpec } from "../driver.ts";
 import type { Egress } from "../network/api.ts";
 import type { Sandbox } from "../sandbox.ts";
 import type { SandboxRow, SandboxStore, SnapshotStore } from "../sandbox-store.ts";
+import { SandboxAdopter } from "./adopter.ts";
 import type { DiskSpace } from "./disk-space.ts";
 import { DiskWatch } from "./disk-watch.ts";
+import { EngineIds } from "./engine-ids.ts";
 import { SandboxHandles } from "./handles.ts";
 import type { IdlePolicy } from "./idle.ts";
 import { IdleSandboxes } from "./idle-sandboxes.ts";
@@ -20,7 +22,10 @@ import { SandboxProcesses } from "./processes.ts";
 import { noQuotas, type SandboxQuotas } from "./quotas.ts";
 import { Reaper } from "./reaper.ts";
 import { newSandboxRow, SandboxRegistry } from "./registry.ts";
+import { SandboxReleaser } from "./releaser.ts";
+import { runStopped } from "./run-stopped.ts";
 import { isBusy, type Lease, listRunning } from "./runtime-state.ts";
+import type { SharedSandboxes } from "./shared-sandboxes.ts";
 import { SandboxSlots } from "./slots.ts";
 import { SnapshotService } from "./snapshots.ts";
 import { SpecChoice, type SpecChoiceDeps } from "./spec-choice.ts";
@@ -39,6 +44,8 @@ export interface SandboxServiceOptions extends SpecChoiceDeps {
   /** Running sandboxes of a user; 0: no limit. */
   maxPerUser?: number;
   quotas?: Partial<SandboxQuotas>;
+  /** Set when other servers have sandboxes in the same store: this one has only those it adopts. */
+  shared?: SharedSandboxes | undefined;
   /** Copies in the shared blobs; undefined: there are none. */
   kept?: KeptFiles | undefined;
   /** Space on the filesystem that holds the sandboxes. */
@@ -72,7 +79,8 @@ export class SandboxService implements Sandboxes {
   readonly #suspender: SandboxSuspender;
   readonly #slots: SandboxSlots;
   readonly #starter: SandboxStarter;
-  readonly #images: UserImages;
+  readonly #adopter: SandboxAdopter;
+  readonly #releaser: SandboxReleaser;
   readonly #handles: SandboxHandles;
   readonly #disk: DiskWatch;
   readonly #use: SandboxUse;
@@ -98,18 +106,20 @@ export class SandboxService implements Sandboxes {
       driver,
       store: store.snapshots,
       temporary: { ids: this.#ids, remove: (id) => processes.remove(id) },
-      rules: { now, maxPerUser: quotas.snapshots },
+      rules: { now, maxPerUser: quotas.snapshots, isAwaitedElsewhere: (id) => known.isAwaited(id) },
       kept,
-      withStopped: (userId, id, work) => this.#withStopped(userId, id, work),
+      withStopped: (userId, id, work) =>
+        this.#operate(userId, id, (row) => runStopped(stopping(), row, () => work(row))),
     });
+    const stopping = () => ({ driver, store: store.sandboxes, registry, processes, starter, logger });
     const mutex = this.#mutex;
     const registry = new SandboxRegistry({
       store: store.sandboxes,
+      shared: options.shared,
       ids: this.#ids,
       snapshots: this.snapshots,
       now,
-      maxPerUser: quotas.sandboxes,
-      requireDisk: (userId) => users.require(userId),
+      quota: { max: quotas.sandboxes, requireDisk: (userId) => users.require(userId) },
     });
     const users = new UserDisk({
       states: registry.states,
@@ -155,7 +165,7 @@ export class SandboxService implements Sandboxes {
       clock: { now, steady },
       logger,
     });
-    const known = { sandboxes: this.#ids, snapshots: this.snapshots.ids };
+    const known = new EngineIds({ store, own: [this.#ids, this.snapshots.ids], isShared: !!options.shared });
     const orphans = new Orphans({ driver, egress, known, logger, steady });
     this.#disk = new DiskWatch({
       running: () => listRunning(states),
@@ -196,25 +206,31 @@ export class SandboxService implements Sandboxes {
     this.#suspender = suspender;
     this.#slots = slots;
     this.#starter = starter;
-    this.#images = images;
+    this.#adopter = new SandboxAdopter({ driver, store: store.sandboxes, registry, images, starter, kept });
+    this.#releaser = new SandboxReleaser({ registry, egress, kept, mutex, logger });
   }
 
   async open(): Promise<void> {
-    const { driver, store } = this.#options;
+    const { driver, store, shared, kept } = this.#options;
     await driver.open();
-    const engine = new Map((await driver.list()).map(({ id, state }) => [id, state]));
-    const rows = await store.sandboxes.all();
-    for (const row of rows) {
-      this.#registry.admit(row);
-      this.#images.note(row);
+    if (!shared) {
+      for (const id of await store.snapshots.ids()) this.snapshots.ids.add(id);
+      const rows = await store.sandboxes.all();
+      for (const row of rows) this.#adopter.admit(row);
+      for (const { id } of await driver.list()) if (!this.#ids.has(id)) await this.#processes.remove(id);
+      await this.reaper.reap();
+      await this.#adopter.align(rows);
     }
-    for (const id of await store.snapshots.ids()) this.snapshots.ids.add(id);
-    for (const id of engine.keys()) if (!this.#ids.has(id)) await this.#processes.remove(id);
-    await this.reaper.reap();
-    for (const row of rows) await this.#starter.adopt(row, engine.get(row.id) ?? "stopped");
-    const hibernated = rows.filter(({ id, status }) => status === "PAUSED" && engine.get(id) === "stopped");
-    await this.#options.kept?.keepMissing(hibernated, await store.snapshots.owners());
+    await kept?.keepMissing([], await store.snapshots.owners());
     this.reaper.start();
+  }
+
+  adopt(ids: readonly string[]): Promise<void> {
+    return this.#adopter.adopt(ids);
+  }
+
+  release(ids: readonly string[], how: { lost: boolean }): Promise<void> {
+    return this.#releaser.release(ids, how);
   }
 
   specs(): SandboxSpec[] {
@@ -256,11 +272,13 @@ export class SandboxService implements Sandboxes {
     const registry = this.#registry;
     this.#use.note(id);
     await this.#mutex.idle(id);
+    if (this.#isUnknown(id)) await this.#requireHere(id);
     if (beforeWake && registry.states.get(id)?.status === "PAUSED") await beforeWake();
     const isUsable = (row: SandboxRow) => row.prepared && this.#isRunning(row);
     let row = await registry.require(id);
     if (!isUsable(row)) {
       row = await this.#mutex.run(id, async () => {
+        if (this.#isUnknown(id)) await this.#requireHere(id);
         const row = await registry.require(id);
         if (isUsable(row)) return row;
         // Only its user resumes a sandbox that was stopped for a reason.
@@ -273,11 +291,12 @@ export class SandboxService implements Sandboxes {
     return this.#handles.open(row, beforeWake);
   }
 
-  async pause(userId: string, id: string): Promise<void> {
-    await this.#operate(userId, id, (row) => this.#suspender.pause(row));
+  pause(userId: string, id: string): Promise<void> {
+    return this.#operate(userId, id, (row) => this.#suspender.pause(row));
   }
 
   async resume(userId: string, id: string): Promise<void> {
+    if (this.#isUnknown(id)) await this.#requireHere(id);
     this.#registry.requireState(userId, id);
     this.#use.note(id);
     await this.#operate(userId, id, async (row) => {
@@ -290,6 +309,7 @@ export class SandboxService implements Sandboxes {
   async remove(userId: string, id: string, alongside?: () => Promise<unknown>): Promise<void> {
     // One that is being created has no record yet, and is not to be aborted.
     await this.#registry.require(id);
+    if (this.#isUnknown(id)) await this.#requireHere(id);
     const state = this.#registry.requireState(userId, id);
     state.removal.abort(new PlatformError("SandboxDeleted", { id }));
     await this.#mutex
@@ -314,7 +334,7 @@ export class SandboxService implements Sandboxes {
     return () => void leases?.delete(lease);
   }
 
-  onChange(listener: Parameters<Sandboxes["onChange"]>[0]): () => void {
+  onChange(listener: (notice: SandboxNotice) => void): () => void {
     return this.#registry.onChange(listener);
   }
 
@@ -334,6 +354,7 @@ export class SandboxService implements Sandboxes {
    */
   async #operate<T>(userId: string, id: string, operation: (row: SandboxRow) => Promise<T>): Promise<T> {
     const registry = this.#registry;
+    if (this.#isUnknown(id)) await this.#requireHere(id);
     const state = registry.requireState(userId, id);
     return this.#slots.whileNotQueued(state, (isRefused) =>
       this.#mutex.run(id, async () => {
@@ -342,6 +363,17 @@ export class SandboxService implements Sandboxes {
         return operation(row);
       }),
     );
+  }
+
+  /** Whether a sandbox has no state here, while other servers may handle it. */
+  #isUnknown(id: string): boolean {
+    return this.#options.shared !== undefined && !this.#registry.states.has(id);
+  }
+
+  /** Throws SandboxMoved for a sandbox that another server handles. */
+  async #requireHere(id: string): Promise<void> {
+    if ((await this.#registry.get(id)) && this.#isUnknown(id))
+      throw new PlatformError("SandboxHasMoved", { retryAfter: 1 });
   }
 
   /** Whether the processes of the record run; false for one that a later start has replaced. */
@@ -356,33 +388,6 @@ export class SandboxService implements Sandboxes {
     await this.#suspender.pause(row);
     if (isBusy(this.#registry.states.get(row.id)!))
       await this.#starter.start(await this.#registry.require(row.id), undefined, wakeWaitMs);
-  }
-
-  /** Runs work that may end the processes, and starts those of a running sandbox again. */
-  async #withStopped<T>(userId: string, id: string, work: (row: SandboxRow) => Promise<T>): Promise<T> {
-    const { driver, store, logger } = this.#options;
-    return this.#operate(userId, id, async (row) => {
-      const state = this.#registry.states.get(id)!;
-      const { hasSlot } = state;
-      if (row.status === "ERROR" || !row.prepared)
-        throw new PlatformError("SandboxNeverRan", { id, reason: row.statusDetail });
-      // A store on a full disk refuses this write, before any process is stopped.
-      await store.sandboxes.update(id, { lastUsedAt: state.lastUsedAt });
-      await this.#processes.beforeStop(state);
-      try {
-        return await work(row);
-      } finally {
-        const engineState = (await driver.list()).find((one) => one.id === id)?.state;
-        if (engineState !== "running" && engineState !== "paused") {
-          this.#processes.markStopped(state);
-          state.hasSlot = hasSlot;
-        } else if (row.status === "PAUSED" && engineState === "running") await driver.pause(id);
-        if (row.status === "RUNNING" && state.incarnation === undefined)
-          await this.#starter.start(row, "stopped").catch((error) => {
-            logger.warn({ sandbox: id, reason: errorText(error) }, "sandbox restart failed");
-          });
-      }
-    });
   }
 
   async #remove(row: SandboxRow, alongside?: () => Promise<unknown>): Promise<void> {

@@ -25,6 +25,8 @@ export interface SnapshotServiceDeps {
     now: () => number;
     /** Snapshots of a user; 0: no limit. */
     maxPerUser: number;
+    /** Whether a sandbox of another server has yet to begin with a snapshot. */
+    isAwaitedElsewhere: (id: string) => Promise<boolean>;
   };
   /** Runs work on a user's sandbox that may end its processes. */
   withStopped: <T>(userId: string, sandboxId: string, work: (row: SandboxRow) => Promise<T>) => Promise<T>;
@@ -101,7 +103,8 @@ export class SnapshotService implements Snapshots {
   async remove(userId: string, id: string): Promise<void> {
     await this.require(userId, id);
     await this.#deps.store.remove(id);
-    if (!this.#awaited.has(id)) await this.#discard(id);
+    // The reaper removes one that another server awaits, once it does not any more.
+    if (!this.#awaited.has(id) && !(await this.#deps.rules.isAwaitedElsewhere(id))) await this.#discard(id);
   }
 
   /** Keeps a snapshot with which a sandbox is going to begin, until `release` is called. */
@@ -116,11 +119,13 @@ export class SnapshotService implements Snapshots {
     if (!sandboxes?.delete(sandboxId) || sandboxes.size > 0) return;
     this.#awaited.delete(id);
     // In doubt there is a record, which needs the files.
-    const isGone = await this.#deps.store.get(id).then(
-      (row) => row === undefined,
-      () => false,
-    );
+    const isGone = await this.#isUnused(id).catch(() => false);
     if (isGone && !this.#awaited.has(id)) await this.#discard(id).catch(() => {});
+  }
+
+  async #isUnused(id: string): Promise<boolean> {
+    const { store, rules } = this.#deps;
+    return (await store.get(id)) === undefined && !(await rules.isAwaitedElsewhere(id));
   }
 
   async #discard(id: string): Promise<void> {

@@ -43,11 +43,11 @@ async function startNode(
   const node: Node = {
     ownership: new ClusterOwnership({
       nodes: database.nodes!,
-      node: {
+      describe: () => ({
         url: own.url ?? "http://127.0.0.1:1",
         place: own.at === undefined ? "machine" : own.at,
         version: "1",
-      },
+      }),
       lostAfterMs: own.lostAfterMs ?? 60_000,
       logger,
     }),
@@ -55,9 +55,10 @@ async function startNode(
     released: [],
   };
   await node.ownership.open({
-    async adopt(ids) {
-      node.adopted.push(...ids);
+    async adopt(claimed) {
+      node.adopted.push(...claimed.map(({ id }) => id));
     },
+    async adoptStarts() {},
     async release(ids, { lost }) {
       node.released.push({ ids, lost });
     },
@@ -88,7 +89,7 @@ test("each sandbox has one owner, and several nodes that start at once share the
   const nodes = await Promise.all([startNode(), startNode(), startNode()]);
   expect(nodes.flatMap(({ adopted }) => adopted).toSorted()).toEqual(ids.toSorted());
   for (const { adopted, ownership } of nodes)
-    expect(adopted.map((id) => ownership.epochOf(id))).toEqual(adopted.map(() => 1));
+    expect(adopted.map((id) => ownership.ownerOf(id)?.epoch)).toEqual(adopted.map(() => 1));
   const [first] = ids;
   const found = await Promise.all(nodes.map(({ ownership }) => ownership.locate(first!)));
   expect(found.filter((where) => where === "here")).toHaveLength(1);
@@ -103,10 +104,11 @@ test("a node that ends hands its sandboxes to another one, with a higher epoch",
   const other = await startNode();
   expect(other.adopted).toEqual([]);
   await one.ownership.drain();
-  expect(one.released).toEqual([{ ids: expect.arrayContaining(ids), lost: false }]);
-  expect(one.ownership.epochOf(ids[0]!)).toBeUndefined();
+  expect(one.released.map(({ lost }) => lost)).toEqual(ids.map(() => false));
+  expect(one.released.flatMap((some) => some.ids).toSorted()).toEqual(ids.toSorted());
+  expect(one.ownership.ownerOf(ids[0]!)).toBeUndefined();
   await expect.poll(() => other.adopted.length, { timeout: 5_000 }).toBe(5);
-  expect(other.ownership.epochOf(ids[0]!)).toBe(2);
+  expect(other.ownership.ownerOf(ids[0]!)?.epoch).toBe(2);
 });
 
 test("a node that the database does not hear gives up before another one takes over", async () => {
@@ -127,7 +129,7 @@ test("a node that the database does not hear gives up before another one takes o
   await proxy.close();
   expect(await lostAt).toBeLessThan(await takenAt);
   expect(cut.released[0]!.lost).toBe(true);
-  expect(ids.map((id) => cut.ownership.epochOf(id))).toEqual([undefined, undefined, undefined]);
+  expect(ids.map((id) => cut.ownership.ownerOf(id))).toEqual([undefined, undefined, undefined]);
 }, 30_000);
 
 test("a sandbox of another machine is claimed only when that machine is gone for long", async () => {
@@ -143,12 +145,24 @@ test("a sandbox of another machine is claimed only when that machine is gone for
   await expect.poll(() => hasty.adopted).toEqual([id]);
 });
 
-test("an idle sandbox gets an owner by its first use", async () => {
-  const [id] = await createSandboxes(1, null);
+test("a node claims resting sandboxes too, those that are used first", async () => {
+  const ids = await createSandboxes(80, null);
   await engine.query(place, `UPDATE sandboxes SET status = 'PAUSED'`);
   const node = await startNode({ at: null });
-  expect(node.adopted).toEqual([]);
-  expect(await node.ownership.locate(id!)).toBe("here");
-  expect(node.adopted).toEqual([id]);
+  const unclaimed = ids.find((id) => !node.adopted.includes(id))!;
+  expect(await node.ownership.locate(unclaimed)).toBe("here");
+  expect(node.ownership.ownerOf(unclaimed)).toMatchObject({ epoch: 1 });
+  await expect.poll(() => new Set(node.adopted).size, { timeout: 10_000 }).toBe(80);
+  expect(node.adopted).toHaveLength(80);
   expect(await node.ownership.locate("unknown")).toBe("here");
+});
+
+test("a claim whose answer was lost is found again", async () => {
+  const [id] = await createSandboxes(1);
+  const node = await startNode();
+  expect(node.adopted).toEqual([id]);
+  // As if the node had never got the answer to its claim.
+  node.ownership.noteRemoved(id!);
+  expect(await node.ownership.locate(id!)).toBe("here");
+  expect(node.ownership.ownerOf(id!)).toMatchObject({ epoch: 2 });
 });

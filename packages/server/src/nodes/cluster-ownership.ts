@@ -1,9 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { abortable } from "@sandpiper/core/abortable";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
-import type { ClaimedSandbox, NodeRow, NodeStore } from "../store/node-store.ts";
+import type { RunOwner } from "../store/event-log.ts";
+import type { ClaimedSandbox, ClaimRequest, NodeStore } from "../store/node-store.ts";
 import type { OwnerDuties, Ownership, SandboxLocation } from "./api.ts";
-import { NodeLease } from "./lease.ts";
+import { type NodeDescription, NodeLease } from "./lease.ts";
 
 /** Interval at which sandboxes without an owner are looked for, ms. */
 const sweepMs = 1_000;
@@ -11,9 +13,16 @@ const sweepMs = 1_000;
 /** Sandboxes that one claim takes, so that several nodes share those of a dead one. */
 const claimSize = 8;
 
+/** How many resting sandboxes a node claims in an interval. */
+const restingSize = 32;
+
+/** How long a lost lease waits for adoptions that are under way, ms. */
+const adoptionWaitMs = 250;
+
 export interface ClusterOwnershipDeps {
   nodes: NodeStore;
-  node: Omit<NodeRow, "incarnation" | "isDraining">;
+  /** What the other nodes need to know of this one; called when it joins. */
+  describe(): NodeDescription;
   /** See `ClaimRequest`. */
   lostAfterMs: number;
   logger: Logger;
@@ -26,17 +35,19 @@ export class ClusterOwnership implements Ownership {
   readonly #deps: ClusterOwnershipDeps;
   readonly #lease: NodeLease;
   readonly #epochs = new Map<string, number>();
-  /** Sandboxes that are being adopted. */
-  readonly #adoptions = new Map<string, Promise<void>>();
+  /** Sandboxes that are being adopted or released. */
+  readonly #changes = new Map<string, Promise<void>>();
   readonly #closing = new AbortController();
   #duties: OwnerDuties | undefined;
   #sweeping: Promise<void> = Promise.resolve();
+  /** The answer to a claim was lost: the database may name this node where it does not know it. */
+  #isUnsure = false;
 
   constructor(deps: ClusterOwnershipDeps) {
     this.#deps = deps;
-    const { nodes, node, logger, steady } = deps;
+    const { nodes, describe, logger, steady } = deps;
     this.#lease = new NodeLease({
-      ...{ nodes, node, logger, ...(steady && { steady }) },
+      ...{ nodes, describe, logger, ...(steady && { steady }) },
       onLost: () => this.#giveUp(),
     });
   }
@@ -53,37 +64,42 @@ export class ClusterOwnership implements Ownership {
     this.#sweeping = this.#sweep();
   }
 
-  epochOf(sandboxId: string): number | undefined {
-    return this.#lease.isValid ? this.#epochs.get(sandboxId) : undefined;
+  ownerOf(sandboxId: string): RunOwner | undefined {
+    const epoch = this.#lease.isValid ? this.#epochs.get(sandboxId) : undefined;
+    return epoch === undefined ? undefined : { node: this.incarnation, epoch };
   }
 
-  note(sandboxId: string, epoch: number | undefined): void {
-    if (epoch === undefined) this.#epochs.delete(sandboxId);
-    else this.#epochs.set(sandboxId, epoch);
+  noteCreated(sandboxId: string): void {
+    this.#epochs.set(sandboxId, 1);
+  }
+
+  noteRemoved(sandboxId: string): void {
+    this.#epochs.delete(sandboxId);
   }
 
   async locate(sandboxId: string): Promise<SandboxLocation> {
-    await this.#adoptions.get(sandboxId);
-    if (this.epochOf(sandboxId) !== undefined) return "here";
+    await this.#changes.get(sandboxId);
+    if (this.ownerOf(sandboxId)) return "here";
     const { nodes } = this.#deps;
     const owner = await nodes.findOwner(sandboxId);
     if (!owner) return "here";
     if (owner.node && owner.node.incarnation !== this.incarnation) return owner.node;
-    if (await this.#claim(1, [sandboxId])) return "here";
+    await this.#claim({ which: [sandboxId], limit: 1, known: [] });
+    // Another request may have claimed it.
+    await this.#changes.get(sandboxId);
+    if (this.ownerOf(sandboxId)) return "here";
     const next = await nodes.findOwner(sandboxId);
-    if (next?.node && next.node.incarnation !== this.incarnation) return next.node;
-    if (this.epochOf(sandboxId) !== undefined || !next) return "here";
+    if (!next) return "here";
+    if (next.node && next.node.incarnation !== this.incarnation) return next.node;
     throw new PlatformError("SandboxWithoutNode", { retryAfter: 2 });
   }
 
   async drain(): Promise<void> {
     await this.#lease.drain();
     await this.#sweeping;
-    const { nodes } = this.#deps;
+    await Promise.all(this.#changes.values());
     const ids = [...this.#epochs.keys()];
-    await this.#duties?.release(ids, { lost: false });
-    for (const id of ids) this.#epochs.delete(id);
-    await nodes.release(this.incarnation, ids);
+    await Promise.all(ids.map((id) => this.#changing([id], () => this.#handOver(id))));
   }
 
   async close(): Promise<void> {
@@ -91,6 +107,16 @@ export class ClusterOwnership implements Ownership {
     await this.#sweeping;
     await this.#lease.close();
     this.#epochs.clear();
+  }
+
+  async #handOver(id: string): Promise<void> {
+    await this.#duties?.release([id], { lost: false });
+    this.#epochs.delete(id);
+    const { nodes, logger } = this.#deps;
+    await nodes.release(this.incarnation, [id]).catch((error: unknown) => {
+      // Others claim it when the lease ends.
+      logger.warn({ sandbox: id, reason: errorText(error) }, "a sandbox could not be handed over");
+    });
   }
 
   async #sweep(): Promise<void> {
@@ -104,39 +130,64 @@ export class ClusterOwnership implements Ownership {
     }
   }
 
-  /** Claims sandboxes that need an owner until there are none. */
+  /** Claims sandboxes that need an owner until there are none, and some of those that rest. */
   async #claimAll(): Promise<void> {
-    while (this.#lease.isValid && !this.#lease.isDraining && (await this.#claim(claimSize)));
+    const known = this.#isUnsure ? [...this.#epochs.keys()] : undefined;
+    this.#isUnsure = false;
+    while (await this.#claim({ which: "active", limit: claimSize, known }));
+    await this.#claim({ which: "resting", limit: restingSize, known });
+    if (this.#mayClaim) await this.#duties!.adoptStarts();
+  }
+
+  get #mayClaim(): boolean {
+    return this.#lease.isValid && !this.#lease.isDraining;
   }
 
   /** Whether this node owns more than before. */
-  async #claim(limit: number, ids?: readonly string[]): Promise<boolean> {
-    if (!this.#lease.isValid || this.#lease.isDraining) return false;
+  async #claim(what: Pick<ClaimRequest, "which" | "limit" | "known">): Promise<boolean> {
+    if (!this.#mayClaim) return false;
     const { nodes, lostAfterMs } = this.#deps;
     const { incarnation } = this;
-    const claimed = await nodes.claim({ incarnation, ids, limit, lostAfterMs });
+    const claimed = await nodes.claim({ incarnation, lostAfterMs, ...what }).catch((error: unknown) => {
+      this.#isUnsure = true;
+      throw error;
+    });
     // The lease may have ended while the database worked.
     if (incarnation !== this.incarnation || !this.#lease.isValid) return false;
-    await this.#adopt(claimed);
+    const added = claimed.filter(({ id, epoch }) => this.#epochs.get(id) !== epoch);
+    if (added.length > 0) await this.#adopt(added, incarnation);
     return claimed.length > 0;
   }
 
-  async #adopt(claimed: readonly ClaimedSandbox[]): Promise<void> {
-    if (claimed.length === 0) return;
+  async #adopt(claimed: readonly ClaimedSandbox[], incarnation: string): Promise<void> {
     const ids = claimed.map(({ id }) => id);
     for (const { id, epoch } of claimed) this.#epochs.set(id, epoch);
-    const adoption = this.#duties!.adopt(ids).finally(() => {
-      for (const id of ids) this.#adoptions.delete(id);
+    await this.#changing(ids, async () => {
+      await this.#duties!.adopt(claimed);
+      // The lease ended meanwhile, and did not wait for this.
+      if (incarnation !== this.incarnation) await this.#duties!.release(ids, { lost: true });
     });
-    for (const id of ids) this.#adoptions.set(id, adoption);
-    await adoption;
   }
 
-  /** The lease has ended. */
+  /** Requests for sandboxes wait while the node does something with them. Never rejects. */
+  #changing(ids: readonly string[], change: () => Promise<void>): Promise<void> {
+    const changing = change()
+      .catch((error: unknown) => {
+        this.#deps.logger.error({ err: error, sandboxes: ids }, "sandboxes could not change their node");
+      })
+      .finally(() => {
+        for (const id of ids) if (this.#changes.get(id) === changing) this.#changes.delete(id);
+      });
+    for (const id of ids) this.#changes.set(id, changing);
+    return changing;
+  }
+
+  /** Ends what is live about all sandboxes, when the lease has ended. */
   async #giveUp(): Promise<void> {
-    await Promise.all(this.#adoptions.values());
     const ids = [...this.#epochs.keys()];
-    await this.#duties?.release(ids, { lost: true });
     this.#epochs.clear();
+    const adoptions = Promise.allSettled(this.#changes.values());
+    await abortable(adoptions, AbortSignal.timeout(adoptionWaitMs)).catch(() => {});
+    await this.#duties?.release(ids, { lost: true });
   }
 }

@@ -17,9 +17,12 @@ const retryMs = 200;
 /** How long before the database ends a lease its node stops to rely on it, ms. */
 const marginMs = 500;
 
+export type NodeDescription = Omit<NodeRow, "incarnation" | "isDraining">;
+
 export interface NodeLeaseDeps {
   nodes: Pick<NodeStore, "join" | "renew" | "leave">;
-  node: Omit<NodeRow, "incarnation" | "isDraining">;
+  /** What the other nodes need to know of this one. */
+  describe(): NodeDescription;
   /** The lease has ended: what it owned may belong to another node now. Must not reject. */
   onLost(): Promise<void>;
   logger: Pick<Logger, "info" | "warn">;
@@ -80,9 +83,12 @@ export class NodeLease {
   }
 
   async #join(): Promise<void> {
-    const { nodes, node } = this.#deps;
+    const { nodes, describe } = this.#deps;
     const before = this.#steady();
-    await nodes.join({ ...node, incarnation: this.#incarnation, isDraining: this.#isDraining }, leaseMs);
+    await nodes.join(
+      { ...describe(), incarnation: this.#incarnation, isDraining: this.#isDraining },
+      leaseMs,
+    );
     this.#validUntil = before + leaseMs - marginMs;
   }
 

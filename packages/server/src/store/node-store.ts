@@ -25,12 +25,22 @@ export interface ClaimedSandbox {
   id: string;
   /** Number of this ownership; each one is higher than those before it. */
   epoch: number;
+  /** It was at another place, whose machine is gone: its processes and files are lost. */
+  isMoved: boolean;
 }
 
 export interface ClaimRequest {
   incarnation: string;
-  /** Only these sandboxes; undefined: all that need an owner. */
-  ids?: readonly string[] | undefined;
+  /**
+   * `active`: sandboxes that run or start, or in whose conversations something runs; `resting`: the
+   * others; else those of these ids.
+   */
+  which: "active" | "resting" | readonly string[];
+  /**
+   * The sandboxes that the node knows to be its own. Others of which the database says so are
+   * claimed again: the answer to their first claim was lost. Undefined: there are none of these.
+   */
+  known?: readonly string[] | undefined;
   limit: number;
   /**
    * How long no node of a sandbox's place must have been there, while the claiming node was, before

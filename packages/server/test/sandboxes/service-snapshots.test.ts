@@ -62,7 +62,7 @@ test("an endless preparation is ended by deletion, its time limit or shutdown; t
   const waiting = service.running(deleted.id);
   const failed = expect(waiting).rejects.toMatchObject({ code: "SandboxNotFound" });
   const changes: string[] = [];
-  service.onChange((change) => changes.push("removed" in change ? "removed" : change.status));
+  service.onChange((change) => changes.push("status" in change ? change.status : "removed"));
   await service.remove("me", deleted.id);
   await failed;
   expect(changes).toEqual(["removed"]);

@@ -37,7 +37,7 @@ afterEach(() => bench.end());
 
 test("creates a sandbox at once, starts it in the background and reports every change", async () => {
   const changes: string[] = [];
-  const stop = service.onChange((change) => changes.push("removed" in change ? "removed" : change.status));
+  const stop = service.onChange((change) => changes.push("status" in change ? change.status : "removed"));
   const row = await service.create("me");
   expect(row).toMatchObject({ status: "STARTING", userId: "me", specId: "host", statusDetail: null });
   expect(row.id).toMatch(/^[a-z0-9-]{20,63}$/);

@@ -32,6 +32,8 @@ export class SandboxRecords implements Sandboxes {
     return row;
   }
   async open() {}
+  async adopt() {}
+  async release() {}
   async close() {}
   specs: Sandboxes["specs"] = () => [
     {

@@ -48,7 +48,7 @@ export class DockerSnapshots {
   }
 
   /** Removes those of `images` that are not known, or have lost their name. */
-  async reap(images: readonly SnapshotImage[], known: ReadonlySet<string>): Promise<void> {
+  async reap(images: readonly SnapshotImage[], known: Pick<ReadonlySet<string>, "has">): Promise<void> {
     for (const { image, names } of images) {
       // An image without a name was removed while sandboxes used it.
       if (names.length === 0) await this.#removeImage(image);

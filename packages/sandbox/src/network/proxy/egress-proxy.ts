@@ -6,7 +6,7 @@ import type { Duplex } from "node:stream";
 import { getCACertificates, TLSSocket } from "node:tls";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { type Resolve, systemResolve } from "@sandpiper/core/outbound/resolve";
-import type { NetworkPolicy, SandboxFile } from "../../driver.ts";
+import type { KnownIds, NetworkPolicy, SandboxFile } from "../../driver.ts";
 import type { Decision, Egress, Listen, NetworkProblem, ProxiedSandbox, SecretLookup } from "../api.ts";
 import { toPlaceholders, toValues } from "../credentials.ts";
 import {
@@ -164,11 +164,12 @@ export class EgressProxy implements Egress, Inspector {
     await log.remove();
   }
 
-  async reap(known: ReadonlySet<string>): Promise<void> {
+  async reap(known: Pick<KnownIds, "sandboxes" | "refresh">): Promise<void> {
     const ids = (await readdir(join(this.#options.dir, "decisions"))).map((name) =>
       name.replace(/\.jsonl(\.old)?$/, ""),
     );
-    for (const id of new Set(ids)) if (!known.has(id)) await this.forget(id);
+    await known.refresh?.();
+    for (const id of new Set(ids)) if (!known.sandboxes.has(id)) await this.forget(id);
   }
 
   watchProblems(id: string): () => NetworkProblem[] {

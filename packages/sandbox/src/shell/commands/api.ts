@@ -68,6 +68,11 @@ export interface Bash {
   after(sandboxId: string, micros: number): Promise<PositionedEvent[]>;
   /** Calls back for every new event, until the returned function is called. */
   follow(sandboxId: string, listener: () => void): () => void;
+  /**
+   * Ends the commands of sandboxes that another server handles from now on, and forgets what is in
+   * memory of them: that server may write to the histories. Never rejects.
+   */
+  release(sandboxIds: readonly string[]): Promise<void>;
   /** Ends all commands. Sandboxes continue to run. */
   close(): Promise<void>;
 }

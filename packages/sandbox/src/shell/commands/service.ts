@@ -1,5 +1,6 @@
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { abortable } from "@sandpiper/core/abortable";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { Semaphore } from "@sandpiper/core/scheduling/semaphore";
@@ -48,6 +49,9 @@ export interface BashServiceDeps {
 }
 
 const commandEnded = "The server was ended, and the command with it.";
+
+/** How long the release of sandboxes waits for the ends of their commands, ms. */
+const releaseWaitMs = 2_000;
 
 /** The last output of a command whose server was killed. */
 const serverEnded =
@@ -171,20 +175,27 @@ export class BashService implements Bash {
     };
   }
 
-  /**
-   * Forgets what is in memory of a sandbox, so that its history is read again. Called when the
-   * sandbox comes from another process, which may have written to it.
-   */
-  forget(sandboxId: string): void {
-    this.#histories.delete(sandboxId);
+  async release(sandboxIds: readonly string[]): Promise<void> {
+    const ended = sandboxIds.flatMap((id) => this.#abort(id, commandEnded));
+    await abortable(Promise.all(ended), AbortSignal.timeout(releaseWaitMs)).catch(() => {});
+    for (const id of sandboxIds) {
+      this.#histories.delete(id);
+      this.#slots.delete(id);
+    }
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     this.#forget();
-    const all = [...this.#running.values()].flatMap((some) => [...some]);
-    for (const { abort } of all) abort.abort(commandEnded);
-    await Promise.all(all.map(({ done }) => done));
+    await Promise.all([...this.#running.keys()].flatMap((id) => this.#abort(id, commandEnded)));
+  }
+
+  /** Ends the commands of a sandbox; `reason` is a sentence. */
+  #abort(sandboxId: string, reason: string): Promise<unknown>[] {
+    return [...(this.#running.get(sandboxId) ?? [])].map(({ abort, done }) => {
+      abort.abort(reason);
+      return done;
+    });
   }
 
   async #begin(
@@ -286,9 +297,7 @@ export class BashService implements Bash {
 
   async #remove(sandboxId: string): Promise<void> {
     try {
-      const running = [...(this.#running.get(sandboxId) ?? [])];
-      for (const { abort } of running) abort.abort("The sandbox was deleted.");
-      await Promise.all(running.map(({ done }) => done));
+      await Promise.all(this.#abort(sandboxId, "The sandbox was deleted."));
       await (await this.#history(sandboxId)).remove();
       this.#histories.delete(sandboxId);
     } catch (error) {

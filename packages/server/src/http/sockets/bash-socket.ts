@@ -14,6 +14,7 @@ import type { Principal } from "../server/principal.ts";
 import { toIssues } from "../server/validation.ts";
 import { type AuthenticatedSocket, parseAuthKey, rejectSocket } from "./authenticate.ts";
 import { makeErrorFrame } from "./frames.ts";
+import { movedClose } from "./moved.ts";
 import { fitFrame } from "./shorten.ts";
 
 export interface BashSocketDeps {
@@ -54,7 +55,9 @@ export async function serveBashSocket(
     return socket.close(4004, "Name the sandbox: send its session key, or sandbox_id in the query");
   // Watched before it is read, so that no deletion is missed.
   const unwatch = services.sandboxes.onChange((change) => {
-    if (change.id === named && "removed" in change) socket.close(4004, "The sandbox has been deleted");
+    if (change.id !== named) return;
+    if ("removed" in change) socket.close(4004, "The sandbox has been deleted");
+    else if ("released" in change) socket.close(...movedClose);
   });
   socket.once("close", unwatch);
   const row = await services.sandboxes.get(caller.userId, named);

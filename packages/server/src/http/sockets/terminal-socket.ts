@@ -9,6 +9,7 @@ import type { FastifyBaseLogger } from "fastify";
 import type { WebSocket } from "ws";
 import { normalizeSandboxId } from "../routes/v1/sandboxes.ts";
 import { type AuthenticatedSocket, type Credential, rejectSocket } from "./authenticate.ts";
+import { movedClose } from "./moved.ts";
 import { parseTerminalFrame, parseTerminalRequest, type TerminalRequest } from "./terminal-frames.ts";
 
 export interface TerminalDeps {
@@ -108,6 +109,7 @@ class TerminalSocket {
     const unfollow = sandboxes.onChange((change) => {
       if (change.id !== this.#owner.id) return;
       if ("removed" in change) this.#close(4004, "The sandbox has been deleted");
+      else if ("released" in change) this.#close(...movedClose);
       // A resize during the pause did not reach the shell.
       else if (change.status === "RUNNING") this.#resize();
     });

@@ -1,4 +1,6 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import type { ClaimedSandbox, ClaimRequest, NodeRow, NodeStore, SandboxOwner } from "../node-store.ts";
+import type { SandboxOwnerColumns } from "../sql/sandboxes.ts";
 import { type Database, toQuery } from "./database.ts";
 import type { PostgresValue } from "./parameters.ts";
 
@@ -16,41 +18,64 @@ interface StoredNode {
 const isLive = "n.expires_at > clock_timestamp()";
 
 /**
- * Sandboxes that need an owner: they run or start, or a conversation of theirs runs, starts or has
- * a goal. Those that rest are claimed by their first use.
+ * Sandboxes that need an owner now: they run or start, or a conversation of theirs runs, starts or
+ * has a goal.
  */
-const needsOwner = `(s.status IN ('STARTING', 'RUNNING')
-  OR EXISTS (SELECT 1 FROM conversations c WHERE c.sandbox_id = s.id
-    AND (c.execution_status = 'running' OR c.goal_status = 'running') AND NOT c.external)
-  OR EXISTS (SELECT 1 FROM start_tasks t WHERE t.sandbox_id = s.id AND t.status NOT IN ('READY', 'ERROR')))`;
+const active = `SELECT number FROM sandboxes WHERE status IN ('STARTING', 'RUNNING')
+  UNION SELECT s.number FROM conversations c JOIN sandboxes s ON s.id = c.sandbox_id
+    WHERE c.execution_status = 'running' AND NOT c.external
+  UNION SELECT s.number FROM conversations c JOIN sandboxes s ON s.id = c.sandbox_id
+    WHERE c.goal_status = 'running' AND NOT c.external
+  UNION SELECT s.number FROM start_tasks t JOIN sandboxes s ON s.id = t.sandbox_id
+    WHERE t.status NOT IN ('READY', 'ERROR')`;
+
+const wanted = {
+  active: `s.number IN (${active})`,
+  // Those that rest are claimed by their first use, or a few at a time by the nodes.
+  resting: "s.status IN ('PAUSED', 'ERROR')",
+  named: "s.id = ANY ($5)",
+} as const;
 
 /**
  * One statement claims sandboxes and their conversations. The row locks make it wait for appends
  * that the former owner has begun, and make those that come later fail. A node that has just joined
  * does not know how long the other places have been away.
  */
-const claimStatement = `WITH claimer AS (
+const claimStatement = (which: keyof typeof wanted) => `WITH claimer AS (
     SELECT n.incarnation, n.place, n.started_at FROM nodes n WHERE n.incarnation = $1 AND ${isLive} AND NOT n.draining
   ), candidates AS (
-    SELECT s.number FROM sandboxes s, claimer
-    WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.incarnation = s.owner AND ${isLive})
+    SELECT s.number, s.place FROM sandboxes s, claimer
+    WHERE (s.owner IS NULL OR s.owner = ANY (ARRAY(SELECT n.incarnation FROM nodes n WHERE NOT (${isLive})))
+        OR ($4::text[] IS NOT NULL AND s.owner = $1 AND s.id <> ALL ($4)))
       AND (s.place IS NULL OR s.place = claimer.place OR (claimer.place IS NOT NULL
-        AND claimer.started_at <= clock_timestamp() - $4::double precision * interval '1 millisecond'
+        AND claimer.started_at <= clock_timestamp() - $3::double precision * interval '1 millisecond'
         AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.place = s.place
-          AND n.expires_at > clock_timestamp() - $4::double precision * interval '1 millisecond')))
-      AND CASE WHEN $2::text[] IS NULL THEN ${needsOwner} ELSE s.id = ANY ($2) END
-    ORDER BY s.number LIMIT $3
+          AND n.expires_at > clock_timestamp() - $3::double precision * interval '1 millisecond')))
+      AND ${wanted[which]}
+    ORDER BY s.number LIMIT $2
     FOR UPDATE OF s SKIP LOCKED
   ), claimed AS (
     UPDATE sandboxes s SET owner = claimer.incarnation, epoch = s.epoch + 1,
       place = CASE WHEN s.place IS NULL THEN NULL ELSE claimer.place END
     FROM candidates, claimer WHERE s.number = candidates.number
-    RETURNING s.number, s.id, s.epoch, s.owner
+    RETURNING s.number, s.id, s.epoch, s.owner, s.place IS DISTINCT FROM candidates.place AS moved
   ), followed AS (
     UPDATE conversations c SET owner = claimed.owner, epoch = claimed.epoch
     FROM claimed WHERE c.sandbox_id = claimed.id
   )
-  SELECT id, epoch FROM claimed ORDER BY number`;
+  SELECT id, epoch, moved AS "isMoved" FROM claimed ORDER BY number`;
+
+const claimStatements = {
+  active: claimStatement("active"),
+  resting: claimStatement("resting"),
+  named: claimStatement("named"),
+};
+
+/** Forgets nodes that ended long ago, which therefore own nothing any more. */
+const forgetStatement = `WITH gone AS (
+    DELETE FROM nodes WHERE expires_at < clock_timestamp() - ${keptAfterEnd} RETURNING incarnation
+  )
+  UPDATE sandboxes s SET owner = NULL FROM gone WHERE s.owner = gone.incarnation`;
 
 const releaseStatement = `WITH released AS (
     UPDATE sandboxes SET owner = NULL WHERE owner = $1 AND ($2::text[] IS NULL OR id = ANY ($2)) RETURNING id
@@ -60,16 +85,27 @@ const releaseStatement = `WITH released AS (
 /** The nodes and the owners of sandboxes, by the clock of the database. */
 export class PostgresNodes implements NodeStore {
   readonly #database: Database;
+  #self: SandboxOwnerColumns | "none" | undefined;
 
   constructor(database: Database) {
     this.#database = database;
   }
 
+  /**
+   * This node, as the owner of what it creates and changes; undefined in a program that never
+   * joined. Throws NodeUnreachable after its lease has ended.
+   */
+  self(): SandboxOwnerColumns | undefined {
+    if (this.#self === "none") throw new PlatformError("NodeNotReady", { retryAfter: 2 });
+    return this.#self;
+  }
+
   async join({ incarnation, url, place, version, isDraining }: NodeRow, leaseMs: number): Promise<void> {
-    await this.#write(`DELETE FROM nodes WHERE expires_at < clock_timestamp() - ${keptAfterEnd}`, []);
+    await this.#write(forgetStatement, []);
     const sql = `INSERT INTO nodes (incarnation, url, place, version, draining, expires_at)
       VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6::double precision * interval '1 millisecond')`;
     await this.#write(sql, [incarnation, url, place, version, isDraining, leaseMs]);
+    this.#self = { owner: incarnation, place };
   }
 
   async renew(
@@ -83,6 +119,7 @@ export class PostgresNodes implements NodeStore {
   }
 
   async leave(incarnation: string): Promise<void> {
+    this.#self = "none";
     // From here on its appends are refused, so the release need not be in the same transaction.
     await this.#write(
       "UPDATE nodes SET expires_at = least(expires_at, clock_timestamp()) WHERE incarnation = $1",
@@ -96,11 +133,13 @@ export class PostgresNodes implements NodeStore {
     return (await this.#database.read<StoredNode>(sql, [], true)).map(fromStored);
   }
 
-  async claim({ incarnation, ids, limit, lostAfterMs }: ClaimRequest): Promise<ClaimedSandbox[]> {
-    const values = [incarnation, ids ? [...ids] : null, limit, lostAfterMs];
+  async claim(request: ClaimRequest): Promise<ClaimedSandbox[]> {
+    const { incarnation, which, limit, lostAfterMs, known } = request;
+    const statement = claimStatements[typeof which === "string" ? which : "named"];
+    const values: PostgresValue[] = [incarnation, limit, lostAfterMs, known ? [...known] : null];
+    if (typeof which !== "string") values.push([...which]);
     return this.#database.use(
-      async (connection) =>
-        (await connection.query<ClaimedSandbox>(toQuery(claimStatement, values, true))).rows,
+      async (connection) => (await connection.query<ClaimedSandbox>(toQuery(statement, values, true))).rows,
     );
   }
 

@@ -96,11 +96,12 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     ...{ reader, writer, vault, clock },
     ...{ build: createQueryBuilder(), dialect: postgresDialect },
   };
-  const stores = createSqlStores(context, caches);
+  const nodes = new PostgresNodes(leases);
+  const stores = createSqlStores(context, caches, () => nodes.self());
   return {
     ...stores,
     events,
-    nodes: new PostgresNodes(leases),
+    nodes,
     settings: announced(stores.settings, (userId) => notifier.changed("settings", userId)),
     userSecrets: announced(stores.userSecrets, (userId) => notifier.changed("user_secrets", userId)),
     // What others write is unknown while their notices do not arrive.

@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { type PageRequest, type PageResult, pageOffset, toPage } from "@sandpiper/core/paging";
 import type { SandboxChange, SandboxRow, SandboxStore } from "@sandpiper/sandbox/sandbox-store";
-import type { Selectable } from "kysely";
+import { type Selectable, sql } from "kysely";
 import type { SqlContext } from "./context.ts";
 import { compile, type SandboxRecord } from "./tables.ts";
 
@@ -12,15 +12,27 @@ export const sandboxQueries = {
   search: "SELECT * FROM sandboxes WHERE user_id = ? ORDER BY created_at DESC, number DESC LIMIT ? OFFSET ?",
 } as const;
 
+/** The server that owns the sandboxes that it creates and changes. */
+export interface SandboxOwnerColumns {
+  /** Incarnation of the node. */
+  owner: string;
+  /** Where the files of new sandboxes are; null: every node can run them. */
+  place: string | null;
+}
+
 /** Sandboxes. The key from which callers' session keys are made is encrypted. */
 export class SqlSandboxes implements SandboxStore {
   readonly #context: SqlContext;
+  readonly #owner: () => SandboxOwnerColumns | undefined;
 
-  constructor(context: SqlContext) {
+  /** `owner`: this server, where several share the store. It throws while it may own nothing. */
+  constructor(context: SqlContext, owner: () => SandboxOwnerColumns | undefined = () => undefined) {
     this.#context = context;
+    this.#owner = owner;
   }
 
   async create(row: SandboxRow): Promise<void> {
+    const owner = this.#owner();
     const insert = this.#context.build.insertInto("sandboxes").values({
       id: row.id,
       user_id: row.userId,
@@ -34,6 +46,7 @@ export class SqlSandboxes implements SandboxStore {
       prepared: Number(row.prepared),
       snapshot_id: row.snapshotId,
       last_used_at: row.lastUsedAt,
+      ...(owner && { ...owner, epoch: firstEpoch }),
     });
     await this.#context.writer.run(compile(insert));
   }
@@ -52,12 +65,11 @@ export class SqlSandboxes implements SandboxStore {
     const update = this.#context.build
       .updateTable("sandboxes")
       .set({ id, ...columns })
-      .where("id", "=", id);
+      .where("id", "=", id)
+      .where(this.#isOwned());
     const { writer } = this.#context;
     const write = change.status === "PAUSED" ? writer.release(compile(update)) : writer.run(compile(update));
-    if ((await write) === 0) {
-      throw new PlatformError("StoredSandboxMissing");
-    }
+    if ((await write) === 0) throw await this.#refusal(id);
   }
 
   async get(id: string): Promise<SandboxRow | undefined> {
@@ -83,10 +95,36 @@ export class SqlSandboxes implements SandboxStore {
     );
   }
 
+  async listByIds(ids: readonly string[]): Promise<SandboxRow[]> {
+    if (ids.length === 0) return [];
+    const select = this.#context.build
+      .selectFrom("sandboxes")
+      .selectAll()
+      .where("id", "in", ids)
+      .orderBy("number");
+    const rows = await this.#context.reader.select<Stored>(compile(select));
+    return rows.map((stored) => this.#fromStored(stored));
+  }
+
+  async listIds(): Promise<{ id: string; snapshotId: string | null }[]> {
+    return await this.#context.reader.all('SELECT id, snapshot_id AS "snapshotId" FROM sandboxes');
+  }
+
   async remove(id: string): Promise<void> {
-    await this.#context.writer.release(
-      compile(this.#context.build.deleteFrom("sandboxes").where("id", "=", id)),
-    );
+    const remove = this.#context.build.deleteFrom("sandboxes").where("id", "=", id).where(this.#isOwned());
+    const removed = await this.#context.writer.release(compile(remove));
+    if (removed === 0 && this.#owner() && (await this.get(id))) throw new PlatformError("EpochPassed");
+  }
+
+  /** A sandbox may be changed while it has no owner, for example after a lease that has expired. */
+  #isOwned() {
+    const owner = this.#owner();
+    return owner ? sql<boolean>`(owner IS NULL OR owner = ${owner.owner})` : sql<boolean>`1 = 1`;
+  }
+
+  async #refusal(id: string): Promise<PlatformError> {
+    const isOfOther = this.#owner() !== undefined && (await this.get(id)) !== undefined;
+    return new PlatformError(isOfOther ? "EpochPassed" : "StoredSandboxMissing");
   }
 
   #fromStored(stored: Stored): SandboxRow {
@@ -106,6 +144,9 @@ export class SqlSandboxes implements SandboxStore {
     };
   }
 }
+
+/** Number of the first ownership of a sandbox. */
+const firstEpoch = 1;
 
 function specText(spec: unknown): string | null {
   return spec === null ? null : JSON.stringify(spec);

@@ -13,7 +13,7 @@ import { EncryptedDocuments } from "./encrypted-documents.ts";
 import { SqlLogins } from "./logins.ts";
 import { SqlModelCalls } from "./model-calls.ts";
 import { SqlPendingMessages } from "./pending-messages.ts";
-import { SqlSandboxes } from "./sandboxes.ts";
+import { type SandboxOwnerColumns, SqlSandboxes } from "./sandboxes.ts";
 import { SqlSnapshots } from "./snapshots.ts";
 import { SqlSpending } from "./spending.ts";
 import { SqlStartTasks } from "./start-tasks.ts";
@@ -24,16 +24,17 @@ export interface StoreCaches {
   userSecrets?: DocumentCache;
 }
 
-/** The parts of a store that are the same on all engines. */
+/** The parts of a store that are the same on all engines. `owner`: see `SqlSandboxes`. */
 export function createSqlStores(
   context: SqlContext,
   { settings, userSecrets }: StoreCaches = {},
+  owner?: () => SandboxOwnerColumns | undefined,
 ): Omit<Store, "events" | "nodes" | "version" | "close"> {
   return {
     modelCalls: new SqlModelCalls(context),
     conversations: new SqlConversations(context),
     startTasks: new SqlStartTasks(context),
-    sandboxes: new SqlSandboxes(context),
+    sandboxes: new SqlSandboxes(context, owner),
     snapshots: new SqlSnapshots(context),
     blobs: new SqlBlobReferences(context),
     pendingMessages: new SqlPendingMessages(context),

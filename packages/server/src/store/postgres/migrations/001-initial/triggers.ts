@@ -3,8 +3,9 @@
  * of each write: a conversation's events, model calls, project context and agent in
  * `conversations.stored_bytes`, and the sum of a user's conversations, with their configuration and
  * pending messages, in `stored_bytes`. They copy what projects do by themselves along with the
- * files: to a snapshot, and to a sandbox that begins with one. They remove the log of a
- * conversation with it: foreign keys would check each event that is appended.
+ * files: to a snapshot, and to a sandbox that begins with one. They give conversations the owner
+ * of their sandbox. They remove the log of a conversation with it: foreign keys would check each
+ * event that is appended.
  */
 export const triggers = `
 CREATE FUNCTION count_bytes(the_user text, more bigint) RETURNS void LANGUAGE plpgsql AS $$
@@ -39,6 +40,30 @@ CREATE TRIGGER conversation_changed AFTER UPDATE ON conversations FOR EACH ROW
   WHEN ((NEW.stored_bytes <> OLD.stored_bytes OR NEW.user_id <> OLD.user_id OR NEW.config <> OLD.config)
     AND current_setting('sandpiper.counted', true) IS DISTINCT FROM 'yes')
   EXECUTE FUNCTION conversation_changed();
+
+CREATE FUNCTION conversation_placed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  -- The lock makes a claim of the sandbox wait, which then finds the conversation.
+  SELECT s.owner, s.epoch INTO NEW.owner, NEW.epoch FROM sandboxes s WHERE s.id = NEW.sandbox_id FOR SHARE;
+  IF NOT FOUND THEN
+    -- The sandbox may be created at the same time: the second of both sees the first.
+    PERFORM pg_advisory_xact_lock(hashtextextended(NEW.sandbox_id, 0));
+    SELECT s.owner, s.epoch INTO NEW.owner, NEW.epoch FROM sandboxes s WHERE s.id = NEW.sandbox_id FOR SHARE;
+  END IF;
+  NEW.epoch := coalesce(NEW.epoch, 0);
+  RETURN NEW;
+END $$;
+CREATE TRIGGER conversation_placed BEFORE INSERT OR UPDATE OF sandbox_id ON conversations
+  FOR EACH ROW EXECUTE FUNCTION conversation_placed();
+
+CREATE FUNCTION sandbox_placed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended(NEW.id, 0));
+  UPDATE conversations SET owner = NEW.owner, epoch = NEW.epoch WHERE sandbox_id = NEW.id;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER sandbox_placed AFTER INSERT ON sandboxes FOR EACH ROW WHEN (NEW.owner IS NOT NULL)
+  EXECUTE FUNCTION sandbox_placed();
 
 CREATE FUNCTION part_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
