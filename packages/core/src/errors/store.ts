@@ -38,6 +38,8 @@ export const storeErrors = {
     DatabaseDown: "The database cannot be reached: try again in a moment.",
     WriteUncertain:
       "The connection to the database broke during a write, which may have been stored or not: look before you repeat it.",
+    MoveInterrupted:
+      "The connection to the database at {address} broke ({reason}): run the command again, which finds out what is there.",
   },
   OwnershipLost: {
     EpochPassed: "Another server has taken over the conversation: nothing was stored.",
@@ -73,6 +75,20 @@ export const storeErrors = {
       "The database at {address} was changed by a newer version of Sandpiper (schema {version}, this one knows {known}): start that version, or restore a backup.",
     DatabaseKeyWrong:
       "The vault key does not belong to the data in the database at {address}: start with the key of the servers that use it.",
+    MoveSourceMissing:
+      "The data folder {dir} has no store to copy: name the right folder with SANDPIPER_DATA, or start on the empty database.",
+    MoveSourceOld:
+      "The data folder {dir} was written by an older version of Sandpiper: run the command without --dry-run, which upgrades it as the server does at its start.",
+    MoveTargetMissing:
+      "No database is named: set SANDPIPER_DATABASE_URL_FILE to a file with its address, or SANDPIPER_DATABASE_URL.",
+    MoveTargetInUse:
+      "A Sandpiper server works on the database at {address}: end it, for example with `systemctl stop sandpiper`, and run the command again; after a kill -9 it counts for four more seconds.",
+    MoveTargetBusy:
+      "Another command, or a server that starts, prepares the database at {address}: run the command again when it has ended.",
+    MoveTargetUsed:
+      "The database at {address} holds other data ({detail}), and was not changed: create an empty database and name it in SANDPIPER_DATABASE_URL.",
+    MoveDiffers:
+      "The copy at {address} differs from the data folder ({detail}), and was taken back: run the command again, and check disk and memory of both machines if that happens twice.",
     DatabaseDamaged: "The database {file} is damaged: restore it from a backup.",
     DecryptionFailed:
       "Encrypted data ({place}) cannot be opened: {source} belongs to other data, or the data is damaged. Give the key of this data back, or restore a backup.",

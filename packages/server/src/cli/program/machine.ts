@@ -1,7 +1,7 @@
-import { type Command, InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { formatVariablesHelp } from "../../config/documentation.ts";
 
-/** `serve`, `gui`, `demo` and `doctor`. */
+/** `serve`, `gui`, `demo`, `doctor` and `migrate`. */
 export function addMachineCommands(program: Command): void {
   program
     .command("serve")
@@ -55,6 +55,27 @@ npm fetches the GUI once. The printed address logs one browser in, once. Ctrl-C 
     .action(async (options) => {
       const { doctor } = await import("../doctor.ts");
       process.exitCode = await doctor(options);
+    });
+  program
+    .command("migrate")
+    .description("copy the data folder's conversations, settings and keys to an empty PostgreSQL database")
+    .addOption(new Option("--to <engine>", "where the data goes").choices(["postgres"]).makeOptionMandatory())
+    .option("--dry-run", "say what would be copied, and change nothing")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  SANDPIPER_DATABASE_URL_FILE=/etc/sandpiper/database sandpiper migrate --to postgres --dry-run
+  SANDPIPER_DATABASE_URL_FILE=/etc/sandpiper/database sandpiper migrate --to postgres
+
+The address comes from SANDPIPER_DATABASE_URL_FILE or SANDPIPER_DATABASE_URL, because arguments are
+visible to other users. The server must be stopped. The copy is one transaction: if it is
+interrupted, the database stays empty, and the command can be run again. The exit code is 0 only if
+the digests of all tables and of each conversation's log agree.`,
+    )
+    .action(async (options) => {
+      const { migrate } = await import("../migrate.ts");
+      await migrate(options);
     });
 }
 

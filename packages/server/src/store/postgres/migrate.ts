@@ -13,8 +13,8 @@ interface Migration {
 /** In order; they only add, because older servers work while they run. */
 const migrations: readonly Migration[] = [{ name: "initial", sql: initial, isCompatible: false }];
 
-/** Advisory lock of the servers that migrate one database: "sand" as a number. */
-const lock = 0x73616e64;
+/** Advisory lock of the processes that prepare one database: "sand" as a number. */
+export const migrationLock = 0x73616e64;
 
 /**
  * Brings the schema up to date, one transaction a migration, while other servers wait or work.
@@ -23,7 +23,7 @@ const lock = 0x73616e64;
  */
 export async function migrate(connection: Connection, address: string): Promise<void> {
   await connection.query("SET statement_timeout = 0");
-  await connection.query(toQuery("SELECT pg_advisory_lock($1)", [lock], false));
+  await connection.query(toQuery("SELECT pg_advisory_lock($1)", [migrationLock], false));
   try {
     const version = await requireKnownSchema(connection, address);
     for (const [index, migration] of migrations.entries())
@@ -33,7 +33,7 @@ export async function migrate(connection: Connection, address: string): Promise<
     if (code !== "42501") throw error;
     throw new PlatformError("DatabaseRights", { address, reason: message }, { cause: error });
   } finally {
-    await connection.query(toQuery("SELECT pg_advisory_unlock($1)", [lock], false)).catch(() => {});
+    await connection.query(toQuery("SELECT pg_advisory_unlock($1)", [migrationLock], false)).catch(() => {});
     await connection.query("RESET statement_timeout").catch(() => {});
   }
 }
