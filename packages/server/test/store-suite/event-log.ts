@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { ConstraintViolation } from "../../src/store/sql/constraint-violation.ts";
 import type { Store } from "../../src/store/store.ts";
 import { allowInventedEvents } from "../support/event-checks.ts";
 import { conversationRow, message, stateUpdate } from "../support/store.ts";
@@ -53,6 +54,23 @@ export function describeEventLog({ name, createTestStore, openStore, newPlace }:
       expect(await store.events.read(id, 0, 10)).toEqual([...first, third]);
       expect(await store.events.read(id, 1, 1)).toEqual([first[1]]);
       expect(await store.events.lastSeq(id)).toBe(3);
+    });
+
+    test("an event whose id the log has is refused, and appends at the same time are not", async () => {
+      const known = randomUUID();
+      const other = conversationRow();
+      await store.conversations.create(other);
+      await store.events.append(id, [message("first", known)]);
+      const results = await Promise.allSettled([
+        store.events.append(id, [message("new"), message("again", known)]),
+        store.events.append(other.id, [message("other", known)]),
+      ]);
+      expect(results.map(({ status }) => status)).toEqual(["rejected", "fulfilled"]);
+      expect((results[0] as PromiseRejectedResult).reason).toBeInstanceOf(ConstraintViolation);
+      const [next] = await store.events.append(id, [message("next")]);
+      expect((await store.events.read(id, 0, 10)).map(({ seq }) => seq)).toEqual([1, 2]);
+      expect(next!.seq).toBe(2);
+      expect(await store.events.count(other.id)).toBe(1);
     });
 
     test("serialized events contain no null or undefined, except inside a state update's value", async () => {

@@ -32,6 +32,15 @@ function countBytes({ events, calls }: AppendJob): number {
   return texts.reduce((sum, text) => sum + Buffer.byteLength(text) + rowBytes, 0);
 }
 
+/** The number of events of the jobs before each one. */
+function countBefore(jobs: readonly AppendJob[]): number[] {
+  let count = 0;
+  return jobs.map(({ events }) => {
+    count += events.length;
+    return count - events.length;
+  });
+}
+
 /**
  * Appends to different conversations in one statement, which is one transaction. The answers are in
  * the order of the jobs. `again` recognizes jobs that an earlier attempt has stored.
@@ -43,12 +52,11 @@ export async function appendBatch(
   again: boolean,
 ): Promise<AppendAnswer[]> {
   const events = jobs.flatMap((job) => job.events);
-  const numbersOf = (parts: "events" | "calls") =>
-    jobs.flatMap((job, index) => Array<number>(job[parts].length).fill(index + 1));
   const values: PostgresValue[] = [
     jobs.map((job) => job.conversationId),
     jobs.map((job) => job.nowMicros),
     jobs.map((job) => job.events.length),
+    countBefore(jobs),
     jobs.map(countBytes),
     jobs.map((job) => job.executionStatus),
     jobs.map((job) => job.resetsUncleanEnds),
@@ -62,12 +70,11 @@ export async function appendBatch(
     jobs.map((job) => job.navigate?.index ?? 0),
     jobs.map((job) => job.owner?.node ?? null),
     jobs.map((job) => job.owner?.epoch ?? null),
-    numbersOf("events"),
     events.map(({ id }) => id),
     events.map(({ kind }) => kind),
     events.map(({ listed }) => listed),
     events.map(({ body }) => body),
-    numbersOf("calls"),
+    jobs.flatMap((job, index) => Array<number>(job.calls.length).fill(index + 1)),
     jobs.flatMap((job) => job.calls),
     jobs.flatMap((job) => job.callTools),
     again,
@@ -75,7 +82,8 @@ export async function appendBatch(
     userBytes,
   ];
   const { rows } = await connection.query<AppendAnswer & { job: number }>(toQuery(statement, values, true));
-  const answers: AppendAnswer[] = [];
+  const missing: AppendAnswer = { failure: "conversation-not-found", seq: 0, micros: 0, head: null };
+  const answers = jobs.map(() => missing);
   for (const row of rows) answers[row.job - 1] = row;
   return answers;
 }

@@ -1,5 +1,4 @@
 import { PlatformError } from "@sandpiper/core/errors";
-import { ConstraintViolation } from "../sql/constraint-violation.ts";
 
 /** The error for a failure that a function of the database returns. */
 export function appendFailure(failure: string): Error {
@@ -20,8 +19,6 @@ export function appendFailure(failure: string): Error {
       return new PlatformError("UserStorageFull");
     case "uncertain":
       return new PlatformError("WriteUncertain", { retryAfter: 2 });
-    case "event-exists":
-      return new ConstraintViolation("The log has an event with this id.");
     default:
       return new Error(`The database returned an unknown failure: ${failure}`);
   }
