@@ -3,6 +3,8 @@ import { parseRanges } from "@sandpiper/core/outbound/addresses";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { serverConversationHeader } from "@sandpiper/wire";
 import Fastify, { type FastifyReply, LogController } from "fastify";
+import { installForwarding } from "./forwarding/forward-hook.ts";
+import { createForwarding } from "./forwarding/forwarding.ts";
 import { documentRoutes, installOpenApi } from "./openapi/openapi.ts";
 import { createPreviews } from "./preview/preview.ts";
 import { previewRoutes } from "./preview/routes.ts";
@@ -93,7 +95,14 @@ export function buildApp(services: HttpServices): App {
     logger: services.logger,
   });
   const live = new LiveCredentials(services.sources, services.logger);
-  const previews = createPreviews({ ...services, connections, live }, authenticator, () => app.server);
+  const forwarding =
+    services.forwarding &&
+    createForwarding(services.forwarding, { sandboxes: services.sandboxes, connections });
+  const previews = createPreviews(
+    { ...services, connections, live, forwarding },
+    authenticator,
+    () => app.server,
+  );
   const app: App = Fastify({
     loggerInstance: services.logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -106,7 +115,7 @@ export function buildApp(services: HttpServices): App {
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
     rewriteUrl: stripPrefix,
     serverFactory: (handler, options) =>
-      createListener(handler, previews, { connections, scheduler }, options),
+      createListener(handler, previews, { connections, scheduler, forwarding }, options),
     frameworkErrors: (error, request, reply) => sendError(error, request, reply as FastifyReply),
     clientErrorHandler: respondToClientError,
   });
@@ -116,7 +125,8 @@ export function buildApp(services: HttpServices): App {
   );
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
-  installBodyParsers(app, scheduler, config.bodyLimit);
+  const { bodyLimit } = config;
+  installBodyParsers(app, { scheduler, bodyLimit, keepsBodies: forwarding !== undefined });
   const { rejectUnknownPath } = installErrors(app);
   const documents = installOpenApi(app);
   const corsOptions = {
@@ -135,6 +145,7 @@ export function buildApp(services: HttpServices): App {
   app.after(() => {
     app.addHook("onRequest", authHook({ authenticator, limit, connections, live }));
     app.addHook("onRequest", rejectUnknownPath);
+    if (forwarding) installForwarding(app, forwarding);
     installReadOnly(app);
     if (config.logLevel === "debug") logRequests(app);
     healthRoutes(app, services);
@@ -194,17 +205,22 @@ export function buildApp(services: HttpServices): App {
     quota: followers,
     connections,
     live,
+    forwarding,
   });
   let others: ReturnType<typeof acceptMore> | undefined;
   let othersClosed: Promise<unknown> | undefined;
   app.addHook("onListen", async () => {
     others = acceptMore(app.server);
   });
-  app.addHook("onClose", async () => void (await othersClosed));
+  app.addHook("onClose", async () => {
+    await othersClosed;
+    forwarding?.close();
+  });
   app.addHook("preClose", async () => {
     othersClosed = others?.close();
     live.close();
     previews.close();
+    forwarding?.leave();
     setTimeout(() => app.server.closeAllConnections(), closeTimeoutMs).unref();
     await sockets.close();
   });

@@ -42,13 +42,13 @@ async function startFront(locate: () => Promise<SandboxLocation>, isForwarded = 
   ends.push(() => client.close());
   const forwarder = new Forwarder({ ownership: { locate }, client });
   const front = await listen((incoming, response) => {
-    forwarder.request("s", { request: incoming, response, client: "10.1.2.3", isForwarded }).then(
+    forwarder.request("s", { request: incoming, response, isForwarded }).then(
       (handling) => handling === "here" && response.end("here"),
       (error: { status?: number; code?: string }) => response.writeHead(error.status ?? 500).end(error.code),
     );
   });
   front.on("upgrade", (incoming, connection, head) => {
-    void forwarder.upgrade("s", { request: incoming, connection, head, client: "10.1.2.3", isForwarded });
+    void forwarder.upgrade("s", { request: incoming, connection, head, isForwarded });
   });
   return front;
 }
@@ -76,7 +76,7 @@ test("a request goes to the owner with its body, headers and a pass, and the ans
   expect(seen).toMatchObject([{ method: "POST", url: "/api/x?y=%2F", headers: { "x-sent": "1" } }]);
   const passed = { node: "owner", method: "POST", url: "/api/x?y=%2F" };
   const pass = seen[0]!.headers[passHeader];
-  expect(passes.check(passed, pass)).toEqual({ client: "10.1.2.3" });
+  expect(passes.check(passed, pass)).toEqual({ client: "127.0.0.1" });
   expect(passes.check({ ...passed, url: "/api/other" }, pass)).toBeUndefined();
   expect(passes.check({ ...passed, node: "another" }, pass)).toBeUndefined();
   expect(new Passes(randomBytes(32)).check(passed, pass)).toBeUndefined();
@@ -153,7 +153,7 @@ test("what is forwarded to a node that does not own the sandbox goes no further"
   const other = await listen((_incoming, response) => response.end("other"));
   const front = await startFront(async () => nodeAt(portOf(other)), true);
   const answer = await ask(front);
-  expect([answer.status, await answer.text()]).toEqual([503, "SandboxMoved"]);
+  expect([answer.status, await answer.text()]).toEqual([421, ""]);
   const here = await startFront(async () => "here", true);
   expect(await (await ask(here)).text()).toBe("here");
 });

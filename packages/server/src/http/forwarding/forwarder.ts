@@ -1,103 +1,115 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type Duplex, pipeline, type Readable } from "node:stream";
+import type { Socket } from "node:net";
+import { type Duplex, pipeline, type Readable, type Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { PlatformError } from "@sandpiper/core/errors";
 import { hopByHopHeaders, splice } from "@sandpiper/core/http-proxy";
 import type { Ownership } from "../../nodes/api.ts";
+import { gatherPieces } from "../server/gather-pieces.ts";
 import type { ForwardedRequest, NodeAnswer, NodeClient } from "./node-client.ts";
 
-/** How long a request waits for a node that takes over a sandbox, ms. */
-const takeoverMs = 10_000;
+const defaultTakeoverMs = 10_000;
 
 /** Delay between two attempts to find the node of a sandbox, ms. */
 const retryMs = 150;
 
-/** A request that is handled here, or has been answered by the node of its sandbox. */
-export type Handling = "here" | "forwarded";
+/** Status of a node that does not own the sandbox of a request; only other nodes see it. */
+const misdirected = 421;
+
+/** A request that is handled here, or has been answered. */
+export type Handling = "here" | "answered";
+
+/** A request that may be another node's. */
+interface Incoming {
+  request: IncomingMessage;
+  /** Another node has taken this one for the owner. */
+  isForwarded: boolean;
+}
 
 /** Sends requests for sandboxes to the nodes that own them, and their answers to the clients. */
 export class Forwarder {
   readonly #ownership: Pick<Ownership, "locate">;
   readonly #client: NodeClient;
+  /** Upgraded connections and endless answers that are passed on to clients. */
+  readonly #open = new Set<Writable>();
+  readonly #takeoverMs: number;
 
-  constructor(deps: { ownership: Pick<Ownership, "locate">; client: NodeClient }) {
+  constructor(deps: {
+    ownership: Pick<Ownership, "locate">;
+    client: NodeClient;
+    /** How long a request waits for a node that takes over a sandbox, ms. */
+    takeoverMs?: number;
+  }) {
     this.#ownership = deps.ownership;
     this.#client = deps.client;
+    this.#takeoverMs = deps.takeoverMs ?? defaultTakeoverMs;
   }
 
   /**
-   * Answers a request from the node of its sandbox, unless that is this one. `isForwarded`: another
-   * node has taken this one for it. `body`: what was read of the request, if anything. Throws
-   * SandboxMoved, NodeUnreachable, NodeFailed.
+   * Answers a request from the node of its sandbox, unless that is this one. `body`: what was read
+   * of the request, if anything. Throws NodeUnreachable, SandboxMoved, NodeFailed.
    */
   async request(
     sandboxId: string,
     {
       request,
       response,
-      client,
       isForwarded,
-      body = readBody(request),
-    }: {
-      request: IncomingMessage;
-      response: ServerResponse;
-      client: string;
-      isForwarded: boolean;
-      body?: Readable | Buffer | undefined;
-    },
+      body,
+    }: Incoming & { response: ServerResponse; body?: Buffer | undefined },
   ): Promise<Handling> {
     const gone = new AbortController();
     const leave = () => gone.abort();
     response.once("close", leave);
-    const { method = "GET", url = "/", headers } = request;
-    const forwarded = { method, url, headers, client, body, signal: gone.signal };
-    const answer = await this.#ask(sandboxId, forwarded, isForwarded).catch((error: unknown) => {
+    const forwarded = {
+      ...toForwarded(request),
+      body: body ? () => body : lazyBody(request, response),
+      signal: gone.signal,
+    };
+    try {
+      const answer = await this.#ask(sandboxId, forwarded, isForwarded);
+      if (answer === "misdirected") response.writeHead(misdirected).end();
+      else if (answer !== "here") this.#respond(request, response, answer.response);
+      if (answer !== "here") return "answered";
+    } catch (error) {
       response.off("close", leave);
+      gone.abort();
+      // A body that is not read to its end ends the connection, which may be used again otherwise.
+      if (!request.complete) response.shouldKeepAlive = false;
+      connectionOf(request).setTimeout?.(timeoutOf(request));
       throw error;
-    });
-    if (answer === "here") {
-      response.off("close", leave);
-      return answer;
     }
-    respond(request, response, answer.response);
-    return "forwarded";
+    response.off("close", leave);
+    return "here";
   }
 
   /** The same for a handshake. Without an upgrade the answer is a refusal, which is passed on. */
   async upgrade(
     sandboxId: string,
-    {
-      request,
-      connection,
-      head,
-      client,
-      isForwarded,
-    }: {
-      request: IncomingMessage;
-      connection: Duplex;
-      head: Buffer;
-      client: string;
-      isForwarded: boolean;
-    },
+    { request, connection, head, isForwarded }: Incoming & { connection: Duplex; head: Buffer },
   ): Promise<Handling> {
     const gone = new AbortController();
     const leave = () => gone.abort();
     connection.once("close", leave);
-    const { method = "GET", url = "/", headers } = request;
-    const forwarded = { method, url, headers, client, body: undefined, signal: gone.signal };
+    const forwarded = { ...toForwarded(request), body: () => undefined, signal: gone.signal };
     const answer = await this.#ask(sandboxId, forwarded, isForwarded).finally(() =>
       connection.off("close", leave),
     );
     if (answer === "here") return answer;
-    connection.write(headOf(answer.response), "latin1");
-    if (!("connection" in answer)) {
-      pipeline([answer.response, connection], () => {});
-      return "forwarded";
-    }
-    if (answer.head.length > 0) connection.write(answer.head);
-    if (head.length > 0) answer.connection.write(head);
-    splice(connection, answer.connection);
-    return "forwarded";
+    if (answer === "misdirected") connection.end(`HTTP/1.1 ${misdirected} Misdirected Request\r\n\r\n`);
+    else if ("connection" in answer) this.#join(connection, head, answer);
+    else refuse(connection, answer.response);
+    return "answered";
+  }
+
+  /** Ends upgraded connections and endless answers, because this node closes. */
+  leave(): void {
+    for (const stream of this.#open) stream.destroy();
+  }
+
+  /** Ends the connections to other nodes. */
+  close(): void {
+    this.#client.close();
   }
 
   /** Tries again while the node of a sandbox cannot be reached, because another one takes over. */
@@ -105,49 +117,109 @@ export class Forwarder {
     sandboxId: string,
     request: ForwardedRequest,
     isForwarded: boolean,
-  ): Promise<NodeAnswer | "here"> {
-    const deadline = performance.now() + takeoverMs;
+  ): Promise<NodeAnswer | "here" | "misdirected"> {
+    const deadline = performance.now() + this.#takeoverMs;
     for (;;) {
       try {
         const node = await this.#ownership.locate(sandboxId);
         if (node === "here") return node;
-        if (isForwarded) throw new PlatformError("SandboxHasMoved", { retryAfter: 1 });
-        return await this.#client.send(node, request);
+        if (isForwarded) return "misdirected";
+        const answer = await this.#client.send(node, request);
+        if (answer.response.statusCode !== misdirected) return answer;
+        answer.response.resume();
+        throw new PlatformError("SandboxHasMoved", { retryAfter: 1 });
       } catch (error) {
-        if (!isPassing(error) || performance.now() > deadline || request.signal.aborted) throw error;
+        if (isForwarded && isPassing(error)) return "misdirected";
+        if (!mayRepeat(error, request) || performance.now() > deadline) throw error;
       }
       await sleep(retryMs, undefined, { ref: false });
     }
+  }
+
+  #respond(request: IncomingMessage, response: ServerResponse, answer: IncomingMessage): void {
+    const dropped = hopByHopHeaders(answer.headers.connection);
+    // The owner may answer before it has read the whole body.
+    if (!request.complete) response.shouldKeepAlive = false;
+    for (const [name, value] of headersOf(answer, dropped)) response.appendHeader(name, value);
+    response.writeHead(answer.statusCode!);
+    setImmediate(() => !response.writableEnded && response.flushHeaders());
+    const isEndless = answer.headers["content-type"]?.startsWith("text/event-stream");
+    if (isEndless) this.#open.add(response);
+    pipeline([answer, response], () => {
+      this.#open.delete(response);
+      request.resume();
+    });
+  }
+
+  #join(
+    client: Duplex,
+    head: Buffer,
+    owner: { response: IncomingMessage; connection: Duplex; head: Buffer },
+  ): void {
+    client.write(headOf(owner.response, new Set()), "latin1");
+    if (owner.head.length > 0) client.write(owner.head);
+    if (head.length > 0) owner.connection.write(head);
+    this.#open.add(client);
+    splice(client, owner.connection, { onDone: () => this.#open.delete(client) });
   }
 }
 
 /** What another node or another attempt may mend. */
 function isPassing(error: unknown): boolean {
-  return error instanceof PlatformError && error.code === "NodeUnreachable";
+  return (
+    error instanceof PlatformError && (error.code === "NodeUnreachable" || error.code === "SandboxMoved")
+  );
 }
 
-function readBody(request: IncomingMessage): Readable | undefined {
+/** A body that has begun to flow cannot flow again to another node. */
+function mayRepeat(error: unknown, { hasFlowed, signal }: ForwardedRequest): boolean {
+  return isPassing(error) && !signal.aborted && !hasFlowed;
+}
+
+/** The request as the client sent it: the router may have changed its URL. */
+function toForwarded(request: IncomingMessage): Omit<ForwardedRequest, "body" | "signal" | "hasFlowed"> {
+  const { method = "GET", headers, socket } = request;
+  const url = (request as { originalUrl?: string }).originalUrl ?? request.url ?? "/";
+  const begin = () => {
+    // The owner bounds the silence of a request, because it knows how long it may be.
+    connectionOf(request).setTimeout?.(0);
+    connectionOf(request).setKeepAlive?.(true, 60_000);
+  };
+  return { method, url, headers, client: socket.remoteAddress ?? "", begin };
+}
+
+/** The client's connection; a request that the server makes to itself has none. */
+function connectionOf({ socket }: IncomingMessage): Partial<Socket> {
+  return socket;
+}
+
+function timeoutOf(request: IncomingMessage): number {
+  return (connectionOf(request).server as { timeout?: number } | null | undefined)?.timeout ?? 0;
+}
+
+/** The body of a request, which begins to flow when it is asked for. */
+function lazyBody(request: IncomingMessage, response: ServerResponse): () => Readable | undefined {
   const { "content-length": length, "transfer-encoding": encoding } = request.headers;
-  return encoding !== undefined || (length !== undefined && length !== "0") ? request : undefined;
+  if (encoding !== undefined) return () => gatherPieces(request, response).on("error", () => {});
+  return () => (length !== undefined && length !== "0" ? request : undefined);
 }
 
-function respond(request: IncomingMessage, response: ServerResponse, answer: IncomingMessage): void {
+/** Passes on the refusal of a handshake. */
+function refuse(connection: Duplex, answer: IncomingMessage): void {
   const dropped = hopByHopHeaders(answer.headers.connection);
-  const head: string[] = [];
-  for (let index = 0; index < answer.rawHeaders.length; index += 2) {
-    const name = answer.rawHeaders[index]!;
-    if (!dropped.has(name.toLowerCase())) head.push(name, answer.rawHeaders[index + 1]!);
-  }
-  // The owner may answer before it has read the whole body.
-  if (!request.complete) response.shouldKeepAlive = false;
-  response.writeHead(answer.statusCode!, head);
-  setImmediate(() => !response.writableEnded && response.flushHeaders());
-  pipeline([answer, response], () => request.resume());
+  connection.write(headOf(answer, dropped, "Connection: close\r\n"), "latin1");
+  pipeline([answer, connection], () => {});
 }
 
-function headOf({ statusCode, statusMessage, rawHeaders }: IncomingMessage): string {
-  const lines: string[] = [];
+function headersOf({ rawHeaders }: IncomingMessage, dropped: ReadonlySet<string>): [string, string][] {
+  const kept: [string, string][] = [];
   for (let index = 0; index < rawHeaders.length; index += 2)
-    lines.push(`${rawHeaders[index]}: ${rawHeaders[index + 1]}\r\n`);
-  return `HTTP/1.1 ${statusCode} ${statusMessage}\r\n${lines.join("")}\r\n`;
+    if (!dropped.has(rawHeaders[index]!.toLowerCase()))
+      kept.push([rawHeaders[index]!, rawHeaders[index + 1]!]);
+  return kept;
+}
+
+function headOf(answer: IncomingMessage, dropped: ReadonlySet<string>, more = ""): string {
+  const lines = headersOf(answer, dropped).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${answer.statusCode} ${answer.statusMessage}\r\n${lines.join("")}${more}\r\n`;
 }

@@ -8,6 +8,9 @@ import { type Passes, passHeader } from "./pass.ts";
 /** How long another node may take to accept a connection, ms. */
 const connectMs = 2_000;
 
+/** Silence after which a connection to another node is probed, ms; it ends after ten probes. */
+const aliveMs = 5_000;
+
 /** Idle connections that are kept to each other node. */
 const maxFreeConnections = 64;
 
@@ -16,10 +19,14 @@ export interface ForwardedRequest {
   method: string;
   url: string;
   headers: IncomingMessage["headers"];
-  /** Address of the client. */
+  /** Address at the other end of the connection on which the request came. */
   client: string;
-  /** Undefined: no body. */
-  body: Readable | Buffer | undefined;
+  /** Called before the request is sent. */
+  begin?(): void;
+  /** Gives the body when it can be sent; undefined: there is none. */
+  body(): Readable | Buffer | undefined;
+  /** Set when a body has begun to flow, which it can do once. */
+  hasFlowed?: boolean;
   /** Aborted when the client has left. */
   signal: AbortSignal;
 }
@@ -43,7 +50,7 @@ export class NodeClient {
    * of the request was sent, so that the caller may try again, and NodeFailed afterwards.
    */
   send(node: NodeRow, forwarded: ForwardedRequest): Promise<NodeAnswer> {
-    const { method, url, body, signal } = forwarded;
+    const { method, url, signal } = forwarded;
     const target = new URL(node.url);
     return new Promise((resolve, reject) => {
       let isSent = false;
@@ -56,9 +63,14 @@ export class NodeClient {
       request.once("socket", (socket) => {
         const begin = () => {
           clearTimeout(late);
+          forwarded.begin?.();
           socket.setNoDelay(true);
+          // Finds out within seconds that the other machine is gone.
+          socket.setKeepAlive(true, aliveMs);
+          const body = forwarded.body();
+          forwarded.hasFlowed = body !== undefined && !(body instanceof Uint8Array);
           // Reading twice does no harm; a write may have been done when the connection breaks.
-          isSent = !isRead(method);
+          isSent = !isRead(method) || forwarded.hasFlowed;
           if (body instanceof Uint8Array) request.end(body);
           else if (body) body.pipe(request);
           else request.end();
@@ -68,7 +80,7 @@ export class NodeClient {
       });
       request.once("response", (response) => resolve({ response }));
       request.once("upgrade", (response, connection, head) => resolve({ response, connection, head }));
-      request.once("error", (cause) => {
+      request.on("error", (cause) => {
         clearTimeout(late);
         reject(
           isSent

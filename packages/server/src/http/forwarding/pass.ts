@@ -8,7 +8,7 @@ const validMs = 30_000;
 
 /** What a pass says. */
 export interface Pass {
-  /** Address of the client that sent the request to the first node. */
+  /** Address at the other end of the first node's connection: of the client, or of its proxy. */
   client: string;
 }
 

@@ -5,6 +5,8 @@ import { errorText, PlatformError } from "@sandpiper/core/errors";
 import { splice } from "@sandpiper/core/http-proxy";
 import { newId } from "@sandpiper/wire";
 import { makeToken } from "../../users/sandbox-grants.ts";
+import type { Forwarding } from "../forwarding/forwarding.ts";
+import { isForwarded } from "../forwarding/received.ts";
 import type { Authenticator } from "../server/auth.ts";
 import type { ConnectionGuard } from "../server/connections/connection-guard.ts";
 import type { LiveCredentials } from "../server/connections/live-credentials.ts";
@@ -52,12 +54,13 @@ export function createPreviews(
   services: Pick<HttpServices, "config" | "sandboxes" | "grants" | "logger"> & {
     connections: Pick<ConnectionGuard, "identify">;
     live: Pick<LiveCredentials, "hold">;
+    forwarding?: Forwarding | undefined;
   },
   authenticator: Authenticator,
   server: () => Server,
   limits: PreviewLimits = previewLimits,
 ): Previews {
-  const { config, sandboxes, grants, logger, connections, live } = services;
+  const { config, sandboxes, grants, logger, connections, live, forwarding } = services;
   /** By sandbox, including those that are being opened. */
   const open = new Map<string, Set<Entry>>();
   let closing = false;
@@ -105,7 +108,7 @@ export function createPreviews(
   const serve = async (
     request: IncomingMessage,
     response: ServerResponse,
-    onUpgrade?: Splice,
+    onUpgrade?: Handshake,
   ): Promise<void> => {
     const target = parsePreviewTarget(request, address());
     if ("location" in target) return respondEmpty(request, response, 308, { location: target.location });
@@ -127,6 +130,12 @@ export function createPreviews(
     if (target.form === "path" && request.headers["service-worker"] !== undefined) {
       throw new PlatformError("ServiceWorkerInPathPreview");
     }
+    const { sandboxId } = target;
+    const incoming = { request, isForwarded: isForwarded(request) };
+    const handling = onUpgrade
+      ? await forwarding?.upgrade(sandboxId, { ...incoming, ...onUpgrade.client })
+      : await forwarding?.request(sandboxId, { ...incoming, response });
+    if (handling === "answered") return onUpgrade?.leave();
     // Nothing waits between the connection and its use, so that a client that leaves ends it.
     const forApp = await isAppAuthorization(request, authenticator);
     if (response.destroyed) return;
@@ -142,7 +151,8 @@ export function createPreviews(
     const hasNotice = target.form === "path" && !onUpgrade && isNavigation(request);
     if (hasNotice) headers["accept-encoding"] = "identity";
     const upgraded: OnUpgrade | undefined =
-      onUpgrade && ((answer, app, head) => onUpgrade(answer, app, buildResponseHeaders(answer, rules), head));
+      onUpgrade &&
+      ((answer, app, head) => onUpgrade.join(answer, app, buildResponseHeaders(answer, rules), head));
     await forwardPreview(
       request,
       response,
@@ -159,7 +169,7 @@ export function createPreviews(
   const answer = async (
     request: IncomingMessage,
     response: ServerResponse,
-    onUpgrade?: Splice,
+    onUpgrade?: Handshake,
   ): Promise<void> => {
     disableTimeout(request.socket);
     request.on("error", () => {});
@@ -193,12 +203,17 @@ export function createPreviews(
       response.shouldKeepAlive = false;
       response.assignSocket(connection as Socket);
       response.once("finish", () => connection.end());
-      void answer(request, response, (reply, app, headers, appHead) => {
-        response.detachSocket(connection as Socket);
-        connection.write(switchingProtocols(reply, headers), "latin1");
-        if (appHead.length > 0) connection.write(appHead);
-        if (head.length > 0) app.write(head);
-        splice(connection, app);
+      const leave = () => void response.detachSocket(connection as Socket);
+      void answer(request, response, {
+        client: { connection, head },
+        leave,
+        join(reply, app, headers, appHead) {
+          leave();
+          connection.write(switchingProtocols(reply, headers), "latin1");
+          if (appHead.length > 0) connection.write(appHead);
+          if (head.length > 0) app.write(head);
+          splice(connection, app);
+        },
       });
       return true;
     },
@@ -214,7 +229,14 @@ interface Entry {
   end(): void;
 }
 
-type Splice = (answer: IncomingMessage, app: Duplex, headers: OutgoingHttpHeaders, head: Buffer) => void;
+/** A WebSocket handshake of a client. */
+interface Handshake {
+  client: { connection: Duplex; head: Buffer };
+  /** Takes the connection away from the response. */
+  leave(): void;
+  /** Joins the connection to the one of the app. */
+  join(answer: IncomingMessage, app: Duplex, headers: OutgoingHttpHeaders, head: Buffer): void;
+}
 
 function switchingProtocols(answer: IncomingMessage, headers: OutgoingHttpHeaders): string {
   const all = Object.entries({ ...headers, connection: "Upgrade", upgrade: answer.headers.upgrade });

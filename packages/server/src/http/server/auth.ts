@@ -5,6 +5,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Config } from "../../config/config.ts";
 import type { ApiKeys, KeyHolder, Logins } from "../../users/api.ts";
 import type { SandboxGrant, SandboxGrants } from "../../users/sandbox-grants.ts";
+import { isForwarded } from "../forwarding/received.ts";
 import { parseLoginTokens } from "../routes/account/login/cookie.ts";
 import { isFromOwnPage } from "../routes/account/login/same-origin.ts";
 import { getPrefixSandbox } from "../routes/agent-server/view.ts";
@@ -198,7 +199,8 @@ async function authorizeRequest(
   const open = access === "public" || request.method === "OPTIONS";
   const caller = open ? undefined : await findCaller(request, authenticator);
   if (caller) connections.identify(raw.socket, caller.userId);
-  limit.count(caller, () => request.ip);
+  // The first node has counted what another one forwards.
+  if (!isForwarded(raw)) limit.count(caller, () => request.ip);
   if (open) return;
   const sandboxId = getPrefixSandbox(raw);
   const principal = sandboxId === undefined ? caller : await authenticator.scopeToSandbox(sandboxId, caller);

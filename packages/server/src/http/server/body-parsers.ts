@@ -1,5 +1,6 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
+import type { FastifyRequest } from "fastify";
 import { gatherPieces } from "./gather-pieces.ts";
 import { InvalidInput } from "./invalid-input.ts";
 import { parseJson } from "./json.ts";
@@ -20,12 +21,27 @@ declare module "fastify" {
   }
 }
 
+/** Bodies as they came, of the routes that pass them on to other nodes. */
+const kept = new WeakMap<FastifyRequest, Buffer>();
+
+export function keptBody(request: FastifyRequest): Buffer | undefined {
+  return kept.get(request);
+}
+
 /**
  * Bodies are JSON. A route without a body ignores what clients send (released clients send `{}` or
  * an empty form); a route with a body responds 415 to other content types. Bodies above
  * `bodyLimit` bytes, or 1 MiB without the route's option `longBody`, are rejected with 413.
+ * `keepsBodies`: what is read of requests may be passed on to other nodes.
  */
-export function installBodyParsers(app: App, scheduler: EventLoopScheduler, bodyLimit: number): void {
+export function installBodyParsers(
+  app: App,
+  {
+    scheduler,
+    bodyLimit,
+    keepsBodies,
+  }: { scheduler: EventLoopScheduler; bodyLimit: number; keepsBodies: boolean },
+): void {
   app.addHook("onRoute", (route) => {
     if (!route.config?.longBody) route.bodyLimit ??= Math.min(maxShortBodyBytes, bodyLimit);
   });
@@ -49,7 +65,9 @@ export function installBodyParsers(app: App, scheduler: EventLoopScheduler, body
   const bodies = scheduler.queue("request bodies");
   app.removeAllContentTypeParsers();
   app.addContentTypeParser<Buffer>("application/json", { parseAs: "buffer" }, (request, bytes, done) => {
-    const schema = request.routeOptions.schema?.body;
+    const { schema: { body: schema } = {}, config } = request.routeOptions;
+    if (keepsBodies && typeof config.concerns === "object" && config.concerns.isInBody)
+      kept.set(request, bytes);
     if (!schema || bytes.length === 0) return done(null, undefined);
     const begin = (parsed: () => unknown) =>
       bodies.add(() => {

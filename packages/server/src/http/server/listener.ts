@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
 import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { FastifyServerOptions } from "fastify";
+import type { Forwarding } from "../forwarding/forwarding.ts";
 import type { Previews } from "../preview/preview.ts";
 import type { ConnectionGuard } from "./connections/connection-guard.ts";
 import { RequestTurns } from "./connections/request-turns.ts";
@@ -25,7 +26,15 @@ function hasTwoHosts({ rawHeaders }: IncomingMessage): boolean {
 export function createListener(
   routes: RequestListener,
   previews: Previews,
-  { connections, scheduler }: { connections: ConnectionGuard; scheduler: EventLoopScheduler },
+  {
+    connections,
+    scheduler,
+    forwarding,
+  }: {
+    connections: ConnectionGuard;
+    scheduler: EventLoopScheduler;
+    forwarding: Pick<Forwarding, "receive"> | undefined;
+  },
   options: FastifyServerOptions,
 ): Server {
   const server = createServer(
@@ -34,6 +43,7 @@ export function createListener(
     (request, response) => {
       turns.take(request, response, () => {
         if (hasTwoHosts(request)) return void response.writeHead(400, { connection: "close" }).end();
+        forwarding?.receive(request);
         if (!previews.request(request, response)) routes(request, response);
       });
     },

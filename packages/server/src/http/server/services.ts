@@ -19,6 +19,7 @@ import type { Acceptances, ApiKeys, CredentialSources, Logins, Secrets, Settings
 import type { EncryptedValues } from "../../users/encrypted-values.ts";
 import type { ProviderAccessTokens } from "../../users/provider-access.ts";
 import type { SandboxGrants } from "../../users/sandbox-grants.ts";
+import type { ForwardingDeps } from "../forwarding/forwarding.ts";
 
 /** Everything that routes and sockets use. */
 export interface HttpServices {
@@ -48,6 +49,8 @@ export interface HttpServices {
   /** Long reads run one at a time per user. */
   longReads: KeyedMutex;
   logger: FastifyBaseLogger;
+  /** Set in a cluster: requests go to the nodes that own their sandboxes. */
+  forwarding?: ForwardingDeps | undefined;
 }
 
 /** Types handlers by their TypeBox schemas. */

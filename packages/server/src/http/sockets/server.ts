@@ -4,6 +4,9 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { parseRanges } from "@sandpiper/core/outbound/addresses";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { type WebSocket, WebSocketServer } from "ws";
+import type { Subject } from "../forwarding/concern.ts";
+import type { Forwarding } from "../forwarding/forwarding.ts";
+import { isForwarded } from "../forwarding/received.ts";
 import type { Authenticator } from "../server/auth.ts";
 import type { ConnectionGuard } from "../server/connections/connection-guard.ts";
 import type { LiveCredentials } from "../server/connections/live-credentials.ts";
@@ -38,6 +41,8 @@ export interface SocketOptions extends EventSocketLimits, TerminalLimits, BashSo
   connections: Pick<ConnectionGuard, "identify">;
   /** Ends sockets whose credential has ended. */
   live: Pick<LiveCredentials, "hold">;
+  /** Passes handshakes on to other nodes, if there are any. */
+  forwarding: Forwarding | undefined;
   /** Limits handshakes together with requests. */
   requests: RequestLimit | undefined;
   /** Handles an upgrade that is not for this server, and returns whether it did. */
@@ -103,6 +108,7 @@ export function attachSockets(
     terminals: new KeyedSemaphore([maxTerminals]),
     busyMs: 10_000,
     stallTimeoutMs: 30_000,
+    forwarding: undefined,
     requests: undefined,
     connections: { identify: () => {} },
     live: { hold: () => () => {} },
@@ -156,6 +162,26 @@ export function attachSockets(
     }
   };
 
+  /** Passes a handshake on, unless this node owns its sandbox. Throws what `Forwarder` throws. */
+  const forward = async (
+    request: IncomingMessage,
+    connection: Duplex,
+    head: Buffer,
+    {
+      target,
+      caller,
+      sandboxId,
+    }: { target: SocketTarget; caller: Principal | undefined; sandboxId: string | undefined },
+  ): Promise<boolean> => {
+    const { forwarding } = limits;
+    if (!forwarding) return false;
+    const prefix = sandboxId === undefined ? undefined : { sandbox: sandboxId };
+    const id = await forwarding.find(caller, prefix ?? subjectOf(target));
+    if (id === undefined) return false;
+    const incoming = { request, connection, head, isForwarded: isForwarded(request) };
+    return (await forwarding.upgrade(id, incoming)) === "answered";
+  };
+
   const upgrade = async (request: IncomingMessage, connection: Duplex, head: Buffer): Promise<void> => {
     if (limits.handleOther(request, connection, head)) return;
     const refuse = (status: number, detail: string, retryAfter?: number) =>
@@ -179,12 +205,20 @@ export function attachSockets(
     let principal: Principal | undefined;
     try {
       principal = await findCaller();
-      limits.requests?.count(principal, () => getClientAddress(request, trustedProxies));
+      // The first node has counted what another one forwards.
+      if (!isForwarded(request))
+        limits.requests?.count(principal, () => getClientAddress(request, trustedProxies));
     } catch (error) {
       if (!(error instanceof PlatformError)) throw error;
       return refuse(error.status, error.message, error.retryAfter);
     }
     if (keys.length > 0 && !principal) return refuse(403, "Authentication failed");
+    try {
+      if (await forward(request, connection, head, { target, caller: principal, sandboxId })) return;
+    } catch (error) {
+      if (!(error instanceof PlatformError)) throw error;
+      return refuse(error.status, error.message, error.retryAfter);
+    }
     // During the look-up, the server may have begun to close.
     if (closing) return refuse(503, "The server is shutting down");
     sockets.handleUpgrade(request, connection, head, (socket) => {
@@ -224,6 +258,7 @@ export function attachSockets(
   const usersQueue = services.scheduler.queue("handshakes of users");
   server.on("upgrade", (request, connection, head) => {
     connection.on("error", () => connection.destroy());
+    limits.forwarding?.receive(request);
     const fail = (error: unknown) => {
       services.logger.error({ err: error }, "a handshake failed");
       connection.destroy();
@@ -249,4 +284,11 @@ export function attachSockets(
       clearTimeout(late);
     },
   };
+}
+
+/** What a handshake is about, without what its key says. */
+function subjectOf(target: SocketTarget): Subject | undefined {
+  if ("conversation" in target) return { conversation: target.conversation };
+  const named = target.query.get("sandbox_id");
+  return named === null ? undefined : { sandbox: named };
 }

@@ -48,12 +48,16 @@ function registerApi(
 
   app.get(
     "/api/v1/behaviours",
-    route("List what projects do by themselves, found or accepted, newest first", {
-      querystring: Type.Object({
-        sandbox_id: Type.Optional(Type.String({ description: "only what was found in this sandbox" })),
-      }),
-      response: { 200: Behaviours },
-    }),
+    route(
+      "List what projects do by themselves, found or accepted, newest first",
+      {
+        querystring: Type.Object({
+          sandbox_id: Type.Optional(Type.String({ description: "only what was found in this sandbox" })),
+        }),
+        response: { 200: Behaviours },
+      },
+      { concerns: "any node" },
+    ),
     (request) => {
       const { sandbox_id: id } = request.query;
       return acceptances.list(request.principal.userId, id === undefined ? id : normalizeSandboxId(id));

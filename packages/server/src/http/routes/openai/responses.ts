@@ -32,9 +32,14 @@ export function makeResponseId(conversationId: string): string {
   return `resp_${hexId(conversationId)}${hexId(newId())}`;
 }
 
+/** The id in the id of a response; undefined when that is malformed. */
+export function parseResponseId(responseId: string): string | undefined {
+  return /^resp_([0-9a-f]{32})[0-9a-f]{32}$/.exec(responseId)?.[1];
+}
+
 /** The conversation of an earlier response. Throws ConversationNotFound. */
 export function findConversation(responseId: string): string {
-  const [, id] = /^resp_([0-9a-f]{32})[0-9a-f]{32}$/.exec(responseId) ?? [];
+  const id = parseResponseId(responseId);
   if (id === undefined) throw new PlatformError("ConversationUnknown");
   return id;
 }

@@ -17,6 +17,7 @@ import {
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { type Static, type TSchema, Type } from "typebox";
 import type { ConversationRow } from "../../../store/conversation-store.ts";
+import { conversation, ofBody, ofRequest, param, type Subject } from "../../forwarding/concern.ts";
 import { sendBody } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -29,6 +30,7 @@ import {
   endResponse,
   findConversation,
   makeResponseId,
+  parseResponseId,
   streamEvents,
   toMessages,
 } from "./responses.ts";
@@ -87,7 +89,7 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
         body: ChatCompletionRequest,
         response: turnResponse("chunks", { schema: ChatCompletion, example: chatCompletionExample }),
       },
-      turnOptions,
+      { ...turnOptions, concerns: ofRequest(subjectOfTurn) },
     ),
     async (request, reply) => {
       const { body } = request;
@@ -119,7 +121,7 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
         body: ResponseRequest,
         response: turnResponse("the response", { schema: AgentResponse, example: agentResponseExample }),
       },
-      turnOptions,
+      { ...turnOptions, concerns: ofBody(subjectOfResponse) },
     ),
     async (request, reply) => {
       const { body } = request;
@@ -156,6 +158,20 @@ export function openAiRoutes(app: App, services: Services, limitMs = turnMs): vo
     await turn.start(message);
     return { turn, row };
   }
+}
+
+/** What a turn without an earlier response is about; undefined: a new sandbox. */
+function subjectOfTurn({ headers, query, principal }: FastifyRequest): Subject | undefined {
+  const continued = param(headers, serverConversationHeader.toLowerCase());
+  if (continued !== undefined) return { conversation: continued };
+  const named = param(query, "sandbox_id");
+  return named === undefined ? undefined : { sandbox: principal.besideSandboxId ?? named };
+}
+
+function subjectOfResponse(body: Record<string, unknown>, request: FastifyRequest): Subject | undefined {
+  const previous = param(body, "previous_response_id");
+  if (previous === undefined) return subjectOfTurn(request);
+  return conversation(parseResponseId(previous));
 }
 
 type Chat = Pick<ChatCompletionRequest, "model" | "messages">;

@@ -93,7 +93,8 @@ export function legacyConversationRoutes(
         body: Type.Object(InitSessionRequest.properties, { default: {} }),
         response: { 200: ConversationResponse },
       },
-      { longBody: true, errors, failures: [404, 409] },
+      // The id in the body is the new conversation's, which gets a new sandbox.
+      { longBody: true, errors, failures: [404, 409], concerns: "any node" },
     ),
     async ({ principal, body }) => {
       const request = toStartRequest(body);

@@ -14,6 +14,7 @@ import {
 import { type Static, Type } from "typebox";
 import type { ConversationFilter } from "../../../store/conversation-store.ts";
 import type { Viewer } from "../../../users/api.ts";
+import { conversation, ofBody, param, sandbox } from "../../forwarding/concern.ts";
 import { sendBody, sendJson } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import { Id, pageKeys, pageRequest, parseIds, parseTimeParam, Time } from "../../server/params.ts";
@@ -39,6 +40,12 @@ const StartBody = Type.Object(AppConversationStartRequest.properties, {
   default: {},
   examples: startExamples,
 });
+/** The sandbox that a start names, else that of the parent conversation; most starts create one. */
+const sandboxOfStart = ofBody(
+  (body) => sandbox(param(body, "sandbox_id")) ?? conversation(param(body, "parent_conversation_id")),
+);
+/** Lists are read from the store. */
+const stored = { concerns: "any node" } as const;
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
 
 /** Conversations: start, lists, title, deletion (app-server.md section 2). */
@@ -62,7 +69,7 @@ export function appConversationRoutes(
     route(
       "Start a conversation; returns its start task",
       { body: StartBody, response: { 200: AppConversationStartTask } },
-      { longBody: true, failures: [404, 409, 503] },
+      { longBody: true, concerns: sandboxOfStart, failures: [404, 409, 503] },
     ),
     (request) => conversations.starts.start(request.principal.userId, request.body),
   );
@@ -71,7 +78,7 @@ export function appConversationRoutes(
     route(
       "Start a conversation; streams an array with its start task in each state",
       { body: StartBody, response: { 200: Type.Array(AppConversationStartTask) } },
-      { longBody: true, failures: [404, 409, 503] },
+      { longBody: true, concerns: sandboxOfStart, failures: [404, 409, 503] },
     ),
     async (request, reply) => {
       const tasks = await conversations.starts.startStream(request.principal.userId, request.body);
@@ -81,17 +88,18 @@ export function appConversationRoutes(
   );
   app.get(
     "/api/v1/app-conversations/search",
-    route("List conversations, newest first", {
-      querystring: SearchQuery,
-      response: { 200: AppConversationPage },
-    }),
+    route(
+      "List conversations, newest first",
+      { querystring: SearchQuery, response: { 200: AppConversationPage } },
+      stored,
+    ),
     async (request, reply) => {
       return sendJson(reply, await search(request.principal, request.query));
     },
   );
   app.get(
     "/api/v1/app-conversations/count",
-    route("Count conversations", { querystring: FilterQuery, response: { 200: Type.Integer() } }),
+    route("Count conversations", { querystring: FilterQuery, response: { 200: Type.Integer() } }, stored),
     (request) => {
       // The count includes sub-conversations, as documented.
       const filter = { ...toFilter(request.principal.userId, request.query), includeSubConversations: true };
@@ -106,7 +114,7 @@ export function appConversationRoutes(
         querystring: ListQuery,
         response: { 200: Type.Union([Type.Array(Nullable(AppConversation)), AppConversationPage]) },
       },
-      { failures: [400] },
+      { ...stored, failures: [400] },
     ),
     async (request, reply) => {
       const { ids } = request.query;

@@ -6,11 +6,17 @@ import {
 } from "@sandpiper/wire";
 import { Type } from "typebox";
 import { parseContent } from "../../../conversations/log/messages.ts";
+import { conversation, ofRequest, param } from "../../forwarding/concern.ts";
 import type { App, HttpServices } from "../../server/services.ts";
 import { requireConversation } from "../account/conversation-access.ts";
 import { requireRunning } from "./conversation-sandbox.ts";
 
 const ConversationPath = Type.Object({ conversation_id: Type.String() });
+
+const target = ofRequest(({ params }) => {
+  const text = param(params, "conversation_id");
+  return text?.startsWith("task-") ? { task: text.slice("task-".length) } : conversation(text);
+});
 
 /**
  * Messages to a running conversation, or queued for one that is starting (app-server.md sections
@@ -44,7 +50,7 @@ export function conversationMessageRoutes(
   app.post(
     "/api/v1/conversations/:conversation_id/pending-messages",
     {
-      config: { longBody: true, failures: [409, 410], invalidInput: 400 },
+      config: { longBody: true, failures: [409, 410], invalidInput: 400, concerns: target },
       schema: {
         tags: ["pending messages"],
         summary:

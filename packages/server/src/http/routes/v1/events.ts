@@ -1,6 +1,7 @@
 import { Event, EventKind, EventPage, Nullable } from "@sandpiper/wire";
 import { type Static, Type } from "typebox";
 import type { EventFilter } from "../../../store/event-log.ts";
+import { conversation, ofRequest, param } from "../../forwarding/concern.ts";
 import { sendJson, toArrayJson } from "../../server/json-text.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import { checkCount, pageKeys, parseEventTimeParam, Time, TimestampOrder } from "../../server/params.ts";
@@ -45,6 +46,7 @@ export function eventRoutes(
   };
 
   const route = makeRoute(["events"], { failures: [400, 404, 413] });
+  const concerns = ofRequest(({ query }) => conversation(param(query, "conversation_id__eq")));
   const base = "/api/v1/conversation/:conversation_id/events";
   const params = ConversationPath;
   app.get(
@@ -70,20 +72,32 @@ export function eventRoutes(
 
   app.get(
     "/api/v1/events/search",
-    route(summaries.search, { querystring: Type.Object({ ...inQuery, ...searchKeys }), response: pages }),
+    route(
+      summaries.search,
+      { querystring: Type.Object({ ...inQuery, ...searchKeys }), response: pages },
+      { concerns },
+    ),
     async ({ principal, query }, reply) => {
       return sendJson(reply, await search(await find(principal, query.conversation_id__eq), query));
     },
   );
   app.get(
     "/api/v1/events/count",
-    route(summaries.count, { querystring: Type.Object({ ...inQuery, ...filterKeys }), response: counts }),
+    route(
+      summaries.count,
+      { querystring: Type.Object({ ...inQuery, ...filterKeys }), response: counts },
+      { concerns },
+    ),
     async ({ principal, query }) =>
       events.count(await find(principal, query.conversation_id__eq), toFilter(query)),
   );
   app.get(
     "/api/v1/events",
-    route(summaries.batch, { querystring: Type.Object({ ...inQuery, ...batchKeys }), response: lists }),
+    route(
+      summaries.batch,
+      { querystring: Type.Object({ ...inQuery, ...batchKeys }), response: lists },
+      { concerns },
+    ),
     async ({ principal, query }, reply) => {
       return sendJson(reply, await batch(await find(principal, query.conversation_id__eq), query.id));
     },

@@ -32,7 +32,7 @@ const SearchQuery = Type.Object({
 
 /** Progress of conversation starts (app-server.md section 2.4). */
 export function startTaskRoutes(app: App, { conversations }: Pick<HttpServices, "conversations">): void {
-  const route = makeRoute(["start tasks"]);
+  const route = makeRoute(["start tasks"], { concerns: "any node" });
   const { tasks: startTasks } = conversations.starts;
   async function* texts(userId: string, ids: string[]) {
     for (const id of ids) yield JSON.stringify((await startTasks.batch(userId, [id]))[0] ?? null);

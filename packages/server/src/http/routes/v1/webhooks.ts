@@ -3,6 +3,7 @@ import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { ReportedConversation, ReportedEvents, Success } from "@sandpiper/wire";
 import type { FastifyRequest } from "fastify";
 import { Type } from "typebox";
+import { ofRequest, sandbox } from "../../forwarding/concern.ts";
 import { makeRoute } from "../../server/make-route.ts";
 import { requireId } from "../../server/params.ts";
 import type { App, HttpServices } from "../../server/services.ts";
@@ -18,7 +19,9 @@ export function webhookRoutes(
   app: App,
   { conversations, grants }: Pick<HttpServices, "conversations" | "grants">,
 ): void {
-  const route = makeRoute(["webhooks"], { access: "agent", failures: [404, 409] });
+  // A session key alone limits the request to its sandbox already.
+  const concerns = ofRequest(({ principal }) => sandbox(principal.besideSandboxId));
+  const route = makeRoute(["webhooks"], { access: "agent", failures: [404, 409], concerns });
 
   const reporter = async ({ headers }: FastifyRequest): Promise<SandboxRow> => {
     const key = headers["x-session-api-key"];

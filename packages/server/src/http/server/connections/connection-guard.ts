@@ -84,6 +84,11 @@ export class ConnectionGuard {
     this.#users.set(userId, count + 1);
   }
 
+  /** Notes that a connection is another node's, which has counted its clients. */
+  exempt(connection: Connection): void {
+    this.#removeAnonymous(connection);
+  }
+
   /** Counts connections by their networks. */
   #count(): void {
     for (const connection of this.#uncounted) {

@@ -1,0 +1,54 @@
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import { parseId } from "@sandpiper/wire";
+import type { ConversationStore } from "../../store/conversation-store.ts";
+import type { StartTaskStore } from "../../store/start-task-store.ts";
+import type { Principal } from "../server/principal.ts";
+import type { Subject } from "./concern.ts";
+
+export interface FindSandboxDeps {
+  sandboxes: Pick<Sandboxes, "get">;
+  conversations: Pick<ConversationStore, "get">;
+  startTasks: Pick<StartTaskStore, "get" | "search">;
+}
+
+/**
+ * The id of the sandbox that a request concerns. Undefined for what does not exist and for what
+ * belongs to another user: every node answers those alike. Without a caller, whose key comes later,
+ * nothing is known about users.
+ */
+export async function findSandbox(
+  deps: FindSandboxDeps,
+  caller: Principal | undefined,
+  subject: Subject | undefined,
+): Promise<string | undefined> {
+  // The key or the prefix limits the request to one sandbox, whatever it names.
+  if (caller?.sandboxId !== undefined) return caller.sandboxId;
+  if (!subject) return undefined;
+  const isOwn = ({ userId }: { userId: string }) => caller === undefined || caller.userId === userId;
+  if ("sandbox" in subject) {
+    const id = parseId(subject.sandbox) ?? subject.sandbox;
+    return !caller || (await deps.sandboxes.get(caller.userId, id)) ? id : undefined;
+  }
+  const id = parseId("task" in subject ? subject.task : subject.conversation);
+  if (id === undefined) return undefined;
+  if ("task" in subject) {
+    const task = await deps.startTasks.get(id);
+    return task && isOwn(task) ? (task.sandboxId ?? undefined) : undefined;
+  }
+  const row = await deps.conversations.get(id);
+  if (row) return isOwn(row) ? row.sandboxId : undefined;
+  return caller && findStarting(deps, caller, id);
+}
+
+/** The sandbox of a conversation that its start has not stored yet. */
+async function findStarting(
+  { startTasks }: FindSandboxDeps,
+  { userId }: Principal,
+  conversationId: string,
+): Promise<string | undefined> {
+  const { items } = await startTasks.search(
+    { userId, conversationId },
+    { limit: 1, sort: "CREATED_AT_DESC" },
+  );
+  return items[0]?.sandboxId ?? undefined;
+}

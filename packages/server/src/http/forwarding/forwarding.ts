@@ -1,0 +1,48 @@
+import type { IncomingMessage } from "node:http";
+import type { Sandboxes } from "@sandpiper/sandbox/api";
+import type { Ownership } from "../../nodes/api.ts";
+import type { ConnectionGuard } from "../server/connections/connection-guard.ts";
+import type { Principal } from "../server/principal.ts";
+import type { Subject } from "./concern.ts";
+import { type FindSandboxDeps, findSandbox } from "./find-sandbox.ts";
+import { Forwarder } from "./forwarder.ts";
+import { NodeClient } from "./node-client.ts";
+import { Passes } from "./pass.ts";
+import { receivePass } from "./received.ts";
+
+/** What a node of several needs to pass requests on to the owners of sandboxes. */
+export interface ForwardingDeps extends Omit<FindSandboxDeps, "sandboxes"> {
+  ownership: Pick<Ownership, "locate"> & {
+    /** The id of this node's current time in the cluster. */
+    readonly incarnation: string;
+  };
+  /** Signs passes; the same in all nodes. */
+  passKey: Uint8Array;
+}
+
+/** The forwarding of requests and handshakes. */
+export interface Forwarding extends Pick<Forwarder, "request" | "upgrade" | "leave" | "close"> {
+  /** Takes the pass off a request; call it before anything else reads its headers. */
+  receive(request: IncomingMessage): void;
+  /** See `findSandbox`. */
+  find(caller: Principal | undefined, subject: Subject | undefined): Promise<string | undefined>;
+}
+
+export function createForwarding(
+  { ownership, passKey, ...stores }: ForwardingDeps,
+  {
+    sandboxes,
+    connections,
+  }: { sandboxes: Pick<Sandboxes, "get">; connections: Pick<ConnectionGuard, "exempt"> },
+): Forwarding {
+  const passes = new Passes(passKey);
+  const forwarder = new Forwarder({ ownership, client: new NodeClient(passes) });
+  return {
+    receive: (request) => receivePass(request, { passes, node: ownership.incarnation, connections }),
+    find: (caller, subject) => findSandbox({ ...stores, sandboxes }, caller, subject),
+    request: (sandboxId, incoming) => forwarder.request(sandboxId, incoming),
+    upgrade: (sandboxId, incoming) => forwarder.upgrade(sandboxId, incoming),
+    leave: () => forwarder.leave(),
+    close: () => forwarder.close(),
+  };
+}
