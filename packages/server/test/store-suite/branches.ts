@@ -128,6 +128,25 @@ export function describeBranches({ name, openStore, newPlace }: StoreEngine): vo
       expect((await store.conversations.get(row.id))!.head).toBe("");
     });
 
+    test("an append that is issued with the creation of its conversation follows it, also on a copied log", async () => {
+      const source = conversationRow();
+      await store.conversations.create(source);
+      await store.events.append(source.id, [message("first", "first")]);
+      const { spans } = await store.events.branch(source.id);
+      for (let round = 0; round < 20; round++) {
+        const log = await store.conversations.copyLog(source.id, spans);
+        const [plain, copied] = [conversationRow(), conversationRow()];
+        const copy = { log, head: "first", metrics: null };
+        const [, , stored] = await Promise.all([
+          store.conversations.create(plain),
+          store.conversations.create(copied, undefined, copy),
+          store.events.append(copied.id, [message("next")]),
+          store.events.append(plain.id, [message("first")]),
+        ]);
+        expect(stored[0]!.event.parent_id).toBe("first");
+      }
+    });
+
     test("a failed copy stores nothing: unknown source, used id, or server killed", async () => {
       const source = conversationRow();
       await store.conversations.create(source);

@@ -85,7 +85,7 @@ export async function forkConversation(
     const copy = { log, head, metrics: keepsMetrics ? metrics : null };
     await joins.run(source, async () => {
       await callbacks.register(userId, id, []);
-      // Writes that are issued together are one transaction.
+      // Both engines keep this order, and SQLite makes them one transaction.
       await Promise.all([
         conversations.create(forked, agent, copy),
         ...(records.length > 0 ? [events.append(id, records)] : []),

@@ -22,6 +22,8 @@ export interface PostgresEventLogParts {
 export class PostgresEventLog extends EventReads implements EventLog {
   readonly feed: LogFeed;
   readonly #parts: PostgresEventLogParts;
+  /** Conversations that are being created. */
+  readonly #creations = new Map<string, Promise<void>>();
 
   constructor(parts: PostgresEventLogParts) {
     const { reader } = parts;
@@ -40,12 +42,24 @@ export class PostgresEventLog extends EventReads implements EventLog {
     this.#parts = parts;
   }
 
+  /** Has appends to a conversation wait until its creation has ended. Returns the creation. */
+  async following(conversationId: string, creation: Promise<void>): Promise<void> {
+    this.#creations.set(conversationId, creation);
+    try {
+      await creation;
+    } finally {
+      this.#creations.delete(conversationId);
+    }
+  }
+
   async append(
     conversationId: string,
     records: readonly NewRecord[],
     { navigate, owner, ...options }: AppendOptions = {},
   ): Promise<LogRecord[]> {
     const { clock, queue, onAppend } = this.#parts;
+    // The database keeps no order between connections.
+    await this.#creations.get(conversationId)?.catch(() => {});
     const storable = records.map(toStorableRecord);
     const { draft, toRecords } = draftAppend(conversationId, storable, options, clock() * 1000);
     const target =

@@ -98,6 +98,9 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   };
   const nodes = new PostgresNodes(leases);
   const stores = createSqlStores(context, caches, () => nodes.self());
+  const { conversations } = stores;
+  const create = conversations.create.bind(conversations);
+  conversations.create = (row, ...more) => events.following(row.id, create(row, ...more));
   return {
     ...stores,
     events,
