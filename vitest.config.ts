@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { ownWorker } from "./vitest.own-worker.ts";
 import { LongestFirst } from "./vitest.sequence.ts";
 
 const isolation = "packages/server/test/isolation/*.test.ts";
@@ -8,20 +9,6 @@ const isolation = "packages/server/test/isolation/*.test.ts";
  */
 const slow = "packages/*/{src,test}/**/*.slow.test.ts";
 
-/**
- * Files with a worker of their own: they measure memory or descriptors of their process, replace a
- * module, or load the released client, which looks up WebSocket at import time.
- */
-const ownWorker = [
-  "packages/server/src/http/sockets/faults.test.ts",
-  "packages/server/src/http/server/unknown-settings.test.ts",
-  "packages/server/test/outbound.test.ts",
-  "packages/sandbox/src/drivers/{oci/oci-driver,common/ports}.test.ts",
-  "packages/sandbox/src/drivers/oci/warm-shell/warm-shell.test.ts",
-  "packages/sandbox/src/network/proxy/egress-{proxy,rules,tls}.test.ts",
-  "packages/server/test/{bash,bash-socket,released-client,terminal}.test.ts",
-  "packages/server/test/agent-server/typescript-client.test.ts",
-];
 const slowOwnWorker = [
   "packages/server/test/fuzz/linear.slow.test.ts",
   "packages/sandbox/src/shell/terminal/hostile.slow.test.ts",

@@ -219,7 +219,8 @@ test("a conversation with default settings can switch to its own model, and an L
     client.switchLLM(body.id, { ...llm, model: "openai/a" }),
     client.switchLLM(body.id, { ...llm, model: "openai/own" }),
   ]);
-  expect(await model("two")).toBe("own");
+  // Of two requests at once either may come last.
+  expect(["a", "own"]).toContain(await model("two"));
   expect(await post(body.id, "switch_profile", { profile_name: "fast" })).toEqual(done);
   expect(await model("three")).toBe("of-the-profile");
   expect(((await client.getConversation(body.id)) as Json).current_model_id).toBe("openai/of-the-profile");

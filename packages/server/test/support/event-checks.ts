@@ -1,6 +1,8 @@
 import { Hub } from "../../src/conversations/log/hub.ts";
+import type { EventLog } from "../../src/store/event-log.ts";
 import { SqliteEventLog } from "../../src/store/sqlite/event-log.ts";
 import { eventProblems } from "./event-schema.ts";
+import { variables } from "./nodes/variables.ts";
 
 /**
  * Compares every event that a server in this process stores or sends with the published schema.
@@ -33,12 +35,19 @@ function check(event: unknown): void {
     found.set(problem, (found.get(problem) ?? 0) + 1);
 }
 
-const { append } = SqliteEventLog.prototype;
-SqliteEventLog.prototype.append = async function (...call) {
-  const records = await append.apply(this, call);
-  for (const { event } of records) check(event);
-  return records;
-};
+/** Checks what a kind of log appends. */
+function checkAppends(log: Pick<EventLog, "append">): void {
+  const { append } = log;
+  log.append = async function (...call) {
+    const records = await append.apply(this, call);
+    for (const { event } of records) check(event);
+    return records;
+  };
+}
+
+checkAppends(SqliteEventLog.prototype);
+if (process.env[variables.postgres] !== undefined)
+  checkAppends((await import("../../src/store/postgres/event-log.ts")).PostgresEventLog.prototype);
 const { publish } = Hub.prototype;
 Hub.prototype.publish = function (id, frame) {
   check(JSON.parse(frame.json));

@@ -7,6 +7,7 @@ import WebSocket from "ws";
 import type { Config } from "../../src/config/config.ts";
 import { readConfig } from "../../src/config/read-config.ts";
 import { type Platform, startPlatform } from "../../src/platform.ts";
+import { databaseOf } from "./nodes/databases.ts";
 
 export { until };
 
@@ -42,7 +43,9 @@ export async function startTestPlatform(
     port: 0,
     logLevel: "error" as const,
   };
-  const platform = await startPlatform({ ...config, ...overrides, dataDir }, { logs });
+  const url = await databaseOf(dataDir);
+  const database = url === undefined ? undefined : ({ from: "variable", url } as const);
+  const platform = await startPlatform({ ...config, database, ...overrides, dataDir }, { logs });
   const call = caller(platform.url, testKey);
   return {
     platform,

@@ -1,5 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { databaseVariables } from "./nodes/databases.ts";
 import { caller, type TestPlatform, testKey } from "./platform.ts";
 
 /** What makes a process run elsewhere (scripts/elsewhere). */
@@ -34,6 +35,7 @@ export async function startServerProcess(
       SANDPIPER_PORT: "0",
       SANDPIPER_LOG_LEVEL: "error",
       ...Object.fromEntries(Object.entries(process.env).filter(([name]) => elsewhere.test(name))),
+      ...(await databaseVariables(dataDir)),
       ...env,
     },
     stdio: ["ignore", "pipe", "pipe"],

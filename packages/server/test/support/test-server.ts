@@ -15,6 +15,7 @@ import type { ConversationConfig } from "../../src/store/conversation-store.ts";
 import { emptyConfig } from "../../src/store/empty-config.ts";
 import { defaultUser } from "../../src/users/default-user.ts";
 import { makeSessionKey } from "../../src/users/sandbox-grants.ts";
+import { databaseOf } from "./nodes/databases.ts";
 import { SandboxRecords } from "./test-sandboxes.ts";
 
 /**
@@ -34,6 +35,7 @@ class TestModel {
   thinking = false;
 
   async complete({ signal }: ModelRequest): Promise<ModelResponse> {
+    signal.throwIfAborted();
     if (this.thinking) {
       await new Promise((_resolve, reject) =>
         signal.addEventListener("abort", () => reject(signal.reason), { once: true }),
@@ -57,6 +59,7 @@ export type TestServer = Awaited<ReturnType<typeof startServer>>;
 export async function startServer(change: Partial<Config> = {}) {
   const dataDir = await mkdtemp(join(tmpdir(), "sandpiper-http-"));
   const logs: string[] = [];
+  const address = await databaseOf(dataDir);
   const config: Config = {
     ...readConfig({}),
     port: 0,
@@ -65,6 +68,7 @@ export async function startServer(change: Partial<Config> = {}) {
     logLevel: "debug",
     limits: { memoryBytes: 1, pids: 1, cpus: 1, diskBytes: 1 },
     corsOrigins: ["https://gui.example"],
+    database: address === undefined ? undefined : { from: "variable", url: address },
     ...change,
   };
   const model = new TestModel();

@@ -126,7 +126,7 @@ test("a client that does not read its resend is disconnected, and loses nothing 
   const long = "x".repeat(100_000);
   for (let index = 0; index < 150; index++) await other.addMessages(id, `${index} ${long}`);
   const slow = new TestSocket(other, `/sockets/events/${id}?after_seq=0`, own);
-  await once(slow.socket, "open");
+  await slow.until(isFullState);
   slow.socket.pause();
   let sent = 150;
   while (!other.logs.some((line) => line.includes("cut off")) && sent < 400)

@@ -1,0 +1,42 @@
+import { defineConfig, type TestProjectConfiguration } from "vitest/config";
+import { ownWorker } from "./vitest.own-worker.ts";
+import { LongestFirst } from "./vitest.sequence.ts";
+
+/** Tests that drive a server over HTTP and WebSockets. */
+const include = ["packages/server/src/http/**/*.test.ts", "packages/server/test/**/*.test.ts"];
+
+/** Tests in these folders that start no server of the tests' support, so nothing would differ. */
+const withoutServer = [
+  "**/node_modules/**",
+  "**/*.slow.test.ts",
+  "packages/server/test/{isolation,recorded,sandboxes,skills,store}/**",
+  "packages/server/test/{fuzz/checks,outbound,postgres-platform,references,structure}.test.ts",
+  "packages/server/src/http/server/unknown-settings.test.ts",
+];
+
+function project(name: string, nodes: string, exclude: readonly string[]): TestProjectConfiguration[] {
+  const common = { env: { TEST_NODES: nodes }, exclude: [...withoutServer, ...exclude] };
+  const own = ownWorker.filter((path) => path.startsWith("packages/server/"));
+  return [
+    {
+      extends: true,
+      test: { ...common, name, include, isolate: false, exclude: [...common.exclude, ...own] },
+    },
+    { extends: true, test: { ...common, name: `${name}, own worker`, include: own } },
+  ];
+}
+
+/** Tests of the API over PostgreSQL: `npm run test:nodes`. */
+export default defineConfig({
+  test: {
+    globalSetup: ["packages/server/test/support/nodes/set-up.ts"],
+    setupFiles: ["packages/server/test/support/check-events.ts"],
+    pool: "forks",
+    maxWorkers: 4,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    expect: { poll: { timeout: 40_000 } },
+    sequence: { sequencer: LongestFirst },
+    projects: [...project("one node", "1", [])],
+  },
+});
