@@ -160,7 +160,8 @@ function checkModelCalls(dataDir: string, id: string, log: readonly StoredRecord
     : [`recorded calls: ${difference(recorded, answers)}`];
 }
 
-function difference(is: readonly string[], wanted: readonly string[]): string {
+/** How two lists of ids differ. */
+export function difference(is: readonly string[], wanted: readonly string[]): string {
   const twice = is.filter((id, index) => is.indexOf(id) < index);
   const missing = wanted.filter((id) => !is.includes(id));
   const strange = is.filter((id) => !wanted.includes(id));

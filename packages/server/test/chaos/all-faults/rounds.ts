@@ -5,15 +5,16 @@ import { join } from "node:path";
 import { type Gate, openGate } from "@sandpiper/core/test/support/gate";
 import { stub } from "@sandpiper/core/test/support/stub";
 import { type ModelServer, startModelServer } from "@sandpiper/models/test/support/model-server";
-import { Command } from "../../support/command.ts";
 import { startMcpServer } from "../../support/mcp-server.ts";
 import { caller, removeSandboxes } from "../../support/platform.ts";
 import { startServerProcess } from "../../support/server-process.ts";
 import { waitUntilConsistent } from "../consistency.ts";
 import { diskFull, readLogs } from "../every-append/judge.ts";
-import { scriptModel as modelFor, otherModel } from "../every-append/task.ts";
+import { scriptModel as modelFor } from "../every-append/task.ts";
 import { listFaults, pickRandom } from "./faults.ts";
 import { runLane } from "./lane.ts";
+import { prepareWorker } from "./prepare.ts";
+import { randomFrom } from "./random.ts";
 import { type ChaosState, callAs, queryStored, type Worker, workers } from "./state.ts";
 
 export interface Options {
@@ -75,7 +76,10 @@ export async function runAllFaults({ seed, kills, faults: withFaults, log }: Opt
     state.server = await startServerProcess(dataDir, env);
   };
   try {
-    await Promise.all(users.map((user) => prepare(state, user, gates)));
+    const call = (user: Worker) => callAs(state, user);
+    await Promise.all(
+      users.map((worker) => prepareWorker(worker, { env: { SANDPIPER_DATA: dataDir }, call, gates })),
+    );
     const working = users.flatMap((user) =>
       Array.from({ length: user.lanes }, (_, index) => runLane(state, user, index)),
     );
@@ -143,30 +147,6 @@ async function stop(gates: Record<string, Gate>, models: ModelServer): Promise<v
   await models.close();
 }
 
-/** Makes a user with the settings of their task. */
-async function prepare(state: ChaosState, user: Worker, gates: { models: Gate; mcp: Gate }): Promise<void> {
-  const command = new Command(["keys", "create", "--user", user.name], { SANDPIPER_DATA: state.dataDir });
-  if ((await command.exit) !== 0) throw new Error(command.stderr);
-  user.key = command.stdout.trim();
-  const call = callAs(state, user);
-  const apiKey = `sk-${user.key}`;
-  const done = async (path: string, body: unknown) => {
-    const answer = await call("POST", path, body);
-    if (answer.status >= 300) throw new Error(JSON.stringify(answer));
-  };
-  const { task } = user;
-  await done("/api/settings", {
-    ...{ llm_model: "openai/gpt-4o-mini", llm_api_key: apiKey, llm_base_url: gates.models.url },
-    ...task.legacySettings,
-  });
-  // An endpoint that is away for seconds is waited for.
-  const llm = { num_retries: 30, retry_min_wait: 1, retry_max_wait: 2, retry_multiplier: 1 };
-  const profile = { model: otherModel, api_key: apiKey, base_url: gates.models.url, ...llm };
-  await done("/api/v1/settings/profiles/other", { llm: profile });
-  const settings = task.settings({ mcpUrl: `${gates.mcp.url}/mcp`, modelUrl: gates.models.url });
-  await done("/api/v1/settings", { agent_settings_diff: { ...settings, llm } });
-}
-
 /** The users' view of their conversations. */
 async function readConversations(state: ChaosState, users: readonly Worker[]): Promise<Map<string, string>> {
   const all = new Map<string, string>();
@@ -176,15 +156,4 @@ async function readConversations(state: ChaosState, users: readonly Worker[]): P
       all.set(id, JSON.stringify({ execution_status, updated_at, title, metrics }));
   }
   return all;
-}
-
-/** The same numbers for the same seed (mulberry32). */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
 }

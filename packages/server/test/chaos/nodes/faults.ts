@@ -1,0 +1,80 @@
+import { type NodesState, pause } from "./state.ts";
+
+/** A fault of the cluster. */
+export interface Fault {
+  name: string;
+  /** Causes the fault and ends it. Returns the nodes that died, by their addresses. */
+  run(between: (least: number, most: number) => Promise<void>): Promise<void>;
+}
+
+/** How long a killed node stays away, ms: longer than its lease lasts. */
+const awayMs = 6_000;
+const frozenMs = 10_000;
+
+/** The faults of one node, which others survive, and those of the database. */
+export function listFaults(state: NodesState, node: number): Fault[] {
+  const { cluster } = state;
+  const link = cluster.link(node);
+  const name = `node ${node + 1}`;
+  const restart = async (signal: NodeJS.Signals) => {
+    await noteOrphans(state, node, () => cluster.endNode(node, signal));
+    // Alone it must come back at once, for nobody takes its work over.
+    if (cluster.size > 1) await pause(awayMs);
+    await cluster.startNode(node);
+  };
+  return [
+    { name: `${name} is killed`, run: () => restart("SIGKILL") },
+    { name: `${name} is killed`, run: () => restart("SIGKILL") },
+    { name: `${name} is told to end`, run: () => restart("SIGTERM") },
+    {
+      name: `${name} is frozen`,
+      async run() {
+        await noteOrphans(state, node, async () => cluster.stop(node));
+        await pause(frozenMs);
+        cluster.resume(node);
+      },
+    },
+    {
+      name: `the network of ${name} is cut`,
+      async run(between) {
+        link.cut();
+        await between(500, 9_000);
+        link.restore();
+      },
+    },
+    {
+      name: `the network of ${name} is silent`,
+      async run(between) {
+        link.stall();
+        await between(500, 9_000);
+        link.restore();
+      },
+    },
+    {
+      name: `the network of ${name} is slow`,
+      async run(between) {
+        link.delayMs = 150;
+        await between(2_000, 8_000);
+        link.delayMs = 0;
+      },
+    },
+    {
+      name: "PostgreSQL is killed",
+      async run(between) {
+        await cluster.postgres.kill();
+        await between(200, 5_000);
+        await cluster.postgres.start();
+      },
+    },
+  ];
+}
+
+/** Ends a node and notes which running conversations it leaves. */
+async function noteOrphans(state: NodesState, node: number, end: () => Promise<void>): Promise<void> {
+  const { cluster } = state;
+  const address = cluster.addressOf(node);
+  const at = Date.now();
+  await end();
+  for (const { id, seq, node: owner } of await cluster.logs.running())
+    if (cluster.size === 1 || owner === address) state.orphans.push({ id, seq, at });
+}
