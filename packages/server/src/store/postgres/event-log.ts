@@ -73,7 +73,8 @@ export class PostgresEventLog extends EventReads implements EventLog {
         ? await this.read(conversationId, answer.seq - 1, records.length)
         : toRecords(answer);
     onAppend(conversationId, stored.at(-1)?.seq ?? 0);
-    if (stored.length > 0) this.feed.appended(conversationId, stored);
+    // Whoever appends goes on with what its follower has folded.
+    if (stored.length > 0) await this.feed.appended(conversationId, stored);
     return stored;
   }
 

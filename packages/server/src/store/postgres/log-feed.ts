@@ -22,6 +22,8 @@ interface Position {
   /** The last record that is known to exist. */
   newest: number;
   isMoving: boolean;
+  /** Appends of this process that wait until their last record is delivered. */
+  waiting: { seq: number; resolve: () => void }[];
 }
 
 /**
@@ -43,7 +45,10 @@ export class LogFeed {
     if (!this.#positions.has(conversationId)) this.#start(conversationId);
     return () => {
       unfollow();
-      if (!this.#listeners.isFollowed(conversationId)) this.#positions.delete(conversationId);
+      if (this.#listeners.isFollowed(conversationId)) return;
+      const position = this.#positions.get(conversationId);
+      this.#positions.delete(conversationId);
+      if (position) settle(position, Number.POSITIVE_INFINITY);
     };
   }
 
@@ -60,14 +65,20 @@ export class LogFeed {
     return position?.seq === undefined ? position?.known : undefined;
   }
 
-  /** Delivers what this process has appended. */
-  appended(conversationId: string, records: readonly LogRecord[]): void {
+  /**
+   * Delivers what this process has appended, at least one record. The promise resolves when the
+   * followers have it, which is later than now when they do not have all earlier records.
+   */
+  appended(conversationId: string, records: readonly LogRecord[]): Promise<void> | undefined {
     const position = this.#positions.get(conversationId);
     if (position) {
       position.own.push(records);
       void this.#move(conversationId, position);
     }
     this.#listeners.tellObservers(conversationId, records);
+    const { seq } = records.at(-1)!;
+    if (!position || (position.seq !== undefined && position.seq >= seq)) return undefined;
+    return new Promise((resolve) => position.waiting.push({ seq, resolve }));
   }
 
   /** Another process has told that a record exists. */
@@ -96,6 +107,7 @@ export class LogFeed {
       own: [],
       newest: 0,
       isMoving: false,
+      waiting: [],
     };
     position.isMoving = true;
     position.known = this.#source
@@ -127,7 +139,11 @@ export class LogFeed {
         if (!records) return;
         position.seq = records.at(-1)!.seq;
         position.newest = Math.max(position.newest, position.seq);
-        this.#listeners.tellFollowers(conversationId, records);
+        try {
+          this.#listeners.tellFollowers(conversationId, records);
+        } finally {
+          settle(position, position.seq);
+        }
       }
     } catch {
       // The database is away: the next poll tries again.
@@ -143,4 +159,11 @@ export class LogFeed {
     while (position.own[0] && position.own[0][0]!.seq < next) position.own.shift();
     return position.own[0]?.[0]?.seq === next ? position.own.shift() : undefined;
   }
+}
+
+/** Ends the waits for records up to this one. */
+function settle(position: Position, upTo: number): void {
+  const ended = position.waiting.filter(({ seq }) => seq <= upTo);
+  position.waiting = position.waiting.filter(({ seq }) => seq > upTo);
+  for (const { resolve } of ended) resolve();
 }
