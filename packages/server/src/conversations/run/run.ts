@@ -14,6 +14,7 @@ import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Model } from "@sandpiper/models/model";
 import type { Action, ActionEvent, MessageEvent, TextContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
+import { isPassing } from "../../store/is-passing.ts";
 import type { Toolset } from "../agent/toolset.ts";
 import type { LogFollower } from "../log/follower.ts";
 import { rejectActions, unansweredReason } from "../log/rejections.ts";
@@ -364,7 +365,7 @@ export class Run {
         interruptedResult(event, { begun: this.#begun.has(event.id) }),
       );
     // The run itself is fine and is tried again.
-    if (error instanceof PlatformError && error.code === "StorageBusy") return false;
+    if (isPassing(error)) return false;
     if (cause === "interrupt") {
       await this.#deps.log.append([...settleOpen(), ...transition(this.follower.state.status, "interrupt")]);
       return true;

@@ -1,6 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
 import type { StartTaskStatus } from "@sandpiper/wire";
+import { isPassing } from "../../store/is-passing.ts";
 import type { StartFailures } from "./start-failures.ts";
 import type { StartMessages } from "./start-messages.ts";
 import type { Start } from "./start-plans.ts";
@@ -45,7 +46,8 @@ export class StartPreparation {
     } catch (error) {
       // The next process resumes the start.
       closing.throwIfAborted();
-      await failures.end(start, error);
+      // A start waits for a store that is away, and goes on with what it has.
+      if (!isPassing(error)) await failures.end(start, error);
       throw error;
     } finally {
       release();

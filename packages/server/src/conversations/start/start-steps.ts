@@ -1,4 +1,5 @@
 import type { AppConversationStartRequest } from "@sandpiper/wire";
+import { isPassing } from "../../store/is-passing.ts";
 import type { Store } from "../../store/store.ts";
 import type { StartFailures } from "./start-failures.ts";
 import type { StartMessages } from "./start-messages.ts";
@@ -57,7 +58,8 @@ export class StartSteps {
     } catch (error) {
       startSandbox();
       start.leave();
-      await failures.discard(start, error);
+      // A start waits for a store that is away, and goes on with what it has.
+      if (!isPassing(error)) await failures.discard(start, error);
       throw error;
     }
     if (goesFirst) setTimeout(startSandbox, headStartMs);

@@ -3,6 +3,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { AppConversationStartRequest } from "@sandpiper/wire";
 import { hexId, newId } from "@sandpiper/wire";
+import { isPassing } from "../../store/is-passing.ts";
 import type { SandboxScope } from "../../store/sandbox-scope.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
 import { parseOrCreateId } from "./checks.ts";
@@ -134,8 +135,8 @@ export class ConversationStarter {
     const { signal } = this.#deps.closing;
     // The next process resumes the start.
     if (signal.aborted && error === signal.reason) return;
-    if (error instanceof PlatformError && (error.code === "StorageFull" || error.code === "StorageBusy")) {
-      // The failure could not be stored either, so the start is resumed once there is space.
+    if (isPassing(error) || (error instanceof PlatformError && error.code === "StorageFull")) {
+      // The failure could not be stored either, so the start is resumed once the store works.
       logger.warn({ task: task.id, reason: error.message }, "a start waits for the store");
       const waited = await sleep(retryDelayMs, true, { signal }).catch(() => false);
       if (waited) await this.#resume(task).catch((again) => this.#fail(task, again));
