@@ -6,14 +6,18 @@ import type { DestinationStream } from "pino";
 import WebSocket from "ws";
 import type { Config } from "../../src/config/config.ts";
 import { readConfig } from "../../src/config/read-config.ts";
-import { type Platform, startPlatform } from "../../src/platform.ts";
+import type { Platform } from "../../src/platform.ts";
 import { databaseOf } from "./nodes/databases.ts";
+import { startNodes } from "./nodes/start-nodes.ts";
 
 export { until };
 
 export type Json = Record<string, any>;
 
-/** A platform in this process: real store, sandboxes and listener, on its own data folder. */
+/**
+ * A platform in this process: real store, sandboxes and listener, on its own data folder. In some
+ * runs of `npm run test:nodes` several nodes are behind its address.
+ */
 export interface TestPlatform {
   platform: Platform;
   url: string;
@@ -43,19 +47,20 @@ export async function startTestPlatform(
     port: 0,
     logLevel: "error" as const,
   };
-  const url = await databaseOf(dataDir);
-  const database = url === undefined ? undefined : ({ from: "variable", url } as const);
-  const platform = await startPlatform({ ...config, database, ...overrides, dataDir }, { logs });
-  const call = caller(platform.url, testKey);
+  const address = await databaseOf(dataDir);
+  const database = address === undefined ? undefined : ({ from: "variable", url: address } as const);
+  const nodes = await startNodes({ ...config, database, ...overrides, dataDir }, { logs });
+  const { platform, url } = nodes;
+  const call = caller(url, testKey);
   return {
     platform,
-    url: platform.url,
+    url,
     key: testKey,
     dataDir,
     call,
     async stop() {
       await removeSandboxes(call);
-      await platform.close();
+      await nodes.close();
       await rm(dataDir, { recursive: true, force: true });
     },
   };
