@@ -59,7 +59,8 @@ export class PostgresEventLog extends EventReads implements EventLog {
   ): Promise<LogRecord[]> {
     const { clock, queue, onAppend } = this.#parts;
     // The database keeps no order between connections.
-    await this.#creations.get(conversationId)?.catch(() => {});
+    const creation = this.#creations.get(conversationId);
+    if (creation) await creation.catch(() => {});
     const storable = records.map(toStorableRecord);
     const { draft, toRecords } = draftAppend(conversationId, storable, options, clock() * 1000);
     const target =
