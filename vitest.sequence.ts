@@ -18,6 +18,7 @@ const longest = [
     "repository-trust.slow",
   ],
   ...[
+    "suite",
     "service-lifecycle",
     "service-snapshots",
     "killed-sandbox.slow",

@@ -49,7 +49,7 @@ test("servers that are killed while they copy or restore the files of a sandbox 
   const { id } = (await first.call("POST", "/api/v1/sandboxes")).body;
   await until(async () => (await row(first, id)).status === "RUNNING" || undefined);
   const look = "cd ~; md5sum large; stat -c '%n %a %U %h %Y' large link; rm -f .cache";
-  await sh(first, id, "cd ~; head -c 300000000 /dev/urandom >large; chmod 640 large; ln large link");
+  await sh(first, id, "cd ~; head -c 100000000 /dev/urandom >large; chmod 640 large; ln large link");
   const before = await sh(first, id, look);
   expect(before).toContain("link 640");
 

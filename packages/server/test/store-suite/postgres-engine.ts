@@ -1,25 +1,31 @@
 import { randomBytes } from "node:crypto";
 import { openPostgresStore } from "../../src/store/postgres/open.ts";
 import { createVault } from "../../src/store/vault.ts";
-import type { PostgresServer } from "../support/postgres.ts";
+import { databaseOf, type PostgresServer } from "../support/postgres.ts";
 import { createTestStoreIn, type StoreEngine } from "./engine.ts";
 
-/** The engine on a server that a test started; stores are databases of it. */
+/**
+ * The engine on a server that a test started; stores are databases of it. They are copies of one
+ * that is migrated, because a migration takes longer than most tests.
+ */
 export function postgresEngine(server: () => PostgresServer): StoreEngine {
   const vault = createVault(randomBytes(32));
+  let template: Promise<string> | undefined;
   const parts: Omit<StoreEngine, "createTestStore"> = {
     name: "PostgreSQL",
     async newPlace() {
-      const place = await server().createDatabase();
+      template ??= makeTemplate();
+      const place = await server().createDatabase(await template);
       return { place, remove: () => server().dropDatabase(place) };
     },
     openStore: (url, options) => openPostgresStore({ url, vault, ...options }),
     query: (place, sql) => server().query(sql, [], databaseOf(place)),
     textOf: (bytes) => `repeat('x', ${bytes})`,
   };
+  async function makeTemplate(): Promise<string> {
+    const url = await server().createDatabase();
+    await (await openPostgresStore({ url, vault })).close();
+    return url;
+  }
   return { ...parts, createTestStore: createTestStoreIn(parts) };
-}
-
-function databaseOf(url: string): string {
-  return new URL(url).pathname.slice(1);
 }

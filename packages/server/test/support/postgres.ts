@@ -24,8 +24,8 @@ export interface PostgresServer {
   readonly password: string;
   /** The address of a database, with the password. */
   url(database?: string): string;
-  /** Makes an empty database and returns its address. */
-  createDatabase(): Promise<string>;
+  /** Makes an empty database, or a copy of one without connections, and returns its address. */
+  createDatabase(template?: string): Promise<string>;
   /** Removes a database with its connections. */
   dropDatabase(url: string): Promise<void>;
   /** Runs statements as the owner and returns the rows of the last one. */
@@ -92,13 +92,14 @@ export async function startPostgres(
     port,
     password,
     url,
-    async createDatabase() {
+    async createDatabase(template) {
       const name = `test_${++databases}`;
-      await server.query(`CREATE DATABASE ${name}`);
+      const copied = template === undefined ? "" : ` TEMPLATE ${databaseOf(template)}`;
+      await server.query(`CREATE DATABASE ${name}${copied}`);
       return url(name);
     },
     async dropDatabase(address) {
-      await server.query(`DROP DATABASE ${new URL(address).pathname.slice(1)} WITH (FORCE)`);
+      await server.query(`DROP DATABASE ${databaseOf(address)} WITH (FORCE)`);
     },
     async query<Row extends pg.QueryResultRow>(sql: string, values: unknown[] = [], database = "postgres") {
       const client = new pg.Client({ connectionString: url(database) });
@@ -143,6 +144,11 @@ export async function startPostgres(
   };
   await server.start();
   return server;
+}
+
+/** The name in a database's address. */
+export function databaseOf(url: string): string {
+  return new URL(url).pathname.slice(1);
 }
 
 async function endWatcher(watcher: ChildProcess | undefined): Promise<void> {
