@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Exec, type V1Pod, Watch } from "@kubernetes/client-node";
 import type { PreparedSpec } from "@sandpiper/sandbox/driver";
@@ -32,16 +33,22 @@ export async function benchKubernetes(): Promise<Row[]> {
   const dir = mkdtempSync("/tmp/sandpiper-bench-");
   const kubeconfig = clusterKubeconfig();
   const registries = new Registries({ allowed: ["sandpiper.test"] });
-  const driver = new KubernetesDriver({ dir, kubeconfig, runtimeClass: "runc", registries });
+  const open = (warmPods: number, installation: string) =>
+    new KubernetesDriver({ dir, kubeconfig, runtimeClass: "runc", registries, warmPods, installation });
+  const driver = open(0, "bench");
+  const warm = open(1, "warm");
   try {
     loadClusterImage();
     await driver.open();
+    await warm.open();
     const image = { kind: "image" as const, reference: clusterImage };
     const spec = await driver.prepare({ ...createHostSpec(limits), root: image, user: "agent" });
-    return await compare(driver, spec, new Cluster({ kubeconfig }));
+    return await compare({ driver, warm }, spec, new Cluster({ kubeconfig }));
   } finally {
-    for (const { id } of await driver.list()) await driver.remove(id);
-    await driver.close();
+    for (const one of [driver, warm]) {
+      for (const { id } of await one.list()) await one.remove(id);
+      await one.close();
+    }
     rmSync(dir, { recursive: true, force: true });
     if (isOwn) execFileSync(script, ["down"], { stdio: "ignore" });
   }
@@ -56,14 +63,20 @@ function succeeds(command: string): boolean {
   }
 }
 
-async function compare(driver: KubernetesDriver, spec: PreparedSpec, cluster: Cluster): Promise<Row[]> {
+async function compare(
+  { driver, warm }: Record<"driver" | "warm", KubernetesDriver>,
+  spec: PreparedSpec,
+  cluster: Cluster,
+): Promise<Row[]> {
   let count = 0;
-  const run = async (id: string) => {
-    const { stdout, exit } = await driver.exec(id, { argv: ["echo", "ready"] });
+  const run = async (id: string, by = driver) => {
+    const { stdout, exit } = await by.exec(id, { argv: ["echo", "ready"] });
     stdout.resume();
     if ((await exit).code !== 0) throw new Error("the command failed");
   };
-  const [bare, own] = await inTurn(
+  // The pool learns the kind of sandbox.
+  await warm.start({ id: "first", spec });
+  const [bare, own, pooled] = await inTurn(
     10,
     [
       async () => {
@@ -82,6 +95,16 @@ async function compare(driver: KubernetesDriver, spec: PreparedSpec, cluster: Cl
         await run(id);
         const taken = performance.now() - begin;
         await driver.remove(id);
+        return taken;
+      },
+      async () => {
+        while (warm.waitingPods === 0) await delay(50);
+        const id = `warm-${++count}`;
+        const begin = performance.now();
+        await warm.start({ id, spec });
+        await run(id, warm);
+        const taken = performance.now() - begin;
+        await warm.remove(id);
         return taken;
       },
     ],
@@ -116,9 +139,8 @@ async function compare(driver: KubernetesDriver, spec: PreparedSpec, cluster: Cl
     0,
   );
   await removeBarePod(cluster, "steady");
-  const [pods, starts, execs, commands] = [bare!, own!, bareTrue!, ownTrue!].map(figures) as [
-    ...[Figures, Figures, Figures, Figures],
-  ];
+  const [pods, starts, warmStarts] = [bare!, own!, pooled!].map(figures) as [Figures, Figures, Figures];
+  const [execs, commands] = [bareTrue!, ownTrue!].map(figures) as [Figures, Figures];
   return [
     {
       name: "kubernetes driver: start to first output",
@@ -127,6 +149,14 @@ async function compare(driver: KubernetesDriver, spec: PreparedSpec, cluster: Cl
       floor: { name: "bare pod + bare exec", figures: pods },
       target: "<= 1.3 x floor",
       met: starts.p50 <= 1.3 * pods.p50,
+    },
+    {
+      name: "kubernetes driver: start from the warm pool to first output",
+      unit: "ms",
+      figures: warmStarts,
+      floor: { name: "bare pod + bare exec", figures: pods },
+      target: "< 150 ms",
+      met: warmStarts.p50 < 150,
     },
     {
       name: "kubernetes driver: exec of true",

@@ -301,10 +301,11 @@ export interface SandboxProcess {
   resize(cols: number, rows: number): void;
   /**
    * Makes a pseudo-terminal usable whose master side (`/dev/ptmx`) the process itself has at
-   * descriptor `fd`, and returns its path in the sandbox. Absent where the driver cannot. Rejects
-   * with any error when it does not work.
+   * descriptor `fd`, and returns its path in the sandbox, or a command that prints the path when
+   * the process itself runs it with that descriptor. Absent where the driver cannot. Rejects with
+   * any error when it does not work.
    */
-  unlockTerminal?(fd: number, size: { cols: number; rows: number }): Promise<string>;
+  unlockTerminal?(fd: number, size: { cols: number; rows: number }): Promise<string | string[]>;
   /**
    * Lets the process run on without the server: closes its streams and no longer waits for it.
    * `exit` may not resolve. Absent where the driver has nothing to do for it.

@@ -1,6 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import type { PreparedSpec } from "../../src/driver.ts";
+import type { PreparedSpec, SandboxDriver } from "../../src/driver.ts";
+import {
+  KubernetesDriver,
+  type KubernetesDriverOptions,
+} from "../../src/drivers/kubernetes/kubernetes-driver.ts";
 import { OciDriver } from "../../src/drivers/oci/oci-driver.ts";
 import type { Sandbox } from "../../src/sandbox.ts";
 import { openTerminal } from "../../src/shell/terminal.ts";
@@ -14,6 +18,8 @@ export interface TerminalOrder {
   command: string;
   callId: string;
   timeout?: number;
+  /** Of the kubernetes driver, besides the folder; default: the oci driver. */
+  kubernetes?: Pick<KubernetesDriverOptions, "kubeconfig" | "installation" | "runtimeClass">;
 }
 
 /**
@@ -48,13 +54,14 @@ async function* readLines(child: ChildProcess): AsyncGenerator<string> {
 }
 
 /** A handle of a sandbox of a driver. */
-export function openSandbox(driver: OciDriver, id: string, spec: PreparedSpec): Sandbox {
+export function openSandbox(driver: SandboxDriver, id: string, spec: PreparedSpec): Sandbox {
   return { id, incarnation: "1", spec, shell: driver.shell, exec: (command) => driver.exec(id, command) };
 }
 
-async function serve({ dir, id, spec, held, command, callId, timeout }: TerminalOrder): Promise<void> {
+async function serve(order: TerminalOrder): Promise<void> {
+  const { dir, id, spec, held, command, callId, timeout, kubernetes } = order;
   process.stdout.on("error", () => {});
-  const driver = new OciDriver({ dir });
+  const driver = kubernetes ? new KubernetesDriver({ dir, ...kubernetes }) : new OciDriver({ dir });
   await driver.open();
   const terminal = openTerminal(openSandbox(driver, id, spec), { held });
   const say = (kind: string, value: unknown) => process.stdout.write(`${kind} ${JSON.stringify(value)}\n`);

@@ -15,6 +15,10 @@ export interface KubernetesConfig {
   installation: string | undefined;
   runtimeClass: string | undefined;
   storageClass: string | undefined;
+  /** Names of Secrets of the namespace. */
+  pullSecrets: string[];
+  /** Pods that wait, of each kind of sandbox. */
+  warmPods: number;
   userNamespaces: boolean;
 }
 

@@ -1,5 +1,5 @@
-import { parseFilePath, parseObjectName } from "./value-parsers.ts";
-import { defineVariable } from "./variable.ts";
+import { parseFilePath, parseObjectName, parseObjectNames } from "./value-parsers.ts";
+import { defineVariable, wholeNumber } from "./variable.ts";
 
 /** Variables of the kubernetes driver. */
 export const kubernetesVariables = {
@@ -42,6 +42,23 @@ export const kubernetesVariables = {
     defaultValue: () => undefined,
     must: "the name of a StorageClass",
     parse: parseObjectName,
+  }),
+  kubernetesPullSecrets: defineVariable<string[]>({
+    name: "SANDPIPER_KUBERNETES_PULL_SECRETS",
+    description:
+      "Secrets of the namespace with which nodes fetch the images of the kubernetes driver's pods, separated by commas",
+    defaultText: "none",
+    defaultValue: () => [],
+    must: "a list of names of Secrets, separated by commas",
+    parse: parseObjectNames,
+  }),
+  kubernetesWarmPods: defineVariable<number>({
+    name: "SANDPIPER_KUBERNETES_WARM_PODS",
+    description:
+      "Pods that wait for each kind of sandbox of the kubernetes driver that was started in the last hour, four kinds at most",
+    defaultText: "0",
+    defaultValue: () => 0,
+    ...wholeNumber(0, 100),
   }),
   kubernetesUserNamespaces: defineVariable<boolean>({
     name: "SANDPIPER_KUBERNETES_USER_NAMESPACES",

@@ -46,6 +46,8 @@ export function readConfig(env: Environment): Config {
       installation: value(variables.kubernetesInstallation),
       runtimeClass: value(variables.kubernetesRuntimeClass),
       storageClass: value(variables.kubernetesStorageClass),
+      pullSecrets: value(variables.kubernetesPullSecrets),
+      warmPods: value(variables.kubernetesWarmPods),
       userNamespaces: value(variables.kubernetesUserNamespaces),
     },
     runtime: value(variables.runtime),

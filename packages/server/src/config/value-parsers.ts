@@ -90,3 +90,9 @@ export function parseRegistries(text: string): string[] | undefined {
 export function parseObjectName(text: string): string | undefined {
   return /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/.test(text) ? text : undefined;
 }
+
+/** Parses a list of names of objects of Kubernetes, separated by commas. */
+export function parseObjectNames(text: string): string[] | undefined {
+  const names = text.split(",").map((name) => parseObjectName(name.trim()));
+  return names.every((name) => name !== undefined) ? names : undefined;
+}

@@ -81,9 +81,16 @@ export class Claims {
     return claim?.metadata?.deletionTimestamp ? undefined : claim;
   }
 
-  async list(label: string): Promise<V1PersistentVolumeClaim[]> {
+  /** The claim of a sandbox. Undefined for an unknown one. */
+  async findSandbox(id: string): Promise<V1PersistentVolumeClaim | undefined> {
+    const [claim] = await this.list(labels.sandbox, id);
+    return claim;
+  }
+
+  /** All that have the label, with this value if one is given, and are not being deleted. */
+  async list(label: string, value?: string): Promise<V1PersistentVolumeClaim[]> {
     const { namespace } = this.#cluster;
-    const labelSelector = selectLabel(this.#installation, label);
+    const labelSelector = selectLabel(this.#installation, label, value);
     const found = await this.#cluster.request("list persistentvolumeclaims", () =>
       this.#cluster.core.listNamespacedPersistentVolumeClaim({ namespace, labelSelector }),
     );
@@ -99,6 +106,36 @@ export class Claims {
         setHeaderOptions("Content-Type", PatchStrategy.MergePatch),
       ),
     );
+  }
+
+  /**
+   * Sets labels (null removes one) if those of now are the wanted ones, and nobody changes them at
+   * the same time. False otherwise, and for an unknown claim.
+   */
+  async exchange(
+    name: string,
+    isWanted: (own: Record<string, string>) => boolean,
+    own: Record<string, string | null>,
+  ): Promise<boolean> {
+    const { namespace } = this.#cluster;
+    // The cluster itself may change other parts of the claim meanwhile.
+    for (;;) {
+      const claim = await this.find(name);
+      if (!claim || !isWanted(claim.metadata?.labels ?? {})) return false;
+      const { resourceVersion } = claim.metadata!;
+      const result = await this.#cluster.request<"done", "gone" | "again">(
+        "patch persistentvolumeclaims",
+        async () => {
+          await this.#cluster.core.patchNamespacedPersistentVolumeClaim(
+            { namespace, name, body: { metadata: { labels: own, resourceVersion } } },
+            setHeaderOptions("Content-Type", PatchStrategy.MergePatch),
+          );
+          return "done";
+        },
+        { 404: () => "gone", 409: () => "again" },
+      );
+      if (result !== "again") return result === "done";
+    }
   }
 
   /** The cluster keeps the volume until no pod uses it. An unknown claim is ignored. */

@@ -4,13 +4,15 @@ import type { Claims } from "./claims.ts";
 import type { Cluster } from "./cluster.ts";
 import { openExecStream } from "./exec-stream.ts";
 import { helperPath } from "./helper-program.ts";
-import { annotations, readFacts, toSandboxName } from "./labels.ts";
+import { annotations, readFacts } from "./labels.ts";
 import { containerName, helperIdentity, type PodFacts } from "./pod-options.ts";
 import type { Pods } from "./pods.ts";
 import { Resident } from "./resident.ts";
 
 /** A sandbox whose helper can be asked. */
 export interface Connection {
+  /** Of its pod. */
+  name: string;
   resident: Resident;
   facts: PodFacts;
   isPaused: boolean;
@@ -21,20 +23,24 @@ export class Connections {
   readonly #cluster: Cluster;
   readonly #claims: Claims;
   readonly #pods: Pods;
-  readonly #installation: string;
   readonly #open = new Map<string, Promise<Connection>>();
 
-  constructor(parts: { cluster: Cluster; claims: Claims; pods: Pods; installation: string }) {
+  constructor(parts: { cluster: Cluster; claims: Claims; pods: Pods }) {
     this.#cluster = parts.cluster;
     this.#claims = parts.claims;
     this.#pods = parts.pods;
-    this.#installation = parts.installation;
   }
 
-  /** Connects to a pod that runs. Throws SandboxFailed. */
+  /** Connects to a sandbox's pod that runs. Throws SandboxFailed. */
   async connect(id: string, pod: V1Pod): Promise<Connection> {
     this.close(id);
-    return await this.#keep(id, this.#connect(pod));
+    return await this.#keep(id, this.open(pod));
+  }
+
+  /** Takes over an open connection to a sandbox's pod. */
+  adopt(id: string, connection: Connection): void {
+    this.close(id);
+    this.#keep(id, Promise.resolve(connection));
   }
 
   /** Throws SandboxNotFound for an unknown sandbox, SandboxNotRunning for a stopped one. */
@@ -64,21 +70,22 @@ export class Connections {
   }
 
   async #find(id: string): Promise<Connection> {
-    const name = toSandboxName(this.#installation, id);
-    const pod = await this.#pods.find(name);
+    const claim = await this.#claims.findSandbox(id);
+    const pod = claim && (await this.#pods.find(claim.metadata!.name!));
     if (pod?.status?.phase === "Running" && !pod.metadata?.deletionTimestamp) {
       try {
-        return await this.#connect(pod);
+        return await this.open(pod);
       } catch (error) {
         if (!(await this.#pods.findEnded(pod))) throw error;
       }
       throw new PlatformError("SandboxProcessesEnded", { id });
     }
-    if (!pod && !(await this.#claims.find(name))) throw new PlatformError("UnknownSandbox", { id });
+    if (!claim) throw new PlatformError("UnknownSandbox", { id });
     throw new PlatformError("SandboxProcessesEnded", { id });
   }
 
-  async #connect(pod: V1Pod): Promise<Connection> {
+  /** A connection to a pod, which the caller closes. Throws SandboxFailed. */
+  async open(pod: V1Pod): Promise<Connection> {
     const facts = readFacts<PodFacts>(pod.metadata);
     if (!facts) throw new PlatformError("PodNotReached", { reason: "the pod was not made by this server" });
     const argv = [helperPath, "resident", ...helperIdentity(facts)];
@@ -87,7 +94,12 @@ export class Connections {
       const resident = await Resident.open((listener) =>
         openExecStream(this.#cluster, pod.metadata!.name!, program, listener),
       );
-      return { resident, facts, isPaused: pod.metadata?.annotations?.[annotations.paused] !== undefined };
+      return {
+        name: pod.metadata!.name!,
+        resident,
+        facts,
+        isPaused: pod.metadata?.annotations?.[annotations.paused] !== undefined,
+      };
     } catch (cause) {
       throw new PlatformError("PodNotReached", { reason: errorText(cause) }, { cause });
     }

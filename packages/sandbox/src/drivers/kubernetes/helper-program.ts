@@ -66,6 +66,14 @@ async function compile(names: string[], dir: string, name: string): Promise<stri
 
 /** Stores the helper in the cluster, from where pods mount it. Idempotent. */
 export async function storeHelper(cluster: Cluster, { content, configMap }: HelperProgram): Promise<void> {
+  await storeProgram(cluster, { configMap, name: helperName, content });
+}
+
+/** Stores a program, or a part of one, as an entry of a ConfigMap. Idempotent. */
+export async function storeProgram(
+  cluster: Cluster,
+  { configMap, name, content }: HelperProgram & { name: string },
+): Promise<void> {
   await cluster.request(
     "create configmaps",
     () =>
@@ -74,7 +82,7 @@ export async function storeHelper(cluster: Cluster, { content, configMap }: Help
         body: {
           metadata: { name: configMap, labels: { "app.kubernetes.io/part-of": "sandpiper" } },
           immutable: true,
-          binaryData: { [helperName]: content.toString("base64") },
+          binaryData: { [name]: content.toString("base64") },
         },
       }),
     { 409: () => undefined },

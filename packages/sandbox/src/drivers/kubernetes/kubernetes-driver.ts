@@ -18,6 +18,7 @@ import { Registries } from "../../specs/registries.ts";
 import { checkCommand, idPattern } from "../common/commands.ts";
 import { toFencedArgv } from "../common/fence.ts";
 import { loadInstallationId } from "../common/installation-id.ts";
+import { clusterShell, storeBusybox } from "./busybox-program.ts";
 import { Claims } from "./claims.ts";
 import { Cluster, type ClusterOptions } from "./cluster.ts";
 import { Connections } from "./connections.ts";
@@ -31,6 +32,7 @@ import { Ports } from "./ports.ts";
 import { SandboxStarts } from "./sandbox-starts.ts";
 import { measureUsage } from "./usage.ts";
 import { VolumeCopies } from "./volume-copies.ts";
+import { WarmPool } from "./warm-pool.ts";
 
 export interface KubernetesDriverOptions extends ClusterOptions {
   /** Folder for the id of this installation and the compiled helper; created when it is missing. */
@@ -39,6 +41,8 @@ export interface KubernetesDriverOptions extends ClusterOptions {
   runtimeClass?: string | undefined;
   /** Undefined: the cluster's default class. */
   storageClass?: string | undefined;
+  /** Names of Secrets with which nodes fetch images; default: none. */
+  pullSecrets?: readonly string[];
   /** Default true: root inside is not root of the node. */
   userNamespaces?: boolean;
   /**
@@ -48,6 +52,8 @@ export interface KubernetesDriverOptions extends ClusterOptions {
   installation?: string | undefined;
   /** Time in which a pod must run, ms: its image may have to be fetched. Default: 5 minutes. */
   startTimeoutMs?: number;
+  /** Pods that wait for each kind of sandbox that was started in the last hour. Default: 0. */
+  warmPods?: number | undefined;
   /** Registries whose images nodes may fetch; default: Docker Hub. */
   registries?: Registries | undefined;
 }
@@ -61,6 +67,7 @@ interface Opened {
   connections: Connections;
   ports: Ports;
   starts: SandboxStarts;
+  warmPool: WarmPool;
   installation: string;
 }
 
@@ -74,9 +81,14 @@ export class KubernetesDriver implements SandboxDriver {
   readonly name = "kubernetes";
   readonly #options: KubernetesDriverOptions;
   #opened: Opened | undefined;
+  #shell: string[] | undefined;
 
   constructor(options: KubernetesDriverOptions) {
     this.#options = options;
+  }
+
+  get shell(): string[] | undefined {
+    return this.#shell;
   }
 
   async open(): Promise<void> {
@@ -84,23 +96,35 @@ export class KubernetesDriver implements SandboxDriver {
       dir,
       runtimeClass,
       storageClass,
+      pullSecrets = [],
       userNamespaces = true,
       registries = new Registries(),
+      warmPods = 0,
     } = this.#options;
     const cluster = new Cluster(this.#options);
     const installation = this.#options.installation ?? loadInstallationId(dir);
     const helper = await loadHelper(dir);
     await storeHelper(cluster, helper);
+    const busyboxMaps = await storeBusybox(cluster);
     await denyNetwork(cluster, installation);
-    const defaults: PodDefaults = { installation, configMap: helper.configMap, runtimeClass, userNamespaces };
+    const { configMap } = helper;
+    const programs = { configMap, busyboxMaps };
+    const defaults: PodDefaults = { installation, ...programs, runtimeClass, pullSecrets, userNamespaces };
     const pods = new Pods(cluster, installation, this.#options.startTimeoutMs);
     const claims = new Claims(cluster, installation, storageClass);
     const images = new Images({ cluster, pods, defaults, registries });
     const copies = new VolumeCopies({ claims, pods, defaults });
-    const connections = new Connections({ cluster, claims, pods, installation });
-    const starts = new SandboxStarts({ pods, claims, images, copies, connections, defaults });
+    const connections = new Connections({ cluster, claims, pods });
+    const warmPool = new WarmPool({ pods, claims, images, connections, defaults }, warmPods);
+    const starts = new SandboxStarts({ pods, claims, images, copies, connections, warmPool, defaults });
     const ports = new Ports(connections);
-    this.#opened = { pods, claims, images, copies, connections, ports, starts, installation };
+    this.#opened = { pods, claims, images, copies, connections, ports, starts, warmPool, installation };
+    if (busyboxMaps.length > 0) this.#shell = clusterShell;
+  }
+
+  /** Pods of the warm pool that wait for the next start. */
+  get waitingPods(): number {
+    return this.#requireOpen().warmPool.ready;
   }
 
   async prepare(spec: SandboxSpec, options: PrepareOptions = {}): Promise<PreparedSpec> {
@@ -118,7 +142,7 @@ export class KubernetesDriver implements SandboxDriver {
     const { resident, facts, isPaused } = await this.#requireOpen().connections.get(id);
     if (isPaused) throw new PlatformError("SandboxPaused", { id });
     const { cwd = facts.workingDir, env = {}, tty } = command;
-    const argv = toFencedArgv(command, ["sh"]);
+    const argv = toFencedArgv(command, this.#shell ?? ["sh"]);
     const terminal: Record<string, string> = tty ? { TERM: "xterm-256color" } : {};
     return resident.run({ argv, cwd, tty, env: { ...facts.env, ...terminal, ...env } });
   }
@@ -129,7 +153,8 @@ export class KubernetesDriver implements SandboxDriver {
     connection.isPaused = true;
     try {
       // First the mark: a resume undoes both, whether the processes have stopped or not.
-      await this.#requireOpen().pods.annotate(this.#podName(id), { [annotations.paused]: "yes" });
+      const paused = { [annotations.paused]: "yes" };
+      await this.#requireOpen().pods.change(connection.name, { annotations: paused });
       await connection.resident.freeze();
     } catch (cause) {
       connection.isPaused = false;
@@ -146,24 +171,28 @@ export class KubernetesDriver implements SandboxDriver {
     } catch (cause) {
       throw new PlatformError("ResumeFailed", { id }, { cause });
     }
-    await this.#requireOpen().pods.annotate(this.#podName(id), { [annotations.paused]: null });
+    const running = { [annotations.paused]: null };
+    await this.#requireOpen().pods.change(connection.name, { annotations: running });
     connection.isPaused = false;
   }
 
   /** The pod goes, and its claim with the files stays. */
   async stop(id: string): Promise<void> {
-    const { pods, connections } = this.#requireOpen();
+    const { pods, claims, connections } = this.#requireOpen();
     if (!idPattern.test(id)) return;
-    await pods.remove(this.#podName(id), graceSeconds);
+    const claim = await claims.findSandbox(id);
+    if (claim) await pods.remove(claim.metadata!.name!, graceSeconds);
     connections.close(id);
   }
 
   async remove(id: string): Promise<void> {
-    const { pods, claims, connections } = this.#requireOpen();
+    const { pods, claims, connections, installation } = this.#requireOpen();
     if (!idPattern.test(id)) return;
+    const found = await claims.list(labels.sandbox, id);
+    const names = new Set([...found.map(({ metadata }) => metadata!.name!), toSandboxName(installation, id)]);
     // Without its claim it is no sandbox any more, even if the pod still ends.
-    await claims.remove(this.#podName(id));
-    await pods.remove(this.#podName(id));
+    for (const name of names) await claims.remove(name);
+    for (const name of names) await pods.remove(name);
     connections.close(id);
   }
 
@@ -201,9 +230,10 @@ export class KubernetesDriver implements SandboxDriver {
 
   async usage(id: string, bounds: FileBounds = unbounded): Promise<SandboxUsage> {
     const { connections, pods, claims } = this.#requireOpen();
-    const pod = await pods.find(this.#podName(id));
+    const claim = await claims.findSandbox(id);
+    if (!claim) throw new PlatformError("UnknownSandbox", { id });
+    const pod = await pods.find(claim.metadata!.name!);
     if (pod && stateOf(pod) !== "stopped") return await measureUsage(await connections.get(id), bounds);
-    if (!pod && !(await claims.find(this.#podName(id)))) throw new PlatformError("UnknownSandbox", { id });
     return { diskBytes: 0, files: 0, isPartial: true, memoryBytes: 0, cpuMs: 0, pids: 0 };
   }
 
@@ -216,22 +246,20 @@ export class KubernetesDriver implements SandboxDriver {
   }
 
   async reap(known: KnownIds): Promise<void> {
-    const { copies } = this.#requireOpen();
+    const { copies, warmPool } = this.#requireOpen();
     const [sandboxes, snapshots] = await Promise.all([this.list(), copies.list()]);
     await known.refresh?.();
     for (const { id } of sandboxes) if (!known.sandboxes.has(id)) await this.remove(id);
     for (const id of snapshots) if (!known.snapshots.has(id)) await copies.remove(id);
     await copies.reap();
+    await warmPool.reap();
   }
 
   async close(): Promise<void> {
+    await this.#opened?.warmPool.close();
     this.#opened?.ports.close();
     this.#opened?.connections.closeAll();
     this.#opened = undefined;
-  }
-
-  #podName(id: string): string {
-    return toSandboxName(this.#requireOpen().installation, id);
   }
 
   #requireOpen(): Opened {

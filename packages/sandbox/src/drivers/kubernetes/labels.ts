@@ -9,6 +9,8 @@ export const labels = {
   unseeded: "sandpiper/unseeded",
   /** `yes`: a pod that copies files or reads an image. */
   helper: "sandpiper/helper",
+  /** A pod and a claim that wait for a sandbox, with the kind of sandbox as a digest. */
+  warm: "sandpiper/warm",
 } as const;
 
 export const annotations = {
@@ -18,7 +20,7 @@ export const annotations = {
   facts: "sandpiper/facts",
 } as const;
 
-/** Name of a sandbox's pod and claim: at most one of each exists. */
+/** Name of the pod and the claim of a sandbox that did not take those of the warm pool. */
 export function toSandboxName(installation: string, id: string): string {
   return `sandpiper-${installation}-${id}`;
 }
@@ -28,8 +30,8 @@ export function toSnapshotName(installation: string, snapshotId: string): string
 }
 
 /** Selects the objects of an installation that have a label. */
-export function selectLabel(installation: string, label: string): string {
-  return `${labels.installation}=${installation},${label}`;
+export function selectLabel(installation: string, label: string, value?: string): string {
+  return `${labels.installation}=${installation},${label}${value === undefined ? "" : `=${value}`}`;
 }
 
 /** JSON that this driver wrote; undefined when it is missing or damaged. */

@@ -9,8 +9,9 @@ import type { PreparedSpec, SandboxUser } from "../../driver.ts";
 import { type Capability, usualCapabilities } from "../../specs/capabilities.ts";
 import { insideFolder } from "../common/busybox.ts";
 import { makeBaseEnvironment } from "../common/isolation.ts";
+import { programsPath } from "./busybox-program.ts";
 import { helperPath } from "./helper-program.ts";
-import { annotations, labels, toSandboxName } from "./labels.ts";
+import { annotations, labels } from "./labels.ts";
 import type { MountedFolder } from "./volume-folders.ts";
 
 /** Name of the container that runs a sandbox. */
@@ -48,8 +49,13 @@ export interface PodFacts {
 /** What all pods of an installation have in common. */
 export interface PodDefaults {
   installation: string;
+  /** Of the helper. */
   configMap: string;
+  /** With the parts of busybox; none where sandboxes use their own shell. */
+  busyboxMaps: readonly string[];
   runtimeClass: string | undefined;
+  /** Names of Secrets with which nodes fetch images. */
+  pullSecrets: readonly string[];
   /** True: root inside is not the node's root (`hostUsers: false`). */
   userNamespaces: boolean;
 }
@@ -72,7 +78,10 @@ export function helperIdentity({ user, capabilities, processes }: PodFacts): str
 }
 
 export interface SandboxPodInput {
-  id: string;
+  name: string;
+  /** Besides that of the installation. */
+  labels: Record<string, string>;
+  hostname: string;
   spec: PreparedSpec;
   claim: string;
   folders: MountedFolder[];
@@ -87,17 +96,17 @@ export function sandboxStatus({ status }: V1Pod): V1ContainerStatus | undefined 
 
 /** The pod of a sandbox: one container, no token, no network but what its policy allows. */
 export function makeSandboxPod(
-  { id, spec, claim, folders, isSeeded }: SandboxPodInput,
+  { name, labels: own, hostname, spec, claim, folders, isSeeded }: SandboxPodInput,
   defaults: PodDefaults,
 ): V1Pod {
   const facts = toPodFacts(spec, defaults);
   const { installation } = defaults;
   return makePod(
     {
-      name: toSandboxName(installation, id),
-      labels: { [labels.installation]: installation, [labels.sandbox]: id },
+      name,
+      labels: { ...own, [labels.installation]: installation },
       annotations: { [annotations.facts]: JSON.stringify(facts) },
-      hostname: id,
+      hostname,
       image: imageOf(spec),
       command: [
         helperPath,
@@ -116,6 +125,7 @@ export function makeSandboxPod(
         capabilities: { drop: ["ALL"], add: [...new Set([...helperCapabilities, ...facts.capabilities])] },
       },
       claims: { [claim]: folders },
+      busyboxMaps: defaults.busyboxMaps,
       ...(isSeeded ? {} : { seed: { folders, user: spec.user } }),
     },
     defaults,
@@ -132,12 +142,15 @@ export interface PodInput {
   env?: Record<string, string>;
   resources?: V1ResourceRequirements;
   security: V1SecurityContext;
+  /** ConfigMaps with the parts of a program that the first process joins. */
+  busyboxMaps?: readonly string[];
   /** Mounted folders by the claim that has them. */
   claims?: Record<string, MountedFolder[]>;
   /** The folders of the first claim that get the image's files, and their user. */
   seed?: { folders: MountedFolder[]; user: SandboxUser };
 }
 
+const programsMount = { name: "programs", mountPath: programsPath };
 const helperMount = { name: "helper", mountPath: insideFolder, readOnly: true };
 
 /** Where the container that copies an image's files has the volume. */
@@ -169,8 +182,13 @@ function makeSeedContainer({ folders, user }: NonNullable<PodInput["seed"]>, ima
 }
 
 /** A pod with the isolation of docs/understand/internals/kubernetes.md. */
-export function makePod(input: PodInput, { configMap, runtimeClass, userNamespaces }: PodDefaults): V1Pod {
-  const { name, labels: own, annotations: notes = {}, claims = {} } = input;
+export function makePod(
+  input: PodInput,
+  { configMap, runtimeClass, pullSecrets, userNamespaces }: PodDefaults,
+): V1Pod {
+  const { name, labels: own, annotations: notes = {}, claims = {}, busyboxMaps = [] } = input;
+  const sources = [configMap, ...busyboxMaps].map((one) => ({ configMap: { name: one } }));
+  const hasPrograms = busyboxMaps.length > 0;
   const volumes = Object.keys(claims).map((claimName, index) => ({
     name: `files-${index}`,
     persistentVolumeClaim: { claimName },
@@ -187,6 +205,7 @@ export function makePod(input: PodInput, { configMap, runtimeClass, userNamespac
     spec: {
       ...(input.hostname ? { hostname: input.hostname } : {}),
       ...(runtimeClass ? { runtimeClassName: runtimeClass } : {}),
+      ...(pullSecrets.length > 0 ? { imagePullSecrets: pullSecrets.map((name) => ({ name })) } : {}),
       ...(userNamespaces ? { hostUsers: false } : {}),
       restartPolicy: "Never",
       terminationGracePeriodSeconds: 3,
@@ -200,7 +219,11 @@ export function makePod(input: PodInput, { configMap, runtimeClass, userNamespac
         "kubernetes.io/arch": process.arch === "x64" ? "amd64" : process.arch,
       },
       securityContext: { seccompProfile: { type: "RuntimeDefault" } },
-      volumes: [{ name: "helper", configMap: { name: configMap, defaultMode: 0o555 } }, ...volumes],
+      volumes: [
+        { name: "helper", projected: { defaultMode: 0o555, sources } },
+        ...(hasPrograms ? [{ name: "programs", emptyDir: {} }] : []),
+        ...volumes,
+      ],
       containers: [
         ...(input.seed ? [makeSeedContainer(input.seed, input.image)] : []),
         {
@@ -217,6 +240,7 @@ export function makePod(input: PodInput, { configMap, runtimeClass, userNamespac
           securityContext: input.security,
           volumeMounts: [
             helperMount,
+            ...(hasPrograms ? [programsMount] : []),
             // Outer folders first.
             ...mounts.toSorted((a, b) => a.mountPath.length - b.mountPath.length),
           ],

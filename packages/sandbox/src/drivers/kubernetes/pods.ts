@@ -54,12 +54,15 @@ export class Pods {
     return found.items;
   }
 
-  /** Sets annotations; null removes one. */
-  async annotate(name: string, annotations: Record<string, string | null>): Promise<void> {
+  /** Sets labels and annotations; null removes one. */
+  async change(
+    name: string,
+    metadata: Partial<Record<"labels" | "annotations", Record<string, string | null>>>,
+  ): Promise<void> {
     const { namespace } = this.#cluster;
     await this.#cluster.request("patch pods", () =>
       this.#cluster.core.patchNamespacedPod(
-        { namespace, name, body: { metadata: { annotations } } },
+        { namespace, name, body: { metadata } },
         setHeaderOptions("Content-Type", PatchStrategy.MergePatch),
       ),
     );

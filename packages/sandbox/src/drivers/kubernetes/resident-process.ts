@@ -2,6 +2,7 @@ import { type Readable, Writable } from "node:stream";
 import type { ExitStatus, SandboxProcess } from "../../driver.ts";
 import { toExitStatus } from "../common/commands.ts";
 import type { Channel, SendFrame } from "./channel.ts";
+import { helperPath } from "./helper-program.ts";
 import {
   answer,
   encodeAllowance,
@@ -79,6 +80,16 @@ export class ResidentProcess implements SandboxProcess, Channel {
 
   resize(cols: number, rows: number): void {
     if (!this.#hasEnded && this.#hasTerminal) this.#send(request.resize, encodeSize(cols, rows));
+  }
+
+  /** The process has a program of the pod unlock the terminal, which inherits its descriptor. */
+  async unlockTerminal(fd: number, { cols, rows }: { cols: number; rows: number }): Promise<string[]> {
+    return [helperPath, "unlock", String(fd), String(cols), String(rows)];
+  }
+
+  leave(): void {
+    if (!this.#hasEnded) this.#send(request.finish);
+    this.#end(null);
   }
 
   #makeStdin(): Writable {

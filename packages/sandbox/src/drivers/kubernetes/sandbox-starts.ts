@@ -1,19 +1,19 @@
 import type { V1PersistentVolumeClaim, V1Pod } from "@kubernetes/client-node";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { PreparedSpec, SandboxFile, SandboxUser, StartRequest } from "../../driver.ts";
-import { runToEnd } from "../../shell/run.ts";
 import { placeFile } from "../common/place-file.ts";
 import type { ClaimFacts, Claims } from "./claims.ts";
 import type { Connections } from "./connections.ts";
-import { helperPath } from "./helper-program.ts";
 import type { Images } from "./images.ts";
-import { labels, readFacts, toSandboxName } from "./labels.ts";
-import { imageOf, makeSandboxPod, type PodDefaults, sandboxStatus } from "./pod-options.ts";
+import { annotations, labels, readFacts, toSandboxName } from "./labels.ts";
+import { imageOf, makeSandboxPod, type PodDefaults, sandboxStatus, toPodFacts } from "./pod-options.ts";
 import { endReason } from "./pod-problems.ts";
 import type { Pods } from "./pods.ts";
 import type { Resident } from "./resident.ts";
+import { awaitSeeds } from "./seeds.ts";
 import type { VolumeCopies } from "./volume-copies.ts";
 import { chooseFolders } from "./volume-folders.ts";
+import type { WarmPod, WarmPool } from "./warm-pool.ts";
 
 interface Parts {
   pods: Pods;
@@ -21,6 +21,7 @@ interface Parts {
   images: Images;
   copies: VolumeCopies;
   connections: Connections;
+  warmPool: WarmPool;
   defaults: PodDefaults;
 }
 
@@ -33,38 +34,99 @@ export class SandboxStarts {
   }
 
   async start(request: StartRequest): Promise<void> {
-    const { pods, claims, defaults } = this.#parts;
-    const { id, spec } = request;
-    const name = toSandboxName(defaults.installation, id);
-    const [old, claim] = await Promise.all([pods.find(name), claims.find(name)]);
-    if (old && claim && !hasEnded(old)) throw new PlatformError("SandboxAlreadyRunning", { id });
-    if (old) await pods.remove(name);
+    const { claims, defaults, warmPool } = this.#parts;
+    const { id, spec, snapshot } = request;
+    const claim = await claims.findSandbox(id);
+    if (!claim && snapshot === undefined) {
+      const warm = await warmPool.take(id, spec);
+      if (warm && (await this.#useWarm(warm, request))) return;
+    }
+    const name = claim?.metadata?.name ?? toSandboxName(defaults.installation, id);
+    await this.#clearPod(id, name, claim !== undefined);
     const { folders, isSeeded } = claim ? readClaim(claim) : await this.#makeClaim(name, request);
     try {
-      const pod = await pods.create(makeSandboxPod({ id, spec, claim: name, folders, isSeeded }, defaults));
-      if (!pod) throw new PlatformError("SandboxAlreadyRunning", { id });
-      try {
-        const seeds = isSeeded ? [] : folders.map(({ path }) => path);
-        await this.#bringUp(await pods.waitUntilStarted(pod), request, seeds);
-        if (!isSeeded) await claims.label(name, { [labels.unseeded]: null });
-      } catch (error) {
-        this.#parts.connections.close(id);
-        await pods.remove(name).catch(() => {});
-        throw error;
-      }
+      await this.#startPod(name, request, { folders, isSeeded });
     } catch (error) {
       if (!claim) await claims.remove(name).catch(() => {});
       throw error;
     }
   }
 
+  async #startPod(
+    name: string,
+    request: StartRequest,
+    { folders, isSeeded }: Pick<ClaimFacts, "folders"> & { isSeeded: boolean },
+  ): Promise<void> {
+    const { pods, claims, connections, defaults } = this.#parts;
+    const { id, spec } = request;
+    const own = { [labels.sandbox]: id };
+    const input = { name, labels: own, hostname: id, spec, claim: name, folders, isSeeded };
+    const pod = await pods.create(makeSandboxPod(input, defaults));
+    if (!pod) throw new PlatformError("SandboxAlreadyRunning", { id });
+    try {
+      const seeds = isSeeded ? [] : folders.map(({ path }) => path);
+      await this.#bringUp(await pods.waitUntilStarted(pod), request, seeds);
+      if (!isSeeded) await claims.label(name, { [labels.unseeded]: null });
+    } catch (error) {
+      connections.close(id);
+      await pods.remove(name).catch(() => {});
+      throw error;
+    }
+  }
+
+  /** Removes an ended pod, and one that its last server did not finish to take. */
+  async #clearPod(id: string, name: string, isKnown: boolean): Promise<void> {
+    const { pods } = this.#parts;
+    const old = await pods.find(name);
+    const isOwn = old?.metadata?.labels?.[labels.sandbox] !== undefined;
+    if (old && isKnown && isOwn && !hasEnded(old)) throw new PlatformError("SandboxAlreadyRunning", { id });
+    if (old) await pods.remove(name);
+  }
+
+  /** False when the pod cannot be used after all: then it is gone, and a start makes another. */
+  async #useWarm({ name, resident }: WarmPod, { id, spec, files = [] }: StartRequest): Promise<boolean> {
+    const { pods, claims, connections, defaults } = this.#parts;
+    const facts = toPodFacts(spec, defaults);
+    const isNeeded = this.#checkAlone(id, name);
+    try {
+      await Promise.all([
+        isNeeded,
+        pods.change(name, {
+          labels: { [labels.warm]: null, [labels.sandbox]: id },
+          annotations: { [annotations.facts]: JSON.stringify(facts) },
+        }),
+        putFiles(resident, files, spec.user),
+      ]);
+      if (!resident.isOpen) throw new PlatformError("SandboxProcessesEnded", { id });
+      connections.adopt(id, { name, resident, facts, isPaused: false });
+      return true;
+    } catch {
+      resident.close();
+      await claims.remove(name);
+      await pods.remove(name);
+      await isNeeded;
+      return false;
+    }
+  }
+
+  /**
+   * Throws SandboxFailed when another server has just begun to start the sandbox with another
+   * claim. Both may see each other, and then neither starts it.
+   */
+  async #checkAlone(id: string, name: string): Promise<void> {
+    const all = await this.#parts.claims.list(labels.sandbox, id);
+    if (all.some(({ metadata }) => metadata!.name !== name))
+      throw new PlatformError("SandboxAlreadyRunning", { id });
+  }
+
   /** Copies the files of a sandbox into a snapshot; its processes stop meanwhile. */
   async save(id: string, snapshotId: string): Promise<void> {
-    const { pods, claims, copies, connections, defaults } = this.#parts;
-    const name = toSandboxName(defaults.installation, id);
-    const [pod, claim] = await Promise.all([pods.find(name), claims.find(name)]);
+    const { pods, claims, copies, connections } = this.#parts;
+    const claim = await claims.findSandbox(id);
     const facts = readFacts<ClaimFacts>(claim?.metadata);
     if (!claim || !facts) throw new PlatformError("UnknownSandbox", { id });
+    const name = claim.metadata!.name!;
+    const pod = await pods.find(name);
     const bytes = Number(claim.spec?.resources?.requests?.storage ?? 0);
     const connection = pod && !hasEnded(pod) ? await connections.get(id) : undefined;
     const stops = connection !== undefined && !connection.isPaused;
@@ -94,6 +156,7 @@ export class SandboxStarts {
       bytes: spec.limits.diskBytes,
     });
     try {
+      await this.#checkAlone(id, name);
       if (source) await copies.copy(source.name, name, facts);
     } catch (error) {
       await claims.remove(name).catch(() => {});
@@ -132,13 +195,6 @@ function checkEnded(pod: V1Pod, { command }: PreparedSpec): void {
 function readClaim(claim: V1PersistentVolumeClaim): Pick<ClaimFacts, "folders"> & { isSeeded: boolean } {
   const { folders = [] } = readFacts<ClaimFacts>(claim.metadata) ?? {};
   return { folders, isSeeded: claim.metadata?.labels?.[labels.unseeded] === undefined };
-}
-
-async function awaitSeeds(resident: Resident, folders: string[]): Promise<void> {
-  const argv = [helperPath, "await-seeds", ...folders];
-  const exec = async () => resident.run({ argv, cwd: "/", env: {} });
-  const { code, stderr } = await runToEnd({ exec }, { argv }, {});
-  if (code !== 0) throw new PlatformError("PodFilesFailed", { reason: stderr.toString().trim() });
 }
 
 async function putFiles(resident: Resident, files: SandboxFile[], user: SandboxUser): Promise<void> {

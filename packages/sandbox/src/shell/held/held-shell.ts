@@ -65,7 +65,7 @@ export async function openHeldShell(
     if (answer === "f") throw new PlatformError("CommandFenced", { epoch });
     if (answer === "n" && client.unlockTerminal) {
       const path = await client.unlockTerminal(9, size);
-      client.stdin.write(`${path}\n`);
+      client.stdin.write(typeof path === "string" ? `${path}\n` : `!${path.join(" ")}\n`);
       header.release();
       return { process: toProcess(sandbox, folder, client), nonce, history: undefined };
     }

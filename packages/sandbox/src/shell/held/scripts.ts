@@ -72,7 +72,8 @@ const join = `
  * barrier, rest: argv of a new shell. stdin is typed into the terminal, stdout is a line and then
  * the output of the terminal. Lines: `f`: fenced off; `x`: no terminal; `o NONCE`: an old shell,
  * with its output from the barrier on; `n`: a new one, whose terminal has to be unlocked
- * (descriptor 9) and answered by a line with its path. The process of a new one holds its terminal.
+ * (descriptor 9) and answered by a line with its path, or with `!` and a command of plain words
+ * that unlocks it and prints the path. The process of a new one holds its terminal.
  */
 export const openScript = `
 b=$0 folder=$1 epoch=$2 nonce=$3 barrier=$4
@@ -88,6 +89,7 @@ fi
 "$b" mkfifo in out && exec 9<>/dev/ptmx || { echo x; exit 1; }
 echo n
 read -r tty && [ -n "$tty" ] || exit 1
+case $tty in !*) tty=$(\${tty#!}) && [ -c "$tty" ] || exit 1 ;; esac
 # 8 is opened for writing alone: without a reader, output is only kept.
 exec 3<>out 4<out 8>out 3>&- 5<&0
 "$b" cat <&4 8>&- 9>&- & : >client.$!

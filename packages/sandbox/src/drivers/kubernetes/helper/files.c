@@ -46,6 +46,29 @@ int make_own_folder(const char *path, uid_t uid, gid_t gid) {
 	return chmod(path, (found.st_mode & 07777) | 0755) == 0 ? 0 : errno;
 }
 
+/* Where `pod-options.ts` mounts the parts, which fit into ConfigMaps, and the programs. */
+#define PARTS "/run/sandpiper/busybox"
+#define PROGRAM "/run/sandpiper-programs/busybox"
+
+int join_programs(void) {
+	char path[64], bytes[32 << 10];
+	int target = -1, error = 0;
+	for (int part = 0; !error; part++) {
+		snprintf(path, sizeof path, PARTS ".%d", part);
+		int source = open(path, O_RDONLY | O_CLOEXEC);
+		if (source < 0) break;
+		if (target < 0) target = open(PROGRAM, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0700);
+		ssize_t count = target < 0 ? -1 : 1;
+		while (count > 0 && (count = read(source, bytes, sizeof bytes)) > 0)
+			if (write(target, bytes, count) != count) count = -1;
+		if (count < 0) error = errno ? errno : EIO;
+		close(source);
+	}
+	if (target >= 0 && !error && fchmod(target, 0555) != 0) error = errno;
+	if (target >= 0) close(target);
+	return error;
+}
+
 int put_file(const char *path, mode_t mode, uid_t uid, gid_t gid, const void *content, size_t count) {
 	char next[4096];
 	int error = make_parents(path, 0, 0);

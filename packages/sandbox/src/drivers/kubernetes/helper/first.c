@@ -94,7 +94,8 @@ int first(int argc, char **argv) {
 	umask(022);
 	int report = open("/dev/termination-log", O_WRONLY | O_APPEND | O_CLOEXEC);
 	if (geteuid() == 0) {
-		int error = make_own_folder(folder, who.uid, who.gid);
+		int error = join_programs();
+		if (!error) error = make_own_folder(folder, who.uid, who.gid);
 		if (!error) error = make_own_folder(home, who.uid, who.gid);
 		if (error) {
 			dprintf(report, "%s: %s", folder, strerror(error));

@@ -138,6 +138,8 @@ int thaw_all(void);
 /* files.c: return 0, or an error number. */
 int put_file(const char *path, mode_t mode, uid_t uid, gid_t gid, const void *content, size_t count);
 int make_folder(const char *path, uid_t uid, gid_t gid);
+/* Joins the parts of programs, `<name>.0`, `<name>.1` and so on, in a folder that only root can change. */
+int join_programs(void);
 /* Makes a folder that the user may write: one that exists is given to the user. */
 int make_own_folder(const char *path, uid_t uid, gid_t gid);
 
@@ -153,3 +155,5 @@ int measure(int argc, char **argv);
 int copy(int argc, char **argv);
 int seed(int argc, char **argv);
 int await_seeds(int count, char **folders);
+/* Unlocks the terminal whose master side is an inherited descriptor, and prints its path. */
+int unlock_terminal(int argc, char **argv);

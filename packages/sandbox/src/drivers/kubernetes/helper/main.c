@@ -12,7 +12,8 @@ int main(int argc, char **argv) {
 	if (!strcmp(mode, "measure")) return measure(argc - 2, argv + 2);
 	if (!strcmp(mode, "copy")) return copy(argc - 2, argv + 2);
 	if (!strcmp(mode, "seed")) return seed(argc - 2, argv + 2);
+	if (!strcmp(mode, "unlock")) return unlock_terminal(argc - 2, argv + 2);
 	if (!strcmp(mode, "await-seeds")) return await_seeds(argc - 2, argv + 2);
-	fprintf(stderr, "usage: helper first | resident | describe | read | measure | copy | seed | await-seeds\n");
+	fprintf(stderr, "usage: helper first | resident | describe | read | measure | copy | seed | await-seeds | unlock\n");
 	return 2;
 }

@@ -54,6 +54,18 @@ static int open_terminal(const struct command *command, const struct identity *w
 	return master;
 }
 
+/* Arguments: descriptor, columns, rows. */
+int unlock_terminal(int argc, char **argv) {
+	if (argc < 3) return 2;
+	int master = atoi(argv[0]);
+	struct winsize window = {atoi(argv[2]), atoi(argv[1]), 0, 0};
+	char name[64];
+	if (unlockpt(master) != 0 || ptsname_r(master, name, sizeof name) != 0) return 1;
+	ioctl(master, TIOCSWINSZ, &window);
+	printf("%s\n", name);
+	return fflush(stdout) == 0 ? 0 : 1;
+}
+
 static const char *find_variable(char **environment, const char *name) {
 	size_t length = strlen(name);
 	for (; *environment; environment++)

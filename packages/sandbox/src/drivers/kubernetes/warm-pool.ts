@@ -1,0 +1,230 @@
+import { createHash, randomBytes } from "node:crypto";
+import type { V1Pod } from "@kubernetes/client-node";
+import type { PreparedSpec } from "../../driver.ts";
+import type { Claims } from "./claims.ts";
+import type { Connections } from "./connections.ts";
+import type { Images } from "./images.ts";
+import { labels } from "./labels.ts";
+import { imageOf, makeSandboxPod, type PodDefaults } from "./pod-options.ts";
+import type { Pods } from "./pods.ts";
+import type { Resident } from "./resident.ts";
+import { awaitSeeds } from "./seeds.ts";
+import { chooseFolders } from "./volume-folders.ts";
+
+/** Kinds of sandboxes that are kept ready; that which was not started for longest is forgotten. */
+const maxShapes = 4;
+/** A kind of sandbox that was not started for this long is not kept ready any more, ms. */
+const shapeLifeMs = 3_600_000;
+/** Older pods that wait are replaced: by then nobody may want their kind, ms. */
+const maxAgeMs = 3_600_000;
+/** What nobody has finished to make by then never will be, ms. */
+const maxMakingMs = 600_000;
+/** Wait after a pod could not be made, for example because a quota is full, ms. */
+const retryMs = 30_000;
+
+/** Nobody knows yet which sandbox a pod will be. */
+const hostname = "sandbox";
+
+/** A pod that waits, with an open connection to its helper. */
+export interface WarmPod {
+  /** Of the pod and of its claim. */
+  name: string;
+  resident: Resident;
+}
+
+interface Shape {
+  spec: PreparedSpec;
+  usedAt: number;
+  ready: WarmPod[];
+}
+
+interface Parts {
+  pods: Pods;
+  claims: Claims;
+  images: Images;
+  connections: Connections;
+  defaults: PodDefaults;
+}
+
+/**
+ * Pods with empty volumes that wait for a sandbox of their kind: same image, limits, user and
+ * folders. Servers share them: whoever changes the claim's label first has the pod.
+ */
+export class WarmPool {
+  readonly #parts: Parts;
+  readonly #size: number;
+  readonly #shapes = new Map<string, Shape>();
+  #filling: Promise<void> | undefined;
+  #isWanted = false;
+  #retryAt = 0;
+  /** Pods of which the last look found that their claim does not wait. */
+  #taken = new Set<string>();
+  #isClosed = false;
+
+  /** `size`: pods of each kind that wait; 0: none. */
+  constructor(parts: Parts, size: number) {
+    this.#parts = parts;
+    this.#size = size;
+  }
+
+  /** Pods of all kinds that wait for this server. */
+  get ready(): number {
+    return [...this.#shapes.values()].reduce((sum, shape) => sum + shape.ready.length, 0);
+  }
+
+  /** Gives a pod to a sandbox. Undefined when none waits; the next start may find one. */
+  async take(id: string, spec: PreparedSpec): Promise<WarmPod | undefined> {
+    if (this.#size === 0 || spec.command !== null) return undefined;
+    const key = this.#keyOf(spec);
+    const shape = this.#shapes.get(key) ?? { spec, usedAt: 0, ready: [] };
+    shape.usedAt = Date.now();
+    // The last one is the one that was used last.
+    this.#shapes.delete(key);
+    this.#shapes.set(key, shape);
+    try {
+      for (let warm = shape.ready.shift(); warm; warm = shape.ready.shift()) {
+        if (!warm.resident.isOpen) continue;
+        const change = { [labels.warm]: null, [labels.sandbox]: id };
+        const waits = (own: Record<string, string>) => own[labels.warm] === key;
+        if (await this.#parts.claims.exchange(warm.name, waits, change)) return warm;
+        warm.resident.close();
+      }
+      return undefined;
+    } finally {
+      this.fill();
+    }
+  }
+
+  /** Makes what is missing, in the background. */
+  fill(): void {
+    this.#isWanted = true;
+    this.#filling ??= this.#fillAll().finally(() => {
+      this.#filling = undefined;
+    });
+  }
+
+  /** Removes pods that are too old, that nobody finished, or that do not run. */
+  async reap(): Promise<void> {
+    const { claims, pods } = this.#parts;
+    const [kept, running] = await Promise.all([claims.list(labels.warm), pods.list(labels.warm)]);
+    const waiting = new Set(kept.map(({ metadata }) => metadata!.name!));
+    const byName = new Map(running.map((pod) => [pod.metadata!.name!, pod]));
+    for (const { metadata } of kept) {
+      const name = metadata!.name!;
+      const age = Date.now() - Number(metadata!.creationTimestamp ?? 0);
+      const { phase } = byName.get(name)?.status ?? {};
+      if (age > maxAgeMs || (age > maxMakingMs && phase !== "Running")) await this.#discard(name);
+    }
+    // Their claims were taken: by a server that is about to change the pod, or one that has died.
+    const taken = [...byName.keys()].filter((name) => !waiting.has(name));
+    for (const name of taken) if (this.#taken.has(name)) await pods.remove(name);
+    this.#taken = new Set(taken);
+    if (this.#shapes.size > 0) this.fill();
+  }
+
+  /** Pods go on waiting for the next server. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#filling;
+    for (const { ready } of this.#shapes.values()) for (const { resident } of ready) resident.close();
+    this.#shapes.clear();
+  }
+
+  async #fillAll(): Promise<void> {
+    while (this.#isWanted && !this.#isClosed && Date.now() >= this.#retryAt) {
+      this.#isWanted = false;
+      this.#forgetShapes();
+      try {
+        for (const [key, shape] of [...this.#shapes]) await this.#fillShape(key, shape);
+      } catch {
+        // A start without the pool reports what is wrong.
+        this.#retryAt = Date.now() + retryMs;
+      }
+    }
+  }
+
+  #forgetShapes(): void {
+    for (const [key, { usedAt, ready }] of [...this.#shapes]) {
+      if (this.#shapes.size <= maxShapes && Date.now() - usedAt < shapeLifeMs) continue;
+      this.#shapes.delete(key);
+      for (const { resident } of ready) resident.close();
+    }
+  }
+
+  async #fillShape(key: string, shape: Shape): Promise<void> {
+    const { claims, pods } = this.#parts;
+    const [kept, running] = await Promise.all([claims.list(labels.warm), pods.list(labels.warm)]);
+    const names = kept.flatMap(({ metadata }) =>
+      metadata!.labels?.[labels.warm] === key ? metadata!.name! : [],
+    );
+    // Other servers may have taken some.
+    for (const warm of shape.ready) if (!names.includes(warm.name)) warm.resident.close();
+    shape.ready = shape.ready.filter(({ name, resident }) => names.includes(name) && resident.isOpen);
+    for (const pod of running) {
+      const name = pod.metadata!.name!;
+      const isNew = names.includes(name) && !shape.ready.some((warm) => warm.name === name);
+      const isReady = pod.metadata!.labels![labels.unseeded] === undefined;
+      if (isNew && isReady && pod.status?.phase === "Running") await this.#connect(shape, pod);
+    }
+    for (let count = names.length; count < this.#size && !this.#isClosed; count++)
+      await this.#make(key, shape);
+  }
+
+  async #make(key: string, shape: Shape): Promise<void> {
+    const { claims, pods, images, connections, defaults } = this.#parts;
+    const { spec } = shape;
+    const name = `sandpiper-${defaults.installation}-warm-${randomBytes(6).toString("hex")}`;
+    const facts = { image: imageOf(spec), folders: chooseFolders(spec) };
+    const isSeeded = !(await images.mayHaveFiles(spec));
+    const making: Record<string, string> = isSeeded ? {} : { [labels.unseeded]: "yes" };
+    try {
+      await claims.create({
+        name,
+        labels: { [labels.warm]: key, ...making },
+        facts,
+        bytes: spec.limits.diskBytes,
+      });
+      const own = { [labels.warm]: key, ...making };
+      const input = { name, labels: own, hostname, spec, claim: name, folders: facts.folders, isSeeded };
+      const created = await pods.create(makeSandboxPod(input, defaults));
+      const pod = await pods.waitUntilStarted(created!);
+      const { resident } = await connections.open(pod);
+      if (!isSeeded) {
+        await awaitSeeds(
+          resident,
+          facts.folders.map(({ path }) => path),
+        );
+        await claims.label(name, { [labels.unseeded]: null });
+        await pods.change(name, { labels: { [labels.unseeded]: null } });
+      }
+      shape.ready.push({ name, resident });
+    } catch (error) {
+      await this.#discard(name).catch(() => {});
+      throw error;
+    }
+  }
+
+  async #connect(shape: Shape, pod: V1Pod): Promise<void> {
+    const { resident } = await this.#parts.connections.open(pod);
+    shape.ready.push({ name: pod.metadata!.name!, resident });
+  }
+
+  async #discard(name: string): Promise<void> {
+    const { claims, pods } = this.#parts;
+    // A server that takes it meanwhile keeps it.
+    const waits = (own: Record<string, string>) => own[labels.warm] !== undefined;
+    if (!(await claims.exchange(name, waits, { [labels.warm]: "discarded" }))) return;
+    await claims.remove(name);
+    await pods.remove(name);
+  }
+
+  /** What two sandboxes must have in common to fit into one pod: the value of a label. */
+  #keyOf(spec: PreparedSpec): string {
+    const folders = chooseFolders(spec);
+    const input = { name: "", labels: {}, hostname, claim: "", folders, isSeeded: true };
+    // Variables are given to each command.
+    const pod = makeSandboxPod({ ...input, spec: { ...spec, env: {} } }, this.#parts.defaults);
+    const text = JSON.stringify({ pod, bytes: spec.limits.diskBytes });
+    return createHash("sha256").update(text).digest("hex").slice(0, 40);
+  }
+}

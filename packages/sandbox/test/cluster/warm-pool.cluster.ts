@@ -1,0 +1,170 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import type { PreparedSpec } from "../../src/driver.ts";
+import { KubernetesDriver } from "../../src/drivers/kubernetes/kubernetes-driver.ts";
+import { Registries } from "../../src/specs/registries.ts";
+import { createHostSpec } from "../../src/specs/specs.ts";
+import { run, suiteLimits } from "../driver-suite/context.ts";
+import { clusterImage, clusterKubeconfig, kubectl, loadClusterImage } from "../support/cluster-image.ts";
+
+/** Sandboxes from pods that wait for them, with servers that share the pods. */
+
+const installation = "warm";
+const label = `sandpiper/installation=${installation}`;
+let dir: string;
+let spec: PreparedSpec;
+const drivers: KubernetesDriver[] = [];
+
+async function openDriver(warmPods: number): Promise<KubernetesDriver> {
+  const registries = new Registries({ allowed: ["sandpiper.test"] });
+  const kubeconfig = clusterKubeconfig();
+  const driver = new KubernetesDriver({
+    ...{ dir, kubeconfig, installation, runtimeClass: "runc", registries, warmPods },
+  });
+  await driver.open();
+  drivers.push(driver);
+  return driver;
+}
+
+interface Listed {
+  metadata: { name: string; uid: string; labels: Record<string, string> };
+}
+
+/** Pods or claims that wait. */
+function waiting(kind: "pods" | "pvc"): Listed[] {
+  const text = kubectl("get", kind, "-l", `${label},sandpiper/warm`, "-o", "json");
+  return (JSON.parse(text) as { items: Listed[] }).items;
+}
+
+function podOf(id: string): Listed["metadata"] {
+  return JSON.parse(kubectl("get", "pods", "-l", `${label},sandpiper/sandbox=${id}`, "-o", "json")).items[0]
+    .metadata;
+}
+
+const nothing = { sandboxes: new Set<string>(), snapshots: new Set<string>() };
+
+beforeAll(async () => {
+  dir = mkdtempSync("/tmp/sandpiper-test-");
+  loadClusterImage();
+  const driver = await openDriver(0);
+  const root = { kind: "image" as const, reference: clusterImage };
+  spec = await driver.prepare({
+    ...createHostSpec({ ...suiteLimits, cpus: 0.5 }),
+    root,
+    user: "agent",
+    env: { OF_SPEC: "x" },
+  });
+});
+
+afterEach(async () => {
+  vi.useRealTimers();
+  for (const driver of drivers.splice(1)) await driver.close();
+  await drivers[0]!.reap(nothing);
+  kubectl("delete", "pods,pvc", "-l", `${label},sandpiper/warm`, "--grace-period=0", "--force");
+});
+
+afterAll(async () => {
+  for (const driver of drivers) await driver.close();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+test("the second sandbox of a kind gets a pod that waits, and lives as any other", async () => {
+  const driver = await openDriver(1);
+  await driver.start({ id: "first", spec });
+  await expect.poll(() => driver.waitingPods).toBe(1);
+  const [{ metadata: warm }] = waiting("pods") as [Listed];
+  const files = [{ path: "~/.config/tool.conf", content: "given\n" }];
+  await driver.start({ id: "second", spec: { ...spec, env: { ...spec.env, LATER: "y" } }, files });
+  expect(podOf("second").uid).toBe(warm.uid);
+  const command = "id -u; pwd; echo $OF_SPEC $LATER; cat ~/.profile ~/.config/tool.conf; echo kept >file";
+  expect((await run(driver, "second", command)).out).toBe(
+    `1000\n${spec.workingDir}\nx y\nof the image\ngiven\n`,
+  );
+  await driver.pause("second");
+  const other = await openDriver(0);
+  expect(await other.list()).toEqual(
+    expect.arrayContaining([
+      { id: "first", state: "running" },
+      { id: "second", state: "paused" },
+    ]),
+  );
+  await driver.resume("second");
+  await driver.snapshot("second", "kept");
+  await driver.stop("second");
+  expect((await driver.list()).find(({ id }) => id === "second")?.state).toBe("stopped");
+  await driver.start({ id: "second", spec });
+  expect((await run(driver, "second", "cat file")).out).toBe("kept\n");
+  await expect(driver.start({ id: "second", spec })).rejects.toThrow(/already/);
+  await driver.start({ id: "copy", spec, snapshot: "kept" });
+  expect((await run(driver, "copy", "cat file")).out).toBe("kept\n");
+  await driver.remove("second");
+  expect((await driver.list()).map(({ id }) => id).sort()).toEqual(["copy", "first"]);
+});
+
+test("a sandbox of another kind does not get the pod", async () => {
+  const driver = await openDriver(1);
+  await driver.start({ id: "first", spec });
+  await expect.poll(() => driver.waitingPods).toBe(1);
+  const [{ metadata: warm }] = waiting("pods") as [Listed];
+  const small = { ...spec, limits: { ...spec.limits, memoryBytes: spec.limits.memoryBytes / 2 } };
+  await driver.start({ id: "small", spec: small });
+  expect(podOf("small").uid).not.toBe(warm.uid);
+});
+
+test("servers that start sandboxes at once never give a pod to two of them, and keep few", async () => {
+  const servers = [await openDriver(2), await openDriver(2)];
+  await servers[0]!.start({ id: "a", spec });
+  await servers[1]!.start({ id: "b", spec });
+  // Both have connections to the same pods.
+  await expect.poll(() => Math.min(...servers.map((one) => one.waitingPods))).toBeGreaterThanOrEqual(2);
+  const ids = ["c", "d", "e", "f", "g", "h"];
+  await Promise.all(ids.map((id, index) => servers[index % 2]!.start({ id, spec })));
+  expect(new Set(ids.map((id) => podOf(id).uid)).size).toBe(ids.length);
+  const names = await Promise.all(
+    ids.map(async (id, index) => {
+      const server = servers[index % 2]!;
+      await run(server, id, `echo ${id} >mine`);
+      return (await run(server, id, "cat mine")).out.trim();
+    }),
+  );
+  expect(names).toEqual(ids);
+  await expect.poll(() => Math.min(...servers.map((one) => one.waitingPods))).toBeGreaterThanOrEqual(2);
+  expect(waiting("pods").length).toBeLessThanOrEqual(4);
+});
+
+test("one sandbox that two servers start at once runs once at most", async () => {
+  const servers = [await openDriver(2), await openDriver(2)];
+  await servers[0]!.start({ id: "a", spec });
+  await servers[1]!.start({ id: "b", spec });
+  await expect.poll(() => Math.min(...servers.map((one) => one.waitingPods))).toBeGreaterThanOrEqual(2);
+  const results = await Promise.allSettled(servers.map((one) => one.start({ id: "same", spec })));
+  expect(results.filter(({ status }) => status === "fulfilled").length).toBeLessThanOrEqual(1);
+  const started = results.filter(({ status }) => status === "fulfilled").length;
+  const pods = JSON.parse(kubectl("get", "pods", "-l", `${label},sandpiper/sandbox=same`, "-o", "json"));
+  expect(pods.items).toHaveLength(started);
+});
+
+test("a pod whose taker died starts anew, and pods that nobody wants are removed", async () => {
+  const driver = await openDriver(1);
+  await driver.start({ id: "first", spec });
+  await expect.poll(() => driver.waitingPods).toBe(1);
+  const [{ metadata: warm }] = waiting("pods") as [Listed];
+  await driver.close();
+  // The claim was changed, and the pod was not.
+  kubectl("label", "pvc", warm.name, "sandpiper/warm-", "sandpiper/sandbox=torn");
+  const next = await openDriver(1);
+  await next.start({ id: "torn", spec });
+  expect(podOf("torn")).toMatchObject({ name: warm.name });
+  expect(podOf("torn").uid).not.toBe(warm.uid);
+  expect((await run(next, "torn", "echo works")).out).toBe("works\n");
+  await next.start({ id: "more", spec });
+  await expect.poll(() => next.waitingPods).toBe(1);
+  await next.close();
+  const cleaner = await openDriver(0);
+  await cleaner.reap({ ...nothing, sandboxes: new Set(["first", "torn", "more"]) });
+  expect(waiting("pods")).toHaveLength(1);
+  vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 2 * 3_600_000 });
+  await cleaner.reap({ ...nothing, sandboxes: new Set(["first", "torn", "more"]) });
+  expect([...waiting("pods"), ...waiting("pvc")]).toEqual([]);
+  expect((await cleaner.list()).length).toBe(3);
+});
