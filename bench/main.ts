@@ -13,6 +13,7 @@ import { benchHibernated } from "./hibernated.ts";
 import { benchKubernetes } from "./kubernetes.ts";
 import { benchLifecycle } from "./lifecycle.ts";
 import { type Row, table } from "./measure.ts";
+import { benchNodesAppends } from "./nodes-appends.ts";
 import { benchPlatform } from "./platform.ts";
 import { benchPostgres } from "./postgres.ts";
 import { benchSandboxes } from "./sandboxes.ts";
@@ -31,6 +32,7 @@ const groups = {
   kubernetes: benchKubernetes,
   platform: benchPlatform,
   postgres: benchPostgres,
+  nodes: benchNodesAppends,
   server: benchServer,
   api: benchApi,
   scale: benchScale,

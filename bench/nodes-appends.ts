@@ -1,0 +1,77 @@
+import { randomBytes } from "node:crypto";
+import { fileURLToPath } from "node:url";
+import { openPostgresStore } from "@sandpiper/server/store/postgres/open";
+import { createVault } from "@sandpiper/server/store/vault";
+import { type PostgresServer, startPostgres } from "@sandpiper/server/test/support/postgres";
+import { conversationRow } from "@sandpiper/server/test/support/store";
+import { type Row, single } from "./measure.ts";
+import { startProgram } from "./process.ts";
+
+/** Conversations of one node, each of which appends again when its append is durable. */
+const atOnce = 20;
+const measuredMs = 5_000;
+const program = fileURLToPath(new URL("./nodes-appender.ts", import.meta.url));
+
+/** Appends of 1, 2 and 4 processes with a store each, beside as many that only commit a row. */
+export async function benchNodesAppends(): Promise<Row[]> {
+  const server = await startPostgres({ max_connections: "400" });
+  try {
+    const url = await server.createDatabase();
+    const key = randomBytes(32);
+    const store = await openPostgresStore({ url, vault: createVault(key) });
+    const ids = Array.from({ length: 4 * atOnce }, () => conversationRow());
+    for (const row of ids) await store.conversations.create(row);
+    await store.close();
+    await createBareTable(server, url);
+    const rows: Row[] = [];
+    let alone: number | undefined;
+    for (const nodes of [1, 2, 4]) {
+      const measure = (kind: string) =>
+        Promise.all(
+          Array.from({ length: nodes }, (_, node) =>
+            rate(kind, { url, key, ids: ids.slice(node * atOnce, (node + 1) * atOnce).map(({ id }) => id) }),
+          ),
+        );
+      const bare = sum(await measure("bare"));
+      const each = await measure("appends");
+      const all = sum(each);
+      alone ??= all;
+      const grows = `${(all / alone).toFixed(2)} x one node`;
+      const widest = Math.max(...each) / (all / nodes) - 1;
+      rows.push({
+        name: `appends of ${nodes} ${nodes === 1 ? "node" : "nodes"} (${grows}; the busiest does ${(100 * widest).toFixed(0)} % more than the mean)`,
+        unit: "per s",
+        figures: single(all),
+        floor: { name: "commits of one row by as many processes", figures: single(bare) },
+        target: "grows until the database is the limit",
+        met: all >= alone || all >= bare,
+      });
+    }
+    return rows;
+  } finally {
+    await server.remove();
+  }
+}
+
+async function createBareTable(server: PostgresServer, url: string): Promise<void> {
+  const sql = "CREATE TABLE bare (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, text text)";
+  await server.query(sql, [], new URL(url).pathname.slice(1));
+}
+
+/** Appends, or commits, per second of a process of its own. */
+async function rate(
+  kind: string,
+  { url, key, ids }: { url: string; key: Buffer; ids: readonly string[] },
+): Promise<number> {
+  const env = {
+    BENCH_URL: url,
+    BENCH_KEY: key.toString("hex"),
+    BENCH_IDS: ids.join(" "),
+    BENCH_MS: String(measuredMs),
+  };
+  const { child, match } = await startProgram([program, kind], env, /per second: ([\d.]+)/);
+  child.kill();
+  return Number(match[1]);
+}
+
+const sum = (values: readonly number[]) => values.reduce((one, other) => one + other, 0);
