@@ -4,6 +4,7 @@ import { type Duplex, pipeline, type Readable, type Writable } from "node:stream
 import { setTimeout as sleep } from "node:timers/promises";
 import { PlatformError } from "@sandpiper/core/errors";
 import { hopByHopHeaders, splice } from "@sandpiper/core/http-proxy";
+import type { WebSocket } from "ws";
 import type { Ownership } from "../../nodes/api.ts";
 import { gatherPieces } from "../server/gather-pieces.ts";
 import type { ForwardedRequest, NodeAnswer, NodeClient } from "./node-client.ts";
@@ -100,6 +101,19 @@ export class Forwarder {
     else if ("connection" in answer) this.#join(connection, head, answer);
     else refuse(connection, answer.response);
     return "answered";
+  }
+
+  /**
+   * A socket to the owner for a client that has named the sandbox with the key of its first frame;
+   * undefined: this node is the owner. Throws NodeUnreachable.
+   */
+  async socket(
+    sandboxId: string,
+    { request, isForwarded }: Incoming,
+    key: string,
+  ): Promise<WebSocket | undefined> {
+    const node = isForwarded ? "here" : await this.#ownership.locate(sandboxId);
+    return node === "here" ? undefined : this.#client.socket(node, toForwarded(request), key);
   }
 
   /** Ends upgraded connections and endless answers, because this node closes. */

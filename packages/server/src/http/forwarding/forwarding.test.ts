@@ -166,6 +166,19 @@ test("an event socket shows what was and what comes, also with its key in the fi
   expect(await wrong.refused).toBe(403);
 });
 
+test("a socket whose first frame names the sandbox by its key is served by the owner", async () => {
+  const { url } = nodes.get("a");
+  const socket = new TestSocket({ url }, "/sockets/bash-events");
+  await once(socket.socket, "open");
+  socket.send({ type: "auth", session_api_key: server.sessionKey("sandbox-1") });
+  socket.send({ command: 1 });
+  await socket.until(({ code }) => code === "InvalidFrame");
+  expect(nodes.users()).toEqual(["b"]);
+  await nodes.get("b").app.close();
+  expect((await socket.closed).code).toBe(1001);
+  await nodes.add("b", server, server.store);
+});
+
 test("a stream of events passes frame by frame, and ends at the owner when its client leaves", async () => {
   const answer = await call("GET", `/sockets/events/${id}?resend_mode=all`);
   expect(answer.headers["content-type"]).toMatch("text/event-stream");
@@ -347,4 +360,26 @@ test("the same stranger may not see more through another node", async () => {
     (await call("GET", "/agent/sandbox-1/api/conversations/search", undefined, headers)).statusCode,
   ).toBe(404);
   expect(nodes.asked()).toEqual(["a"]);
+});
+
+test("a request counts for the rate limit where its client is connected, and only there", async () => {
+  const limited = await startServer({ maxRequests: 2 });
+  const both = await HttpNodes.start(limited, limited.store, ["a", "b"]);
+  limited.addSandbox();
+  both.owners.set("sandbox-1", "b");
+  const path = `/api/conversations/${await limited.addConversation()}`;
+  const ask = async (name: string) =>
+    (await send(both.get(name).url + path, { headers: asUser })).resume().statusCode;
+  const askMany = async (name: string) => [
+    await ask(name),
+    await ask(name),
+    await ask(name),
+    await ask(name),
+  ];
+  // Twice the limit may come at once.
+  expect(await askMany("a")).toEqual([200, 200, 200, 200]);
+  expect(await askMany("b")).toEqual([200, 200, 200, 200]);
+  expect(await Promise.all(Array.from({ length: 12 }, () => ask("a")))).toContain(429);
+  await both.close();
+  await limited.close();
 });

@@ -21,7 +21,7 @@ export interface ForwardingDeps extends Omit<FindSandboxDeps, "sandboxes"> {
 }
 
 /** The forwarding of requests and handshakes. */
-export interface Forwarding extends Pick<Forwarder, "request" | "upgrade" | "leave" | "close"> {
+export interface Forwarding extends Pick<Forwarder, "request" | "upgrade" | "socket" | "leave" | "close"> {
   /** Takes the pass off a request; call it before anything else reads its headers. */
   receive(request: IncomingMessage): void;
   /** See `findSandbox`. */
@@ -42,6 +42,7 @@ export function createForwarding(
     find: (caller, subject) => findSandbox({ ...stores, sandboxes }, caller, subject),
     request: (sandboxId, incoming) => forwarder.request(sandboxId, incoming),
     upgrade: (sandboxId, incoming) => forwarder.upgrade(sandboxId, incoming),
+    socket: (sandboxId, incoming, key) => forwarder.socket(sandboxId, incoming, key),
     leave: () => forwarder.leave(),
     close: () => forwarder.close(),
   };

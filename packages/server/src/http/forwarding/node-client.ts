@@ -1,7 +1,9 @@
+import { once } from "node:events";
 import { Agent, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from "node:http";
 import type { Duplex, Readable } from "node:stream";
 import { PlatformError } from "@sandpiper/core/errors";
 import { hopByHopHeaders } from "@sandpiper/core/http-proxy";
+import { WebSocket } from "ws";
 import type { NodeRow } from "../../store/node-store.ts";
 import { type Passes, passHeader } from "./pass.ts";
 
@@ -89,6 +91,26 @@ export class NodeClient {
         );
       });
     });
+  }
+
+  /** Opens a WebSocket with the key of a client. Throws NodeUnreachable when that fails. */
+  async socket(
+    node: NodeRow,
+    { url, client }: { url: string; client: string },
+    key: string,
+  ): Promise<WebSocket> {
+    const pass = this.#passes.make({ node: node.incarnation, method: "GET", url }, { client });
+    const socket = new WebSocket(node.url.replace(/^http/, "ws") + url, {
+      headers: { "x-session-api-key": key, [passHeader]: pass },
+      perMessageDeflate: false,
+      handshakeTimeout: connectMs,
+    });
+    try {
+      await once(socket, "open");
+    } catch (cause) {
+      throw new PlatformError("NodeNotReached", { cause, retryAfter: 2 });
+    }
+    return socket;
   }
 
   close(): void {

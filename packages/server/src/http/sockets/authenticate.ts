@@ -27,9 +27,9 @@ export interface AuthenticateOptions {
   checkMs: number;
   /**
    * Serves the socket of an authenticated caller; receives every later frame. It resolves in the
-   * tick in which it begins to listen: earlier frames come then.
+   * tick in which it begins to listen: earlier frames come then. `key`: that of the first frame.
    */
-  serve: (caller: Principal, credential: Credential) => Promise<void>;
+  serve: (caller: Principal, credential: Credential, key: string | undefined) => Promise<void>;
   onError: (error: unknown) => void;
 }
 
@@ -49,19 +49,19 @@ export function authenticateSocket(socket: WebSocket, options: AuthenticateOptio
     }
   };
 
-  const serve = async (caller: Principal, credential: Credential) => {
+  const serve = async (caller: Principal, credential: Credential, key?: string) => {
     if (socket.readyState !== socket.OPEN) return;
     const verify = async () => void ((await credential()) || rejectSocket(socket));
     const check = setInterval(() => void guarded(verify), checkMs);
     socket.once("close", () => clearInterval(check));
-    await options.serve(caller, credential);
+    await options.serve(caller, credential, key);
   };
 
   const first = async (data: RawData, isBinary: boolean) => {
     const key = isBinary ? undefined : parseKeyFrame(String(data));
     const byFrame: Credential = async () => (key === undefined ? undefined : byKey(key));
     const caller = await byFrame();
-    if (caller) await serve(caller, byFrame);
+    if (caller) await serve(caller, byFrame, key);
     else rejectSocket(socket);
   };
 

@@ -26,6 +26,7 @@ import { type EventSocketLimits, maxFollowers, serveEventSocket } from "./event-
 import { parseHandshake, type SocketTarget } from "./handshake.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { outboxLimits } from "./outbox.ts";
+import { relaySocket } from "./relay-socket.ts";
 import { serveTerminal, type TerminalLimits } from "./terminal-socket.ts";
 
 export interface SocketOptions extends EventSocketLimits, TerminalLimits, BashSocketLimits {
@@ -232,13 +233,20 @@ export function attachSockets(
         byHandshake: () => quietly(findCaller),
         byKey: (key) => quietly(async () => within(await authenticator.byKey(key))),
         ...limits,
-        serve: async (caller, credential) => {
+        serve: async (caller, credential, key) => {
           limits.connections.identify(connection, caller.userId);
           socket.once(
             "close",
             limits.live.hold(caller.source, () => rejectSocket(socket)),
           );
-          await serve({ socket, connection, caller, credential }, target);
+          const incoming = { request, isForwarded: isForwarded(request) };
+          // A key that came after the handshake may name a sandbox of another node.
+          const owner =
+            key !== undefined &&
+            caller.sandboxId !== undefined &&
+            (await limits.forwarding?.socket(caller.sandboxId, incoming, key));
+          if (owner) relaySocket(socket, owner);
+          else await serve({ socket, connection, caller, credential }, target);
         },
         onError,
       });

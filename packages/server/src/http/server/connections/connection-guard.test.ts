@@ -181,3 +181,15 @@ test("a flood of silent, slow and keyless connections keeps nobody out", async (
   for (const socket of flood) socket.destroy();
   mine.socket.close();
 });
+
+test("the connection of another node takes no place and is never closed for others", () => {
+  const { open, destroyed, guard } = makeGuard();
+  const ofNode = open("192.0.2.1");
+  guard.exempt(ofNode as never);
+  guard.identify(ofNode as never, "ann");
+  const users = [open("192.0.2.2", "ann"), open("192.0.2.3", "ann")];
+  const crowd = Array.from({ length: 6 }, () => open("192.0.2.4"));
+  expect(destroyed([ofNode, ...users, ...crowd])).not.toContain(true);
+  open("192.0.2.5");
+  expect(destroyed([ofNode, ...crowd])).toEqual([false, true, false, false, false, false, false]);
+});
