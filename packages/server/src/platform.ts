@@ -255,8 +255,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     });
     await skills.open();
     const callbacks = new CallbackService({
-      callbacks: store.callbacks,
-      events: store.events,
+      store,
       sender: new CallbackSender({
         outbound,
         server: config.webhook,
@@ -333,7 +332,6 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     opened.push(() => Promise.all([app.close(), conversations.close(stepGraceMs), bash.close()]));
     await listen(app, config);
     await callbacks.open();
-    await callbacks.adopt("all");
     await conversations.adopt("all");
     // Last, because a key that a failing start creates would never be shown.
     const hasKeys = (await apiKeys.list()).length > 0;

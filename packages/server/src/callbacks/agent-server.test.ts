@@ -34,7 +34,7 @@ afterEach(async () => {
 async function start(url = `${endpoint.url}/?team=1`, key: string | null = secret): Promise<void> {
   const outbound = createOutbound({ allowPrivate: ["127.0.0.0/8"] });
   service = new CallbackService({
-    ...store,
+    store,
     logger: pino({ level: "silent" }),
     sender: new CallbackSender({
       outbound,

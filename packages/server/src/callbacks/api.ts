@@ -1,4 +1,5 @@
 import type { CallbackInfo, CallbackProcessor } from "@sandpiper/wire";
+import type { SandboxScope } from "../store/sandbox-scope.ts";
 
 /**
  * Delivers events to callbacks. The log is the queue: every callback has a durable cursor, so
@@ -15,6 +16,14 @@ export interface Callbacks {
   register(userId: string, conversationId: string, processors: readonly CallbackProcessor[]): Promise<void>;
   /** Removes the callbacks of a conversation; undelivered events are dropped. */
   drop(conversationId: string): Promise<void>;
+
+  /** Delivers what an earlier server, or another one, has left of sandboxes. */
+  adopt(scope: SandboxScope): Promise<void>;
+  /**
+   * Ends the deliveries for conversations in sandboxes that go to another node, which repeats what
+   * is under way. Never rejects.
+   */
+  release(sandboxIds: readonly string[]): Promise<void>;
 
   /** Reports a change without a log record, such as a new title. */
   notifyChange(conversationId: string): void;

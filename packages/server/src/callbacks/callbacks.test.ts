@@ -40,7 +40,7 @@ async function start(
   const outbound = createOutbound({ allowPrivate });
   const logger = pino({ level: "info" }, { write: (line: string) => void logs.push(line) });
   const made = new CallbackService({
-    ...store,
+    store,
     sender: new CallbackSender({ outbound, server, registerSecret: () => {} }),
     logger,
     batchDelayMs: 20,
@@ -274,7 +274,7 @@ test("a record that comes while a worker decides to end is delivered", async () 
       return active;
     },
   });
-  service = await start({ events: slowEvents, callbacks: watched });
+  service = await start({ store: { events: slowEvents, callbacks: watched } });
   const id = await conversation(hook());
   await say(id, "one");
   await until(() => endpoint.texts().length === 2);

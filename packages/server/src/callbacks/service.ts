@@ -1,11 +1,12 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { LogRecord } from "@sandpiper/agent/loop/log-record";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import { type CallbackInfo, type CallbackProcessor, hexId, maxCallbacks, parseId } from "@sandpiper/wire";
-import type { CallbackRow, CallbackStore } from "../store/callback-store.ts";
-import type { EventLog } from "../store/event-log.ts";
+import type { CallbackRow } from "../store/callback-store.ts";
 import type { SandboxScope } from "../store/sandbox-scope.ts";
+import type { Store } from "../store/store.ts";
 import type { Callbacks } from "./api.ts";
 import { DeliveryWorker, type DeliveryWorkerDeps, noFailure } from "./delivery-worker.ts";
 import { ConversationNews } from "./news.ts";
@@ -13,15 +14,27 @@ import { createRow, present, serverRow } from "./rows.ts";
 import type { CallbackSender } from "./sender.ts";
 
 export interface CallbackServiceDeps {
-  callbacks: CallbackStore;
-  events: EventLog;
+  store: Pick<Store, "callbacks" | "events">;
   sender: CallbackSender;
   logger: Logger;
+  /** Absent in a server that is alone, which delivers for all sandboxes. */
+  places?: CallbackPlaces | undefined;
   /** Default 1 s; see `DeliveryWorkerDeps`. */
   batchDelayMs?: number;
   /** Default a day. */
   giveUpMs?: number;
 }
+
+/** Where conversations are handled. */
+export interface CallbackPlaces {
+  /** The sandbox of a conversation; undefined when there is no such conversation. */
+  findSandbox(conversationId: string): Promise<string | undefined>;
+  /** Whether this node owns a sandbox. */
+  owns(sandboxId: string): boolean;
+}
+
+/** How long the end of deliveries is waited for, ms. */
+const maxEndMs = 2_000;
 
 /** Callbacks in the store, with a worker for each that has pending events. */
 export class CallbackService implements Callbacks {
@@ -29,6 +42,8 @@ export class CallbackService implements Callbacks {
   readonly #workerDeps: DeliveryWorkerDeps;
   /** By conversation, then by callback. */
   readonly #workers = new Map<string, Map<string, DeliveryWorker>>();
+  /** The sandboxes of conversations with workers, if there are several nodes. */
+  readonly #sandboxes = new Map<string, string>();
   readonly #additions = new KeyedMutex();
   /** Deletions that are being reported. */
   readonly #deletions = new Set<Promise<unknown>>();
@@ -38,11 +53,15 @@ export class CallbackService implements Callbacks {
   #isClosed = false;
 
   constructor(deps: CallbackServiceDeps) {
-    const { callbacks, events, sender, logger, batchDelayMs = 1_000, giveUpMs = 24 * 3_600_000 } = deps;
+    const { store, sender, logger, batchDelayMs = 1_000, giveUpMs = 24 * 3_600_000 } = deps;
+    const { callbacks, events } = store;
     this.#deps = deps;
     this.#workerDeps = { callbacks, events, sender, logger, batchDelayMs, giveUpMs };
     this.#news = new ConversationNews({
-      find: (conversationId) => callbacks.listActive(conversationId),
+      find: async (conversationId) => {
+        const active = await callbacks.listActive(conversationId);
+        return active.length > 0 && (await this.#isHere(conversationId)) ? active : [];
+      },
       tell: (conversationId, { id, nextSeq }, { records, urgent, changed }) => {
         if (records > 0) this.#worker(conversationId, id).notifyRecords(records, urgent);
         // The operator's callback has the conversation's id; its endpoint must know it already.
@@ -55,7 +74,8 @@ export class CallbackService implements Callbacks {
 
   /** Follows what this server appends, and sets up the operator's webhook as configured. */
   async open(): Promise<void> {
-    const { callbacks, events, sender } = this.#deps;
+    const { store, sender } = this.#deps;
+    const { callbacks, events } = store;
     if (sender.server) await callbacks.addServerWebhooks();
     else await callbacks.removeServerWebhooks();
     this.#unfollow = events.followAll((conversationId, records) => this.#notify(conversationId, records));
@@ -63,9 +83,21 @@ export class CallbackService implements Callbacks {
 
   /** Delivers what an earlier server, or another one, has left of sandboxes. */
   async adopt(scope: SandboxScope): Promise<void> {
-    for (const { id, conversationId } of await this.#deps.callbacks.listPending(scope))
-      if (!this.#workers.get(conversationId)?.has(id))
+    for (const { id, conversationId } of await this.#deps.store.callbacks.listPending(scope))
+      if (!this.#workers.get(conversationId)?.has(id) && (await this.#isHere(conversationId)))
         this.#worker(conversationId, id).notifyRecords(0, true);
+  }
+
+  async release(sandboxIds: readonly string[]): Promise<void> {
+    const ended: Promise<void>[] = [];
+    for (const [conversationId, sandboxId] of this.#sandboxes) {
+      if (!sandboxIds.includes(sandboxId)) continue;
+      const workers = this.#workers.get(conversationId)?.values() ?? [];
+      ended.push(...[...workers].map((worker) => worker.close()));
+      this.#workers.delete(conversationId);
+      this.#sandboxes.delete(conversationId);
+    }
+    await Promise.race([Promise.all(ended), sleep(maxEndMs, undefined, { ref: false })]);
   }
 
   /** Aborts deliveries; the next start repeats them. */
@@ -91,7 +123,8 @@ export class CallbackService implements Callbacks {
     processors: readonly CallbackProcessor[],
   ): Promise<void> {
     this.check(processors);
-    const { callbacks, sender } = this.#deps;
+    const { store, sender } = this.#deps;
+    const { callbacks } = store;
     const own = processors.flatMap((processor) => this.#row(userId, conversationId, processor, 1) ?? []);
     const rows = sender.server ? [serverRow(userId, conversationId), ...own] : own;
     await this.#additions.run(conversationId, async () => {
@@ -100,7 +133,7 @@ export class CallbackService implements Callbacks {
   }
 
   async drop(conversationId: string): Promise<void> {
-    await this.#deps.callbacks.removeByConversation(conversationId);
+    await this.#deps.store.callbacks.removeByConversation(conversationId);
     await Promise.all(
       [...(this.#workers.get(conversationId)?.values() ?? [])].map((worker) => worker.close()),
     );
@@ -112,7 +145,8 @@ export class CallbackService implements Callbacks {
   }
 
   async notifyDeletion(conversationId: string): Promise<() => void> {
-    const { callbacks, sender, logger } = this.#deps;
+    const { store, sender, logger } = this.#deps;
+    const { callbacks } = store;
     const isAgentServer = sender.server?.format === "agent-server";
     const row = isAgentServer ? await callbacks.get(conversationId) : undefined;
     // The endpoint does not know the conversation yet.
@@ -134,7 +168,7 @@ export class CallbackService implements Callbacks {
   }
 
   async list(conversationId: string): Promise<CallbackInfo[]> {
-    const { callbacks, events } = this.#deps;
+    const { callbacks, events } = this.#deps.store;
     const [rows, lastSeq] = await Promise.all([
       callbacks.listByConversation(conversationId),
       events.lastSeq(conversationId),
@@ -144,7 +178,7 @@ export class CallbackService implements Callbacks {
 
   async add(userId: string, conversationId: string, processor: CallbackProcessor): Promise<CallbackInfo> {
     this.check([processor]);
-    const { callbacks, events } = this.#deps;
+    const { callbacks, events } = this.#deps.store;
     const lastSeq = await events.lastSeq(conversationId);
     const row = this.#row(userId, conversationId, processor, lastSeq + 1);
     if (!row) throw new PlatformError("TitleCallbackAdded");
@@ -154,18 +188,18 @@ export class CallbackService implements Callbacks {
       if (own.length >= maxCallbacks) throw new PlatformError("CallbackLimitReached", { max: maxCallbacks });
       await callbacks.create([row]);
       // Records that were appended meanwhile found no callback.
-      this.#worker(conversationId, row.id).notifyRecords(1, false);
+      if (await this.#isHere(conversationId)) this.#worker(conversationId, row.id).notifyRecords(1, false);
       return present(row, lastSeq);
     });
   }
 
   async retry(conversationId: string, id: string): Promise<CallbackInfo> {
     const row = await this.#find(conversationId, id);
-    await this.#deps.callbacks.update(row.id, noFailure);
-    this.#worker(conversationId, row.id).notifyRecords(0, true);
+    await this.#deps.store.callbacks.update(row.id, noFailure);
+    if (await this.#isHere(conversationId)) this.#worker(conversationId, row.id).notifyRecords(0, true);
     const [current, lastSeq] = await Promise.all([
       this.#find(conversationId, id),
-      this.#deps.events.lastSeq(conversationId),
+      this.#deps.store.events.lastSeq(conversationId),
     ]);
     return present(current, lastSeq);
   }
@@ -173,13 +207,24 @@ export class CallbackService implements Callbacks {
   async remove(conversationId: string, id: string): Promise<void> {
     const row = await this.#find(conversationId, id);
     if (row.processor.kind === "ServerWebhook") throw new PlatformError("CallbackUnknown");
-    await this.#deps.callbacks.remove(row.id);
+    await this.#deps.store.callbacks.remove(row.id);
     await this.#workers.get(conversationId)?.get(row.id)?.close();
   }
 
   #notify(conversationId: string, records: readonly LogRecord[]): void {
     const urgent = records.some(isEndOfRun);
     this.#news.add(conversationId, { records: records.length, urgent, changed: false });
+  }
+
+  /** Whether this node delivers for a conversation; its sandbox is known then. */
+  async #isHere(conversationId: string): Promise<boolean> {
+    const { places } = this.#deps;
+    if (!places) return true;
+    const known = this.#sandboxes.get(conversationId);
+    const sandboxId = known ?? (await places.findSandbox(conversationId));
+    if (sandboxId === undefined || !places.owns(sandboxId)) return false;
+    this.#sandboxes.set(conversationId, sandboxId);
+    return true;
   }
 
   #worker(conversationId: string, id: string): DeliveryWorker {
@@ -189,8 +234,9 @@ export class CallbackService implements Callbacks {
     if (known) return known;
     const worker = new DeliveryWorker(this.#workerDeps, id, conversationId, () => {
       workers.delete(id);
-      if (workers.size === 0 && this.#workers.get(conversationId) === workers)
-        this.#workers.delete(conversationId);
+      if (workers.size > 0 || this.#workers.get(conversationId) !== workers) return;
+      this.#workers.delete(conversationId);
+      this.#sandboxes.delete(conversationId);
     });
     workers.set(id, worker);
     if (this.#isClosed) void worker.close();
@@ -215,7 +261,7 @@ export class CallbackService implements Callbacks {
 
   async #find(conversationId: string, id: string): Promise<CallbackRow> {
     const known = parseId(id);
-    const row = known === undefined ? undefined : await this.#deps.callbacks.get(known);
+    const row = known === undefined ? undefined : await this.#deps.store.callbacks.get(known);
     if (row?.conversationId !== conversationId) throw new PlatformError("CallbackUnknown");
     return row;
   }

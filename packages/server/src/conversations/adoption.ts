@@ -1,10 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { errorText } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
+import type { Callbacks } from "../callbacks/api.ts";
 import type { SandboxScope } from "../store/sandbox-scope.ts";
 import type { Store } from "../store/store.ts";
 import type { Goals } from "./commands/goals.ts";
 import type { PendingMessages } from "./commands/pending.ts";
+import type { Custody } from "./custody.ts";
+import type { ProjectContexts } from "./project/project-context.ts";
+import type { Release } from "./release.ts";
 import { sortForWake } from "./run/run-queue.ts";
 import type { Runner } from "./run/runner.ts";
 import { failSuspect, findSuspects } from "./run/unclean-ends.ts";
@@ -15,10 +19,19 @@ const retryMs = [1_000, 2_000, 5_000, 15_000];
 
 export interface AdoptionDeps {
   store: Pick<Store, "conversations" | "events">;
-  pending: Pick<PendingMessages, "recover">;
-  starting: Pick<StartServices, "recover">;
   runner: Pick<Runner, "isAwake" | "isWaiting" | "wake">;
-  goals: Pick<Goals, "adopt">;
+  /** What begins with the runs. */
+  others: {
+    callbacks: Pick<Callbacks, "adopt">;
+    pending: Pick<PendingMessages, "recover">;
+    starting: Pick<StartServices, "recover">;
+    goals: Pick<Goals, "adopt">;
+  };
+  place: {
+    custody: Pick<Custody, "isReleased" | "take">;
+    contexts: Pick<ProjectContexts, "forget">;
+    release: Pick<Release, "over">;
+  };
   logger: Logger;
 }
 
@@ -32,8 +45,9 @@ export class Adoption {
 
   constructor(deps: AdoptionDeps) {
     this.#deps = deps;
-    const { pending, starting, goals } = deps;
+    const { pending, starting, goals, callbacks } = deps.others;
     this.#steps = [
+      ["callbacks", (scope) => callbacks.adopt(scope)],
       ["pending messages", (scope) => pending.recover(scope)],
       ["starts", (scope) => starting.recover(scope)],
       ["runs", (scope) => this.#wakeRunning(scope)],
@@ -42,11 +56,18 @@ export class Adoption {
   }
 
   /**
-   * Continues starts, runs, goals and pending messages; what continues already is left alone. Never
-   * rejects: a part that fails is tried again in the background, and by a use of the conversation.
+   * Continues callbacks, starts, runs, goals and pending messages; what continues already is left
+   * alone. Never rejects: a part that fails is tried again in the background, and by a use of the
+   * conversation.
    */
   async adopt(scope: SandboxScope): Promise<void> {
-    if (scope !== "all" && scope.length === 0) return;
+    if (scope !== "all") {
+      if (scope.length === 0) return;
+      const { custody, contexts, release } = this.#deps.place;
+      await release.over(scope);
+      custody.take(scope);
+      contexts.forget();
+    }
     const failed = await this.#attempt(this.#steps, scope);
     if (failed.length > 0) void this.#repeat(failed, scope);
   }
@@ -68,11 +89,14 @@ export class Adoption {
 
   /** Returns the steps that failed. */
   async #attempt(steps: readonly Step[], scope: SandboxScope): Promise<Step[]> {
+    const { custody } = this.#deps.place;
+    const here = scope === "all" ? scope : scope.filter((id) => !custody.isReleased(id));
+    if (here.length === 0) return [];
     const failed: Step[] = [];
     for (const step of steps) {
       const [name, work] = step;
       if (this.#closing.signal.aborted) return [];
-      await work(scope).catch((error: unknown) => {
+      await work(here).catch((error: unknown) => {
         failed.push(step);
         this.#deps.logger.warn({ reason: errorText(error) }, `${name} were not continued; trying again`);
       });

@@ -76,6 +76,14 @@ export interface Conversations {
    */
   adopt(scope: SandboxScope): Promise<void>;
   /**
+   * Ends what is live about the conversations in sandboxes, so that another node can continue them.
+   * Their commands go on. `lost`: another node may own them already, so nothing is written and no
+   * step may end first; otherwise current steps have `graceMs`. Callers and followers get
+   * SandboxMoved or an end of their connection. Never rejects, and takes at most some seconds more
+   * than `graceMs`.
+   */
+  release(sandboxIds: readonly string[], how: { lost: boolean; graceMs: number }): Promise<void>;
+  /**
    * Changes the given fields; null clears one (app-server.md section 2.6). Throws
    * ConversationNotFound, InvalidParameter.
    */
@@ -290,6 +298,8 @@ export interface Follower {
   onFrame(frame: Frame): void;
   /** Called once the conversation is deleted; no frame follows. */
   onDeleted(): void;
+  /** Called once another node has the conversation, which has the rest; no frame follows. */
+  onMoved?(): void;
   /**
    * Resolves when the client has handled the full states that were sent to it, or does not say so
    * in time. Absent where a client cannot tell.

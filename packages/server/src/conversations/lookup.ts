@@ -4,10 +4,12 @@ import type { SandboxRow } from "@sandpiper/sandbox/sandbox-store";
 import { hexId } from "@sandpiper/wire";
 import type { ConversationRow } from "../store/conversation-store.ts";
 import type { Store } from "../store/store.ts";
+import { type Custody, makeMoved } from "./custody.ts";
 
 interface ConversationLookupDeps {
   store: Pick<Store, "conversations">;
   sandboxes: Pick<Sandboxes, "get">;
+  custody: Pick<Custody, "isReleased">;
 }
 
 /** Finds conversations by id and checks what a caller requires of them. */
@@ -32,16 +34,20 @@ export class ConversationLookup {
     return row;
   }
 
-  /** A conversation that this server runs. Throws ConversationNotFound, ConversationExternal. */
+  /**
+   * A conversation that this server runs. Throws ConversationNotFound, ConversationExternal,
+   * SandboxMoved.
+   */
   async requireLocal(id: string): Promise<ConversationRow> {
     const row = await this.require(id);
     requireLocal(row);
+    if (this.#deps.custody.isReleased(row.sandboxId)) throw makeMoved();
     return row;
   }
 
   /**
    * A conversation whose agent can work. Throws ConversationNotFound, ConversationExternal,
-   * ConversationArchived.
+   * ConversationArchived, SandboxMoved.
    */
   async requireWithSandbox(id: string): Promise<ConversationRow> {
     const row = await this.requireLocal(id);

@@ -39,11 +39,13 @@ import { removeConversation } from "./commands/removal.ts";
 import { ReportedConversations } from "./commands/reported-conversations.ts";
 import { RunCommands } from "./commands/run-commands.ts";
 import { SecretAdditions } from "./commands/secret-additions.ts";
+import { Custody, type SandboxOwnership } from "./custody.ts";
 import { Hub } from "./log/hub.ts";
 import { ConversationLookup } from "./lookup.ts";
 import { ProjectBehaviours } from "./project/behaviours.ts";
 import { PluginDownloads } from "./project/plugin-downloads.ts";
 import { PluginFetcher } from "./project/plugin-parts.ts";
+import { Release } from "./release.ts";
 import { ActiveRuns } from "./run/active-runs.ts";
 import { condense } from "./run/condensing.ts";
 import { presentGoal } from "./run/full-state.ts";
@@ -77,6 +79,8 @@ export interface ConversationsDeps {
   openModel: OpenModel;
   limits: RunLimits;
   publicUrl: () => string;
+  /** Absent in a server that is alone. */
+  ownership?: SandboxOwnership | undefined;
   /** Registers a secret of a user, so that logs do not show it. */
   registerSecret?: (value: string, userId: string) => void;
   logger: Logger;
@@ -109,8 +113,11 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     interrupt: (id) => runCommands.interrupt(id),
   };
 
-  const hub = new Hub(events);
-  const access = new ConversationLookup({ store, sandboxes });
+  const { ownership } = deps;
+  const custody = new Custody(ownership);
+  const findSandbox = async (id: string) => ownership && (await store.conversations.get(id))?.sandboxId;
+  const hub = new Hub({ events, custody, findSandbox });
+  const access = new ConversationLookup({ store, sandboxes, custody });
   const agents = new AgentConfigResolver({ store, settings, toolsFor });
   const masks = new OutputMasks({ mask, secrets, settings, agents });
   const sandboxFacts = new SandboxFacts({ sandboxes, secrets });
@@ -127,7 +134,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   const withheld = (row: Pick<ConversationRow, "userId" | "sandboxId">) =>
     acceptances.withheld(row.userId, row.sandboxId);
 
-  const runs = new ActiveRuns(limits.maxRuns);
+  const runs = new ActiveRuns(limits.maxRuns, custody);
   const workspaces = new Workspaces({
     sandboxes,
     settings,
@@ -164,7 +171,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   );
 
   const onRest = (id: string) => goals.onRest(id);
-  const { runner, histories, announcements, usage, sideCalls, questions, titles } = createRuns({
+  const services = createRuns({
     store,
     scheduler,
     hub,
@@ -182,9 +189,11 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     workspaces,
     openModel,
     dailyBudget,
+    custody,
     onRest,
     logger,
   });
+  const { runner, sessionEnds, histories, announcements, usage, sideCalls, questions, titles } = services;
   const definitions = new SubAgentDefinitions({
     ...{ agents, settings, contexts, workspaces, behaviours, acceptances },
   });
@@ -239,6 +248,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     waitsForTools,
     replacements,
     publicUrl,
+    custody,
     logger,
   });
   const reads = new ConversationReads({ store, sandboxes, settings, agents, histories, publicUrl });
@@ -251,7 +261,23 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     abortCall: (id) => runner.abortCall(id),
     announceEnd: (id) => announcements.announceEnd(id),
   });
-  const adoption = new Adoption({ store, pending, starting, runner, goals, logger });
+  const release = new Release({
+    custody,
+    runs: { runner, workspaces, sessionEnds, toolsets, usage, contexts },
+    feed: { hub, announcements },
+    starting,
+    callbacks,
+    after: { store, logger },
+  });
+  custody.onFenced = (id) => void release.release([id], { lost: true, graceMs: 0 });
+  const place = { custody, contexts, release };
+  const adoption = new Adoption({
+    store,
+    runner,
+    others: { callbacks, pending, starting, goals },
+    place,
+    logger,
+  });
   let isOpen = false;
   return {
     reads,
@@ -318,6 +344,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       await adoption.adopt(scope);
       isOpen ||= scope === "all";
     },
+    release: (sandboxIds, how) => release.release(sandboxIds, how),
     async close(graceMs) {
       for (const part of [adoption, titles, plugins, downloads, questions, sideCalls, announcements])
         part.close();

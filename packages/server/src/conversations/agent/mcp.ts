@@ -20,6 +20,7 @@ export interface McpToolsDeps {
 }
 
 interface Connection {
+  sandboxId: string;
   servers: McpConnections;
   timer: NodeJS.Timeout | undefined;
   /** Names of skills that the agent has read, whose servers stay. */
@@ -92,6 +93,10 @@ export class McpTools implements ToolSource {
     this.#connections.delete(conversationId);
   }
 
+  leave(sandboxIds: ReadonlySet<string>): void {
+    for (const [id, { sandboxId }] of this.#connections) if (sandboxIds.has(sandboxId)) this.drop(id);
+  }
+
   close(): void {
     for (const id of [...this.#connections.keys()]) this.drop(id);
     void this.#deps.sessions.close();
@@ -101,6 +106,7 @@ export class McpTools implements ToolSource {
     let connection = this.#connections.get(row.id);
     if (!connection) {
       connection = {
+        sandboxId: row.sandboxId,
         servers: new McpConnections(this.#deps.sessions.opener(row)),
         timer: undefined,
         invoked: new Set(),

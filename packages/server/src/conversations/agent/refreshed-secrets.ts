@@ -66,6 +66,10 @@ export class RefreshedSecrets implements ToolSource {
     );
   }
 
+  leave(sandboxIds: ReadonlySet<string>): void {
+    for (const id of sandboxIds) this.#states.delete(id);
+  }
+
   close(): void {
     this.#states.clear();
   }

@@ -16,6 +16,8 @@ export interface ToolSource {
   rest?(conversationId: string): void;
   /** The conversation was deleted or the server closes. */
   drop?(conversationId: string): void;
+  /** Sandboxes go to another node. */
+  leave?(sandboxIds: ReadonlySet<string>): void;
   /** The server closes. */
   close?(): void;
 }
@@ -61,6 +63,10 @@ export class Toolsets {
 
   drop(conversationId: string): void {
     for (const source of this.#sources) source.drop?.(conversationId);
+  }
+
+  leave(sandboxIds: ReadonlySet<string>): void {
+    for (const source of this.#sources) source.leave?.(sandboxIds);
   }
 
   close(): void {

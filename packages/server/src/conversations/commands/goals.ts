@@ -6,6 +6,7 @@ import type { ConversationRow, Goal } from "../../store/conversation-store.ts";
 import type { SandboxScope } from "../../store/sandbox-scope.ts";
 import type { Store } from "../../store/store.ts";
 import type { ConversationCommands } from "../api.ts";
+import { isMoved } from "../custody.ts";
 import type { ActiveRuns } from "../run/active-runs.ts";
 import type { Announcements } from "../run/announcements.ts";
 import { presentAgentState, presentGoal } from "../run/full-state.ts";
@@ -13,7 +14,7 @@ import type { GoalJudge } from "./goal-judge.ts";
 
 export interface GoalsDeps {
   store: Pick<Store, "conversations" | "events">;
-  runs: Pick<ActiveRuns, "isAwake">;
+  runs: Pick<ActiveRuns, "isAwake" | "isReleased">;
   announcements: Pick<Announcements, "announceField">;
   judge: GoalJudge;
   commands: Pick<ConversationCommands, "send">;
@@ -106,7 +107,7 @@ export class Goals {
       store.conversations.get(id),
       store.events.batch(id, [goal.messageId]),
     ]);
-    if (!row || runs.isAwake(id)) return;
+    if (!row || runs.isAwake(id) || runs.isReleased(row)) return;
     const same = (work: () => Promise<void>) =>
       this.#change(id, (now) => (now.messageId === goal.messageId ? work() : undefined));
     if (sent === null) return same(() => this.#startIteration(id, goal));
@@ -119,7 +120,7 @@ export class Goals {
     const { done, score, feedback } = await judge.judge(row, goal.objective);
     // The goal may have been stopped, or a message sent, during the judgement.
     await same(async () => {
-      if (runs.isAwake(id)) return;
+      if (runs.isAwake(id) || runs.isReleased(row)) return;
       if (done) return this.#set(id, { ...goal, status: "complete", detail: feedback, score });
       if (goal.iteration >= goal.maxIterations)
         return this.#set(id, { ...goal, status: "exhausted", detail: feedback, score });
@@ -144,7 +145,7 @@ export class Goals {
       const options = { run: true, sender: "goal", eventId: goal.messageId, ofGoal: true };
       await this.#deps.commands.send(id, content, options);
     } catch (error) {
-      if (!this.#closing)
+      if (!this.#closing && !isMoved(error))
         await this.#set(id, { ...goal, status: "failed", detail: errorText(error) }).catch(() => {});
       throw error;
     }
@@ -165,9 +166,9 @@ export class Goals {
     });
   }
 
-  /** Ends the goal with the error, except at shutdown. */
+  /** Ends the goal with the error, except at shutdown and when another node goes on with it. */
   async #fail(id: string, failing: Goal | undefined, error: unknown): Promise<void> {
-    if (this.#closing) return;
+    if (this.#closing || isMoved(error)) return;
     if (!failing || !(error instanceof PlatformError))
       this.#deps.logger.error({ err: error, conversation: id }, "a goal could not be judged");
     const failed = { status: "failed", detail: errorText(error) } as const;

@@ -1,22 +1,32 @@
 import { eventTime, newId } from "@sandpiper/wire";
 import type { EventLog } from "../../store/event-log.ts";
 import type { Follower, Frame } from "../api.ts";
+import type { Custody } from "../custody.ts";
 import { LostFollowers } from "./lost-followers.ts";
 
 /** The followers of one conversation. */
 interface Channel {
+  /** Undefined until it is known. */
+  sandboxId: string | undefined;
   followers: Set<Follower>;
   unfollow: () => void;
 }
 
+export interface HubDeps {
+  events: EventLog;
+  custody: Pick<Custody, "isReleased">;
+  /** The sandbox of a conversation; undefined when there is no such conversation. */
+  findSandbox(conversationId: string): Promise<string | undefined>;
+}
+
 /** Delivers frames to the followers of a conversation: durable records, deltas and full states. */
 export class Hub {
-  readonly #events: EventLog;
+  readonly #deps: HubDeps;
   readonly #channels = new Map<string, Channel>();
   readonly lost = new LostFollowers();
 
-  constructor(events: EventLog) {
-    this.#events = events;
+  constructor(deps: HubDeps) {
+    this.#deps = deps;
   }
 
   /** See `ConversationFeed.follow`. */
@@ -34,6 +44,18 @@ export class Hub {
 
   notifyDeletion(conversationId: string): void {
     for (const follower of [...this.#followersOf(conversationId)]) follower.onDeleted();
+  }
+
+  /**
+   * Ends the followers of conversations in sandboxes that another node has now, where their clients
+   * get the rest. Those whose sandbox is not known yet end too. Returns the conversations.
+   */
+  leave(sandboxIds: ReadonlySet<string>): string[] {
+    const left = [...this.#channels].filter(
+      ([, { sandboxId }]) => sandboxId === undefined || sandboxIds.has(sandboxId),
+    );
+    for (const [id, channel] of left) this.#end(id, channel);
+    return left.map(([id]) => id);
   }
 
   followers(conversationId: string): number {
@@ -67,14 +89,28 @@ export class Hub {
 
   #open(conversationId: string): Channel {
     const followers: Channel["followers"] = new Set();
-    const unfollow = this.#events.follow(conversationId, (records) => {
+    const { events, custody, findSandbox } = this.#deps;
+    const unfollow = events.follow(conversationId, (records) => {
       // All followers get the same object, so that they share its encoded forms.
       for (const record of records) {
         for (const follower of followers) follower.onFrame(record);
       }
     });
-    const room = { followers, unfollow };
+    const room: Channel = { sandboxId: undefined, followers, unfollow };
     this.#channels.set(conversationId, room);
+    const noteSandbox = (sandboxId: string | undefined) => {
+      room.sandboxId = sandboxId;
+      // It was released during the look-up.
+      if (sandboxId && custody.isReleased(sandboxId) && this.#channels.get(conversationId) === room)
+        this.#end(conversationId, room);
+    };
+    findSandbox(conversationId).then(noteSandbox, () => {});
     return room;
+  }
+
+  #end(conversationId: string, { followers, unfollow }: Channel): void {
+    unfollow();
+    this.#channels.delete(conversationId);
+    for (const follower of [...followers]) follower.onMoved?.();
   }
 }

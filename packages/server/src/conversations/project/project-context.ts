@@ -57,6 +57,11 @@ export class ProjectContexts {
     return this.#cache.get(id) ?? (await this.#changes.run(id, () => this.#read(id)));
   }
 
+  /** Forgets what was read: another node has changed it since, or may. */
+  forget(): void {
+    this.#cache.clear();
+  }
+
   /** Stores folded facts unless they are unchanged. */
   async saveFacts(id: string, folded: FoldedFacts): Promise<void> {
     const before = (await this.get(id)).folded ?? emptyFacts;

@@ -1,4 +1,5 @@
 import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Custody } from "../custody.ts";
 import type { Run } from "./run.ts";
 import { RunQueue } from "./run-queue.ts";
 
@@ -8,9 +9,22 @@ export class ActiveRuns {
   readonly #beginnings = new Map<string, Promise<void>>();
   readonly #queue: RunQueue;
 
+  readonly #custody: Custody;
+
   /** `max`: concurrent runs of a user; 0: no limit. */
-  constructor(max: number) {
+  constructor(max: number, custody: Custody) {
+    this.#custody = custody;
     this.#queue = new RunQueue(max);
+  }
+
+  /** Whether runs of a conversation may begin here. */
+  isHere({ sandboxId }: Pick<ConversationRow, "sandboxId">): boolean {
+    return this.#custody.isHere(sandboxId);
+  }
+
+  /** Whether the conversation goes on at another node. */
+  isReleased({ sandboxId }: Pick<ConversationRow, "sandboxId">): boolean {
+    return this.#custody.isReleased(sandboxId);
   }
 
   get(conversationId: string): Run | undefined {

@@ -99,8 +99,18 @@ export class Announcements {
       await this.#sends.idle(conversationId);
       await this.#deps.hub.settle(conversationId);
       calls.open--;
-      if (calls.open === 0 && !this.#closed) this.#finishLater(conversationId, calls);
+      const isKnown = this.#calls.get(conversationId) === calls;
+      if (calls.open === 0 && isKnown && !this.#closed) this.#finishLater(conversationId, calls);
     }
+  }
+
+  /** Ends what waits for the clients of a conversation that another node continues. */
+  forget(conversationId: string): void {
+    const calls = this.#calls.get(conversationId);
+    clearTimeout(calls?.timer);
+    calls?.end?.resolve();
+    this.#calls.delete(conversationId);
+    this.#missed.forget(conversationId);
   }
 
   close(): void {

@@ -47,6 +47,11 @@ export class ConversationUsage {
     });
   }
 
+  /** Forgets what is not written of a conversation that another node continues. */
+  forget(conversationId: string): void {
+    this.#deps.pending.forget(conversationId);
+  }
+
   /** Sets what a sub-agent has used in the metrics of its parent. */
   async setTaskMetrics(conversationId: string, usageId: string, metrics: UsageMetrics): Promise<void> {
     const { store, pending } = this.#deps;

@@ -28,8 +28,8 @@ export interface HookSessionsDeps {
  */
 export class HookSessions {
   readonly #deps: HookSessionsDeps;
-  /** Conversations with hooks whose session has begun. */
-  readonly #sessions = new Set<string>();
+  /** Conversations with hooks whose session has begun, with their sandboxes. */
+  readonly #sessions = new Map<string, string>();
 
   constructor(deps: HookSessionsDeps) {
     this.#deps = deps;
@@ -40,8 +40,15 @@ export class HookSessions {
       getCached: () => this.#getConfig(row),
       find: () => this.#loadConfig(row, run),
       open: (config) => this.#open(row, config, run),
-      beginsSession: () => !this.#sessions.has(row.id) && this.#sessions.add(row.id) !== undefined,
+      beginsSession: () => this.#begin(row),
     });
+  }
+
+  /** False when the session has begun already. */
+  #begin({ id, sandboxId }: Row): boolean {
+    if (this.#sessions.has(id)) return false;
+    this.#sessions.set(id, sandboxId);
+    return true;
   }
 
   /** Runs the SessionEnd hooks of a session that has begun. Throws the signal's reason. */
@@ -55,8 +62,11 @@ export class HookSessions {
     return this.#sessions.has(row.id) && (await this.#getConfig(row))?.session_end !== undefined;
   }
 
-  listSessions(): string[] {
-    return [...this.#sessions];
+  /** Conversations whose session has begun; default: in all sandboxes. */
+  listSessions(sandboxIds?: ReadonlySet<string>): string[] {
+    return [...this.#sessions].flatMap(([id, sandboxId]) =>
+      !sandboxIds || sandboxIds.has(sandboxId) ? [id] : [],
+    );
   }
 
   drop(conversationId: string): void {

@@ -3,6 +3,7 @@ import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedSemaphore } from "@sandpiper/core/scheduling/semaphore";
 import { textContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
+import type { Custody } from "../custody.ts";
 import type { Histories } from "./histories.ts";
 import type { SideCalls } from "./side-calls.ts";
 
@@ -16,6 +17,7 @@ const maxWaitingQuestions = 100;
 export interface QuestionsDeps {
   histories: Pick<Histories, "promptHistory">;
   sideCalls: Pick<SideCalls, "complete">;
+  custody: Pick<Custody, "during">;
 }
 
 /** Questions of users to agents, which the log does not show. */
@@ -31,15 +33,21 @@ export class Questions {
 
   /**
    * Asks a question after the whole history and returns the answer. Throws what the model call
-   * throws, BudgetReached, and TooManyRequests when too many questions wait.
+   * throws, BudgetReached, TooManyRequests when too many questions wait, and SandboxMoved when
+   * another node takes the conversation meanwhile.
    */
-  async ask(row: ConversationRow, question: string): Promise<string> {
+  ask(row: ConversationRow, question: string): Promise<string> {
+    return this.#deps.custody.during(row.sandboxId, (moved) => this.#ask(row, question, moved));
+  }
+
+  async #ask(row: ConversationRow, question: string, moved: AbortSignal): Promise<string> {
     const { histories, sideCalls } = this.#deps;
     const leave = this.#queue.tryAcquire([row.userId]);
     if (!leave) throw new PlatformError("TooManyQuestions", { retryAfter: 1 });
-    const release = await this.#slots.acquire([row.userId], this.#closing.signal);
+    const signal = AbortSignal.any([this.#closing.signal, moved]);
+    const release = await this.#slots.acquire([row.userId], signal);
     try {
-      this.#closing.signal.throwIfAborted();
+      signal.throwIfAborted();
       const { system, messages, tools } = await histories.promptHistory(row);
       const asked = [...messages, { role: "user" as const, content: [textContent(question)] }];
       // Providers reject calls in the history of tools that the request does not list.

@@ -6,7 +6,9 @@ import type { TurnScheduler } from "@sandpiper/core/scheduling/event-loop-schedu
 import type { RetryNotice } from "@sandpiper/models/model";
 import { CallRecorder } from "@sandpiper/models/recording/recorder";
 import type { Stats } from "@sandpiper/wire";
+import type { RunOwner } from "../../store/event-log.ts";
 import type { Store } from "../../store/store.ts";
+import { isMoved } from "../custody.ts";
 import { DeltaBuffer } from "../log/deltas.ts";
 import { LogFollower } from "../log/follower.ts";
 import type { Hub } from "../log/hub.ts";
@@ -17,6 +19,10 @@ export interface RunLogDeps {
   store: Pick<Store, "conversations" | "events">;
   scheduler: TurnScheduler;
   hub: Hub;
+  /** Who appends; throws OwnershipLost when another node has the conversation. */
+  owner(): RunOwner | undefined;
+  /** Called when the store says that another node has it. */
+  onFenced(): void;
   /** Metrics of side calls by usage id, for the next stats record. */
   sideCallUsage: ReadonlyMap<string, UsageMetrics>;
 }
@@ -30,6 +36,8 @@ export class RunLog {
   readonly #deps: RunLogDeps;
   readonly #id: string;
   readonly #deltas: DeltaBuffer;
+  /** Called when another node owns the conversation: the run must end. */
+  onLost = () => {};
   /** The agent states that are being published. */
   #publishing: Promise<void> | undefined;
 
@@ -59,7 +67,29 @@ export class RunLog {
     if (this.#publishing) await this.#publishing;
     this.#deltas.flush();
     const all = [...this.#unwrittenMetrics(records), ...records];
-    return this.#deps.store.events.append(this.#id, all, { calls: this.calls.take() });
+    const owner = this.requireOwner();
+    try {
+      return await this.#deps.store.events.append(this.#id, all, {
+        calls: this.calls.take(),
+        ...(owner && { owner }),
+      });
+    } catch (error) {
+      if (isMoved(error)) {
+        this.onLost();
+        this.#deps.onFenced();
+      }
+      throw error;
+    }
+  }
+
+  /** Who appends now. Throws OwnershipLost when another node may own the conversation. */
+  requireOwner(): RunOwner | undefined {
+    try {
+      return this.#deps.owner();
+    } catch (error) {
+      this.onLost();
+      throw error;
+    }
   }
 
   /** The results of actions in the whole log. */

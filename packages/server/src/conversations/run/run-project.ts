@@ -5,6 +5,7 @@ import type { Tool } from "@sandpiper/agent/tools/tool";
 import type { Action, NewEvent, TextContent } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
+import type { Custody } from "../custody.ts";
 import type { FoldedFacts } from "../log/state.ts";
 import type { HookSessions } from "./hook-sessions.ts";
 import type { Restrictions } from "./restrictions.ts";
@@ -13,6 +14,7 @@ export interface RunProjectDeps {
   knowledge: Pick<ProjectKnowledge, "systemPrompt" | "contexts" | "rulesFor">;
   hooks: Pick<HookSessions, "forRun">;
   restrictions: Pick<Restrictions, "notices">;
+  custody: Pick<Custody, "requireOwner">;
 }
 
 /** The project of one run: what the prompt says about it, its rules and its hooks. */
@@ -44,8 +46,12 @@ export class RunProject {
     return this.#deps.hooks.forRun(this.#row, run);
   }
 
-  /** Stores the facts that clients see while the conversation sleeps. */
+  /**
+   * Stores the facts that clients see while the conversation sleeps. Throws OwnershipLost: another
+   * node may have stored newer ones.
+   */
   async keepFacts(facts: FoldedFacts): Promise<void> {
+    this.#deps.custody.requireOwner(this.#row.sandboxId);
     await this.#deps.knowledge.contexts.saveFacts(this.#row.id, facts);
   }
 }

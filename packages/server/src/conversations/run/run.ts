@@ -16,6 +16,7 @@ import type { Action, ActionEvent, MessageEvent, TextContent } from "@sandpiper/
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import { isPassing } from "../../store/is-passing.ts";
 import type { Toolset } from "../agent/toolset.ts";
+import { isMoved } from "../custody.ts";
 import type { LogFollower } from "../log/follower.ts";
 import { rejectActions, unansweredReason } from "../log/rejections.ts";
 import { pickFacts } from "../log/state.ts";
@@ -68,6 +69,7 @@ export class Run {
   readonly #hooks: Hooks;
   #heldEnds = 0;
   #isStuck = false;
+  #handsOver = false;
   #progress: RunProgress | undefined;
   /** Ids of the actions that this run has begun. */
   readonly #begun = new Set<string>();
@@ -81,6 +83,7 @@ export class Run {
     const { signal } = this.#abort;
     this.#deps = deps;
     this.follower = log.follower;
+    log.onLost = () => this.abort("shutdown");
     this.#hooks = project.openHooks({
       sandbox: () => abortable(tools.context.sandbox(), signal),
       openModel: async (usageId) => log.calls.sideCall(await agent.openModel(), usageId),
@@ -112,6 +115,11 @@ export class Run {
   /** Its end cannot be written, now or later. */
   get isStuck(): boolean {
     return this.#isStuck;
+  }
+
+  /** Ends the run before its next step. */
+  handOver(): void {
+    this.#handsOver = true;
   }
 
   abort(cause: AbortCause): void {
@@ -163,6 +171,8 @@ export class Run {
       }
       if (state.status !== "running" || state.lastUserMessageSeq === 0) break;
       this.#abort.signal.throwIfAborted();
+      if (this.#handsOver) return;
+      log.requireOwner();
       if (state.turnOver && this.#hooks.holdsEnd && !this.#hasUnseenMessage() && (await this.#checkEnd()))
         continue;
 
@@ -319,7 +329,10 @@ export class Run {
         signal,
       },
       append: (records) => log.append(records),
-      onStart: (actionId) => this.#begun.add(actionId),
+      onStart: (actionId) => {
+        log.requireOwner();
+        this.#begun.add(actionId);
+      },
       hasUnseenMessage: () => this.#hooks.holdsEnd || this.#hasUnseenMessage(),
       onProgress: ({ tool_call_id, tool_name }, progress) => {
         const tool_progress = { tool_call_id, tool_name, ...progress };
@@ -364,8 +377,8 @@ export class Run {
       [...this.follower.state.openActions.values()].map((event) =>
         interruptedResult(event, { begun: this.#begun.has(event.id) }),
       );
-    // The run itself is fine and is tried again.
-    if (isPassing(error)) return false;
+    // The run itself is fine and is tried again, or another node continues it.
+    if (isPassing(error) || isMoved(error)) return false;
     if (cause === "interrupt") {
       await this.#deps.log.append([...settleOpen(), ...transition(this.follower.state.status, "interrupt")]);
       return true;

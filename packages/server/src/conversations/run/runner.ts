@@ -1,6 +1,8 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
+import { makeMoved } from "../custody.ts";
 import type { ActiveRuns } from "./active-runs.ts";
 import type { AbortCause, Run } from "./run.ts";
 import type { SessionEnds } from "./session-ends.ts";
@@ -11,6 +13,9 @@ const maxRestWaitMs = 10_000;
 
 /** Delay before a run that could not write its end is tried again, ms. */
 const retryMs = 5_000;
+
+/** How long the end of an aborted run is waited for before its node gives it up, ms. */
+const maxAbortMs = 2_000;
 
 export interface RunnerDeps {
   store: Pick<Store, "conversations" | "events">;
@@ -42,7 +47,7 @@ export class Runner {
   /** Callers that wait for a sleeping conversation to be condensed. */
   readonly #condensations = new Map<string, ((failure?: PlatformError) => void)[]>();
   /** The ends of runs that are being handled. */
-  readonly #endings = new Set<Promise<void>>();
+  readonly #endings = new Map<Run, Promise<void>>();
   #closing = false;
 
   constructor(deps: RunnerDeps) {
@@ -128,6 +133,7 @@ export class Runner {
     if (this.#closing) return;
     const { runs, workspaces, prepareRun, listener } = this.#deps;
     const { id } = row;
+    if (!runs.isHere(row)) return this.#forget(row);
     workspaces.getOrCreate(row).pauseGate.open();
     const waited = runs.isWaiting(row);
     if (!runs.acquireSlot(row)) {
@@ -136,6 +142,7 @@ export class Runner {
     }
     const begin = await prepareRun(row);
     if (this.#closing) return;
+    if (!runs.isHere(row)) return this.#forget(row);
     const run = begin(this.#approved.get(id) ?? new Set());
     this.#approved.delete(id);
     runs.add(id, run);
@@ -147,8 +154,18 @@ export class Runner {
         return this.#onEnded(row, complete, wantsSummary, run);
       })
       .catch(() => {})
-      .then(() => void this.#endings.delete(ending));
-    this.#endings.add(ending);
+      .then(() => void this.#endings.delete(run));
+    this.#endings.set(run, ending);
+  }
+
+  /** Another node runs the conversation. */
+  #forget(row: Pick<ConversationRow, "id" | "userId">): void {
+    const { id } = row;
+    clearTimeout(this.#timers.get(id));
+    this.#timers.delete(id);
+    this.#approved.delete(id);
+    this.#deps.runs.releaseSlot(row);
+    this.#resolveCondensations(id, makeMoved());
   }
 
   /** Whoever stopped the conversation before it waited did not find it in the queue. */
@@ -229,17 +246,49 @@ export class Runner {
     const timer = setTimeout(() => {
       for (const [id, run] of active) this.#abortRun(id, run, "shutdown");
     }, graceMs);
-    await Promise.all(this.#endings);
+    await Promise.all(this.#endings.values());
     clearTimeout(timer);
     await sessionEnds.close();
     workspaces.close();
   }
 
+  /**
+   * Ends the runs of conversations that go to another node, after `graceMs` in the middle of a
+   * step. Runs that do not end in time are given up. Never rejects.
+   */
+  async release(rows: readonly Pick<ConversationRow, "id" | "userId">[], graceMs: number): Promise<void> {
+    const { runs } = this.#deps;
+    const within = (ms: number, work: Promise<unknown>) =>
+      Promise.race([work.catch(() => {}), sleep(ms, undefined, { ref: false })]);
+    await within(maxAbortMs, Promise.all(rows.map(({ id }) => runs.begun(id))));
+    const active = rows.flatMap(({ id }) => {
+      const run = runs.get(id);
+      return run ? [{ id, run }] : [];
+    });
+    const ended = Promise.all(active.map(({ run }) => run.done));
+    for (const { run } of active) run.handOver();
+    if (graceMs > 0) await within(graceMs, ended);
+    for (const { id, run } of active) if (runs.get(id) === run) this.#abortRun(id, run, "shutdown");
+    await within(maxAbortMs, ended);
+    for (const { run } of active) this.#endings.delete(run);
+    for (const row of rows) {
+      runs.remove(row);
+      this.#forget(row);
+    }
+    for (const userId of new Set(rows.map((row) => row.userId))) void this.#wakeNext(userId);
+  }
+
   async #onEnded(row: ConversationRow, complete: boolean, wantsSummary: boolean, run: Run): Promise<void> {
     const { store, runs, workspaces, listener } = this.#deps;
     const { id } = row;
+    // The conversation was released and adopted again, while a call of this run did not end.
+    if (runs.get(id) !== run) return;
     // From now on, whoever wakes the conversation begins another run.
     runs.remove(row);
+    if (!runs.isHere(row) && !this.#closing) {
+      this.#forget(row);
+      return this.#wakeNext(row.userId);
+    }
     const continuesForSummary = complete && wantsSummary && this.#condensations.has(id) && !this.#closing;
     if (!continuesForSummary) this.#resolveCondensations(id, run.summaryFailure);
     if (this.#closing) return;
@@ -264,6 +313,8 @@ export class Runner {
     if (this.#timers.has(id)) return;
     const timer = setTimeout(async () => {
       this.#timers.delete(id);
+      const row = await this.#deps.store.conversations.get(id).catch(() => undefined);
+      if (row && !this.#deps.runs.isHere(row)) return this.#forget(row);
       const isWritable = await this.#deps.store.events.append(id, []).then(
         () => true,
         () => false,

@@ -38,6 +38,17 @@ export class SessionEnds {
     await Promise.allSettled(ends);
   }
 
+  /**
+   * Ends the sessions in sandboxes that go to another node; `lost`: without their hooks, because
+   * that node may be at work there. Never rejects.
+   */
+  async leave(sandboxIds: ReadonlySet<string>, lost: boolean): Promise<void> {
+    const { hooks } = this.#deps;
+    const ids = hooks.listSessions(sandboxIds);
+    if (!lost) await Promise.allSettled(ids.map((id) => this.#end(id, timeoutMs.shutdown)));
+    for (const id of ids) hooks.drop(id);
+  }
+
   /** Runs the SessionEnd hooks, if the conversation's sandbox is running. */
   async #end(conversationId: string, maxMs: number): Promise<void> {
     const { store, sandboxes, workspaces, hooks, models, masks } = this.#deps;

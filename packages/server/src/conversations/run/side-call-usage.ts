@@ -22,6 +22,11 @@ export class SideCallUsage {
     return (this.#pending.get(conversationId)?.size ?? 0) > 0;
   }
 
+  /** Forgets what is pending: the metrics are from before another node had the conversation. */
+  forget(conversationId: string): void {
+    this.#pending.delete(conversationId);
+  }
+
   /** Pending metrics by usage id; the same map until all of it is written. */
   getPending(conversationId: string): ReadonlyMap<string, UsageMetrics> {
     return this.#getPending(conversationId);

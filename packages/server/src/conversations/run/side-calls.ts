@@ -9,6 +9,7 @@ import type { Store } from "../../store/store.ts";
 import type { DailyBudget } from "../../users/daily-budget.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import type { ConversationModels } from "../agent/conversation-models.ts";
+import type { Custody } from "../custody.ts";
 import type { ConversationUsage } from "./conversation-usage.ts";
 
 /** Time for one side call, ms. */
@@ -20,7 +21,10 @@ export interface SideCallsDeps {
   agents: Pick<AgentConfigResolver, "model" | "resolveModel">;
   models: Pick<ConversationModels, "open">;
   usage: Pick<ConversationUsage, "add">;
-  dailyBudget: Pick<DailyBudget, "getExhaustedReason">;
+  limits: {
+    dailyBudget: Pick<DailyBudget, "getExhaustedReason">;
+    custody: Pick<Custody, "during">;
+  };
 }
 
 /** A request without a signal is cancelled at shutdown and after some minutes. */
@@ -37,7 +41,7 @@ export class SideCalls {
 
   /**
    * Asks without the history, by `llm` or the conversation's model. Throws what the model call
-   * throws, and BudgetReached.
+   * throws, BudgetReached, and SandboxMoved when another node takes the conversation meanwhile.
    */
   async ask(
     row: ConversationRow,
@@ -56,22 +60,34 @@ export class SideCalls {
   }
 
   /** Calls a model, by default the conversation's. Throws as `ask`. */
-  async complete(
+  complete(
     row: ConversationRow,
     usageId: string,
     request: SideRequest,
     config?: Partial<ModelConfig>,
   ): Promise<string> {
-    const { agents, models, usage, dailyBudget, store, scheduler } = this.#deps;
-    const exhausted = await dailyBudget.getExhaustedReason(row.userId);
+    return this.#deps.limits.custody.during(row.sandboxId, (moved) => {
+      const signal = request.signal ? AbortSignal.any([moved, request.signal]) : moved;
+      return this.#complete(row, usageId, { ...request, signal }, config);
+    });
+  }
+
+  async #complete(
+    row: ConversationRow,
+    usageId: string,
+    request: Omit<ModelRequest, "signal"> & { signal: AbortSignal },
+    config: Partial<ModelConfig> | undefined,
+  ): Promise<string> {
+    const { agents, models, usage, limits, store, scheduler } = this.#deps;
+    const exhausted = await limits.dailyBudget.getExhaustedReason(row.userId);
     if (exhausted !== undefined) throw new PlatformError("BudgetReached", exhausted);
     const asked = await models.open(row, config ?? (await agents.model(row)));
     // The recording omits the history, which is in the log.
     const partial = request.messages.length > 1;
     const call = { id: row.id, usageId, partial };
     const model = recordSideCalls({ events: store.events, scheduler }, call, asked);
-    const limits = [this.#closing.signal, AbortSignal.timeout(timeoutMs)];
-    const signal = AbortSignal.any(request.signal ? [...limits, request.signal] : limits);
+    const ends = [this.#closing.signal, AbortSignal.timeout(timeoutMs), request.signal];
+    const signal = AbortSignal.any(ends);
     const response = await model.complete({ ...request, signal });
     await usage.add(row.id, usageId, model.name, response);
     return response.text.trim();

@@ -2,6 +2,7 @@ import { toTaskUsageId } from "@sandpiper/agent/loop/records";
 import type { AgentDefinition } from "@sandpiper/agent/skills/agent-definitions";
 import { taskTool } from "@sandpiper/agent/tools/task";
 import type { Tool } from "@sandpiper/agent/tools/tool";
+import { abortable } from "@sandpiper/core/abortable";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { ConfirmationPolicy, TaskAction, TaskObservation } from "@sandpiper/wire";
 import { textContent } from "@sandpiper/wire";
@@ -11,6 +12,7 @@ import type { Store } from "../../store/store.ts";
 import type { AgentConfigResolver } from "../agent/agent-config.ts";
 import type { ToolSource } from "../agent/toolset.ts";
 import type { ConversationCommands } from "../api.ts";
+import { isMoved } from "../custody.ts";
 import { toForkContext } from "../project/project-context.ts";
 import type { ConversationUsage } from "./conversation-usage.ts";
 import type { Runner } from "./runner.ts";
@@ -104,6 +106,10 @@ export class SubAgentRunner implements ToolSource {
     turns.add(turn);
     try {
       return await turn.waitForResult(() => this.#sendTask(begun, action, actionId));
+    } catch (error) {
+      // The run is about to be aborted, and the next node repeats the call.
+      if (isMoved(error)) await abortable(new Promise<never>(() => {}), signal);
+      throw error;
     } finally {
       turns.delete(turn);
       if (turns.size === 0) this.#turns.delete(parentId);

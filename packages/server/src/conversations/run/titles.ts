@@ -6,6 +6,7 @@ import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { EventLog } from "../../store/event-log.ts";
 import type { Store } from "../../store/store.ts";
 import type { Settings } from "../../users/api.ts";
+import { isMoved } from "../custody.ts";
 import type { Announcements } from "./announcements.ts";
 import type { SideCalls } from "./side-calls.ts";
 
@@ -46,7 +47,7 @@ export class GeneratedTitles {
     const message = getTitleText(content);
     if (message === "") return;
     this.#generate(id, message).catch((err) => {
-      if (!this.#closing.signal.aborted && !isBudgetReached(err))
+      if (!this.#closing.signal.aborted && !isBudgetReached(err) && !isMoved(err))
         this.#deps.logger.warn({ err, conversation: id }, "generating a title failed");
     });
   }
@@ -125,7 +126,7 @@ export async function generateTitle(
   const answer = await sideCalls
     .ask(row, "title", titleInstructions(max), message, llm)
     .catch((error: unknown) => {
-      if (isBudgetReached(error)) throw error;
+      if (isBudgetReached(error) || isMoved(error)) throw error;
       return "";
     });
   return parseTitle(answer, max) ?? parseTitle(message, max)!;

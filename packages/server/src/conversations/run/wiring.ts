@@ -12,6 +12,7 @@ import { ConversationModels } from "../agent/conversation-models.ts";
 import type { OutputMasks } from "../agent/output-masks.ts";
 import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { Toolsets } from "../agent/toolset.ts";
+import type { Custody } from "../custody.ts";
 import type { Hub } from "../log/hub.ts";
 import type { ProjectBehaviours } from "../project/behaviours.ts";
 import type { ActiveRuns } from "./active-runs.ts";
@@ -51,6 +52,7 @@ export interface RunsDeps {
   workspaces: Workspaces;
   openModel: OpenModel;
   dailyBudget: DailyBudget;
+  custody: Custody;
   /** Called when a conversation comes to rest. */
   onRest(conversationId: string): void;
   logger: Logger;
@@ -59,6 +61,7 @@ export interface RunsDeps {
 /** The runs of conversations, and the model calls outside of runs. */
 export interface RunServices {
   runner: Runner;
+  sessionEnds: SessionEnds;
   histories: Histories;
   announcements: Announcements;
   usage: ConversationUsage;
@@ -70,7 +73,7 @@ export interface RunServices {
 export function createRuns(deps: RunsDeps): RunServices {
   const { store, scheduler, hub, callbacks, sandboxes, settings, agents, masks, knowledge } = deps;
   const { secrets, acceptances, behaviours, toolsets, runs, workspaces, openModel } = deps;
-  const { dailyBudget, onRest, logger } = deps;
+  const { dailyBudget, custody, onRest, logger } = deps;
   const models = new ConversationModels({ store, agents, masks, openModel, hub });
   const contextLimits = new ContextLimits();
   const histories = new Histories({
@@ -92,11 +95,13 @@ export function createRuns(deps: RunsDeps): RunServices {
     ]);
     return (approved) => {
       const sideCallUsage = pendingUsage.getPending(row.id);
+      const owner = () => custody.requireOwner(row.sandboxId);
+      const onFenced = () => custody.onFenced(row.sandboxId);
       return new Run({
         row,
-        log: new RunLog({ store, scheduler, hub, sideCallUsage }, row.id, lastTools),
+        log: new RunLog({ store, scheduler, hub, owner, onFenced, sideCallUsage }, row.id, lastTools),
         agent,
-        project: new RunProject({ knowledge, hooks, restrictions }, row),
+        project: new RunProject({ knowledge, hooks, restrictions, custody }, row),
         budget,
         tools: {
           toolset: toolsets.forConversation(row),
@@ -107,11 +112,12 @@ export function createRuns(deps: RunsDeps): RunServices {
       });
     };
   };
+  const sessionEnds = new SessionEnds({ store, sandboxes, workspaces, hooks, models, masks });
   const runner = new Runner({
     store,
     runs,
     workspaces,
-    sessionEnds: new SessionEnds({ store, sandboxes, workspaces, hooks, models, masks }),
+    sessionEnds,
     prepareRun,
     listener: {
       onTurn: (id) => announcements.announceCurrent(id, "agent_state"),
@@ -124,8 +130,15 @@ export function createRuns(deps: RunsDeps): RunServices {
     },
   });
 
-  const sideCalls = new SideCalls({ store, scheduler, agents, models, usage, dailyBudget });
-  const questions = new Questions({ histories, sideCalls });
+  const sideCalls = new SideCalls({
+    store,
+    scheduler,
+    agents,
+    models,
+    usage,
+    limits: { dailyBudget, custody },
+  });
+  const questions = new Questions({ histories, sideCalls, custody });
   const titles = new GeneratedTitles({ store, settings, sideCalls, callbacks, announcements, logger });
-  return { runner, histories, announcements, usage, sideCalls, questions, titles };
+  return { runner, sessionEnds, histories, announcements, usage, sideCalls, questions, titles };
 }

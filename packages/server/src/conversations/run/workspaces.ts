@@ -64,6 +64,16 @@ export class Workspaces {
       .map(({ row, workspace }) => ({ workspace, isAwake: this.#deps.isAwake(row) }));
   }
 
+  /** The conversations with a loaded workspace in sandboxes. */
+  rowsIn(sandboxIds: ReadonlySet<string>): Row[] {
+    return [...this.#loaded.values()].flatMap(({ row }) => (sandboxIds.has(row.sandboxId) ? [row] : []));
+  }
+
+  /** Releases the workspaces of sandboxes, which another node continues to use. */
+  leave(sandboxIds: ReadonlySet<string>): void {
+    for (const { id } of this.rowsIn(sandboxIds)) this.#unload(id);
+  }
+
   /** Unloads workspaces that have rested for `restedMs`. */
   unload(restedMs = unloadAfterMs): void {
     const now = performance.now();

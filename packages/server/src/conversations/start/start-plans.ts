@@ -22,6 +22,8 @@ export interface Start {
   ownsSandbox: boolean;
   /** Ends that an existing sandbox is kept until the conversation is stored. */
   leave: () => void;
+  /** Aborted at shutdown and when the sandbox goes to another node. */
+  signal: AbortSignal;
 }
 
 const noop = () => {};
@@ -35,7 +37,7 @@ export class StartPlans {
   }
 
   /** Throws as `planStart`, and SandboxNotFound. */
-  async plan(userId: string, request: AppConversationStartRequest): Promise<Omit<Start, "task">> {
+  async plan(userId: string, request: AppConversationStartRequest): Promise<Omit<Start, "task" | "signal">> {
     const plan = await planStart(this.#deps, userId, request);
     const { sandboxId } = plan;
     const joined = sandboxId
@@ -64,7 +66,7 @@ export class StartPlans {
   }
 
   /** The start of an earlier process, which may have stored the conversation. Throws as `plan`. */
-  async planAgain(task: StartTaskRow): Promise<{ start: Start; isStored: boolean }> {
+  async planAgain(task: StartTaskRow, signal: AbortSignal): Promise<{ start: Start; isStored: boolean }> {
     const { store, sandboxes, joins, settings } = this.#deps;
     const { userId, conversationId } = task;
     const request = task.request as AppConversationStartRequest;
@@ -74,7 +76,7 @@ export class StartPlans {
       const work = await planWork(this.#deps, userId, request, stored.config, isNamed);
       const strategy = (await settings.view(userId)).sandbox_grouping_strategy ?? "NO_GROUPING";
       const ownsSandbox = !isNamed && strategy === "NO_GROUPING";
-      const start = { task, conversation: stored, work, ownsSandbox, leave: noop };
+      const start = { task, conversation: stored, work, ownsSandbox, leave: noop, signal };
       return { start, isStored: true };
     }
     const sameId = { ...request, conversation_id: conversationId };
@@ -84,7 +86,7 @@ export class StartPlans {
     const conversation = { ...plan.conversation, sandboxId: task.sandboxId ?? newSandboxId() };
     const { sandboxId } = conversation;
     const leave = hasSandbox ? await joins.join(userId, sandboxId) : noop;
-    const start = { task, conversation, work: plan.work, ownsSandbox: !hasSandbox, leave };
+    const start = { task, conversation, work: plan.work, ownsSandbox: !hasSandbox, leave, signal };
     return { start, isStored: false };
   }
 }

@@ -18,8 +18,6 @@ export interface StartPreparationDeps {
   messages: StartMessages;
   failures: Pick<StartFailures, "end">;
   tasks: Pick<TaskFeed, "update">;
-  /** Aborted at shutdown. */
-  closing: AbortSignal;
 }
 
 /** The part of a start after its conversation is stored, up to READY. */
@@ -32,10 +30,11 @@ export class StartPreparation {
 
   /**
    * Waits for the sandbox, prepares the project in it, and sends the messages that wait for it; the
-   * task shows the progress. Throws the reason of the failure, or that of `closing`.
+   * task shows the progress. Throws the reason of the failure, or that of the signal.
    */
   async run(start: Start): Promise<void> {
-    const { sandboxes, projects, messages, failures, closing } = this.#deps;
+    const { sandboxes, projects, messages, failures } = this.#deps;
+    const { signal } = start;
     const { preparesFirst } = start.work;
     // The tools of a run that a client starts wait for the project.
     const endHold = sandboxes.hold(start);
@@ -45,7 +44,7 @@ export class StartPreparation {
       await this.#step(start, "READY");
     } catch (error) {
       // The next process resumes the start.
-      closing.throwIfAborted();
+      signal.throwIfAborted();
       // A start waits for a store that is away, and goes on with what it has.
       if (!isPassing(error)) await failures.end(start, error);
       throw error;
@@ -61,14 +60,14 @@ export class StartPreparation {
 
   /** Prepares the sandbox and sends the first message; repeats this when the sandbox restarts. */
   async #repeat(start: Start, release: () => void): Promise<void> {
-    const { sandboxes, closing } = this.#deps;
+    const { sandboxes } = this.#deps;
     for (let attempt = 1; ; attempt++) {
       const sandbox = await sandboxes.wait(start);
       try {
         await this.#prepare(start, sandbox, release);
         return;
       } catch (error) {
-        closing.throwIfAborted();
+        start.signal.throwIfAborted();
         const now = await sandboxes.wait(start).catch((reason: unknown) => {
           // Why the sandbox was stopped says more than what failed in it.
           throw isStopped(reason) ? reason : error;
@@ -93,7 +92,8 @@ export class StartPreparation {
     if (preparesFirst && message && !(await messages.isSent(start))) await messages.sendFirst(start);
   }
 
-  async #step({ task }: Start, status: StartTaskStatus): Promise<void> {
+  async #step({ task, signal }: Start, status: StartTaskStatus): Promise<void> {
+    signal.throwIfAborted();
     await this.#deps.tasks.update(task.id, { status, detail: null });
   }
 }

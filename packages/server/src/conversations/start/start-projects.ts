@@ -17,8 +17,6 @@ export interface StartProjectsDeps {
   knowledge: Pick<ProjectKnowledge, "collect">;
   behaviours: Pick<ProjectBehaviours, "find" | "findFirst">;
   tasks: Pick<TaskFeed, "update">;
-  /** Aborted at shutdown. */
-  closing: AbortSignal;
 }
 
 /** Prepares the projects of starts, and reads what the prompts say about them. */
@@ -32,8 +30,8 @@ export class StartProjects {
   /** Prepares the project and reads it for the prompt. Throws what `prepareProject` throws. */
   async prepare(start: Start, sandbox: Sandbox): Promise<void> {
     const row = await this.requireRow(start);
-    const { settings, store, knowledge, behaviours, tasks, closing: signal } = this.#deps;
-    const { conversation, work, task } = start;
+    const { settings, store, knowledge, behaviours, tasks } = this.#deps;
+    const { conversation, work, task, signal } = start;
     const preferences = await settings.agent(conversation.userId);
     const parent = conversation.parentId ? await store.conversations.get(conversation.parentId) : undefined;
     let recordUsed = async (_used: UsedParts) => {};
@@ -49,6 +47,7 @@ export class StartProjects {
       },
       onStep: async (status, detail) => {
         await this.requireRow(start);
+        signal.throwIfAborted();
         await tasks.update(task.id, { status, detail });
       },
       signal,

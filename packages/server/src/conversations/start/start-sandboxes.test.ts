@@ -28,13 +28,13 @@ beforeEach(async () => {
     }),
   );
   const sandboxId = (await service.create("me")).id;
-  start = stub({ task: stub({ id: "task" }), conversation: stub({ sandboxId }) });
   closing = new AbortController();
+  const { signal } = closing;
+  start = stub({ task: stub({ id: "task" }), conversation: stub({ sandboxId }), signal });
   places = new StartSandboxes({
     sandboxes: service,
     workspaces: stub({}),
     tasks: stub({ update: async () => {} }),
-    closing: closing.signal,
   });
   await places.wait(start);
 });

@@ -14,8 +14,6 @@ export interface StartSandboxesDeps {
   sandboxes: Pick<Sandboxes, "acquire" | "create" | "onChange" | "resolveSpec" | "running">;
   workspaces: Pick<Workspaces, "getOrCreate">;
   tasks: Pick<TaskFeed, "update">;
-  /** Aborted at shutdown. */
-  closing: AbortSignal;
 }
 
 /** Creates the sandboxes of starts and waits for them. */
@@ -49,41 +47,41 @@ export class StartSandboxes {
   }
 
   /** The running sandbox; until then the task shows the progress of its start. */
-  async wait({ task, conversation: { sandboxId } }: Start): Promise<Sandbox> {
-    const { sandboxes, tasks, closing } = this.#deps;
+  async wait({ task, conversation: { sandboxId }, signal }: Start): Promise<Sandbox> {
+    const { sandboxes, tasks } = this.#deps;
     const unfollow = sandboxes.onChange((row) => {
-      if (row.id !== sandboxId || !("status" in row) || row.status !== "STARTING") return;
+      if (signal.aborted || row.id !== sandboxId || !("status" in row) || row.status !== "STARTING") return;
       tasks.update(task.id, { detail: row.statusDetail }).catch(() => {});
     });
-    return abortable(sandboxes.running(sandboxId), closing).finally(unfollow);
+    return abortable(sandboxes.running(sandboxId), signal).finally(unfollow);
   }
 
   /**
    * The sandbox of a conversation that has started: what is done in it does not wake the sandbox
    * from a pause, but waits until somebody else does.
    */
-  watch({ conversation: { sandboxId } }: Start): Promise<Sandbox> {
-    const { sandboxes, closing } = this.#deps;
+  watch({ conversation: { sandboxId }, signal }: Start): Promise<Sandbox> {
+    const { sandboxes } = this.#deps;
     return abortable(
-      sandboxes.running(sandboxId, () => this.#untilRunning(sandboxId)),
-      closing,
+      sandboxes.running(sandboxId, () => this.#untilRunning(sandboxId, signal)),
+      signal,
     );
   }
 
-  /** Resolves when the sandbox runs, has failed or is gone. Throws the reason of `closing`. */
-  #untilRunning(sandboxId: string): Promise<void> {
-    const { sandboxes, closing } = this.#deps;
+  /** Resolves when the sandbox runs, has failed or is gone. Throws the reason of the signal. */
+  #untilRunning(sandboxId: string, signal: AbortSignal): Promise<void> {
+    const { sandboxes } = this.#deps;
     const { promise, resolve } = Promise.withResolvers<void>();
     const unfollow = sandboxes.onChange((row) => {
       if (row.id === sandboxId && !("status" in row && isAsleep(row.status))) resolve();
     });
-    return abortable(promise, closing).finally(unfollow);
+    return abortable(promise, signal).finally(unfollow);
   }
 
   /** Enters the working folder of the conversation in its running sandbox. */
-  async enter({ conversation }: Start): Promise<void> {
-    const { workspaces, closing } = this.#deps;
-    await abortable(workspaces.getOrCreate(conversation).sandbox(), closing);
+  async enter({ conversation, signal }: Start): Promise<void> {
+    const { workspaces } = this.#deps;
+    await abortable(workspaces.getOrCreate(conversation).sandbox(), signal);
   }
 
   /** Keeps the sandbox from being paused for another one until the returned function is called. */

@@ -32,7 +32,7 @@ export class StartSteps {
    * Stores the conversation and calls `onStored`, starts the first model call if nothing has to be
    * read before it, and waits for the sandbox, in which the agent's tools run. A failing sandbox
    * ends the task, and the conversation shows the same reason. Throws the reason of the failure, or
-   * that of `closing`.
+   * that of the signal.
    */
   async start(start: Start, request: AppConversationStartRequest, onStored?: () => void): Promise<void> {
     const { store, tasks, sandboxes, preparation, messages, failures } = this.#deps;
@@ -58,6 +58,8 @@ export class StartSteps {
     } catch (error) {
       startSandbox();
       start.leave();
+      // The next process, or another node, resumes the start.
+      start.signal.throwIfAborted();
       // A start waits for a store that is away, and goes on with what it has.
       if (!isPassing(error)) await failures.discard(start, error);
       throw error;

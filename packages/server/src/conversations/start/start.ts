@@ -6,6 +6,7 @@ import { hexId, newId } from "@sandpiper/wire";
 import { isPassing } from "../../store/is-passing.ts";
 import type { SandboxScope } from "../../store/sandbox-scope.ts";
 import type { StartTaskRow } from "../../store/start-task-store.ts";
+import { type Custody, isMoved } from "../custody.ts";
 import { parseOrCreateId } from "./checks.ts";
 import { toFailureReason } from "./start-failures.ts";
 import type { StartPlans } from "./start-plans.ts";
@@ -21,15 +22,16 @@ export interface ConversationStarterDeps {
   records: StartRecords;
   steps: StartSteps;
   tasks: TaskFeed;
-  /** Aborted by `close`. */
-  closing: AbortController;
+  custody: Pick<Custody, "during">;
   logger: Logger;
 }
 
 /** Starts conversations in the background; see app-server.md sections 2.3 and 2.4. */
 export class ConversationStarter {
   readonly #deps: ConversationStarterDeps;
-  readonly #active = new Set<Promise<void>>();
+  readonly #closing = new AbortController();
+  /** The active starts, with their tasks. */
+  readonly #active = new Map<Promise<void>, StartTaskRow>();
   /** Conversations that are being started and may not be stored yet. */
   readonly #starting = new Set<string>();
 
@@ -94,7 +96,7 @@ export class ConversationStarter {
       plan.leave();
       onStored();
     };
-    this.#track(task, steps.start({ ...plan, task }, request, onStored).finally(onEnd));
+    this.#track(task, (signal) => steps.start({ ...plan, task, signal }, request, onStored), onEnd);
     return { task, stored };
   }
 
@@ -103,20 +105,27 @@ export class ConversationStarter {
     for (const task of await this.#deps.records.listOpen(scope)) {
       if (this.#starting.has(task.conversationId)) continue;
       this.#starting.add(task.conversationId);
-      this.#track(task, this.#resume(task));
+      this.#track(task, (signal) => this.#resume(task, signal));
     }
   }
 
-  async #resume(task: StartTaskRow): Promise<void> {
+  async #resume(task: StartTaskRow, signal: AbortSignal): Promise<void> {
     const { plans, steps } = this.#deps;
-    const { start, isStored } = await plans.planAgain(task);
+    const { start, isStored } = await plans.planAgain(task, signal);
     const request = task.request as AppConversationStartRequest;
     await (isStored ? steps.resume(start) : steps.start(start, request)).finally(start.leave);
   }
 
-  #track(task: StartTaskRow, start: Promise<void>): void {
-    const work = start.catch((error) => this.#fail(task, error));
-    this.#active.add(work);
+  #track(task: StartTaskRow, start: (signal: AbortSignal) => Promise<void>, onEnd = () => {}): void {
+    let signal = this.#closing.signal;
+    const work = this.#deps.custody
+      .during(task.sandboxId ?? "", (moved) => {
+        signal = AbortSignal.any([signal, moved]);
+        return start(signal).catch((error) => this.#fail(task, error, signal));
+      })
+      .finally(onEnd)
+      .catch((error) => this.#fail(task, error, signal));
+    this.#active.set(work, task);
     void work.finally(() => {
       this.#active.delete(work);
       this.#starting.delete(task.conversationId);
@@ -125,21 +134,26 @@ export class ConversationStarter {
 
   /** Interrupts starts that wait for their sandbox; the next process resumes them. */
   async close(): Promise<void> {
-    this.#deps.closing.abort(new Error("The server is ending."));
+    this.#closing.abort(new Error("The server is ending."));
     this.#deps.tasks.close();
-    await Promise.all(this.#active);
+    await Promise.all(this.#active.keys());
   }
 
-  async #fail(task: StartTaskRow, error: unknown): Promise<void> {
+  /** Ends the followers of starts in sandboxes that go to another node. */
+  leave(sandboxIds: ReadonlySet<string>): void {
+    for (const { id, sandboxId } of this.#active.values())
+      if (sandboxId !== null && sandboxIds.has(sandboxId)) this.#deps.tasks.leave(id);
+  }
+
+  async #fail(task: StartTaskRow, error: unknown, signal: AbortSignal): Promise<void> {
     const { records, tasks, logger } = this.#deps;
-    const { signal } = this.#deps.closing;
-    // The next process resumes the start.
-    if (signal.aborted && error === signal.reason) return;
+    // The next process, or another node, resumes the start.
+    if ((signal.aborted && error === signal.reason) || isMoved(error)) return;
     if (isPassing(error) || (error instanceof PlatformError && error.code === "StorageFull")) {
       // The failure could not be stored either, so the start is resumed once the store works.
       logger.warn({ task: task.id, reason: error.message }, "a start waits for the store");
       const waited = await sleep(retryDelayMs, true, { signal }).catch(() => false);
-      if (waited) await this.#resume(task).catch((again) => this.#fail(task, again));
+      if (waited) await this.#resume(task, signal).catch((again) => this.#fail(task, again, signal));
       return;
     }
     await records.discard(task.conversationId);

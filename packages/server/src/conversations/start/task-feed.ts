@@ -6,6 +6,8 @@ type Change = Parameters<StartTaskStore["update"]>[1];
 interface Follower {
   rows: StartTaskRow[];
   wake: () => void;
+  /** Another node continues the task. */
+  isOver?: boolean;
 }
 
 /** Stores changes of start tasks, then reports them to the followers of the task. */
@@ -39,6 +41,16 @@ export class TaskFeed {
     return this.#read(follower, followers);
   }
 
+  /** Ends the followers of a task that another node continues. */
+  leave(id: string): void {
+    const followers = this.#followers.get(id) ?? [];
+    this.#followers.delete(id);
+    for (const follower of followers) {
+      follower.isOver = true;
+      follower.wake();
+    }
+  }
+
   /** Ends all followers. */
   close(): void {
     this.#closed = true;
@@ -52,7 +64,7 @@ export class TaskFeed {
         if (row) yield row;
         if (row && isOver(row)) return;
         if (follower.rows.length > 0) continue;
-        if (this.#closed) return;
+        if (this.#closed || follower.isOver) return;
         await new Promise<void>((resolve) => {
           follower.wake = resolve;
         });

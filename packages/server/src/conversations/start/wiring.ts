@@ -13,6 +13,7 @@ import type { OutputMasks, OutputMasksDeps } from "../agent/output-masks.ts";
 import type { ProjectKnowledge } from "../agent/project-knowledge.ts";
 import type { ConversationBranches, ConversationCommands, ConversationStarts } from "../api.ts";
 import type { PendingMessages } from "../commands/pending.ts";
+import type { Custody } from "../custody.ts";
 import type { ProjectBehaviours } from "../project/behaviours.ts";
 import type { PluginFetcher } from "../project/plugin-parts.ts";
 import type { Announcements } from "../run/announcements.ts";
@@ -58,6 +59,7 @@ export interface StartsDeps {
   waitsForTools: StartMessagesDeps["waitsForTools"];
   replacements: ForkDeps["replacements"];
   publicUrl: () => string;
+  custody: Custody;
   logger: Logger;
 }
 
@@ -73,6 +75,8 @@ export interface StartServices {
   ): ReturnType<ConversationBranches["startChild"]>;
   /** Resumes the open starts that an earlier process has left. */
   recover(scope: SandboxScope): Promise<void>;
+  /** Ends the followers of starts in sandboxes that go to another node. */
+  leave(sandboxIds: ReadonlySet<string>): void;
   close(): Promise<void>;
 }
 
@@ -80,31 +84,28 @@ export interface StartServices {
 export function createStarts(deps: StartsDeps): StartServices {
   const { store, callbacks, sandboxes, joins, settings, secrets, clientSecrets, plugins, mask, masks } = deps;
   const { openModel, knowledge, behaviours, runner, workspaces, announcements, commands, pending } = deps;
-  const { waitsForTools, replacements, publicUrl, logger } = deps;
+  const { waitsForTools, replacements, publicUrl, custody, logger } = deps;
   /** Creations with an id of the client. */
   const creations = new KeyedMutex();
 
-  const controller = new AbortController();
-  const closing = controller.signal;
   const tasks = new TaskFeed(store.startTasks);
   const messages = new StartMessages({ store, settings, openModel, commands, pending, waitsForTools });
   const failures = new StartFailures({ store, sandboxes, joins, runner, announcements });
-  const places = new StartSandboxes({ sandboxes, workspaces, tasks, closing });
-  const projects = new StartProjects({ store, settings, knowledge, behaviours, tasks, closing });
+  const places = new StartSandboxes({ sandboxes, workspaces, tasks });
+  const projects = new StartProjects({ store, settings, knowledge, behaviours, tasks });
   const preparation = new StartPreparation({
     sandboxes: places,
     projects,
     messages,
     failures,
     tasks,
-    closing,
   });
   const starter = new ConversationStarter({
     plans: new StartPlans({ store, sandboxes, joins, settings, secrets, mask }),
     records: new StartRecords({ store, callbacks, secrets, pending }),
     steps: new StartSteps({ store, tasks, sandboxes: places, preparation, messages, failures }),
     tasks,
-    closing: controller,
+    custody,
     logger,
   });
 
@@ -145,6 +146,7 @@ export function createStarts(deps: StartsDeps): StartServices {
         startChild({ store, sandboxes, secrets, callbacks, masks, pending }, parent, request),
       ),
     recover: (scope) => starter.recover(scope),
+    leave: (sandboxIds) => starter.leave(sandboxIds),
     close: () => starter.close(),
   };
 }

@@ -11,6 +11,7 @@ import { type AuthenticatedSocket, rejectSocket } from "./authenticate.ts";
 import { type FollowerSink, followEvents } from "./follow-events.ts";
 import type { SocketTarget } from "./handshake.ts";
 import { Inbox } from "./inbox.ts";
+import { movedClose } from "./moved.ts";
 import type { OutboxLimits } from "./outbox.ts";
 import { type FollowProtocol, makeEventProtocol, makeSessionProtocol } from "./protocols.ts";
 import { StateReceipts } from "./state-receipts.ts";
@@ -40,8 +41,8 @@ const readOnlyTarget = {
 /**
  * Serves a socket to `/sockets/events/{conversation}` (agent-server.md section 6.1) or
  * `/sockets/session/{conversation}` (agent-server-1.58.md section 6.4). Closes with
- * 4004 (no such conversation, or it was deleted), 4001 (the key ended), 1013 (client too slow, or
- * too many sockets of the user).
+ * 4004 (no such conversation, or it was deleted), 4001 (the key ended), 1012 (another node has the
+ * conversation now), 1013 (client too slow, or too many sockets of the user).
  */
 export async function serveEventSocket(
   { socket, connection, caller, credential }: AuthenticatedSocket,
@@ -124,6 +125,7 @@ function makeSocketSink(
     ...(makeOpening && { makeOpening }),
     fail: () => socket.close(1011, "Internal Server Error"),
     deleted: () => socket.close(4004, "The conversation has been deleted"),
+    moved: () => socket.close(...movedClose),
     onClose: (listener) => socket.once("close", (code) => listener(lossCodes.includes(code))),
   };
 }

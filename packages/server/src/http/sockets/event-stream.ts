@@ -98,6 +98,7 @@ function makeStreamSink(response: ServerResponse): FollowerSink {
     disconnect: () => response.destroy(),
     fail: () => response.destroy(),
     deleted: () => response.end(),
+    moved: () => response.end(),
     onClose: (listener) => void response.once("close", () => listener(false)),
   };
 }

@@ -103,6 +103,7 @@ function makeSink(): FollowerSink & { frames: Record<string, any>[]; close: () =
     disconnect: () => sink.close(),
     fail: () => sink.close(),
     deleted: () => sink.close(),
+    moved: () => sink.close(),
     onClose: (listener: (lost: boolean) => void) => (onClose = listener),
     close: () => {
       sink.open = false;

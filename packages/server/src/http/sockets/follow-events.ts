@@ -25,6 +25,8 @@ export interface FollowerSink extends Sink, Pick<Follower, "settle" | "echo"> {
   fail(): void;
   /** Ends the connection because the conversation was deleted. */
   deleted(): void;
+  /** Ends the connection because another node has the conversation now. */
+  moved(): void;
   /** `lost`: the client did not close the connection, and probably opens a new one. */
   onClose(listener: (lost: boolean) => void): void;
 }
@@ -61,6 +63,7 @@ async function startFollowing(
   const unfollow = conversations.live.follow(id, {
     onFrame: (frame) => receive(frame),
     onDeleted: () => sink.deleted(),
+    onMoved: () => sink.moved(),
     ...(sink.settle && { settle: () => sink.settle!() }),
     ...(sink.echo && { echo: () => sink.echo!() }),
   });

@@ -83,7 +83,9 @@ export class SqlCallbacks implements CallbackStore {
         ...(change.failingSince !== undefined && { failing_since: change.failingSince }),
         ...(change.nextAttemptAt !== undefined && { next_attempt_at: change.nextAttemptAt }),
       })
-      .where("id", "=", id);
+      .where("id", "=", id)
+      // A node that was slow must not take back what another one has delivered.
+      .$if(change.nextSeq !== undefined, (query) => query.where("next_seq", "<=", change.nextSeq!));
     await this.#context.writer.run(compile(update));
   }
 

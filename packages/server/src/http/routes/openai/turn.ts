@@ -51,6 +51,7 @@ export class Turn {
     this.#leave = conversations.live.follow(row.id, {
       onFrame: (frame) => this.#onFrame(frame),
       onDeleted: () => this.stop(new PlatformError("TurnConversationDeleted")),
+      onMoved: () => this.stop(new PlatformError("SandboxHasMoved", { retryAfter: 1 })),
     });
     const late = () => this.stop(new PlatformError("TurnTooLong", { minutes: limitMs / 60_000 }));
     this.#timer = setTimeout(late, limitMs);

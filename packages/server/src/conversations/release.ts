@@ -1,0 +1,89 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { errorText } from "@sandpiper/core/errors";
+import type { Logger } from "@sandpiper/core/log/logger";
+import type { Callbacks } from "../callbacks/api.ts";
+import type { Store } from "../store/store.ts";
+import type { Toolsets } from "./agent/toolset.ts";
+import type { Custody } from "./custody.ts";
+import type { Hub } from "./log/hub.ts";
+import type { ProjectContexts } from "./project/project-context.ts";
+import type { Announcements } from "./run/announcements.ts";
+import type { ConversationUsage } from "./run/conversation-usage.ts";
+import type { Runner } from "./run/runner.ts";
+import type { SessionEnds } from "./run/session-ends.ts";
+import type { Workspaces } from "./run/workspaces.ts";
+import type { StartServices } from "./start/wiring.ts";
+
+/** How long each part of a release may take after the runs have ended, ms. */
+const partMs = 2_500;
+
+export interface ReleaseDeps {
+  custody: Pick<Custody, "leave">;
+  runs: {
+    runner: Pick<Runner, "release">;
+    workspaces: Pick<Workspaces, "rowsIn" | "leave">;
+    sessionEnds: Pick<SessionEnds, "leave">;
+    toolsets: Pick<Toolsets, "leave">;
+    usage: Pick<ConversationUsage, "forget">;
+    contexts: Pick<ProjectContexts, "forget">;
+  };
+  feed: { hub: Pick<Hub, "leave">; announcements: Pick<Announcements, "forget"> };
+  starting: Pick<StartServices, "leave">;
+  callbacks: Pick<Callbacks, "release">;
+  after: { store: Pick<Store, "conversations">; logger: Logger };
+}
+
+/** Ends what is live about conversations in sandboxes that go to another node. */
+export class Release {
+  readonly #deps: ReleaseDeps;
+  /** The last release of each sandbox that still works. */
+  readonly #active = new Map<string, Promise<void>>();
+
+  constructor(deps: ReleaseDeps) {
+    this.#deps = deps;
+  }
+
+  /** See `Conversations.release`. */
+  async release(sandboxIds: readonly string[], how: { lost: boolean; graceMs: number }): Promise<void> {
+    if (sandboxIds.length === 0) return;
+    const work = this.#release(new Set(sandboxIds), how);
+    for (const id of sandboxIds) this.#active.set(id, work);
+    await work;
+    for (const id of sandboxIds) if (this.#active.get(id) === work) this.#active.delete(id);
+  }
+
+  /** Resolves when no release of the sandboxes works. */
+  async over(sandboxIds: readonly string[]): Promise<void> {
+    await Promise.all(sandboxIds.map((id) => this.#active.get(id)));
+  }
+
+  async #release(ids: ReadonlySet<string>, { lost, graceMs }: { lost: boolean; graceMs: number }) {
+    const { custody, runs, feed, starting, callbacks, after } = this.#deps;
+    custody.leave(ids);
+    starting.leave(ids);
+    await runs.runner.release(runs.workspaces.rowsIn(ids), lost ? 0 : graceMs);
+    const parts: Promise<void>[] = [
+      runs.sessionEnds.leave(ids, lost),
+      callbacks.release([...ids]),
+      ...(lost ? [] : [after.store.conversations.markCleanEnd([...ids])]),
+    ];
+    await Promise.race([Promise.all(parts.map((part) => part.catch((error) => this.#warn(error)))), pause()]);
+    const left = runs.workspaces.rowsIn(ids).map(({ id }) => id);
+    runs.workspaces.leave(ids);
+    runs.toolsets.leave(ids);
+    runs.contexts.forget();
+    const followed = feed.hub.leave(ids);
+    for (const id of new Set([...left, ...followed])) {
+      runs.usage.forget(id);
+      feed.announcements.forget(id);
+    }
+  }
+
+  #warn(error: unknown): void {
+    this.#deps.after.logger.warn({ reason: errorText(error) }, "a release was not complete");
+  }
+}
+
+function pause(): Promise<void> {
+  return sleep(partMs, undefined, { ref: false });
+}
