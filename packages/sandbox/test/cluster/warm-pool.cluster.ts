@@ -41,6 +41,16 @@ function podOf(id: string): Listed["metadata"] {
     .metadata;
 }
 
+/** Waits until both servers have connections to the same pods; they look at each reap. */
+async function awaitShared(servers: KubernetesDriver[], sandboxes: string[]): Promise<void> {
+  const known = { ...nothing, sandboxes: new Set(sandboxes) };
+  const reap = async () => {
+    for (const server of servers) await server.reap(known);
+    return Math.min(...servers.map(({ waitingPods }) => waitingPods));
+  };
+  await expect.poll(reap).toBeGreaterThanOrEqual(2);
+}
+
 const nothing = { sandboxes: new Set<string>(), snapshots: new Set<string>() };
 
 beforeAll(async () => {
@@ -115,8 +125,7 @@ test("servers that start sandboxes at once never give a pod to two of them, and 
   const servers = [await openDriver(2), await openDriver(2)];
   await servers[0]!.start({ id: "a", spec });
   await servers[1]!.start({ id: "b", spec });
-  // Both have connections to the same pods.
-  await expect.poll(() => Math.min(...servers.map((one) => one.waitingPods))).toBeGreaterThanOrEqual(2);
+  await awaitShared(servers, ["a", "b"]);
   const ids = ["c", "d", "e", "f", "g", "h"];
   await Promise.all(ids.map((id, index) => servers[index % 2]!.start({ id, spec })));
   expect(new Set(ids.map((id) => podOf(id).uid)).size).toBe(ids.length);
@@ -128,7 +137,7 @@ test("servers that start sandboxes at once never give a pod to two of them, and 
     }),
   );
   expect(names).toEqual(ids);
-  await expect.poll(() => Math.min(...servers.map((one) => one.waitingPods))).toBeGreaterThanOrEqual(2);
+  await awaitShared(servers, ["a", "b", ...ids]);
   expect(waiting("pods").length).toBeLessThanOrEqual(4);
 });
 
@@ -136,7 +145,7 @@ test("one sandbox that two servers start at once runs once at most", async () =>
   const servers = [await openDriver(2), await openDriver(2)];
   await servers[0]!.start({ id: "a", spec });
   await servers[1]!.start({ id: "b", spec });
-  await expect.poll(() => Math.min(...servers.map((one) => one.waitingPods))).toBeGreaterThanOrEqual(2);
+  await awaitShared(servers, ["a", "b"]);
   const results = await Promise.allSettled(servers.map((one) => one.start({ id: "same", spec })));
   expect(results.filter(({ status }) => status === "fulfilled").length).toBeLessThanOrEqual(1);
   const started = results.filter(({ status }) => status === "fulfilled").length;

@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -44,8 +44,17 @@ export function loadClusterImage(): void {
 
 /** Runs kubectl on the test cluster and returns its output. Throws with its message. */
 export function kubectl(...argv: string[]): string {
+  return execFileSync(...kubectlCommand(argv), { encoding: "utf8" });
+}
+
+/** Runs kubectl while this process goes on. Its exit code is not looked at. */
+export async function kubectlAside(...argv: string[]): Promise<{ stdout: string; stderr: string }> {
+  return await new Promise((resolve) =>
+    execFile(...kubectlCommand(argv), (_error, stdout, stderr) => resolve({ stdout, stderr })),
+  );
+}
+
+function kubectlCommand(argv: string[]): [string, string[]] {
   const home = process.env.KUBE_TESTBED_HOME ?? join(homedir(), ".cache/kube-testbed");
-  return execFileSync(join(home, "bin/kubectl"), ["--kubeconfig", clusterKubeconfig(), ...argv], {
-    encoding: "utf8",
-  });
+  return [join(home, "bin/kubectl"), ["--kubeconfig", clusterKubeconfig(), ...argv]];
 }

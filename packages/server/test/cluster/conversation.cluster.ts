@@ -1,6 +1,6 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
+import type { ModelServer } from "@sandpiper/models/test/support/model-server";
 import {
   clusterImage,
   clusterKubeconfig,
@@ -8,8 +8,9 @@ import {
   loadClusterImage,
 } from "@sandpiper/sandbox/test/support/cluster-image";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Json, removeSandboxes, startConversation, until } from "../support/platform.ts";
-import { editor, finish, terminal } from "../support/script.ts";
+import { awaitResults, sendCalls, startCallModel, textOf } from "../support/call-model.ts";
+import { removeSandboxes, startConversation } from "../support/platform.ts";
+import { editor, terminal } from "../support/script.ts";
 import { type ServerProcess, startServerProcess } from "../support/server-process.ts";
 
 /** `sandpiper serve` with sandboxes that are pods of the test cluster. */
@@ -32,17 +33,7 @@ beforeAll(async () => {
   loadClusterImage();
   const specs = [{ id: "busybox", image: clusterImage, user: "agent", limits: { disk: "1G" } }];
   writeFileSync(join(dir, "specs.json"), JSON.stringify({ specs }));
-  // The user's message holds the calls of its turn.
-  models = await startModelServer(({ messages }) => {
-    const calls = JSON.parse(
-      messages.findLast(({ role, text }) => role === "user" && text.startsWith("["))!.text,
-    );
-    const turn = messages.slice(
-      messages.findLastIndex(({ role, text }) => role === "user" && text.startsWith("[")),
-    );
-    const call = calls[turn.filter(({ role }) => role === "tool").length];
-    return call ? reply.toolCalls([call]) : finish("Done.");
-  });
+  models = await startCallModel();
   server = await start();
   const llm = { model: "openai/first", api_key: "sk-x", base_url: models.url };
   const stored = await server.call("POST", "/api/v1/settings", { agent_settings_diff: { llm } });
@@ -55,19 +46,6 @@ afterAll(async () => {
   await models?.close();
   rmSync(dir, { recursive: true, force: true });
 });
-
-/** The results of the last turn: observations and errors. */
-async function results(id: string, turn: number): Promise<Json[]> {
-  const items: Json[] = await until(async () => {
-    const { body } = await server.call("GET", `/api/v1/conversation/${id}/events/search?limit=100`);
-    const done = body.items.filter(({ observation }: Json) => observation?.kind === "FinishObservation");
-    return done.length === turn ? body.items : undefined;
-  });
-  return items.filter(({ kind }) => kind === "ObservationEvent" || kind === "AgentErrorEvent");
-}
-
-const textOf = ({ observation, error }: Json) =>
-  error ?? observation.content.map(({ text }: Json) => text).join("\n");
 
 test("the agent works in a pod, whose only way out is the egress proxy", async () => {
   const request = "GET http://not-allowed.test/ HTTP/1.1\\r\\nHost: not-allowed.test\\r\\n\\r\\n";
@@ -83,7 +61,7 @@ test("the agent works in a pod, whose only way out is the egress proxy", async (
       ),
     ]),
   );
-  const seen = await results(id, 1);
+  const seen = await awaitResults(server.call, id, 1);
   expect(textOf(seen[0]!)).toContain("1000\n/workspace/project\n");
   expect(textOf(seen[2]!)).toMatch(/^one\nHTTP\/1\.1 407 The proxy needs/);
   expect(textOf(seen[3]!).match(/^1$/gm)).toHaveLength(3);
@@ -97,22 +75,14 @@ test("a sandbox outlives its server, and wakes with its files after a pause", as
     server.call,
     JSON.stringify([terminal("echo kept >kept.txt")]),
   );
-  await results(id, 1);
+  await awaitResults(server.call, id, 1);
   await server.end("SIGKILL");
   server = await start();
-  const message = (calls: object[]) => ({ content: [{ type: "text", text: JSON.stringify(calls) }] });
-  const send = async (calls: object[]) => {
-    const sent = await server.call("POST", `/api/v1/app-conversations/${id}/send-message`, {
-      ...message(calls),
-      run: true,
-      role: "user",
-    });
-    expect(sent.status, JSON.stringify(sent.body)).toBeLessThan(300);
-  };
+  const send = (calls: object[]) => sendCalls(server.call, id, calls);
   await send([terminal("cat kept.txt")]);
-  expect(textOf((await results(id, 2)).at(-2)!)).toContain("kept");
+  expect(textOf((await awaitResults(server.call, id, 2)).at(-2)!)).toContain("kept");
   expect((await server.call("POST", `/api/v1/sandboxes/${sandboxId}/pause`)).status).toBe(200);
   expect((await server.call("POST", `/api/v1/sandboxes/${sandboxId}/resume`)).status).toBe(200);
   await send([terminal("echo again; cat kept.txt")]);
-  expect(textOf((await results(id, 3)).at(-2)!)).toContain("again\nkept");
+  expect(textOf((await awaitResults(server.call, id, 3)).at(-2)!)).toContain("again\nkept");
 });

@@ -1,0 +1,6 @@
+/** Compiles the helper of Kubernetes pods into the folder that is the argument. */
+import { loadHelper } from "@sandpiper/sandbox/drivers/kubernetes/helper-program";
+
+const [folder] = process.argv.slice(2);
+if (folder === undefined) throw new Error("The folder is missing.");
+await loadHelper(folder);
