@@ -70,18 +70,17 @@ export class Forwarder {
     try {
       const answer = await this.#ask(sandboxId, forwarded, isForwarded);
       if (answer === "misdirected") response.writeHead(misdirected).end();
-      else if (answer !== "here") this.#respond(request, response, answer.response);
-      if (answer !== "here") return "answered";
+      else if (answer !== "here") this.#respond(request, response, answer.response, leave);
+      return answer === "here" ? answer : "answered";
     } catch (error) {
-      response.off("close", leave);
       gone.abort();
       // A body that is not read to its end ends the connection, which may be used again otherwise.
       if (!request.complete) response.shouldKeepAlive = false;
       connectionOf(request).setTimeout?.(timeoutOf(request));
       throw error;
+    } finally {
+      response.off("close", leave);
     }
-    response.off("close", leave);
-    return "here";
   }
 
   /** The same for a handshake. Without an upgrade the answer is a refusal, which is passed on. */
@@ -150,7 +149,14 @@ export class Forwarder {
     }
   }
 
-  #respond(request: IncomingMessage, response: ServerResponse, answer: IncomingMessage): void {
+  /** `leave`: ends what is left of the request to the owner. */
+  #respond(
+    request: IncomingMessage,
+    response: ServerResponse,
+    answer: IncomingMessage,
+    leave: () => void,
+  ): void {
+    response.off("close", leave);
     const dropped = hopByHopHeaders(answer.headers.connection);
     // The owner may answer before it has read the whole body.
     if (!request.complete) response.shouldKeepAlive = false;
@@ -161,6 +167,7 @@ export class Forwarder {
     if (isEndless) this.#open.add(response);
     pipeline([answer, response], () => {
       this.#open.delete(response);
+      leave();
       request.resume();
     });
   }
