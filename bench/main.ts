@@ -5,6 +5,7 @@ import { benchAgent } from "./agent.ts";
 import { benchApi } from "./api.ts";
 import { benchAttacks } from "./attacks.ts";
 import { findAttacks } from "./attacks-list.ts";
+import { benchBytes } from "./bytes.ts";
 import { benchClients } from "./clients.ts";
 import { benchCommands } from "./commands.ts";
 import { benchDocker } from "./docker.ts";
@@ -32,6 +33,7 @@ const groups = {
   kubernetes: benchKubernetes,
   platform: benchPlatform,
   postgres: benchPostgres,
+  bytes: benchBytes,
   nodes: benchNodesAppends,
   server: benchServer,
   api: benchApi,
