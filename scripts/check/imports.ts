@@ -14,6 +14,8 @@ const roomOrders: readonly { folder: string; rooms: readonly string[] }[] = [
       "cli/",
       "platform.ts",
       "kept-files.ts",
+      "owner-duties.ts",
+      "sandbox-driver.ts",
       "http/",
       "recording/",
       "conversations/",

@@ -4,7 +4,6 @@ import { SkillLibrary } from "@sandpiper/agent/skills/library/library";
 import { chooseTools } from "@sandpiper/agent/tools/choose";
 import { PlatformError } from "@sandpiper/core/errors";
 import { createLogger } from "@sandpiper/core/log/log";
-import type { Logger } from "@sandpiper/core/log/logger";
 import { asFetch } from "@sandpiper/core/outbound/as-fetch";
 import { createOutbound } from "@sandpiper/core/outbound/outbound";
 import { findUpstreamProxy } from "@sandpiper/core/outbound/upstream-proxy";
@@ -17,8 +16,7 @@ import { maxAnswerBytes } from "@sandpiper/models/guarded-fetch";
 import type { OpenModel } from "@sandpiper/models/model";
 import { createOpenModel } from "@sandpiper/models/open";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
-import type { SandboxDriver, SandboxSpec } from "@sandpiper/sandbox/driver";
-import { OciDriver } from "@sandpiper/sandbox/drivers/oci/oci-driver";
+import type { SandboxSpec } from "@sandpiper/sandbox/driver";
 import { EgressProxy } from "@sandpiper/sandbox/network/proxy/egress-proxy";
 import { getDiskSpace } from "@sandpiper/sandbox/service/disk-space";
 import { SandboxService } from "@sandpiper/sandbox/service/service";
@@ -45,9 +43,11 @@ import { connectionBacklog } from "./http/server/connections/accept-more.ts";
 import type { HttpServices } from "./http/server/services.ts";
 import { getPublicUrl } from "./http/server/urls.ts";
 import { openKeptFiles } from "./kept-files.ts";
-import { joinAlone } from "./nodes/join-alone.ts";
-import { loadPlaceId } from "./nodes/place-id.ts";
+import { checkAddress } from "./nodes/check-address.ts";
+import { ClusterOwnership } from "./nodes/cluster-ownership.ts";
+import { createOwnerDuties } from "./owner-duties.ts";
 import { Recordings } from "./recording/export.ts";
+import { createDriver, findPlace } from "./sandbox-driver.ts";
 import { openStore } from "./store/open-store.ts";
 import { sqliteStoreExists } from "./store/sqlite/folder.ts";
 import type { Store } from "./store/store.ts";
@@ -142,12 +142,20 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     const onSecret = (text: string) => mask.registerSecret(text);
     const store = await openStore(config, { vault, scheduler, onSecret });
     opened.push(() => store.close());
-    if (store.nodes) {
-      const place = await loadPlaceId(config.dataDir);
-      const node = { url: `http://${config.host}:${config.port}`, place, version: platformVersion };
-      const lease = await joinAlone({ nodes: store.nodes, describe: () => node, logger });
-      opened.push(() => lease.close());
-    }
+    const place = store.nodes ? await findPlace(config) : null;
+    const describeNode = () => ({
+      url: config.node.url ?? getPublicUrl({ ...config, publicUrl: undefined }, app.server),
+      place,
+      version: platformVersion,
+    });
+    const ownership =
+      store.nodes &&
+      new ClusterOwnership({
+        nodes: store.nodes,
+        describe: describeNode,
+        lostAfterMs: config.node.lostAfterMs,
+        logger,
+      });
 
     const keyCache = new KeyCache(store.apiKeys);
     const apiKeys = new StoredApiKeys(store.apiKeys, keyCache);
@@ -183,6 +191,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     const lentSecrets = new LentSecrets();
     const egress = await EgressProxy.open({
       ...{ dir: join(config.dataDir, "network"), logger, env },
+      authoritySecret: store.nodes && vault.derive("authority of the egress proxy"),
       ...{ files: mirrors.files, redirects: mirrors.redirects },
       secrets: {
         forSandbox: async (userId, sandboxId) =>
@@ -198,7 +207,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     const registries = new Registries({ outbound, allowed: config.registries, specs });
     const driver = options.sandboxes
       ? undefined
-      : await createDriver(config, { registries, logger, scheduler });
+      : await createDriver(config, { registries, logger, scheduler, cluster: store.nodes?.installation });
     const kept = driver && (await openKeptFiles(config, { driver, store, logger, opened }));
     const sandboxes =
       options.sandboxes ??
@@ -206,6 +215,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
         driver: driver!,
         kept,
         store,
+        shared: ownership,
         specs,
         imageSpec: (reference) => createImageSpec(reference, specs[0]!, registries),
         defaultSpec: async (userId) => chooseSpec(await settings.view(userId), specs, registries),
@@ -273,6 +283,7 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     const conversations: Conversations = createConversations({
       scheduler,
       store,
+      ownership,
       callbacks,
       globalSkills: (userId) => skills.getLoaded(userId),
       sandboxes,
@@ -325,6 +336,12 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       events: store.events,
       scheduler,
       longReads: new KeyedMutex(),
+      forwarding: ownership && {
+        ownership,
+        passKey: vault.derive("passes of forwarded requests"),
+        conversations: store.conversations,
+        startTasks: store.startTasks,
+      },
       logger,
     };
     const app = buildApp(services);
@@ -332,7 +349,13 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     opened.push(() => Promise.all([app.close(), conversations.close(stepGraceMs), bash.close()]));
     await listen(app, config);
     await callbacks.open();
-    await conversations.adopt("all");
+    if (ownership) {
+      opened.push(() => ownership.close());
+      const duties = { ownership, sandboxes, conversations, bash };
+      await ownership.open(createOwnerDuties({ ...duties, logger, graceMs: stepGraceMs }));
+      opened.push(() => ownership.drain());
+      await checkAddress(describeNode(), { nodes: store.nodes!, logger });
+    } else await conversations.adopt("all");
     // Last, because a key that a failing start creates would never be shown.
     const hasKeys = (await apiKeys.list()).length > 0;
     const newApiKey = hasKeys ? undefined : await apiKeys.create(defaultUser, "first");
@@ -347,28 +370,6 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
     await close();
     throw error;
   }
-}
-
-async function createDriver(
-  { driver, dataDir, runtime, registryAuth, dockerHost, kubernetes, maxImageBytes }: Config,
-  {
-    registries,
-    logger,
-    scheduler,
-  }: { registries: Registries; logger: Logger; scheduler: EventLoopScheduler },
-): Promise<SandboxDriver> {
-  if (driver === "docker") {
-    // Loading the client library takes a tenth of the start.
-    const { DockerDriver } = await import("@sandpiper/sandbox/drivers/docker/docker-driver");
-    const dir = join(dataDir, "docker");
-    return new DockerDriver({ dir, host: dockerHost, authFile: registryAuth, registries, maxImageBytes });
-  }
-  if (driver === "kubernetes") {
-    const { KubernetesDriver } = await import("@sandpiper/sandbox/drivers/kubernetes/kubernetes-driver");
-    return new KubernetesDriver({ dir: join(dataDir, "kubernetes"), ...kubernetes, registries });
-  }
-  const dir = join(dataDir, "sandboxes");
-  return new OciDriver({ dir, runtime, registryAuth, registries, maxImageBytes, logger, scheduler });
 }
 
 /**

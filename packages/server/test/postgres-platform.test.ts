@@ -33,12 +33,14 @@ test("a server keeps its state in PostgreSQL over a restart, answers 503 without
   const second = await startTestPlatform({ dataDir, database }, logs);
   const search = () => second.call("GET", "/api/v1/app-conversations/search");
   expect((await search()).body.items).toMatchObject([{ title }]);
-  // Another server with a folder of its own finds the database in use.
+  // Another server with a folder of its own has the same state.
   const other = await mkdtemp(join(tmpdir(), "sandpiper-postgres-platform-"));
   await copyFile(join(dataDir, "vault.key"), join(other, "vault.key"));
-  await expect(startTestPlatform({ dataDir: other, database }, logs)).rejects.toThrow(
-    "Another Sandpiper server works on the database",
-  );
+  const beside = await startTestPlatform({ dataDir: other, database }, logs);
+  expect((await beside.call("GET", "/api/v1/app-conversations/search")).body.items).toMatchObject([
+    { title },
+  ]);
+  await beside.platform.close();
   await server.kill();
   const response = await fetch(`${second.url}/api/v1/app-conversations/search`, {
     headers: { "X-Session-API-Key": second.key },

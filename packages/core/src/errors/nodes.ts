@@ -1,10 +1,6 @@
 import type { ErrorTexts } from "./texts.ts";
 
 export const nodesErrors = {
-  ConfigInvalid: {
-    DatabaseInUse:
-      "Another Sandpiper server works on the database of SANDPIPER_DATABASE_URL: end that one, or give this one another database.",
-  },
   NodeUnreachable: {
     SandboxWithoutNode:
       "No server can reach the machine of this sandbox now; try again when that machine is back.",

@@ -32,6 +32,13 @@ export interface Config {
   vaultKey: VaultKeySource | undefined;
   /** PostgreSQL database of the store; undefined: SQLite in the data folder. */
   database: DatabaseSource | undefined;
+  /** How the servers of one PostgreSQL database reach and replace each other. */
+  node: {
+    /** Address of this one for the others; undefined: made from host and port. */
+    url: string | undefined;
+    /** How long a machine must be gone until others take its sandboxes over, ms. */
+    lostAfterMs: number;
+  };
   /** Where copies of the files of sandboxes are kept; undefined: nowhere. */
   blobs: BlobPlace | undefined;
   /** SANDPIPER_API_KEY; undefined: a key is created at the first start. */

@@ -22,7 +22,7 @@ export const kubernetesVariables = {
   kubernetesInstallation: defineVariable<string | undefined>({
     name: "SANDPIPER_KUBERNETES_INSTALLATION",
     description: "Name that several servers give to the sandboxes which they share in a namespace",
-    defaultText: "an id of the data folder",
+    defaultText: "an id of the PostgreSQL database, else of the data folder",
     defaultValue: () => undefined,
     must: "1 to 12 small letters and digits",
     parse: (text) => (/^[a-z0-9]{1,12}$/.test(text) ? text : undefined),

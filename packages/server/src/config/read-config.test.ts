@@ -13,6 +13,7 @@ test("an empty environment gives the documented defaults", () => {
     port: 3000,
     dataDir: "/home/ann/.local/share/sandpiper",
     vaultKey: undefined,
+    node: { url: undefined, lostAfterMs: 60_000 },
     blobs: undefined,
     apiKey: undefined,
     publicUrl: undefined,
@@ -63,6 +64,8 @@ test("every variable is read", () => {
   const env = {
     SANDPIPER_VAULT_KEY_FILE: "keys/vault",
     SANDPIPER_DATABASE_URL_FILE: "keys/database",
+    SANDPIPER_NODE_URL: "http://10.0.0.5:3000/",
+    SANDPIPER_NODE_LOST_AFTER: "30",
     SANDPIPER_BLOBS: "s3://team-blobs/one/two",
     SANDPIPER_BLOBS_ENDPOINT: "https://s3.example.com/",
     SANDPIPER_BLOBS_REGION: "eu-central-1",
@@ -125,6 +128,7 @@ test("every variable is read", () => {
     dataDir: "/srv/data",
     vaultKey: { from: "file", path: `${process.cwd()}/keys/vault` },
     database: { from: "file", path: `${process.cwd()}/keys/database` },
+    node: { url: "http://10.0.0.5:3000", lostAfterMs: 30_000 },
     blobs: {
       kind: "s3",
       bucket: "team-blobs",

@@ -28,6 +28,7 @@ export function readConfig(env: Environment): Config {
       url: value(variables.databaseUrl),
       file: toAbsolute(value(variables.databaseUrlFile)),
     }),
+    node: { url: value(variables.nodeUrl), lostAfterMs: value(variables.nodeLostAfterMs) },
     blobs: toBlobPlace(value(variables.blobs), {
       endpoint: value(variables.blobsEndpoint),
       region: value(variables.blobsRegion),

@@ -1,6 +1,6 @@
 import { type BlobAddress, parseBlobAddress, parseOrigin } from "./blob-address.ts";
 import { parseDatabaseUrl } from "./database-source.ts";
-import { parseFilePath } from "./value-parsers.ts";
+import { parseFilePath, parseInteger, parseNodeUrl } from "./value-parsers.ts";
 import { defineVariable } from "./variable.ts";
 import { parseCommand, parseVaultKey } from "./vault-key-source.ts";
 
@@ -49,6 +49,26 @@ export const storageVariables = {
     defaultValue: () => undefined,
     must: "the path of a file",
     parse: parseFilePath,
+  }),
+  nodeUrl: defineVariable<string | undefined>({
+    name: "SANDPIPER_NODE_URL",
+    description: "Address at which the other servers of the same PostgreSQL database reach this one",
+    defaultText: "made from SANDPIPER_HOST and SANDPIPER_PORT, which suffices on one machine",
+    defaultValue: () => undefined,
+    must: "an address such as http://10.0.0.5:3000",
+    parse: parseNodeUrl,
+  }),
+  nodeLostAfterMs: defineVariable<number>({
+    name: "SANDPIPER_NODE_LOST_AFTER",
+    description:
+      "Seconds without any server on a machine after which others continue its conversations without the files of its sandboxes",
+    defaultText: "60",
+    defaultValue: () => 60_000,
+    must: "a whole number from 5 to 86400",
+    parse: (text) => {
+      const seconds = parseInteger(text, 5, 86_400);
+      return seconds === undefined ? undefined : seconds * 1000;
+    },
   }),
   blobs: defineVariable<BlobAddress | undefined>({
     name: "SANDPIPER_BLOBS",

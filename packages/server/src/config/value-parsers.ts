@@ -62,6 +62,12 @@ export function parsePublicUrl(text: string): string | undefined {
   return url && trimTail(url.href, "/");
 }
 
+/** An http address of a host and a port, without anything else. */
+export function parseNodeUrl(text: string): string | undefined {
+  const url = parsePlainUrl(text);
+  return url?.protocol === "http:" && url.pathname === "/" ? url.origin : undefined;
+}
+
 export function parseRangeList(text: string): string[] | undefined {
   const parts = text.split(",").map((part) => part.trim());
   try {

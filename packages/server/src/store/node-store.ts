@@ -54,6 +54,8 @@ export interface ClaimRequest {
  * times are those of the database, so that the clocks of the nodes do not matter.
  */
 export interface NodeStore {
+  /** Random id (a UUID) of the installation. */
+  readonly installation: string;
   /** Adds a node whose lease lasts `leaseMs`. */
   join(node: NodeRow, leaseMs: number): Promise<void>;
   /** Extends a lease that has not expired. False: it has, and another node may own what it had. */

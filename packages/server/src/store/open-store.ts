@@ -1,6 +1,5 @@
 import type { EventLoopScheduler } from "@sandpiper/core/scheduling/event-loop-scheduler";
 import type { Config } from "../config/config.ts";
-import { lockFolder } from "./sqlite/folder.ts";
 import { openSqliteStore } from "./sqlite/open.ts";
 import type { Store } from "./store.ts";
 import type { Vault } from "./vault.ts";
@@ -24,20 +23,6 @@ export async function openStore(
   const { readDatabaseUrl, secretsOf } = await import("./postgres/read-url.ts");
   const url = await readDatabaseUrl(database);
   for (const text of secretsOf(url)) onSecret(text);
-  // The sandboxes of the data folder belong to one server.
-  const release = lockFolder(dataDir);
-  try {
-    const { openPostgresStore } = await import("./postgres/open.ts");
-    const store = await openPostgresStore({ url, vault, scheduler, quotas });
-    return {
-      ...store,
-      async close() {
-        await store.close();
-        release();
-      },
-    };
-  } catch (error) {
-    release();
-    throw error;
-  }
+  const { openPostgresStore } = await import("./postgres/open.ts");
+  return openPostgresStore({ url, vault, scheduler, quotas });
 }

@@ -33,6 +33,8 @@ import { type Inspector, tunnel } from "./tunnel.ts";
 export interface EgressProxyOptions {
   /** Folder for the authority's key and the logs; created if missing. */
   dir: string;
+  /** Secret of the authority that several servers share; undefined: a key of the folder. */
+  authoritySecret?: Uint8Array | undefined;
   logger: Logger;
   /** Has the secrets of credential rules. */
   env?: NodeJS.ProcessEnv;
@@ -79,7 +81,11 @@ export class EgressProxy implements Egress, Inspector {
   /** Throws ConfigInvalid when the key file is damaged or open to others. */
   static async open(options: EgressProxyOptions): Promise<EgressProxy> {
     await mkdir(join(options.dir, "decisions"), { recursive: true, mode: 0o700 });
-    return new EgressProxy(options, await CertificateAuthority.open(join(options.dir, "authority.pem")));
+    const { dir, authoritySecret } = options;
+    const authority = authoritySecret
+      ? CertificateAuthority.derive(authoritySecret)
+      : await CertificateAuthority.open(join(dir, "authority.pem"));
+    return new EgressProxy(options, authority);
   }
 
   async environment(sandbox: ProxiedSandbox): Promise<Record<string, string>> {

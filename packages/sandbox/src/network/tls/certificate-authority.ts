@@ -1,4 +1,5 @@
 import {
+  createECDH,
   createPrivateKey,
   generateKeyPairSync,
   type KeyObject,
@@ -54,6 +55,15 @@ export class CertificateAuthority {
     }
   }
 
+  /**
+   * The authority that every server with the same secret has: what one of them issues, the
+   * sandboxes of the others trust. `secret`: 32 random bytes.
+   */
+  static derive(secret: Uint8Array): CertificateAuthority {
+    const key = deriveKey(secret);
+    return new CertificateAuthority(issueAuthority(key), key);
+  }
+
   /** The TLS context of a host (a name or an address) for sandboxes. */
   contextFor(host: string): SecureContext {
     const context = this.#leaves.get(host) ?? this.#issue(host);
@@ -79,9 +89,7 @@ export class CertificateAuthority {
 /** Creates the file atomically; keeps one that another process has just created. */
 async function create(file: string): Promise<void> {
   const key = newKey();
-  const [from, until] = [Date.now() - dayMs, Date.now() + authorityMs];
-  const names = { subject: authorityName, issuer: authorityName };
-  const certificate = createCertificate({ ...names, key, issuerKey: key, from, until, use: "authority" });
+  const certificate = issueAuthority(key);
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   const draft = `${file}.${randomBytes(6).toString("hex")}`;
   try {
@@ -94,6 +102,13 @@ async function create(file: string): Promise<void> {
   }
 }
 
+/** PEM. */
+function issueAuthority(key: KeyObject): string {
+  const [from, until] = [Date.now() - dayMs, Date.now() + authorityMs];
+  const names = { subject: authorityName, issuer: authorityName };
+  return createCertificate({ ...names, key, issuerKey: key, from, until, use: "authority" });
+}
+
 async function readPrivate(file: string): Promise<string> {
   const { mode } = await stat(file);
   if ((mode & 0o077) !== 0) throw new PlatformError("AuthorityKeyNotPrivate", { file });
@@ -102,6 +117,16 @@ async function readPrivate(file: string): Promise<string> {
 
 function newKey(): KeyObject {
   return generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
+}
+
+function deriveKey(secret: Uint8Array): KeyObject {
+  const pair = createECDH("prime256v1");
+  // Throws for numbers above the order of the curve, with a probability of 2^-32.
+  pair.setPrivateKey(secret);
+  const point = pair.getPublicKey();
+  const [x, y] = [point.subarray(1, 33), point.subarray(33)].map((part) => part.toString("base64url"));
+  const d = Buffer.from(secret).toString("base64url");
+  return createPrivateKey({ key: { kty: "EC", crv: "P-256", x: x!, y: y!, d }, format: "jwk" });
 }
 
 function toPem(key: KeyObject): string {

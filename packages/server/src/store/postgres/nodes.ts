@@ -84,10 +84,12 @@ const releaseStatement = `WITH released AS (
 
 /** The nodes and the owners of sandboxes, by the clock of the database. */
 export class PostgresNodes implements NodeStore {
+  readonly installation: string;
   readonly #database: Database;
   #self: SandboxOwnerColumns | "none" | undefined;
 
-  constructor(database: Database) {
+  constructor(database: Database, installation: string) {
+    this.installation = installation;
     this.#database = database;
   }
 

@@ -44,7 +44,7 @@ export interface PostgresStoreOptions extends DatabaseOptions {
  * Sandpiper, or encrypted with another key.
  */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
-  await prepareDatabase(options.url, options.vault);
+  const installation = await prepareDatabase(options.url, options.vault);
   const { scheduler = new EventLoopScheduler(), clock = Date.now, vault, incarnation = newId() } = options;
   const quotas = options.quotas ?? { conversationBytes: 0, userBytes: 0 };
   const database = new Database(options);
@@ -96,7 +96,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     ...{ reader, writer, vault, clock },
     ...{ build: createQueryBuilder(), dialect: postgresDialect },
   };
-  const nodes = new PostgresNodes(leases);
+  const nodes = new PostgresNodes(leases, installation);
   const stores = createSqlStores(context, caches, () => nodes.self());
   const { conversations } = stores;
   const create = conversations.create.bind(conversations);
@@ -120,14 +120,15 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   };
 }
 
-/** Migrates the database and checks the vault's key. */
-async function prepareDatabase(url: string, vault: Vault): Promise<void> {
+/** Migrates the database and checks the vault's key. Returns the id of the installation. */
+async function prepareDatabase(url: string, vault: Vault): Promise<string> {
   const address = describeAddress(url);
   const { client } = await connectFirst(url);
   try {
     await migrate(client, address);
-    await claimInstallation(client, vault, address);
+    const installation = await claimInstallation(client, vault, address);
     await removeOrphans(client);
+    return installation;
   } finally {
     await client.end().catch(() => {});
   }

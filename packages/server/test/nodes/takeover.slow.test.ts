@@ -1,0 +1,127 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type ModelServer, reply, startModelServer } from "@sandpiper/models/test/support/model-server";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { type Json, removeSandboxes, startConversation, until } from "../support/platform.ts";
+import { type PostgresServer, startPostgres } from "../support/postgres.ts";
+import { finish, terminal } from "../support/script.ts";
+import { type ServerProcess, startServerProcess } from "../support/server-process.ts";
+
+/** Servers on one machine, with one data folder and one PostgreSQL database. */
+
+let postgres: PostgresServer;
+let dataDir: string;
+let database: string;
+let models: ModelServer;
+let nodes: ServerProcess[];
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+});
+afterAll(() => postgres.remove());
+
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), "sandpiper-nodes-"));
+  database = await postgres.createDatabase();
+  nodes = [];
+});
+afterEach(async () => {
+  await removeSandboxes(nodes.at(-1)!.call).catch(() => {});
+  for (const { child } of nodes) child.kill("SIGCONT");
+  await Promise.all(nodes.map((node) => node.end("SIGTERM")));
+  await models?.close();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+async function startNode(): Promise<ServerProcess> {
+  const node = await startServerProcess(dataDir, { SANDPIPER_DATABASE_URL: database });
+  nodes.push(node);
+  return node;
+}
+
+async function useModels(node: ServerProcess): Promise<void> {
+  const settings = {
+    llm_model: "openai/scripted",
+    llm_api_key: "sk-test",
+    llm_base_url: models.url,
+    confirmation_mode: false,
+  };
+  expect((await node.call("POST", "/api/settings", settings)).status).toBe(200);
+}
+
+const eventsOf = async (node: ServerProcess, id: string): Promise<Json[]> =>
+  (await node.call("GET", `/api/v1/conversation/${id}/events/search?limit=100`)).body.items;
+
+/** What the last command of a conversation has printed. */
+const lastOutput = (events: readonly Json[]): string =>
+  events.findLast(({ kind, tool_name: tool }) => kind === "ObservationEvent" && tool === "terminal")
+    ?.observation.content[0].text;
+
+async function waitForEnd(node: ServerProcess, id: string): Promise<void> {
+  await until(async () => {
+    const [found] = (await node.call("GET", `/api/v1/app-conversations?ids=${id}`)).body;
+    return found.execution_status === "finished";
+  });
+}
+
+async function waitForAction(node: ServerProcess, id: string, command: string): Promise<void> {
+  await until(async () => (await eventsOf(node, id)).some(({ action }) => action?.command === command));
+}
+
+test("a node is killed: another one continues its conversation within seconds, and nothing is done twice", async () => {
+  const commands = ["echo one >> /tmp/done", "sleep 4; echo two >> /tmp/done", "cat /tmp/done"];
+  models = await startModelServer(({ index }) =>
+    commands[index] ? reply.toolCalls([terminal(commands[index])]) : finish("Done."),
+  );
+  const one = await startNode();
+  const two = await startNode();
+  await useModels(one);
+  const { id } = await startConversation(one.call, "Work");
+  await waitForAction(two, id, commands[1]!);
+  await one.end("SIGKILL");
+  const killedAt = performance.now();
+  await waitForEnd(two, id);
+  expect(performance.now() - killedAt).toBeLessThan(30_000);
+  const events = await eventsOf(two, id);
+  expect(new Set(events.map((event) => event.id)).size).toBe(events.length);
+  expect(lastOutput(events)).toMatch(/^one\n(two\n)?$/);
+}, 120_000);
+
+test("a node that is told to end hands its conversation over after the current step", async () => {
+  const commands = ["echo one >> /tmp/done", "sleep 1; echo two >> /tmp/done", "cat /tmp/done"];
+  models = await startModelServer(({ index }) =>
+    commands[index] ? reply.toolCalls([terminal(commands[index])]) : finish("Done."),
+  );
+  const one = await startNode();
+  const two = await startNode();
+  await useModels(one);
+  const { id } = await startConversation(one.call, "Work");
+  await waitForAction(two, id, commands[1]!);
+  await one.end("SIGTERM");
+  await waitForEnd(two, id);
+  const events = await eventsOf(two, id);
+  expect(events.filter(({ kind }) => kind === "AgentErrorEvent")).toEqual([]);
+  expect(lastOutput(events)).toBe("one\ntwo\n");
+}, 120_000);
+
+test("a node that was frozen for longer than its lease does nothing when it wakes", async () => {
+  const commands = ["echo one >> /tmp/done", "sleep 4; echo two >> /tmp/done", "cat /tmp/done"];
+  models = await startModelServer(({ index }) =>
+    commands[index] ? reply.toolCalls([terminal(commands[index])]) : finish("Done."),
+  );
+  const one = await startNode();
+  const two = await startNode();
+  await useModels(one);
+  const { id } = await startConversation(one.call, "Work");
+  await waitForAction(two, id, commands[1]!);
+  one.child.kill("SIGSTOP");
+  await waitForEnd(two, id);
+  const before = await eventsOf(two, id);
+  one.child.kill("SIGCONT");
+  // It renews its lease, or finds it lost, within seconds: then it answers again.
+  await until(async () => (await one.call("GET", `/api/v1/app-conversations?ids=${id}`)).status === 200);
+  expect(await eventsOf(two, id)).toEqual(before);
+  expect(await eventsOf(one, id)).toEqual(before);
+  expect(lastOutput(before)).toMatch(/^one\n(two\n)?$/);
+}, 120_000);
