@@ -14,9 +14,11 @@ export interface Terminal {
     onOutput?: (text: string) => void,
     call?: TerminalCall,
   ): Promise<TerminalObservation>;
+  /** Opens the shell before the first call needs it. Throws as `run`. */
+  prepare(signal: AbortSignal): Promise<void>;
   /** A command runs in the foreground. */
   readonly isBusy: boolean;
-  /** The terminal has a shell, busy or not. */
+  /** The terminal has a shell that a call has used, busy or not. */
   readonly isLive: boolean;
   /**
    * Saves the shell's directory and exported variables (of a busy shell only the directory) in
@@ -26,7 +28,7 @@ export interface Terminal {
   saveState(): Promise<void>;
   /** Ends the shell. Resolves when nothing of it is left. */
   close(): Promise<void>;
-  /** Lets a held shell go on for the next terminal; another one ends. */
+  /** Lets a held shell go on for the next terminal. Another one ends, and one without any call. */
   leave(): void;
 }
 

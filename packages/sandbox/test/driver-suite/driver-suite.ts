@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { PreparedSpec, SandboxDriver, SandboxSpec } from "../../src/driver.ts";
 import { describeCommands } from "./commands.ts";
 import { run, type SuiteContext, suiteLimits } from "./context.ts";
+import { describeHeldShells } from "./held.ts";
 import { describeIsolation } from "./isolation.ts";
 import { describePorts } from "./ports.ts";
 
@@ -83,6 +84,7 @@ export function describeDriver(name: string, make: () => Promise<DriverUnderTest
     });
 
     describeCommands(context);
+    describeHeldShells(context);
     describeIsolation(context);
     describePorts(context);
 

@@ -5,14 +5,13 @@ import type { PreparedSpec } from "../../src/driver.ts";
 import { OciDriver } from "../../src/drivers/oci/oci-driver.ts";
 import type { Sandbox } from "../../src/sandbox.ts";
 
-/** A real sandbox for tests in its own installation. */
-export async function testSandbox(): Promise<{
+/** A real sandbox for tests in its own installation, which is in a new folder or in `dir`. */
+export async function testSandbox(dir = mkdtempSync(join(tmpdir(), "sandpiper-terminal-"))): Promise<{
   sandbox: Sandbox;
   driver: OciDriver;
   dir: string;
   remove(): Promise<void>;
 }> {
-  const dir = mkdtempSync(join(tmpdir(), "sandpiper-terminal-"));
   const driver = new OciDriver({ dir });
   await driver.open();
   const id = "shell-1";

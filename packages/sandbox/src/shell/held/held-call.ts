@@ -1,6 +1,6 @@
 import type { Sandbox } from "../../sandbox.ts";
 import { runScript } from "./held-shell.ts";
-import { callScript } from "./scripts.ts";
+import { begunScript, callScript, leftScript } from "./scripts.ts";
 
 /** The last command of a held shell, as the shell noted it when the command began. */
 export interface HeldCall {
@@ -10,13 +10,25 @@ export interface HeldCall {
   text: string;
   /** Time since it began, ms. */
   ageMs: number;
+  /** A call has left it running. Its end may have been reported since. */
+  wasLeft: boolean;
+}
+
+/** Notes that a call has left the command of an id running. Throws what `exec` throws. */
+export async function noteLeft(sandbox: Sandbox, folder: string, id: string): Promise<void> {
+  await runScript(sandbox, leftScript, [folder, id]);
+}
+
+/** Whether a held shell has begun the command of an id, maybe before others. Throws as `exec`. */
+export async function hasBegun(sandbox: Sandbox, folder: string, id: string): Promise<boolean> {
+  return (await runScript(sandbox, begunScript, [folder, id])).code === 0;
 }
 
 /** Undefined when the shell has not begun any command. Throws what `exec` throws. */
 export async function readCall(sandbox: Sandbox, folder: string): Promise<HeldCall | undefined> {
   const { stdout } = await runScript(sandbox, callScript, [folder]);
-  const [, age, number, id, shell, text] =
-    /^(\d+)\n(\d+) (\w+) (bash)?\n([\s\S]*)$/.exec(stdout.toString()) ?? [];
+  const [, age, left, number, id, shell, text] =
+    /^(\d+) ?(\w*)\n(\d+) (\w+) (bash)?\n([\s\S]*)$/.exec(stdout.toString()) ?? [];
   if (number === undefined || id === undefined || text === undefined) return undefined;
   return {
     number: Number(number),
@@ -24,5 +36,6 @@ export async function readCall(sandbox: Sandbox, folder: string): Promise<HeldCa
     isBash: shell === "bash",
     text,
     ageMs: Math.max(0, Number(age) * 1000),
+    wasLeft: left === id,
   };
 }

@@ -1,3 +1,8 @@
+import { execFileSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { TerminalObservation } from "@sandpiper/wire";
 import { contentText } from "@sandpiper/wire";
@@ -180,6 +185,30 @@ describe("a repeated call", () => {
     expect(text(await repeat("pwd", "call2").result)).toMatch(/^\/tmp\n/);
   });
 
+  test("is told as interrupted when a later one has begun, which goes on", async () => {
+    const first = openTerminal(sandbox, { held });
+    const action = { kind: "TerminalAction", is_input: false, reset: false } as const;
+    const { signal } = new AbortController();
+    await first.run({ ...action, command: "echo x >> /tmp/ran4" }, signal, undefined, {
+      ...{ id: "call3", isRepeated: false },
+    });
+    first.leave();
+    const command = "echo begin; sleep 1; echo end";
+    const server = startServer(command, "call4");
+    await runUntil(server, /begin/);
+    await killProcess(server.child);
+    const { terminal, result } = repeat("echo x >> /tmp/ran4", "call3");
+    await expect(result).rejects.toThrow(CommandInterrupted);
+    const call = { id: "call4", isRepeated: true };
+    expect(text(await terminal.run({ ...action, command }, signal, undefined, call))).toMatch(
+      /^begin\nend\n/,
+    );
+    expect(await inSandbox("cat /tmp/ran4")).toBe("x\n");
+    await expect(terminal.run({ ...action, command }, signal, undefined, call)).rejects.toThrow(
+      CommandInterrupted,
+    );
+  });
+
   test("is told as interrupted when nothing is known of it", async () => {
     await expect(repeat("echo x >> /tmp/ran3").result).rejects.toThrow(CommandInterrupted);
     expect(await inSandbox("ls /tmp/ran3 2>/dev/null")).toBe("");
@@ -196,6 +225,75 @@ describe("a repeated call", () => {
     expect(failure).toBeInstanceOf(CommandInterrupted);
     expect((failure as CommandInterrupted).output.text).toBe("begin\n");
   });
+});
+
+test("a process that has the id of an earlier holder is not taken for it", async () => {
+  const other = await sandbox.exec({
+    argv: [
+      "/bin/sh",
+      "-c",
+      `mkdir -p ${held.folder}; cd ${held.folder}; echo $$ | tee holder; exec sleep 60`,
+    ],
+    cwd: "/",
+  });
+  await once(other.stdout, "data");
+  await inSandbox(
+    `cd ${held.folder}; echo abc >nonce; echo /dev/null >tty; echo '9 s9 bash' >call; mkfifo in out`,
+  );
+  const terminal = openTerminal(sandbox, { held, quietMs: 3_000 });
+  terminals.push(terminal);
+  const action = { kind: "TerminalAction", command: "echo works", is_input: false, reset: false } as const;
+  expect(text(await terminal.run(action, new AbortController().signal))).toMatch(/^works\n/);
+  other.kill();
+});
+
+test("a command that runs while the sandbox's disk is full runs once", async () => {
+  const parent = mkdtempSync(join(tmpdir(), "sandpiper-small-"));
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=24m,mode=711", "sandpiper-test", parent]);
+  const own = await testSandbox(join(parent, "sandboxes"));
+  const before = openTerminal(own.sandbox, { held });
+  const after = openTerminal(own.sandbox, { held, quietMs: 3_000 });
+  try {
+    const action = { kind: "TerminalAction", is_input: false, reset: false } as const;
+    const { signal } = new AbortController();
+    await before.run({ ...action, command: "true" }, signal);
+    before.leave();
+    expect(() => writeFileSync(join(parent, "ballast"), Buffer.alloc(32 << 20))).toThrow(/ENOSPC/);
+    const command = "echo x >> /dev/shm/ran; echo begin; sleep 2; echo end";
+    const { id, spec } = own.sandbox;
+    const server = startTerminalProcess({ dir: own.dir, id, spec, held, command, callId: "call1" });
+    await runUntil(server, /begin/);
+    await killProcess(server.child);
+    const result = await after
+      .run({ ...action, command }, signal, undefined, { id: "call1", isRepeated: true })
+      .then(text, (error: unknown) => error);
+    if (typeof result === "string") expect(result).toMatch(/end\n/);
+    else expect(result).toBeInstanceOf(CommandInterrupted);
+    const { stdout } = await runToEnd(own.sandbox, { argv: ["cat", "/dev/shm/ran"], cwd: "/" });
+    expect(stdout.toString()).toBe("x\n");
+    rmSync(join(parent, "ballast"));
+    expect(text(await after.run({ ...action, command: "echo works" }, signal))).toMatch(/works\n/);
+  } finally {
+    await after.close();
+    await own.remove();
+    execFileSync("umount", ["--lazy", parent]);
+    rmSync(parent, { recursive: true, force: true });
+  }
+});
+
+test("a sandbox with many processes gets shells that end with the server, which need fewer", async () => {
+  const crowd = await sandbox.exec({
+    argv: ["/bin/sh", "-c", "for i in $(seq 130); do sleep 60 & done; echo ready; wait"],
+    cwd: "/",
+  });
+  await once(crowd.stdout, "data");
+  const terminal = openTerminal(sandbox, { held });
+  terminals.push(terminal);
+  const command = `ls -d ${held.folder}`;
+  const action = { kind: "TerminalAction", command, is_input: false, reset: false } as const;
+  expect(text(await terminal.run(action, new AbortController().signal))).toMatch(/No such file/);
+  await inSandbox("pkill sleep");
+  await crowd.exit;
 });
 
 describe("the fence", () => {

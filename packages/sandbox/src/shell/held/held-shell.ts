@@ -40,6 +40,9 @@ const maxHistoryBytes = 128 * 2 ** 20;
 /** Bytes after which parts of the kept output are removed. */
 const forgetAfterBytes = 20 * 2 ** 20;
 
+/** Share of a sandbox's processes above which further shells are not held: each needs seven. */
+const maxProcessShare = 1 / 4;
+
 const killedStatus: ExitStatus = { code: null, signal: "SIGKILL" };
 
 /**
@@ -55,7 +58,9 @@ export async function openHeldShell(
   const nonce = randomBytes(12).toString("hex");
   const barrier = `barrier-${randomBytes(12).toString("hex")}`;
   const { folder, epoch, argv, env, size } = options;
-  const script = [busybox, ...applet, "-c", openScript, busybox, folder, String(epoch), nonce, barrier];
+  const room = Math.floor(sandbox.spec.limits.pids * maxProcessShare);
+  const words = [folder, String(epoch), nonce, barrier, String(room)];
+  const script = [busybox, ...applet, "-c", openScript, busybox, ...words];
   const client = await sandbox.exec({ argv: [...script, ...argv], cwd: "/", env, isSession: true });
   client.stdin.on("error", () => {});
   client.stderr.resume();
@@ -80,10 +85,12 @@ export async function openHeldShell(
     // The kernel or the sandbox does not allow it: the shell runs as one that ends with the server.
   }
   leave(client);
+  // A shell that was not joined must not be taken for the one in which the next commands run.
+  await endHeldShell(sandbox, folder).catch(() => {});
   return undefined;
 }
 
-/** Its process may hold the terminal, so it is not killed. */
+/** Closes the streams of a client. Its process may hold the terminal, so it is not killed. */
 function leave(client: SandboxProcess): void {
   client.stdin.destroy();
   client.stdout.destroy();

@@ -14,6 +14,24 @@ export const maxParts = 8;
 const isOurs = (pid: string) => `[ "/proc/${pid}/cwd" -ef . ]`;
 
 /**
+ * `born` sets the variable of that name to the start time of a process. `holds` sets `holder` to
+ * the id of the process that holds the terminal, and fails when it is gone. After a restart of the
+ * sandbox another process has its id, possibly the one that asks: the start time tells.
+ */
+const findHolder = `
+born() {
+  read -r line </proc/$1/stat || return
+  set -- \${line##*) }
+  born=\${20}
+}
+holds() {
+  holder=0
+  [ -e holder ] && read -r holder since <holder && born $holder && [ "$born" = "$since" ] && ${isOurs("$holder")} ||
+    { holder=0; return 1; }
+} 2>/dev/null
+`;
+
+/**
  * Reads the terminal, and writes what it reads to the client and then to the parts. Parts are named
  * by the offset of their first byte.
  */
@@ -47,8 +65,7 @@ const takeOver = `
 for file in epoch.*; do
   [ "\${file#epoch.}" -le $epoch ] || { "$b" rm -f client.$$; echo f; exit 1; }
 done
-holder=0
-[ ! -e holder ] || read -r holder <holder
+holds
 for file in client.*; do
   pid=\${file#client.}
   [ $pid != $$ ] && [ $pid != $holder ] || continue
@@ -69,23 +86,26 @@ const join = `
 
 /**
  * Opens a held shell, or joins one. $1: state folder, $2: epoch, $3: nonce for a new shell, $4:
- * barrier, rest: argv of a new shell. stdin is typed into the terminal, stdout is a line and then
+ * barrier, $5: processes of the sandbox above which it gets no new one, rest: argv of a new shell. stdin is typed into the terminal, stdout is a line and then
  * the output of the terminal. Lines: `f`: fenced off; `x`: no terminal; `o NONCE`: an old shell,
  * with its output from the barrier on; `n`: a new one, whose terminal has to be unlocked
  * (descriptor 9) and answered by a line with its path, or with `!` and a command of plain words
  * that unlocks it and prints the path. The process of a new one holds its terminal.
  */
 export const openScript = `
-b=$0 folder=$1 epoch=$2 nonce=$3 barrier=$4
-shift 4
+b=$0 folder=$1 epoch=$2 nonce=$3 barrier=$4 room=$5
+shift 5
 umask 077
 [ -d "$folder" ] || "$b" mkdir -p "$folder"
 cd -- "$folder" || { echo x; exit 1; }
+${findHolder}
 ${takeOver}
-if [ ! -e exit ] && ${isOurs("$holder")}; then
+if [ ! -e exit ] && [ $holder != 0 ]; then
   ${join}
 fi
-[ ! -e in ] || "$b" rm -f in out part.* exit holder call joining
+isFull() { set -- /proc/[0-9]*; [ $# -gt $room ]; }
+! isFull || { echo x; exit 1; }
+[ ! -e in ] || "$b" rm -f in out part.* exit holder call begun left joining
 "$b" mkfifo in out && exec 9<>/dev/ptmx || { echo x; exit 1; }
 echo n
 read -r tty && [ -n "$tty" ] || exit 1
@@ -101,7 +121,8 @@ echo $nonce >nonce
 echo "$tty" >tty
 ( ${pump} ) &
 pump=$!
-echo $$ >holder
+born $$
+echo $$ $born >holder
 # A process of its own opens the terminal, or it would become that of this session. It is not an
 # asynchronous one, whose programs would all ignore SIGINT.
 ( exec 8>&- 9>&- <>"$tty" >&0 2>&0; umask 022; exec "$b" setsid -c "$@" )
@@ -126,30 +147,45 @@ done`;
 /** Prints the exit code of a held shell that has ended. */
 export const exitScript = 'cd -- "$1" && read -r code <exit && echo $code';
 
-/** Prints the age of the last command in seconds, its number and id, and its text. */
-export const callScript =
-  'cd -- "$1" && [ -e call ] && echo $(($("$0" date +%s) - $("$0" stat -c %Y call))) && "$0" cat call';
+/**
+ * Prints the age of the last command in seconds, the id of the last one that was left running, and
+ * the last command's number, id and text.
+ */
+export const callScript = `
+cd -- "$1" && [ -e call ] || exit
+[ ! -e left ] || read -r left <left
+echo $(($("$0" date +%s) - $("$0" stat -c %Y call))) $left
+"$0" cat call`;
+
+/** Notes that a call has left the command with the id $2 running. */
+export const leftScript = 'echo "$2" >"$1/left"';
+
+/** Succeeds when the shell has begun the command with the id $2. */
+export const begunScript = '"$0" grep -qxF -- "$2" "$1/begun"';
 
 /** Prints the nonce of a held shell that has ended; nothing when it lives or never was. */
 export const deadScript = `
 cd -- "$1" || exit
-[ -e exit ] || ! read -r pid <holder || ! ${isOurs("$pid")} || exit 0
+${findHolder}
+[ -e exit ] || ! holds || exit 0
 read -r nonce <nonce && echo $nonce`;
 
-/** Called once a joined client has read the history. */
+/** Lets the output be bounded again: the joined client has read the history. */
 export const joinedScript = 'cd -- "$1" && "$0" rm -f joining';
 
 /** Ends the shell of the folder $1 with the program on its terminal, and removes the folder. */
 export const endScript = `
 cd -- "$1" || exit
-if [ -e holder ] && read -r pid <holder && ${isOurs("$pid")}; then
+${findHolder}
+if holds; then
   # Of its children, only the shell leads a process group.
-  read -r children </proc/$pid/task/$pid/children
+  read -r children </proc/$holder/task/$holder/children
   for child in $children; do kill -9 -$child $child; done 2>/dev/null
-  kill -9 $pid
+  kill -9 $holder
 fi
-for file in client.*; do
-  pid=\${file#client.}
-  ! ${isOurs("$pid")} || kill -9 $pid
+# A program in the background keeps the terminal open, and so the processes that read it.
+for process in /proc/[0-9]*; do
+  pid=\${process#/proc/}
+  [ $pid = $$ ] || ! ${isOurs("$pid")} || kill -9 $pid
 done 2>/dev/null
 cd / && "$0" rm -rf "$1"`;

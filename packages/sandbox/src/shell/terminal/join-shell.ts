@@ -25,8 +25,7 @@ interface Join {
  */
 export async function joinShell(sandbox: Sandbox, { folder, open, call, signal }: Join): Promise<Shell> {
   const shell = await open();
-  const mayBegin = call?.isRepeated && shell.callId !== call.id && shell.running === undefined;
-  if (!shell.isJoined || !mayBegin) return shell;
+  if (!shell.isJoined || !call?.isRepeated || shell.callId === call.id) return shell;
   await delay(joinDelayMs, undefined, { signal });
   if ((await readCall(sandbox, folder))?.id !== call.id) return shell;
   shell.leave();

@@ -54,15 +54,16 @@ export function toCommandLine(
 export interface CommandRecord {
   /** Word characters only: the command of an id runs once, however often it is typed. */
   id: string;
-  /** File in the sandbox: number, id and shell in a line, then the command. */
-  file: string;
+  /** Folder in the sandbox. `call`: number, id and shell in a line, then the command. */
+  folder: string;
 }
 
-function toRecordLine({ id, file }: CommandRecord, number: number, word: string, builtin: string): string {
+function toRecordLine({ id, folder }: CommandRecord, number: number, word: string, builtin: string): string {
   const facts = `${number} ${id} "\${BASH_VERSION:+bash}" "$_sandpiper_text"`;
   return [
     `case "$_sandpiper_call" in ${id}) ;; *) _sandpiper_call=${id} _sandpiper_text=${word}; \\\n`,
-    `${builtin}printf '%s %s %s\\n%s' ${facts} 2>/dev/null >|${quoteWord(file)}; \\\n`,
+    `${builtin}printf '%s\\n' ${id} 2>/dev/null >>${quoteWord(`${folder}/begun`)}; \\\n`,
+    `${builtin}printf '%s %s %s\\n%s' ${facts} 2>/dev/null >|${quoteWord(`${folder}/call`)}; \\\n`,
   ].join("");
 }
 

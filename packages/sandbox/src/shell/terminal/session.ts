@@ -2,8 +2,10 @@ import { randomBytes } from "node:crypto";
 import type { TerminalAction, TerminalObservation } from "@sandpiper/wire";
 import { writeFile } from "../../files/files.ts";
 import type { Sandbox } from "../../sandbox.ts";
+import { hasBegun, noteLeft } from "../held/held-call.ts";
 import { endHeldShell } from "../held/held-shell.ts";
-import { runToEnd } from "../run.ts";
+import { CommandInterrupted } from "./command-interrupted.ts";
+import { interruptCommand } from "./interrupt-command.ts";
 import { checkRepeatable, joinShell } from "./join-shell.ts";
 import { toInputCharacters, toKeyCharacters } from "./keys.ts";
 import { notes, type TerminalOutcome, toTerminalObservation } from "./observation.ts";
@@ -25,9 +27,6 @@ export interface TerminalSessionOptions {
 
 /** Limit of typed input, bytes: the length of a terminal's line. */
 const maxTypedBytes = 4_000;
-/** Minimum time for each key of an interrupt to work, and limit for all keys, ms. */
-const interruptKeyTimeoutMs = 700;
-const interruptTimeoutMs = 5_000;
 /** Limit for an idle shell to save its state, ms. */
 const saveTimeoutMs = 600;
 /** A shell that does not begin a command in this time is lost, s. */
@@ -44,11 +43,15 @@ export class TerminalSession {
   #calls = 0;
   /** An earlier session may have saved a state. */
   #inherits = true;
+  /** A call, of this session or an earlier one, has used the shell. */
+  #used = false;
   #closed = false;
   /** Of the current call. */
   #onOutput: ((text: string) => void) | undefined;
   /** An interrupt ended the shell, and no call has reported it. */
   #lost = false;
+  /** Id of a command of an earlier session that has ended, and whose output no call has taken. */
+  #unseen: string | undefined;
   /** The command that the last call left running. */
   #leftRunning: string | undefined;
   /** The end of such a command, which no call has reported. */
@@ -68,8 +71,19 @@ export class TerminalSession {
   ): Promise<TerminalObservation> {
     return this.#enqueue(async () => {
       signal.throwIfAborted();
+      this.#used = true;
       this.#onOutput = onOutput;
       return this.#observe(action, await this.#serve(action, signal, call));
+    });
+  }
+
+  prepare(signal: AbortSignal): Promise<void> {
+    return this.#enqueue(async () => {
+      signal.throwIfAborted();
+      if (this.#closed || this.#shell || !this.#inherits) return;
+      const { held } = this.#options;
+      if (held) await this.#join(held, signal, undefined);
+      else this.#shell = await this.#open(signal);
     });
   }
 
@@ -82,7 +96,7 @@ export class TerminalSession {
   }
 
   get isLive(): boolean {
-    return this.isBusy || (this.#shell !== undefined && !this.#shell.ended);
+    return this.isBusy || (this.#used && this.#shell !== undefined && !this.#shell.ended);
   }
 
   async saveState(): Promise<void> {
@@ -104,7 +118,8 @@ export class TerminalSession {
 
   leave(): void {
     this.#closed = true;
-    this.#shell?.leave();
+    if (this.#used) this.#shell?.leave();
+    else void this.#shell?.kill();
     this.#shell = undefined;
   }
 
@@ -134,10 +149,15 @@ export class TerminalSession {
     if (this.#closed) throw new Error("The terminal is closed.");
     if (action.reset) return this.#reset(action, signal);
     const { held } = this.#options;
-    if (this.#inherits && held && (await this.#join(held, signal, call))) {
-      const shell = this.#shell!;
-      return this.#outcome(shell, action, signal, "", { ranMs: performance.now() - shell.runsSince });
+    if (this.#inherits && held) {
+      if (await this.#join(held, signal, call)) return this.#continue(this.#shell!, action, signal);
+    } else if (call?.isRepeated) {
+      const shell = this.#shell?.callId === call.id ? this.#shell : undefined;
+      const isKept = shell?.running !== undefined || this.#unseen === call.id;
+      if (!shell || shell.ended || !isKept) throw new CommandInterrupted({ text: "" });
+      return this.#continue(shell, action, signal);
     }
+    this.#unseen = undefined;
     await this.#settle();
     const running = this.#shell?.ended ? undefined : this.#shell?.running;
     if (running !== undefined) return this.#follow(this.#shell!, running, action, signal);
@@ -159,14 +179,38 @@ export class TerminalSession {
     const open = () => this.#open(signal);
     const shell = await joinShell(sandbox, { folder: held.folder, open, call, signal });
     this.#shell = shell;
+    // The shell in which the command may have begun has ended meanwhile.
+    if (!shell.isJoined && call?.isRepeated) throw new CommandInterrupted({ text: "" });
     if (!shell.isJoined) return false;
-    if (call && shell.callId === call.id) {
-      if (shell.earlierOutput) this.#onOutput?.(shell.earlierOutput);
-      return true;
-    }
-    if (shell.running !== undefined) this.#leftRunning = shell.running;
+    this.#used = true;
+    if (call && shell.callId === call.id) return true;
+    const left = shell.running ?? shell.leftCommand;
+    if (left !== undefined) this.#leftRunning = left;
+    else if (call?.isRepeated) this.#unseen = shell.callId;
     else await shell.take();
+    // Of several calls at once, the next one may begin before the result of this one is stored.
+    if (call?.isRepeated && (await hasBegun(sandbox, held.folder, call.id)))
+      throw new CommandInterrupted({ text: "" });
+    if (held.isOutdated && shell.running === undefined) await this.#replace(shell);
     return false;
+  }
+
+  /** Ends an idle shell; the next one restores its state. */
+  async #replace(shell: Shell): Promise<void> {
+    const { stateFile } = this.#options;
+    this.#workingDir = shell.status.workingDir || this.#workingDir;
+    if (stateFile) await this.#runSilently(shell, toSaveCommand(stateFile, this.#workingDir));
+    await shell.kill();
+    this.#shell = undefined;
+    this.#inherits = true;
+  }
+
+  /** Waits for a command that an earlier call has begun. */
+  #continue(shell: Shell, action: TerminalAction, signal: AbortSignal): Promise<TerminalOutcome> {
+    this.#unseen = undefined;
+    if (shell.earlierOutput) this.#onOutput?.(shell.earlierOutput);
+    shell.earlierOutput = "";
+    return this.#outcome(shell, action, signal, "", { ranMs: performance.now() - shell.runsSince });
   }
 
   /** Records the end of a command that a call left running. */
@@ -271,9 +315,16 @@ export class TerminalSession {
       throw signal.reason;
     }
     if (waited !== "died") this.#workingDir = shell.status.workingDir || this.#workingDir;
-    if (shell.started && (waited === "time" || waited === "quiet")) this.#leftRunning = command;
+    if (shell.started && (waited === "time" || waited === "quiet")) await this.#leave(shell, command);
     const output = await shell.take();
     return { output, prefix, ...this.#verdict(shell, waited, timeout, sent) };
+  }
+
+  /** The next call reports the end of the command, also one of the next server. */
+  async #leave(shell: Shell, command: string): Promise<void> {
+    this.#leftRunning = command;
+    const { held } = this.#options;
+    if (held && shell.callId) await noteLeft(this.#sandbox, held.folder, shell.callId).catch(() => {});
   }
 
   #verdict(
@@ -302,56 +353,10 @@ export class TerminalSession {
 
   /** Ends the running command, if necessary with its shell. */
   async #interrupt(shell: Shell): Promise<void> {
-    // A key before the shell has read the command makes the terminal drop the command without an
-    // end marker. A slow host may take longer than this wait.
-    await shell.wait({ begin: true, signal: this.#keyDeadline(AbortSignal.timeout(interruptTimeoutMs)) });
-    const limit = AbortSignal.timeout(interruptTimeoutMs);
-    for (const key of ["\x03", "\x03", "\x1c"]) {
-      shell.send(key);
-      const waited = await shell.wait({ signal: this.#keyDeadline(limit) });
-      if (waited === "aborted" && shell.started) continue;
-      await shell.take();
-      if (await this.#absorbKeys(shell)) return;
-      break;
-    }
+    if (await interruptCommand(this.#sandbox, shell)) return;
     await shell.kill();
     this.#shell = undefined;
     this.#lost = true;
-  }
-
-  /**
-   * A key that was sent when the command had already ended can act after its end, on a slow host:
-   * the shell would drop the next command. Runs nothing until that works. False when it does not.
-   */
-  async #absorbKeys(shell: Shell): Promise<boolean> {
-    const { exitCode } = shell.status;
-    const limit = AbortSignal.timeout(interruptTimeoutMs);
-    while (!shell.ended && !limit.aborted) {
-      shell.start(":");
-      const waited = await shell.wait({ signal: this.#keyDeadline(limit) });
-      await shell.take();
-      if (waited === "aborted") shell.send("\x03");
-      if (waited !== "ended" || shell.status.exitCode !== 0) continue;
-      shell.status = { ...shell.status, exitCode };
-      return true;
-    }
-    return false;
-  }
-
-  /**
-   * Aborts when a cooperative program would have ended. A killed shell loses the user's variables,
-   * so a busy host gets more time: twice the duration of a trivial command, at most until `limit`.
-   */
-  #keyDeadline(limit: AbortSignal): AbortSignal {
-    const over = new AbortController();
-    const began = performance.now();
-    runToEnd(this.#sandbox, { argv: ["/bin/sh", "-c", ":"] }, { signal: limit })
-      .catch(() => {})
-      .then(() => {
-        const took = performance.now() - began;
-        setTimeout(() => over.abort(), Math.max(interruptKeyTimeoutMs - took, took));
-      });
-    return AbortSignal.any([limit, over.signal]);
   }
 
   /** Writes a command that is too long for typing to a file. */

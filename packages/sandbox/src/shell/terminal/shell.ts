@@ -27,6 +27,8 @@ export interface HeldOptions {
   folder: string;
   /** See `HeldShellOptions`. */
   epoch: number;
+  /** An idle shell of an earlier terminal is replaced by one with the same state. */
+  isOutdated?: boolean;
 }
 
 /** Why a wait ended. */
@@ -70,13 +72,15 @@ export class Shell {
   ended: ExitStatus | undefined;
   /** Another process has used it before. */
   isJoined = false;
+  /** A call of another process has left this command running, which may have ended since. */
+  leftCommand: string | undefined;
   /** The end of what the command printed before the shell was joined. */
   earlierOutput = "";
   readonly #process: SandboxProcess & { detach?(): void };
   readonly #newCapture: () => Capture;
   readonly #nonce: string;
   readonly #scanner: MarkerScanner;
-  /** File in which a held shell notes each command. */
+  /** Folder in which a held shell notes each command. */
   readonly #record: string | undefined;
   /** Gets the output of the running command. */
   onOutput: ((text: string) => void) | undefined;
@@ -103,7 +107,7 @@ export class Shell {
     const { outputDir, held } = options;
     this.#process = process;
     this.#nonce = nonce;
-    this.#record = held && `${held.folder}/call`;
+    this.#record = held?.folder;
     this.#scanner = new MarkerScanner(nonce);
     this.#trace = new RegExp(`^\\++ .*${nonce}.*\\n?`, "gm");
     const overflow = () =>
@@ -194,13 +198,14 @@ export class Shell {
   }
 
   /** Takes over a shell that another process has used. */
-  #join({ number, id, isBash, text, ageMs }: HeldCall, history: Buffer): void {
+  #join({ number, id, isBash, text, ageMs, wasLeft }: HeldCall, history: Buffer): void {
     this.isJoined = true;
     this.#bash = isBash;
     this.#number = number;
     this.callId = id;
     this.runsSince = performance.now() - ageMs;
     this.running = text;
+    if (wasLeft) this.leftCommand = text;
     const start = history.lastIndexOf(`${this.#nonce}:S${number}:`);
     // The beginning of a very long output is not kept.
     if (start < 0) this.started = true;
@@ -225,7 +230,7 @@ export class Shell {
     this.#number += 1;
     this.callId = callId;
     this.runsSince = performance.now();
-    const record = this.#record === undefined ? undefined : { id: callId, file: this.#record };
+    const record = this.#record === undefined ? undefined : { id: callId, folder: this.#record };
     // C-u drops typed keys without Enter.
     const word =
       file === undefined
