@@ -62,12 +62,12 @@ async function restart(): Promise<void> {
 
 test("kill -9 in the middle of a tool call: no announced event is lost, and the run continues", async () => {
   script = ({ index }) => {
-    const commands = ["echo before > /tmp/mark", "sleep 600", "cat /tmp/mark"];
+    const commands = ["echo before > /tmp/mark", "echo begin; sleep 4; echo end", "cat /tmp/mark"];
     return commands[index] ? reply.toolCalls([terminal(commands[index])]) : finish("Done.");
   };
   const { id, sandboxId } = await startConversation(server.call, "Work");
   const socket = SocketClient.forConversation(server, id, "&resend_mode=all");
-  await socket.frame((frame) => frame.action?.command === "sleep 600");
+  await socket.frame((frame) => frame.action?.command?.startsWith("echo begin"));
   const announced = socket.frames.filter(
     ({ kind }) => !["ConversationStateUpdateEvent", "StreamingDeltaEvent"].includes(kind),
   );
@@ -78,13 +78,8 @@ test("kill -9 in the middle of a tool call: no announced event is lost, and the 
   const ids = stored.map((event) => event.id);
   for (const event of announced) expect(ids).toContain(event.id);
   expect(new Set(ids).size).toBe(ids.length);
-  const interrupted = stored.find(({ kind }) => kind === "AgentErrorEvent");
-  expect(interrupted).toMatchObject({
-    tool_name: "terminal",
-    error: expect.stringMatching(/interrupted.*unknown/),
-  });
-  // The model read the result, and the sandbox is the same.
-  expect(models.requests[2]?.messages.at(-1)?.text).toMatch(/interrupted/);
+  // The model read the whole result, and the sandbox is the same.
+  expect(models.requests[2]?.messages.at(-1)?.text).toMatch(/^begin\nend\n/);
   const [, , after] = stored.filter(({ kind }) => kind === "ActionEvent");
   const result = stored.find((event) => event.action_id === after?.id);
   expect(result?.observation.content[0].text).toBe("before\n");
@@ -162,7 +157,7 @@ test("the agent's task list survives a restart", async () => {
 });
 
 test("SIGTERM ends the server with status 0 while a tool runs, and the next server continues the run", async () => {
-  script = ({ index }) => (index === 0 ? reply.toolCalls([terminal("sleep 600")]) : finish("Done."));
+  script = ({ index }) => (index === 0 ? reply.toolCalls([terminal("sleep 3")]) : finish("Done."));
   const { id } = await startConversation(server.call, "Work");
   await until(async () => (await events(id)).some(({ kind }) => kind === "ActionEvent") || undefined);
   expect(await server.end("SIGTERM")).toBe(0);
@@ -235,7 +230,7 @@ test("kill -9 during condensation: the server requests the summary again, and th
 
 test("kill -9 after an approval: executed actions are not reported as rejected, even after an earlier message", async () => {
   expect((await server.call("POST", "/api/settings", { confirmation_mode: true })).status).toBe(200);
-  script = ({ index }) => (index === 0 ? reply.toolCalls([terminal("sleep 600")]) : finish("Done."));
+  script = ({ index }) => (index === 0 ? reply.toolCalls([terminal("sleep 3")]) : finish("Done."));
   const { id } = await startConversation(server.call, "Work");
   await waitForEnd(id, "waiting_for_confirmation");
   const message = { role: "user", content: [{ type: "text", text: "Take your time." }], run: false };
@@ -251,9 +246,13 @@ test("kill -9 after an approval: executed actions are not reported as rejected, 
   const results = (await events(id)).filter(
     (event) => event.tool_name === "terminal" && event.kind !== "ActionEvent",
   );
-  expect(results).toMatchObject([
-    { kind: "AgentErrorEvent", error: expect.stringMatching(/interrupted.*unknown/) },
-  ]);
+  expect(results).toHaveLength(1);
+  // Where the kill came before the shell, nothing is known of the command.
+  if (results[0]?.kind !== "ObservationEvent")
+    expect(results[0]).toMatchObject({
+      kind: "AgentErrorEvent",
+      error: expect.stringMatching(/interrupted.*unknown/),
+    });
 });
 
 test("kill -9 of a paused conversation: its paused sub-agent resumes with it", async () => {

@@ -86,6 +86,9 @@ export interface ConversationsDeps {
   logger: Logger;
 }
 
+/** Number of the owner of each conversation: one server owns all of its data folder. */
+const ownerEpoch = 1;
+
 /** Limits for the runs of each user. */
 export interface RunLimits {
   /** Maximum concurrent runs; 0: no limit. */
@@ -139,6 +142,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     sandboxes,
     settings,
     isAwake: (row) => runs.isAwake(row.id) || runs.isWaiting(row),
+    epoch: () => ownerEpoch,
     onUnload(id) {
       toolsets.drop(id);
       masks.drop(id);

@@ -28,7 +28,7 @@ export async function hasBegun(sandbox: Sandbox, folder: string, id: string): Pr
 export async function readCall(sandbox: Sandbox, folder: string): Promise<HeldCall | undefined> {
   const { stdout } = await runScript(sandbox, callScript, [folder]);
   const [, age, left, number, id, shell, text] =
-    /^(\d+) ?(\w*)\n(\d+) (\w+) (bash)?\n([\s\S]*)$/.exec(stdout.toString()) ?? [];
+    /^(\d+)(?: (\w+))?\n(\d+) (\w+) (bash)?\n([\s\S]*)$/.exec(stdout.toString()) ?? [];
   if (number === undefined || id === undefined || text === undefined) return undefined;
   return {
     number: Number(number),

@@ -283,7 +283,7 @@ test("a command that runs while the sandbox's disk is full runs once", async () 
 
 test("a sandbox with many processes gets shells that end with the server, which need fewer", async () => {
   const crowd = await sandbox.exec({
-    argv: ["/bin/sh", "-c", "for i in $(seq 130); do sleep 60 & done; echo ready; wait"],
+    argv: ["/bin/sh", "-c", "for i in $(seq 260); do sleep 60 & done; echo ready; wait"],
     cwd: "/",
   });
   await once(crowd.stdout, "data");

@@ -41,7 +41,7 @@ const maxHistoryBytes = 128 * 2 ** 20;
 const forgetAfterBytes = 20 * 2 ** 20;
 
 /** Share of a sandbox's processes above which further shells are not held: each needs seven. */
-const maxProcessShare = 1 / 4;
+const maxProcessShare = 1 / 2;
 
 const killedStatus: ExitStatus = { code: null, signal: "SIGKILL" };
 

@@ -86,11 +86,12 @@ const join = `
 
 /**
  * Opens a held shell, or joins one. $1: state folder, $2: epoch, $3: nonce for a new shell, $4:
- * barrier, $5: processes of the sandbox above which it gets no new one, rest: argv of a new shell. stdin is typed into the terminal, stdout is a line and then
- * the output of the terminal. Lines: `f`: fenced off; `x`: no terminal; `o NONCE`: an old shell,
- * with its output from the barrier on; `n`: a new one, whose terminal has to be unlocked
- * (descriptor 9) and answered by a line with its path, or with `!` and a command of plain words
- * that unlocks it and prints the path. The process of a new one holds its terminal.
+ * barrier, $5: processes of the sandbox above which it gets no new one, rest: argv of a new shell.
+ * stdin is typed into the terminal, stdout is a line and then the output of the terminal. Lines:
+ * `f`: fenced off; `x`: no terminal; `o NONCE`: an old shell, with its output from the barrier on;
+ * `n`: a new one, whose terminal has to be unlocked (descriptor 9) and answered by a line with its
+ * path, or with `!` and a command of plain words that unlocks it and prints the path. The process
+ * of a new one holds its terminal.
  */
 export const openScript = `
 b=$0 folder=$1 epoch=$2 nonce=$3 barrier=$4 room=$5

@@ -5,6 +5,7 @@ import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { Store } from "../../store/store.ts";
 import type { Hub } from "../log/hub.ts";
 import { removeWorktree } from "../project/worktree.ts";
+import { endConversationShell } from "../run/held-shells.ts";
 import type { Runner } from "../run/runner.ts";
 import type { SubAgentRunner } from "../run/sub-agent-runner.ts";
 import type { SandboxJoins } from "../sandbox-joins.ts";
@@ -56,6 +57,7 @@ export async function removeConversation(
   } while (await conversations.get(id));
   deps.hub.notifyDeletion(id);
   deps.subAgents.notifyRemoved(id);
+  await endConversationShell(deps.sandboxes, row);
   await removeWorktree(deps, row, row.config.worktree);
   notifyDeletion();
 }

@@ -10,7 +10,7 @@ import type { Workspaces } from "../run/workspaces.ts";
 export interface SecretAdditionsDeps {
   secrets: ClientSecrets;
   runner: Pick<Runner, "requireAtRest">;
-  workspaces: Pick<Workspaces, "get">;
+  workspaces: Pick<Workspaces, "getOrCreate">;
   announcements: Pick<Announcements, "announceCurrent">;
 }
 
@@ -39,8 +39,8 @@ export class SecretAdditions {
     await runner.requireAtRest(conversationId).catch(() => {});
     // A shell that does not answer keeps its variables.
     await workspaces
-      .get(conversationId)
-      ?.renewShell()
+      .getOrCreate(row)
+      .renewShell()
       .catch(() => {});
     announcements.announceCurrent(conversationId, "secret_registry");
   }

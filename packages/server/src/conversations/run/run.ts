@@ -46,6 +46,8 @@ export interface RunDeps {
 export interface RunTools {
   toolset: Toolset;
   context: Omit<ToolContext, "signal" | "actionId">;
+  /** Opens the shell before the first command, where that starts no sandbox. Never rejects. */
+  warm(signal: AbortSignal): Promise<void>;
   /** Called for each batch of actions, because secrets may be added. */
   mask(): Promise<OutputMask>;
   /** Ids of the open actions that the user approved. */
@@ -151,6 +153,7 @@ export class Run {
     const { toolset } = this.#deps.tools;
     // Woken only to condense: waiting actions keep waiting.
     const { status } = state;
+    if (status === "running" && state.openActions.size === 0) void this.#deps.tools.warm(this.#abort.signal);
     const notes = status === "running" ? await toolset.prepare(this.#abort.signal) : [];
     if (!state.initialised) await this.#initialise();
     if (status !== "running") {
@@ -288,17 +291,20 @@ export class Run {
     const context = await this.#actContext();
     const { approved } = this.#deps.tools;
     const isUnanswered = ({ id }: ActionEvent) => state.unanswered.has(id) && !approved.has(id);
-    const isIdempotent = (event: ActionEvent) =>
-      context.tools.find(({ name }) => name === event.tool_name)?.idempotent === true;
+    const goesOn = ({ tool_name, action }: ActionEvent) => {
+      const tool = context.tools.find(({ name }) => name === tool_name);
+      return tool?.idempotent === true || (action != null && tool?.continues?.(action) === true);
+    };
     const canRun = (event: ActionEvent) =>
-      event.action && (approved.has(event.id) || (isIdempotent(event) && !isUnanswered(event)));
+      event.action && (approved.has(event.id) || (goesOn(event) && !isUnanswered(event)));
     const open = [...state.openActions.values()];
     const rejected = rejectActions(open.filter(isUnanswered), unansweredReason);
     if (rejected.length > 0) await this.#deps.log.append(rejected);
     const left = open.filter((event) => state.openActions.has(event.tool_call_id));
     for (const event of left)
       if (!canRun(event)) await this.#deps.log.append([interruptedResult(event, { begun: true })]);
-    await act(left.filter(canRun), context);
+    const repeated = new Set(left.map(({ id }) => id).filter((id) => !approved.has(id)));
+    await act(left.filter(canRun), { ...context, repeated });
     this.#readSeq = state.seq;
   }
 

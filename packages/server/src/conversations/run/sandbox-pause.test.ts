@@ -35,6 +35,7 @@ beforeEach(async () => {
     sandboxes: service,
     settings: stub({ agent: async () => stub({ gitUserName: "Ann", gitUserEmail: "ann@example.com" }) }),
     isAwake: () => awake,
+    epoch: () => 1,
     onUnload: () => {},
   });
   handleSandboxPauses({

@@ -97,6 +97,8 @@ export function createRuns(deps: RunsDeps): RunServices {
       const sideCallUsage = pendingUsage.getPending(row.id);
       const owner = () => custody.requireOwner(row.sandboxId);
       const onFenced = () => custody.onFenced(row.sandboxId);
+      const workspace = workspaces.getOrCreate(row);
+      const toolset = toolsets.forConversation(row);
       return new Run({
         row,
         log: new RunLog({ store, scheduler, hub, owner, onFenced, sideCallUsage }, row.id, lastTools),
@@ -104,8 +106,9 @@ export function createRuns(deps: RunsDeps): RunServices {
         project: new RunProject({ knowledge, hooks, restrictions, custody }, row),
         budget,
         tools: {
-          toolset: toolsets.forConversation(row),
-          context: workspaces.getOrCreate(row).toolContext(),
+          toolset,
+          context: workspace.toolContext(),
+          warm: (signal) => workspace.warmTerminal(() => toolset.tools, signal),
           mask: () => masks.forConversation(row),
           approved,
         },

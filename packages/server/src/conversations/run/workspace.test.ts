@@ -18,10 +18,11 @@ afterEach(() => bench.end());
 function open(number: number, isAwake = () => false): ConversationWorkspace {
   const id = `00000000-0000-4000-8000-00000000000${number}`;
   return new ConversationWorkspace(
-    bench.service,
+    {
+      ...{ sandboxes: bench.service, isAwake, epoch: () => 1 },
+      identity: async () => ({ name: "Ann", email: "ann@example.com" }),
+    },
     stub({ id, sandboxId, config: { workingDir: "/workspace/project" } }),
-    isAwake,
-    async () => ({ name: "Ann", email: "ann@example.com" }),
   );
 }
 

@@ -1,6 +1,7 @@
 import { Browser } from "@sandpiper/agent/browser/browser";
 import { getPlanPath } from "@sandpiper/agent/prompt/planning";
-import type { ToolContext } from "@sandpiper/agent/tools/tool";
+import { terminalTool } from "@sandpiper/agent/tools/terminal";
+import type { Tool, ToolContext } from "@sandpiper/agent/tools/tool";
 import { PlatformError } from "@sandpiper/core/errors";
 import type { Sandboxes } from "@sandpiper/sandbox/api";
 import type { Sandbox } from "@sandpiper/sandbox/sandbox";
@@ -9,6 +10,7 @@ import { openTerminal, type Terminal } from "@sandpiper/sandbox/shell/terminal";
 import { hexId } from "@sandpiper/wire";
 import type { ConversationRow } from "../../store/conversation-store.ts";
 import type { GitIdentity } from "../project/clone.ts";
+import { getHeldFolder } from "./held-shells.ts";
 import { PauseGate } from "./sandbox-pause.ts";
 
 /**
@@ -21,16 +23,25 @@ const prepareScript = `mkdir -p -- "$1" && cd -- "$1" || exit 1
 /** Time for the preparation, ms. */
 const prepareTimeout = 60_000;
 
+export interface WorkspaceDeps {
+  sandboxes: Sandboxes;
+  /** Whether a run continues. */
+  isAwake(): boolean;
+  /** The author of commits in a created repository. */
+  identity(): Promise<GitIdentity>;
+  /** Number of the present owner of the conversation, which grows with each owner. */
+  epoch(): number;
+}
+
 /**
  * One conversation's access to its sandbox: the ready sandbox, its shell and browser, and per-tool
  * state.
  */
 export class ConversationWorkspace {
   readonly pauseGate = new PauseGate();
-  readonly #sandboxes: Sandboxes;
+  readonly #deps: WorkspaceDeps;
   readonly #sandboxId: string;
   readonly #config: ConversationRow["config"];
-  readonly #identity: () => Promise<GitIdentity>;
   readonly #conversationId: string;
   readonly #memory = new Map<string, unknown>();
   readonly #release: () => void;
@@ -38,24 +49,19 @@ export class ConversationWorkspace {
   #blocked: Promise<void> | undefined;
   #prepared: { incarnation: string; done: Promise<void> } | undefined;
   #terminal: { incarnation: string; terminal: Terminal } | undefined;
+  /** The end of the last terminal, whose folder in the sandbox the next one uses. */
+  #closing: Promise<void> | undefined;
+  /** A shell that an earlier server has left lacks new secrets, or is in a replaced folder. */
+  #isShellOutdated = false;
   #browser: { incarnation: string; browser: Browser } | undefined;
 
-  /**
-   * `isAwake`: whether a run continues. `identity`: the author of commits in a created repository.
-   */
-  constructor(
-    sandboxes: Sandboxes,
-    row: Pick<ConversationRow, "id" | "sandboxId" | "config">,
-    isAwake: () => boolean,
-    identity: () => Promise<GitIdentity>,
-  ) {
-    this.#sandboxes = sandboxes;
+  constructor(deps: WorkspaceDeps, row: Pick<ConversationRow, "id" | "sandboxId" | "config">) {
+    this.#deps = deps;
     this.#conversationId = row.id;
     this.#sandboxId = row.sandboxId;
     this.#config = row.config;
-    this.#identity = identity;
-    this.#release = sandboxes.acquire(row.sandboxId, {
-      busy: () => isAwake() || this.#terminal?.terminal.isBusy === true,
+    this.#release = deps.sandboxes.acquire(row.sandboxId, {
+      busy: () => deps.isAwake() || this.#terminal?.terminal.isBusy === true,
       beforeStop: async () => this.#terminal?.terminal.saveState(),
     });
   }
@@ -66,9 +72,9 @@ export class ConversationWorkspace {
    */
   async sandbox(mayWake?: () => Promise<void>): Promise<Sandbox> {
     await this.#blocked;
-    const sandbox = await this.#sandboxes.running(this.#sandboxId, mayWake);
+    const sandbox = await this.#deps.sandboxes.running(this.#sandboxId, mayWake);
     if (this.#prepared?.incarnation !== sandbox.incarnation) {
-      const done = this.#identity().then((identity) => prepare(sandbox, this.#config, identity));
+      const done = this.#deps.identity().then((identity) => prepare(sandbox, this.#config, identity));
       this.#prepared = { incarnation: sandbox.incarnation, done };
       done.catch(() => {
         if (this.#prepared?.done === done) this.#prepared = undefined;
@@ -78,20 +84,46 @@ export class ConversationWorkspace {
     return sandbox;
   }
 
-  /** The sandbox for a run, which must not wake a sandbox that was just paused. */
-  runSandbox(): Promise<Sandbox> {
-    return this.sandbox(() => this.pauseGate.wait());
+  /**
+   * The sandbox for a run, which must not wake a sandbox that was just paused. It refuses commands
+   * once another owner of the conversation has run some.
+   */
+  async runSandbox(): Promise<Sandbox> {
+    const sandbox = await this.sandbox(() => this.pauseGate.wait());
+    const fence = { key: hexId(this.#conversationId), epoch: this.#deps.epoch() };
+    return { ...sandbox, exec: (command) => sandbox.exec({ ...command, fence }) };
   }
 
   async terminal(): Promise<Terminal> {
     const sandbox = await this.runSandbox();
     if (this.#terminal?.incarnation !== sandbox.incarnation) {
       this.closeTerminal();
+      await this.#closing;
       const stateFile = `/tmp/terminal_output/shell_${hexId(this.#conversationId)}`;
-      const terminal = openTerminal(sandbox, { cwd: this.#config.workingDir, stateFile });
+      const held = {
+        ...{ folder: getHeldFolder(this.#conversationId), epoch: this.#deps.epoch() },
+        isOutdated: this.#isShellOutdated,
+      };
+      this.#isShellOutdated = false;
+      const terminal = openTerminal(sandbox, { cwd: this.#config.workingDir, stateFile, held });
       this.#terminal = { incarnation: sandbox.incarnation, terminal };
     }
     return this.#terminal.terminal;
+  }
+
+  /**
+   * Opens the shell before the first command needs it, unless the sandbox would have to be woken
+   * or no tool of the run needs the shell. Never rejects: the first command reports what is wrong.
+   */
+  async warmTerminal(tools: () => Promise<readonly Tool[]>, signal: AbortSignal): Promise<void> {
+    try {
+      if (!(await tools()).some(({ name }) => name === terminalTool.name)) return;
+      await this.sandbox(() => Promise.reject(new Error("the sandbox is paused")));
+      const terminal = await this.terminal();
+      await terminal.prepare(signal);
+    } catch {
+      // The first command opens it again.
+    }
   }
 
   async browser(): Promise<Browser> {
@@ -100,7 +132,7 @@ export class ConversationWorkspace {
       this.#browser?.browser.release();
       const connect = async (port: number) => {
         await this.runSandbox();
-        return this.#sandboxes.connect(this.#sandboxId, port);
+        return this.#deps.sandboxes.connect(this.#sandboxId, port);
       };
       const browser = new Browser({ sandbox, connect, dir: `/tmp/browser_${hexId(this.#conversationId)}` });
       this.#browser = { incarnation: sandbox.incarnation, browser };
@@ -127,6 +159,7 @@ export class ConversationWorkspace {
   async rewind(filesReplaced: boolean): Promise<void> {
     this.#memory.clear();
     const terminal = this.#terminal?.terminal;
+    this.#isShellOutdated ||= filesReplaced && !terminal;
     if (!filesReplaced || !terminal || terminal.isBusy) return;
     const command = `cd -- "$PWD" 2>/dev/null || cd -- '${this.#config.workingDir.replaceAll("'", "'\\''")}'`;
     // A shell that does not answer shows this with the next command.
@@ -141,6 +174,7 @@ export class ConversationWorkspace {
    */
   async renewShell(): Promise<void> {
     const terminal = this.#terminal?.terminal;
+    this.#isShellOutdated ||= !terminal;
     if (!terminal || terminal.isBusy) return;
     await terminal.saveState();
     if (!terminal.isBusy && this.#terminal?.terminal === terminal) this.closeTerminal();
@@ -162,9 +196,13 @@ export class ConversationWorkspace {
     return this.#blocked === undefined && this.#terminal?.terminal.isLive !== true;
   }
 
-  /** Releases the sandbox. Its browser keeps running, unless the conversation was removed. */
+  /**
+   * Releases the sandbox. Its browser and its shell keep running, unless the conversation was
+   * removed.
+   */
   close({ removed = false } = {}): void {
     this.#release();
+    if (!removed) this.#terminal?.terminal.leave();
     this.closeTerminal();
     if (removed) void this.#browser?.browser.end();
     else this.#browser?.browser.release();
@@ -172,7 +210,8 @@ export class ConversationWorkspace {
   }
 
   closeTerminal(): void {
-    this.#terminal?.terminal.close();
+    const closed = this.#terminal?.terminal.close().catch(() => {});
+    this.#closing = closed;
     this.#terminal = undefined;
   }
 }

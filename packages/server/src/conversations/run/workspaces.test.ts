@@ -22,6 +22,7 @@ beforeEach(async () => {
     sandboxes: bench.service,
     settings: stub({ agent: async () => stub({ gitUserName: "Ann", gitUserEmail: "ann@example.com" }) }),
     isAwake: () => awake,
+    epoch: () => 1,
     onUnload: (one) => void unloaded.push(one),
   });
 });

@@ -14,6 +14,8 @@ export interface WorkspacesDeps {
   settings: Settings;
   /** Whether a run continues or waits for a slot. */
   isAwake(row: Pick<ConversationRow, "id" | "userId">): boolean;
+  /** Number of the present owner of a conversation, which grows with each owner. */
+  epoch(conversationId: string): number;
   /** Drops other in-memory state of a conversation that is unloaded or removed. */
   onUnload(conversationId: string): void;
 }
@@ -42,12 +44,14 @@ export class Workspaces {
   getOrCreate(row: Row): ConversationWorkspace {
     const loaded = this.#loaded.get(row.id)?.workspace;
     if (loaded) return loaded;
-    const { sandboxes, settings, isAwake } = this.#deps;
+    const { sandboxes, settings, isAwake, epoch } = this.#deps;
     const { id, userId } = row;
     // A conversation that waits for a slot needs its sandbox soon.
     const awake = () => isAwake({ id, userId });
-    const workspace = new ConversationWorkspace(sandboxes, row, awake, async () =>
-      getGitIdentity(await settings.agent(userId)),
+    const identity = async () => getGitIdentity(await settings.agent(userId));
+    const workspace = new ConversationWorkspace(
+      { sandboxes, isAwake: awake, identity, epoch: () => epoch(id) },
+      row,
     );
     this.#loaded.set(id, { row, workspace, restsSince: undefined });
     return workspace;

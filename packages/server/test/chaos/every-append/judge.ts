@@ -116,13 +116,18 @@ export function checkLog(witness: LogEvidence): string[] {
   }
   const unknown = events.filter((event) => event.kind === "AgentErrorEvent" && interrupted.test(event.error));
   const cutOff = new Set(deaths.flatMap(findInterruptedCalls));
+  // A command goes on, unless its shell was not there yet.
+  const commands = new Set(
+    ofKind("ActionEvent").flatMap((event) => (event.tool_name === "terminal" ? event.tool_call_id : [])),
+  );
+  const goesOn = (id: string) => cutOff.has(id) && commands.has(id);
   check(
     "calls whose outcome is unknown",
     unknown
       .map((event) => event.tool_call_id)
-      .filter((id) => !faults || cutOff.has(id))
+      .filter((id) => (!faults || cutOff.has(id)) && !goesOn(id))
       .sort(),
-    [...cutOff].sort(),
+    [...cutOff].filter((id) => !goesOn(id)).sort(),
   );
 
   const forgotten = ofKind("Condensation").flatMap((event) => event.forgotten_event_ids as string[]);
