@@ -110,17 +110,19 @@ export class Claims {
 
   /**
    * Sets labels (null removes one) if those of now are the wanted ones, and nobody changes them at
-   * the same time. False otherwise, and for an unknown claim.
+   * the same time. False otherwise, and for an unknown claim. `last`: the claim as it was known
+   * before, which saves a request when it is still so.
    */
   async exchange(
     name: string,
     isWanted: (own: Record<string, string>) => boolean,
     own: Record<string, string | null>,
+    last?: V1PersistentVolumeClaim,
   ): Promise<boolean> {
     const { namespace } = this.#cluster;
     // The cluster itself may change other parts of the claim meanwhile.
-    for (;;) {
-      const claim = await this.find(name);
+    for (let known = last; ; known = undefined) {
+      const claim = known ?? (await this.find(name));
       if (!claim || !isWanted(claim.metadata?.labels ?? {})) return false;
       const { resourceVersion } = claim.metadata!;
       const result = await this.#cluster.request<"done", "gone" | "again">(

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import type { V1Pod } from "@kubernetes/client-node";
+import type { V1PersistentVolumeClaim, V1Pod } from "@kubernetes/client-node";
 import type { PreparedSpec } from "../../driver.ts";
 import type { Claims } from "./claims.ts";
 import type { Connections } from "./connections.ts";
@@ -30,6 +30,7 @@ export interface WarmPod {
   /** Of the pod and of its claim. */
   name: string;
   resident: Resident;
+  claim: V1PersistentVolumeClaim | undefined;
 }
 
 interface Shape {
@@ -86,7 +87,7 @@ export class WarmPool {
         if (!warm.resident.isOpen) continue;
         const change = { [labels.warm]: null, [labels.sandbox]: id };
         const waits = (own: Record<string, string>) => own[labels.warm] === key;
-        if (await this.#parts.claims.exchange(warm.name, waits, change)) return warm;
+        if (await this.#parts.claims.exchange(warm.name, waits, change, warm.claim)) return warm;
         warm.resident.close();
       }
       return undefined;
@@ -164,7 +165,8 @@ export class WarmPool {
       const name = pod.metadata!.name!;
       const isNew = names.includes(name) && !shape.ready.some((warm) => warm.name === name);
       const isReady = pod.metadata!.labels![labels.unseeded] === undefined;
-      if (isNew && isReady && pod.status?.phase === "Running") await this.#connect(shape, pod);
+      const claim = kept.find(({ metadata }) => metadata!.name === name);
+      if (isNew && isReady && pod.status?.phase === "Running") await this.#connect(shape, pod, claim);
     }
     for (let count = names.length; count < this.#size && !this.#isClosed; count++)
       await this.#make(key, shape);
@@ -197,16 +199,16 @@ export class WarmPool {
         await claims.label(name, { [labels.unseeded]: null });
         await pods.change(name, { labels: { [labels.unseeded]: null } });
       }
-      shape.ready.push({ name, resident });
+      shape.ready.push({ name, resident, claim: await claims.find(name) });
     } catch (error) {
       await this.#discard(name).catch(() => {});
       throw error;
     }
   }
 
-  async #connect(shape: Shape, pod: V1Pod): Promise<void> {
+  async #connect(shape: Shape, pod: V1Pod, claim: WarmPod["claim"]): Promise<void> {
     const { resident } = await this.#parts.connections.open(pod);
-    shape.ready.push({ name: pod.metadata!.name!, resident });
+    shape.ready.push({ name: pod.metadata!.name!, resident, claim });
   }
 
   async #discard(name: string): Promise<void> {
