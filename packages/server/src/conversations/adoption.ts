@@ -24,7 +24,7 @@ export interface AdoptionDeps {
   others: {
     callbacks: Pick<Callbacks, "adopt">;
     pending: Pick<PendingMessages, "recover">;
-    starting: Pick<StartServices, "recover">;
+    starting: Pick<StartServices, "adoptLeft" | "recover">;
     goals: Pick<Goals, "adopt">;
   };
   place: {
@@ -70,6 +70,14 @@ export class Adoption {
     }
     const failed = await this.#attempt(this.#steps, scope);
     if (failed.length > 0) void this.#repeat(failed, scope);
+  }
+
+  /** See `Conversations.adoptStarts`. */
+  async adoptStarts(): Promise<void> {
+    const { others, logger } = this.#deps;
+    await others.starting.adoptLeft().catch((error: unknown) => {
+      logger.warn({ reason: errorText(error) }, "starts of other servers were not looked for");
+    });
   }
 
   close(): void {

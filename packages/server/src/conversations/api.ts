@@ -75,6 +75,8 @@ export interface Conversations {
    * what fails is tried again in the background.
    */
   adopt(scope: SandboxScope): Promise<void>;
+  /** Continues starts that have no sandbox yet and whose node has ended. Never rejects. */
+  adoptStarts(): Promise<void>;
   /**
    * Ends what is live about the conversations in sandboxes, so that another node can continue them.
    * Their commands go on. `lost`: another node may own them already, so nothing is written and no

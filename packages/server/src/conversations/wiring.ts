@@ -348,6 +348,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
       await adoption.adopt(scope);
       isOpen ||= scope === "all";
     },
+    adoptStarts: () => adoption.adoptStarts(),
     release: (sandboxIds, how) => release.release(sandboxIds, how),
     async close(graceMs) {
       for (const part of [adoption, titles, plugins, downloads, questions, sideCalls, announcements])

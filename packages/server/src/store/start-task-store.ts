@@ -23,8 +23,18 @@ export interface StartTaskFilter {
 }
 
 export interface StartTaskStore {
-  /** Throws TooManyRequests when too many tasks of the user are not over. */
-  create(row: StartTaskRow): Promise<void>;
+  /**
+   * Creates a task; `owner`: incarnation of its node, if there are several. Throws TooManyRequests
+   * when too many tasks of the user are not over.
+   */
+  create(row: StartTaskRow, owner?: string): Promise<void>;
+  /**
+   * Makes a node the owner of open tasks that have no sandbox yet and whose owner has ended.
+   * Returns all such tasks of the node. A store of one process has none.
+   */
+  claim(owner: string): Promise<StartTaskRow[]>;
+  /** Whether a node owns a task; it matters until the task has a sandbox, which has an owner. */
+  isOwner(id: string, owner: string): Promise<boolean>;
   /** Updates a task unless it is READY or ERROR; returns the task. */
   update(
     id: string,

@@ -301,3 +301,37 @@ test("events that a dead node has not delivered are delivered by the next owner"
   await expect.poll(() => endpoint.received.length).toBe(3);
   expect(endpoint.texts(received.slice(2))).toEqual(["more"]);
 });
+
+test("a start whose node died before it had a sandbox is taken by one other node", async () => {
+  const created: string[] = [];
+  const create = sandboxes.create.bind(sandboxes);
+  sandboxes.create = (userId, specId, options) => {
+    created.push(options!.id!);
+    return create(userId, specId, options);
+  };
+  const ids = Array.from({ length: 10 }, () => newId());
+  for (const id of ids)
+    await one.store.startTasks.create(
+      {
+        ...{
+          id,
+          userId: "default",
+          status: "WORKING",
+          detail: null,
+          request: {},
+          createdAt: 1,
+          updatedAt: 1,
+        },
+        ...{ conversationId: newId(), sandboxId: `sandbox-of-${id}` },
+      },
+      "dead",
+    );
+  await Promise.all([one, other, one].map((node) => node.conversations.adoptStarts()));
+  const over = async () =>
+    (await Promise.all(ids.map((id) => one.store.startTasks.get(id)))).filter(
+      (task) => task!.status === "ERROR",
+    );
+  // The sandboxes of this test do not run, so the starts end, and once each.
+  await expect.poll(async () => (await over()).length, { timeout: 10_000 }).toBe(10);
+  expect(created.toSorted()).toEqual(ids.map((id) => `sandbox-of-${id}`).toSorted());
+});

@@ -24,7 +24,12 @@ export interface Start {
   leave: () => void;
   /** Aborted at shutdown and when the sandbox goes to another node. */
   signal: AbortSignal;
+  /** Throws OwnershipLost when another node has taken the start, which has no sandbox yet. */
+  requireOwner(): Promise<void>;
 }
+
+/** What ends a start that another node continues. */
+export type StartControl = Pick<Start, "signal" | "requireOwner">;
 
 const noop = () => {};
 
@@ -37,7 +42,10 @@ export class StartPlans {
   }
 
   /** Throws as `planStart`, and SandboxNotFound. */
-  async plan(userId: string, request: AppConversationStartRequest): Promise<Omit<Start, "task" | "signal">> {
+  async plan(
+    userId: string,
+    request: AppConversationStartRequest,
+  ): Promise<Omit<Start, keyof StartControl | "task">> {
     const plan = await planStart(this.#deps, userId, request);
     const { sandboxId } = plan;
     const joined = sandboxId
@@ -66,7 +74,7 @@ export class StartPlans {
   }
 
   /** The start of an earlier process, which may have stored the conversation. Throws as `plan`. */
-  async planAgain(task: StartTaskRow, signal: AbortSignal): Promise<{ start: Start; isStored: boolean }> {
+  async planAgain(task: StartTaskRow, control: StartControl): Promise<{ start: Start; isStored: boolean }> {
     const { store, sandboxes, joins, settings } = this.#deps;
     const { userId, conversationId } = task;
     const request = task.request as AppConversationStartRequest;
@@ -76,7 +84,7 @@ export class StartPlans {
       const work = await planWork(this.#deps, userId, request, stored.config, isNamed);
       const strategy = (await settings.view(userId)).sandbox_grouping_strategy ?? "NO_GROUPING";
       const ownsSandbox = !isNamed && strategy === "NO_GROUPING";
-      const start = { task, conversation: stored, work, ownsSandbox, leave: noop, signal };
+      const start = { task, conversation: stored, work, ownsSandbox, leave: noop, ...control };
       return { start, isStored: true };
     }
     const sameId = { ...request, conversation_id: conversationId };
@@ -86,7 +94,7 @@ export class StartPlans {
     const conversation = { ...plan.conversation, sandboxId: task.sandboxId ?? newSandboxId() };
     const { sandboxId } = conversation;
     const leave = hasSandbox ? await joins.join(userId, sandboxId) : noop;
-    const start = { task, conversation, work: plan.work, ownsSandbox: !hasSandbox, leave, signal };
+    const start = { task, conversation, work: plan.work, ownsSandbox: !hasSandbox, leave, ...control };
     return { start, isStored: false };
   }
 }

@@ -35,6 +35,7 @@ export class StartRecords {
     task: Omit<StartTaskRow, "request"> & { sandboxId: string },
     request: AppConversationStartRequest,
     scope?: readonly string[] | null,
+    owner?: string,
   ): Promise<StartTaskRow> {
     const { store, callbacks, secrets } = this.#deps;
     const { userId, conversationId, sandboxId } = task;
@@ -47,7 +48,7 @@ export class StartRecords {
         await secrets.putConversation({ userId, conversationId, sandboxId }, values, scope ? { scope } : {});
       // The same is true of callbacks.
       await callbacks.register(userId, conversationId, request.processors ?? []);
-      await store.startTasks.create(row);
+      await store.startTasks.create(row, owner);
     } catch (error) {
       await this.#forget(conversationId);
       throw error;
@@ -58,6 +59,16 @@ export class StartRecords {
   /** Tasks of an earlier process that are neither READY nor ERROR. */
   listOpen(scope: SandboxScope): Promise<StartTaskRow[]> {
     return this.#deps.store.startTasks.listOpen(scope);
+  }
+
+  /** Open tasks without a sandbox that this node has now; their nodes have ended. */
+  claim(owner: string): Promise<StartTaskRow[]> {
+    return this.#deps.store.startTasks.claim(owner);
+  }
+
+  /** Whether a task still belongs to a node. */
+  isOwner(id: string, owner: string): Promise<boolean> {
+    return this.#deps.store.startTasks.isOwner(id, owner);
   }
 
   /** Removes what a failed start has stored, unless its conversation exists. Never rejects. */

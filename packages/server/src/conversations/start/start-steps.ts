@@ -38,6 +38,7 @@ export class StartSteps {
     const { store, tasks, sandboxes, preparation, messages, failures } = this.#deps;
     const { task, conversation, work, ownsSandbox } = start;
     await messages.checkModel(start);
+    await start.requireOwner();
     // Starting a sandbox blocks this process for some milliseconds, so the first model request goes
     // first.
     const { promise: sandboxMayStart, resolve: startSandbox } = Promise.withResolvers<void>();
@@ -60,6 +61,7 @@ export class StartSteps {
       start.leave();
       // The next process, or another node, resumes the start.
       start.signal.throwIfAborted();
+      if (!isPassing(error)) await start.requireOwner();
       // A start waits for a store that is away, and goes on with what it has.
       if (!isPassing(error)) await failures.discard(start, error);
       throw error;

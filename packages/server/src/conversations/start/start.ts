@@ -9,7 +9,7 @@ import type { StartTaskRow } from "../../store/start-task-store.ts";
 import { type Custody, isMoved } from "../custody.ts";
 import { parseOrCreateId } from "./checks.ts";
 import { toFailureReason } from "./start-failures.ts";
-import type { StartPlans } from "./start-plans.ts";
+import type { StartControl, StartPlans } from "./start-plans.ts";
 import type { StartRecords } from "./start-records.ts";
 import type { StartSteps } from "./start-steps.ts";
 import type { TaskFeed } from "./task-feed.ts";
@@ -22,7 +22,7 @@ export interface ConversationStarterDeps {
   records: StartRecords;
   steps: StartSteps;
   tasks: TaskFeed;
-  custody: Pick<Custody, "during">;
+  custody: Pick<Custody, "during" | "incarnation">;
   logger: Logger;
 }
 
@@ -86,8 +86,9 @@ export class ConversationStarter {
     const { sandboxId, createdAt: now } = plan.conversation;
     const ids = { id: newId(), userId, conversationId, sandboxId };
     const state = { status: "WORKING", detail: null, createdAt: now, updatedAt: now } as const;
+    const owner = this.#deps.custody.incarnation;
     const scope = plan.conversation.config.launchedProfile?.secretRefs;
-    const task = await records.create({ ...ids, ...state }, request, scope).catch((error) => {
+    const task = await records.create({ ...ids, ...state }, request, scope, owner).catch((error) => {
       plan.leave();
       throw error;
     });
@@ -96,7 +97,10 @@ export class ConversationStarter {
       plan.leave();
       onStored();
     };
-    this.#track(task, (signal) => steps.start({ ...plan, task, signal }, request, onStored), onEnd);
+    this.#track(task, (control) => steps.start({ ...plan, task, ...control }, request, onStored), {
+      owner,
+      onEnd,
+    });
     return { task, stored };
   }
 
@@ -105,26 +109,46 @@ export class ConversationStarter {
     for (const task of await this.#deps.records.listOpen(scope)) {
       if (this.#starting.has(task.conversationId)) continue;
       this.#starting.add(task.conversationId);
-      this.#track(task, (signal) => this.#resume(task, signal));
+      this.#track(task, (control) => this.#resume(task, control));
     }
   }
 
-  async #resume(task: StartTaskRow, signal: AbortSignal): Promise<void> {
+  /** Resumes starts that have no sandbox yet and whose node has ended. */
+  async adoptLeft(): Promise<void> {
+    const owner = this.#deps.custody.incarnation;
+    if (owner === undefined) return;
+    for (const task of await this.#deps.records.claim(owner)) {
+      if (this.#starting.has(task.conversationId)) continue;
+      this.#starting.add(task.conversationId);
+      this.#track(task, (control) => this.#resume(task, control), { owner });
+    }
+  }
+
+  async #resume(task: StartTaskRow, control: StartControl): Promise<void> {
     const { plans, steps } = this.#deps;
-    const { start, isStored } = await plans.planAgain(task, signal);
+    const { start, isStored } = await plans.planAgain(task, control);
     const request = task.request as AppConversationStartRequest;
     await (isStored ? steps.resume(start) : steps.start(start, request)).finally(start.leave);
   }
 
-  #track(task: StartTaskRow, start: (signal: AbortSignal) => Promise<void>, onEnd = () => {}): void {
-    let signal = this.#closing.signal;
+  /** `owner`: the node to which the task belongs until its sandbox has one. */
+  #track(
+    task: StartTaskRow,
+    start: (control: StartControl) => Promise<void>,
+    { owner, onEnd = () => {} }: { owner?: string | undefined; onEnd?: () => void } = {},
+  ): void {
+    const requireOwner = async () => {
+      if (owner !== undefined && !(await this.#deps.records.isOwner(task.id, owner)))
+        throw new PlatformError("EpochPassed");
+    };
+    let control: StartControl = { signal: this.#closing.signal, requireOwner };
     const work = this.#deps.custody
       .during(task.sandboxId ?? "", (moved) => {
-        signal = AbortSignal.any([signal, moved]);
-        return start(signal).catch((error) => this.#fail(task, error, signal));
+        control = { requireOwner, signal: AbortSignal.any([this.#closing.signal, moved]) };
+        return start(control).catch((error) => this.#fail(task, error, control));
       })
       .finally(onEnd)
-      .catch((error) => this.#fail(task, error, signal));
+      .catch((error) => this.#fail(task, error, control));
     this.#active.set(work, task);
     void work.finally(() => {
       this.#active.delete(work);
@@ -145,7 +169,8 @@ export class ConversationStarter {
       if (sandboxId !== null && sandboxIds.has(sandboxId)) this.#deps.tasks.leave(id);
   }
 
-  async #fail(task: StartTaskRow, error: unknown, signal: AbortSignal): Promise<void> {
+  async #fail(task: StartTaskRow, error: unknown, control: StartControl): Promise<void> {
+    const { signal } = control;
     const { records, tasks, logger } = this.#deps;
     // The next process, or another node, resumes the start.
     if ((signal.aborted && error === signal.reason) || isMoved(error)) return;
@@ -153,7 +178,7 @@ export class ConversationStarter {
       // The failure could not be stored either, so the start is resumed once the store works.
       logger.warn({ task: task.id, reason: error.message }, "a start waits for the store");
       const waited = await sleep(retryDelayMs, true, { signal }).catch(() => false);
-      if (waited) await this.#resume(task, signal).catch((again) => this.#fail(task, again, signal));
+      if (waited) await this.#resume(task, control).catch((again) => this.#fail(task, again, control));
       return;
     }
     await records.discard(task.conversationId);

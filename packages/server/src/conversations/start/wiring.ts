@@ -75,6 +75,8 @@ export interface StartServices {
   ): ReturnType<ConversationBranches["startChild"]>;
   /** Resumes the open starts that an earlier process has left. */
   recover(scope: SandboxScope): Promise<void>;
+  /** Resumes starts that have no sandbox yet and whose node has ended. */
+  adoptLeft(): Promise<void>;
   /** Ends the followers of starts in sandboxes that go to another node. */
   leave(sandboxIds: ReadonlySet<string>): void;
   close(): Promise<void>;
@@ -146,6 +148,7 @@ export function createStarts(deps: StartsDeps): StartServices {
         startChild({ store, sandboxes, secrets, callbacks, masks, pending }, parent, request),
       ),
     recover: (scope) => starter.recover(scope),
+    adoptLeft: () => starter.adoptLeft(),
     leave: (sandboxIds) => starter.leave(sandboxIds),
     close: () => starter.close(),
   };

@@ -25,6 +25,8 @@ export function createQueryBuilder(): Kysely<Tables> {
 const children = `SELECT id, parent_id FROM conversations
   WHERE parent_id = ANY (ARRAY(SELECT json_array_elements_text(CAST($1 AS json))))`;
 const inOrder = "ORDER BY parent_id, created_at, number";
+const hasNoSandbox = `t.status NOT IN ('READY', 'ERROR')
+  AND NOT EXISTS (SELECT 1 FROM sandboxes s WHERE s.id = t.sandbox_id)`;
 const columnOf = { selectedRepository: "repository", trigger: "trigger_name" } as const;
 
 export const postgresDialect: SqlDialect = {
@@ -40,6 +42,7 @@ export const postgresDialect: SqlDialect = {
     is_task: config.task !== undefined,
     external: config.external === true,
   }),
+  startTaskOwner: (owner) => ({ owner: owner ?? null }),
   countedCost: (metrics) => ({ counted_cost: metrics?.accumulated_cost ?? 0 }),
   async changeConfig({ build, reader, writer }, id, { columns, fields }) {
     const get = "SELECT config FROM conversations WHERE id = ?";
@@ -62,6 +65,14 @@ export const postgresDialect: SqlDialect = {
     conversationsWithGoal: "SELECT * FROM conversations WHERE goal_status = 'running' ORDER BY number",
     hasActiveGoal: "goal_status = 'running'",
     isListed: "= ANY (ARRAY(SELECT json_array_elements_text(CAST(?1 AS json))))",
+    startTaskClaim: {
+      take: `UPDATE start_tasks SET owner = ?1 WHERE number IN (SELECT t.number FROM start_tasks t
+        WHERE ${hasNoSandbox} AND t.owner IS DISTINCT FROM ?1 AND NOT EXISTS
+          (SELECT 1 FROM nodes n WHERE n.incarnation = t.owner AND n.expires_at > clock_timestamp())
+        ORDER BY t.number LIMIT 20 FOR UPDATE SKIP LOCKED)`,
+      taken: `SELECT t.* FROM start_tasks t WHERE ${hasNoSandbox} AND t.owner = ?1 ORDER BY t.number`,
+      isOwner: "SELECT 1 AS found FROM start_tasks WHERE id = ?1 AND owner = ?2",
+    },
     openStartTasks: `SELECT count(*) AS tasks, coalesce(sum(octet_length(request)), 0) AS bytes
       FROM start_tasks WHERE status NOT IN ('READY', 'ERROR') AND user_id = $1`,
     modelCalls: `SELECT m.number, m.seq, m.json FROM model_calls m JOIN conversations c ON c.number = m.conversation

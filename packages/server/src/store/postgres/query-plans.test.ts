@@ -77,7 +77,12 @@ function prefixed(table: string, queries: Readonly<Record<string, string>>): Rec
   return Object.fromEntries(Object.entries(queries).map(([name, sql]) => [`${table} ${name}`, sql]));
 }
 
-const { hasActiveGoal: _goal, isListed: _listed, ...postgresStatements } = postgresDialect.queries;
+const {
+  hasActiveGoal: _goal,
+  isListed: _listed,
+  startTaskClaim: _claim,
+  ...postgresStatements
+} = postgresDialect.queries;
 const fixed = {
   ...prefixed("events", eventQueries),
   ...prefixed("conversations", conversationQueries),

@@ -14,6 +14,8 @@ export interface SqlDialect {
   configField(name: "selectedRepository" | "trigger"): RawBuilder<string>;
   /** Further columns that repeat what a configuration has, for look-ups. */
   configColumns(config: ConversationConfig): Readonly<Record<string, unknown>>;
+  /** The column with the node that owns a new start task. */
+  startTaskOwner(owner: string | undefined): Readonly<Record<string, unknown>>;
   /** Columns that say how much of the cost of a copied log is already counted as spent. */
   countedCost(metrics: MetricsSnapshot | null): Readonly<Record<string, unknown>>;
   /** Writes a conversation with the given fields of its configuration changed. Returns the rows. */
@@ -44,6 +46,8 @@ export interface DialectQueries {
   readonly hasActiveGoal: string;
   /** Follows a column that must be in the first parameter, a JSON array of texts. */
   readonly isListed: string;
+  /** Takes start tasks for a node, and reads those that it has; absent for one process. */
+  readonly startTaskClaim?: { readonly take: string; readonly taken: string; readonly isOwner: string };
   /** Number and bytes of a user's start tasks that are not over. */
   readonly openStartTasks: string;
   /** Model calls of a conversation after a number. */

@@ -37,10 +37,11 @@ export class SqlStartTasks implements StartTaskStore {
     this.#context = context;
   }
 
-  async create(row: StartTaskRow): Promise<void> {
+  async create(row: StartTaskRow, owner?: string): Promise<void> {
     const request = JSON.stringify(row.request ?? null);
     await this.#requireRoom(row.userId, Buffer.byteLength(request));
     const insert = this.#context.build.insertInto("start_tasks").values({
+      ...this.#context.dialect.startTaskOwner(owner),
       id: row.id,
       user_id: row.userId,
       status: row.status,
@@ -55,6 +56,20 @@ export class SqlStartTasks implements StartTaskStore {
       sql: removeOld,
       parameters: [row.userId, maxEnded, maxEndedBytes],
     });
+  }
+
+  async claim(owner: string): Promise<StartTaskRow[]> {
+    const { writer, reader, dialect } = this.#context;
+    const { startTaskClaim } = dialect.queries;
+    if (!startTaskClaim) return [];
+    await writer.run({ sql: startTaskClaim.take, parameters: [owner] });
+    return (await reader.all<Stored>(startTaskClaim.taken, owner)).map(fromStored);
+  }
+
+  async isOwner(id: string, owner: string): Promise<boolean> {
+    const { reader, dialect } = this.#context;
+    const { startTaskClaim } = dialect.queries;
+    return !startTaskClaim || (await reader.get(startTaskClaim.isOwner, id, owner)) !== undefined;
   }
 
   async #requireRoom(userId: string, more: number): Promise<void> {

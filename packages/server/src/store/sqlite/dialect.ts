@@ -25,6 +25,7 @@ export const sqliteDialect: SqlDialect = {
   // Look-ups read the JSON, through indexes on its fields.
   configColumns: () => ({}),
   countedCost: () => ({}),
+  startTaskOwner: () => ({}),
   changeConfig({ build, writer }, id, { columns, fields }) {
     const places = Object.entries(fields).flatMap(([name, value]) => [
       sql`${`$.${name}`}`,

@@ -45,7 +45,12 @@ function costly({ sql, parameters }: Statement): string[] {
 }
 
 const fixed = { ...prefixed("events", eventQueries), ...prefixed("conversations", conversationQueries) };
-const { hasActiveGoal: _goal, isListed: _listed, ...statements } = sqliteDialect.queries;
+const {
+  hasActiveGoal: _goal,
+  isListed: _listed,
+  startTaskClaim: _claim,
+  ...statements
+} = sqliteDialect.queries;
 const others = {
   ...prefixed("start tasks", startTaskQueries),
   ...prefixed("sandboxes", sandboxQueries),

@@ -152,7 +152,8 @@ CREATE TABLE start_tasks (
   sandbox_id text COLLATE "C",
   request text NOT NULL,
   created_at bigint NOT NULL,
-  updated_at bigint NOT NULL
+  updated_at bigint NOT NULL,
+  owner text COLLATE "C"
 );
 CREATE INDEX start_tasks_by_creation ON start_tasks (user_id, created_at, number);
 CREATE INDEX start_tasks_by_update ON start_tasks (user_id, updated_at, number);
