@@ -8,14 +8,25 @@ import type { Sandboxes } from "@sandpiper/sandbox/api";
  */
 export class SandboxJoins {
   readonly #sandboxes: Pick<Sandboxes, "get" | "acquire">;
+  readonly #isHere: (sandboxId: string) => boolean;
   /** By sandbox, a promise for each conversation that is not stored yet. */
   readonly #joining = new Map<string, Set<Promise<void>>>();
   /** Sandboxes of which a removal reads whether they are used. */
   readonly #checking = new Map<string, Promise<void>>();
   readonly #removing = new Set<string>();
 
-  constructor(sandboxes: Pick<Sandboxes, "get" | "acquire">) {
+  /** `isHere`: whether this server handles a sandbox, where several do. */
+  constructor(
+    sandboxes: Pick<Sandboxes, "get" | "acquire">,
+    isHere: (sandboxId: string) => boolean = () => true,
+  ) {
     this.#sandboxes = sandboxes;
+    this.#isHere = isHere;
+  }
+
+  /** Whether a conversation that this server starts may join the sandbox. */
+  mayJoin(sandboxId: string): boolean {
+    return this.isOpen(sandboxId) && this.#isHere(sandboxId);
   }
 
   /** False while the sandbox is being removed with its last conversation. */

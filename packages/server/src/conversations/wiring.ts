@@ -107,7 +107,6 @@ export function createConversations(deps: ConversationsDeps): Conversations {
   const { dailyBudget } = limits;
   /** Copies of files, by sandbox. */
   const replacements = new KeyedMutex();
-  const joins = new SandboxJoins(sandboxes);
   const commands: ConversationCommands = {
     send: (id, content, options) => messages.send(id, content, options),
     run: (id) => runCommands.run(id),
@@ -118,6 +117,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
 
   const { ownership } = deps;
   const custody = new Custody(ownership);
+  const joins = new SandboxJoins(sandboxes, (id) => custody.isHere(id));
   const findSandbox = async (id: string) => ownership && (await store.conversations.get(id))?.sandboxId;
   const hub = new Hub({ events, custody, findSandbox });
   const access = new ConversationLookup({ store, sandboxes, custody });

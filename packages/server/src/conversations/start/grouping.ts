@@ -44,7 +44,7 @@ export async function findSharedSandbox(
   }: {
     store: Pick<Store, "conversations">;
     sandboxes: Pick<Sandboxes, "search" | "getSpec">;
-    joins: Pick<SandboxJoins, "isOpen">;
+    joins: Pick<SandboxJoins, "mayJoin">;
   },
   { conversation: { userId }, strategy, work }: Pick<Plan, "conversation" | "strategy" | "work">,
   { sandbox_spec_id, network }: Pick<AppConversationStartRequest, "sandbox_spec_id" | "network">,
@@ -60,7 +60,7 @@ export async function findSharedSandbox(
   for (const row of items) {
     const { id, createdAt } = row;
     const isFit = row.status === "RUNNING" && row.specId === (sandbox_spec_id ?? row.specId) && reaches(row);
-    if (!isFit || !joins.isOpen(id)) continue;
+    if (!isFit || !joins.mayJoin(id)) continue;
     const filter = { userId, sandboxId: id, includeSubConversations: true };
     candidates.push({ id, createdAt, conversations: await store.conversations.count(filter) });
   }

@@ -10,7 +10,7 @@ import { type Plan, type PlanDeps, planStart, planWork, type StartWork } from ".
 
 export interface StartPlansDeps extends PlanDeps {
   sandboxes: Pick<Sandboxes, "get" | "getSpec" | "resolveSpec" | "search">;
-  joins: Pick<SandboxJoins, "isOpen" | "join">;
+  joins: Pick<SandboxJoins, "mayJoin" | "join">;
 }
 
 /** What a start does. */
