@@ -152,6 +152,7 @@ async function attach(
     exit,
     kill,
     resize: (cols, rows) => void resize(cols, rows),
+    leave: () => void socket.destroy(),
     ...(signaller instanceof DirectSignaller && {
       async unlockTerminal(fd: number, size: TtySize) {
         const { Pid = 0 } = (await startedState(engine, exec)) ?? {};
