@@ -61,8 +61,15 @@ export interface AgentDocument {
 
 /** Secrets of conversations, encrypted; removed with the conversation. */
 export interface ConversationSecretStore {
-  /** Creates or replaces the row of a conversation. */
-  put(row: ConversationSecretsRow): Promise<void>;
+  /**
+   * Stores the row that `change` makes of the current one; undefined: nothing. `change` is called
+   * again when another process has changed the row meanwhile. Throws StorageBusy when others always
+   * come first.
+   */
+  change(
+    conversationId: string,
+    change: (row: ConversationSecretsRow | undefined) => ConversationSecretsRow | undefined,
+  ): Promise<void>;
   get(conversationId: string): Promise<ConversationSecretsRow | undefined>;
   /** Rows of the conversations in a sandbox, oldest first. */
   listBySandbox(sandboxId: string): Promise<ConversationSecretsRow[]>;

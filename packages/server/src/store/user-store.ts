@@ -1,7 +1,14 @@
+export type StoredDocument = Record<string, unknown>;
+
 /** One encrypted document per user. */
 export interface DocumentStore {
-  get(userId: string): Promise<Record<string, unknown> | undefined>;
-  put(userId: string, document: Record<string, unknown>): Promise<void>;
+  get(userId: string): Promise<StoredDocument | undefined>;
+  /**
+   * Stores the document that `change` makes of the current one. `change` is called again when
+   * another process has changed the document meanwhile; what it throws stores nothing. Throws
+   * StorageBusy when others always come first.
+   */
+  change(userId: string, change: (document: StoredDocument | undefined) => StoredDocument): Promise<void>;
 }
 
 export interface ApiKeyRow {

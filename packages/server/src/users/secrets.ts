@@ -9,7 +9,7 @@ import type {
   ConversationSecretsRow,
   LookupSecretSource,
 } from "../store/conversation-parts.ts";
-import type { DocumentStore } from "../store/user-store.ts";
+import type { DocumentStore, StoredDocument } from "../store/user-store.ts";
 import type { ProviderToken, SecretChange, Secrets } from "./api.ts";
 import { parseProviderHost } from "./provider-hosts.ts";
 import { checkSecretName } from "./secret-names.ts";
@@ -134,20 +134,18 @@ export class StoredSecrets implements Secrets {
       checkSecretName(name);
       this.#options.mask.registerSecret(value, userId);
     }
-    await this.#changes.run(`conversation ${conversationId}`, async () => {
-      const { conversations } = this.#options;
-      const before = await conversations.get(conversationId);
+    await this.#changeConversation(conversationId, (before) => {
       const all = { ...before?.values, ...values };
       const total = Object.values(all).reduce((sum, value) => sum + value.length, 0);
       if (total > maxTotalLength || Object.keys(all).length > maxSecrets)
         throw new PlatformError("ConversationSecretsTooMany", { max: maxSecrets });
       const kept = Object.entries(before?.sources ?? {}).filter(([name]) => !Object.hasOwn(values, name));
-      await conversations.put({
+      return {
         ...{ userId, conversationId, sandboxId, values: all },
         descriptions: { ...before?.descriptions, ...descriptions },
         sources: { ...Object.fromEntries(kept), ...sources },
         scope: scope ?? before?.scope,
-      });
+      };
     });
   }
 
@@ -155,22 +153,21 @@ export class StoredSecrets implements Secrets {
     { userId, conversationId }: { userId: string; conversationId: string },
     found: Readonly<Record<string, { source: LookupSecretSource; value: string }>>,
   ): Promise<void> {
-    await this.#changes.run(`conversation ${conversationId}`, async () => {
-      const { conversations, mask } = this.#options;
-      const row = await conversations.get(conversationId);
+    await this.#changeConversation(conversationId, (row) => {
       const same = Object.entries(found).filter(([name, { source }]) =>
         isDeepStrictEqual(row?.sources?.[name], source),
       );
-      if (!row || same.length === 0) return;
-      for (const [, { value }] of same) mask.registerSecret(value, userId);
+      if (!row || same.length === 0) return undefined;
+      for (const [, { value }] of same) this.#options.mask.registerSecret(value, userId);
       const values = { ...row.values, ...Object.fromEntries(same.map(([name, { value }]) => [name, value])) };
-      if (Object.values(values).reduce((sum, value) => sum + value.length, 0) > maxTotalLength) return;
+      if (Object.values(values).reduce((sum, value) => sum + value.length, 0) > maxTotalLength)
+        return undefined;
       const at = Date.now();
       const sources = {
         ...row.sources,
         ...Object.fromEntries(same.map(([name, { source }]) => [name, { ...source, at }])),
       };
-      await conversations.put({ ...row, values, sources });
+      return { ...row, values, sources };
     });
   }
 
@@ -199,7 +196,7 @@ export class StoredSecrets implements Secrets {
   }
 
   async #document(userId: string): Promise<SecretsDocument> {
-    return ((await this.#options.users.get(userId)) as SecretsDocument | undefined) ?? noSecrets;
+    return asSecrets(await this.#options.users.get(userId));
   }
 
   async #derive(userId: string): Promise<DerivedSecrets> {
@@ -214,11 +211,25 @@ export class StoredSecrets implements Secrets {
     return derived;
   }
 
+  #changeConversation(
+    conversationId: string,
+    change: (row: ConversationSecretsRow | undefined) => ConversationSecretsRow | undefined,
+  ): Promise<void> {
+    const { conversations } = this.#options;
+    return this.#changes.run(`conversation ${conversationId}`, () =>
+      conversations.change(conversationId, change),
+    );
+  }
+
   #change(userId: string, change: (document: SecretsDocument) => SecretsDocument): Promise<void> {
     return this.#changes.run(userId, async () => {
-      await this.#options.users.put(userId, { ...change(await this.#document(userId)) });
+      await this.#options.users.change(userId, (stored) => ({ ...change(asSecrets(stored)) }));
     });
   }
+}
+
+function asSecrets(stored: StoredDocument | undefined): SecretsDocument {
+  return (stored as SecretsDocument | undefined) ?? noSecrets;
 }
 
 function omitUndefined<T extends object>(change: T): T {

@@ -22,7 +22,9 @@ export function describeOrphans({ name, openStore, newPlace }: StoreEngine): voi
 
     async function belongings(conversationId: string): Promise<void> {
       const userId = "default";
-      await store.conversationSecrets.put({ conversationId, userId, sandboxId: "s", values: { A: "1" } });
+      await store.conversationSecrets.change(conversationId, () => ({
+        ...{ conversationId, userId, sandboxId: "s", values: { A: "1" } },
+      }));
       const failing = { attempts: 0, failingSince: null, nextAttemptAt: null, detail: null };
       const processor = { kind: "LoggingCallbackProcessor" } as const;
       const callback = {

@@ -168,14 +168,14 @@ export function describeRecords({ name, createTestStore, openStore, newPlace }: 
     test("a settings document is the same object until it is replaced, and cannot be changed in place", async () => {
       expect(await store.settings.get("default")).toBeUndefined();
       const document = { a: { b: [1] } };
-      await store.settings.put("default", document);
+      await store.settings.change("default", () => document);
       const stored = (await store.settings.get("default"))!;
       expect(stored).toEqual(document);
       expect(await store.settings.get("default")).toBe(stored);
       document.a.b.push(2);
       expect(await store.settings.get("default")).toEqual({ a: { b: [1] } });
       expect(() => (stored.a as { b: number[] }).b.push(2)).toThrow();
-      await store.settings.put("default", { c: 1 });
+      await store.settings.change("default", () => ({ c: 1 }));
       expect(await store.settings.get("default")).toEqual({ c: 1 });
       expect(await store.settings.get("other")).toBeUndefined();
     });
@@ -183,7 +183,10 @@ export function describeRecords({ name, createTestStore, openStore, newPlace }: 
     test("settings documents survive a restart", async () => {
       const { place, remove } = await newPlace();
       const first = await openStore(place);
-      await Promise.all([first.settings.put("default", { n: 1 }), first.settings.put("default", { n: 2 })]);
+      await Promise.all([
+        first.settings.change("default", () => ({ n: 1 })),
+        first.settings.change("default", () => ({ n: 2 })),
+      ]);
       expect(await first.settings.get("default")).toEqual({ n: 2 });
       await first.close();
       const second = await openStore(place);

@@ -56,7 +56,7 @@ async function fill(): Promise<string> {
   ]);
   await store.events.append(id, [message("left")]);
   await store.events.append(id, [message("right")], { navigate: first!.event.id! });
-  await store.settings.put("default", { llm_model: "demo/plan", text: odd });
+  await store.settings.change("default", () => ({ llm_model: "demo/plan", text: odd }));
   await store.apiKeys.create({ userId: "default", name: odd, readOnly: true }, "the key");
   await store.callbacks.create([]);
   await store.sandboxes.create({
@@ -170,7 +170,7 @@ test("databases of other programs, other data, another key or a running server a
   );
   await expect(move()).rejects.toThrow("A Sandpiper server works on the database");
   await query("DELETE FROM nodes");
-  await other.settings.put("ann", {});
+  await other.settings.change("ann", () => ({}));
   await other.close();
   await expect(move()).rejects.toThrow("holds other data (conversations: 0 rows there");
   expect(await query("SELECT user_id FROM settings")).toEqual([{ user_id: "ann" }]);

@@ -7,6 +7,7 @@ import {
   sql,
 } from "kysely";
 import type { ConversationConfig } from "../conversation-store.ts";
+import { compareAndSet } from "../sql/compare-and-set.ts";
 import type { SqlDialect } from "../sql/dialect.ts";
 import { compile, type Tables } from "../sql/tables.ts";
 
@@ -46,7 +47,7 @@ export const postgresDialect: SqlDialect = {
   countedCost: (metrics) => ({ counted_cost: metrics?.accumulated_cost ?? 0 }),
   async changeConfig({ build, reader, writer }, id, { columns, fields }) {
     const get = "SELECT config FROM conversations WHERE id = ?";
-    for (;;) {
+    return compareAndSet(async () => {
       const row = await reader.get<{ config: string }>(get, id);
       if (!row) return 0;
       const config = { ...(JSON.parse(row.config) as ConversationConfig), ...fields };
@@ -56,8 +57,8 @@ export const postgresDialect: SqlDialect = {
         .where("id", "=", id)
         .where("config", "=", row.config);
       // Another change came first: this one is applied to it.
-      if ((await writer.run(compile(update))) > 0) return 1;
-    }
+      return (await writer.run(compile(update))) || undefined;
+    });
   },
   queries: {
     childrenOf: `${children} ${inOrder}`,

@@ -62,9 +62,9 @@ test("a follower on another server sees each record once and in order when notif
   await appendMany(one, row.id, 20);
   await expect.poll(() => seen).toEqual(numbers(40));
   // Without notifications nothing is cached: another server's change is seen at once.
-  await one.settings.put("default", { n: 1 });
+  await one.settings.change("default", () => ({ n: 1 }));
   expect(await far.settings.get("default")).toEqual({ n: 1 });
-  await one.settings.put("default", { n: 2 });
+  await one.settings.change("default", () => ({ n: 2 }));
   expect(await far.settings.get("default")).toEqual({ n: 2 });
   expect(far.version()).not.toBe(far.version());
   for (const store of [one, far]) await store.close();
@@ -79,11 +79,11 @@ test("a notification ends what other servers have cached, and tells them of chan
   await expect
     .poll(() => [other.version(), other.version()].every((one) => one === other.version()))
     .toBe(true);
-  await one.settings.put("default", { n: 1 });
+  await one.settings.change("default", () => ({ n: 1 }));
   await expect.poll(() => other.settings.get("default")).toEqual({ n: 1 });
   const cached = await other.settings.get("default");
   expect(await other.settings.get("default")).toBe(cached);
-  await one.settings.put("default", { n: 2 });
+  await one.settings.change("default", () => ({ n: 2 }));
   await expect.poll(() => other.settings.get("default"), { timeout: 2_000 }).toEqual({ n: 2 });
   const version = other.version();
   await one.conversations.create(conversationRow());

@@ -74,7 +74,7 @@ test("a user without the right to create tables is told so", async () => {
 test("data of another vault key is refused and not changed", async () => {
   const url = await server.createDatabase();
   const store = await open(url);
-  await store.settings.put("default", { n: 1 });
+  await store.settings.change("default", () => ({ n: 1 }));
   await store.close();
   await expect(openPostgresStore({ url, vault: createVault(randomBytes(32)) })).rejects.toMatchObject({
     code: "ConfigInvalid",

@@ -138,8 +138,8 @@ async function prepareDatabase(url: string, vault: Vault): Promise<string> {
 function announced(store: Store["settings"], tell: (userId: string) => void): Store["settings"] {
   return {
     get: (userId) => store.get(userId),
-    async put(userId, document) {
-      await store.put(userId, document);
+    async change(userId, change) {
+      await store.change(userId, change);
       tell(userId);
     },
   };

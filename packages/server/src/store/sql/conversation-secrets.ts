@@ -3,6 +3,7 @@ import type {
   ConversationSecretsRow,
   LookupSecretSource,
 } from "../conversation-parts.ts";
+import { compareAndSet } from "./compare-and-set.ts";
 import type { SqlContext } from "./context.ts";
 import { type ConversationSecretsRecord, compile } from "./tables.ts";
 
@@ -20,41 +21,46 @@ export class SqlConversationSecrets implements ConversationSecretStore {
     this.#context = context;
   }
 
-  async put({
-    conversationId,
-    userId,
-    sandboxId,
-    values,
-    descriptions = {},
-    sources = {},
-    scope,
-  }: ConversationSecretsRow): Promise<void> {
-    const entries = Object.entries(values).map(([name, value]) => {
-      const description = Object.hasOwn(descriptions, name) ? descriptions[name] : undefined;
-      const source = Object.hasOwn(sources, name) ? sources[name] : undefined;
-      return [
-        name,
-        description === undefined && source === undefined ? value : { value, description, source },
-      ] as const;
-    });
-    const document = this.#context.vault.encrypt(
-      JSON.stringify({ ...Object.fromEntries(entries), ...(scope && { [scopeKey]: scope }) }),
-      place(conversationId),
-    );
-    const change = { user_id: userId, sandbox_id: sandboxId, document };
-    const insert = this.#context.build
-      .insertInto("conversation_secrets")
-      .values({ conversation_id: conversationId, ...change })
-      .onConflict((conflict) => conflict.column("conversation_id").doUpdateSet(change));
-    await this.#context.writer.run(compile(insert));
+  change(
+    conversationId: string,
+    change: (row: ConversationSecretsRow | undefined) => ConversationSecretsRow | undefined,
+  ): Promise<void> {
+    return compareAndSet(async () => {
+      const before = await this.#find(conversationId);
+      const row = change(before && this.#row(before));
+      return row ? this.#replace(before?.document, row) : true;
+    }).then(() => {});
+  }
+
+  /** Stores a row in the place of the one that was read: no two documents are sealed alike. */
+  async #replace(before: Uint8Array | undefined, row: ConversationSecretsRow): Promise<true | undefined> {
+    const { build, vault, writer } = this.#context;
+    const { conversationId, userId, sandboxId } = row;
+    const document = vault.encrypt(JSON.stringify(toDocument(row)), place(conversationId));
+    const values = { user_id: userId, sandbox_id: sandboxId, document };
+    const statement = before
+      ? build
+          .updateTable("conversation_secrets")
+          .set(values)
+          .where("conversation_id", "=", conversationId)
+          .where("document", "=", before)
+      : build
+          .insertInto("conversation_secrets")
+          .values({ conversation_id: conversationId, ...values })
+          .onConflict((conflict) => conflict.column("conversation_id").doNothing());
+    return (await writer.run(compile(statement))) > 0 || undefined;
   }
 
   async get(conversationId: string): Promise<ConversationSecretsRow | undefined> {
-    const stored = await this.#context.reader.get<ConversationSecretsRecord>(
+    const stored = await this.#find(conversationId);
+    return stored && this.#row(stored);
+  }
+
+  async #find(conversationId: string): Promise<ConversationSecretsRecord | undefined> {
+    return this.#context.reader.get(
       "SELECT * FROM conversation_secrets WHERE conversation_id = ?",
       conversationId,
     );
-    return stored && this.#row(stored);
   }
 
   async listBySandbox(sandboxId: string): Promise<ConversationSecretsRow[]> {
@@ -100,6 +106,19 @@ export class SqlConversationSecrets implements ConversationSecretStore {
       ...(scope && { scope }),
     };
   }
+}
+
+/** The text of a row's document, before it is sealed. */
+function toDocument({ values, descriptions = {}, sources = {}, scope }: ConversationSecretsRow): object {
+  const entries = Object.entries(values).map(([name, value]) => {
+    const description = Object.hasOwn(descriptions, name) ? descriptions[name] : undefined;
+    const source = Object.hasOwn(sources, name) ? sources[name] : undefined;
+    return [
+      name,
+      description === undefined && source === undefined ? value : { value, description, source },
+    ] as const;
+  });
+  return { ...Object.fromEntries(entries), ...(scope && { [scopeKey]: scope }) };
 }
 
 function place(conversationId: string): string {

@@ -1,9 +1,8 @@
-import type { DocumentStore } from "../user-store.ts";
+import type { DocumentStore, StoredDocument } from "../user-store.ts";
+import { compareAndSet } from "./compare-and-set.ts";
 import type { SqlContext } from "./context.ts";
 import { type CachedDocument, DocumentCache } from "./document-cache.ts";
 import { compile } from "./tables.ts";
-
-type Document = Record<string, unknown>;
 
 /**
  * One encrypted document per user. `get` returns the same frozen object until the document changes,
@@ -20,27 +19,51 @@ export class EncryptedDocuments implements DocumentStore {
     this.#cache = cache;
   }
 
-  async get(userId: string): Promise<Document | undefined> {
+  async get(userId: string): Promise<StoredDocument | undefined> {
+    return (await this.#read(userId)).document;
+  }
+
+  async #read(userId: string): Promise<CachedDocument> {
     const known = this.#cache.get(userId);
-    if (known) return known.document;
+    if (known) return known;
     const { changes } = this.#cache;
     const sql = `SELECT document FROM ${this.#table} WHERE user_id = ?`;
     const row = await this.#context.reader.get<{ document: Uint8Array }>(sql, userId);
     const found = this.#open(userId, row?.document);
     this.#cache.keep(userId, found, changes);
-    return found.document;
+    return found;
   }
 
-  async put(userId: string, document: Document): Promise<void> {
-    const text = JSON.stringify(document);
-    const sealed = this.#context.vault.encrypt(text, this.#place(userId));
-    const insert = this.#context.build
-      .insertInto(this.#table)
-      .values({ user_id: userId, document: sealed })
-      .onConflict((conflict) => conflict.column("user_id").doUpdateSet({ document: sealed }));
-    await this.#context.writer.run(compile(insert));
-    this.#cache.forget(userId);
-    this.#cache.keep(userId, { sealed, document: parseFrozen(text) });
+  change(userId: string, change: (document: StoredDocument | undefined) => StoredDocument): Promise<void> {
+    return compareAndSet(async () => {
+      const before = await this.#read(userId);
+      const text = JSON.stringify(change(before.document));
+      const sealed = this.#context.vault.encrypt(text, this.#place(userId));
+      try {
+        if (!(await this.#replace(userId, before.sealed, sealed))) return undefined;
+      } finally {
+        // It may have been stored even if the answer was lost.
+        this.#cache.forget(userId);
+      }
+      this.#cache.keep(userId, { sealed, document: parseFrozen(text) });
+      return true;
+    }).then(() => {});
+  }
+
+  /** Stores a document in the place of the one that was read: no two are sealed alike. */
+  async #replace(userId: string, before: Uint8Array | undefined, document: Uint8Array): Promise<boolean> {
+    const { build, writer } = this.#context;
+    const statement = before
+      ? build
+          .updateTable(this.#table)
+          .set({ document })
+          .where("user_id", "=", userId)
+          .where("document", "=", before)
+      : build
+          .insertInto(this.#table)
+          .values({ user_id: userId, document })
+          .onConflict((conflict) => conflict.column("user_id").doNothing());
+    return (await writer.run(compile(statement))) > 0;
   }
 
   #open(userId: string, sealed: Uint8Array | undefined): CachedDocument {
@@ -55,6 +78,6 @@ export class EncryptedDocuments implements DocumentStore {
   }
 }
 
-function parseFrozen(text: string): Document {
+function parseFrozen(text: string): StoredDocument {
   return JSON.parse(text, (_key, value) => Object.freeze(value));
 }

@@ -124,10 +124,10 @@ test("an unusable folder causes an error and no hang, and the lock is released",
 test("no file of the data folder contains a secret in clear text, neither while it is open nor after", async () => {
   const secret = `planted-${randomBytes(16).toString("hex")}`;
   const store = await openStore(dir);
-  await store.settings.put("default", {
+  await store.settings.change("default", () => ({
     llm_api_key: secret,
     mcp_config: { sse_servers: [{ url: "u", api_key: secret }] },
-  });
+  }));
   await store.apiKeys.create({ userId: "default", name: "first" }, secret);
   const row = {
     userId: "default",

@@ -98,7 +98,7 @@ test("the view reflects every change, also another writer's", async () => {
   expect((await settings.view(user)).language).toBe("de");
   await new StoredSettings(store.settings).update(user, { language: "fr" });
   expect((await settings.view(user)).language).toBe("fr");
-  await store.settings.put(user, { language: "en" });
+  await store.settings.change(user, () => ({ language: "en" }));
   expect((await settings.view(user)).language).toBe("en");
 });
 
@@ -118,8 +118,12 @@ test("concurrent updates of different fields all survive", async () => {
 test("an update that cannot be stored fails only for its caller", async () => {
   const broken = new StoredSettings({
     get: store.settings.get.bind(store.settings),
-    put: (id, document) =>
-      document.language === "bad" ? Promise.reject(new Error("disk")) : store.settings.put(id, document),
+    change: (id, change) =>
+      store.settings.change(id, (before) => {
+        const after = change(before);
+        if (after.language === "bad") throw new Error("disk");
+        return after;
+      }),
   });
   const results = await Promise.allSettled([
     broken.update(user, { language: "bad" }),

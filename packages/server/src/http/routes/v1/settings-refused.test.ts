@@ -114,10 +114,10 @@ test.each<[string, () => ReturnType<typeof v0>, RegExp]>([
 });
 
 test("a stored value that has become unusable does not prevent other changes", async () => {
-  await server.store.settings.put("default", {
+  await server.store.settings.change("default", () => ({
     sandbox_base_container_image: "not an image",
     language: "en",
-  });
+  }));
   expect(
     (await v0({ ...(await read(server.call("GET", "/api/settings"))).body, language: "de" })).status,
   ).toBe(200);

@@ -10,7 +10,7 @@ let server: TestServer;
 beforeAll(async () => {
   server = await startServer();
 });
-beforeEach(() => server.store.settings.put(defaultUser, {}));
+beforeEach(() => server.store.settings.change(defaultUser, () => ({})));
 afterAll(() => server.close());
 
 const base = "/api/v1/settings";
