@@ -55,10 +55,10 @@ export interface Sandboxes {
    */
   resume(userId: string, id: string): Promise<void>;
   /**
-   * Cancels a start in progress. Snapshots stay. Writes that `alongside` begins at once are one
-   * transaction with the removal of the record.
+   * Cancels a start in progress. Snapshots stay. `removeRecord` removes the record, together with
+   * what else the caller removes in the same transaction.
    */
-  remove(userId: string, id: string, alongside?: () => Promise<unknown>): Promise<void>;
+  remove(userId: string, id: string, removeRecord?: () => Promise<unknown>): Promise<void>;
   /**
    * Connects to a TCP port on the loopback address inside, waking the sandbox. Traffic counts as
    * use; a pause cuts the connection. Throws what `running` throws, and PortUnreachable.

@@ -112,9 +112,12 @@ export class SandboxRegistry {
     await this.#deps.store.update(id, { lastUsedAt });
   }
 
-  /** Removes a record in one transaction with the writes that `alongside` begins at once. */
-  async remove(id: string, alongside?: () => Promise<unknown>): Promise<void> {
-    await Promise.all([this.#deps.store.remove(id), alongside?.()]);
+  /** Removes a record with `removeRecord`. */
+  async remove(
+    id: string,
+    removeRecord = (): Promise<unknown> => this.#deps.store.remove(id),
+  ): Promise<void> {
+    await removeRecord();
     const state = this.states.get(id);
     if (state) cutConnections(state);
     this.states.delete(id);

@@ -306,7 +306,7 @@ export class SandboxService implements Sandboxes {
     });
   }
 
-  async remove(userId: string, id: string, alongside?: () => Promise<unknown>): Promise<void> {
+  async remove(userId: string, id: string, removeRecord?: () => Promise<unknown>): Promise<void> {
     // One that is being created has no record yet, and is not to be aborted.
     await this.#registry.require(id);
     if (this.#isUnknown(id)) await this.#requireHere(id);
@@ -315,7 +315,7 @@ export class SandboxService implements Sandboxes {
     await this.#mutex
       .run(id, async () => {
         const row = await this.#registry.get(id);
-        if (row) await this.#remove(row, alongside);
+        if (row) await this.#remove(row, removeRecord);
       })
       .catch((error) => {
         // The record could not be removed, so the sandbox stays usable.
@@ -390,10 +390,10 @@ export class SandboxService implements Sandboxes {
       await this.#starter.start(await this.#registry.require(row.id), undefined, wakeWaitMs);
   }
 
-  async #remove(row: SandboxRow, alongside?: () => Promise<unknown>): Promise<void> {
+  async #remove(row: SandboxRow, removeRecord?: () => Promise<unknown>): Promise<void> {
     const { id } = row;
     // The record goes first: what a crash leaves in the engine is an orphan, which is reaped.
-    await this.#registry.remove(id, alongside);
+    await this.#registry.remove(id, removeRecord);
     await this.#processes.remove(id);
     await this.#registry.forget(row);
   }

@@ -176,10 +176,8 @@ export type NewConversation = Omit<ConversationRow, "updatedAt" | "summary" | "h
   message?: Pick<PendingMessageRow, "id" | "content">;
 };
 
-/** A log made by `copyLog`, with its summary. */
-export interface LogCopy {
-  /** From `copyLog`. */
-  log: string;
+/** How a copied log goes on. */
+export interface CopiedLog {
   /** Id of the last event if further events name their parents, else null. */
   head: string | null;
   /** Costs that are already counted as spent. */
@@ -188,15 +186,16 @@ export interface LogCopy {
 
 export interface ConversationStore {
   /**
-   * Creates a conversation, with a client-defined agent and a copied log if given. Throws
-   * ConversationExists.
+   * Creates a conversation in one transaction, with a client-defined agent and the log of `copyLog`
+   * if given. Throws ConversationExists.
    */
-  create(row: NewConversation, agent?: AgentDocument, copy?: LogCopy): Promise<void>;
+  create(row: NewConversation, agent?: AgentDocument, log?: string): Promise<void>;
   /**
-   * Copies listed events into a hidden log for `create` and returns its name. `dropLog` or the next
-   * start removes it if it is unused. Throws ConversationNotFound, StorageFull.
+   * Copies listed events into a hidden log for `create` and returns its name, by which records can
+   * be appended to it. `dropLog` or the next start removes it if it is unused. Throws
+   * ConversationNotFound, StorageFull.
    */
-  copyLog(sourceId: string, spans: readonly Span[]): Promise<string>;
+  copyLog(sourceId: string, spans: readonly Span[], copied?: CopiedLog): Promise<string>;
   /** Removes an unused copy. */
   dropLog(log: string): Promise<void>;
   get(id: string): Promise<ConversationRow | undefined>;
@@ -216,9 +215,14 @@ export interface ConversationStore {
   replaceTitle(id: string, from: string | null, to: string): Promise<boolean>;
   /**
    * Removes a conversation with its related rows, and fails its unfinished start with the message
-   * `endsStart`. Returns false and does nothing when it has children. Throws ConversationNotFound.
+   * `endsStart`; all of it and the record of the sandbox `sandboxId` in one transaction. Returns
+   * false when it has children, and then removes only the record of the sandbox. Throws
+   * ConversationNotFound, unless a sandbox is given.
    */
-  remove(id: string, endsStart?: string): Promise<boolean>;
+  remove(
+    id: string,
+    options?: { endsStart?: string | undefined; sandboxId?: string | undefined },
+  ): Promise<boolean>;
   /** Conversations with the status `running`, which a restart resumes; default: all of them. */
   listRunning(scope?: SandboxScope): Promise<ConversationRow[]>;
   /**

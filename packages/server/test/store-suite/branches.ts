@@ -84,12 +84,11 @@ export function describeBranches({ name, openStore, newPlace }: StoreEngine): vo
               const row = conversationRow();
               const navigated = (await store.conversations.get(id))!.head !== null;
               const before = await textsOn(id, spans);
-              const log = await store.conversations.copyLog(id, spans);
-              await store.conversations.create(row, undefined, {
-                log,
+              const log = await store.conversations.copyLog(id, spans, {
                 head: navigated ? from : null,
                 metrics: null,
               });
+              await store.conversations.create(row, undefined, log);
               const way = wayTo(from);
               tree = tree.filter((seen) => way.includes(seen.id));
               head = from;
@@ -134,12 +133,12 @@ export function describeBranches({ name, openStore, newPlace }: StoreEngine): vo
       await store.events.append(source.id, [message("first", "first")]);
       const { spans } = await store.events.branch(source.id);
       for (let round = 0; round < 20; round++) {
-        const log = await store.conversations.copyLog(source.id, spans);
+        const goesOn = { head: "first", metrics: null };
+        const log = await store.conversations.copyLog(source.id, spans, goesOn);
         const [plain, copied] = [conversationRow(), conversationRow()];
-        const copy = { log, head: "first", metrics: null };
         const [, , stored] = await Promise.all([
           store.conversations.create(plain),
-          store.conversations.create(copied, undefined, copy),
+          store.conversations.create(copied, undefined, log),
           store.events.append(copied.id, [message("next")]),
           store.events.append(plain.id, [message("first")]),
         ]);
@@ -161,8 +160,7 @@ export function describeBranches({ name, openStore, newPlace }: StoreEngine): vo
       await store.conversations.create(taken);
       const log = await store.conversations.copyLog(source.id, spans);
       const other = conversationRow({ userId: "other" });
-      const create = (row: typeof taken) =>
-        store.conversations.create(row, undefined, { log, head: null, metrics: null });
+      const create = (row: typeof taken) => store.conversations.create(row, undefined, log);
       await expect(create(taken)).rejects.toMatchObject({ code: "ConversationExists" });
       expect(await store.events.lastSeq(taken.id)).toBe(0);
       await create(other);

@@ -5,7 +5,7 @@ import type { Store } from "../../src/store/store.ts";
 import { conversationRow } from "../support/store.ts";
 import type { StoreEngine } from "./engine.ts";
 
-export function describeOrphans({ name, openStore, newPlace }: StoreEngine): void {
+export function describeOrphans({ name, openStore, newPlace, query }: StoreEngine): void {
   describe(`orphans on ${name}`, () => {
     let store: Store;
     let place: string;
@@ -84,6 +84,37 @@ export function describeOrphans({ name, openStore, newPlace }: StoreEngine): voi
         [1, 1, 1],
         [1, 1, 1],
       ]);
+    });
+
+    test("a conversation is removed with the record of its sandbox, or neither of them is", async () => {
+      const row = conversationRow();
+      const { id, sandboxId } = row;
+      await store.conversations.create(row);
+      await store.sandboxes.create({
+        ...{ id: sandboxId, userId: "default", specId: "host", status: "PAUSED", statusDetail: null },
+        ...{ incarnation: "1", sessionKey: "key", createdAt: 1, spec: null, prepared: true },
+        ...{ snapshotId: null, lastUsedAt: 1 },
+      });
+      await belongings(id);
+      // Whatever fails in the middle, as an end of the server would.
+      if (name === "SQLite")
+        await query(
+          place,
+          "CREATE TRIGGER refused BEFORE DELETE ON sandboxes BEGIN SELECT RAISE(ABORT, 'refused'); END",
+        );
+      else
+        await query(
+          place,
+          `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$;
+           CREATE TRIGGER refused BEFORE DELETE ON sandboxes FOR EACH ROW EXECUTE FUNCTION refuse()`,
+        );
+      await expect(store.conversations.remove(id, { sandboxId })).rejects.toThrow("refused");
+      expect(await store.conversations.get(id)).toBeDefined();
+      expect(await counts(id)).toEqual([1, 1, 1]);
+      await query(place, `DROP TRIGGER refused${name === "SQLite" ? "" : " ON sandboxes"}`);
+      expect(await store.conversations.remove(id, { sandboxId })).toBe(true);
+      expect(await counts(id)).toEqual([0, 0, 0]);
+      expect(await store.sandboxes.get(sandboxId)).toBeUndefined();
     });
 
     test("removing a conversation removes all its data and ends its start permanently", async () => {

@@ -84,7 +84,7 @@ export function describeQuotas({ name, newPlace, openStore, query, textOf }: Sto
       const before = await counted();
       const fork = conversationRow();
       const log = await store.conversations.copyLog(row.id, [{ first: 1, last: 2 }]);
-      await store.conversations.create(fork, undefined, { log, head: null, metrics: null });
+      await store.conversations.create(fork, undefined, log);
       expect((await counted()) - before).toBeGreaterThan(200_000);
       await store.contexts.put(row.id, { text: "x".repeat(50_000) });
       await store.contexts.put(row.id, { text: "x" });

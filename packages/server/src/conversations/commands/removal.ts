@@ -63,8 +63,8 @@ export async function removeConversation(
 }
 
 /**
- * Removes a conversation without children, and in the same transaction its sandbox unless other
- * conversations use it or join it. `endsStart` becomes the detail of an open start task. A
+ * Removes a conversation without children, and in one transaction the record of its sandbox, unless
+ * other conversations use it or join it. `endsStart` becomes the detail of an open start task. A
  * conversation with children stays. Throws what the removal of a sandbox throws, and StorageFull.
  */
 export async function removeWithSandbox(
@@ -72,13 +72,13 @@ export async function removeWithSandbox(
   { id, userId, sandboxId }: Pick<ConversationRow, "id" | "userId" | "sandboxId">,
   { keepSandbox = false, endsStart }: { keepSandbox?: boolean; endsStart?: string } = {},
 ): Promise<void> {
-  // Begins to write without a read before it, so that it is in the sandbox's transaction.
-  const remove = (): Promise<unknown> =>
-    conversations.remove(id, endsStart).catch(ignore("ConversationNotFound"));
+  const remove = (gone?: string): Promise<unknown> =>
+    conversations.remove(id, { endsStart, sandboxId: gone }).catch(ignore("ConversationNotFound"));
   const isLast = async () =>
     (await conversations.listBySandbox(sandboxId)).every((other) => other.id === id) &&
     (await sandboxes.get(userId, sandboxId)) !== undefined;
-  const removeBoth = () => sandboxes.remove(userId, sandboxId, remove).catch(ignore("SandboxNotFound"));
+  const removeBoth = () =>
+    sandboxes.remove(userId, sandboxId, () => remove(sandboxId)).catch(ignore("SandboxNotFound"));
   if (!keepSandbox) await joins.remove(sandboxId, isLast, removeBoth);
   if (await conversations.get(id)) await remove();
 }

@@ -92,7 +92,7 @@ test("the snapshot of an event was taken after the work before it and before the
   now += 1000;
   const fork = conversationRow({ sandboxId: sandbox.id, createdAt: now });
   const log = await store.conversations.copyLog(row.id, spans);
-  await store.conversations.create(fork, undefined, { log, head: null, metrics: null });
+  await store.conversations.create(fork, undefined, log);
   const ofFork = (eventId: string) => findIn(fork, eventId);
   now += 1000;
   await store.events.append(fork.id, [action()]);

@@ -81,15 +81,14 @@ export async function forkConversation(
   if (own) await secrets.putConversation({ userId, conversationId: id, sandboxId }, own.values, own);
   let log: string | undefined;
   try {
-    log = await conversations.copyLog(source.id, path.spans);
-    const copy = { log, head, metrics: keepsMetrics ? metrics : null };
+    const copied = { head, metrics: keepsMetrics ? metrics : null };
+    const copy = await conversations.copyLog(source.id, path.spans, copied);
+    log = copy;
+    // The fork appears with its whole log, or a crash leaves a hidden log that is removed.
+    if (records.length > 0) await events.append(copy, records);
     await joins.run(source, async () => {
       await callbacks.register(userId, id, []);
-      // Both engines keep this order, and SQLite makes them one transaction.
-      await Promise.all([
-        conversations.create(forked, agent, copy),
-        ...(records.length > 0 ? [events.append(id, records)] : []),
-      ]);
+      await conversations.create(forked, agent, copy);
     });
   } catch (error) {
     if (log !== undefined) await conversations.dropLog(log).catch(() => {});

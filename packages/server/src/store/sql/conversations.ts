@@ -10,8 +10,8 @@ import type {
   ConversationPage,
   ConversationRow,
   ConversationStore,
+  CopiedLog,
   ListPosition,
-  LogCopy,
   NewConversation,
 } from "../conversation-store.ts";
 import type { SandboxScope } from "../sandbox-scope.ts";
@@ -80,7 +80,7 @@ export class SqlConversations implements ConversationStore {
     this.#scoped = scopeQueries(context.dialect.queries);
   }
 
-  async create(row: NewConversation, agent?: AgentDocument, copy?: LogCopy): Promise<void> {
+  async create(row: NewConversation, agent?: AgentDocument, log?: string): Promise<void> {
     const { build, dialect, vault, writer } = this.#context;
     const values = {
       ...dialect.configColumns(row.config),
@@ -93,13 +93,10 @@ export class SqlConversations implements ConversationStore {
       created_at: row.createdAt,
       updated_at: row.createdAt,
     };
-    const metrics = copy?.metrics ? JSON.stringify(copy.metrics) : null;
-    const make = copy
-      ? build
-          .updateTable("conversations")
-          .set({ ...values, ...dialect.countedCost(copy.metrics), head: copy.head, metrics })
-          .where("id", "=", copy.log)
-      : build.insertInto("conversations").values(values);
+    const make =
+      log === undefined
+        ? build.insertInto("conversations").values(values)
+        : build.updateTable("conversations").set(values).where("id", "=", log);
     try {
       const statements = [compile(make)];
       if (agent) {
@@ -128,14 +125,20 @@ export class SqlConversations implements ConversationStore {
     }
   }
 
-  async copyLog(sourceId: string, spans: readonly Span[]): Promise<string> {
-    const { build, writer, clock } = this.#context;
+  async copyLog(
+    sourceId: string,
+    spans: readonly Span[],
+    { head, metrics }: CopiedLog = { head: null, metrics: null },
+  ): Promise<string> {
+    const { build, dialect, writer, clock } = this.#context;
     const log = `${copyPrefix}${newId()}`;
     const now = clock();
-    const values = { id: log, user_id: noUser, sandbox_id: "", config: "{}", title: null, parent_id: null };
-    await writer.run(
-      compile(build.insertInto("conversations").values({ ...values, created_at: now, updated_at: now })),
-    );
+    const values = {
+      ...{ id: log, user_id: noUser, sandbox_id: "", config: "{}", title: null, parent_id: null },
+      ...{ created_at: now, updated_at: now, head, metrics: metrics ? JSON.stringify(metrics) : null },
+      ...dialect.countedCost(metrics),
+    };
+    await writer.run(compile(build.insertInto("conversations").values(values)));
     try {
       for (const { first, last } of spans) {
         for (let from = first; from <= last; from += copyBatchSize) {
@@ -227,17 +230,21 @@ export class SqlConversations implements ConversationStore {
 
   async remove(
     id: string,
-    endsStart = "The conversation was deleted while it was being started.",
+    {
+      endsStart = "The conversation was deleted while it was being started.",
+      sandboxId,
+    }: Parameters<ConversationStore["remove"]>[1] = {},
   ): Promise<boolean> {
-    const found = this.#context.reader.get<Stored>(conversationQueries.get, id);
-    // An engine that answers at once waits for nothing before the write, which then shares a
-    // transaction with those beside it.
-    if (!(found instanceof Promise ? await found : found))
+    const { build, clock, writer } = this.#context;
+    if (sandboxId === undefined && !(await this.get(id)))
       throw new PlatformError("StoredConversationMissing");
-    await this.#context.writer.release(...removals.map((sql) => ({ sql, parameters: [id] })), {
-      sql: endStarts,
-      parameters: [endsStart, this.#context.clock(), id],
-    });
+    await writer.release(
+      ...removals.map((sql) => ({ sql, parameters: [id] })),
+      { sql: endStarts, parameters: [endsStart, clock(), id] },
+      ...(sandboxId === undefined
+        ? []
+        : [compile(build.deleteFrom("sandboxes").where("id", "=", sandboxId))]),
+    );
     return (await this.get(id)) === undefined;
   }
 
