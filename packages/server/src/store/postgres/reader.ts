@@ -1,12 +1,14 @@
 import { boundedPage, maxPageLength, type PageRequest, type PageResult } from "@sandpiper/core/paging";
 import type { SqlReader } from "../sql/engine.ts";
 import type { SqlValue, Statement } from "../sql/statement.ts";
+import { BatchedReads } from "./batched-reads.ts";
 import type { Database } from "./database.ts";
-import { numberParameters, type PostgresValue } from "./parameters.ts";
+import { numberParameters, type PostgresValue, toStorable } from "./parameters.ts";
 
 /** Reads on connections of the pool; fixed statements are prepared. */
 export class PostgresReader implements SqlReader {
   readonly #database: Database;
+  readonly #batches = new BatchedReads((sql, values) => this.query(sql, values));
 
   constructor(database: Database) {
     this.#database = database;
@@ -14,6 +16,11 @@ export class PostgresReader implements SqlReader {
 
   async get<Row>(sql: string, ...parameters: SqlValue[]): Promise<Row | undefined> {
     return (await this.all<Row>(sql, ...parameters))[0];
+  }
+
+  find<Row>(table: string, column: string, key: string): Promise<Row | undefined> {
+    // A zero character is stored as another one.
+    return this.#batches.find(table, column, toStorable(key));
   }
 
   all<Row>(sql: string, ...parameters: SqlValue[]): Promise<Row[]> {

@@ -43,7 +43,6 @@ const maxTitlePattern = 1000;
 
 /** Fixed statements; those of `search` and `count` are built from the filter. */
 export const conversationQueries = {
-  get: "SELECT * FROM conversations WHERE id = ?",
   running: "SELECT * FROM conversations WHERE execution_status = 'running' ORDER BY number",
   uncleanEnds: "SELECT id, unclean_ends FROM conversations WHERE execution_status = 'running'",
   bySandbox: "SELECT * FROM conversations WHERE sandbox_id = ? ORDER BY created_at DESC, number DESC",
@@ -161,7 +160,7 @@ export class SqlConversations implements ConversationStore {
   }
 
   async get(id: string): Promise<ConversationRow | undefined> {
-    const stored = await this.#context.reader.get<Stored>(conversationQueries.get, id);
+    const stored = await this.#context.reader.find<Stored>("conversations", "id", id);
     return stored && fromStored(stored);
   }
 

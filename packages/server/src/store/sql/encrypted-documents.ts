@@ -27,8 +27,7 @@ export class EncryptedDocuments implements DocumentStore {
     const known = this.#cache.get(userId);
     if (known) return known;
     const { changes } = this.#cache;
-    const sql = `SELECT document FROM ${this.#table} WHERE user_id = ?`;
-    const row = await this.#context.reader.get<{ document: Uint8Array }>(sql, userId);
+    const row = await this.#context.reader.find<{ document: Uint8Array }>(this.#table, "user_id", userId);
     const found = this.#open(userId, row?.document);
     this.#cache.keep(userId, found, changes);
     return found;

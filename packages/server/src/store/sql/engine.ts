@@ -8,6 +8,11 @@ export type Awaitable<T> = T | Promise<T>;
 /** Reads rows. Statements are prepared once and kept by their text. */
 export interface SqlReader {
   get<Row>(sql: string, ...parameters: SqlValue[]): Awaitable<Row | undefined>;
+  /**
+   * The row of a table whose unique column has the value. An engine that is asked over a network
+   * reads all rows that are asked for at once together.
+   */
+  find<Row>(table: string, column: string, key: string): Awaitable<Row | undefined>;
   all<Row>(sql: string, ...parameters: SqlValue[]): Awaitable<Row[]>;
   select<Row>(statement: Statement): Awaitable<Row[]>;
   /**

@@ -8,7 +8,6 @@ import { compile, type SandboxRecord } from "./tables.ts";
 type Stored = Selectable<SandboxRecord>;
 
 export const sandboxQueries = {
-  get: "SELECT * FROM sandboxes WHERE id = ?",
   search: "SELECT * FROM sandboxes WHERE user_id = ? ORDER BY created_at DESC, number DESC LIMIT ? OFFSET ?",
 } as const;
 
@@ -73,7 +72,7 @@ export class SqlSandboxes implements SandboxStore {
   }
 
   async get(id: string): Promise<SandboxRow | undefined> {
-    const stored = await this.#context.reader.get<Stored>(sandboxQueries.get, id);
+    const stored = await this.#context.reader.find<Stored>("sandboxes", "id", id);
     return stored && this.#fromStored(stored);
   }
 

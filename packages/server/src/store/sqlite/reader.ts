@@ -16,6 +16,10 @@ export class Reader implements SqlReader {
     return this.#prepare(sql).get(...parameters) as Row | undefined;
   }
 
+  find<Row>(table: string, column: string, key: string): Row | undefined {
+    return this.get(`SELECT * FROM ${table} WHERE ${column} = ?`, key);
+  }
+
   all<Row>(sql: string, ...parameters: SqlValue[]): Row[] {
     return this.#prepare(sql).all(...parameters) as Row[];
   }
