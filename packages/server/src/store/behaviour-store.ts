@@ -33,7 +33,7 @@ export interface BehaviourStore {
   findUnaccepted(userId: string, holder: string): Promise<BehaviourRow | undefined>;
   /** The newest origin of a folder in a sandbox. */
   findOrigin(holder: string, workingDir: string): Promise<string | undefined>;
-  accept(row: AcceptanceRow): Promise<void>;
+  accept(row: AcceptanceRow, max: number): Promise<void>;
   revoke(userId: string, digest: string): Promise<void>;
   /** Newest first. */
   listAccepted(userId: string): Promise<AcceptanceRow[]>;

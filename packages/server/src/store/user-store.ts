@@ -25,12 +25,13 @@ export interface ApiKeyRow {
 
 export interface ApiKeyStore {
   /**
-   * Stores a hash of the key. Replaces a key with the same name, or throws KeyExists if `unique`.
+   * Stores a hash of the key. Replaces a key with the same name. With `max`, the name must be new,
+   * else it throws KeyExists, and the user may have so many keys, else it throws TooManyKeys.
    */
   create(
     row: Pick<ApiKeyRow, "userId" | "name"> & Partial<Pick<ApiKeyRow, "expiresAt" | "readOnly">>,
     key: string,
-    options?: { unique?: boolean },
+    options?: { max?: number },
   ): Promise<ApiKeyRow>;
   find(key: string): Promise<ApiKeyRow | undefined>;
   get(id: string): Promise<ApiKeyRow | undefined>;

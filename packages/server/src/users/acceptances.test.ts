@@ -112,7 +112,7 @@ test("what is kept is bounded: behaviours of a sandbox, and acceptances of a use
     await acceptances.revoke("ann", digest);
   const row = { userId: "ann", origin: "o", parts: [], acceptedAt: 1 };
   await Promise.all(
-    Array.from({ length: 500 }, (_, index) => behaviours.accept({ ...row, digest: String(index) })),
+    Array.from({ length: 500 }, (_, index) => behaviours.accept({ ...row, digest: String(index) }, 500)),
   );
   await expect(acceptances.accept("ann", long.digest)).rejects.toThrow("A user can accept 500 repositories");
 });

@@ -89,10 +89,8 @@ export class StoredAcceptances implements Acceptances {
     const { origin, parts, accepted_at } = await this.get(userId, digest);
     if (accepted_at === null) {
       if (parts.length === 0) throw new PlatformError("BehaviourForgotten");
-      if ((await store.listAccepted(userId)).length >= maxAcceptances)
-        throw new PlatformError("TooManyAcceptancesStored", { max: maxAcceptances });
       const kept = shorten(parts, maxKeptText);
-      await store.accept({ userId, digest, origin, parts: kept, acceptedAt: Date.now() });
+      await store.accept({ userId, digest, origin, parts: kept, acceptedAt: Date.now() }, maxAcceptances);
     }
     return this.get(userId, digest);
   }

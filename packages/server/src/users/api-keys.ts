@@ -1,6 +1,4 @@
 import { randomBytes } from "node:crypto";
-import { PlatformError } from "@sandpiper/core/errors";
-import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { ApiKeyRow, ApiKeyStore } from "../store/user-store.ts";
 import type { ApiKeyOptions, ApiKeys, KeyHolder } from "./api.ts";
 import { sourceOf } from "./credential-sources.ts";
@@ -13,7 +11,6 @@ const maxKeysPerUser = 100;
 export class StoredApiKeys implements ApiKeys {
   readonly #store: ApiKeyStore;
   readonly #memory: KeyCache;
-  readonly #additions = new KeyedMutex();
 
   /** The cache is shared with the logins, which end with their keys. */
   constructor(store: ApiKeyStore, memory: KeyCache = new KeyCache(store)) {
@@ -34,22 +31,13 @@ export class StoredApiKeys implements ApiKeys {
     return key;
   }
 
-  add(
+  async add(
     userId: string,
     { name, expiresAt, readOnly }: ApiKeyOptions,
   ): Promise<{ key: string; row: ApiKeyRow }> {
-    return this.#additions.run(userId, async () => {
-      if ((await this.#store.list(userId)).length >= maxKeysPerUser) {
-        throw new PlatformError("UserKeysTooMany", { max: maxKeysPerUser });
-      }
-      const key = newKey();
-      return {
-        key,
-        row: await this.#change(
-          this.#store.create({ userId, name, expiresAt, readOnly }, key, { unique: true }),
-        ),
-      };
-    });
+    const key = newKey();
+    const row = this.#store.create({ userId, name, expiresAt, readOnly }, key, { max: maxKeysPerUser });
+    return { key, row: await this.#change(row) };
   }
 
   async adopt(userId: string, name: string, key: string): Promise<void> {

@@ -69,3 +69,23 @@ test("a key that one server revokes is refused by another one within two seconds
   await proxy.close();
   await remove();
 });
+
+test("two servers that add at the same time keep to the limits of a user", async () => {
+  const { place, remove } = await engine.newPlace();
+  const stores = await Promise.all([engine.openStore(place), engine.openStore(place)]);
+  const rounds = Array.from({ length: 80 }, (_, index) => index);
+  const results = await Promise.allSettled(
+    stores.flatMap((store, at) => {
+      const keys = new StoredApiKeys(store.apiKeys);
+      return rounds.map((round) =>
+        keys.add("ann", { name: `key ${at} ${round}`, expiresAt: null, readOnly: false }),
+      );
+    }),
+  );
+  expect(results.filter(({ status }) => status === "fulfilled")).toHaveLength(100);
+  expect(await stores[0]!.apiKeys.list("ann")).toHaveLength(100);
+  const refused = results.find((result) => result.status === "rejected");
+  expect(refused?.reason).toMatchObject({ code: "TooManyKeys" });
+  for (const store of stores) await store.close();
+  await remove();
+});

@@ -75,7 +75,7 @@ export const postgresDialect: SqlDialect = {
       isOwner: "SELECT 1 AS found FROM start_tasks WHERE id = ?1 AND owner = ?2",
     },
     openStartTasks: `SELECT count(*) AS tasks, coalesce(sum(octet_length(request)), 0) AS bytes
-      FROM start_tasks WHERE status NOT IN ('READY', 'ERROR') AND user_id = $1`,
+      FROM start_tasks WHERE status NOT IN ('READY', 'ERROR') AND user_id = ?`,
     modelCalls: `SELECT m.number, m.seq, m.json FROM model_calls m JOIN conversations c ON c.number = m.conversation
       WHERE c.id = $1 AND m.number > $2 ORDER BY m.number LIMIT $3`,
     lastTools: `SELECT m.tools FROM model_calls m JOIN conversations c ON c.number = m.conversation

@@ -1,7 +1,7 @@
 import { PlatformError } from "@sandpiper/core/errors";
 import { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
 import type { StorageQuotas } from "../../config/storage-quotas.ts";
-import type { CopyOrder, SqlWriter } from "../sql/engine.ts";
+import type { CopyOrder, SqlWriter, WriteLimit } from "../sql/engine.ts";
 import { findExceeded } from "../sql/quotas.ts";
 import type { Statement } from "../sql/statement.ts";
 import { appendFailure } from "./append-failure.ts";
@@ -10,6 +10,9 @@ import { isRepeatable, uncertain } from "./errors.ts";
 import { numberParameters } from "./parameters.ts";
 
 const maxAttempts = 5;
+
+/** Class of the advisory locks of users whose rows are counted: "limi" as a number. */
+const limitLocks = 0x6c696d69;
 
 /** Runs the writes of the shared stores, each call in one transaction. */
 export class PostgresWriter implements SqlWriter {
@@ -35,15 +38,32 @@ export class PostgresWriter implements SqlWriter {
   }
 
   add(userId: string, ...statements: Statement[]): Promise<number> {
+    return this.#transact(statements, (connection) => this.#requireRoom(connection, userId, statements));
+  }
+
+  addWithin({ userId, full, refuse, countsBytes }: WriteLimit, ...statements: Statement[]): Promise<number> {
     return this.#transact(statements, async (connection) => {
-      const { userBytes } = this.#quotas;
-      if (userBytes === 0) return;
-      const sql = "SELECT coalesce(sum(bytes), 0) AS bytes FROM stored_bytes WHERE user_id = $1";
-      const { rows } = await connection.query<{ bytes: number }>(toQuery(sql, [userId], true));
-      const stored = { conversationBytes: 0, userBytes: rows[0]!.bytes };
-      if (findExceeded(stored, sizeOf(statements), this.#quotas, false))
-        throw new PlatformError("UserStorageFull");
+      // Two servers that add at the same time would both find room.
+      const lock = "SELECT pg_advisory_xact_lock($1, hashtext($2))";
+      await connection.query(toQuery(lock, [limitLocks, userId], true));
+      if (countsBytes) await this.#requireRoom(connection, userId, statements);
+      const query = toQuery(numberParameters(full.sql), full.parameters, false);
+      if ((await connection.query(query)).rows.length > 0) throw refuse();
     });
+  }
+
+  async #requireRoom(
+    connection: Connection,
+    userId: string,
+    statements: readonly Statement[],
+  ): Promise<void> {
+    const { userBytes } = this.#quotas;
+    if (userBytes === 0) return;
+    const sql = "SELECT coalesce(sum(bytes), 0) AS bytes FROM stored_bytes WHERE user_id = $1";
+    const { rows } = await connection.query<{ bytes: number }>(toQuery(sql, [userId], true));
+    const stored = { conversationBytes: 0, userBytes: rows[0]!.bytes };
+    if (findExceeded(stored, sizeOf(statements), this.#quotas, false))
+      throw new PlatformError("UserStorageFull");
   }
 
   async copy({ conversationId, sourceId, span, nowMicros }: CopyOrder): Promise<void> {

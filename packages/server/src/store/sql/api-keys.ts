@@ -4,6 +4,7 @@ import { hashKey } from "../key-hash.ts";
 import type { ApiKeyRow, ApiKeyStore } from "../user-store.ts";
 import { ConstraintViolation } from "./constraint-violation.ts";
 import type { SqlContext } from "./context.ts";
+import type { WriteLimit } from "./engine.ts";
 import { type ApiKeyRecord, compile } from "./tables.ts";
 
 /** The columns of a key without its hash. */
@@ -21,7 +22,7 @@ export class SqlApiKeys implements ApiKeyStore {
   async create(
     { userId, name, expiresAt = null, readOnly = false }: Parameters<ApiKeyStore["create"]>[0],
     key: string,
-    { unique = false }: { unique?: boolean } = {},
+    { max }: { max?: number } = {},
   ): Promise<ApiKeyRow> {
     const { build, writer, clock } = this.#context;
     const row: ApiKeyRow = {
@@ -50,7 +51,8 @@ export class SqlApiKeys implements ApiKeyStore {
       read_only: readOnly ? 1 : 0,
     });
     try {
-      await writer.run(...(unique ? [] : [compile(replaced)]), compile(insert));
+      if (max === undefined) await writer.run(compile(replaced), compile(insert));
+      else await writer.addWithin(limitOf(userId, max), compile(insert));
     } catch (error) {
       if (error instanceof ConstraintViolation)
         throw new PlatformError("KeyNameTaken", { name: JSON.stringify(name) });
@@ -99,6 +101,18 @@ export class SqlApiKeys implements ApiKeyStore {
       compile(this.#context.build.deleteFrom("api_keys").where("id", "=", id)),
     );
   }
+}
+
+function limitOf(userId: string, max: number): WriteLimit {
+  return {
+    userId,
+    full: {
+      sql: "SELECT 1 FROM (SELECT count(*) AS keys FROM api_keys WHERE user_id = ?) counted WHERE keys >= ?",
+      parameters: [userId, max],
+    },
+    refuse: () => new PlatformError("UserKeysTooMany", { max }),
+    countsBytes: false,
+  };
 }
 
 export type StoredKey = Omit<ApiKeyRecord, "hash">;

@@ -1,5 +1,7 @@
+import { PlatformError } from "@sandpiper/core/errors";
 import type { AcceptanceRow, BehaviourRow, BehaviourStore } from "../behaviour-store.ts";
 import type { SqlContext } from "./context.ts";
+import type { WriteLimit } from "./engine.ts";
 import { compile, type Tables } from "./tables.ts";
 
 type Stored = Tables["behaviours"];
@@ -84,13 +86,22 @@ export class SqlBehaviours implements BehaviourStore {
     return rows.find((row) => row.working_dir === workingDir)?.origin;
   }
 
-  async accept({ userId, digest, origin, parts, acceptedAt }: AcceptanceRow): Promise<void> {
+  async accept({ userId, digest, origin, parts, acceptedAt }: AcceptanceRow, max: number): Promise<void> {
     const { build, writer } = this.#context;
     const insert = build
       .insertInto("accepted_behaviours")
       .values({ user_id: userId, digest, origin, parts: JSON.stringify(parts), accepted_at: acceptedAt })
       .onConflict((conflict) => conflict.columns(["user_id", "digest"]).doNothing());
-    await writer.run(compile(insert));
+    const limit: WriteLimit = {
+      userId,
+      full: {
+        sql: "SELECT 1 FROM (SELECT count(*) AS accepted FROM accepted_behaviours WHERE user_id = ?) counted WHERE accepted >= ?",
+        parameters: [userId, max],
+      },
+      refuse: () => new PlatformError("TooManyAcceptancesStored", { max }),
+      countsBytes: false,
+    };
+    await writer.addWithin(limit, compile(insert));
   }
 
   async revoke(userId: string, digest: string): Promise<void> {

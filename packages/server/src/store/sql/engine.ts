@@ -1,3 +1,4 @@
+import type { PlatformError } from "@sandpiper/core/errors";
 import type { PageRequest, PageResult } from "@sandpiper/core/paging";
 import type { Span } from "../branch.ts";
 import type { SqlValue, Statement } from "./statement.ts";
@@ -39,10 +40,26 @@ export interface SqlWriter {
   /** Like `run`, for rows that a user adds. Throws StorageQuotaReached too. */
   add(userId: string, ...statements: Statement[]): Promise<number>;
   /**
+   * Like `run`, for rows of which a user may have only so many, whichever server adds them. Throws
+   * what `refuse` gives, and StorageQuotaReached.
+   */
+  addWithin(limit: WriteLimit, ...statements: Statement[]): Promise<number>;
+  /**
    * Copies listed events to the end of another log. Throws ConversationNotFound, StorageFull,
    * StorageQuotaReached.
    */
   copy(job: CopyOrder): Promise<void>;
+}
+
+/** A number of rows that writes of one user must not exceed. */
+export interface WriteLimit {
+  userId: string;
+  /** Finds a row when nothing more may be added. */
+  full: Statement;
+  /** The error then. */
+  refuse(): PlatformError;
+  /** The texts of the statements count for the quota of the user's storage, too. */
+  countsBytes: boolean;
 }
 
 export interface CopyOrder {

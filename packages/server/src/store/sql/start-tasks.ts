@@ -4,6 +4,7 @@ import type { Selectable, SelectQueryBuilder } from "kysely";
 import type { SandboxScope } from "../sandbox-scope.ts";
 import type { StartTaskFilter, StartTaskRow, StartTaskStore } from "../start-task-store.ts";
 import type { SqlContext } from "./context.ts";
+import type { WriteLimit } from "./engine.ts";
 import { scopeQueries } from "./scope-queries.ts";
 import type { Statement } from "./statement.ts";
 import { compile, type StartTaskRecord, type Tables } from "./tables.ts";
@@ -39,7 +40,6 @@ export class SqlStartTasks implements StartTaskStore {
 
   async create(row: StartTaskRow, owner?: string): Promise<void> {
     const request = JSON.stringify(row.request ?? null);
-    await this.#requireRoom(row.userId, Buffer.byteLength(request));
     const insert = this.#context.build.insertInto("start_tasks").values({
       ...this.#context.dialect.startTaskOwner(owner),
       id: row.id,
@@ -52,10 +52,11 @@ export class SqlStartTasks implements StartTaskStore {
       created_at: row.createdAt,
       updated_at: row.updatedAt,
     });
-    await this.#context.writer.add(row.userId, compile(insert), {
-      sql: removeOld,
-      parameters: [row.userId, maxEnded, maxEndedBytes],
-    });
+    await this.#context.writer.addWithin(
+      this.#limitOf(row.userId, Buffer.byteLength(request)),
+      compile(insert),
+      { sql: removeOld, parameters: [row.userId, maxEnded, maxEndedBytes] },
+    );
   }
 
   async claim(owner: string): Promise<StartTaskRow[]> {
@@ -72,12 +73,17 @@ export class SqlStartTasks implements StartTaskStore {
     return !startTaskClaim || (await reader.get(startTaskClaim.isOwner, id, owner)) !== undefined;
   }
 
-  async #requireRoom(userId: string, more: number): Promise<void> {
-    const open = (await this.#context.reader.get<{ tasks: number; bytes: number }>(
-      this.#context.dialect.queries.openStartTasks,
+  #limitOf(userId: string, more: number): WriteLimit {
+    const open = this.#context.dialect.queries.openStartTasks;
+    return {
       userId,
-    ))!;
-    if (open.tasks >= maxOpen || open.bytes + more > maxOpenBytes) throw new PlatformError("TooManyStarts");
+      full: {
+        sql: `SELECT 1 FROM (${open}) open WHERE tasks >= ? OR bytes > ?`,
+        parameters: [userId, maxOpen, maxOpenBytes - more],
+      },
+      refuse: () => new PlatformError("TooManyStarts"),
+      countsBytes: true,
+    };
   }
 
   async update(

@@ -26,6 +26,8 @@ export interface RunJob {
   type: "run";
   /** The user whose quota must have room for the statements. */
   userId?: string;
+  /** Nothing is written if it finds a row. */
+  full?: Statement;
   /** The statements delete or stop something, for which a full disk has a reserve. */
   usesReserve?: boolean;
   statements: Statement[];
@@ -38,6 +40,7 @@ export type WriteFailure =
   | { reason: "log-full" }
   | { reason: "delivered-already" }
   | { reason: "conversation-running" }
+  | { reason: "limit" }
   | { reason: "quota"; quota: keyof StorageQuotas }
   /** `errcode` is SQLite's (extended) result code, 0 for other errors. */
   | { reason: "error"; errcode: number; message: string };

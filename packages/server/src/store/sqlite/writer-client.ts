@@ -4,7 +4,7 @@ import { EventLoopScheduler, type TimeSlicedQueue } from "@sandpiper/core/schedu
 import type { StorageQuotas } from "../../config/storage-quotas.ts";
 import type { AppendStamps } from "../sql/append-draft.ts";
 import { ConstraintViolation } from "../sql/constraint-violation.ts";
-import type { CopyOrder, SqlWriter } from "../sql/engine.ts";
+import type { CopyOrder, SqlWriter, WriteLimit } from "../sql/engine.ts";
 import type { Statement } from "../sql/statement.ts";
 import {
   type AppendJob,
@@ -108,6 +108,17 @@ export class WriterClient implements SqlWriter {
     return this.#send({ type: "run", userId, statements }) as Promise<number>;
   }
 
+  /** Like `run`, below a limit. Throws what its `refuse` gives, and StorageQuotaReached. */
+  async addWithin(
+    { userId, full, refuse, countsBytes }: WriteLimit,
+    ...statements: Statement[]
+  ): Promise<number> {
+    const job: Job = { type: "run", full, statements, ...(countsBytes && { userId }) };
+    return this.#send(job).catch((error: unknown) => {
+      throw error instanceof LimitReached ? refuse() : error;
+    }) as Promise<number>;
+  }
+
   /** Writes the queue, then ends the thread. */
   async close(): Promise<void> {
     this.#flush();
@@ -148,6 +159,9 @@ export class WriterClient implements SqlWriter {
   }
 }
 
+/** A job that a limit refused. */
+class LimitReached extends Error {}
+
 function toError(failure: WriteFailure): Error {
   switch (failure.reason) {
     case "conversation-not-found":
@@ -158,6 +172,8 @@ function toError(failure: WriteFailure): Error {
       return new PlatformError("PendingMessageDelivered");
     case "conversation-running":
       return new PlatformError("NavigatedWhileRunning");
+    case "limit":
+      return new LimitReached();
     case "quota":
       return new PlatformError(failure.quota === "userBytes" ? "UserStorageFull" : "ConversationStorageFull");
     case "error":

@@ -232,6 +232,7 @@ function perform(job: Job): AppendStamps | number {
     const found = findUserBytes.get(job.userId) as { bytes: number } | undefined;
     requireRoom({ conversationBytes: 0, userBytes: found?.bytes ?? 0 }, sizeOf(job), false);
   }
+  if (job.full && prepare(job.full.sql).get(...job.full.parameters)) throw new JobFailed({ reason: "limit" });
   return job.statements.map(run).at(-1)!;
 }
 
