@@ -113,9 +113,9 @@ function heldTerminal(name: string, world: World): Tool {
   return {
     ...tool,
     resources: () => [],
-    async run(action, { signal }: ToolContext) {
+    async run(action, { signal, isRepeated }: ToolContext) {
       const { command } = action as unknown as { command: string };
-      world.commands.push(`${command} on ${name}`);
+      world.commands.push(`${command}${isRepeated ? " goes on" : ""} on ${name}`);
       const aborted = Promise.withResolvers<never>();
       aborted.promise.catch(() => {});
       signal.addEventListener("abort", () => aborted.reject(signal.reason), { once: true });

@@ -137,23 +137,24 @@ test("a run goes on elsewhere after its step, and followers get the rest there",
   expect(after.seen.seqs.filter((seq) => seq > upTo)[0]).toBe(upTo + 1);
 });
 
-test("a command that does not end delays a release by its grace only, and its outcome is told", async () => {
+test("a command that does not end delays a release by its grace only, and goes on elsewhere", async () => {
   const { id, sandboxId } = await begin();
   work("endless");
-  world.hold("endless");
+  const held = world.hold("endless");
   await send(one, id, "go");
   await expect.poll(() => world.commands).toEqual(["endless on one"]);
   const started = performance.now();
   await one.conversations.release([sandboxId], { lost: false, graceMs: 100 });
   expect(performance.now() - started).toBeLessThan(5_000);
   expect((await readLog(one.store, id)).filter(({ kind }) => kind === "AgentErrorEvent")).toEqual([]);
-  work();
   one.owned.delete(sandboxId);
   await give(sandboxId, other);
   await other.conversations.adopt([sandboxId]);
+  await expect.poll(() => world.commands).toEqual(["endless on one", "endless goes on on other"]);
+  held.resolve();
   await finished(id);
   const log = await readLog(one.store, id);
-  expect(log.filter(({ kind }) => kind === "AgentErrorEvent")).toHaveLength(1);
+  expect(log.filter(({ kind }) => kind === "AgentErrorEvent")).toEqual([]);
   expect(statuses(log)).toEqual(["running", "finished"]);
 });
 
