@@ -144,7 +144,8 @@ function toProcess(sandbox: Sandbox, folder: string, client: SandboxProcess): He
   };
   forgetOldParts(sandbox, folder, client);
   const ended = once(client.stdout, "close").then(async (): Promise<ExitStatus> => {
-    if (isLeft) return killedStatus;
+    // The end of the shell is not over before its folder is removed.
+    if (isLeft || isKilled) return killed.promise;
     leave(client);
     const { stdout } = await runScript(sandbox, exitScript, [folder]);
     return /^\d+\n$/.test(stdout.toString())
