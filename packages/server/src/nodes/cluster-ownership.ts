@@ -7,8 +7,11 @@ import type { ClaimedSandbox, ClaimRequest, NodeStore } from "../store/node-stor
 import type { OwnerDuties, Ownership, SandboxLocation } from "./api.ts";
 import { type NodeDescription, NodeLease } from "./lease.ts";
 
-/** Interval at which sandboxes without an owner are looked for, ms. */
-const sweepMs = 1_000;
+/** Interval at which a node looks whether another one has ended, ms. */
+const lookMs = 250;
+
+/** Looks after which sandboxes without an owner are looked for in any case. */
+const looksPerSweep = 4;
 
 /** Sandboxes that one claim takes, so that several nodes share those of a dead one. */
 const claimSize = 8;
@@ -121,12 +124,17 @@ export class ClusterOwnership implements Ownership {
 
   async #sweep(): Promise<void> {
     const { signal } = this.#closing;
-    while (!signal.aborted && !this.#lease.isDraining) {
-      await sleep(sweepMs, undefined, { signal, ref: false }).catch(() => {});
+    let others = "";
+    for (let look = 1; !signal.aborted && !this.#lease.isDraining; look++) {
+      await sleep(lookMs, undefined, { signal, ref: false }).catch(() => {});
       if (signal.aborted || this.#lease.isDraining) return;
-      await this.#claimAll().catch((error: unknown) => {
+      try {
+        const present = (await this.#deps.nodes.list()).map(({ incarnation }) => incarnation).join();
+        if (present !== others || look % looksPerSweep === 0) await this.#claimAll();
+        others = present;
+      } catch (error) {
         this.#deps.logger.warn({ reason: errorText(error) }, "sandboxes without a node were not looked for");
-      });
+      }
     }
   }
 
