@@ -52,10 +52,11 @@ export class MoveTarget {
    * encrypted with another vault key.
    */
   async begin(vault: Vault): Promise<"empty" | "used"> {
-    for (const setting of ["statement_timeout", "idle_in_transaction_session_timeout"])
-      await this.#client.query(`SET ${setting} = 0`);
     await this.#lock();
     await migrate(this.#client, this.#address);
+    // A large table takes longer than a statement of a server may; `migrate` has reset the limit.
+    for (const setting of ["statement_timeout", "idle_in_transaction_session_timeout"])
+      await this.#client.query(`SET ${setting} = 0`);
     await this.#client.query("BEGIN");
     await this.#client.query("SET LOCAL lock_timeout = '30s'");
     await this.#client.query(`LOCK TABLE nodes, ${tableNames.join(", ")} IN SHARE ROW EXCLUSIVE MODE`);
