@@ -269,14 +269,16 @@ export async function startPlatform(config: Config, options: PlatformOptions = {
       sender: new CallbackSender({
         outbound,
         server: config.webhook,
-        conversationInfo: async (id) => {
-          const row = await store.conversations.get(id);
-          return row && conversations.reads.info(row);
-        },
+        conversationInfo: (id) =>
+          store.conversations.get(id).then((row) => row && conversations.reads.info(row)),
         trace: async (id) => (await store.conversations.get(id))?.config.trace,
         registerSecret: (value) => mask.registerSecret(value, "callbacks of users"),
       }),
       logger,
+      places: ownership && {
+        findSandbox: async (id) => (await store.conversations.get(id))?.sandboxId,
+        owns: (id) => ownership.ownerOf(id) !== undefined,
+      },
       ...(options.batchDelayMs !== undefined && { batchDelayMs: options.batchDelayMs }),
     });
     opened.push(() => callbacks.close());
