@@ -9,7 +9,7 @@ import type { OwnerDuties, Ownership } from "./nodes/api.ts";
 export interface OwnerDutiesDeps {
   ownership: Pick<Ownership, "ownerOf">;
   sandboxes: Pick<Sandboxes, "adopt" | "release">;
-  conversations: Pick<Conversations, "adopt" | "release">;
+  conversations: Pick<Conversations, "adopt" | "adoptStarts" | "release">;
   bash: Pick<Bash, "release">;
   logger: Pick<Logger, "warn">;
   /** How long current steps may go on when sandboxes are handed over, ms. */
@@ -44,6 +44,6 @@ export function createOwnerDuties(deps: OwnerDutiesDeps): OwnerDuties {
       await bash.release(ids);
       await sandboxes.release(ids, { lost });
     },
-    adoptStarts: async () => {},
+    adoptStarts: () => conversations.adoptStarts(),
   };
 }

@@ -125,3 +125,29 @@ test("a node that was frozen for longer than its lease does nothing when it wake
   expect(await eventsOf(one, id)).toEqual(before);
   expect(lastOutput(before)).toMatch(/^one\n(two\n)?$/);
 }, 120_000);
+
+test("a node is killed right after the request to start: another one starts the conversation once", async () => {
+  models = await startModelServer(() => finish("Done."));
+  const one = await startNode();
+  const two = await startNode();
+  await useModels(one);
+  const text = (index: number) => ({ content: [{ type: "text", text: `Work ${index}` }] });
+  const begun = await Promise.all(
+    Array.from({ length: 4 }, (_, index) =>
+      one.call("POST", "/api/v1/app-conversations", { initial_message: text(index) }),
+    ),
+  );
+  await one.end("SIGKILL");
+  const ids = begun.map(({ body }) => body.id).join("&ids=");
+  const tasks = await until(async () => {
+    const { body } = await two.call("GET", `/api/v1/app-conversations/start-tasks?ids=${ids}`);
+    return body.every((task: Json) => task.status === "READY") ? body : undefined;
+  });
+  for (const { app_conversation_id: id } of tasks) {
+    await waitForEnd(two, id);
+    const messages = (await eventsOf(two, id)).filter(
+      ({ source, kind }) => source === "user" && kind === "MessageEvent",
+    );
+    expect(messages).toHaveLength(1);
+  }
+}, 120_000);
