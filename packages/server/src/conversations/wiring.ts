@@ -86,8 +86,8 @@ export interface ConversationsDeps {
   logger: Logger;
 }
 
-/** Number of the owner of each conversation: one server owns all of its data folder. */
-const ownerEpoch = 1;
+/** Number of the owner of each sandbox where one server owns all of them. */
+const onlyEpoch = 1;
 
 /** Limits for the runs of each user. */
 export interface RunLimits {
@@ -142,7 +142,7 @@ export function createConversations(deps: ConversationsDeps): Conversations {
     sandboxes,
     settings,
     isAwake: (row) => runs.isAwake(row.id) || runs.isWaiting(row),
-    epoch: () => ownerEpoch,
+    epoch: (sandboxId) => custody.requireOwner(sandboxId)?.epoch ?? onlyEpoch,
     onUnload(id) {
       toolsets.drop(id);
       masks.drop(id);

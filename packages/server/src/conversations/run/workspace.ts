@@ -29,7 +29,7 @@ export interface WorkspaceDeps {
   isAwake(): boolean;
   /** The author of commits in a created repository. */
   identity(): Promise<GitIdentity>;
-  /** Number of the present owner of the conversation, which grows with each owner. */
+  /** Number of this server's ownership of the sandbox. Throws OwnershipLost. */
   epoch(): number;
 }
 

@@ -14,8 +14,11 @@ export interface WorkspacesDeps {
   settings: Settings;
   /** Whether a run continues or waits for a slot. */
   isAwake(row: Pick<ConversationRow, "id" | "userId">): boolean;
-  /** Number of the present owner of a conversation, which grows with each owner. */
-  epoch(conversationId: string): number;
+  /**
+   * Number of this server's ownership of a sandbox, which grows with each owner. Throws
+   * OwnershipLost.
+   */
+  epoch(sandboxId: string): number;
   /** Drops other in-memory state of a conversation that is unloaded or removed. */
   onUnload(conversationId: string): void;
 }
@@ -50,7 +53,7 @@ export class Workspaces {
     const awake = () => isAwake({ id, userId });
     const identity = async () => getGitIdentity(await settings.agent(userId));
     const workspace = new ConversationWorkspace(
-      { sandboxes, isAwake: awake, identity, epoch: () => epoch(id) },
+      { sandboxes, isAwake: awake, identity, epoch: () => epoch(row.sandboxId) },
       row,
     );
     this.#loaded.set(id, { row, workspace, restsSince: undefined });
