@@ -41,6 +41,11 @@ export class SandboxRegistry {
     this.now = deps.now;
   }
 
+  /** Whether other servers have sandboxes in the same store. */
+  get isShared(): boolean {
+    return this.#deps.shared !== undefined;
+  }
+
   get(id: string): Promise<SandboxRow | undefined> {
     return this.#deps.store.get(id);
   }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { errorText, PlatformError } from "@sandpiper/core/errors";
 import type { Logger } from "@sandpiper/core/log/logger";
 import type { KeyedMutex } from "@sandpiper/core/scheduling/keyed-mutex";
@@ -21,6 +22,10 @@ type EngineState = DriverSandbox["state"];
 
 /** Delay until a start whose outcome could not be stored is retried, ms. */
 const retryMs = 5_000;
+
+/** How often, and how many times, a server tries to attach a network that the owner before has, ms. */
+const attachRetryMs = 500;
+const maxAttaches = 120;
 
 /** Starts sandboxes from any state. Callers of `start` hold the sandbox's mutex. */
 export class SandboxStarter {
@@ -118,7 +123,31 @@ export class SandboxStarter {
       state.incarnation = row.incarnation;
     } catch (error) {
       logger.warn({ sandbox: id, reason: errorText(error) }, "sandbox network could not be reattached");
+      // The owner before stands still and has the port. What runs in the sandbox must not end for it.
+      if (!registry.isShared || !isPortTaken(error)) return;
+      state.incarnation = row.incarnation;
+      void this.#attachLater(state, row, spec);
     }
+  }
+
+  /** Attaches the network once its port is free. In the end the next use starts the sandbox anew. */
+  async #attachLater(state: SandboxRuntimeState, row: SandboxRow, spec: PreparedSpec): Promise<void> {
+    const { registry, processes, logger } = this.#deps;
+    const isCurrent = () =>
+      registry.states.get(row.id) === state &&
+      state.incarnation === row.incarnation &&
+      !this.#closing.signal.aborted;
+    for (let attempt = 0; attempt < maxAttaches; attempt++) {
+      await sleep(attachRetryMs, undefined, { ref: false });
+      if (!isCurrent()) return;
+      try {
+        await processes.attach(row, spec);
+        return logger.warn({ sandbox: row.id }, "sandbox network reattached");
+      } catch (error) {
+        if (!isPortTaken(error)) break;
+      }
+    }
+    if (isCurrent()) state.incarnation = undefined;
   }
 
   /** Aborts all starts; the next server continues them. */
@@ -162,4 +191,8 @@ export class SandboxStarter {
       registry.change(id, { statusDetail: text }).catch(() => {});
     });
   }
+}
+
+function isPortTaken(error: unknown): boolean {
+  return error instanceof PlatformError && error.code === "PortUnreachable";
 }

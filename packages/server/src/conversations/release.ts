@@ -17,6 +17,10 @@ import type { StartServices } from "./start/wiring.ts";
 /** How long each part of a release may take after the runs have ended, ms. */
 const partMs = 2_500;
 
+/** When a server that has lost sandboxes corrects their count of unclean ends, and tries again, ms. */
+const countAfterMs = 5_000;
+const maxCountAttempts = 60;
+
 export interface ReleaseDeps {
   custody: Pick<Custody, "leave">;
   runs: {
@@ -67,6 +71,7 @@ export class Release {
       callbacks.release([...ids]),
       ...(lost ? [] : [after.store.conversations.markCleanEnd([...ids])]),
     ];
+    if (lost) void this.#countClean([...ids]);
     await Promise.race([Promise.all(parts.map((part) => part.catch((error) => this.#warn(error)))), pause()]);
     const left = runs.workspaces.rowsIn(ids).map(({ id }) => id);
     runs.workspaces.leave(ids);
@@ -76,6 +81,22 @@ export class Release {
     for (const id of new Set([...left, ...followed])) {
       runs.usage.forget(id);
       feed.announcements.forget(id);
+    }
+  }
+
+  /**
+   * Takes back, once the database can be reached, that the next owner has counted an unclean end:
+   * this server lives, so no conversation has ended it.
+   */
+  async #countClean(sandboxIds: readonly string[]): Promise<void> {
+    const { store } = this.#deps.after;
+    for (let attempt = 0; attempt < maxCountAttempts; attempt++) {
+      await sleep(countAfterMs, undefined, { ref: false });
+      try {
+        return await store.conversations.markCleanEnd(sandboxIds);
+      } catch (error) {
+        this.#warn(error);
+      }
     }
   }
 

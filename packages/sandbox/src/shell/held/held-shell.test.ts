@@ -227,6 +227,23 @@ describe("a repeated call", () => {
   });
 });
 
+test("a shell takes the input of its next owner while the one before is connected, and no more of that one", async () => {
+  const signal = new AbortController().signal;
+  const action = (command: string) =>
+    ({ kind: "TerminalAction", command, is_input: false, reset: false }) as const;
+  const before = openTerminal(sandbox, { held, quietMs: 3_000 });
+  terminals.push(before);
+  await before.run(action("export KEPT=1; echo one"), signal, undefined, { id: "call1", isRepeated: false });
+  const next = repeat("echo $KEPT two", "call2", { epoch: held.epoch + 1 });
+  expect(contentText((await next.result).content)).toBe("1 two\n");
+  // The owner before has not noticed yet that it is none any more.
+  const late = before.run(action("echo x >>/tmp/unowned"), AbortSignal.timeout(1_500)).catch(() => {});
+  const last = await next.terminal.run(action("sleep 1; echo last"), signal);
+  expect(contentText(last.content)).toBe("last\n");
+  await late;
+  expect(await inSandbox("cat /tmp/unowned 2>&1")).toMatch(/No such file/);
+});
+
 test("a process that has the id of an earlier holder is not taken for it", async () => {
   const other = await sandbox.exec({
     argv: [

@@ -114,8 +114,13 @@ case $tty in !*) tty=$(\${tty#!}) && [ -c "$tty" ] || exit 1 ;; esac
 # 8 is opened for writing alone: without a reader, output is only kept.
 exec 3<>out 4<out 8>out 3>&- 5<&0
 "$b" cat <&4 8>&- 9>&- & : >client.$!
-# After the input of this client comes that of each that joins; opening waits for it.
-"$b" cat - ${Array(maxJoins).fill("in").join(" ")} <&5 >&9 4<&- 8>&- &
+# After the input of this client, which ends with the client that joins next, comes that of each that
+# joins; opening waits for it.
+(
+  "$b" cat <&5 4<&- 8>&- & : >client.$!
+  wait $! 2>/dev/null
+  exec "$b" cat ${Array(maxJoins).fill("in").join(" ")} 5<&-
+) >&9 4<&- 8>&- &
 input=$!
 exec 4<&- 5<&- </dev/null >/dev/null 2>&1
 echo $nonce >nonce
