@@ -23,7 +23,7 @@ type EngineState = DriverSandbox["state"];
 /** Delay until a start whose outcome could not be stored is retried, ms. */
 const retryMs = 5_000;
 
-/** How often, and how many times, a server tries to attach a network that the owner before has, ms. */
+/** Delay between attempts to attach a network that the owner before still has, ms. */
 const attachRetryMs = 500;
 const maxAttaches = 120;
 
@@ -123,14 +123,14 @@ export class SandboxStarter {
       state.incarnation = row.incarnation;
     } catch (error) {
       logger.warn({ sandbox: id, reason: errorText(error) }, "sandbox network could not be reattached");
-      // The owner before stands still and has the port. What runs in the sandbox must not end for it.
+      // The owner before stands still and has the port. What runs must not end for that.
       if (!registry.isShared || !isPortTaken(error)) return;
       state.incarnation = row.incarnation;
       void this.#attachLater(state, row, spec);
     }
   }
 
-  /** Attaches the network once its port is free. In the end the next use starts the sandbox anew. */
+  /** Attaches the network once its port is free. If it stays taken, the next use starts anew. */
   async #attachLater(state: SandboxRuntimeState, row: SandboxRow, spec: PreparedSpec): Promise<void> {
     const { registry, processes, logger } = this.#deps;
     const isCurrent = () =>

@@ -17,7 +17,7 @@ import type { StartServices } from "./start/wiring.ts";
 /** How long each part of a release may take after the runs have ended, ms. */
 const partMs = 2_500;
 
-/** When a server that has lost sandboxes corrects their count of unclean ends, and tries again, ms. */
+/** Delay until a server that has lost sandboxes corrects their count of unclean ends, ms. */
 const countAfterMs = 5_000;
 const maxCountAttempts = 60;
 
